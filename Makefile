@@ -1,0 +1,44 @@
+# Two commands on a fresh machine: `make bench` measures, `make test` tests. Both set up first; a second call installs nothing.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/installed-$(shell $(PYTHON) -c "import hashlib; print(hashlib.sha256(open('pyproject.toml','rb').read()).hexdigest()[:16])")
+
+.PHONY: bench test lint setup simd test-slow test-timing test-cuda clean
+
+bench: setup
+	$(BIN)/pipebench run
+
+test: setup
+	$(BIN)/python -m pytest
+
+setup: $(STAMP)
+
+$(STAMP): pyproject.toml
+	@$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11))" || { echo "pipebench needs Python 3.11 or newer: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
+	@test -x $(BIN)/python || { echo "Setting up $(VENV): torch and the rest take 5 GB and a few minutes, once"; $(PYTHON) -m venv $(VENV); }
+	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	$(BIN)/python tools/probe.py
+	@rm -f $(VENV)/installed-*
+	@touch $@
+
+# pillow-simd beside Pillow, for its rows of the table
+simd: setup
+	$(BIN)/pipebench build pillow-simd
+
+lint: setup
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+
+test-slow: setup
+	$(BIN)/python -m pytest -m slow
+
+test-timing: setup
+	$(BIN)/python -m pytest -m timing
+
+test-cuda: setup
+	$(BIN)/python -m pytest -m cuda
+
+clean:
+	rm -rf $(VENV) .asv .mypy_cache .ruff_cache .pytest_cache

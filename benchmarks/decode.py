@@ -1,0 +1,8 @@
+"""JPEG decoders, whole image to RGB."""
+
+from pipebench import asvbench
+
+
+class RGB(asvbench.Task):
+    task = "decode/rgb"
+    calls = 2

@@ -1,0 +1,61 @@
+"""What the harness itself costs, which must stay under 1 % of what it times."""
+
+import time
+
+from pipebench import measure, stage
+from pipebench.runner import LocalRunner
+
+CALLS = 20_000
+
+
+class Harness:
+    """The cost of a call and of a reading, with a variant that does nothing."""
+
+    version = "1"
+    timeout = 60
+
+    def setup(self):
+        self._workload = stage.Workload(data="photos", quick=True)
+        definition = stage.Task(
+            id="read/nothing",
+            summary="nothing, to time the harness",
+            groups=lambda workload: [("one",)],
+            inputs=lambda workload, keys: [None],
+            check=lambda output, given: None,
+            agree=lambda output, expected, variant: None,
+            work=lambda given, output: stage.Work(1, 0, 0),
+            per_call=lambda workload: 1,
+        )
+        variant = stage.Variant("read/nothing", "nothing", lambda workload: lambda given: None)
+        self._runner = LocalRunner(find=lambda identity: (definition, variant))
+        self._runner.prepare(variant.id, self._workload)
+        self._runner.arm(variant.id, self._workload, ("one",))
+        self._identity = variant.id
+
+    def _fastest(self, calls):
+        return min(self._runner.reading(self._identity, calls)[0] for _ in range(20))
+
+    def track_ns_per_call(self):
+        """Loop and call of an empty variant."""
+        return self._fastest(CALLS) / CALLS * 1e9
+
+    track_ns_per_call.unit = "ns"
+
+    def track_percent_of_a_reading(self):
+        """Of the shortest reading that is taken, the share that is not the variant's, for the briefest call there is.
+
+        The briefest calls of the registry take 10 µs (a file read), so a reading of 10 ms makes 1,000 of them.
+        """
+        calls = round(measure.Plan.reading_s / 10e-6)
+        return self._fastest(calls) / measure.Plan.reading_s * 100
+
+    track_percent_of_a_reading.unit = "%"
+
+    def track_us_around_a_reading(self):
+        """What a reading costs outside the timed part: thread settings, garbage collector, clock."""
+        begin = time.perf_counter()
+        for _ in range(200):
+            self._runner.reading(self._identity, 1)
+        return (time.perf_counter() - begin) / 200 * 1e6
+
+    track_us_around_a_reading.unit = "us"

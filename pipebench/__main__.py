@@ -1,0 +1,5 @@
+"""`python -m pipebench` is the command line."""
+
+from pipebench.cli import main
+
+main()

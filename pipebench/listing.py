@@ -1,0 +1,397 @@
+"""Training examples where they lie: in a folder, in tar shards, or both; listed and read, never extracted or changed.
+
+What is listed comes from strangers. Only regular files are opened, so that no FIFO or device can block; names become
+inert text; and what cannot be used is a sample with a problem, or a record, never a crash.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import stat
+import tarfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from itertools import groupby
+from typing import Any, BinaryIO, cast
+
+from pipebench.errors import BadSample, PipebenchError, SampleError
+from pipebench.units import printable
+
+IMAGE_SUFFIXES = ("jpg", "jpeg", "png", "ppm", "bmp", "pgm", "tif", "tiff", "webp")  # torchvision's IMG_EXTENSIONS
+MAX_PIXELS = 178_956_970  # where Pillow refuses an image: twice its MAX_IMAGE_PIXELS
+_CUT = "truncated: the shard ends inside this member"
+WANTED = "Name a folder of images, a .tar, or shards such as 'shard-{000..003}.tar'."
+
+
+@dataclass(frozen=True)
+class Extent:
+    """Where the bytes of one member lie inside a shard."""
+
+    path: str
+    offset: int
+    size: int
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One training example: an image and what lies beside it, as loose files, as members of a shard, or as both.
+
+    `key` is inert text and unique in its listing; paths and `tar_key` (the member's name without its suffix) are as
+    the system has them. `problem` is why the sample cannot be used, where the listing could tell.
+    """
+
+    key: str
+    image: str
+    files: dict[str, str]
+    extents: dict[str, Extent]
+    tar_key: str = ""
+    problem: SampleError | None = None
+
+    def read(self) -> bytes:
+        """The image's encoded bytes. SampleError: `vanished`, `unreadable`, `not-regular`, `empty`, `truncated`."""
+        return self.read_member(self.image)
+
+    def read_member(self, suffix: str) -> bytes:
+        """The bytes of one member, from its loose file if there is one, else from the shard."""
+        if self.problem is not None:
+            raise SampleError(self.problem.kind, self.problem.message)
+        path = self.files.get(suffix)
+        data = read_extent(self.extents[suffix]) if path is None else read_file(path)
+        if not data:
+            raise SampleError("empty", "the file is empty")
+        return data
+
+
+@dataclass(frozen=True)
+class Shard:
+    """A tar file: the keys of its samples, good and bad, in the order of the tar; `complete` unless it was cut."""
+
+    path: str
+    keys: tuple[str, ...]
+    complete: bool
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """Everything that was found under one name or path. `problems` are about folders and shards, not single samples.
+
+    With a limit, `samples` are the first ones; the last shard may then hold further keys that are not among them.
+    """
+
+    name: str
+    samples: tuple[Sample, ...]
+    shards: tuple[Shard, ...] = ()
+    problems: tuple[BadSample, ...] = ()
+
+    def by_key(self) -> dict[str, Sample]:
+        return {sample.key: sample for sample in self.samples}
+
+
+def open_regular(path: str) -> int:
+    """A descriptor of a regular file. Whatever else lies at `path` raises SampleError and is not waited for."""
+    try:
+        _refuse_special(os.stat(path).st_mode)
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
+    except (OSError, ValueError) as error:
+        raise _sample_error(error) from error
+    try:  # what was a file a moment ago may have been replaced: without blocking, as O_NONBLOCK opened it
+        _refuse_special(os.fstat(descriptor).st_mode)
+    except SampleError:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def read_file(path: str) -> bytes:
+    """The whole of a regular file, or a SampleError."""
+    try:
+        with open(open_regular(path), "rb", buffering=0) as file:
+            return file.read()
+    except OSError as error:
+        raise _sample_error(error) from error
+
+
+def read_extent(extent: Extent) -> bytes:
+    """The bytes of one member of a shard, or a SampleError."""
+    try:
+        with open(open_regular(extent.path), "rb", buffering=0) as file:
+            if os.fstat(file.fileno()).st_size < extent.offset + extent.size:
+                raise SampleError("truncated", _CUT)
+            return os.pread(file.fileno(), extent.size, extent.offset)
+    except OSError as error:
+        raise _sample_error(error) from error
+
+
+def _refuse_special(mode: int) -> None:
+    if not stat.S_ISREG(mode):
+        raise SampleError("not-regular", f"not a regular file but {_kind_of_file(mode)}")
+
+
+def _kind_of_file(mode: int) -> str:
+    kinds = {
+        stat.S_IFDIR: "a directory", stat.S_IFIFO: "a FIFO", stat.S_IFSOCK: "a socket",
+        stat.S_IFCHR: "a character device", stat.S_IFBLK: "a block device", stat.S_IFLNK: "a link",
+    }  # fmt: skip
+    return kinds.get(stat.S_IFMT(mode), "something else")
+
+
+def _sample_error(error: OSError | ValueError) -> SampleError:
+    if isinstance(error, FileNotFoundError):
+        return SampleError("vanished", "no such file, or a link that leads nowhere")
+    return SampleError("unreadable", printable(getattr(error, "strerror", None) or str(error)))
+
+
+def image_size(data: bytes) -> tuple[int, int]:
+    """Width and height in pixels, from the header alone: nothing is decoded and no pixel is allocated.
+
+    SampleError: `empty`, `not-an-image`, and `too-large` above `MAX_PIXELS`, where Pillow refuses to decode.
+    """
+    if not data:
+        raise SampleError("empty", "the file is empty")
+    size = _header_size(data)
+    if size is None or min(size) < 1:
+        raise SampleError("not-an-image", "no image format was recognised")
+    if size[0] * size[1] > MAX_PIXELS:
+        raise SampleError("too-large", f"the header states {size[0]}×{size[1]} pixels, more than {MAX_PIXELS:,}")
+    return size
+
+
+def _header_size(data: bytes) -> tuple[int, int] | None:
+    """What the first of Pillow's formats that recognises `data` reads from its header.
+
+    Not `Image.open`, because that warns of large images, and warnings cannot be silenced for one thread only.
+    """
+    from PIL import Image
+
+    for load in (Image.preinit, Image.init):  # the usual formats, then all of them
+        load()
+        for name in Image.ID:
+            opener, accepts = Image.OPEN[name]
+            try:
+                accepted = accepts is None or accepts(data[:16])
+                if isinstance(accepted, str) or not accepted:  # text says that the format's library is missing
+                    continue
+                with opener(io.BytesIO(data), "") as image:
+                    return image.size
+            except Exception:  # whatever a plugin raises on hostile bytes, the next one may know better
+                continue
+    return None
+
+
+class Listing:
+    """Samples and records as they are found; it makes every key inert and unique."""
+
+    def __init__(self) -> None:
+        self.samples: list[Sample] = []
+        self.shards: list[Shard] = []
+        self.problems: list[BadSample] = []
+        self._taken: dict[str, int] = {}
+
+    def add(self, sample: Sample) -> str:
+        """Keep `sample`; its key (returned) gets a number where another sample has the same."""
+        plain = key = printable(sample.key)
+        while key in self._taken:
+            self._taken[plain] += 1
+            key = f"{plain}#{self._taken[plain]}"
+        self._taken[key] = 1
+        self.samples.append(replace(sample, key=key))
+        return key
+
+    def record(self, path: str, kind: str, message: str) -> None:
+        self.problems.append(BadSample("list", printable(path), None, kind, message, 0.0))
+
+    def dataset(self, name: str, limit: int | None) -> Dataset:
+        return Dataset(printable(name), tuple(self.samples[:limit]), tuple(self.shards), tuple(self.problems))
+
+
+def folder(path: str, limit: int | None = None) -> Dataset:
+    """The images in `path` and below it, by the bytes of their names, cut after `limit`; PipebenchError if none."""
+    listing = Listing()
+    found: list[tuple[bytes, Sample]] = []
+    for entries in _folders(path, listing):
+        found += _samples_in(entries, path)
+    if not found:
+        looked_for = ", ".join("." + suffix for suffix in IMAGE_SUFFIXES)
+        raise PipebenchError(f"{printable(path)} holds no image.", f"Files are wanted that end in {looked_for}.")
+    found.sort(key=lambda pair: pair[0])
+    for _, sample in found:
+        listing.add(sample)
+    return listing.dataset(path, limit)
+
+
+def _folders(path: str, listing: Listing) -> Iterator[list[os.DirEntry[str]]]:
+    """The entries of every folder below `path`, each folder once; real folders before those that links lead to."""
+    seen: set[tuple[int, int]] = set()
+    real, linked = [path], list[str]()
+    while real or linked:
+        folder = real.pop() if real else linked.pop()
+        try:
+            facts = os.stat(folder)
+            if (facts.st_dev, facts.st_ino) in seen:
+                continue
+            seen.add((facts.st_dev, facts.st_ino))
+            with os.scandir(folder) as scan:
+                entries = sorted(scan, key=lambda entry: os.fsencode(entry.name), reverse=True)
+        except OSError as error:
+            listing.record(folder, "unreadable", f"the folder cannot be listed: {_sample_error(error)}")
+            continue
+        for entry in entries:
+            if _holds(entry.is_dir) and not _image_suffix(entry.name):
+                (linked if entry.is_symlink() else real).append(entry.path)
+        yield entries
+
+
+def _samples_in(entries: list[os.DirEntry[str]], root: str) -> Iterator[tuple[bytes, Sample]]:
+    """Every image of one folder with its companions of the same stem, and the bytes to sort it by."""
+    companions: dict[str, dict[str, str]] = {}
+    images: list[tuple[os.DirEntry[str], str, str]] = []
+    for entry in entries:
+        stem, dot, suffix = entry.name.rpartition(".")
+        if _image_suffix(entry.name):
+            images.append((entry, stem, suffix.lower()))
+        elif dot and _holds(entry.is_file):
+            companions.setdefault(stem, {})[suffix.lower()] = entry.path
+    for entry, stem, suffix in images:
+        key = os.path.relpath(entry.path, root)
+        if _holds(entry.is_file):
+            sample = Sample(key, suffix, {suffix: entry.path} | companions.get(stem, {}), {})
+        else:
+            sample = Sample(key, suffix, {}, {}, problem=_why_not_a_file(entry.path))
+        yield os.fsencode(key), sample
+
+
+def _image_suffix(name: str) -> bool:
+    _, dot, suffix = name.rpartition(".")
+    return bool(dot) and suffix.lower() in IMAGE_SUFFIXES
+
+
+def _holds(check: Callable[[], bool]) -> bool:
+    try:
+        return check()
+    except OSError:  # a link that leads to itself
+        return False
+
+
+def _why_not_a_file(path: str) -> SampleError:
+    try:
+        os.close(open_regular(path))
+    except SampleError as error:
+        return error
+    return SampleError("unreadable", "it was replaced while it was listed")
+
+
+def shards(name: str, paths: list[str], limit: int | None = None) -> Dataset:
+    """The samples of tar files in their order, cut after `limit`. PipebenchError where there is none."""
+    listing = Listing()
+    for path in paths:
+        if limit is not None and len(listing.samples) >= limit:
+            break
+        _add_shard(path, listing)
+    if not listing.samples:
+        reason = f": {listing.problems[0].message}" if listing.problems else ""
+        raise PipebenchError(f"{printable(name)} holds no image{reason}.", WANTED)
+    return listing.dataset(name, limit)
+
+
+class _Bounded:
+    """A file that gives at most what is left of it: a hostile header cannot make `tarfile` reserve a terabyte."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self.size = os.fstat(file.fileno()).st_size
+        self.seek = file.seek
+        self.tell = file.tell
+
+    def read(self, count: int) -> bytes:
+        return self._file.read(max(0, min(count, self.size - self._file.tell())))
+
+
+class _Members:
+    """The members of a tar in order; once they are through, `ending` says what is wrong with the tar's end, if it is.
+
+    `tarfile` alone takes a cut at the border of a member, and garbage after it, for the end of the archive.
+    """
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = _Bounded(file)
+        self.size = self._file.size
+        self.ending = ""
+
+    def __iter__(self) -> Iterator[tarfile.TarInfo]:
+        last = -1
+        offset = 0
+        try:
+            tar = tarfile.TarFile(fileobj=cast(BinaryIO, self._file))
+            while (member := tar.next()) is not None and member.size >= 0 and tar.offset > last:
+                cast(Any, tar).members.clear()  # it keeps every header otherwise
+                last = offset = tar.offset
+                yield member
+            offset = tar.offset
+            self.ending = self._ending(offset)
+        except Exception as error:  # hostile headers make tarfile raise far more than its own errors
+            reason = f"no header can be read: {printable(str(error))}"
+            self.ending = "it was cut inside its last member" if offset > self.size else reason
+
+    def _ending(self, offset: int) -> str:
+        if offset >= self.size:
+            return "it has no end marker; samples that followed are lost"
+        self._file.seek(offset)
+        block = self._file.read(tarfile.BLOCKSIZE)
+        if len(block) < tarfile.BLOCKSIZE:
+            return "it was cut inside a header"
+        return f"no tar header at byte {offset}" if block.strip(b"\0") else ""
+
+
+def _add_shard(path: str, listing: Listing) -> None:
+    """List one tar: its samples in order, and a record where it does not end as a tar ends."""
+    keys: list[str] = []
+    without_image = 0
+    with open(open_regular(path), "rb") as file:
+        members = _Members(file)
+        for tar_key, group in groupby(filter(_counts, members), key=lambda member: _split(member.name)[0]):
+            sample = _tar_sample(tar_key, list(group), path, members.size)
+            if sample is None:
+                without_image += 1
+            else:
+                keys.append(listing.add(sample))
+    if without_image:
+        listing.record(path, "no-image", f"left out because they have no image: {without_image} samples")
+    if members.ending:
+        listing.record(path, "incomplete-shard", f"incomplete shard: {members.ending}")
+    listing.shards.append(Shard(path, tuple(keys), not members.ending))
+
+
+def _split(name: str) -> tuple[str, str]:
+    """Key and suffix as webdataset splits a member's name: at the first dot of its last part; none for its metadata."""
+    folder, slash, last = name.rpartition("/")
+    stem, dot, suffix = last.partition(".")
+    if not stem or not dot or re.match(r"__[^/]*__($|/)", name):
+        return "", ""
+    return folder + slash + stem, suffix.lower()
+
+
+def _counts(member: tarfile.TarInfo) -> bool:
+    """Whether a member is part of a sample: a file, or what has the name of an image and is none."""
+    return bool(_split(member.name)[0]) and (member.isreg() or _image_suffix(member.name))
+
+
+def _tar_sample(tar_key: str, members: list[tarfile.TarInfo], path: str, shard_bytes: int) -> Sample | None:
+    """The sample that neighbouring members of one key make; None where none of them has the suffix of an image."""
+    extents: dict[str, Extent] = {}
+    problem: SampleError | None = None
+    for member in members:
+        suffix = _split(member.name)[1]
+        if not member.isreg() or member.issparse():
+            problem = SampleError("not-regular", "not a regular member of the shard")
+        elif member.offset_data + member.size > shard_bytes:
+            problem = SampleError("truncated", _CUT)
+        elif suffix in extents:
+            problem = SampleError("duplicate", f"two members with the suffix {printable(suffix)}")
+        extents[suffix] = Extent(path, member.offset_data, member.size)
+    images = [suffix for suffix in extents if _image_suffix("." + suffix)]
+    if not images:
+        return None
+    image = next((suffix for suffix in images if suffix in IMAGE_SUFFIXES), images[0])
+    return Sample(tar_key, image, {}, {} if problem else extents, tar_key, problem)

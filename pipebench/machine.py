@@ -1,0 +1,212 @@
+"""Facts about this host: what it may use, what it is busy with, and which libraries it measures with."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import platform
+import sys
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from importlib import metadata
+from pathlib import Path
+
+LIBRARIES = (
+    "torch", "torchvision", "pillow", "opencv-python", "numpy", "scipy", "simplejpeg", "torchcodec", "webdataset",
+)  # fmt: skip
+_CGROUP = Path("/sys/fs/cgroup")
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What a reader of a report must know to judge its figures."""
+
+    host: str
+    system: str
+    python: str
+    cpu: str
+    usable_cores: float
+    memory_bytes: int
+    last_level_cache_bytes: int
+    storage: str
+    device: str | None
+    start_method: str
+    libraries: dict[str, str] = field(default_factory=dict)
+
+
+def cache_folder() -> Path:
+    """Where pipebench keeps what it builds: `$PIPEBENCH_CACHE`, else `pipebench` in `$XDG_CACHE_HOME` or `~/.cache`."""
+    chosen = os.environ.get("PIPEBENCH_CACHE")
+    if chosen:
+        return Path(chosen)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "pipebench"
+
+
+def describe(storage_of: Path | None = None) -> Machine:
+    """This host now. The device is looked up only where torch is already imported: importing it takes seconds."""
+    return Machine(
+        host=platform.node(),
+        system=f"{platform.system()} {platform.release()}",
+        python=platform.python_version(),
+        cpu=_cpu_model(),
+        usable_cores=usable_cores(),
+        memory_bytes=memory_bytes(),
+        last_level_cache_bytes=last_level_cache_bytes(),
+        storage=storage(storage_of or cache_folder()),
+        device=_device(),
+        start_method=_start_method(),
+        libraries=dict(_versions()),
+    )
+
+
+def usable_cores() -> float:
+    """The cores that this process may use: its affinity, cut by the CPU quota of its cgroup (may be a fraction)."""
+    affinity = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return min(float(affinity), _cgroup_quota())
+
+
+def _cgroup_quota() -> float:
+    """Cores that the cgroup's quota allows (v2 `cpu.max`, v1 `cpu.cfs_quota_us`); infinite where there is none."""
+    with contextlib.suppress(OSError, ValueError):
+        quota, period = _read(_CGROUP / "cpu.max").split()
+        return math.inf if quota == "max" else int(quota) / int(period)
+    with contextlib.suppress(OSError, ValueError):
+        quota_us = int(_read(_CGROUP / "cpu/cpu.cfs_quota_us"))
+        return math.inf if quota_us <= 0 else quota_us / int(_read(_CGROUP / "cpu/cpu.cfs_period_us"))
+    return math.inf
+
+
+def memory_bytes() -> int:
+    """Physical memory, cut by the cgroup's limit."""
+    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    for path in (_CGROUP / "memory.max", _CGROUP / "memory/memory.limit_in_bytes"):
+        with contextlib.suppress(OSError, ValueError):
+            return min(total, int(_read(path)))
+    return total
+
+
+def last_level_cache_bytes() -> int:
+    """The size of the largest CPU cache, 0 where the system does not say."""
+    sizes = [0]
+    for path in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size"):
+        with contextlib.suppress(OSError, ValueError):
+            text = _read(path)
+            sizes.append(int(text.rstrip("KM")) * {"K": 1024, "M": 1 << 20}.get(text[-1], 1))
+    return max(sizes)
+
+
+def storage(path: Path) -> str:
+    """The file system and device that hold `path` or its nearest existing parent, as `ext4 on /dev/sda1`."""
+    while not path.exists() and path != path.parent:
+        path = path.parent
+    wanted = f"{os.major(path.stat().st_dev)}:{os.minor(path.stat().st_dev)}"
+    with contextlib.suppress(OSError):
+        for line in _read(Path("/proc/self/mountinfo")).splitlines():
+            left, _, right = line.partition(" - ")
+            if left.split()[2] == wanted:
+                kind, source = right.split()[:2]
+                return f"{kind} on {source}"
+    return "unknown"
+
+
+def _cpu_model() -> str:
+    with contextlib.suppress(OSError):
+        for line in _read(Path("/proc/cpuinfo")).splitlines():
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    return platform.processor() or platform.machine()
+
+
+def _device() -> str | None:
+    torch = sys.modules.get("torch")
+    if torch is None or not torch.cuda.is_available():
+        return None
+    return str(torch.cuda.get_device_name())
+
+
+def _start_method() -> str:
+    """How this Python starts DataLoader workers unless told otherwise (fork up to 3.13 on Linux, then forkserver)."""
+    import multiprocessing
+
+    return multiprocessing.get_start_method(allow_none=True) or multiprocessing.get_context().get_start_method()
+
+
+def _versions() -> Iterable[tuple[str, str]]:
+    for library in LIBRARIES:
+        with contextlib.suppress(metadata.PackageNotFoundError):
+            yield library, metadata.version(library)
+
+
+def _read(path: Path) -> str:
+    return path.read_text(encoding="utf-8", errors="replace").strip()
+
+
+@dataclass(frozen=True)
+class Load:
+    """Counters of the host, in seconds since some start; their differences say who else used the CPU.
+
+    `foreign` is time that other processes ran on this host's cores, `steal` time that the hypervisor gave to other
+    guests, `throttled` time that the cgroup's quota stopped us. All are coarse (ticks of 10 ms): add them up over a
+    measurement, do not read single ones.
+    """
+
+    wall_s: float = 0.0
+    busy_s: float = 0.0
+    steal_s: float = 0.0
+    own_s: float = 0.0
+    throttled_s: float = 0.0
+
+    @property
+    def foreign_s(self) -> float:
+        return max(0.0, self.busy_s - self.own_s)
+
+    def __sub__(self, earlier: Load) -> Load:
+        return Load(
+            self.wall_s - earlier.wall_s,
+            self.busy_s - earlier.busy_s,
+            self.steal_s - earlier.steal_s,
+            self.own_s - earlier.own_s,
+            self.throttled_s - earlier.throttled_s,
+        )
+
+    def __add__(self, other: Load) -> Load:
+        return Load(
+            self.wall_s + other.wall_s,
+            self.busy_s + other.busy_s,
+            self.steal_s + other.steal_s,
+            self.own_s + other.own_s,
+            self.throttled_s + other.throttled_s,
+        )
+
+
+def read_load(children: Iterable[int] = ()) -> Load:
+    """The host's counters now; `children` are process ids that count as ours. All zero where /proc is not readable."""
+    tick = os.sysconf("SC_CLK_TCK")
+    try:
+        fields = [int(text) for text in Path("/proc/stat").read_bytes().split(b"\n", 1)[0].split()[1:9]]
+    except (OSError, ValueError):
+        return Load()
+    user, nice, system, _idle, _iowait, irq, softirq, steal = fields
+    own = os.times()
+    own_s = own.user + own.system + sum(_process_cpu(pid, tick) for pid in children)
+    busy_s = (user + nice + system + irq + softirq) / tick
+    return Load(time.monotonic(), busy_s, steal / tick, own_s, _throttled_s())
+
+
+def _process_cpu(pid: int, tick: int) -> float:
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        after_name = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
+        return (int(after_name[11]) + int(after_name[12])) / tick
+    return 0.0
+
+
+def _throttled_s() -> float:
+    for path, key, unit in (
+        (_CGROUP / "cpu.stat", "throttled_usec", 1e-6),
+        (_CGROUP / "cpu/cpu.stat", "throttled_time", 1e-9),
+    ):
+        with contextlib.suppress(OSError, ValueError, KeyError):
+            return float(dict(line.split() for line in _read(path).splitlines())[key]) * unit
+    return 0.0

@@ -1,0 +1,246 @@
+"""A report as a verdict and tables of strings, before any of them is laid out: aligned, scaled, inert."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from pipebench.measurement import Ceiling, Measurement, Warning
+from pipebench.report import Report
+from pipebench.stats import Ratio
+from pipebench.units import count_scale, percent, printable, rate_scale, seconds_scale, size
+
+# One way from a file to a batch, as an ImageNet script goes it; the verdict adds up these tasks.
+PIPELINE = ("read/image", "crop/resized-224", "transform/flip-normalise", "collate/float32")
+
+
+@dataclass(frozen=True)
+class Table:
+    """Cells of inert text; `numeric` columns are aligned right."""
+
+    title: str
+    headers: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    numeric: frozenset[int]
+    notes: tuple[str, ...] = ()
+
+
+def timed(report: Report, task_id: str) -> list[Measurement]:
+    return [one for one in report.measurements if one.task == task_id and one.summary and one.work]
+
+
+def per_sample_s(one: Measurement) -> float:
+    assert one.summary is not None and one.work is not None
+    return one.summary.median_s / one.work.samples
+
+
+def fastest(report: Report, task_id: str) -> Measurement | None:
+    """The fastest variant that gives nothing up."""
+    return min((one for one in timed(report, task_id) if not one.gives_up), key=per_sample_s, default=None)
+
+
+def task_ids(report: Report) -> list[str]:
+    return list(dict.fromkeys(one.task for one in report.measurements))
+
+
+def verdict(report: Report) -> str:
+    """What one core makes of the usual pipeline, where its time goes, and what the fastest variants would make."""
+    usual = [one for task_id in PIPELINE for one in _reference(report, task_id)]
+    if len(usual) < len(PIPELINE):
+        return _short_verdict(report)
+    costs = [(per_sample_s(one), one) for one in usual]
+    total, (largest, where) = sum(cost for cost, _ in costs), max(costs, key=lambda pair: pair[0])
+    best = sum(per_sample_s(one) for task_id in PIPELINE if (one := fastest(report, task_id)))
+    return (
+        f"One core: {1 / total:,.0f} samples/s through {', '.join(PIPELINE)} as usually written; "
+        f"{percent(largest / total)} of that time is {where.task}. "
+        f"With the fastest variant of each that gives nothing up: {1 / best:,.0f} samples/s "
+        "(the sum of stages measured in isolation)."
+    )
+
+
+def _reference(report: Report, task_id: str) -> list[Measurement]:
+    return [one for one in timed(report, task_id) if one.ratio_to_reference and one.ratio_to_reference.ratio == 1.0][:1]
+
+
+def _short_verdict(report: Report) -> str:
+    gains = [(one.ratio_to_reference.ratio, one) for one in _best(report) if one.ratio_to_reference]
+    if not gains:
+        return "Nothing was measured that could be compared."
+    ratio, one = min(gains, key=lambda pair: pair[0])
+    return f"Largest gain: {one.task}, where {printable(one.variant)} is {1 / ratio:.2f}× as fast as the reference."
+
+
+def _best(report: Report) -> list[Measurement]:
+    return [one for task_id in task_ids(report) if (one := fastest(report, task_id))]
+
+
+def gain(ratio: Ratio | None) -> str:
+    """How many times as fast as the reference, with its interval; `~` where the readings cannot tell."""
+    if ratio is None:
+        return ""
+    if not ratio.told:
+        return f"~ (±{percent(ratio.smallest_change)})" if ratio.low != ratio.high else "1"
+    return f"{1 / ratio.ratio:.2f}× ({1 / ratio.high:.2f}–{1 / ratio.low:.2f})"
+
+
+def ceilings(report: Report) -> Table:
+    found = [one for one in report.ceilings if one.median_s]
+    rate = rate_scale([one.bytes_per_s for one in found if one.bytes_per_s])
+    rows = [
+        (printable(one.resource), printable(one.task), rate.number(one.bytes_per_s or 0), _per_second(one))
+        for one in found
+    ]
+    missing = [
+        f"{printable(one.resource)} ({printable(one.task)}): {printable(_why_not(one))}"
+        for one in report.ceilings
+        if not one.median_s
+    ]
+    return Table(
+        "Ceilings of this machine",
+        ("resource", "beside", rate.unit, "samples/s"),
+        tuple(rows),
+        frozenset({2, 3}),
+        tuple(dict.fromkeys(missing)),
+    )
+
+
+def _why_not(one: Ceiling) -> str:
+    return one.skipped.reason if one.skipped else one.failed or "there was nothing to measure it on"
+
+
+def _per_second(one: Ceiling) -> str:
+    return f"{one.samples_per_s:,.0f}" if one.samples_per_s and one.work and one.work.samples else ""
+
+
+def of_task(report: Report, task_id: str) -> Table:
+    """One row for each variant of a task, and a note for each row that needs one."""
+    found = [one for one in report.measurements if one.task == task_id]
+    costs = [per_sample_s(one) for one in found if one.summary]
+    seconds = seconds_scale(costs)
+    rates = count_scale([1 / cost for cost in costs])
+    rows = []
+    for one in found:
+        name = printable(one.variant)
+        if one.summary is None or one.work is None:
+            rows.append((name, _status(one), "", "", "", "", _failed(one)))
+            continue
+        half_width = (one.summary.high_s - one.summary.low_s) / 2 / one.summary.median_s
+        rows.append(
+            (
+                name,
+                seconds.number(per_sample_s(one)),
+                f"±{percent(half_width)}",
+                rates.number(1 / per_sample_s(one)),
+                gain(one.ratio_to_reference),
+                percent(one.fraction_of_ceiling) if one.fraction_of_ceiling is not None else "",
+                _failed(one),
+            )
+        )
+    headers = (
+        "variant",
+        f"{seconds.unit}/sample",
+        "",
+        f"{rates.unit} samples/s".strip(),
+        "× reference",
+        "of ceiling",
+        "bad",
+    )
+    return Table(_title(found[0]), headers, tuple(rows), frozenset({1, 2, 3, 4, 5, 6}), tuple(_notes(found)))
+
+
+def _title(one: Measurement) -> str:
+    batch = "" if one.stage in ("read", "decode", "crop") else f", batch {one.workload.batch_size}"
+    side = f" of {one.workload.crop_size}×{one.workload.crop_size}" if one.workload.crop_size else ""
+    cache = f", {one.workload.cache} cache" if one.stage == "read" else ""
+    return f"{printable(one.task)}{batch}{side}{cache}"
+
+
+def _status(one: Measurement) -> str:
+    return "skipped" if one.skipped else "failed" if one.failed else "not run"
+
+
+def _failed(one: Measurement) -> str:
+    return f"{one.samples_failed}/{one.samples_attempted}" if one.samples_failed else ""
+
+
+def _notes(found: Sequence[Measurement]) -> Iterable[str]:
+    """What must be said of some rows, rows with the same note together, and of warnings the worst."""
+    said: dict[str, list[str]] = {}
+    warned: dict[str, list[tuple[Warning, str]]] = {}
+    for one in found:
+        for note in _said(one):
+            said.setdefault(note, []).append(printable(one.variant))
+        for warning in one.warnings:
+            warned.setdefault(warning.code, []).append((warning, printable(one.variant)))
+    for note, names in said.items():
+        yield f"{', '.join(names)}: {note}"
+    for rows in warned.values():
+        worst, name = max(rows, key=lambda row: row[0].severity)
+        rest = f" and {len(rows) - 1} more" if len(rows) > 1 else ""
+        yield f"{name}{rest}: {printable(worst.problem)}; {printable(worst.remedy)}"
+
+
+def _said(one: Measurement) -> Iterable[str]:
+    if one.library:
+        yield printable(one.library)
+    if one.gives_up:
+        yield f"gives up {printable(one.gives_up)}"
+    if one.skipped:
+        yield f"skipped ({printable(one.skipped.code)}): {printable(one.skipped.reason)}"
+    if one.failed:
+        yield f"failed: {printable(one.failed)}"
+
+
+def summary(report: Report) -> Table:
+    """Per task: the fastest agreeing variant, its gain over the reference and its distance from the ceiling."""
+    best = _best(report)
+    seconds = seconds_scale([per_sample_s(one) for one in best])
+    rows = [
+        (
+            printable(one.task),
+            printable(one.variant),
+            seconds.number(per_sample_s(one)),
+            gain(one.ratio_to_reference),
+            percent(one.fraction_of_ceiling) if one.fraction_of_ceiling is not None else "",
+        )
+        for one in best
+    ]
+    headers = ("task", "fastest that agrees", f"{seconds.unit}/sample", "× reference", "of ceiling")
+    return Table("Summary", headers, tuple(rows), frozenset({2, 3, 4}))
+
+
+def heading(report: Report) -> list[str]:
+    """What was measured, on what, in a few lines."""
+    machine, data = report.machine, report.data
+    lines = [f"{printable(machine.cpu)}, {machine.usable_cores:g} usable cores, {printable(machine.system)}"]
+    versions = ", ".join(f"{printable(name)} {printable(version)}" for name, version in machine.libraries.items())
+    lines.append(f"Python {printable(machine.python)}, {versions}")
+    if data is not None:
+        lines.append(
+            f"{printable(data.name)}: {data.images:,} images, {size(data.mean_bytes)} each, "
+            f"{data.bits_per_pixel:.2f} ± {data.bits_per_pixel_sd:.2f} bits a pixel"
+        )
+    if report.partial:
+        lines.append("This report is partial: the run did not come to its end.")
+    return lines
+
+
+def bad_samples(report: Report, most: int = 12) -> list[str]:
+    """The bad samples, each once, with the first reason given for it and how many rows it spoilt."""
+    reasons: dict[str, list[str]] = {}
+    for one in report.bad_samples:
+        reasons.setdefault(one.sample, []).append(f"{one.kind}: {one.message}")
+    lines = [
+        f"{printable(sample)}: {printable(found[0])}" + (f" ({len(found)} rows)" if len(found) > 1 else "")
+        for sample, found in reasons.items()
+    ]
+    more = [f"and {len(lines) - most} more, all in the JSON"] if len(lines) > most else []
+    return lines[:most] + more
+
+
+def all_tables(report: Report) -> Sequence[Table]:
+    """Ceilings, then every task, then the summary."""
+    found = [of_task(report, task_id) for task_id in task_ids(report)]
+    first = [ceilings(report)] if report.ceilings else []
+    return [*first, *found, summary(report)]

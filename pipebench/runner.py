@@ -1,0 +1,324 @@
+"""Where a variant runs: this process, or a live child with its own import path and environment.
+
+Both answer the same few requests, so that `measure` alternates between them call by call. Whatever cannot be sent to
+a child (built callables, inputs) is built where it is used, from the variant's identity and the workload.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from multiprocessing.connection import Connection, Pipe
+from typing import Any, Protocol
+
+from pipebench import machine, stage
+from pipebench.clock import Clock, DeviceClock, WallClock
+from pipebench.errors import SampleError
+from pipebench.native import NativeError
+from pipebench.stage import RunnerSpec, SkipCode, Task, Unavailable, Variant, Work, Workload
+from pipebench.units import printable
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """Whether a variant can run where it was asked to, and with which library."""
+
+    skip_code: SkipCode | None = None
+    skip_reason: str | None = None
+    library: str | None = None
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One try of a variant on one group of samples: its checked output, or why there is none."""
+
+    keys: tuple[str, ...]
+    output: Any = None
+    kind: str | None = None
+    message: str = ""
+    seconds: float = 0.0
+
+
+SETTLING_BYTES = 31 << 20
+Find = Callable[[str], tuple[Task, Variant]]
+
+
+class Runner(Protocol):
+    """What `measure` asks of a place where variants run."""
+
+    @property
+    def pid(self) -> int | None: ...  # of a child, to count its CPU time as ours
+    def prepare(self, identity: str, workload: Workload) -> Prepared: ...
+    def attempt(self, identity: str, workload: Workload, keys: tuple[str, ...]) -> list[Attempt]: ...
+    def arm(self, identity: str, workload: Workload, keys: tuple[str, ...]) -> Work: ...
+    def reading(self, identity: str, calls: int) -> tuple[float, str | None]: ...
+    def release(self) -> None: ...
+    def close(self) -> None: ...
+
+
+class LocalRunner:
+    """Runs variants in this process, one torch thread and one OpenCV thread as in a worker."""
+
+    pid: int | None = None
+
+    def __init__(self, clock: Clock | None = None, find: Find = stage.find) -> None:
+        self._clock = clock
+        self._find = find
+        self._calls: dict[str, Callable[[Any], Any]] = {}
+        self._inputs: dict[tuple[str, Workload, tuple[str, ...]], list[Any]] = {}
+        self._armed: dict[str, tuple[Task, Variant, Workload, list[Any], Callable[[int], None]]] = {}
+        self._opencv_threads: int | None = None
+        _settle_allocator()
+
+    def prepare(self, identity: str, workload: Workload) -> Prepared:
+        """Builds the variant's hot callable: imports, handles and tables are paid here, outside every timer."""
+        _, variant = self._find(identity)
+        try:
+            call = variant.build(workload)
+            library = variant.library() if variant.library else None
+        except Unavailable as missing:
+            return Prepared(missing.code, missing.reason)
+        except NativeError as missing:
+            return Prepared(missing.code, f"{missing.problem}: {missing.remedy}")
+        except ImportError as missing:
+            remedy = f"pip install 'pipebench[{variant.extra}]'" if variant.extra else "install it"
+            return Prepared("not-installed", f"{printable(str(missing))}: {remedy}")
+        self._calls[identity] = call
+        return Prepared(library=library)
+
+    def attempt(self, identity: str, workload: Workload, keys: tuple[str, ...]) -> list[Attempt]:
+        """Tries the variant once on a group of samples; where the group fails, on its halves, down to single ones."""
+        task, variant = self._find(identity)
+        self._threads(variant)
+        begin = time.perf_counter()
+        try:
+            pairs = self._outputs(task, identity, workload, keys)
+        except Exception as error:  # whatever a library raises on one sample is that sample's fault
+            if len(keys) > 1 and task.split is not None:
+                half = len(keys) // 2
+                halves = keys[:half], keys[half:]
+                return [one for part in halves for one in self.attempt(identity, workload, part)]
+            kind = error.kind if isinstance(error, SampleError) else type(error).__name__
+            return [Attempt(keys, None, kind, printable(str(error))[:300], time.perf_counter() - begin)]
+        return [Attempt(covered, output, seconds=time.perf_counter() - begin) for covered, output in pairs]
+
+    def _outputs(
+        self, task: Task, identity: str, workload: Workload, keys: tuple[str, ...]
+    ) -> list[tuple[tuple[str, ...], Any]]:
+        pairs: list[tuple[tuple[str, ...], Any]] = []
+        for given in task.inputs(workload, keys):
+            output = self._calls[identity](given)
+            covered = list(task.split(given, output)) if task.split else [(keys, output)]
+            for _, value in covered:
+                task.check(value, given)
+            pairs.extend(covered)
+        missing = set(keys).difference(*(covered for covered, _ in pairs))
+        if missing:
+            raise SampleError("missing", f"{len(missing)} of {len(keys)} samples did not come out")
+        return pairs
+
+    def arm(self, identity: str, workload: Workload, keys: tuple[str, ...]) -> Work:
+        """Loads the inputs that the readings will use and makes one untimed call on each."""
+        task, variant = self._find(identity)
+        inputs = self._inputs.get((task.id, workload, keys))
+        if inputs is None:
+            inputs = self._inputs[task.id, workload, keys] = task.inputs(workload, keys)
+        self._threads(variant)
+        call = _draining(self._calls[identity]) if task.lazy else self._calls[identity]
+        works = [task.work(one, _held(self._calls[identity](one), task.lazy)) for one in inputs]
+
+        def block(calls: int) -> None:
+            for _ in range(calls):
+                for one in inputs:
+                    call(one)
+
+        self._armed[identity] = (task, variant, workload, inputs, block)
+        return Work(
+            sum(work.samples for work in works),
+            sum(work.input_bytes for work in works),
+            sum(work.output_bytes for work in works),
+        )
+
+    def reading(self, identity: str, calls: int) -> tuple[float, str | None]:
+        """Seconds for a block of `calls` calls, garbage collection off, and a warning's code if its state was wrong."""
+        task, variant, workload, inputs, block = self._armed[identity]
+        self._threads(variant)
+        warning = task.before(workload, inputs) if task.before else None
+        clock = self._clock or (DeviceClock() if workload.device == "cuda" and task.on_device else WallClock())
+        collecting = gc.isenabled()
+        gc.disable()
+        try:
+            return clock.elapsed(lambda: block(calls)), warning
+        finally:
+            if collecting:
+                gc.enable()
+
+    def release(self) -> None:
+        """Lets go of everything that was built and loaded for a task."""
+        self._calls.clear()
+        self._inputs.clear()
+        self._armed.clear()
+
+    def close(self) -> None:
+        self.release()
+
+    def _threads(self, variant: Variant) -> None:
+        torch, cv2 = sys.modules.get("torch"), sys.modules.get("cv2")
+        if torch is not None and torch.get_num_threads() != 1:
+            torch.set_num_threads(1)
+        if cv2 is not None and self._opencv_threads != (
+            wanted := -1 if variant.opencv_threads is None else variant.opencv_threads
+        ):
+            cv2.setNumThreads(wanted)
+            self._opencv_threads = wanted
+
+
+def _settle_allocator() -> None:
+    """Brings glibc's malloc into the state that a process which has freed one large block is in for good.
+
+    Freeing a block raises the size below which memory is kept and reused (at most to 32 MiB; mallopt(3),
+    M_MMAP_THRESHOLD). Until then each image-sized buffer is given back and faulted in again, which can double the time
+    of a decode: without this, a row would depend on which variants its process happened to run before.
+    """
+    bytearray(SETTLING_BYTES)
+
+
+def _draining(call: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """The callable with its iterator drained at C speed, which costs about 0.1 µs a call."""
+    drain = deque[Any](maxlen=0).extend
+    return lambda given: drain(call(given))
+
+
+def _held(output: Any, lazy: bool) -> Any:
+    return list(output) if lazy else output
+
+
+class ChildRunner:
+    """Runs variants in a live child process; a request is a method's name and arguments, an answer its result."""
+
+    def __init__(self, spec: RunnerSpec, executable: str = sys.executable) -> None:
+        self.name = spec.name
+        ours, theirs = Pipe()
+        first = [os.fspath(spec.path())] if spec.path else []
+        start = (
+            f"import sys; sys.path[:] = {first + sys.path!r}; "
+            f"from pipebench.runner import serve; serve({theirs.fileno()})"
+        )
+        self._process = subprocess.Popen(
+            [executable, "-c", start],
+            pass_fds=[theirs.fileno()],
+            env={**os.environ, **dict(spec.environment)},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+        )
+        theirs.close()
+        self._pipe: Connection = ours
+        self.pid: int | None = self._process.pid
+
+    def _ask(self, method: str, *arguments: Any) -> Any:
+        try:
+            self._pipe.send_bytes(pickle.dumps((method, arguments), 5))
+            failed, answer = pickle.loads(self._pipe.recv_bytes())  # from our own child, never from data
+        except (EOFError, OSError) as gone:
+            status = self._process.wait()
+            how = f"signal {signal.Signals(-status).name}" if status < 0 else f"exit status {status}"
+            raise RunnerDied(f"the {self.name} process ended with {how}") from gone
+        if failed:
+            raise RunnerFailed(answer)
+        return answer
+
+    def prepare(self, identity: str, workload: Workload) -> Prepared:
+        return self._ask("prepare", identity, workload)  # type: ignore[no-any-return]  # the answer of the same method
+
+    def attempt(self, identity: str, workload: Workload, keys: tuple[str, ...]) -> list[Attempt]:
+        return self._ask("attempt", identity, workload, keys)  # type: ignore[no-any-return]
+
+    def arm(self, identity: str, workload: Workload, keys: tuple[str, ...]) -> Work:
+        return self._ask("arm", identity, workload, keys)  # type: ignore[no-any-return]
+
+    def reading(self, identity: str, calls: int) -> tuple[float, str | None]:
+        return self._ask("reading", identity, calls)  # type: ignore[no-any-return]
+
+    def release(self) -> None:
+        self._ask("release")
+
+    def close(self) -> None:
+        """Ends the child: it leaves when its pipe closes, and is killed if it does not."""
+        self._pipe.close()
+        try:
+            self._process.wait(timeout=2)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+
+class RunnerDied(Exception):
+    """The child process is gone, with what it was asked."""
+
+
+class RunnerFailed(Exception):
+    """A request raised in the child."""
+
+
+def serve(descriptor: int) -> None:
+    """The child's side: answers requests until the pipe closes. Ctrl-C is the parent's to handle."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    pipe, runner = Connection(descriptor), LocalRunner()
+    with contextlib.suppress(EOFError, BrokenPipeError):
+        while True:
+            method, arguments = pickle.loads(pipe.recv_bytes())  # from our own parent, never from data
+            try:
+                answer = (False, getattr(runner, method)(*arguments))
+            except Exception as error:
+                answer = (True, f"{type(error).__name__}: {printable(str(error))}")
+            pipe.send_bytes(pickle.dumps(answer, 5))
+
+
+class Runners:
+    """The places in use: this process and one live child for each `RunnerSpec`. Close it to end the children."""
+
+    def __init__(self, local: Runner | None = None) -> None:
+        self._local: Runner = local or LocalRunner()
+        self._children: dict[RunnerSpec, Runner] = {}
+
+    def __enter__(self) -> Runners:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for runner in self:
+            runner.close()
+
+    def __iter__(self) -> Iterator[Runner]:
+        return iter([self._local, *self._children.values()])
+
+    def start(self, variants: Sequence[Variant]) -> None:
+        """Starts the children that these variants will want, so that they import while this process does."""
+        for variant in variants:
+            with contextlib.suppress(Unavailable):
+                self.of(variant)
+
+    def of(self, variant: Variant) -> Runner:
+        """The place where a variant runs; raises `Unavailable` where its child cannot be started."""
+        if variant.runner is None:
+            return self._local
+        if variant.runner not in self._children:
+            self._children[variant.runner] = ChildRunner(variant.runner)
+        return self._children[variant.runner]
+
+    def drop(self, variant: Variant) -> None:
+        """Forgets a child that died; the next variant that wants it gets a new one."""
+        if variant.runner in self._children:
+            self._children.pop(variant.runner).close()
+
+    def load(self) -> machine.Load:
+        """The host's counters with the children's CPU time counted as ours."""
+        return machine.read_load([runner.pid for runner in self if runner.pid])

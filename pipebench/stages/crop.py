@@ -1,0 +1,293 @@
+"""Crop: from encoded bytes to one training crop as a 3×S×S tensor; it includes the decode.
+
+All variants cut the same box of the same sample. Where a box reaches beyond a small image, what lies outside is zero,
+as torchvision's crop does it.
+"""
+
+from __future__ import annotations
+
+import functools
+import io
+import math
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pipebench import region
+from pipebench.errors import SampleError
+from pipebench.stage import Task, Variant, Work, Workload, find, task, variant
+from pipebench.stages import read
+from pipebench.stages.decode import (
+    EXACT_TOLERANCE,
+    Encoded,
+    as_tensor,
+    difference,
+    encoded,
+    library,
+    opencv_decoder,
+    opencv_flags,
+    opencv_library,
+    pillow_library,
+    quiet_torchvision,
+    rgb,
+)
+
+# Filters differ in what they do to the finest detail (OpenCV's area filter has half the support of an antialiased
+# bilinear one; half the resolution, enlarged again, has none of it), so resized crops are compared as means of 4×4
+# pixels and lossy ones of 8×8. A shift by a pixel moves such a mean by a quarter or an eighth of the step to the next.
+COARSE_TOLERANCE = 3.0
+
+
+@dataclass(frozen=True)
+class Cut(Encoded):
+    """An encoded image, the box to cut from it (left, top, width, height in its pixels) and the size to make of it."""
+
+    box: tuple[int, int, int, int]
+    size: int
+
+    @property
+    def resized(self) -> bool:
+        return self.box[2:] != (self.size, self.size)
+
+    @property
+    def corners(self) -> tuple[int, int, int, int]:
+        left, top, width, height = self.box
+        return left, top, left + width, top + height
+
+
+def fixed_box(rng: random.Random, width: int, height: int, size: int) -> tuple[int, int, int, int]:
+    """A square of `size` pixels anywhere in the image, at the top left of an image that is smaller."""
+    return rng.randint(0, max(0, width - size)), rng.randint(0, max(0, height - size)), size, size
+
+
+def resized_box(rng: random.Random, width: int, height: int, size: int) -> tuple[int, int, int, int]:
+    """A box of 8–100 % of the area and aspect 3:4 to 4:3, drawn as torchvision's RandomResizedCrop draws it."""
+    for _ in range(10):
+        area = width * height * rng.uniform(0.08, 1.0)
+        aspect = math.exp(rng.uniform(math.log(3 / 4), math.log(4 / 3)))
+        wide, high = round(math.sqrt(area * aspect)), round(math.sqrt(area / aspect))
+        if 0 < wide <= width and 0 < high <= height:
+            return rng.randint(0, width - wide), rng.randint(0, height - high), wide, high
+    side = min(width, height)
+    return (width - side) // 2, (height - side) // 2, side, side
+
+
+def _inputs(
+    workload: Workload,
+    keys: Sequence[str],
+    size: int,
+    draw: Callable[[random.Random, int, int, int], tuple[int, int, int, int]],
+) -> list[Cut]:
+    cuts = []
+    for key in keys:
+        image = encoded(workload, key)
+        box = draw(random.Random(f"{workload.seed} {key}"), image.width, image.height, size)
+        cuts.append(Cut(image.data, image.width, image.height, box, size))
+    return cuts
+
+
+def _check(output: Any, given: Cut) -> None:
+    wanted = (3, given.size, given.size)
+    if tuple(output.shape) != wanted or str(output.dtype) not in ("torch.uint8", "torch.float32"):
+        raise SampleError(
+            "contract", f"it is {output.dtype} {tuple(output.shape)}, not a uint8 or float tensor {wanted}"
+        )
+
+
+def _agree(output: Any, expected: Any, variant: Variant, exact: bool) -> None:
+    ours, theirs = _levels(output), _levels(expected)
+    if exact and not variant.gives_up:
+        return difference(ours, theirs, EXACT_TOLERANCE)
+    side = 8 if variant.gives_up else 4
+    difference(_coarse(ours, side), _coarse(theirs, side), COARSE_TOLERANCE)
+
+
+def _levels(crop: Any) -> Any:
+    """A crop in levels of 255, whether uint8 or float in 0 to 1."""
+    return crop.numpy() if str(crop.dtype) == "torch.uint8" else crop.numpy() * 255
+
+
+def _coarse(crop: Any, side: int) -> Any:
+    """Means of `side`×`side` pixels: what is left of an image that every way of resizing it keeps."""
+    channels, height, width = crop.shape
+    return crop.reshape(channels, height // side, side, width // side, side).mean(axis=(2, 4), dtype=np.float32)
+
+
+def _work(given: Cut, output: Any) -> Work:
+    return Work(1, len(given.data), int(output.nbytes))
+
+
+for _id, _size, _draw, _summary in (
+    ("crop/fixed-256", 256, fixed_box, "encoded bytes to a random 256×256 crop"),
+    ("crop/resized-224", 224, resized_box, "encoded bytes to a random resized 224×224 crop"),
+):
+    task(
+        Task(
+            id=_id,
+            summary=_summary,
+            groups=read.keys,
+            inputs=functools.partial(_inputs, size=_size, draw=_draw),
+            check=_check,
+            agree=functools.partial(_agree, exact=_draw is fixed_box),
+            work=_work,
+            per_call=lambda workload: 4 if workload.quick else 16,
+        )
+    )
+
+TASKS = ("crop/fixed-256", "crop/resized-224")
+Cropping = Callable[[Cut], Any]
+
+
+def _cut_tensor(functional: Any) -> Callable[[Any, Cut], Any]:
+    """Cuts, and where asked resizes, a 3×H×W tensor by torchvision's functions (v1's or v2's)."""
+    bilinear = functional.InterpolationMode.BILINEAR
+
+    def cut(image: Any, given: Cut) -> Any:
+        left, top, width, height = given.box
+        if not given.resized:
+            return functional.crop(image, top, left, height, width)
+        size = [given.size, given.size]
+        return functional.resized_crop(image, top, left, height, width, size, bilinear, antialias=True)
+
+    return cut
+
+
+@variant(*TASKS, name="tensor-first", library=pillow_library)
+def tensor_first(workload: Workload) -> Cropping:
+    """Pillow, `pil_to_tensor` of the whole image, then the crop: the usual order."""
+    from PIL import Image
+    from torchvision.transforms import functional
+
+    cut = _cut_tensor(functional)
+    return lambda given: cut(functional.pil_to_tensor(rgb(Image.open(io.BytesIO(given.data)))), given)
+
+
+@variant(*TASKS, name="float-tensor-first", library=pillow_library)
+def float_tensor_first(workload: Workload) -> Cropping:
+    """Pillow, `to_tensor` (float, 0 to 1) of the whole image, then the crop: four times the bytes."""
+    from PIL import Image
+    from torchvision.transforms import functional
+
+    cut = _cut_tensor(functional)
+    return lambda given: cut(functional.to_tensor(rgb(Image.open(io.BytesIO(given.data)))), given)
+
+
+@variant(*TASKS, name="pil-crop", library=pillow_library)
+def pil_crop(workload: Workload) -> Cropping:
+    """The crop (and resize) on the Pillow image, before it becomes a tensor."""
+    from PIL import Image
+    from torchvision.transforms.functional import pil_to_tensor
+
+    def crop(given: Cut) -> Any:
+        image = rgb(Image.open(io.BytesIO(given.data)))
+        if not given.resized:
+            return pil_to_tensor(image.crop(given.corners))
+        size = (given.size, given.size)
+        return pil_to_tensor(image.resize(size, Image.Resampling.BILINEAR, box=given.corners))
+
+    return crop
+
+
+@variant(
+    *TASKS,
+    name="draft-crop",
+    library=pillow_library,
+    gives_up="resolution: half or less",
+)
+def draft_crop(workload: Workload) -> Cropping:
+    """Pillow's `draft` mode: the scale nearest above the target (half for a fixed crop), then crop and resize."""
+    from PIL import Image
+    from torchvision.transforms.functional import pil_to_tensor
+
+    def crop(given: Cut) -> Any:
+        image = Image.open(io.BytesIO(given.data))
+        wanted = max(1, min(given.box[2:]) // given.size) if given.resized else 2
+        image.draft("RGB", (given.width // wanted, given.height // wanted))
+        image = rgb(image)
+        scale = -(-given.width // image.width)  # libjpeg rounds sizes up, so their quotient is not the scale
+        left, top, right, bottom = given.corners
+        size = (given.size, given.size)
+        box = (left / scale, top / scale, min(right / scale, image.width), min(bottom / scale, image.height))
+        if right <= given.width and bottom <= given.height:
+            return pil_to_tensor(image.resize(size, Image.Resampling.BILINEAR, box=box))
+        return pil_to_tensor(image.crop(tuple(map(round, box))).resize(size, Image.Resampling.BILINEAR))
+
+    return crop
+
+
+def _opencv(workload: Workload) -> Cropping:
+    """`cv2.imdecode`, a slice, `cv2.resize` (area when shrinking), then a tensor."""
+    import cv2
+    import torch
+
+    decode = opencv_decoder(*opencv_flags())
+
+    def crop(given: Cut) -> Any:
+        left, top, right, bottom = given.corners
+        part: Any = decode(given.data)[top:bottom, left:right]
+        if given.resized:
+            shrinks = part.shape[0] >= given.size and part.shape[1] >= given.size
+            part = cv2.resize(
+                part, (given.size, given.size), interpolation=cv2.INTER_AREA if shrinks else cv2.INTER_LINEAR
+            )
+        elif part.shape[:2] != (given.size, given.size):
+            whole = np.zeros((given.size, given.size, 3), np.uint8)
+            whole[: part.shape[0], : part.shape[1]] = part
+            part = whole
+        return torch.from_numpy(part.transpose(2, 0, 1))
+
+    return crop
+
+
+variant(*TASKS, name="opencv", library=opencv_library, extra="opencv")(_opencv)
+for _threads, _label in ((0, "0"), (None, "default")):
+    variant(
+        "crop/resized-224",
+        name=f"opencv-threads-{_label}",
+        library=opencv_library,
+        extra="opencv",
+        opencv_threads=_threads,
+    )(_opencv)
+
+
+@variant(*TASKS, name="torchvision-v2", library=library("torchvision"))
+def torchvision_v2(workload: Workload) -> Cropping:
+    """`torchvision.io.decode_image`, then the v2 functions on the tensor."""
+    from torchvision.transforms.v2 import functional
+
+    io_ = quiet_torchvision()
+    mode, cut = io_.ImageReadMode.RGB, _cut_tensor(functional)
+    return lambda given: cut(io_.decode_image(as_tensor(given.data), mode), given)
+
+
+@variant(*TASKS, name="region", library=region.library_name, partial=True)
+def region_crop(workload: Workload) -> Cropping:
+    """Only the box is decoded, and for a resized crop at the nearest smaller scale (`pipebench.decode_and_crop`)."""
+
+    def crop(given: Cut) -> Any:
+        if given.resized:
+            return region.decode_and_resize(given.data, given.box, (given.size, given.size))
+        return region.decode_and_fill(given.data, given.box, (given.width, given.height)).permute(2, 0, 1)
+
+    return crop
+
+
+@functools.lru_cache(maxsize=8)
+def crops(workload: Workload, task_id: str) -> tuple[Any, ...]:
+    """The checked reference output of a crop task for the first good samples, repeated to a batch; () if none is."""
+    definition, reference = find(f"{task_id}/tensor-first")
+    call, made = reference.build(workload), list[Any]()
+    for group in definition.groups(workload):
+        if len(made) == workload.batch_size:
+            break
+        try:
+            (given,) = definition.inputs(workload, group)
+            output = call(given)
+            definition.check(output, given)
+        except Exception:  # the crop task has recorded this sample as bad, with its reason
+            continue
+        made.append(output.contiguous())
+    return tuple(made[index % len(made)] for index in range(workload.batch_size)) if made else ()

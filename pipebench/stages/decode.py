@@ -1,0 +1,243 @@
+"""Decode: from encoded bytes to the whole image as RGB uint8, measured alone (`crop` includes a decode of its own).
+
+The rows of Pillow and pillow-simd name the libjpeg that they were built with, because much of the difference between
+decoders is the age of that library, not their own code.
+"""
+
+from __future__ import annotations
+
+import functools
+import io
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pipebench import listing, native
+from pipebench.errors import SampleError
+from pipebench.stage import RunnerSpec, Task, Unavailable, Variant, Work, Workload, task, variant
+from pipebench.stages import read
+
+DRAFT = (256, 256)
+GRID = 3  # outputs are compared on every third pixel both ways: prime to the 8×8 blocks and 2×2 chroma of a JPEG
+# Two accurate inverse DCTs differ by at most one level a component (ISO/IEC 10918-2, annex A), which colour conversion
+# spreads to at most 1.77 levels in one channel; plain instead of smooth chroma upsampling adds a little at edges.
+EXACT_TOLERANCE = 2.0
+# A decode at half scale is not the mean of 2×2 pixels: the DCT is cut to 4×4 frequencies instead.
+REDUCED_TOLERANCE = 6.0
+
+Pixels = np.ndarray[Any, np.dtype[np.uint8]]
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """The bytes of one image, and the width and height that its header claims."""
+
+    data: bytes
+    width: int
+    height: int
+
+
+def encoded(workload: Workload, key: str) -> Encoded:
+    """One sample's image; `SampleError` if it cannot be read, is no image, or is larger than Pillow would open."""
+    data = read.sample(workload, key).read()
+    return Encoded(data, *listing.image_size(data))
+
+
+def _inputs(workload: Workload, keys: Sequence[str]) -> list[Encoded]:
+    return [encoded(workload, key) for key in keys]
+
+
+def pixels(output: Any) -> Pixels:
+    """An image as a height × width × 3 array, whichever layout and library it came from."""
+    array = output if isinstance(output, np.ndarray) else output.numpy()
+    if array.dtype != np.uint8 or array.ndim != 3 or 3 not in (array.shape[0], array.shape[-1]):
+        raise SampleError("contract", f"it is {array.dtype} {array.shape}, not RGB uint8")
+    return array if array.shape[-1] == 3 else array.transpose(1, 2, 0)
+
+
+def _check(output: Any, given: Encoded) -> None:
+    height, width, _ = pixels(output).shape
+    scaled = [(-(-given.height // factor), -(-given.width // factor)) for factor in (1, 2, 4, 8)]
+    if (height, width) not in scaled:
+        raise SampleError("contract", f"it is {width}×{height} where the header says {given.width}×{given.height}")
+
+
+def _agree(output: Any, expected: Any, variant: Variant) -> None:
+    ours, theirs = pixels(output), pixels(expected)
+    if ours.shape == theirs.shape:
+        return difference(ours[::GRID, ::GRID], theirs[::GRID, ::GRID], EXACT_TOLERANCE)
+    if not variant.gives_up:
+        raise SampleError("disagrees", f"it is {ours.shape} where the reference is {theirs.shape}")
+    factor = -(-theirs.shape[0] // ours.shape[0])
+    height, width = theirs.shape[0] // factor, theirs.shape[1] // factor
+    boxes = theirs[: height * factor, : width * factor].reshape(height, factor, width, factor, 3)
+    difference(ours[:height, :width], boxes.mean(axis=(1, 3)), REDUCED_TOLERANCE)
+
+
+def difference(ours: Any, theirs: Any, tolerance: float) -> None:
+    """Raises `SampleError` where the mean absolute difference exceeds `tolerance` levels of 255."""
+    mean = float(np.abs(np.asarray(ours, np.float32) - np.asarray(theirs, np.float32)).mean())
+    if not mean <= tolerance:
+        raise SampleError("disagrees", f"it differs from the reference by {mean:.1f} levels on average")
+
+
+def _work(given: Encoded, output: Any) -> Work:
+    return Work(1, len(given.data), int(pixels(output).nbytes))
+
+
+task(
+    Task(
+        id="decode/rgb",
+        summary="encoded bytes to the whole image, RGB uint8",
+        groups=read.keys,
+        inputs=_inputs,
+        check=_check,
+        agree=_agree,
+        work=_work,
+        per_call=lambda workload: 8 if workload.quick else 16,
+    )
+)
+
+
+def _pillow_simd_folder() -> Path:
+    folder = native.pillow_simd_folder()
+    if folder is None:
+        raise Unavailable("not-built", "build it beside Pillow with `pipebench build pillow-simd` (or `make simd`)")
+    return folder
+
+
+PILLOW_SIMD = RunnerSpec("pillow-simd", path=_pillow_simd_folder)
+Decoding = Callable[[Encoded], Any]
+
+
+def pillow_library() -> str:
+    from PIL import __version__, features
+
+    kind = "pillow-simd" if "post" in __version__ else "Pillow"
+    return f"{kind} {__version__}, libjpeg-turbo {features.version('libjpeg_turbo') or 'none'}"
+
+
+def library(name: str) -> Callable[[], str]:
+    """The installed version of a distribution, for the row's note."""
+    return lambda: f"{name} {metadata.version(name)}"
+
+
+def opencv_library() -> str:
+    import cv2
+
+    built = next((line for line in cv2.getBuildInformation().splitlines() if " JPEG:" in line), "")
+    return f"OpenCV {cv2.__version__}, {built.partition(':')[2].strip()}"
+
+
+def rgb(image: Any) -> Any:
+    """A Pillow image in RGB; unlike `convert`, it does not copy one that is."""
+    return image if image.mode == "RGB" else image.convert("RGB")
+
+
+@variant("decode/rgb", name="pillow", library=pillow_library)
+def pillow(workload: Workload) -> Decoding:
+    """`PIL.Image.open`, then a NumPy array."""
+    from PIL import Image
+
+    return lambda given: np.asarray(rgb(Image.open(io.BytesIO(given.data))))
+
+
+@variant("decode/rgb", name="pillow-draft", library=pillow_library, gives_up="resolution: the nearest scale above 256")
+def pillow_draft(workload: Workload) -> Decoding:
+    """Pillow's `draft` mode: a JPEG decoded at 1/2, 1/4 or 1/8 scale, no smaller than 256×256."""
+    from PIL import Image
+
+    def decode(given: Encoded) -> Pixels:
+        image = Image.open(io.BytesIO(given.data))
+        image.draft("RGB", DRAFT)
+        return np.asarray(rgb(image))
+
+    return decode
+
+
+@variant("decode/rgb", name="pillow-simd", library=pillow_library, runner=PILLOW_SIMD)
+def pillow_simd(workload: Workload) -> Decoding:
+    """The same code as `pillow` in a process where PIL is pillow-simd."""
+    return pillow(workload)
+
+
+@functools.lru_cache(maxsize=1)
+def opencv_flags(reduced: int = 1) -> tuple[int, bool]:
+    """`imdecode` flags for RGB as stored (no EXIF rotation), and whether the channels must still be swapped."""
+    import cv2
+
+    colour = getattr(cv2, "IMREAD_COLOR_RGB", cv2.IMREAD_COLOR)
+    return colour | cv2.IMREAD_IGNORE_ORIENTATION, colour == cv2.IMREAD_COLOR
+
+
+def opencv_decoder(flags: int, swap: bool) -> Callable[[bytes], Pixels]:
+    """A function from bytes to an RGB array; OpenCV answers None for what it cannot decode, which is made an error."""
+    import cv2
+
+    def decode(data: bytes) -> Any:
+        image = cv2.imdecode(np.frombuffer(data, np.uint8), flags)
+        if image is None:
+            raise SampleError("undecodable", "cv2.imdecode returned None")
+        return cv2.cvtColor(image, cv2.COLOR_BGR2RGB) if swap else image
+
+    return decode
+
+
+@variant("decode/rgb", name="opencv", library=opencv_library, extra="opencv")
+def opencv(workload: Workload) -> Decoding:
+    """`cv2.imdecode` to RGB."""
+    decode = opencv_decoder(*opencv_flags())
+    return lambda given: decode(given.data)
+
+
+@variant("decode/rgb", name="opencv-reduced", library=opencv_library, extra="opencv", gives_up="resolution: half")
+def opencv_reduced(workload: Workload) -> Decoding:
+    """`cv2.imdecode` with `IMREAD_REDUCED_COLOR_2`: half scale."""
+    import cv2
+
+    decode = opencv_decoder(cv2.IMREAD_REDUCED_COLOR_2 | cv2.IMREAD_IGNORE_ORIENTATION, True)
+    return lambda given: decode(given.data)
+
+
+def as_tensor(data: bytes) -> Any:
+    """The bytes as a uint8 tensor without a copy; decoders only read it."""
+    import torch
+
+    return torch.frombuffer(data, dtype=torch.uint8)
+
+
+def quiet_torchvision() -> Any:
+    """`torchvision.io`, without its word that decoding moves to torchcodec and torch's that bytes are read-only."""
+    import torchvision.io
+
+    warnings.filterwarnings("ignore", message="(?s).*(deprecated|torchcodec|not writable).*")
+    return torchvision.io
+
+
+@variant("decode/rgb", name="torchvision", library=library("torchvision"))
+def torchvision(workload: Workload) -> Decoding:
+    """`torchvision.io.decode_image` to a 3×H×W tensor."""
+    io_ = quiet_torchvision()
+    mode = io_.ImageReadMode.RGB
+    return lambda given: io_.decode_image(as_tensor(given.data), mode)
+
+
+@variant("decode/rgb", name="torchcodec", library=library("torchcodec"), extra="torchcodec")
+def torchcodec(workload: Workload) -> Decoding:
+    """`torchcodec.decoders.decode_image` to a 3×H×W tensor."""
+    from torchcodec.decoders import decode_image  # type: ignore[attr-defined]  # exported, but not by name
+
+    return lambda given: decode_image(given.data)
+
+
+@variant("decode/rgb", name="simplejpeg", library=library("simplejpeg"), extra="simplejpeg")
+def simplejpeg(workload: Workload) -> Decoding:
+    """`simplejpeg.decode_jpeg`: a thin binding of libjpeg-turbo, JPEG only."""
+    from simplejpeg import decode_jpeg
+
+    return lambda given: decode_jpeg(given.data, "RGB")

@@ -1,0 +1,364 @@
+"""Read: from loose files or tar shards to bytes in memory.
+
+Loose files and shards hold the same samples, so their rows can be compared. A row that is slow in isolation may still
+be hidden by prefetching; a row that is slow with a cold cache is bound by storage.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pipebench import datasets, pagecache
+from pipebench.errors import SampleError
+from pipebench.stage import Task, Unavailable, Variant, Work, Workload, task, variant
+
+GROUP = 64  # loose files tried at once; shards are tried whole
+COLD_RESIDENCY = 0.02  # of the pages: read-ahead of a neighbour may bring a few back
+PAGE = 4096
+
+Payload = tuple[Any, ...]  # one buffer per member of a sample, in the order of their suffixes
+
+
+@dataclass
+class Source:
+    """What one call reads: some samples as loose files, as members of one shard, or both."""
+
+    samples: tuple[datasets.Sample, ...]
+    shard: str | None
+    suffixes: tuple[tuple[str, ...], ...]  # of each sample, those to read
+    verified: bool = False
+
+    @functools.cached_property
+    def files(self) -> list[tuple[str, list[str]]]:
+        """Key and paths of each sample."""
+        pairs = zip(self.samples, self.suffixes, strict=True)
+        return [(sample.key, [sample.files[suffix] for suffix in wanted]) for sample, wanted in pairs]
+
+    @functools.cached_property
+    def extents(self) -> list[tuple[str, list[tuple[int, int]]]]:
+        """Key and (offset, size) pairs of each sample in the shard."""
+        pairs = zip(self.samples, self.suffixes, strict=True)
+        return [
+            (sample.key, [(sample.extents[suffix].offset, sample.extents[suffix].size) for suffix in wanted])
+            for sample, wanted in pairs
+        ]
+
+    @functools.cached_property
+    def members(self) -> dict[str, tuple[int, int]]:
+        """Member name in the shard -> which sample, and which of its wanted members, it is."""
+        return {
+            f"{sample.tar_key}.{suffix}": (row, column)
+            for row, (sample, wanted) in enumerate(zip(self.samples, self.suffixes, strict=True))
+            for column, suffix in enumerate(wanted)
+        }
+
+    @property
+    def paths(self) -> list[str]:
+        """Every file whose pages matter to a cold reading."""
+        loose = [path for sample in self.samples for path in sample.files.values()]
+        return loose + ([self.shard] if self.shard else [])
+
+
+_listed: dict[tuple[str, int | None], tuple[datasets.Dataset, dict[str, datasets.Sample]]] = {}
+
+
+def load(workload: Workload, progress: datasets.Progress = lambda done, total, what: None) -> datasets.Dataset:
+    """The workload's data, listed or built and verified once a process."""
+    identity = workload.data, workload.limit
+    if identity not in _listed:
+        listed = datasets.load(workload.data, limit=workload.limit, progress=progress)
+        _listed[identity] = listed, listed.by_key()
+    return _listed[identity][0]
+
+
+def sample(workload: Workload, key: str) -> datasets.Sample:
+    load(workload)
+    return _listed[workload.data, workload.limit][1][key]
+
+
+def keys(workload: Workload) -> list[tuple[str, ...]]:
+    """The keys of all listed samples, each a group of its own."""
+    return [(one.key,) for one in load(workload).samples]
+
+
+def _groups(workload: Workload) -> Sequence[tuple[str, ...]]:
+    listed = load(workload)
+    if listed.shards:
+        known = {one.key for one in listed.samples}  # a limit may end within a shard
+        in_shards = (tuple(key for key in shard.keys if key in known) for shard in listed.shards)
+        return [group for group in in_shards if group]
+    names = [one.key for one in listed.samples]
+    return [tuple(names[begin : begin + GROUP]) for begin in range(0, len(names), GROUP)]
+
+
+def _sources(workload: Workload, names: Sequence[str], whole: bool) -> list[Source]:
+    """The wanted samples as one source per shard (one source in all for loose files)."""
+    listed, wanted = load(workload), set(names)
+    found = [sample(workload, name) for name in names]
+    for one in found:
+        if one.problem is not None:
+            raise one.problem
+    if listed.shards:
+        by_shard = [
+            (shard.path, [sample(workload, key) for key in shard.keys if key in wanted]) for shard in listed.shards
+        ]
+    else:
+        by_shard = [("", found)]
+    return [
+        Source(tuple(members), path or None, tuple(_wanted(one, whole) for one in members))
+        for path, members in by_shard
+        if members
+    ]
+
+
+def _wanted(one: datasets.Sample, whole: bool) -> tuple[str, ...]:
+    return tuple(sorted(one.files or one.extents)) if whole else (one.image,)
+
+
+def _split(given: Source, output: Iterator[tuple[str, Payload]]) -> list[tuple[tuple[str, ...], Any]]:
+    """Key and plain bytes of each sample (lazy buffers are copied here, outside every timer)."""
+    return [((key,), tuple(bytes(memoryview(part)) for part in payload)) for key, payload in output]
+
+
+def _check(output: Any, given: Source) -> None:
+    if not all(isinstance(part, bytes) for part in output):
+        raise SampleError("contract", "a member did not come out as bytes")
+    if not all(output):
+        raise SampleError("empty", "it has no bytes")
+
+
+def _agree(output: Any, expected: Any, variant: Variant) -> None:
+    if output != expected:
+        raise SampleError("disagrees", "its bytes are not those of the reference")
+
+
+def _work(given: Source, output: list[tuple[str, Payload]]) -> Work:
+    size = sum(len(memoryview(part)) for _, payload in output for part in payload)
+    return Work(len(given.samples), size, size)
+
+
+def _before(workload: Workload, sources: list[Source]) -> str | None:
+    """Brings the page cache into the state that the workload names, and says if it could not."""
+    paths = [path for source in sources for path in source.paths]
+    if workload.cache == "cold":
+        pagecache.drop(paths)
+        resident = pagecache.residency(paths)
+        return "not-cold" if resident is None or resident > COLD_RESIDENCY else None
+    if sources[0].verified:
+        return None
+    sources[0].verified = True
+    pagecache.fill(paths)
+    resident = pagecache.residency(paths)
+    return "not-warm" if resident is not None and resident < 1 - COLD_RESIDENCY else None
+
+
+for _whole, _name, _summary in (
+    (False, "read/image", "the encoded image of each sample, into memory"),
+    (True, "read/all-members", "every member of each sample (image, labels, text), into memory"),
+):
+    task(
+        Task(
+            id=_name,
+            summary=_summary,
+            groups=_groups,
+            inputs=functools.partial(_sources, whole=_whole),
+            check=_check,
+            agree=_agree,
+            work=_work,
+            per_call=lambda workload: 64 if workload.quick else 128,
+            split=_split,
+            before=_before,
+            lazy=True,
+        )
+    )
+
+TASKS = ("read/image", "read/all-members")
+Reading = Callable[[Source], Iterator[tuple[str, Payload]]]
+
+
+def _loose(workload: Workload) -> None:
+    shows_residency(workload)
+    if not any(one.files for one in load(workload).samples):
+        raise Unavailable("not-built", "this data is shards, and shards are never extracted into files")
+
+
+def _sharded(workload: Workload) -> None:
+    shows_residency(workload)
+    if not load(workload).shards:
+        raise Unavailable("not-built", "this data is loose files, and no shards are made of your files")
+
+
+def shows_residency(workload: Workload) -> None:
+    """Raises `Unavailable` where a cold cache is wanted and cannot be shown to be cold."""
+    if workload.cache != "cold":
+        return
+    sources = _sources(workload, [one.key for one in load(workload).samples if one.problem is None][:1], False)
+    if not sources or pagecache.residency(sources[0].paths[:1]) is None:
+        raise Unavailable("kernel", "the page cache of these files cannot be inspected, so that cold cannot be shown")
+
+
+@variant(*TASKS, name="open")
+def open_read(workload: Workload) -> Reading:
+    """`open(path, "rb").read()`, what most Datasets do."""
+    _loose(workload)
+
+    def read(source: Source) -> Iterator[tuple[str, Payload]]:
+        for key, paths in source.files:
+            payload = []
+            for path in paths:
+                with open(path, "rb") as file:
+                    payload.append(file.read())
+            yield key, tuple(payload)
+
+    return read
+
+
+@variant(*TASKS, name="pread")
+def pread(workload: Workload) -> Reading:
+    """`os.open`, `fstat`, one `pread`: no Python file object."""
+    _loose(workload)
+
+    def read(source: Source) -> Iterator[tuple[str, Payload]]:
+        for key, paths in source.files:
+            payload = []
+            for path in paths:
+                descriptor = os.open(path, os.O_RDONLY)
+                try:
+                    payload.append(os.pread(descriptor, os.fstat(descriptor).st_size, 0))
+                finally:
+                    os.close(descriptor)
+            yield key, tuple(payload)
+
+    return read
+
+
+@variant(*TASKS, name="torchvision")
+def torchvision_read(workload: Workload) -> Reading:
+    """`torchvision.io.read_file`, which maps the file lazily: every page is touched here."""
+    from torchvision.io import read_file
+
+    _loose(workload)
+
+    def read(source: Source) -> Iterator[tuple[str, Payload]]:
+        for key, paths in source.files:
+            payload = [read_file(path).numpy() for path in paths]
+            for part in payload:
+                part[::PAGE].sum()
+            yield key, tuple(payload)
+
+    return read
+
+
+@variant(*TASKS, name="mmap")
+def mapped(workload: Workload) -> Reading:
+    """`mmap` of the file, every page touched: no copy, but a page fault for each 4 KiB."""
+    import mmap
+
+    _loose(workload)
+
+    def read(source: Source) -> Iterator[tuple[str, Payload]]:
+        for key, paths in source.files:
+            payload = []
+            for path in paths:
+                with open(path, "rb", buffering=0) as file:
+                    pages = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ)
+                pages[::PAGE]
+                payload.append(pages)
+            yield key, tuple(payload)
+
+    return read
+
+
+@variant(*TASKS, name="tarfile")
+def tarfile_read(workload: Workload) -> Reading:
+    """The standard library's `tarfile`, member by member from the start of the shard."""
+    import tarfile
+
+    _sharded(workload)
+
+    def read(source: Source) -> Iterator[tuple[str, Payload]]:
+        assert source.shard is not None
+        collected = _Collector(source)
+        with tarfile.open(source.shard, "r:", errors="surrogateescape") as shard:
+            for member in shard:
+                if member.name in source.members and (opened := shard.extractfile(member)) is not None:
+                    yield from collected.add(member.name, opened.read())
+                if collected.done:
+                    return
+
+    return read
+
+
+class _Collector:
+    """Gathers members into samples and hands on each sample once it is whole."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._parts: dict[int, dict[int, bytes]] = {}
+        self._left = len(source.samples)
+
+    @property
+    def done(self) -> bool:
+        return self._left == 0
+
+    def add(self, name: str, data: bytes) -> Iterator[tuple[str, Payload]]:
+        row, column = self._source.members[name]
+        parts = self._parts.setdefault(row, {})
+        parts[column] = data
+        if len(parts) == len(self._source.suffixes[row]):
+            self._left -= 1
+            del self._parts[row]
+            yield self._source.samples[row].key, tuple(parts[place] for place in sorted(parts))
+
+
+@variant(*TASKS, name="tar-index")
+def tar_index(workload: Workload) -> Reading:
+    """An index of offsets and one `pread` a member: a shard with random access."""
+    _sharded(workload)
+
+    def read(source: Source) -> Iterator[tuple[str, Payload]]:
+        assert source.shard is not None
+        descriptor = os.open(source.shard, os.O_RDONLY)
+        try:
+            for key, extents in source.extents:
+                yield key, tuple(os.pread(descriptor, size, offset) for offset, size in extents)
+        finally:
+            os.close(descriptor)
+
+    return read
+
+
+@variant(*TASKS, name="webdataset", extra="webdataset")
+def webdataset_read(workload: Workload) -> Reading:
+    """`webdataset.WebDataset` over the shard, members as bytes, nothing decoded."""
+    import webdataset
+
+    _sharded(workload)
+
+    def read(source: Source) -> Iterator[tuple[str, Payload]]:
+        assert source.shard is not None
+        wanted = {
+            one.tar_key: (one.key, [suffix.lower() for suffix in suffixes])
+            for one, suffixes in zip(source.samples, source.suffixes, strict=True)
+        }
+        left = len(wanted)
+        names = source.members
+        shard = webdataset.WebDataset(
+            [os.path.abspath(source.shard)],  # a list is not brace-expanded, an absolute path is no pipe
+            shardshuffle=False,
+            empty_check=False,
+            handler=webdataset.ignore_and_stop,  # at a cut; a sample that does not come out is noticed by its absence
+            select_files=lambda name: name in names,
+        )
+        for found in shard:
+            key, suffixes = wanted[found["__key__"]]
+            yield key, tuple(found[suffix] for suffix in suffixes)
+            left -= 1
+            if left == 0:
+                return
+
+    return read

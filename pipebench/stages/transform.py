@@ -1,0 +1,258 @@
+"""Transform: a batch of crops on the CPU, sample by sample or all at once.
+
+What is random (masks, flips) is drawn beforehand from the workload's seed, so that all variants do the same work.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from pipebench.errors import SampleError
+from pipebench.stage import Task, Variant, Work, Workload, task, variant
+from pipebench.stages.crop import crops
+from pipebench.stages.decode import difference
+
+MASKED = 0.25  # share of pixels masked before dilation (Rand, PyTorch Model Performance Analysis and Optimization, 4)
+# RGB to YCbCr, ITU-T T.871 section 7, as Rand's pipeline rounds it
+YUV = ((0.299, 0.587, 0.114), (-0.16874, -0.33126, 0.5), (0.5, -0.41869, -0.08131))
+OFFSET = (0.0, 128.0, 128.0)
+MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # ImageNet
+LEVEL = 1 / 255
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Crops as uint8 tensors 3×S×S, and what was drawn for each: a mask S×S of bools, and whether it is flipped."""
+
+    crops: tuple[Any, ...]
+    masks: tuple[Any, ...] = ()
+    flips: tuple[bool, ...] = ()
+
+
+def _rng(workload: Workload) -> np.random.Generator:
+    return np.random.default_rng(workload.seed)
+
+
+def _for_mask(workload: Workload, keys: Sequence[str]) -> list[Batch]:
+    found, rng = crops(workload, "crop/fixed-256"), _rng(workload)
+    return [Batch(found, tuple(rng.random(one.shape[1:], np.float32) < MASKED for one in found))]
+
+
+@functools.lru_cache(maxsize=2)
+def masked(workload: Workload) -> tuple[Any, ...]:
+    """The reference output of `transform/mask`."""
+    return tuple(conv(workload)(_for_mask(workload, ())[0]))
+
+
+def _for_yuv(workload: Workload, keys: Sequence[str]) -> list[Batch]:
+    return [Batch(masked(workload))]
+
+
+def _for_normalise(workload: Workload, keys: Sequence[str]) -> list[Batch]:
+    found, rng = crops(workload, "crop/resized-224"), _rng(workload)
+    return [Batch(found, flips=tuple(bool(flip) for flip in rng.random(len(found)) < 0.5))]
+
+
+@functools.lru_cache(maxsize=2)
+def normalised(workload: Workload) -> Any:
+    """The reference output of `transform/flip-normalise`, N×3×224×224."""
+    return v1_sample(workload)(_for_normalise(workload, ())[0])
+
+
+def batch_groups(workload: Workload, source: str = "crop/fixed-256") -> Sequence[tuple[str, ...]]:
+    """One group: a batch's worth of keys, or none where no crop could be made."""
+    return [tuple(f"batch[{index}]" for index in range(workload.batch_size))] if crops(workload, source) else []
+
+
+def _check(output: Any, given: Batch) -> None:
+    wanted = (len(given.crops), *given.crops[0].shape)
+    if isinstance(output, list):
+        shapes = {(tuple(one.shape), str(one.dtype)) for one in output}
+        if len(output) != wanted[0] or shapes != {(wanted[1:], "torch.uint8")}:
+            raise SampleError("contract", f"it is {len(output)} of {shapes}, not {wanted}")
+    elif tuple(output.shape) != wanted:
+        raise SampleError("contract", f"it is {tuple(output.shape)}, not {wanted}")
+
+
+def _agree(output: Any, expected: Any, variant: Variant) -> None:
+    """Equal masks; colours within rounding to a level; normalised values within float rounding."""
+    for ours, theirs in zip(output, expected, strict=True):
+        if str(ours.dtype) == str(theirs.dtype) == "torch.uint8":
+            difference(ours.numpy(), theirs.numpy(), 0.0)
+        elif str(ours.dtype) == "torch.uint8":
+            difference(ours.numpy(), theirs.numpy() / LEVEL, 1.0)
+        else:
+            difference(ours.numpy(), theirs.numpy(), 1e-4)
+
+
+def _work(given: Batch, output: Any) -> Work:
+    return Work(len(given.crops), sum(int(one.nbytes) for one in given.crops), sum(int(one.nbytes) for one in output))
+
+
+def _few(workload: Workload) -> Workload:
+    """Half the batch: a transform of one crop costs milliseconds and does not depend on its neighbours."""
+    return replace(workload, batch_size=max(1, workload.batch_size // (8 if workload.quick else 2)))
+
+
+for _id, _summary, _inputs, _source in (
+    ("transform/mask", "dilate a random mask by a pixel and blank what it covers", _for_mask, "crop/fixed-256"),
+    ("transform/yuv", "RGB to YUV, scaled to 0–1, as one batch", _for_yuv, "crop/fixed-256"),
+    ("transform/flip-normalise", "random flip, float, normalise, as one batch", _for_normalise, "crop/resized-224"),
+):
+    task(
+        Task(
+            id=_id,
+            summary=_summary,
+            groups=functools.partial(batch_groups, source=_source),
+            inputs=_inputs,
+            check=_check,
+            agree=_agree,
+            work=_work,
+            per_call=lambda workload: workload.batch_size,
+            adapt=_few,
+        )
+    )
+
+Transforming = Callable[[Batch], Any]
+
+
+def _masking(dilate: Callable[[Any], Any]) -> Transforming:
+    """Dilates each mask and blanks what it covers, giving a list of new crops."""
+    import torch
+
+    def transform(given: Batch) -> list[Any]:
+        pairs = zip(given.crops, given.masks, strict=True)
+        return [crop.masked_fill(torch.from_numpy(dilate(mask)), 0) for crop, mask in pairs]
+
+    return transform
+
+
+@variant("transform/mask", name="conv", extra="scipy")
+def conv(workload: Workload) -> Transforming:
+    """Dilation by a 2-D convolution from SciPy."""
+    from scipy.signal import convolve2d
+
+    cross = np.array([[0, 1, 0], [1, 1, 1], [0, 1, 0]], np.float32)
+    return _masking(lambda mask: convolve2d(mask, cross, mode="same") > 0)
+
+
+@variant("transform/mask", name="bool-or")
+def bool_or(workload: Workload) -> Transforming:
+    """Dilation by ORs of the shifted mask."""
+
+    def dilate(mask: Any) -> Any:
+        wide = mask.copy()
+        wide[1:] |= mask[:-1]
+        wide[:-1] |= mask[1:]
+        wide[:, 1:] |= mask[:, :-1]
+        wide[:, :-1] |= mask[:, 1:]
+        return wide
+
+    return _masking(dilate)
+
+
+def _cv_dilate(workload: Workload) -> Transforming:
+    """Dilation by `cv2.dilate`."""
+    import cv2
+
+    cross = cv2.getStructuringElement(cv2.MORPH_CROSS, (3, 3))
+    return _masking(lambda mask: cv2.dilate(mask.view(np.uint8), cross).view(bool))
+
+
+variant("transform/mask", name="cv-dilate", extra="opencv")(_cv_dilate)
+variant("transform/mask", name="cv-dilate-threads-0", extra="opencv", opencv_threads=0)(_cv_dilate)
+variant("transform/mask", name="cv-dilate-threads-default", extra="opencv", opencv_threads=None)(_cv_dilate)
+
+
+@variant("transform/yuv", name="per-sample")
+def per_sample(workload: Workload) -> Transforming:
+    """A 3×3 matrix product, an offset and a scale for each sample, then a stack."""
+    import torch
+
+    matrix, offset = torch.tensor(YUV), torch.tensor(OFFSET)[:, None]
+
+    def transform(given: Batch) -> Any:
+        made = [((matrix @ crop.view(3, -1).float() + offset) * LEVEL).view(crop.shape) for crop in given.crops]
+        return torch.stack(made)
+
+    return transform
+
+
+@variant("transform/yuv", name="batch-matmul")
+def batch_matmul(workload: Workload) -> Transforming:
+    """Stack the bytes, then one matrix product for the whole batch, with the scale folded into it."""
+    import torch
+
+    matrix, offset = torch.tensor(YUV) * LEVEL, torch.tensor(OFFSET)[:, None] * LEVEL
+
+    def transform(given: Batch) -> Any:
+        batch = torch.stack(given.crops)
+        return torch.matmul(matrix, batch.flatten(2).float()).add_(offset).view(batch.shape)
+
+    return transform
+
+
+def _cv_uint8(workload: Workload) -> Transforming:
+    """`cv2.cvtColor` on each sample's bytes, then a stack of bytes."""
+    import cv2
+    import torch
+
+    def transform(given: Batch) -> Any:
+        batch = np.empty((len(given.crops), *given.crops[0].shape), np.uint8)
+        for index, crop in enumerate(given.crops):
+            luma, red, blue = cv2.split(cv2.cvtColor(cv2.merge(list(crop.numpy())), cv2.COLOR_RGB2YCrCb))
+            batch[index, 0], batch[index, 1], batch[index, 2] = luma, blue, red
+        return torch.from_numpy(batch)
+
+    return transform
+
+
+_BYTES = {"extra": "opencv", "gives_up": "the float output: it stays uint8 and the scale to 0–1 is left to the device"}
+variant("transform/yuv", name="cv-uint8", **_BYTES)(_cv_uint8)
+variant("transform/yuv", name="cv-uint8-threads-0", opencv_threads=0, **_BYTES)(_cv_uint8)
+variant("transform/yuv", name="cv-uint8-threads-default", opencv_threads=None, **_BYTES)(_cv_uint8)
+
+
+@variant("transform/flip-normalise", name="v1-sample")
+def v1_sample(workload: Workload) -> Transforming:
+    """torchvision v1 on each sample: flip, to float, normalise; then a stack."""
+    import torch
+    from torchvision.transforms import functional
+
+    def one(crop: Any, flip: bool) -> Any:
+        image = functional.hflip(crop) if flip else crop
+        return functional.normalize(functional.convert_image_dtype(image, torch.float32), MEAN, STD)
+
+    return lambda given: torch.stack([one(*pair) for pair in zip(given.crops, given.flips, strict=True)])
+
+
+@variant("transform/flip-normalise", name="v2-sample")
+def v2_sample(workload: Workload) -> Transforming:
+    """torchvision v2 on each sample: flip, to float, normalise; then a stack."""
+    import torch
+    from torchvision.transforms.v2 import functional
+
+    def one(crop: Any, flip: bool) -> Any:
+        image = functional.horizontal_flip(crop) if flip else crop
+        return functional.normalize(functional.to_dtype(image, torch.float32, scale=True), list(MEAN), list(STD))
+
+    return lambda given: torch.stack([one(*pair) for pair in zip(given.crops, given.flips, strict=True)])
+
+
+@variant("transform/flip-normalise", name="v2-batch")
+def v2_batch(workload: Workload) -> Transforming:
+    """Flip and stack bytes, then torchvision v2's conversion and normalisation once for the batch."""
+    import torch
+    from torchvision.transforms.v2 import functional
+
+    def transform(given: Batch) -> Any:
+        pairs = zip(given.crops, given.flips, strict=True)
+        batch = torch.stack([functional.horizontal_flip(crop) if flip else crop for crop, flip in pairs])
+        return functional.normalize(functional.to_dtype(batch, torch.float32, scale=True), list(MEAN), list(STD))
+
+    return transform

@@ -1,0 +1,93 @@
+"""Numbers and names as text: base units come in, one scale per column goes out.
+
+Everything inside pipebench is in seconds, bytes and samples; only this module scales.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+_SECONDS = (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6), ("ns", 1e-9))
+_BYTES = (("GB", 1e9), ("MB", 1e6), ("kB", 1e3), ("B", 1.0))
+_COUNTS = (("G", 1e9), ("M", 1e6), ("k", 1e3), ("", 1.0))
+
+
+@dataclass(frozen=True)
+class Scale:
+    """A unit and its size in base units, shared by a whole column so that its numbers can be compared by eye."""
+
+    unit: str
+    factor: float
+
+    def number(self, value: float, digits: int = 3) -> str:
+        """`value` in this scale with at least `digits` significant digits and never an exponent."""
+        scaled = value / self.factor
+        magnitude = abs(scaled)
+        decimals = digits - 1
+        while magnitude >= 10 and decimals > 0:
+            magnitude /= 10
+            decimals -= 1
+        return f"{scaled:,.{decimals}f}"
+
+    def text(self, value: float, digits: int = 3) -> str:
+        return f"{self.number(value, digits)} {self.unit}".rstrip()
+
+
+def _scale(units: tuple[tuple[str, float], ...], values: Iterable[float], suffix: str = "") -> Scale:
+    """The largest unit in which the smallest positive value is at least 1 (or the finest unit there is)."""
+    positive = [abs(value) for value in values if value]
+    smallest = min(positive, default=1.0)
+    unit, factor = next((pair for pair in units if smallest >= pair[1]), units[-1])
+    return Scale(unit + suffix, factor)
+
+
+def seconds_scale(values: Iterable[float]) -> Scale:
+    """The scale of a column of durations in seconds."""
+    return _scale(_SECONDS, values)
+
+
+def bytes_scale(values: Iterable[float]) -> Scale:
+    """The scale of a column of sizes in bytes (decimal units)."""
+    return _scale(_BYTES, values)
+
+
+def rate_scale(values: Iterable[float]) -> Scale:
+    """The scale of a column of byte rates, in bytes per second."""
+    return _scale(_BYTES, values, "/s")
+
+
+def count_scale(values: Iterable[float]) -> Scale:
+    """The scale of a column of counts, such as samples per second."""
+    return _scale(_COUNTS, values)
+
+
+def seconds(value: float) -> str:
+    return seconds_scale([value]).text(value)
+
+
+def size(value: float) -> str:
+    return bytes_scale([value]).text(value)
+
+
+def rate(value: float) -> str:
+    return rate_scale([value]).text(value)
+
+
+def percent(fraction: float, decimals: int = 0) -> str:
+    return f"{100 * fraction:.{decimals}f} %"
+
+
+def printable(name: str | bytes | os.PathLike[str]) -> str:
+    """Inert text for something that comes from data: every output shows this, never the name itself.
+
+    Bytes that are not UTF-8 are kept as `\\xNN` (backslashreplace); control characters, line separators, bidirectional
+    overrides and everything else that a terminal would act on are escaped; what can be printed stays as it is.
+    """
+    text = os.fsencode(name).decode("utf-8", "backslashreplace")
+    return "".join(char if char.isprintable() else _escaped(char) for char in text)
+
+
+def _escaped(char: str) -> str:
+    return char.encode("unicode_escape").decode("ascii")

@@ -1,0 +1,88 @@
+"""One contract for every variant: it runs on real images, agrees with its reference, and says what it is."""
+
+import functools
+
+import pytest
+
+from pipebench import stage
+from pipebench.measure import Plan, measure
+from pipebench.runner import Runners
+from pipebench.stage import Workload
+
+WORKLOAD = Workload(data="tiny", batch_size=4, quick=True)
+TASKS = {task.id: task for task in stage.tasks()}
+VARIANTS = [one for task_id in TASKS for one in stage.variants(task_id)]
+LOSSY = {"pillow-draft", "opencv-reduced", "draft-crop", "cv-uint8", "cv-uint8-threads-0", "cv-uint8-threads-default"}
+MAY_BE_SKIPPED = {"no-device", "not-built", "kernel", "unsupported-cpu", "no-compiler"}
+
+EXPECTED = {
+    "read/image": ["open", "pread", "torchvision", "mmap", "tarfile", "tar-index", "webdataset"],
+    "read/all-members": ["open", "pread", "torchvision", "mmap", "tarfile", "tar-index", "webdataset"],
+    "decode/rgb": [
+        "pillow", "pillow-draft", "pillow-simd", "opencv", "opencv-reduced", "torchvision", "torchcodec", "simplejpeg",
+    ],
+    "crop/fixed-256": [
+        "tensor-first", "float-tensor-first", "pil-crop", "draft-crop", "opencv", "torchvision-v2", "region",
+    ],
+    "crop/resized-224": [
+        "tensor-first", "float-tensor-first", "pil-crop", "draft-crop", "opencv", "torchvision-v2", "region",
+    ],
+    "transform/mask": ["conv", "bool-or", "cv-dilate"],
+    "transform/yuv": ["per-sample", "batch-matmul", "cv-uint8"],
+    "transform/flip-normalise": ["v1-sample", "v2-sample", "v2-batch"],
+    "collate/float32": ["default", "prealloc", "numpy", "thp", "shared"],
+    "collate/uint8": ["default", "prealloc", "numpy", "thp", "shared"],
+    "transfer/batch": ["pageable", "pinned", "pinned-async", "uint8", "side-stream"],
+    "step/small": ["eager"],
+    "step/resnet18": ["eager"],
+}  # fmt: skip
+
+
+def test_the_tasks_come_in_the_order_in_which_a_sample_flows():
+    assert list(TASKS) == list(EXPECTED)
+
+
+@pytest.mark.parametrize("task_id", EXPECTED)
+def test_the_variants_have_their_names_and_the_first_is_the_reference(task_id):
+    names = [one.name for one in stage.variants(task_id)]
+    assert names[0] == EXPECTED[task_id][0]
+    assert [name for name in names if name in EXPECTED[task_id]] == EXPECTED[task_id]
+
+
+@functools.cache
+def _result(task_id):
+    """Every variant of a task tried on the whole of `tiny`, and timed as briefly as can be."""
+    with Runners() as runners:
+        plan = Plan(rounds=1, least_rounds=1, budget_s=0.0, reading_s=0.0)
+        task, found = TASKS[task_id], stage.variants(task_id)
+        return measure(task, found, WORKLOAD, runners=runners, plan=plan, ceilings=stage.ceilings(task_id, WORKLOAD))
+
+
+@pytest.mark.parametrize("variant", VARIANTS, ids=lambda one: one.id)
+def test_a_variant_keeps_the_contract_of_its_task_and_agrees_with_the_reference(variant):
+    result = _result(variant.task)
+    row = next(one for one in result.measurements if one.variant == variant.name)
+    if row.skipped:
+        assert row.skipped.code in MAY_BE_SKIPPED, row.skipped.reason
+        assert row.readings_s == () and row.summary is None
+        pytest.skip(row.skipped.reason)  # the reason is the row's own, and the code is one of those that may be
+    assert row.failed is None
+    bad = [(one.sample, one.message) for one in result.bad_samples if one.variant == variant.name]
+    assert (row.samples_failed, bad) == (0, [])
+    assert row.samples_attempted > 0 and len(row.readings_s) == 1
+    assert row.work.samples > 0 and row.work.input_bytes > 0
+
+
+@pytest.mark.parametrize("variant", VARIANTS, ids=lambda one: one.id)
+def test_a_variant_says_what_it_is_and_what_it_gives_up(variant):
+    assert variant.doc
+    assert (variant.gives_up is not None) == (variant.name in LOSSY)
+
+
+@pytest.mark.parametrize("task_id", ["read/image", "decode/rgb", "crop/fixed-256", "collate/float32"])
+def test_what_is_bounded_has_its_ceiling_measured_beside_it(task_id):
+    result = _result(task_id)
+    assert any(one.readings_s and one.bytes_per_s for one in result.ceilings)
+    for row in result.measurements:
+        has_none = row.skipped is not None or row.gives_up is not None or row.variant == "region"
+        assert (row.fraction_of_ceiling is None) == has_none, row.variant

@@ -1,0 +1,96 @@
+"""A live child does what this process does, and its death costs only its own rows."""
+
+import os
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+
+from pipebench import stage
+from pipebench.measure import Plan, measure
+from pipebench.runner import ChildRunner, LocalRunner, RunnerDied, Runners
+from pipebench.stage import RunnerSpec, Workload
+
+WORKLOAD = Workload(data="tiny", batch_size=4, quick=True)
+IDENTITY = "decode/rgb/pillow"
+
+
+def _keys(count):
+    task, _ = stage.find(IDENTITY)
+    return tuple(key for group in task.groups(WORKLOAD) for key in group)[:count]
+
+
+@pytest.fixture(scope="module")
+def child():
+    runner = ChildRunner(RunnerSpec("plain"))
+    yield runner
+    runner.close()
+
+
+def test_a_child_makes_the_same_outputs_and_does_the_same_work(child):
+    local, keys = LocalRunner(), _keys(2)
+    for runner in (local, child):
+        assert runner.prepare(IDENTITY, WORKLOAD).library.startswith("Pillow")
+    for key in keys:
+        (ours,), (theirs,) = (runner.attempt(IDENTITY, WORKLOAD, (key,)) for runner in (local, child))
+        assert (ours.output == theirs.output).all()
+    assert local.arm(IDENTITY, WORKLOAD, keys) == child.arm(IDENTITY, WORKLOAD, keys)
+    seconds, code = child.reading(IDENTITY, 2)
+    assert seconds > 0 and code is None
+
+
+def test_ctrl_c_is_the_parents_to_handle(child):
+    os.kill(child.pid, signal.SIGINT)
+    assert child.prepare(IDENTITY, WORKLOAD).skip_code is None
+
+
+def test_a_childs_path_comes_first_and_its_environment_is_its_own(tmp_path):
+    (tmp_path / "PIL").mkdir()
+    (tmp_path / "PIL" / "__init__.py").write_text("import os; raise ImportError('not here: ' + os.environ['MARK'])")
+    runner = ChildRunner(RunnerSpec("other", path=lambda: Path(tmp_path), environment=(("MARK", "x"),)))
+    assert runner.prepare(IDENTITY, WORKLOAD).skip_reason.startswith("not here: x")
+    runner.close()
+    assert "PIL" not in sys.modules or "MARK" not in os.environ
+
+
+def test_a_child_that_dies_says_how():
+    runner = ChildRunner(RunnerSpec("brief"))
+    runner.prepare(IDENTITY, WORKLOAD)
+    os.kill(runner.pid, signal.SIGKILL)
+    with pytest.raises(RunnerDied, match="the brief process ended with signal SIGKILL"):
+        runner.reading(IDENTITY, 1)
+
+
+def test_a_death_in_mid_measurement_costs_only_that_row():
+    task = next(one for one in stage.tasks() if one.id == "decode/rgb")
+    spec = RunnerSpec("doomed")
+    pillow = stage.reference("decode/rgb")
+    doomed = stage.Variant(task.id, "opencv", stage.find("decode/rgb/opencv")[1].build, runner=spec)
+    with Runners() as runners:
+
+        def kill_at_the_second_round(done, total, what):
+            if "timing" in what and done == 2:
+                os.kill(runners.of(doomed).pid, signal.SIGKILL)
+
+        plan = Plan(rounds=6, budget_s=60, reading_s=0.0)
+        first, second = measure(
+            task, [pillow, doomed], WORKLOAD, runners=runners, plan=plan, progress=kill_at_the_second_round
+        ).measurements
+    assert len(first.readings_s) == 6 and first.failed is None
+    assert second.failed == "RunnerDied: the doomed process ended with signal SIGKILL"
+    assert len(second.readings_s) == 2
+
+
+def test_threads_are_those_of_a_worker():
+    import cv2
+    import torch
+
+    runner = LocalRunner()
+    for name, threads in (("opencv", 1), ("opencv-threads-0", 0), ("opencv-threads-default", None)):
+        identity = f"crop/resized-224/{name}"
+        runner.prepare(identity, WORKLOAD)
+        runner.arm(identity, WORKLOAD, _keys(1))
+        runner.reading(identity, 1)
+        assert torch.get_num_threads() == 1
+        assert (cv2.getNumThreads() == 1) == (threads != None or cv2.getNumberOfCPUs() == 1)  # noqa: E711  # 0 runs as 1

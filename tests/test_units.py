@@ -1,0 +1,41 @@
+"""Numbers and names as text, exactly."""
+
+import pytest
+
+from pipebench import units
+
+
+def test_a_column_has_one_scale_set_by_its_smallest_value():
+    scale = units.seconds_scale([0.0012, 2.5])
+    assert [scale.text(value) for value in (0.0012, 2.5)] == ["1.20 ms", "2,500 ms"]
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0.0, "0.00 s"), (3.0, "3.00 s"), (0.0421, "42.1 ms"), (19e-6, "19.0 µs"), (216e-9, "216 ns"), (1e-10, "0.10 ns")],
+)
+def test_seconds(value, text):
+    assert units.seconds(value) == text
+
+
+def test_sizes_and_rates_are_decimal():
+    assert (units.size(105_000), units.rate(13.5e9)) == ("105 kB", "13.5 GB/s")
+    assert units.count_scale([1640]).text(1640) == "1.64 k"
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("plain.jpg", "plain.jpg"),
+        ("Überraschung €.jpg", "Überraschung €.jpg"),
+        (b"caf\xe9.jpg", "caf\\xe9.jpg"),
+        ("caf\udce9.jpg", "caf\\xe9.jpg"),
+        ("two\nlines", "two\\nlines"),
+        ("\x1b[31mred", "\\x1b[31mred"),
+        ("[/x].jpg", "[/x].jpg"),
+        ("\u202egpj.exe", "\\u202egpj.exe"),
+        ("tab\there", "tab\\there"),
+    ],
+)
+def test_names_from_data_are_inert(name, text):
+    assert units.printable(name) == text
