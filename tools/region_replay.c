@@ -1,0 +1,66 @@
+/* Decodes many boxes of each file named on the command line, for a sanitizer or valgrind to watch. See
+ * region_sanitize.sh. A pixel that was never written, or written from memory that never was, decides a branch here, so
+ * that valgrind reports it. */
+
+#include <stdlib.h>
+
+#include "../pipebench/region.c"
+
+static unsigned long long state;
+
+static unsigned draw(unsigned below) { /* xorshift64 (Marsaglia 2003) */
+  state ^= state << 13;
+  state ^= state >> 7;
+  state ^= state << 17;
+  return (unsigned)(state % below);
+}
+
+static unsigned char *contents(const char *name, unsigned long *bytes) {
+  FILE *file = fopen(name, "rb");
+  if (file == NULL) exit(2);
+  fseek(file, 0, SEEK_END);
+  *bytes = (unsigned long)ftell(file);
+  rewind(file);
+  unsigned char *data = malloc(*bytes ? *bytes : 1); /* exactly so large that reading beyond its end is seen */
+  if (data == NULL || fread(data, 1, *bytes, file) != *bytes) exit(2);
+  fclose(file);
+  return data;
+}
+
+static unsigned decoded, refused, bright;
+
+static void decode_one(const unsigned char *data, unsigned long bytes, unsigned image_width, unsigned image_height) {
+  char message[MESSAGE_BYTES];
+  unsigned denominator = 1u << draw(4);
+  unsigned width = 1 + draw(image_width), height = 1 + draw(image_height);
+  unsigned left = draw(image_width - width + 1), top = draw(image_height - height + 1);
+  size_t columns = (left + width - 1) / denominator + 1 - left / denominator;
+  size_t rows = (top + height - 1) / denominator + 1 - top / denominator;
+  unsigned char *out = malloc(columns * rows * 3);
+  if (out == NULL) exit(2);
+  if (region_decode(data, bytes, left, top, width, height, denominator, out, message) == DONE) {
+    decoded++;
+    for (size_t index = 0; index < columns * rows * 3; index++)
+      if (out[index] > 127) bright++;
+  } else {
+    refused++;
+  }
+  free(out);
+}
+
+int main(int count, char **names) {
+  for (int index = 1; index < count; index++) {
+    char message[MESSAGE_BYTES];
+    unsigned long bytes;
+    unsigned width = 0, height = 0;
+    unsigned char *data = contents(names[index], &bytes);
+    state = 88172645463325252ULL ^ bytes; /* anew, so that a file on its own repeats what it did among others */
+    if (region_size(data, bytes, &width, &height, message) == DONE)
+      for (int box = 0; box < 4; box++) decode_one(data, bytes, width, height);
+    else
+      refused++;
+    free(data);
+  }
+  printf("%d files: %u boxes decoded, %u refused, %u bright samples\n", count - 1, decoded, refused, bright);
+  return 0;
+}

@@ -1,0 +1,121 @@
+"""How much faster decode-and-crop is than the usual code: python tools/region_speed.py [photos] [web] [--rounds 40].
+
+Each row is two ways of making the same crops of the same boxes, measured alternately on one thread; the figure is the
+ratio of their times with a 95 % interval (see `pipebench.stats.compare`). Where the time of decode-and-crop goes is
+bounded by entropy decoding: the last column is its share, measured as the decode of a box of one pixel at the same
+bottom right corner, for which everything above must still be entropy-decoded and next to nothing reconstructed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import io
+import random
+import statistics
+import sys
+import time
+import tomllib
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import PIL
+import torch
+from PIL import Image
+from torchvision.transforms.functional import crop, pil_to_tensor
+from torchvision.transforms.v2 import RandomResizedCrop
+
+from pipebench import recipes, region, stats
+
+DATASETS = Path(__file__).parent.parent / "datasets"
+Box = tuple[int, int, int, int]
+Way = Callable[[bytes, Box], object]
+
+
+def images(name: str, count: int) -> list[bytes]:
+    """The first images of one of the embedded datasets, as JPEG."""
+    with open(DATASETS / f"{name}.toml", "rb") as file:
+        manifest = tomllib.load(file)
+    make = recipes.maker(recipes.read_recipe(manifest, DATASETS / "photographs"))
+    return [make(index).members["jpg"] for index in range(count)]
+
+
+def fixed_box(rng: random.Random, width: int, height: int) -> Box:
+    return rng.randint(0, width - 256), rng.randint(0, height - 256), 256, 256
+
+
+def resized_box(rng: random.Random, width: int, height: int) -> Box:
+    torch.manual_seed(rng.getrandbits(32))
+    drawn = RandomResizedCrop(224).make_params([torch.empty(1).expand(3, height, width)])
+    return drawn["left"], drawn["top"], drawn["width"], drawn["height"]
+
+
+def tensor_first(data: bytes, box: Box) -> object:
+    left, top, width, height = box
+    return crop(pil_to_tensor(Image.open(io.BytesIO(data)).convert("RGB")), top, left, height, width)
+
+
+def pil_crop(data: bytes, box: Box) -> object:
+    left, top, width, height = box
+    image = Image.open(io.BytesIO(data)).convert("RGB")
+    return pil_to_tensor(
+        image.resize((224, 224), Image.Resampling.BILINEAR, box=(left, top, left + width, top + height))
+    )
+
+
+def corner(data: bytes, box: Box) -> object:
+    return region.decode_and_crop(data, (box[0] + box[2] - 1, box[1] + box[3] - 1, 1, 1))
+
+
+def elapsed_s(way: Way, work: Sequence[tuple[bytes, Box]]) -> float:
+    begin = time.perf_counter()
+    for data, box in work:
+        way(data, box)
+    return time.perf_counter() - begin
+
+
+def row(title: str, theirs: Way, ours: Way, work: Sequence[tuple[bytes, Box]], rounds: int) -> str:
+    ways = (theirs, ours, corner)
+    readings: list[list[float]] = [[], [], []]
+    for way in ways:
+        elapsed_s(way, work)
+    for index in range(rounds):
+        for which in (0, 1, 2) if index % 2 else (2, 1, 0):
+            readings[which].append(elapsed_s(ways[which], work))
+    ratio = stats.compare(readings[0], readings[1])
+    share = stats.compare(readings[2], readings[1]).ratio
+    each = [1e3 * statistics.median(one) / len(work) for one in readings]
+    medians = each[0] / each[1]
+    return (
+        f"{title:<34} {each[0]:7.3f} {each[1]:7.3f}   {ratio.ratio:5.2f}x ({ratio.low:.2f} to {ratio.high:.2f})"
+        f"   {medians:5.2f}x {100 * share:8.0f} %\n"
+    )
+
+
+def main(arguments: Sequence[str]) -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("datasets", nargs="*", default=["photos", "web"], help="embedded datasets: photos, web")
+    parser.add_argument("--rounds", type=int, default=40, help="readings of each way (default 40)")
+    parser.add_argument("--images", type=int, default=32, help="images of each dataset (default 32)")
+    options = parser.parse_args(arguments)
+    torch.set_num_threads(1)
+    sys.stdout.write(f"{region.library_name()}, Pillow {PIL.__version__}, torch {torch.__version__}, one thread\n")
+    resize: Way = functools.partial(region.decode_and_resize, size=(224, 224))
+    for name in options.datasets:
+        encoded = images(name, options.images)
+        sizes = [Image.open(io.BytesIO(data)).size for data in encoded]
+        bits = 8 * sum(map(len, encoded)) / sum(width * height for width, height in sizes)
+        sys.stdout.write(f"\n{name}: {len(encoded)} images, {bits:.2f} bits a pixel\n")
+        sys.stdout.write(f"{'ms an image':<34} {'theirs':>7} {'ours':>7}   faster (minima)         medians  entropy\n")
+        rng = random.Random(0)
+        fixed = [(data, fixed_box(rng, *size)) for data, size in zip(encoded, sizes, strict=True)]
+        resized = [(data, resized_box(rng, *size)) for data, size in zip(encoded, sizes, strict=True)]
+        sys.stdout.write(
+            row("256 crop, beside tensor-first", tensor_first, region.decode_and_crop, fixed, options.rounds)
+        )
+        sys.stdout.write(row("224 resized crop, beside pil-crop", pil_crop, resize, resized, options.rounds))
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
