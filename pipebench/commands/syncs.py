@@ -1,0 +1,52 @@
+"""`pipebench syncs module:function`: where one iteration would make the host wait for a device."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable
+
+import click
+
+from pipebench.errors import UsageError
+from pipebench.units import printable
+
+
+@click.command()
+@click.argument("function", metavar="MODULE:FUNCTION")
+@click.option("--steps", type=click.IntRange(1), default=3, show_default=True, help="Calls to examine.")
+@click.option("--device", help="Where its tensors live.  [default: where they are; as if on a device if there is none]")
+@click.option("--fail-above", type=click.FloatRange(0), metavar="N", help="Exit with 3 above N sync points a step.")
+def command(function: str, steps: int, device: str | None, fail_above: float | None) -> int:
+    """List the lines of MODULE:FUNCTION, called without arguments, that make the host wait for a device.
+
+    One call is one iteration. No device is needed: without one, all tensors that the function makes count as on one.
+    """
+    found = _imported(function)
+    from pipebench.watch import syncs
+
+    report = syncs.examine(found, iterations=steps, device=device, name=function)
+    click.echo(syncs.render(report), nl=False)
+    return 3 if fail_above is not None and report.per_step > fail_above else 0
+
+
+def _imported(name: str) -> Callable[[], object]:
+    """The callable that `module:attribute` names; the current folder comes first, as for `python -m`."""
+    module_name, colon, attribute = name.partition(":")
+    if not colon or not module_name or not attribute:
+        raise UsageError(f"{printable(name)} names no function", "write it as module:function")
+    if "" not in sys.path:
+        sys.path.insert(0, "")
+    try:
+        found: object = importlib.import_module(module_name)
+        for part in attribute.split("."):
+            found = getattr(found, part)
+    except ModuleNotFoundError as error:
+        raise UsageError(
+            f"cannot import {printable(module_name)}: {error}", "run it from the folder that holds it"
+        ) from error
+    except AttributeError as error:
+        raise UsageError(f"{printable(str(error))}", "check the name of the function") from error
+    if not callable(found):
+        raise UsageError(f"{printable(name)} is not a function", "name one that can be called without arguments")
+    return found

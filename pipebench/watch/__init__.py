@@ -1,0 +1,1 @@
+"""Where an unmodified training script spends its time, inside its workers too."""
