@@ -1,0 +1,55 @@
+"""`pipebench watch SCRIPT`: where an unmodified training script spends its time, inside its workers too."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from pipebench.errors import UsageError
+from pipebench.units import printable
+from pipebench.watch.options import WatchOptions
+
+FILE = click.Path(path_type=Path, dir_okay=False)
+
+
+@click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+@click.option("-m", "module", metavar="MODULE", help="Run a module, as `python -m` does.")
+@click.option("--steps", type=click.IntRange(1), metavar="N", help="Record N iterations; the script runs on.")
+@click.option("--warmup", type=click.IntRange(0), default=0, metavar="N", help="Keep N iterations out of the tables.")
+@click.option("--loader", type=click.IntRange(1), metavar="N", help="Only the N-th loader iterated.")
+@click.option("--span", "functions", multiple=True, metavar="MODULE:FUNCTION", help="Time this function too.")
+@click.option("--export-json", type=FILE, metavar="FILE", help="Save the result.")
+@click.option("--export-trace", type=FILE, metavar="FILE", help="Save a trace that opens in Perfetto.")
+@click.option("--force", is_flag=True, help="Let the exports overwrite files.")
+@click.argument("command_line", nargs=-1, type=click.UNPROCESSED, metavar="SCRIPT [ARGS]...")
+def command(
+    module: str | None,
+    steps: int | None,
+    warmup: int,
+    loader: int | None,
+    functions: tuple[str, ...],
+    export_json: Path | None,
+    export_trace: Path | None,
+    force: bool,
+    command_line: tuple[str, ...],
+) -> int:
+    """Run SCRIPT unmodified and say where each iteration's time went; the script's own exit status is returned."""
+    for place in (export_json, export_trace):
+        if place is not None and place.exists() and not force:
+            raise click.UsageError(f"{printable(place)} exists; --force overwrites it")
+    argv = [module, *command_line] if module else list(command_line)
+    if not argv:
+        raise UsageError("there is no script to watch", "name one: pipebench watch train.py [its arguments]")
+    from pipebench.watch.command import watch
+
+    options = WatchOptions(
+        steps=steps,
+        warmup=warmup,
+        loader=loader,
+        module=module is not None,
+        export_json=export_json,
+        export_trace=export_trace,
+        functions=functions,
+    )
+    return watch(options, argv)

@@ -1,0 +1,103 @@
+"""`pipebench watch` as one function: run the script, read what its processes wrote, say what it cost."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from pipebench.errors import PipebenchError
+from pipebench.machine import usable_cores
+from pipebench.watch import supervisor
+from pipebench.watch.gather import gather
+from pipebench.watch.options import WatchOptions
+from pipebench.watch.results import WatchResult, result_as_dict
+from pipebench.watch.summary import summarise
+from pipebench.watch.text import render
+from pipebench.watch.trace import write_trace
+from pipebench.watch.trust import kept
+
+NOT_CALIBRATED = "Not calibrated on this machine: pipebench calibrate measures the error of these figures"
+
+
+def watch(options: WatchOptions, argv: Sequence[str], say: Callable[[str], object] | None = None) -> int:
+    """Runs `argv` (a script and its arguments), reports on standard error, and returns the script's own status.
+
+    A fault of ours is a line on standard error and changes no status.
+    """
+    say = say or sys.stderr.write
+    status, result = observe(options, argv, say)
+    if result is not None:
+        calibration = kept()
+        say("\n" + render(result) + (calibration.foot if calibration else NOT_CALIBRATED) + ".\n")
+        if options.export_json is not None:
+            _guarded(say, lambda: save(result, options.export_json))
+    return status
+
+
+def observe(options: WatchOptions, argv: Sequence[str], say: Callable[[str], object]) -> tuple[int, WatchResult | None]:
+    """Runs and summarises; the result is None where the records could not be read."""
+    if not argv:
+        raise PipebenchError("there is no script to watch", "name one: pipebench watch train.py [its arguments]")
+    folder = _folder(options)
+    try:
+        arguments = ["-m", *argv] if options.module else list(argv)
+        ended = supervisor.run(arguments, _settings(options, folder))
+        found: list[WatchResult] = []
+
+        def read() -> None:
+            processes = gather(folder)
+            found.append(summarise(processes, options, ended.status, usable_cores()))
+            if options.export_trace is not None:
+                write_trace(processes, options.export_trace)
+
+        _guarded(say, read)
+        return ended.status, found[0] if found else None
+    finally:
+        if options.records is None:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _folder(options: WatchOptions) -> Path:
+    if options.records is None:
+        return Path(tempfile.mkdtemp(prefix="pipebench-watch-"))
+    options.records.mkdir(parents=True, exist_ok=True)
+    if any(options.records.iterdir()):
+        raise PipebenchError("the folder for records is not empty", "name an empty one, or one that does not exist")
+    return options.records.resolve()
+
+
+def _settings(options: WatchOptions, folder: Path) -> dict[str, object]:
+    return {
+        "folder": str(folder),
+        "every": options.every,
+        "steps": options.steps,
+        "warmup": options.warmup,
+        "loader": options.loader,
+        "functions": list(options.functions),
+    }
+
+
+def _guarded(say: Callable[[str], object], act: Callable[[], object]) -> None:
+    try:
+        act()
+    except PipebenchError as error:
+        say(f"pipebench: {error.problem}\n  {error.remedy}\n")
+    except Exception as error:
+        say(f"pipebench: could not report on the run ({type(error).__name__}: {error})\n")
+
+
+def save(result: WatchResult, path: Path | None) -> None:
+    """Writes the JSON document whole: a temporary file beside it, then a rename."""
+    assert path is not None
+    text = json.dumps(result_as_dict(result), indent=1) + "\n"
+    descriptor, name = tempfile.mkstemp(dir=path.resolve().parent, prefix=path.name)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(name, path)

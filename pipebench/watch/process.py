@@ -1,0 +1,60 @@
+"""One watched process: puts the patches in, and takes them out again."""
+
+from __future__ import annotations
+
+from time import perf_counter_ns
+from types import ModuleType
+
+from pipebench.watch import labels, leaves
+from pipebench.watch.loader import DATALOADER, Loaders, watch_dataloader
+from pipebench.watch.loop import Loop, watch_optimisers, watched_backward
+from pipebench.watch.patches import AfterImport
+from pipebench.watch.recording import Recording, Settings
+
+AUTOGRAD = "torch.autograd"
+OPTIMISER = "torch.optim.optimizer"
+
+
+class WatchedScript:
+    """The watching of the process that runs the script. What is not imported yet is patched when it comes."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.recording = Recording(settings, "script")
+        self.loop = Loop(self.recording)
+        self.loaders = Loaders(self.recording, self.loop)
+        names = {*leaves.MODULES, DATALOADER, AUTOGRAD, OPTIMISER, *labels.modules_of(settings.functions)}
+        self.imports = AfterImport(names, self._imported)
+
+    def start(self) -> None:
+        self.recording.patches.on_undo(self.imports.uninstall)
+        self.imports.install()
+        self.recording.patches.rebind()
+
+    def _imported(self, module: ModuleType) -> None:
+        if not self.recording.on:
+            return
+        try:
+            self._watch(module)
+        except Exception as error:
+            self.recording.fault(f"watching {module.__name__}", error)
+
+    def _watch(self, module: ModuleType) -> None:
+        patches = self.recording.patches
+        if module.__name__ == DATALOADER:
+            watch_dataloader(self.loaders, module)
+        elif module.__name__ == AUTOGRAD:
+            patches.replace(module, "backward", watched_backward(self.loop, module.backward))
+        elif module.__name__ == OPTIMISER:
+            watch_optimisers(self.loop, module)
+        else:
+            leaves.watch_module(patches, module)
+        labels.watch_functions(patches, self.recording.settings.functions)
+
+    def finish(self) -> None:
+        """Writes what is left and puts everything back."""
+        if self.recording.on:
+            self.loop.finish()
+            self.loaders.finish()
+        self.recording.write(["mark", "end", perf_counter_ns()])
+        self.recording.on = False
+        self.recording.patches.undo()

@@ -1,0 +1,135 @@
+"""Runs the script in a child process, passes signals on, and outlives whatever the script does."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import select
+import signal
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NoReturn
+
+_BOOTSTRAP = Path(__file__).with_name("bootstrap.py")
+_FORWARDED = frozenset(
+    {signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2, signal.SIGALRM}
+)
+_FROM_KERNEL = 0
+_GROUP_WAIT_S = 0.05
+_PR_SET_PDEATHSIG = 1
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How the script ended: its exit status as a shell would show it (128 + n where signal n ended it)."""
+
+    status: int
+    signal: int | None
+
+
+def run(arguments: Sequence[str], settings: dict[str, object]) -> Ended:
+    """Runs `arguments` (a script, or `-m` and a module, with its own arguments) under the bootstrap."""
+    flags = _interpreter_flags()
+    command = [sys.executable, *flags, str(_BOOTSTRAP), json.dumps(settings), *arguments]
+    waited = _FORWARDED | {signal.SIGCHLD}
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, waited)
+    try:
+        libc = ctypes.CDLL(None, use_errno=True)
+        child = _start(command, mask, libc)
+        canary = Canary(libc)
+        try:
+            return _supervise(child, canary, waited)
+        finally:
+            canary.end()
+    finally:
+        while signal.sigtimedwait(waited, 0) is not None:
+            pass
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+
+
+def _interpreter_flags() -> list[str]:
+    import subprocess
+
+    return list(subprocess._args_from_interpreter_flags())  # type: ignore[attr-defined]
+
+
+def _start(command: list[str], mask: set[int | signal.Signals], libc: ctypes.CDLL) -> int:
+    sys.stdout.flush()
+    sys.stderr.flush()
+    parent = os.getpid()
+    child = os.fork()
+    if child == 0:
+        try:
+            _become(command, mask, libc, parent)
+        finally:
+            os._exit(127)
+    return child
+
+
+def _become(command: list[str], mask: set[int | signal.Signals], libc: ctypes.CDLL, parent: int) -> NoReturn:
+    """In the child: dies with its supervisor, gets back the signals, becomes the script's interpreter."""
+    libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(127)
+    for number in (signal.SIGPIPE, signal.SIGXFSZ):
+        signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+    os.execv(command[0], command)
+
+
+class Canary:
+    """A process that does nothing but notice signals sent to the whole process group.
+
+    The script is in the same group and has had those already: they must not be passed on once more. Signals from the
+    terminal can be told apart without it, those that a program sent to the group cannot.
+    """
+
+    def __init__(self, libc: ctypes.CDLL) -> None:
+        self._reads, writes = os.pipe()
+        self.pid = os.fork()
+        if self.pid == 0:
+            try:
+                libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+                while True:
+                    os.write(writes, bytes([signal.sigwait(_FORWARDED)]))
+            finally:
+                os._exit(0)
+        os.close(writes)
+        self._noticed: list[int] = []
+
+    def noticed(self, number: int) -> bool:
+        """Whether this signal went to the group; each is counted once."""
+        if number not in self._noticed and select.select([self._reads], [], [], _GROUP_WAIT_S)[0]:
+            self._noticed += os.read(self._reads, 64)
+        if number in self._noticed:
+            self._noticed.remove(number)
+            return True
+        return False
+
+    def end(self) -> None:
+        os.kill(self.pid, signal.SIGKILL)
+        os.waitpid(self.pid, 0)
+        os.close(self._reads)
+
+
+def _supervise(child: int, canary: Canary, waited: frozenset[signal.Signals]) -> Ended:
+    while True:
+        got = signal.sigwaitinfo(waited)
+        if got.si_signo == signal.SIGCHLD:
+            pid, status = os.waitpid(child, os.WNOHANG)
+            if pid:
+                return _ended(status)
+        elif got.si_code <= _FROM_KERNEL:
+            if not canary.noticed(got.si_signo):
+                os.kill(child, got.si_signo)
+        else:
+            canary.noticed(got.si_signo)
+
+
+def _ended(status: int) -> Ended:
+    if os.WIFSIGNALED(status):
+        return Ended(128 + os.WTERMSIG(status), os.WTERMSIG(status))
+    return Ended(os.waitstatus_to_exitcode(status), None)

@@ -1,0 +1,54 @@
+"""The `with` form, in this process."""
+
+from __future__ import annotations
+
+import doctest
+import sys
+from pathlib import Path
+from typing import Any
+
+import torch
+from PIL import ImageFile
+from torch.utils.data import DataLoader
+from torchvision import transforms
+from torchvision.datasets import ImageFolder
+
+from pipebench.watch import context, labels
+from pipebench.watch.context import watching
+
+
+def _loop(images: Path, workers: int) -> torch.Tensor:
+    torch.manual_seed(0)
+    steps = transforms.Compose([transforms.Resize((8, 8)), transforms.ToTensor()])
+    model = torch.nn.Linear(8, 1)
+    optimiser = torch.optim.SGD(model.parameters(), 0.1)
+    for pixels, _ in DataLoader(ImageFolder(str(images), steps), 8, shuffle=True, num_workers=workers):
+        optimiser.zero_grad()
+        model(pixels).mean().backward()
+        optimiser.step()
+    return model.weight.detach()
+
+
+def _patchable() -> list[Any]:
+    module: Any = sys.modules["torch.utils.data.dataloader"]
+    return [
+        torch.autograd.backward, module._BaseDataLoaderIter.__next__, module._MultiProcessingDataLoaderIter.__init__,
+        module._SingleProcessDataLoaderIter.__init__, module._DatasetKind.create_fetcher, ImageFile.ImageFile.load,
+        transforms.Compose.__call__, torch.autograd.profiler.record_function.__enter__, list(sys.meta_path),
+    ]  # fmt: skip
+
+
+def test_a_block_is_watched_and_put_back(images: Path) -> None:
+    before, alone = _patchable(), [_loop(images, 0), _loop(images, 2)]
+    with watching() as watched:
+        inside = [_loop(images, 0), _loop(images, 2)]
+    assert _patchable() == before
+    assert all(torch.equal(one, other) for one, other in zip(alone, inside, strict=True))
+    assert [one.iterations for one in watched.result.loaders] == [3, 3]
+    assert {"Resize", "ToTensor", "ImageFile.load"} <= {one.name for one in watched.result.stages if one.loader == 2}
+    assert all(one.samples == 24 for one in watched.result.stages)
+
+
+def test_the_examples_hold() -> None:
+    for module in (context, labels):
+        assert doctest.testmod(module).failed == 0

@@ -1,0 +1,24 @@
+"""Rows that the script, or the person at the terminal, asks for by name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from watching import plain, script, watched
+
+
+@pytest.mark.parametrize(
+    "method",
+    ["none", "fork", pytest.param("spawn", marks=pytest.mark.slow), pytest.param("forkserver", marks=pytest.mark.slow)],
+)
+def test_spans_and_named_functions_have_rows(method: str, tmp_path: Path) -> None:
+    argv = [script("labelled"), method]
+    with_us = watched(argv, tmp_path, {"functions": ["__main__:tokenise", "__main__:Codec.decode"]})
+    assert (with_us.status, with_us.out) == (0, plain(argv).out), with_us.err
+    assert {("lookup", "label"), ("tokenise", "label"), ("Codec.decode", "label")} <= {
+        (one["name"], one["kind"]) for one in with_us.watch["stages"]
+    }
+    assert with_us.stage("tokenise")["samples"] == 16
+    assert with_us.stage("tokenise")["exclusive_s_per_sample"] >= 0.002
+    assert with_us.watch["start_method"] == method

@@ -1,0 +1,63 @@
+"""Runs scripts plainly and under watch, in processes of their own, so that the two can be compared."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+SCRIPTS = Path(__file__).with_name("scripts")
+_COMMAND = """
+import sys, json
+from pathlib import Path
+from pipebench.watch.command import watch
+from pipebench.watch.options import WatchOptions
+options = json.loads(sys.argv[1])
+for name in ("export_json", "export_trace", "records"):
+    if name in options:
+        options[name] = Path(options[name])
+sys.exit(watch(WatchOptions(**options), sys.argv[2:]))
+"""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one run left: status, output, and the JSON report of a watched one."""
+
+    status: int
+    out: str
+    err: str
+    watch: dict[str, Any]
+
+    def stage(self, name: str, kind: str | None = None) -> dict[str, Any]:
+        found = [one for one in self.watch["stages"] if one["name"] == name and kind in (None, one["kind"])]
+        assert len(found) == 1, (name, kind, [one["name"] for one in self.watch["stages"]])
+        return found[0]
+
+    def phase(self, name: str) -> float:
+        return next(one["s_per_iteration"] for one in self.watch["loop"] if one["phase"] == name)
+
+
+def script(name: str) -> str:
+    return str(SCRIPTS / f"{name}.py")
+
+
+def watch_command(options: dict[str, Any], argv: Sequence[str]) -> list[str]:
+    return [sys.executable, "-c", _COMMAND, json.dumps(options), *argv]
+
+
+def plain(argv: Sequence[str], **how: Any) -> Outcome:
+    done = subprocess.run([sys.executable, *argv], capture_output=True, text=True, timeout=120, **how)
+    return Outcome(done.returncode, done.stdout, done.stderr, {})
+
+
+def watched(argv: Sequence[str], tmp_path: Path, options: dict[str, Any] | None = None, **how: Any) -> Outcome:
+    report = tmp_path / "watch.json"
+    command = watch_command({"export_json": str(report), **(options or {})}, argv)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, **how)
+    found = json.loads(report.read_text())["watch"] if report.exists() else {}
+    return Outcome(done.returncode, done.stdout, done.stderr, found)
