@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/installed-$(shell $(PYTHON) -c "import hashlib; print(hashlib.sha256(open('pyproject.toml','rb').read()).hexdigest()[:16])")
 
-.PHONY: bench test lint setup simd test-slow test-timing test-cuda clean
+.PHONY: bench test lint setup simd test-readme test-slow test-timing test-cuda clean
 
 bench: setup
 	$(BIN)/pipebench run
@@ -30,6 +30,10 @@ lint: setup
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
+
+# every command of the README but the two above
+test-readme: setup
+	$(BIN)/python -m pytest tests/test_readme.py -m ""
 
 test-slow: setup
 	$(BIN)/python -m pytest -m slow

@@ -1,8 +1,74 @@
 """The asv suite: one short file a stage over pipebench's registry.
 
-torch is imported here, so that asv's fork server imports it once and not in every benchmark's process. Nothing may run
-a multi-threaded operation at import: a forked process would wait for threads that it does not have.
+The suite is that of the tree it lies in, whatever commit it measures: the base classes and the names of the variants
+are taken from beside this folder, and what a commit does not have comes out as n/a. torch is imported here, so that
+asv's fork server imports it once and not in every benchmark's process. Nothing may run a multi-threaded operation at
+import: a forked process would wait for threads that it does not have.
 """
 
-import torch  # noqa: F401  # see above
-import torchvision.transforms.v2  # noqa: F401
+import contextlib
+import hashlib
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).absolute().parent.parent
+LISTING = """
+import json, sys
+sys.path.insert(0, sys.argv[1])
+from pipebench import stage
+from pipebench.studies import sync_points
+names = {task.id: [one.name for one in stage.variants(task.id)] for task in stage.tasks()}
+print(json.dumps({**names, "sync-points": [step.name for step in sync_points.STEPS]}))
+"""
+
+
+def _pillow_first():
+    """In the column of pillow-simd: its folder first on the path, before anything imports PIL."""
+    if os.environ.get("PIPEBENCH_PIL") == "simd":
+        with contextlib.suppress(ImportError):
+            from pipebench import native
+
+            folder = native.pillow_simd_folder()
+            if folder is not None:
+                sys.path.insert(0, str(folder))
+
+
+def _base_classes():
+    """`pipebench/asvbench.py` of this tree, also where an older pipebench is installed."""
+    found = importlib.util.spec_from_file_location(f"{__name__}.asvbench", ROOT / "pipebench" / "asvbench.py")
+    module = importlib.util.module_from_spec(found)
+    sys.modules[found.name] = module
+    found.loader.exec_module(module)
+    return module
+
+
+def _names():
+    """The variants of each task in this tree, listed by a process of its own and kept until a stage changes."""
+    package = ROOT / "pipebench"
+    sources = sorted([package / "stage.py", *package.glob("stages/*.py"), *package.glob("studies/*.py")])
+    digest = hashlib.sha256(b"\0".join(path.read_bytes() for path in sources)).hexdigest()[:16]
+    kept = ROOT / ".asv" / f"variants-{digest}.json"
+    with contextlib.suppress(OSError, ValueError):
+        return json.loads(kept.read_text())
+    done = subprocess.run(
+        [sys.executable, "-c", LISTING, str(ROOT)], check=True, stdout=subprocess.PIPE, text=True, cwd="/"
+    )
+    with contextlib.suppress(OSError):
+        kept.parent.mkdir(exist_ok=True)
+        whole = kept.with_suffix(f".{os.getpid()}")
+        whole.write_text(done.stdout)
+        whole.replace(kept)
+    return json.loads(done.stdout)
+
+
+_pillow_first()
+import torch  # noqa: E402, F401  # see above
+import torchvision.transforms.v2  # noqa: E402, F401
+
+asvbench = _base_classes()
+NAMES = _names()
+asvbench.Task.variants.update(NAMES)

@@ -1,13 +1,13 @@
 """Samples to one batch tensor."""
 
-from pipebench import asvbench
+from . import asvbench
 
 
-class Float32(asvbench.TaskWithMemory):
+class Float32(asvbench.MemoryTask):
     task = "collate/float32"
-    calls = 8
+    size = "224"
 
 
-class UInt8(asvbench.TaskWithMemory):
+class UInt8(asvbench.MemoryTask):
     task = "collate/uint8"
-    calls = 32
+    size = "224"

@@ -1,13 +1,13 @@
 """Encoded bytes to one crop: before or after the tensor."""
 
-from pipebench import asvbench
+from . import asvbench
 
 
-class Fixed256(asvbench.TaskWithMemory):
+class Fixed256(asvbench.MemoryTask):
     task = "crop/fixed-256"
-    calls = 4
+    size = "256"
 
 
-class Resized224(asvbench.TaskWithMemory):
+class Resized224(asvbench.MemoryTask):
     task = "crop/resized-224"
-    calls = 4
+    size = "224"

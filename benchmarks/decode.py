@@ -1,8 +1,7 @@
 """JPEG decoders, whole image to RGB."""
 
-from pipebench import asvbench
+from . import asvbench
 
 
 class RGB(asvbench.Task):
     task = "decode/rgb"
-    calls = 2

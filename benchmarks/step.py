@@ -1,11 +1,13 @@
 """One training step on a batch that is already there."""
 
-from pipebench import asvbench
+from . import asvbench
 
 
 class Small(asvbench.Task):
     task = "step/small"
+    size = "224"
 
 
 class ResNet18(asvbench.Task):
     task = "step/resnet18"
+    size = "224"

@@ -1,8 +1,8 @@
 """Host to device; n/a without a CUDA device."""
 
-from pipebench import asvbench
+from . import asvbench
 
 
 class Batch(asvbench.Task):
     task = "transfer/batch"
-    calls = 32
+    size = "224"

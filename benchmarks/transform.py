@@ -1,18 +1,18 @@
 """Transforms of a batch: sample by sample or all at once."""
 
-from pipebench import asvbench
+from . import asvbench
 
 
 class Mask(asvbench.Task):
     task = "transform/mask"
-    calls = 32
+    size = "256"
 
 
 class YUV(asvbench.Task):
     task = "transform/yuv"
-    calls = 32
+    size = "256"
 
 
 class FlipNormalise(asvbench.Task):
     task = "transform/flip-normalise"
-    calls = 32
+    size = "224"

@@ -1,73 +1,98 @@
-"""Base classes for an asv suite over the lab's registry, here and in another repository.
+"""Base classes for an asv suite: over the lab's registry here, over somebody's own loader in another repository.
 
     from pipebench import asvbench
 
-    class DecodeRGB(asvbench.Task):
-        task = "decode/rgb"
-        calls = 2
+    class Read(asvbench.Read):
+        own = asvbench.own(__file__)
 
-gives one benchmark with a parameter set for each registered variant. A variant that cannot run here comes out as n/a.
+The figure of a benchmark is seconds per sample, so that it keeps its meaning when a block of calls is sized otherwise;
+larger is worse, as asv takes it. The module is written to outlive what it measures: it imports nothing of pipebench
+until a benchmark is set up, and what an older commit does not have comes out as n/a there, never as a failure. The
+parameters are those of the suite that runs, by name: asv hands out positions, which would mean something else in a
+commit with other variants.
 """
 
 from __future__ import annotations
 
 import atexit
+import contextlib
 import functools
+import os
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, ClassVar
 
-from pipebench import stage
-from pipebench.errors import PipebenchError
-from pipebench.runner import Runners
-from pipebench.stage import Unavailable, Workload
-
+BLOCK_S = 0.020
 BATCH_SIZE = 64
+PILLOW = "PIPEBENCH_PIL"  # stock or simd: which Pillow the process has, chosen by the suite's `__init__`
+MISSING = (ImportError, AttributeError, KeyError)  # what looking up something that a commit lacks can raise
 
 
-class Task:
-    """Times a fixed block of work of each variant of `task`: `calls` calls, 20 ms or more with the fastest variant.
+class PerSample:
+    """Times blocks of calls and gives asv seconds per sample, by a timer that advances by that much a block."""
 
-    asv's figure is seconds per block. The work of a block is part of what is tracked: change `version` with it.
-    """
-
-    task: ClassVar[str]
-    calls: ClassVar[int] = 1
-    data: ClassVar[tuple[str, ...]] = ("photos",)
-    version: str = "1"
     number = 1
     rounds = 2
-    repeat = (3, 10, 4.0)
-    warmup_time = 0.1
+    repeat = (3, 10, 2.0)
+    warmup_time = 0.05
     timeout = 120
-    params: ClassVar[tuple[list[str], list[str]]]
-    param_names: ClassVar[tuple[str, str]] = ("variant", "data")
+    version: str = "2"
+    _elapsed = 0.0
 
-    def __init_subclass__(cls, **_: Any) -> None:
-        names = [one.name for one in stage.variants(cls.task) if one.name != "pillow-simd"]
-        cls.params = (names, list(cls.data))
-        cls.pretty_name = f"{cls.task}, {cls.calls} calls"
+    def timer(self) -> float:
+        """asv's clock for this benchmark; it stands still but for `time_sample`."""
+        return self._elapsed
 
+    def _arm(self, runner: Any, identity: str, work: Any) -> None:
+        """Sizes a block: enough calls for `BLOCK_S`, by the fastest of three."""
+        self._runner, self._identity, self._samples = runner, identity, work.samples
+        once = min(runner.reading(identity, 1)[0] for _ in range(3))
+        self._calls = max(1, round(BLOCK_S / max(once, 1e-9)))
+
+    def _block(self) -> None:
+        seconds, _ = self._runner.reading(self._identity, self._calls)
+        self._elapsed += seconds / (self._calls * self._samples)
+
+
+class Task(PerSample):
+    """One task of the registry, with a parameter set for each variant that `variants` names."""
+
+    task: ClassVar[str]
+    data: ClassVar[Sequence[str]] = ("photos",)
+    variants: ClassVar[dict[str, list[str]]] = {}  # of each task: the suite's `__init__` fills it in
+    size: ClassVar[str] = "original"  # of the image that comes out, as a reader of the pages needs it
+    params: ClassVar[tuple[list[str], list[str], list[str]]]
+    param_names: ClassVar[tuple[str, str, str]] = ("variant", "data", "size")
     pretty_name: ClassVar[str]
 
-    def setup(self, variant: str, data: str) -> None:
+    def __init_subclass__(cls, **_: Any) -> None:
+        if not hasattr(cls, "task"):
+            return
+        names = [name for name in cls.variants.get(cls.task, []) if name != "pillow-simd"]
+        cls.params = (names, list(cls.data), [cls.size])
+        cls.pretty_name = f"{cls.task}, seconds per sample"
+
+    def setup(self, variant: str, data: str, size: str) -> None:
         """Loads and arms once a process; raises `NotImplementedError`, asv's word for n/a, where it cannot run."""
-        self._identity = f"{self.task}/{variant}"
-        self._runner = armed(self._identity, data)
+        runner, work = armed(f"{self.task}/{variant}", data)
+        if not hasattr(self, "_calls"):
+            self._arm(runner, f"{self.task}/{variant}", work)
 
-    def time_block(self, variant: str, data: str) -> None:
-        self._runner.reading(self._identity, self.calls)
+    def time_sample(self, variant: str, data: str, size: str) -> None:
+        self._block()
 
 
-class TaskWithMemory(Task):
+class MemoryTask(Task):
     """Also the peak memory of the process, for tasks where variants differ in what they hold."""
 
-    task = "crop/fixed-256"
-
-    def peakmem_block(self, variant: str, data: str) -> None:
-        self._runner.reading(self._identity, self.calls)
+    def peakmem_process(self, variant: str, data: str, size: str) -> None:
+        self._runner.reading(self._identity, self._calls)
 
 
 @functools.cache
-def _runners() -> Runners:
+def _runners() -> Any:
+    from pipebench.runner import Runners
+
     runners = Runners()
     atexit.register(runners.__exit__)
     return runners
@@ -75,16 +100,151 @@ def _runners() -> Runners:
 
 @functools.cache
 def armed(identity: str, data: str) -> Any:
-    """The runner of a variant, with its inputs loaded and one call made."""
+    """The runner of a variant with its inputs loaded and one call made, and the work of a call."""
     try:
-        definition, variant = stage.find(identity)
+        from pipebench import stage
+        from pipebench.stage import Unavailable, Workload
+
+        definition, variant = _found(stage, identity)
         runner = _runners().of(variant)
-    except (PipebenchError, Unavailable) as missing:
+    except MISSING as missing:
+        raise NotImplementedError(f"this commit has no {identity}: {missing}") from missing
+    except Unavailable as missing:
         raise NotImplementedError(str(missing)) from missing
     workload = definition.adapt(Workload(data=data, batch_size=BATCH_SIZE, quick=True))
     prepared = runner.prepare(identity, workload)
     if prepared.skip_code:
         raise NotImplementedError(prepared.skip_reason)
+    _same_pillow(prepared.library or "")
     keys = tuple(key for group in definition.groups(workload) for key in group)
-    runner.arm(identity, workload, keys[: definition.per_call(workload)])
-    return runner
+    return runner, runner.arm(identity, workload, keys[: definition.per_call(workload)])
+
+
+def _found(stage: Any, identity: str) -> Any:
+    """The task and variant, or `KeyError` where this commit has no such."""
+    try:
+        return stage.find(identity)
+    except Exception as missing:
+        if type(missing).__name__ != "PipebenchError":
+            raise
+        raise KeyError(identity) from missing
+
+
+def _same_pillow(library: str) -> None:
+    """In the column of pillow-simd, only what uses Pillow is measured, and it must be pillow-simd that it uses."""
+    if os.environ.get(PILLOW) != "simd":
+        return
+    if not library.startswith(("Pillow", "pillow-simd")):
+        raise NotImplementedError("it does not use Pillow: see the column of the stock build")
+    if not library.startswith("pillow-simd"):
+        raise NotImplementedError(f"PIL is {library}: build pillow-simd with `pipebench build pillow-simd`{_why_not()}")
+
+
+def _why_not() -> str:
+    """What `tools/ensure_simd.py` has kept of a build that failed."""
+    from pipebench import machine
+
+    with contextlib.suppress(OSError):
+        return "\n" + (machine.cache_folder() / "pillow-simd.failed").read_text(encoding="utf-8")
+    return ""
+
+
+def own(benchmark_file: str) -> Any:
+    """The settings of the repository's own loader, from `pipebench.toml` beside the folder of the benchmarks."""
+    from pipebench import own as own_loader
+
+    return own_loader.load(Path(benchmark_file).absolute().parent.parent / own_loader.CONFIG)
+
+
+class _OwnBenchmark(PerSample):
+    """A benchmark of somebody's own loader; `own` is what `pipebench.toml` says."""
+
+    own: ClassVar[Any]
+    kind: ClassVar[str]
+    version = "1"
+
+    def setup(self, name: str = "") -> None:
+        if hasattr(self, "_calls"):
+            return
+        identity = f"{self.kind}/own/{self._name(name)}"
+        runner, work = _own_armed(self.own, identity)
+        self._arm(runner, identity, work)
+
+    @staticmethod
+    def _name(name: Any) -> str:
+        return str(name)
+
+
+@functools.cache
+def _own_armed(settings: Any, identity: str) -> Any:
+    from pipebench import own as own_loader
+    from pipebench.runner import LocalRunner
+    from pipebench.stage import Workload
+
+    runner = LocalRunner(find=own_loader.finder(settings))
+    prepared = runner.prepare(identity, Workload(data="own"))
+    if prepared.skip_code:
+        raise NotImplementedError(prepared.skip_reason)
+    return runner, runner.arm(identity, Workload(data="own"), ("own",))
+
+
+class Read(_OwnBenchmark):
+    """What a sample of the dataset costs without its transform: reading, and decoding where the dataset does it."""
+
+    kind = "read"
+    pretty_name = "read, seconds per sample"
+
+    def time_sample(self) -> None:
+        self._block()
+
+    @staticmethod
+    def _name(name: Any) -> str:
+        return "sample"
+
+
+class Transform(_OwnBenchmark):
+    """What each step of the transform costs, and all of them together."""
+
+    kind = "transform"
+    pretty_name = "transform, seconds per sample"
+    params: ClassVar[list[str]]
+    param_names: ClassVar[list[str]] = ["transform"]
+
+    def __init_subclass__(cls, **_: Any) -> None:
+        cls.params = [*cls.own.transforms, "all"] if cls.own.transform else ["all"]
+
+    def time_sample(self, name: str) -> None:
+        self._block()
+
+
+class Collate(_OwnBenchmark):
+    """What it costs to make a batch of its samples."""
+
+    kind = "collate"
+    pretty_name = "collate, seconds per sample"
+
+    def time_sample(self) -> None:
+        self._block()
+
+    @staticmethod
+    def _name(name: Any) -> str:
+        return "batch"
+
+
+class Loader(_OwnBenchmark):
+    """The whole loader by number of workers, in wall seconds per sample: the reciprocal of images per second."""
+
+    kind = "loader"
+    pretty_name = "loader, seconds per sample"
+    params: ClassVar[list[int]]
+    param_names: ClassVar[list[str]] = ["workers"]
+
+    def __init_subclass__(cls, **_: Any) -> None:
+        cls.params = list(cls.own.workers)
+
+    def time_sample(self, workers: int) -> None:
+        self._block()
+
+    @staticmethod
+    def _name(name: Any) -> str:
+        return f"workers-{name}"

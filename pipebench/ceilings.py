@@ -12,11 +12,13 @@ import os
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from pipebench.errors import SampleError
 from pipebench.stage import Workload, ceiling
 from pipebench.stages import read, transfer
 from pipebench.stages.decode import Encoded, library
 from pipebench.stages.read import Payload, Source
 
+JPEG = b"\xff\xd8"
 LARGEST_READ = 1 << 20  # bytes of one request of a sequential read, as the kernel's read-ahead issues them
 
 
@@ -41,56 +43,64 @@ def page_cache_read(workload: Workload) -> Callable[[Source], Iterator[tuple[str
         if id(source) not in plans:
             plans[id(source)] = _Plan(source)
         plan = plans[id(source)]
-        for key, descriptor, offset, size in plan.extents:
-            part = plan.buffer[:size]
-            os.preadv(descriptor, [part], offset)
-            yield key, (part,)
+        for key, descriptor, offset, part in plan.extents:
+            os.preadv(descriptor, part, offset)
+            yield key, part
 
     return reading
 
 
 class _Plan:
-    """The files of a source, open; the buffer; and key, descriptor, offset and size of each member a call reads."""
+    """The files of a source, open; and key, descriptor, offset and place in a buffer of each member a call reads."""
 
     def __init__(self, source: Source) -> None:
         files: dict[str, Any] = {}
-        self.extents: list[tuple[str, int, int, int]] = []
+        extents: list[tuple[str, int, int, int]] = []
         for sample, wanted in zip(source.samples, source.suffixes, strict=True):
             for path, offset, size in (_place(sample, suffix) for suffix in wanted):
                 if path not in files:
                     files[path] = open(path, "rb", buffering=0)  # noqa: SIM115  # closed with the plan
-                self.extents.append((sample.key, files[path].fileno(), offset, size))
-        self.buffer = memoryview(_pages(max(size for *_, size in self.extents)))
+                extents.append((sample.key, files[path].fileno(), offset, size))
+        buffer = memoryview(_pages(max(size for *_, size in extents)))
+        self.extents = [(key, file, offset, (buffer[:size],)) for key, file, offset, size in extents]
         self._files = files
 
 
 def _place(sample: Any, suffix: str) -> tuple[str, int, int]:
-    """Path, offset and size of one member, from its loose file where there is one."""
-    if suffix in sample.files:
-        path = sample.files[suffix]
-        return path, 0, os.path.getsize(path)
-    extent = sample.extents[suffix]
-    return extent.path, extent.offset, extent.size
+    """Path, offset and size of one member, from a shard where there is one: it has fewer files to touch."""
+    if suffix in sample.extents:
+        extent = sample.extents[suffix]
+        return extent.path, extent.offset, extent.size
+    path = sample.files[suffix]
+    return path, 0, os.path.getsize(path)
 
 
 @ceiling("read/image", "read/all-members", resource="storage-read", cache="cold")
 def storage_read(workload: Workload) -> Callable[[Source], Iterator[tuple[str, Payload]]]:
-    """Sequential `preadv` of the same files with a cold cache, in requests of 1 MiB."""
+    """Sequential `preadv` of the stretch that holds the samples, cold, in requests of 1 MiB announced in advance."""
     read.shows_residency(workload)
     buffer = memoryview(_pages(LARGEST_READ))
 
     def reading(source: Source) -> Iterator[tuple[str, Payload]]:
-        for path in [source.shard] if source.shard else [path for _, paths in source.files for path in paths]:
+        for path, begin, end in _stretches(source):
             descriptor = os.open(path, os.O_RDONLY)
             try:
-                offset = 0
-                while count := os.preadv(descriptor, [buffer], offset):
-                    offset += count
+                os.posix_fadvise(descriptor, begin, end - begin, os.POSIX_FADV_WILLNEED)
+                while begin < end and (count := os.preadv(descriptor, [buffer[: end - begin]], begin)):
+                    begin += count
                     yield "", (buffer[:count],)
             finally:
                 os.close(descriptor)
 
     return reading
+
+
+def _stretches(source: Source) -> list[tuple[str, int, int]]:
+    """Path, begin and end of what must be read: one stretch of a shard, or each loose file."""
+    if not source.shard:
+        return [(path, 0, os.path.getsize(path)) for _, paths in source.files for path in paths]
+    places = [place for _, extents in source.extents for place in extents]
+    return [(source.shard, min(offset for offset, _ in places), max(offset + size for offset, size in places))]
 
 
 @ceiling("decode/rgb", "crop/fixed-256", "crop/resized-224", resource="jpeg-decode", library=library("simplejpeg"))
@@ -101,6 +111,8 @@ def jpeg_decode(workload: Workload) -> Callable[[Encoded], Any]:
     buffers: dict[int, bytearray] = {}
 
     def decode(given: Encoded) -> Any:
+        if not given.data.startswith(JPEG):
+            raise SampleError("not-jpeg", "the ceiling is that of a JPEG decoder")
         size = given.width * given.height * 3
         buffer = buffers.get(size)
         if buffer is None:
@@ -112,28 +124,20 @@ def jpeg_decode(workload: Workload) -> Callable[[Encoded], Any]:
 
 @ceiling("collate/float32", "collate/uint8", resource="memory-copy")
 def memory_copy(workload: Workload) -> Callable[[list[Any]], Any]:
-    """`memmove` of as many bytes in as many pieces, between page-aligned buffers that are already faulted in."""
+    """One `memmove` of as many bytes, between page-aligned buffers that are already faulted in."""
     import torch
 
-    arenas: dict[int, tuple[Any, list[tuple[int, int]], int]] = {}
+    arenas: dict[int, tuple[Any, Any]] = {}
 
     def copy(samples: list[Any]) -> Any:
         if id(samples) not in arenas:
-            arenas[id(samples)] = _arena(samples)
-        batch, places, size = arenas[id(samples)]
-        for destination, source in places:
-            ctypes.memmove(destination, source, size)
+            size = int(samples[0].nbytes) * len(samples)
+            batch, source = (torch.frombuffer(_pages(size), dtype=torch.uint8)[:size] for _ in range(2))
+            arenas[id(samples)] = batch, source
+        batch, source = arenas[id(samples)]
+        ctypes.memmove(batch.data_ptr(), source.data_ptr(), batch.nbytes)
         return batch
 
-    def _arena(samples: list[Any]) -> tuple[Any, list[tuple[int, int]], int]:
-        size, count = int(samples[0].nbytes), len(samples)
-        step = -(-size // mmap.PAGESIZE) * mmap.PAGESIZE
-        sources, batch = (torch.frombuffer(_pages(step * count), dtype=torch.uint8) for _ in range(2))
-        keep.append(sources)
-        base, target = sources.data_ptr(), batch.data_ptr()
-        return batch[: size * count], [(target + row * step, base + row * step) for row in range(count)], size
-
-    keep: list[Any] = []
     return copy
 
 

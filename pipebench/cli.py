@@ -7,7 +7,10 @@ PipebenchError; 2 usage; 3 a gate failed; 130 interrupted, with what was measure
 from __future__ import annotations
 
 import importlib
+import os
 import pkgutil
+import re
+import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -22,6 +25,25 @@ if TYPE_CHECKING:
     from pipebench.report import Report
 
 FORMATS = click.Choice(["table", "json", "markdown"])
+
+
+class _Device(click.ParamType):  # type: ignore[type-arg]  # generic in some versions of click
+    """cpu, cuda, or `simulated:` and a duration in s, ms or us: the name, and the seconds of a simulated device."""
+
+    name = "device"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str | None, float | None]:
+        if isinstance(value, tuple):
+            return value
+        if value in ("cpu", "cuda"):
+            return value, None
+        found = re.fullmatch(r"simulated:(\d+(?:\.\d+)?)(s|ms|us|µs)", value)
+        seconds = float(found[1]) * {"s": 1.0, "ms": 1e-3}.get(found[2], 1e-6) if found else 0.0
+        if not 0 < seconds <= 60:
+            self.fail(f"{value!r} is not cpu, cuda or simulated:25ms (above 0, at most 60 s)", param, ctx)
+        return None, seconds
 
 
 class _Commands(click.Group):
@@ -59,6 +81,9 @@ def main() -> None:
     except BrokenPipeError:
         sys.stderr.close()
         status = 1
+    except OSError as error:
+        click.echo(f"pipebench: {error.strerror or error}\n  check where its output goes", err=True)
+        status = 1
     sys.exit(status if isinstance(status, int) else 0)
 
 
@@ -70,15 +95,39 @@ def main() -> None:
 )
 @click.option("--limit", type=click.IntRange(1), help="Use at most (or, of embedded data, exactly) so many samples.")
 @click.option("--batch-size", type=click.IntRange(1, 4096), help="Samples in a batch.  [default: 64]")
-@click.option("--seed", type=int, default=0, show_default=True, help="Seed of crop boxes, masks and flips.")
+@click.option(
+    "--seed",
+    type=click.IntRange(0, 2**63 - 1),
+    default=0,
+    show_default=True,
+    help="Seed of crop boxes, masks and flips.",
+)
 @click.option(
     "--cache", type=click.Choice(["warm", "cold"]), default="warm", show_default=True, help="Page cache state of reads."
 )
 @click.option(
-    "--device", type=click.Choice(["cpu", "cuda"]), help="Of transfer and step.  [default: cuda if there is one]"
+    "--device",
+    type=_Device(),
+    help="Of transfer, step and training: cpu or cuda; or, of training, simulated:25ms.  [default: cuda if present]",
 )
-@click.option("--quick", is_flag=True, help="Fewest readings that support 95 %: about 30 s.")
-@click.option("--rigorous", is_flag=True, help="More and longer readings: about 10 minutes.")
+@click.option("--workers", type=click.IntRange(0, 1024), help="Of training.  [default: usable cores less one]")
+@click.option("--prefetch-factor", type=click.IntRange(1), default=2, show_default=True, help="Batches a worker ahead.")
+@click.option("--persistent-workers/--no-persistent-workers", default=True, help="Keep workers between epochs.")
+@click.option("--pin-memory", is_flag=True, help="Pin batches (always, where they go to a CUDA device).")
+@click.option(
+    "--start-method", type=click.Choice(["fork", "spawn", "forkserver"]), help="Of workers.  [default: the platform's]"
+)
+@click.option("--window", type=click.IntRange(1), help="Batches in a window of training, live or replayed.")
+@click.option(
+    "--timeout",
+    type=click.FloatRange(0.1),
+    default=120.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="Without a batch for so long, a worker hangs.",
+)
+@click.option("--quick", is_flag=True, help="Fewest readings that support 95 %: about 50 s.")
+@click.option("--rigorous", is_flag=True, help="More and longer readings: about 20 minutes.")
 @click.option("--list", "listing", is_flag=True, help="List stages, tasks and variants, and measure nothing.")
 @click.option(
     "--format", "style", type=FORMATS, default="table", show_default=True, help="Of what goes to standard output."
@@ -96,61 +145,126 @@ def run(
     force: bool,
     quick: bool,
     rigorous: bool,
-    device: str | None,
+    device: tuple[str | None, float | None] | None,
     batch_size: int | None,
-    **knobs: Any,
+    workers: int | None,
+    window: int | None,
+    timeout: float,
+    data: str,
+    limit: int | None,
+    seed: int,
+    cache: Any,
+    **loading: Any,
 ) -> int:
-    """Measure the machine's ceilings, then every variant of every stage, and say which is fastest."""
+    """Measure the machine's ceilings, every variant of every stage, the loader, and training against its bound.
+
+    With --stage or --variant, only those are measured.
+    """
     if quick and rigorous:
         raise click.UsageError("--quick and --rigorous exclude each other")
-    if export_json is not None and export_json.exists() and not force:
-        raise click.UsageError(f"{_inert(export_json)} exists; --force overwrites it")
+    if export_json is not None:
+        export_json = _destination(export_json, force)
     from pipebench import lab
 
     selection = lab.select(stages, names)
     if listing:
         click.echo(_listing(selection), nl=False)
         return 0
+    from pipebench.live import Loading
     from pipebench.measure import Plan
     from pipebench.stage import Workload
 
-    workload = Workload(batch_size=batch_size or 64, quick=quick, **knobs)
-    plan = Plan.quick() if quick else Plan.rigorous() if rigorous else Plan()
-    return _measured(selection, workload, plan, device, style, export_json)
+    workload = Workload(data, limit, batch_size or 64, seed=seed, cache=cache, quick=quick)
+    length = "quick" if quick else "rigorous" if rigorous else None
+    plan = getattr(Plan, length)() if length else Plan()
+    name, simulated_s = device or (None, None)
+    feeding = None
+    if not stages and not names:
+        feeding = lab.feeding(Loading(timeout_s=timeout, **loading), workers, length, window, simulated_s)
+    return _measured(selection, workload, plan, name, feeding, style, export_json)
 
 
 def _measured(
-    selection: Any, workload: Any, plan: Any, device: str | None, style: str, export_json: Path | None
+    selection: Any,
+    workload: Any,
+    plan: Any,
+    device: str | None,
+    feeding: Any,
+    style: str,
+    export_json: Path | None,
 ) -> int:
     """Runs the lab with progress, saving after every task; Ctrl-C keeps and shows what there is."""
-    from pipebench import lab, machine, report
+    from pipebench import lab
 
-    kept: list[Report] = []
-    place = export_json or machine.cache_folder() / "reports" / "latest.json"
-
-    def keep(so_far: Report) -> None:
-        kept[:] = [so_far]
-        report.save(so_far, place)
-
+    kept = _Kept(export_json)
     status = 0
+    signal.signal(signal.SIGINT, _interrupt_once)
     try:
         with _progress() as progress:
-            lab.run(selection, workload, plan, device=device, progress=progress, keep=keep)
+            lab.run(selection, workload, plan, device=device, feeding=feeding, progress=progress, keep=kept)
     except KeyboardInterrupt:
         status = 130
-        saved = f"what was measured is in {_inert(place)}" if kept else "nothing had been measured"
-        click.echo(f"pipebench: interrupted; {saved}", err=True)
+        click.echo(f"pipebench: interrupted; {kept.where}", err=True)
     except PipebenchError:
-        if kept:
-            click.echo(_rendered(kept[0], style), nl=False)
+        if kept.report is not None and kept.report.measurements:
+            click.echo(_rendered(kept.report, style), nl=False)
         raise
-    if not kept:
+    if kept.report is None:
         return status
-    click.echo(_rendered(kept[0], style), nl=False)
-    reasons = lab.unmeasured(kept[0])
+    click.echo(_rendered(kept.report, style), nl=False)
+    reasons = lab.unmeasured(kept.report)
     for reason in reasons:
         click.echo(f"pipebench: {reason}", err=True)
+    if kept.unsaved is not None and export_json is not None:
+        raise kept.unsaved
     return status or (1 if reasons else 0)
+
+
+class _Kept:
+    """The report so far, saved whenever there is more of it: where it was asked for, else as the latest one."""
+
+    def __init__(self, export_json: Path | None) -> None:
+        from pipebench import machine
+
+        self.report: Report | None = None
+        self.unsaved: PipebenchError | None = None
+        self._asked = export_json is not None
+        self._place = export_json or machine.cache_folder() / "reports" / "latest.json"
+
+    def __call__(self, report: Report) -> None:
+        """Keeps and saves; a place that cannot be written ends the run only before anything has been measured."""
+        from pipebench.report import save
+
+        self.report = report
+        self.unsaved = None
+        try:
+            save(report, self._place)
+        except PipebenchError as error:
+            if self._asked and not report.measurements:
+                raise
+            self.unsaved = error
+
+    @property
+    def where(self) -> str:
+        if self.report is None or self.unsaved is not None:
+            return "nothing was saved"
+        return f"what was measured is in {_inert(self._place)}"
+
+
+def _interrupt_once(number: int, frame: object) -> None:
+    """The first Ctrl-C interrupts; while what was measured is being saved and shown, further ones do nothing."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    raise KeyboardInterrupt
+
+
+def _destination(path: Path, force: bool) -> Path:
+    """Where the report goes: a new file or, with `force`, a regular one; links are followed, devices left alone."""
+    place = Path(os.path.realpath(path))
+    if os.path.lexists(place) and not place.is_file():
+        raise click.UsageError(f"{_inert(path)} is not a regular file")
+    if os.path.lexists(path) and not force:
+        raise click.UsageError(f"{_inert(path)} exists; --force overwrites it")
+    return place
 
 
 @cli.command()
@@ -226,11 +340,9 @@ def _rendered(found: Report, style: str) -> str:
         return report.encode(found).decode()
     if style == "markdown":
         return text.markdown(found)
-    import os
-
-    terminal = sys.stdout.isatty()
+    terminal = sys.stdout is not None and sys.stdout.isatty()
     width = shutil.get_terminal_size((110, 40)).columns if terminal else 110
-    return text.table(found, width=max(80, width), colour=terminal and "NO_COLOR" not in os.environ)
+    return text.table(found, width=max(80, width), colour=terminal and not os.environ.get("NO_COLOR"))
 
 
 def _inert(path: Path) -> str:

@@ -47,3 +47,4 @@ class BadSample:
     message: str
     seconds_lost: float
     worker: int | None = None
+    task: str | None = None

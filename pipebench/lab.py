@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import datetime
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from pathlib import Path
+from typing import Any, Literal
 
 from pipebench import __version__, datasets, machine, stage
-from pipebench.errors import PipebenchError, UsageError
-from pipebench.measure import Plan, Progress, measure
+from pipebench.bound import BoundPlan, measure_training
+from pipebench.errors import BadSample, PipebenchError, UsageError
+from pipebench.live import Loading
+from pipebench.loader import LoaderPlan, measure_loader
+from pipebench.measure import Interrupted, Plan, Progress, measure
+from pipebench.measurement import Result
 from pipebench.report import SCHEMA_VERSION, Data, Report
 from pipebench.runner import Runners
 from pipebench.stage import Task, Variant, Workload
 from pipebench.stages import read
+from pipebench.units import printable
 
 COLD_TASK = "read/image"
 
@@ -47,39 +54,80 @@ def _named(variants: Iterable[Variant], names: Sequence[str]) -> Iterable[Varian
     return (one for one in variants if not names or {one.name, one.id, one.task} & set(names))
 
 
+@dataclass(frozen=True)
+class Feeding:
+    """What is measured after the stages: the loader table, and live training beside its bounds.
+
+    `workers` is what was asked for; None takes the usable cores less one, which the training loop itself needs.
+    `simulated_s` replaces the model by a device that takes so long for each batch.
+    """
+
+    loading: Loading
+    workers: int | None
+    loader: LoaderPlan
+    bound: BoundPlan
+    simulated_s: float | None = None
+
+    @property
+    def knobs(self) -> Loading:
+        wanted = self.workers if self.workers is not None else max(1, math.floor(machine.usable_cores()) - 1)
+        return replace(self.loading, workers=wanted)
+
+
+def feeding(
+    loading: Loading,
+    workers: int | None = None,
+    length: str | None = None,
+    window: int | None = None,
+    simulated_s: float | None = None,
+) -> Feeding:
+    """Loader and training with the plans of a length: `quick`, `rigorous` or, with None, what lies between."""
+    plans: tuple[LoaderPlan, BoundPlan] = {
+        "quick": (LoaderPlan.quick(), BoundPlan.quick()),
+        "rigorous": (LoaderPlan.rigorous(), BoundPlan.rigorous()),
+    }.get(length or "", (LoaderPlan(), BoundPlan()))
+    return Feeding(loading, workers, plans[0], replace(plans[1], window=window), simulated_s)
+
+
 def run(
     selection: Selection,
     workload: Workload,
     plan: Plan,
     *,
     device: str | None = None,
+    feeding: Feeding | None = None,
     progress: Progress,
     keep: Callable[[Report], None],
 ) -> Report:
     """Measures the selection; `keep` is given the report so far after every task, so that an interruption loses one.
 
-    `device` is where transfers and steps go, by default to the CUDA device if there is one.
+    `device` is where transfers and steps go, by default to the CUDA device if there is one. With `feeding`, loader and
+    training are measured after the stages.
     """
     listed = read.load(workload, progress)
+    progress(0, 0, "importing torch")
     workload = replace(workload, device=_device(device))
     report = Report(
         schema_version=SCHEMA_VERSION,
         partial=True,
         created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         pipebench=__version__,
-        machine=machine.describe(),
-        workload=workload,
+        machine=machine.describe(_storage_of(listed)),
+        workload=replace(workload, data=printable(workload.data)),
         data=_data(listed),
         bad_samples=listed.problems,
     )
+    keep(report)
     with Runners() as runners:
         runners.start(selection.variants)
         for task, variants in selection.rows:
-            report = _with(report, task, variants, workload, runners, plan, progress)
+            report = _with(report, task, variants, workload, runners, plan, progress, keep)
             if task.id == COLD_TASK and workload.cache == "warm":  # what storage gives is worth knowing all the same
                 cold = replace(workload, cache="cold")
-                report = _with(report, task, (), cold, runners, replace(plan, rounds=plan.least_rounds), progress)
+                report = _with(report, task, (), cold, runners, replace(plan, rounds=plan.least_rounds), progress, keep)
             keep(report)
+    if feeding is not None:
+        report = _fed(report, feeding, progress, keep)
     report = replace(report, partial=False)
     keep(report)
     return report
@@ -93,17 +141,63 @@ def _with(
     runners: Runners,
     plan: Plan,
     progress: Progress,
+    keep: Callable[[Report], None],
 ) -> Report:
-    """The report with one task's results added."""
+    """The report with one task's results added; an interrupted task keeps the readings it has."""
     bounds = stage.ceilings(task.id, workload)
-    result = measure(task, variants, workload, runners=runners, plan=plan, ceilings=bounds, progress=progress)
+    try:
+        result = measure(task, variants, workload, runners=runners, plan=plan, ceilings=bounds, progress=progress)
+    except Interrupted as stopped:
+        keep(_added(report, stopped.result))
+        raise
+    return _added(report, result)
+
+
+def _added(report: Report, result: Result) -> Report:
     return replace(
         report,
-        machine=machine.describe(),
         measurements=report.measurements + result.measurements,
         ceilings=report.ceilings + result.ceilings,
         bad_samples=report.bad_samples + result.bad_samples,
     )
+
+
+def _fed(report: Report, feeding: Feeding, progress: Progress, keep: Callable[[Report], None]) -> Report:
+    """The report with loader and training added; a worker that fails is named in it before the error goes on."""
+    so_far = [report]
+
+    def note(bad: tuple[BadSample, ...], **found: Any) -> None:
+        so_far[0] = replace(so_far[0], bad_samples=_merged(so_far[0].bad_samples, bad), **found)
+        keep(so_far[0])
+
+    workload, knobs = report.workload, feeding.knobs
+    try:
+        measure_loader(
+            workload,
+            knobs,
+            feeding.loader,
+            asked=feeding.workers,
+            progress=progress,
+            keep=lambda rows, bad: note(bad, loader=rows),
+        )
+        measure_training(
+            workload,
+            knobs,
+            feeding.bound,
+            simulated_s=feeding.simulated_s,
+            progress=progress,
+            keep=lambda training, bad: note(bad, training=training),
+        )
+    except PipebenchError as error:
+        note((), failure=error.problem)
+        raise
+    return so_far[0]
+
+
+def _merged(known: tuple[BadSample, ...], more: tuple[BadSample, ...]) -> tuple[BadSample, ...]:
+    """Bad samples of the loader come up in every loader: each is kept once."""
+    seen = {one.sample for one in known if one.stage == "loader"}
+    return known + tuple(one for one in more if one.sample not in seen)
 
 
 def _device(wanted: str | None) -> Literal["cpu", "cuda"]:
@@ -114,6 +208,14 @@ def _device(wanted: str | None) -> Literal["cpu", "cuda"]:
             "there is no CUDA device here", "leave out --device: transfers are skipped, steps use the CPU"
         )
     return "cpu" if wanted == "cpu" or not torch.cuda.is_available() else "cuda"
+
+
+def _storage_of(listed: datasets.Dataset) -> Path | None:
+    """A path of the data, whose storage the report names."""
+    for one in listed.samples:
+        for path in (*one.files.values(), *(extent.path for extent in one.extents.values())):
+            return Path(path)
+    return None
 
 
 def _data(listed: datasets.Dataset) -> Data:
@@ -140,6 +242,5 @@ def unmeasured(report: Report) -> list[str]:
 
 
 def _wrong(report: Report, task_id: str, name: str) -> bool:
-    stage_name = task_id.partition("/")[0]
-    kinds = {bad.kind for bad in report.bad_samples if bad.stage == stage_name and bad.variant == name}
+    kinds = {bad.kind for bad in report.bad_samples if bad.task == task_id and bad.variant == name}
     return bool(kinds) and kinds <= {"contract", "disagrees", "missing"}

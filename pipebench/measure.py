@@ -6,7 +6,7 @@ import contextlib
 import math
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from pipebench import machine, stage
 from pipebench.errors import BadSample, SampleError
@@ -96,18 +96,35 @@ def measure(
         rows = [*rows, *_stand_in(task, known, workload, runners)]
     good = _try_all(task, rows, known, groups, workload, progress)
     rows = rows[: len(variants) + len(ceilings)]
-    keys = _spread(good, task.per_call(workload))
-    if keys:
-        _time_all(task, rows, keys, workload, runners, plan, progress, now)
+    count = task.per_call(workload)
+    keys = tuple(good[:count]) if task.from_the_start else _spread(good, count)
+    stopped = False
+    try:
+        if keys:
+            _time_all(task, rows, keys, workload, runners, plan, progress, now)
+    except KeyboardInterrupt:
+        stopped = True
     bad = [record for row in rows for record in row.bad.values()]
-    for runner in runners:
+    for runner in () if stopped else runners:
         with contextlib.suppress(RunnerDied):  # its rows have said so
             runner.release()
-    return Result(
-        tuple(_measurement(row, known, _bound(rows), workload) for row in rows if not row.variant.ceiling),
+    bound = _bound(rows)
+    result = Result(
+        tuple(_measurement(row, known, bound, workload, len(good)) for row in rows if not row.variant.ceiling),
         tuple(_ceiling(row) for row in rows if row.variant.ceiling),
         tuple(bad),
     )
+    if stopped:
+        raise Interrupted(result)
+    return result
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C while a task was being timed; `result` holds the readings until then."""
+
+    def __init__(self, result: Result) -> None:
+        super().__init__()
+        self.result = result
 
 
 def _stand_in(task: Task, reference: _Row, workload: Workload, runners: Runners) -> list[_Row]:
@@ -195,7 +212,7 @@ def _try(
                 kind, message = error.kind, error.message
         if kind is not None:
             for key in one.keys:
-                row.bad[key] = BadSample(task.stage, key, row.variant.name, kind, message, one.seconds)
+                row.bad[key] = BadSample(task.stage, key, row.variant.name, kind, message, one.seconds, task=task.id)
 
 
 def _spread(keys: Sequence[str], count: int) -> tuple[str, ...]:
@@ -219,14 +236,17 @@ def _time_all(
     for row in rows:
         if row.able:
             _guard(row, runners, lambda row=row: _arm(row, keys, workload, plan))  # type: ignore[misc]
-    deadline = now() + plan.budget_s
+    deadline, before = now() + plan.budget_s, runners.load()
     for turn in range(plan.rounds):
         if turn >= plan.least_rounds and now() > deadline:
             break
         live = [row for row in rows if row.able]
         for row in live[turn % len(live) :] + live[: turn % len(live)] if live else []:
-            _guard(row, runners, lambda row=row: _read(row, runners))  # type: ignore[misc]
+            _guard(row, runners, lambda row=row: _read(row))  # type: ignore[misc]
         progress(turn + 1, plan.rounds, f"{task.id}: timing {len(live)} variants")
+    load = runners.load() - before  # of all turns together: the counters' ticks of 10 ms are too coarse for one row
+    for row in rows:
+        row.load = load
 
 
 def _guard(row: _Row, runners: Runners, action: Callable[[], None]) -> None:
@@ -246,11 +266,9 @@ def _arm(row: _Row, keys: tuple[str, ...], workload: Workload, plan: Plan) -> No
     row.calls = max(1, math.ceil(plan.reading_s / max(once, 1e-9)))
 
 
-def _read(row: _Row, runners: Runners) -> None:
+def _read(row: _Row) -> None:
     assert row.runner is not None
-    before = runners.load()
     seconds, code = row.runner.reading(row.id, row.calls)
-    row.load += runners.load() - before
     row.readings.append(seconds)
     if code:
         row.codes.add(code)
@@ -258,7 +276,8 @@ def _read(row: _Row, runners: Runners) -> None:
 
 def _bound(rows: Iterable[_Row]) -> _Row | None:
     """The first ceiling that could be measured."""
-    return next((row for row in rows if row.variant.ceiling and row.able and row.readings), None)
+    found = (row for row in rows if row.variant.ceiling and row.able and row.readings)
+    return next((row for row in found if "not-cold" not in row.codes), None)
 
 
 def _relative(ours: _Row, theirs: _Row) -> Ratio:
@@ -267,7 +286,7 @@ def _relative(ours: _Row, theirs: _Row) -> Ratio:
     return compare(ours.readings[:both], theirs.readings[:both], scale=theirs.calls / ours.calls)
 
 
-def _measurement(row: _Row, reference: _Row | None, bound: _Row | None, workload: Workload) -> Measurement:
+def _measurement(row: _Row, reference: _Row | None, bound: _Row | None, workload: Workload, common: int) -> Measurement:
     variant, prepared = row.variant, row.prepared
     timed = row.work is not None and bool(row.readings)
     samples = row.work.samples if row.work else 0
@@ -275,7 +294,7 @@ def _measurement(row: _Row, reference: _Row | None, bound: _Row | None, workload
         stage=variant.stage,
         task=variant.task,
         variant=variant.name,
-        workload=workload,
+        workload=replace(workload, data=printable(workload.data)),
         readings_s=tuple(row.readings),
         first_reading_s=row.first_s,
         calls_per_reading=row.calls if timed else 0,
@@ -287,6 +306,7 @@ def _measurement(row: _Row, reference: _Row | None, bound: _Row | None, workload
         samples_failed=len(row.bad),
         library=prepared.library,
         gives_up=variant.gives_up,
+        samples_common=common,
         load=row.load if timed else None,
         warnings=warnings_of(row.readings, row.load, row.codes),
         skipped=_skipped(prepared),
@@ -305,6 +325,7 @@ def _unable(row: _Row) -> str | None:
 def _ceiling(row: _Row) -> Ceiling:
     timed = row.work is not None and bool(row.readings)
     summary = summarize(row.readings, row.calls, row.work.samples) if timed and row.work else None
+    known = "not-cold" not in row.codes  # a storage that was not cold has no rate
     return Ceiling(
         resource=row.variant.ceiling or row.variant.name,
         task=row.variant.task,
@@ -312,8 +333,8 @@ def _ceiling(row: _Row) -> Ceiling:
         calls_per_reading=row.calls if timed else 0,
         work=row.work,
         median_s=summary.median_s if summary else None,
-        bytes_per_s=row.work.output_bytes / summary.median_s if summary and row.work else None,
-        samples_per_s=summary.samples_per_s if summary else None,
+        bytes_per_s=row.work.output_bytes / summary.median_s if summary and row.work and known else None,
+        samples_per_s=summary.samples_per_s if summary and known else None,
         library=row.prepared.library,
         warnings=warnings_of(row.readings, row.load, row.codes),
         skipped=_skipped(row.prepared),

@@ -54,6 +54,7 @@ class Measurement:
     samples_failed: int = 0
     library: str | None = None
     gives_up: str | None = None
+    samples_common: int = 0  # of those attempted, how many every variant of the task could do
     load: Load | None = None  # of the host while the readings were taken
     warnings: tuple[Warning, ...] = ()
     skipped: Skipped | None = None
@@ -99,9 +100,6 @@ _OF_THE_CACHE = {
         "not-cold", "files stayed in the page cache after a drop", "put the data on a file system that drops it"
     ),
     "not-warm": Warning("not-warm", "files were not all in the page cache", "use a smaller --limit, or free memory"),
-    "unknown-residency": Warning(
-        "unknown-residency", "the page cache cannot be inspected", "own the files, or read warm"
-    ),
 }
 
 
@@ -112,7 +110,7 @@ def _of_the_host(load: Load) -> Iterable[Warning]:
         yield Warning(
             "foreign-load",
             f"other processes used {percent(foreign)} of a core",
-            "stop them, or use --rigorous",
+            "stop them, or take more readings (--rigorous)",
             foreign,
         )
     if steal > STEAL_LIMIT:
@@ -131,7 +129,7 @@ def _of(readings_s: Sequence[float]) -> Iterable[Warning]:
         yield Warning(
             "unstable",
             f"± {percent(half_width)} over {len(readings_s)} readings",
-            f"about {needed} readings would bring ± {percent(UNSTABLE_LIMIT)}: use --rigorous",
+            f"about {needed} readings (--rigorous), or a quieter machine, would bring ± {percent(UNSTABLE_LIMIT)}",
             half_width,
         )
     if len(readings_s) < FEWEST_READINGS:

@@ -10,7 +10,9 @@ from pathlib import Path
 
 import msgspec
 
+from pipebench.bound import Training
 from pipebench.errors import BadSample, PipebenchError
+from pipebench.loader import LoaderRow
 from pipebench.machine import Machine
 from pipebench.measurement import Ceiling, Measurement
 from pipebench.stage import Workload
@@ -37,7 +39,10 @@ class Data:
 
 @dataclass(frozen=True)
 class Report:
-    """What `pipebench run` measured. `partial` says that it did not come to its end."""
+    """What `pipebench run` measured. `partial` says that it did not come to its end, and `failure` what ended it.
+
+    `loader` and `training` are None where they were not measured.
+    """
 
     schema_version: int
     partial: bool
@@ -49,6 +54,9 @@ class Report:
     measurements: tuple[Measurement, ...] = ()
     ceilings: tuple[Ceiling, ...] = ()
     bad_samples: tuple[BadSample, ...] = ()
+    loader: tuple[LoaderRow, ...] | None = None
+    training: Training | None = None
+    failure: str | None = None
 
 
 @dataclass(frozen=True)
@@ -112,8 +120,21 @@ def load(path: Path) -> Report:
                 f"{name} has schema version {found}, {age} than this pipebench reads ({SCHEMA_VERSION})",
                 "use the pipebench that wrote it" + (", or upgrade this one" if age == "newer" else ""),
             )
-        return msgspec.json.decode(content, type=Report)
+        report = msgspec.json.decode(content, type=Report)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise PipebenchError(
             f"{name} is not a pipebench report: {printable(str(error))[:200]}", "name a report that pipebench wrote"
         ) from error
+    if not all(_possible(one) for one in report.measurements):
+        raise PipebenchError(f"{name} holds figures that no run can give", "name a report that pipebench wrote")
+    return report
+
+
+def _possible(one: Measurement) -> bool:
+    """Whether what a renderer divides by is positive."""
+    divisors: list[float] = []
+    if one.summary is not None:
+        divisors += [one.summary.median_s, one.summary.low_s, one.work.samples if one.work else 0]
+    if one.ratio_to_reference is not None:
+        divisors += [one.ratio_to_reference.ratio, one.ratio_to_reference.low, one.ratio_to_reference.high]
+    return all(value > 0 for value in divisors)

@@ -209,10 +209,7 @@ class ChildRunner:
         self.name = spec.name
         ours, theirs = Pipe()
         first = [os.fspath(spec.path())] if spec.path else []
-        start = (
-            f"import sys; sys.path[:] = {first + sys.path!r}; "
-            f"from pipebench.runner import serve; serve({theirs.fileno()})"
-        )
+        start = self._code(first, theirs.fileno())
         self._process = subprocess.Popen(
             [executable, "-c", start],
             pass_fds=[theirs.fileno()],
@@ -224,9 +221,20 @@ class ChildRunner:
         self._pipe: Connection = ours
         self.pid: int | None = self._process.pid
 
+    def _code(self, first: list[str], descriptor: int) -> str:
+        """What the child's interpreter executes."""
+        return (
+            "import signal, sys; signal.signal(signal.SIGINT, signal.SIG_IGN); "
+            f"sys.path[:] = {first + sys.path!r}; from pipebench.runner import serve; serve({descriptor})"
+        )
+
     def _ask(self, method: str, *arguments: Any) -> Any:
-        try:
+        with contextlib.suppress(OSError):  # a child that is gone is found out about below
             self._pipe.send_bytes(pickle.dumps((method, arguments), 5))
+        return self._receive()
+
+    def _receive(self) -> Any:
+        try:
             failed, answer = pickle.loads(self._pipe.recv_bytes())  # from our own child, never from data
         except (EOFError, OSError) as gone:
             status = self._process.wait()
@@ -303,7 +311,7 @@ class Runners:
     def start(self, variants: Sequence[Variant]) -> None:
         """Starts the children that these variants will want, so that they import while this process does."""
         for variant in variants:
-            with contextlib.suppress(Unavailable):
+            with contextlib.suppress(Unavailable, OSError):  # said again, and kept, when the row is prepared
                 self.of(variant)
 
     def of(self, variant: Variant) -> Runner:

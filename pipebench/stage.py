@@ -118,6 +118,7 @@ class Task:
     per_call: Callable[[Workload], int]
     split: Callable[[Any, Any], Sequence[tuple[tuple[str, ...], Any]]] | None = None
     before: Callable[[Workload, list[Any]], str | None] | None = None
+    from_the_start: bool = False  # timed on the first samples: what streams a shard would pay for those in between
     lazy: bool = False  # the hot callable returns an iterator, and draining it is part of the work
     on_device: bool = False  # timed with device events where the workload's device is one
     adapt: Callable[[Workload], Workload] = lambda workload: workload  # e.g. a smaller batch on a CPU

@@ -152,12 +152,16 @@ def test_a_saved_report_is_shown_again_in_every_format(tmp_path):
     assert "| variant |" in pipebench("show", place, "--format", "markdown").stdout
 
 
+def _measured(place):
+    return place.exists() and json.loads(place.read_text())["measurements"]
+
+
 def test_ctrl_c_saves_what_was_measured_and_exits_130(tmp_path):
     place = tmp_path / "r.json"
     command = [sys.executable, "-m", "pipebench", "run", "--data", "tiny", "--export-json", str(place)]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     deadline = time.monotonic() + 120
-    while not place.exists() and time.monotonic() < deadline and process.poll() is None:
+    while not _measured(place) and time.monotonic() < deadline and process.poll() is None:
         time.sleep(0.05)
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=60)

@@ -14,9 +14,10 @@ ORDER = [
     "recipes", "listing", "datasets",
     "stages", "stages.read", "stages.decode", "stages.crop", "stages.transform", "stages.collate", "stages.transfer",
     "stages.step", "ceilings",
-    "studies", "watch", "calibrate",
-    "report", "lab", "render", "render.tables", "render.text",
-    "asvbench", "commands", "cli", "__main__",
+    "guard", "workers", "feed", "live", "training", "loader", "bound",
+    "watch", "studies", "calibrate",
+    "report", "lab", "render", "render.cells", "render.feeding", "render.study", "render.tables", "render.text",
+    "abstats", "own", "abchild", "ab", "abtable", "commits", "scaffold", "asvbench", "commands", "cli", "__main__",
 ]  # fmt: skip
 MODULES = sorted(path.relative_to(ROOT).with_suffix("").as_posix().replace("/", ".") for path in ROOT.rglob("*.py"))
 

@@ -16,6 +16,7 @@ README = (ROOT / "README.md").read_text()
 BLOCKS = re.findall(r"```console\n(.*?)```", README, re.DOTALL)
 COMMANDS = [line[2:].partition(" # ")[0].strip() for block in BLOCKS for line in block.splitlines() if line[:2] == "$ "]
 TESTED = [command for command in COMMANDS if not command.startswith("make ")]
+LONG = ("build pillow-simd", "report.json", "asv run")  # `make test-readme` runs these too
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +38,13 @@ def test_the_readme_has_its_commands():
     assert len(TESTED) >= 10
 
 
-@pytest.mark.parametrize("command", TESTED)
+@pytest.mark.parametrize(
+    "command",
+    [
+        pytest.param(command, marks=pytest.mark.slow if any(words in command for words in LONG) else [])
+        for command in TESTED
+    ],
+)
 def test_a_command_of_the_readme_works(command, home):
     done = subprocess.run(
         ["bash", "-c", command],

@@ -3,30 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from pipebench.measurement import Ceiling, Measurement, Warning
+from pipebench.render import feeding
+from pipebench.render.cells import Table, gain
 from pipebench.report import Report
-from pipebench.stats import Ratio
 from pipebench.units import count_scale, percent, printable, rate_scale, seconds_scale, size
 
 # One way from a file to a batch, as an ImageNet script goes it; the verdict adds up these tasks.
 PIPELINE = ("read/image", "crop/resized-224", "transform/flip-normalise", "collate/float32")
 
 
-@dataclass(frozen=True)
-class Table:
-    """Cells of inert text; `numeric` columns are aligned right."""
-
-    title: str
-    headers: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    numeric: frozenset[int]
-    notes: tuple[str, ...] = ()
-
-
 def timed(report: Report, task_id: str) -> list[Measurement]:
-    return [one for one in report.measurements if one.task == task_id and one.summary and one.work]
+    return [one for one in report.measurements if one.task == task_id and one.summary and one.work and not one.failed]
 
 
 def per_sample_s(one: Measurement) -> float:
@@ -44,6 +33,12 @@ def task_ids(report: Report) -> list[str]:
 
 
 def verdict(report: Report) -> str:
+    """Whether training waits for data, on a line of its own where it was measured; then what the stages say."""
+    lines = [feeding.waiting(report.training)] if report.training else []
+    return "\n".join([*lines, _of_stages(report)])
+
+
+def _of_stages(report: Report) -> str:
     """What one core makes of the usual pipeline, where its time goes, and what the fastest variants would make."""
     usual = [one for task_id in PIPELINE for one in _reference(report, task_id)]
     if len(usual) < len(PIPELINE):
@@ -66,26 +61,18 @@ def _reference(report: Report, task_id: str) -> list[Measurement]:
 def _short_verdict(report: Report) -> str:
     gains = [(one.ratio_to_reference.ratio, one) for one in _best(report) if one.ratio_to_reference]
     if not gains:
-        return "Nothing was measured that could be compared."
+        return "Nothing could be compared: no task has readings of its reference on this data."
     ratio, one = min(gains, key=lambda pair: pair[0])
-    return f"Largest gain: {one.task}, where {printable(one.variant)} is {1 / ratio:.2f}× as fast as the reference."
+    name = printable(one.variant)
+    return f"Largest gain: {printable(one.task)}, where {name} is {1 / ratio:.2f}× as fast as the reference."
 
 
 def _best(report: Report) -> list[Measurement]:
     return [one for task_id in task_ids(report) if (one := fastest(report, task_id))]
 
 
-def gain(ratio: Ratio | None) -> str:
-    """How many times as fast as the reference, with its interval; `~` where the readings cannot tell."""
-    if ratio is None:
-        return ""
-    if not ratio.told:
-        return f"~ (±{percent(ratio.smallest_change)})" if ratio.low != ratio.high else "1"
-    return f"{1 / ratio.ratio:.2f}× ({1 / ratio.high:.2f}–{1 / ratio.low:.2f})"
-
-
 def ceilings(report: Report) -> Table:
-    found = [one for one in report.ceilings if one.median_s]
+    found = [one for one in report.ceilings if one.bytes_per_s]
     rate = rate_scale([one.bytes_per_s for one in found if one.bytes_per_s])
     rows = [
         (printable(one.resource), printable(one.task), rate.number(one.bytes_per_s or 0), _per_second(one))
@@ -94,7 +81,7 @@ def ceilings(report: Report) -> Table:
     missing = [
         f"{printable(one.resource)} ({printable(one.task)}): {printable(_why_not(one))}"
         for one in report.ceilings
-        if not one.median_s
+        if not one.bytes_per_s
     ]
     return Table(
         "Ceilings of this machine",
@@ -106,7 +93,12 @@ def ceilings(report: Report) -> Table:
 
 
 def _why_not(one: Ceiling) -> str:
-    return one.skipped.reason if one.skipped else one.failed or "there was nothing to measure it on"
+    if one.skipped:
+        return one.skipped.reason
+    cold = next(
+        (f"{warning.problem}; {warning.remedy}" for warning in one.warnings if warning.code == "not-cold"), None
+    )
+    return one.failed or cold or "there was nothing to measure it on"
 
 
 def _per_second(one: Ceiling) -> str:
@@ -146,7 +138,7 @@ def of_task(report: Report, task_id: str) -> Table:
         "of ceiling",
         "bad",
     )
-    return Table(_title(found[0]), headers, tuple(rows), frozenset({1, 2, 3, 4, 5, 6}), tuple(_notes(found)))
+    return Table(_title(found[0]), headers, tuple(rows), frozenset({1, 2, 3, 4, 5, 6}), tuple(_notes(found)), (2, 3))
 
 
 def _title(one: Measurement) -> str:
@@ -164,8 +156,21 @@ def _failed(one: Measurement) -> str:
     return f"{one.samples_failed}/{one.samples_attempted}" if one.samples_failed else ""
 
 
+def _few(found: Sequence[Measurement]) -> Iterable[str]:
+    """A word where some variant's limits have left less than half of the samples to time all of them on."""
+    tried = max((one.samples_attempted for one in found), default=0)
+    common = max((one.samples_common for one in found), default=0)
+    if 0 < common < tried / 2:
+        limits = max(found, key=lambda one: (one.samples_failed < one.samples_attempted, one.samples_failed))
+        yield (
+            f"timed on the {common} of {tried} samples that all could do; {printable(limits.variant)} could not do "
+            f"{limits.samples_failed}: leave it out with --variant to time the rest"
+        )
+
+
 def _notes(found: Sequence[Measurement]) -> Iterable[str]:
     """What must be said of some rows, rows with the same note together, and of warnings the worst."""
+    yield from _few(found)
     said: dict[str, list[str]] = {}
     warned: dict[str, list[tuple[Warning, str]]] = {}
     for one in found:
@@ -177,8 +182,10 @@ def _notes(found: Sequence[Measurement]) -> Iterable[str]:
         yield f"{', '.join(names)}: {note}"
     for rows in warned.values():
         worst, name = max(rows, key=lambda row: row[0].severity)
-        rest = f" and {len(rows) - 1} more" if len(rows) > 1 else ""
-        yield f"{name}{rest}: {printable(worst.problem)}; {printable(worst.remedy)}"
+        others = len(rows) - 1
+        where = "all rows" if len({row[0].problem for row in rows}) == 1 < len(rows) else name
+        rest = f" (and {others} more rows)" if others and where == name else ""
+        yield f"{where}: {printable(worst.problem)}{rest}; {printable(worst.remedy)}"
 
 
 def _said(one: Measurement) -> Iterable[str]:
@@ -222,7 +229,8 @@ def heading(report: Report) -> list[str]:
             f"{data.bits_per_pixel:.2f} ± {data.bits_per_pixel_sd:.2f} bits a pixel"
         )
     if report.partial:
-        lines.append("This report is partial: the run did not come to its end.")
+        cause = f": {printable(report.failure)}" if report.failure else "."
+        lines.append(f"This report is partial: the run did not come to its end{cause}")
     return lines
 
 
@@ -230,7 +238,10 @@ def bad_samples(report: Report, most: int = 12) -> list[str]:
     """The bad samples, each once, with the first reason given for it and how many rows it spoilt."""
     reasons: dict[str, list[str]] = {}
     for one in report.bad_samples:
-        reasons.setdefault(one.sample, []).append(f"{one.kind}: {one.message}")
+        said = (
+            one.message if one.message.lower().startswith(one.kind.replace("-", " ")) else f"{one.kind}: {one.message}"
+        )
+        reasons.setdefault(one.sample, []).append(said)
     lines = [
         f"{printable(sample)}: {printable(found[0])}" + (f" ({len(found)} rows)" if len(found) > 1 else "")
         for sample, found in reasons.items()
@@ -240,7 +251,9 @@ def bad_samples(report: Report, most: int = 12) -> list[str]:
 
 
 def all_tables(report: Report) -> Sequence[Table]:
-    """Ceilings, then every task, then the summary."""
+    """Ceilings, then every task, their summary, the loader, and training against its bound."""
     found = [of_task(report, task_id) for task_id in task_ids(report)]
     first = [ceilings(report)] if report.ceilings else []
-    return [*first, *found, summary(report)]
+    last = [feeding.loader(report)] if report.loader else []
+    last += [feeding.training(report.training)] if report.training else []
+    return [*first, *found, summary(report), *last]

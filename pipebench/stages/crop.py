@@ -148,9 +148,9 @@ def _cut_tensor(functional: Any) -> Callable[[Any, Cut], Any]:
     def cut(image: Any, given: Cut) -> Any:
         left, top, width, height = given.box
         if not given.resized:
-            return functional.crop(image, top, left, height, width)
+            return functional.crop(image, top, left, height, width).contiguous()
         size = [given.size, given.size]
-        return functional.resized_crop(image, top, left, height, width, size, bilinear, antialias=True)
+        return functional.resized_crop(image, top, left, height, width, size, bilinear, antialias=True).contiguous()
 
     return cut
 
@@ -184,9 +184,9 @@ def pil_crop(workload: Workload) -> Cropping:
     def crop(given: Cut) -> Any:
         image = rgb(Image.open(io.BytesIO(given.data)))
         if not given.resized:
-            return pil_to_tensor(image.crop(given.corners))
+            return pil_to_tensor(image.crop(given.corners)).contiguous()
         size = (given.size, given.size)
-        return pil_to_tensor(image.resize(size, Image.Resampling.BILINEAR, box=given.corners))
+        return pil_to_tensor(image.resize(size, Image.Resampling.BILINEAR, box=given.corners)).contiguous()
 
     return crop
 
@@ -205,15 +205,16 @@ def draft_crop(workload: Workload) -> Cropping:
     def crop(given: Cut) -> Any:
         image = Image.open(io.BytesIO(given.data))
         wanted = max(1, min(given.box[2:]) // given.size) if given.resized else 2
-        image.draft("RGB", (given.width // wanted, given.height // wanted))
+        image.draft("RGB", (max(1, given.width // wanted), max(1, given.height // wanted)))
         image = rgb(image)
         scale = -(-given.width // image.width)  # libjpeg rounds sizes up, so their quotient is not the scale
         left, top, right, bottom = given.corners
         size = (given.size, given.size)
-        box = (left / scale, top / scale, min(right / scale, image.width), min(bottom / scale, image.height))
         if right <= given.width and bottom <= given.height:
-            return pil_to_tensor(image.resize(size, Image.Resampling.BILINEAR, box=box))
-        return pil_to_tensor(image.crop(tuple(map(round, box))).resize(size, Image.Resampling.BILINEAR))
+            box = (left / scale, top / scale, min(right / scale, image.width), min(bottom / scale, image.height))
+            return pil_to_tensor(image.resize(size, Image.Resampling.BILINEAR, box=box)).contiguous()
+        part = image.crop((left // scale, top // scale, right // scale, bottom // scale))
+        return pil_to_tensor(part.resize(size, Image.Resampling.BILINEAR)).contiguous()
 
     return crop
 
@@ -237,7 +238,7 @@ def _opencv(workload: Workload) -> Cropping:
             whole = np.zeros((given.size, given.size, 3), np.uint8)
             whole[: part.shape[0], : part.shape[1]] = part
             part = whole
-        return torch.from_numpy(part.transpose(2, 0, 1))
+        return torch.from_numpy(np.ascontiguousarray(part.transpose(2, 0, 1)))
 
     return crop
 
@@ -269,8 +270,8 @@ def region_crop(workload: Workload) -> Cropping:
 
     def crop(given: Cut) -> Any:
         if given.resized:
-            return region.decode_and_resize(given.data, given.box, (given.size, given.size))
-        return region.decode_and_fill(given.data, given.box, (given.width, given.height)).permute(2, 0, 1)
+            return region.decode_and_resize(given.data, given.box, (given.size, given.size)).contiguous()
+        return region.decode_and_fill(given.data, given.box, (given.width, given.height)).permute(2, 0, 1).contiguous()
 
     return crop
 
@@ -289,5 +290,5 @@ def crops(workload: Workload, task_id: str) -> tuple[Any, ...]:
             definition.check(output, given)
         except Exception:  # the crop task has recorded this sample as bad, with its reason
             continue
-        made.append(output.contiguous())
+        made.append(output)
     return tuple(made[index % len(made)] for index in range(workload.batch_size)) if made else ()

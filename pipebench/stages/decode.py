@@ -53,18 +53,24 @@ def _inputs(workload: Workload, keys: Sequence[str]) -> list[Encoded]:
 
 
 def pixels(output: Any) -> Pixels:
-    """An image as a height × width × 3 array, whichever layout and library it came from."""
-    array = output if isinstance(output, np.ndarray) else output.numpy()
-    if array.dtype != np.uint8 or array.ndim != 3 or 3 not in (array.shape[0], array.shape[-1]):
+    """An image as a height × width × 3 array: NumPy arrays come as that, tensors as 3 × height × width."""
+    array = output if isinstance(output, np.ndarray) else output.numpy().transpose(1, 2, 0)
+    if array.dtype != np.uint8 or array.ndim != 3 or array.shape[-1] != 3:
         raise SampleError("contract", f"it is {array.dtype} {array.shape}, not RGB uint8")
-    return array if array.shape[-1] == 3 else array.transpose(1, 2, 0)
+    return array
 
 
 def _check(output: Any, given: Encoded) -> None:
     height, width, _ = pixels(output).shape
-    scaled = [(-(-given.height // factor), -(-given.width // factor)) for factor in (1, 2, 4, 8)]
-    if (height, width) not in scaled:
+    if (height, width) == (given.width, given.height) != (width, height):
+        raise SampleError("rotated", "it was turned as its EXIF orientation says, which the others do not do")
+    if not any(_scaled(height, given.height, by) and _scaled(width, given.width, by) for by in (1, 2, 4, 8)):
         raise SampleError("contract", f"it is {width}×{height} where the header says {given.width}×{given.height}")
+
+
+def _scaled(side: int, whole: int, by: int) -> bool:
+    """Whether `side` is 1/`by` of `whole`: libjpeg rounds up, image resizing rounds down."""
+    return side in (whole // by, -(-whole // by))
 
 
 def _agree(output: Any, expected: Any, variant: Variant) -> None:

@@ -16,7 +16,8 @@ from pipebench import datasets, pagecache
 from pipebench.errors import SampleError
 from pipebench.stage import Task, Unavailable, Variant, Work, Workload, task, variant
 
-GROUP = 64  # loose files tried at once; shards are tried whole
+GROUP = 64  # loose files tried at once
+SHARD_GROUP = 512  # samples of a shard tried at once: it is streamed from its start for each
 COLD_RESIDENCY = 0.02  # of the pages: read-ahead of a neighbour may bring a few back
 PAGE = 4096
 
@@ -49,7 +50,7 @@ class Source:
 
     @functools.cached_property
     def members(self) -> dict[str, tuple[int, int]]:
-        """Member name in the shard -> which sample, and which of its wanted members, it is."""
+        """Member name in the shard, suffix in lower case -> which sample, and which of its wanted members, it is."""
         return {
             f"{sample.tar_key}.{suffix}": (row, column)
             for row, (sample, wanted) in enumerate(zip(self.samples, self.suffixes, strict=True))
@@ -90,7 +91,9 @@ def _groups(workload: Workload) -> Sequence[tuple[str, ...]]:
     if listed.shards:
         known = {one.key for one in listed.samples}  # a limit may end within a shard
         in_shards = (tuple(key for key in shard.keys if key in known) for shard in listed.shards)
-        return [group for group in in_shards if group]
+        return [
+            group[begin : begin + SHARD_GROUP] for group in in_shards for begin in range(0, len(group), SHARD_GROUP)
+        ]
     names = [one.key for one in listed.samples]
     return [tuple(names[begin : begin + GROUP]) for begin in range(0, len(names), GROUP)]
 
@@ -170,6 +173,7 @@ for _whole, _name, _summary in (
             agree=_agree,
             work=_work,
             per_call=lambda workload: 64 if workload.quick else 128,
+            from_the_start=True,
             split=_split,
             before=_before,
             lazy=True,
@@ -285,12 +289,19 @@ def tarfile_read(workload: Workload) -> Reading:
         collected = _Collector(source)
         with tarfile.open(source.shard, "r:", errors="surrogateescape") as shard:
             for member in shard:
-                if member.name in source.members and (opened := shard.extractfile(member)) is not None:
-                    yield from collected.add(member.name, opened.read())
+                name = lowered(member.name)
+                if name in source.members and (opened := shard.extractfile(member)) is not None:
+                    yield from collected.add(name, opened.read())
                 if collected.done:
                     return
 
     return read
+
+
+def lowered(name: str) -> str:
+    """A member's name with its suffix, from the first dot of the last part, in lower case, as webdataset has it."""
+    dot = name.find(".", name.rfind("/") + 1)
+    return name if dot < 0 else name[:dot] + name[dot:].lower()
 
 
 class _Collector:
@@ -346,15 +357,17 @@ def webdataset_read(workload: Workload) -> Reading:
             for one, suffixes in zip(source.samples, source.suffixes, strict=True)
         }
         left = len(wanted)
-        names = source.members
+        kinds = {suffix for _, suffixes in wanted.values() for suffix in suffixes}
         shard = webdataset.WebDataset(
             [os.path.abspath(source.shard)],  # a list is not brace-expanded, an absolute path is no pipe
             shardshuffle=False,
             empty_check=False,
             handler=webdataset.ignore_and_stop,  # at a cut; a sample that does not come out is noticed by its absence
-            select_files=lambda name: name in names,
+            select_files=lambda name: name[name.find(".", name.rfind("/") + 1) + 1 :].lower() in kinds,
         )
         for found in shard:
+            if found["__key__"] not in wanted:
+                continue
             key, suffixes = wanted[found["__key__"]]
             yield key, tuple(found[suffix] for suffix in suffixes)
             left -= 1

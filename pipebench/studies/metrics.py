@@ -5,6 +5,7 @@ A mean loss, the mean time of a step, and accuracy, precision, recall and F1 ove
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -15,6 +16,7 @@ from torch import nn
 from torch.nn import functional
 
 from pipebench.errors import PipebenchError
+from pipebench.studies import Counted, Progress, Result, Study, counted, counts_found
 
 CLASSES = 1000
 SIZES = {"small": (4, 64), "full": (128, 224)}
@@ -152,4 +154,31 @@ STEPS: tuple[Step, ...] = (
     Step("no-nan-check", "NaN checks dropped", "", Habits(True, True)),
     Step("clock-on-host", "the metric of host time stays on the host", "", Habits(True, True, True)),
     Step("tensors", "the loss goes in as a tensor, not as a number", "0 a step", Habits(True, True, True, True)),
+)
+
+
+def _outcome(step: Any) -> dict[str, float]:
+    """The metrics after one step, but for the time that it took."""
+    step()
+    return {name: value for name, value in step.results().items() if name != "seconds"}
+
+
+def run(size: str, progress: Progress) -> Result:
+    batch, edge = SIZES[_SIZE[size]]
+    steps = [
+        Counted(step.name, step.what, step.author, functools.partial(step.build, _SIZE[size]), _outcome)
+        for step in STEPS
+    ]
+    rows = counted(steps, progress)
+    where = torch.cuda.get_device_name() if torch.cuda.is_available() else "as if its tensors were on a device"
+    setting = f"batches of {batch} of {edge}×{edge}, {where}; sync points a step"
+    return Result(STUDY.name, STUDY.title, STUDY.source, size, "step", setting, tuple(rows), (counts_found(rows),))
+
+
+_SIZE = {"default": "small", "full": "full"}
+STUDY = Study(
+    "metrics",
+    "Metrics that make the host wait",
+    'Chaim Rand, "PyTorch Model Performance Analysis and Optimization, Part 7" (2025); one GPU, batch 128',
+    run,
 )

@@ -6,6 +6,7 @@ fewer than two distinct labels is skipped: its loss is 0. All four losses comput
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,6 +15,8 @@ from typing import Any
 import torch
 from torch import nn
 from torch.nn import functional
+
+from pipebench.studies import Counted, Progress, Result, Study, counted, counts_found
 
 IGNORED, BACKGROUND, CHANNELS, LAYERS = -1, 9, 10, 10
 SIZES = {"small": (2, 64), "full": (256, 256)}
@@ -117,4 +120,29 @@ STEPS: tuple[Step, ...] = (
         "5.4 ms a step (240 times faster), no sync points",
         ignore_index_loss,
     ),
+)
+
+
+def _outcome(step: Callable[[], Any]) -> dict[str, float]:
+    return {"loss": float(step())}
+
+
+def run(size: str, progress: Progress) -> Result:
+    batch, edge = SIZES[_SIZE[size]]
+    steps = [
+        Counted(step.name, step.what, step.author, functools.partial(step.build, _SIZE[size]), _outcome)
+        for step in STEPS
+    ]
+    rows = counted(steps, progress)
+    where = torch.cuda.get_device_name() if torch.cuda.is_available() else "as if its tensors were on a device"
+    setting = f"batches of {batch} of {edge}×{edge}, {where}; sync points a step"
+    return Result(STUDY.name, STUDY.title, STUDY.source, size, "step", setting, tuple(rows), (counts_found(rows),))
+
+
+_SIZE = {"default": "small", "full": "full"}
+STUDY = Study(
+    "sync-points",
+    "A loss that makes the host wait",
+    'Chaim Rand, "PyTorch Model Performance Analysis and Optimization, Part 3" (2023); one GPU, batch 256',
+    run,
 )

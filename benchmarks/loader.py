@@ -1,0 +1,67 @@
+"""The reference pipeline through a DataLoader that nothing consumes: seconds an image by workers."""
+
+import time
+
+BATCH_SIZE = 16
+BATCHES = 2  # a reading, for each worker
+
+
+class Loader:
+    """Seconds an image in the steady state, by workers and by what gives the samples.
+
+    `ready` hands over samples that are already there: what it costs is the hand-off alone.
+    """
+
+    version = "1"
+    timeout = 120
+    unit = "s"
+    params = ([0, 1, 2], ["map", "webdataset", "ready"])
+    param_names = ("workers", "dataset")
+    recipe = "FLOATS"
+
+    def setup(self, workers, dataset):
+        if dataset == "ready" and workers == 0:
+            raise NotImplementedError("nothing is handed over without workers")
+        try:
+            from pipebench import errors, feed, live, stage, training
+            from pipebench.workers import Notebook
+        except ImportError as missing:
+            raise NotImplementedError(f"this commit has no {missing.name}") from missing
+        self._one_thread = training.one_thread
+        workload, recipe = stage.Workload(batch_size=BATCH_SIZE), getattr(feed, self.recipe)
+        loading = live.Loading(workers=workers, stream=dataset == "webdataset")
+        try:
+            if dataset == "ready":
+                notebook = Notebook(loading.workers)
+                collate = feed.Collate(workload, recipe, notebook)
+                ready = feed.Ready(workload, recipe)
+                self._live = live.Live(ready, loading, BATCH_SIZE, collate, notebook=notebook)
+            else:
+                self._live = live.reference(workload, loading, recipe)
+        except (errors.PipebenchError, ImportError, stage.Unavailable) as missing:
+            raise NotImplementedError(str(missing)) from missing
+        self._batches = BATCHES * max(1, workers)
+
+    def teardown(self, workers, dataset):
+        if hasattr(self, "_live"):
+            self._live.close()
+
+    def track_seconds_per_image(self, workers, dataset):
+        with self._one_thread():
+            self._live.start()
+            self._live.discard()
+            return min(self._reading() for _ in range(5))
+
+    track_seconds_per_image.unit = "s"
+
+    def _reading(self):
+        begin, images = time.perf_counter(), 0
+        for _ in range(self._batches):
+            images += next(self._live).samples
+        return (time.perf_counter() - begin) / images
+
+
+class LoaderBytes(Loader):
+    """The same with uint8 across the process border."""
+
+    recipe = "BYTES"

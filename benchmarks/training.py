@@ -1,0 +1,58 @@
+"""The training loop live and with its batches already there: seconds a sample."""
+
+WINDOW = 6
+
+
+class Training:
+    """Seconds a sample of the reference loop on the CPU, by workers and by where its batches come from."""
+
+    version = "1"
+    timeout = 120
+    params = ([1, 2], ["map", "webdataset"])
+    param_names = ("workers", "dataset")
+
+    def setup(self, workers, dataset):
+        try:
+            from pipebench import errors, live, stage, training
+        except ImportError as missing:
+            raise NotImplementedError(f"this commit has no {missing.name}") from missing
+        self._training = training
+        workload = training.adapted(stage.Workload())
+        loading = live.Loading(workers=workers, stream=dataset == "webdataset")
+        try:
+            self._live = live.reference(workload, loading)
+        except (errors.PipebenchError, ImportError, stage.Unavailable) as missing:
+            raise NotImplementedError(str(missing)) from missing
+        self._model = training.Model(workload, "step/small", training.CPU_SIDE)
+
+    def teardown(self, workers, dataset):
+        if hasattr(self, "_live"):
+            self._live.close()
+
+    def track_live(self, workers, dataset):
+        return self._measured(3, lambda: self._live)
+
+    def track_bound(self, workers, dataset):
+        """With copies of live batches, the workers idle."""
+
+        def replayed():
+            held = self._training.copied([next(self._live) for _ in range(WINDOW)])
+            self._live.settle()
+            return self._training.Cached(held)
+
+        return self._measured(3, replayed)
+
+    track_live.unit = track_bound.unit = "s"
+
+    def _measured(self, windows, source):
+        """The fastest of a few windows, each in its steady state."""
+        costs = []
+        with self._training.one_thread():
+            self._live.start()
+            for _ in range(windows):
+                self._live.discard()
+                batches = source()
+                self._training.train(batches, self._model, 2)
+                window = self._training.train(batches, self._model, WINDOW)
+                costs.append(window.elapsed_s / window.samples)
+        return min(costs)

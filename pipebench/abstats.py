@@ -1,0 +1,138 @@
+"""What the rounds of an A/B comparison support. Pure functions of numbers.
+
+A round is a fresh pair of processes, one for each side, that take short readings in turn. Noise on a shared host only
+ever adds time, so a round gives one number, the ratio of its two minima. Where a process happens to lie in memory
+can move its minimum by more than ten per cent for as long as it lives (a buffer that straddles cache lines, or not),
+which no number of readings within a pair can show: what is judged is therefore rounds.
+
+Two things are put together with equal weight. The lowest quarter of each side's minima: placement is a lottery, both
+sides draw often, and their better draws can be compared. And the middle of the rounds' ratios: a neighbour that slows a
+whole round slows both of its sides, and cancels.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pipebench.stats import Ratio
+
+BEST = (
+    0.25  # of the rounds: with 24, two placements that are equally likely both occur in them but once in 100,000 runs
+)
+MIDDLE = 0.6  # of the rounds' ratios: as many are left out above as below
+SWAPS = 6000  # random exchanges of base and head
+WIDEST, STEPS = 8.0, 14  # the ends of an interval are looked for up to this factor away, and found to 0.02 %
+ALARMS = 0.01  # chance that any benchmark of a family is called changed where none is
+Pair = tuple[float, float]  # seconds of the base and of the head, taken one right after the other
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What the rounds of one benchmark say: how much slower the head is, and whether they can tell.
+
+    `ratio` is head / base: 1.03 is 3 % slower. `wanted` is the confidence that the family of benchmarks asks of each.
+    """
+
+    ratio: Ratio
+    rounds: int
+    wanted: float
+
+    @property
+    def enough(self) -> bool:
+        """Whether so many rounds can reach the wanted confidence at all."""
+        return self.ratio.confidence >= self.wanted
+
+    @property
+    def told(self) -> bool:
+        """Whether the rounds support any difference; where they do not, the table prints `~`."""
+        return self.enough and self.ratio.told
+
+    def exceeds(self, limit: float) -> bool:
+        """Whether even the lower end of the interval is more than `limit` slower, 0.05 being 5 %."""
+        return self.told and self.ratio.low > 1.0 + limit
+
+
+def wanted_confidence(benchmarks: int, alarms: float = ALARMS) -> float:
+    """The confidence each of `benchmarks` comparisons needs so that all together raise a false alarm with `alarms`.
+
+    Bonferroni's inequality: the chances of the single alarms add up to at most `alarms`, however they depend.
+    """
+    return 1.0 - alarms / max(1, benchmarks)
+
+
+def rounds_needed(confidence: float) -> int:
+    """The fewest rounds whose full range covers the median with `confidence`: 2·0.5^n ≤ 1 - confidence."""
+    return math.ceil(1 - math.log2(1 - confidence))
+
+
+def round_minima(pairs: Sequence[Pair]) -> Pair:
+    """The shortest reading of each side in one round."""
+    if not pairs:
+        raise ValueError("a round without readings")
+    return min(base for base, _ in pairs), min(head for _, head in pairs)
+
+
+def judge(rounds: Sequence[Sequence[Pair]], benchmarks: int = 1, alarms: float = ALARMS) -> Judgement:
+    """Head / base over rounds, with the interval that a family of `benchmarks` comparisons needs.
+
+    The interval holds every factor by which the head can be divided so that exchanging base and head at random within
+    rounds gives as large a difference in more than `alarms / benchmarks` of `SWAPS` tries: a permutation test of paired
+    data, inverted (Lehmann and Romano, Testing Statistical Hypotheses, sections 5.8 and 5.14). It is exact whatever the
+    noise, as long as it does not prefer a side; with fewer than `rounds_needed` rounds it can tell nothing.
+    """
+    wanted = wanted_confidence(benchmarks, alarms)
+    base, head = np.array([round_minima(pairs) for pairs in rounds]).T
+    swaps = np.random.default_rng(0).random((SWAPS, len(base))) < 0.5
+    ratio = float(np.exp(_difference(base, head)))
+
+    def possible(factor: float) -> bool:
+        return _chance(base, head / factor, swaps) > 1.0 - wanted
+
+    reached = 1.0 - min(1.0, 2.0 * 0.5 ** len(base))
+    found = Ratio(ratio, _end(possible, ratio, 1 / WIDEST), _end(possible, ratio, WIDEST), min(wanted, reached))
+    return Judgement(found, len(rounds), wanted)
+
+
+def differs(rounds: Sequence[Sequence[Pair]], benchmarks: int = 1, alarms: float = ALARMS) -> bool:
+    """Whether `judge` would tell any difference, without looking for the ends of the interval."""
+    if len(rounds) < rounds_needed(wanted_confidence(benchmarks, alarms)):
+        return False
+    base, head = np.array([round_minima(pairs) for pairs in rounds]).T
+    swaps = np.random.default_rng(0).random((SWAPS, len(base))) < 0.5
+    return _chance(base, head, swaps) <= 1.0 - wanted_confidence(benchmarks, alarms)
+
+
+def _difference(base: Any, head: Any) -> Any:
+    """The logarithm of head / base along the last axis: of the better rounds and of the rounds' ratios, on average."""
+    ratios = np.sort(np.log(head / base), axis=-1)
+    cut = round((1 - MIDDLE) / 2 * ratios.shape[-1])
+    return (_level(head) - _level(base) + ratios[..., cut : ratios.shape[-1] - cut].mean(axis=-1)) / 2
+
+
+def _level(minima: Any) -> Any:
+    """The logarithm of the mean of the lowest quarter, along the last axis."""
+    count = max(1, round(BEST * minima.shape[-1]))
+    return np.log(np.partition(minima, count - 1, axis=-1)[..., :count].mean(axis=-1))
+
+
+def _chance(base: Any, head: Any, swaps: Any) -> float:
+    """The share of exchanges that make a difference at least as large as there is, the one there is counted in."""
+    there = abs(_difference(base, head))
+    made = np.abs(_difference(np.where(swaps, head, base), np.where(swaps, base, head)))
+    return float((1 + np.count_nonzero(made >= there - 1e-12)) / (1 + len(swaps)))
+
+
+def _end(possible: Any, ratio: float, away: float) -> float:
+    """The factor between `ratio` and `ratio * away` at which it stops being possible, by halving on a log scale."""
+    near, far = 0.0, math.log(away)
+    if possible(ratio * away):
+        return ratio * away
+    for _ in range(STEPS):
+        middle = (near + far) / 2
+        near, far = (middle, far) if possible(ratio * math.exp(middle)) else (near, middle)
+    return ratio * math.exp(near)

@@ -1,0 +1,217 @@
+"""`pipebench ab`: two commits, or two settings of one, measured against each other."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from pipebench.errors import PipebenchError, UsageError
+
+if TYPE_CHECKING:
+    from pipebench.ab import Change, Side
+    from pipebench.own import Own
+
+MAIN = (
+    "read/image/open", "decode/rgb/pillow", "crop/resized-224/tensor-first", "transform/flip-normalise/v1-sample",
+    "collate/float32/default", "step/small/eager",
+)  # fmt: skip
+GATE_FAILED = 3
+
+
+class _Percent(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # generic in some releases of click
+    name = "percent"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        if isinstance(value, float):
+            return value
+        try:
+            found = float(str(value).strip().removesuffix("%")) / 100
+        except ValueError:
+            self.fail(f"{value!r} is not a percentage such as 5%", param, ctx)
+        if not 0 <= found < 100:
+            self.fail(f"{value!r} is not a sensible limit", param, ctx)
+        return found
+
+
+@click.command("ab")
+@click.argument("base")
+@click.argument("head")
+@click.option("--stage", "stages", multiple=True, metavar="STAGE", help="Every variant of this stage or task instead.")
+@click.option("--variant", "names", multiple=True, metavar="NAME", help="Only variants of this name.")
+@click.option(
+    "--budget", type=click.FloatRange(10), default=180.0, show_default=True, help="Seconds, start-up included."
+)
+@click.option("--rounds", type=click.IntRange(1), default=200, show_default=True, help="Stop after so many.")
+@click.option("--fail-above", type=_Percent(), metavar="5%", help="Exit 3 where the whole interval is above this.")
+@click.option("--format", "style", type=click.Choice(["table", "json", "markdown"]), default="table", show_default=True)
+@click.option("--data", default="photos", show_default=True, help="The data set, as for `pipebench run`.")
+@click.option("--build", metavar="COMMAND", help="Run once in each checkout, e.g. 'python setup.py build_ext -i'.")
+@click.option("--base-python", metavar="PATH", help="Interpreter of the base.  [default: asv's environment, else this]")
+@click.option("--head-python", metavar="PATH", help="Interpreter of the head.")
+@click.option("--base-env", multiple=True, metavar="NAME=VALUE", help="Set in the base's environment.")
+@click.option("--head-env", multiple=True, metavar="NAME=VALUE", help="Set in the head's environment.")
+@click.option("--base-runner", metavar="NAME", help="Run the base as variants of this runner are, e.g. pillow-simd.")
+@click.option("--head-runner", metavar="NAME", help="Run the head so: `ab HEAD HEAD --head-runner pillow-simd`.")
+def command(
+    base: str,
+    head: str,
+    stages: tuple[str, ...],
+    names: tuple[str, ...],
+    budget: float,
+    rounds: int,
+    fail_above: float | None,
+    style: str,
+    data: str,
+    build: str | None,
+    **settings: Any,
+) -> int:
+    """Say what got slower from commit BASE to commit HEAD (`.` is the working tree as it is), and how sure that is.
+
+    Both run at the same time, one live process each, in turn call by call. A repository that has a `pipebench.toml`
+    (see `pipebench init`) is measured by the benchmarks of its own loader.
+    """
+    from pipebench import ab, commits, own
+
+    repo = commits.repository(Path.cwd())
+    settled = own.load(repo / own.CONFIG) if (repo / own.CONFIG).exists() else None
+    if commits.is_dirty(repo) and commits.WORKING_TREE not in (base, head):
+        click.echo(
+            "pipebench: the working tree has changes that are not committed, and they are not compared\n"
+            "  commit them, or give `.` for the working tree as it is",
+            err=True,
+        )
+    sides = [_side(repo, which, name, build, settings, settled) for which, name in (("base", base), ("head", head))]
+    labels = _labels(sides)
+    chosen = _chosen(settled, stages, names)
+    kept: list[list[Change]] = [[]]
+    status = 0
+    try:
+        ab.compare(
+            sides[0],
+            sides[1],
+            chosen,
+            budget_s=budget,
+            most_rounds=rounds,
+            own=_plain(settled),
+            knobs={"data": data},
+            progress=_progress(),
+            keep=kept.append,
+        )
+    except KeyboardInterrupt:
+        click.echo("pipebench: interrupted; this is what the rounds so far say", err=True)
+        status = 130
+    except PipebenchError:
+        _show(kept[-1], labels, fail_above, style)
+        raise
+    _show(kept[-1], labels, fail_above, style)
+    return status or _status(kept[-1], fail_above)
+
+
+def _side(repo: Path, which: str, name: str, build: str | None, settings: dict[str, Any], own: Own | None) -> Side:
+    from pipebench import ab, commits
+
+    needs = ["torch", "click", "msgspec"] if own is None else ["torch"]
+    python = settings[f"{which}_python"] or commits.interpreter(repo, needs)
+    found = commits.checked_out(repo, name, build, python)
+    environment = []
+    for pair in settings[f"{which}_env"]:
+        key, equals, value = pair.partition("=")
+        if not equals or not key:
+            raise UsageError(f"{pair!r} is not NAME=VALUE", f"write --{which}-env NAME=VALUE")
+        environment.append((key, value))
+    runner = _runner(settings[f"{which}_runner"])
+    return ab.Side(found.label, found.folder, python, tuple(environment), runner)
+
+
+def _runner(name: str | None) -> Any:
+    """The runner of that name among those of the registry's variants."""
+    if name is None:
+        return None
+    from pipebench import stage
+
+    known = {
+        one.runner.name: one.runner
+        for task in stage.tasks()
+        for one in stage.variants(task.id)
+        if one.runner is not None
+    }
+    if name not in known:
+        raise UsageError(f"there is no runner {name!r}", f"there are {', '.join(sorted(known))}")
+    return known[name]
+
+
+def _labels(sides: Sequence[Side]) -> tuple[str, str]:
+    """The two names of a report, told apart by their settings where they are one commit."""
+    made = []
+    for side in sides:
+        extra = [side.runner.name] if side.runner else []
+        extra += [f"{name}={value}" for name, value in side.environment]
+        made.append(" ".join([side.label, *extra]))
+    if made[0] == made[1] and sides[0].executable != sides[1].executable:
+        made = [f"{label} {side.executable}" for label, side in zip(made, sides, strict=True)]
+    return made[0], made[1]
+
+
+def _chosen(own: Own | None, stages: Sequence[str], names: Sequence[str]) -> list[str]:
+    """Identities of what is compared; a usage error where nothing has the wanted stage or name."""
+    if own is not None:
+        known = own.benchmarks
+        kept = [one for one in known if not stages or one.partition("/")[0] in stages]
+        kept = [one for one in kept if not names or one.rpartition("/")[2] in names]
+        if not kept:
+            raise UsageError("no benchmark is left", f"there are {', '.join(known)}")
+        return kept
+    if not stages and not names:
+        return list(MAIN)
+    from pipebench import lab
+
+    return [one.id for one in lab.select(stages, names).variants if one.runner is None]
+
+
+def _plain(own: Own | None) -> dict[str, Any] | None:
+    from dataclasses import asdict
+
+    return None if own is None else asdict(own)
+
+
+def _progress() -> Any:
+    """A line for each new activity; on a terminal one line that is rewritten."""
+    last = [""]
+
+    def advance(done: int, total: int, what: str) -> None:
+        if sys.stderr.isatty():
+            click.echo(f"\r{what}: {100 * done // max(1, total)} %".ljust(78), err=True, nl=False)
+        elif what != last[0]:
+            click.echo(what, err=True)
+        last[0] = what
+
+    return advance
+
+
+def _show(changes: Sequence[Change], labels: tuple[str, str], limit: float | None, style: str) -> None:
+    from pipebench import abtable
+
+    if sys.stderr.isatty():
+        click.echo("\r".ljust(80) + "\r", err=True, nl=False)
+    if not changes:
+        return
+    if style == "json":
+        click.echo(abtable.as_json(changes, *labels), nl=False)
+    else:
+        made = abtable.markdown if style == "markdown" else abtable.text
+        click.echo(made(changes, *labels, limit), nl=False)
+
+
+def _status(changes: Sequence[Change], limit: float | None) -> int:
+    """3 where the gate failed, 1 where a benchmark failed or nothing was measured, else 0."""
+    from pipebench import abtable
+
+    over = abtable.exceeding(changes, limit) if limit is not None else []
+    if over:
+        click.echo(f"pipebench: slower: {', '.join(one.benchmark for one in over)}", err=True)
+        return GATE_FAILED
+    return 1 if any(one.failed for one in changes) or not any(one.judgement for one in changes) else 0

@@ -1,0 +1,33 @@
+"""`pipebench init`: an asv suite, an A/B comparison and a workflow for the loader of somebody's own repository."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from pipebench.errors import UsageError
+
+
+@click.command("init")
+@click.argument("loader", metavar="MODULE:MAKE_LOADER")
+@click.option("--transform", metavar="MODULE:MAKE_TRANSFORM", help="Gives what is done to one image.")
+@click.option("--workers", default="0,2", show_default=True, help="Numbers of workers to measure the loader with.")
+@click.option("--samples", type=click.IntRange(1), default=64, show_default=True, help="Samples read in one call.")
+@click.option("--requirement", default="pipebench", show_default=True, help="What pip installs to get pipebench.")
+@click.option("--force", is_flag=True, help="Overwrite files that are there.")
+def command(loader: str, transform: str | None, workers: str, samples: int, requirement: str, force: bool) -> None:
+    """Write asv.conf.json, pipebench.toml, benchmarks/ and a GitHub workflow for your loader into this repository."""
+    from pipebench import commits, scaffold
+
+    try:
+        numbers = tuple(int(part) for part in workers.split(","))
+    except ValueError as error:
+        raise UsageError(
+            f"--workers {workers!r} is not a list of numbers", "write for example --workers 0,2,4"
+        ) from error
+    repo = commits.repository(Path.cwd())
+    made = scaffold.plan(repo, loader, transform, workers=numbers, samples=samples, requirement=requirement)
+    for name in scaffold.write(made, force=force):
+        click.echo(f"wrote {name}")
+    click.echo("\nCommit these, then compare two commits:\n\n  pipebench ab HEAD~1 HEAD\n  asv continuous HEAD~1 HEAD")

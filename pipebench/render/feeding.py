@@ -1,0 +1,122 @@
+"""The loader table and training against its bound, as a sentence and tables of strings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from statistics import median
+
+from pipebench.bound import Throughput, Training
+from pipebench.loader import LoaderRow, hand_off
+from pipebench.render.cells import Table, gain, worst_of
+from pipebench.report import Report
+from pipebench.units import percent, printable, seconds
+
+LEAST_CONFIDENCE = 0.75  # of three windows: with fewer an interval says nothing
+WORTH_SAYING = 1.05  # a bound less than 5 % above live is within what windows beside one another differ by
+
+
+def waiting(training: Training) -> str:
+    """Whether live training waits for data, and what removing all data work could buy at most."""
+    on = f"{printable(training.consumer)}; {_workers(training.loading.workers)}"
+    ratio, busy, live = training.bound_to_live, training.busy_to_live, training.live.samples_per_s
+    most = f"{1 / ratio.ratio:.2f}× ({1 / ratio.high:.2f}–{1 / ratio.low:.2f})"
+    waits = f"{percent(training.wait_share)} of an iteration ({on})"
+    if ratio.confidence < LEAST_CONFIDENCE:
+        return f"Whether training waits for data cannot be told from {len(training.live.readings_s)} windows: {waits}."
+    if not ratio.told or ratio.ratio > 1 / WORTH_SAYING:
+        could = most if ratio.told else "nothing that these windows can tell"
+        return (
+            f"Training does not wait for data: {waits}. {live:,.0f} samples/s; "
+            f"removing all data work could buy at most {could}."
+        )
+    return (
+        f"Training waits for data: {waits}. {live:,.0f} samples/s live, {training.bound.samples_per_s:,.0f} with its "
+        f"batches ready: removing all data work could buy at most {most}; hiding it, {1 / busy.ratio:.2f}×."
+    )
+
+
+def _workers(count: int) -> str:
+    return f"{count} worker{'' if count == 1 else 's'}"
+
+
+def loader(report: Report) -> Table:
+    """Images per second of the reference pipeline by workers; beside them what the hand-off alone would let through."""
+    rows = report.loader or ()
+    kinds = list(dict.fromkeys((one.dataset, one.dtype) for one in rows))
+    cells = {(one.workers, one.dataset, one.dtype): one for one in rows}
+    lines = []
+    for count in sorted({one.workers for one in rows}):
+        name = f"{count}" + ("*" if any(one.oversubscribed for one in rows if one.workers == count) else "")
+        lines.append((name, *(_rate(cells.get((count, *kind))) for kind in kinds)))
+    headers = ("workers", *(f"{printable(kind)} {printable(dtype)}" for kind, dtype in kinds))
+    batch = f", batch {rows[0].batch_size}" if rows else ""
+    numeric = frozenset(range(1, len(headers)))
+    return Table(f"Loader: images/s{batch}", headers, tuple(lines), numeric, tuple(_loader_notes(rows)))
+
+
+def _rate(one: LoaderRow | None) -> str:
+    if one is None or not one.images_per_s or one.low is None or one.high is None:
+        return "skipped" if one is not None and one.skipped else ""
+    return f"{one.images_per_s:,.0f} ±{percent((one.high - one.low) / 2 / one.images_per_s)}"
+
+
+def _loader_notes(rows: Sequence[LoaderRow]) -> Iterable[str]:
+    ready = hand_off(rows)
+    if ready:
+        costs = ", ".join(
+            f"{dtype} {seconds(one.seconds_per_image or 0)} an image ({_workers(one.workers)})"
+            for dtype, one in ready.items()
+        )
+        yield f"ready: samples that are already there, so the hand-off alone: {costs}"
+    if any(one.oversubscribed for one in rows):
+        yield "*: more workers than usable cores"
+    yield from dict.fromkeys(
+        f"{printable(one.dataset)}: skipped ({one.skipped.code}): {printable(one.skipped.reason)}"
+        for one in rows
+        if one.skipped
+    )
+    started = [one.startup_s for one in rows if one.startup_s and one.workers]
+    if started:
+        methods = ", ".join(sorted({printable(one.start_method) for one in rows if one.workers}))
+        yield f"in no figure: start-up to the first batch, {seconds(median(started))} ({methods})"
+    warned = [
+        (warning, f"{one.dataset}, {one.dtype}, {_workers(one.workers)}") for one in rows for warning in one.warnings
+    ]
+    yield from worst_of(warned)
+
+
+def training(found: Training) -> Table:
+    """Live training beside its bounds, with what was kept out of every window in the notes."""
+    rows = [("live", *_throughput(found.live), "1")]
+    for name, one, ratio in (
+        ("batches ready, workers as busy as live", found.bound_busy, found.busy_to_live),
+        ("batches ready, workers idle", found.bound, found.bound_to_live),
+        ("batches on the device", found.bound_device, found.device_to_live),
+    ):
+        if one is not None:
+            rows.append((name, *_throughput(one), gain(ratio)))
+    title = f"Training: live against bound, {printable(found.consumer)}, batch {found.batch_size}"
+    headers = ("", "samples/s", "", "× live")
+    return Table(title, headers, tuple(rows), frozenset({1, 2, 3}), tuple(_training_notes(found)))
+
+
+def _throughput(one: Throughput) -> tuple[str, str]:
+    return f"{one.samples_per_s:,.1f}", f"±{percent((one.high - one.low) / 2 / one.samples_per_s)}"
+
+
+def _training_notes(found: Training) -> Iterable[str]:
+    shares = {**found.phases, "rest": max(0.0, 1.0 - sum(found.phases.values()))}
+    yield "of a live iteration: " + ", ".join(
+        f"{name} {percent(share)}" for name, share in shares.items() if share >= 0.005 or name == "wait"
+    )
+    if found.simulated:
+        yield "simulated: the consumer waits for the stated time and uses no CPU; no model was trained"
+    mark = ", more than the usable cores" if found.oversubscribed else ""
+    yield (
+        f"{_workers(found.loading.workers)} by {printable(found.start_method)}{mark}; "
+        f"{len(found.live.readings_s)} windows of {found.window} batches"
+    )
+    apart = {"start-up": found.startup_s, "draining the queue": found.drain_s, "epoch boundary": found.epoch_boundary_s}
+    said = ", ".join(f"{name} {seconds(value)}" for name, value in apart.items() if value is not None)
+    yield f"in no window: {said}"
+    yield from worst_of([(warning, "training") for warning in found.warnings])

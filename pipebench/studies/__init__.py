@@ -1,0 +1,321 @@
+"""Worked examples from the literature: a slow baseline and its successive fixes, re-run here, beside the author's.
+
+A study is one module of this package with a `STUDY`; nothing else is edited to add one. Steps that are timed are tried
+first, each held against the row before, and then measured in turn in one interleaved run.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from pipebench.errors import SampleError, UsageError
+from pipebench.stage import Unavailable
+from pipebench.stats import Interval, Ratio, compare, median_interval
+from pipebench.units import printable
+
+Progress = Callable[[int, int, str], None]
+SIZES = ("default", "full")
+
+
+@dataclass(frozen=True)
+class Author:
+    """What the author reports of a step: in words, and as costs over those of the row called `over` (1 is no change).
+
+    Without an `over`, the row before is meant.
+    """
+
+    says: str = ""
+    ratio: float | None = None
+    over: str | None = None
+
+
+@dataclass(frozen=True)
+class Step:
+    """One row: what it changes, what it gives up, and how to build the call that is timed (`Unavailable` if it cannot).
+
+    `agrees` raises `SampleError` where the output is not that of the row before; `work` is how many units (images,
+    iterations) one call does.
+    """
+
+    name: str
+    what: str
+    build: Callable[[], Callable[[], Any]]
+    agrees: Callable[[Any, Any], None] | None = None
+    author: Author = Author()
+    gives_up: str | None = None
+    work: int = 1
+    tried: Callable[[], Callable[[], Any]] | None = None  # what is held against the row before, where not the call
+
+
+@dataclass(frozen=True)
+class Row:
+    """What was measured of a step: seconds a unit, or a count; its cost over the row before and over the first row.
+
+    `agreement` says how it was shown to compute the same; `notes` belong to the row.
+    """
+
+    name: str
+    what: str
+    seconds: Interval | None = None
+    count: float | None = None
+    ratio: Ratio | None = None
+    ratio_to_first: Ratio | None = None
+    ratio_to_authors: Ratio | None = None
+    author: Author = Author()
+    agreement: str = ""
+    gives_up: str | None = None
+    skipped: str | None = None
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Result:
+    """A study that was run: its rows, and what they say of the author's claims and of ours."""
+
+    study: str
+    title: str
+    source: str
+    size: str
+    unit: str
+    setting: str
+    rows: tuple[Row, ...]
+    findings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Study:
+    """A module's study. `run` is given the size, `default` or `full` (the author's own), and a progress callback."""
+
+    name: str
+    title: str
+    source: str
+    run: Callable[[str, Progress], Result]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Rounds of one reading of each step; after `least` of them, no new one once `budget_s` has run out."""
+
+    rounds: int = 24
+    least: int = 8
+    budget_s: float = 60.0
+
+
+def names() -> list[str]:
+    """The studies there are."""
+    return sorted(found.name.replace("_", "-") for found in pkgutil.iter_modules(__path__))
+
+
+def find(name: str) -> Study:
+    if name not in names():
+        raise UsageError(f"there is no study {printable(name)!r}", f"the studies are {', '.join(names())}")
+    study: Study = importlib.import_module(f"pipebench.studies.{name.replace('-', '_')}").STUDY
+    return study
+
+
+@dataclass
+class _Trial:
+    """A step while it is being measured."""
+
+    step: Step
+    call: Callable[[], Any] | None = None
+    readings: list[float] = field(default_factory=list)
+    agreement: str = ""
+    skipped: str | None = None
+
+
+def timed(
+    steps: Sequence[Step],
+    plan: Plan,
+    progress: Progress,
+    now: Callable[[], float] = time.perf_counter,
+    reading: Callable[[Callable[[], Any]], float] | None = None,
+) -> list[Row]:
+    """Tries every step against the one before it that runs here, then times them in turn.
+
+    `reading` times one call; without it, its wall time.
+    """
+    trials = [_Trial(step) for step in steps]
+    _try(trials, progress)
+    live = [one for one in trials if one.call is not None]
+    deadline = now() + plan.budget_s
+    for turn in range(plan.rounds):
+        if turn >= plan.least and now() > deadline:
+            break
+        shift = turn % max(1, len(live))
+        for one in live[shift:] + live[:shift]:
+            one.readings.append(_seconds(one.call, now) if reading is None else reading(one.call))  # type: ignore[arg-type]
+        progress(turn + 1, plan.rounds, f"timing {len(live)} steps")
+    return list(_rows(trials))
+
+
+def _try(trials: Sequence[_Trial], progress: Progress) -> None:
+    before: tuple[str, Any] | None = None
+    for number, one in enumerate(trials):
+        progress(number, len(trials), f"trying {one.step.name}")
+        try:
+            one.call = one.step.build()
+            output = one.call()
+            if one.step.tried is not None:
+                output = one.step.tried()()
+        except (Unavailable, ImportError) as missing:
+            one.call, one.skipped = None, printable(getattr(missing, "reason", str(missing)))
+            continue
+        one.agreement = _agreement(one.step, output, before)
+        before = one.step.name, output
+
+
+def _agreement(step: Step, output: Any, before: tuple[str, Any] | None) -> str:
+    if before is None:
+        return "is the baseline"
+    if step.agrees is None:
+        return "not compared"
+    try:
+        step.agrees(output, before[1])
+    except SampleError as error:
+        return f"DISAGREES with {before[0]}: {error.message}"
+    return f"agrees with {before[0]}"
+
+
+def _seconds(call: Callable[[], Any], now: Callable[[], float]) -> float:
+    begin = now()
+    call()
+    return now() - begin
+
+
+def _rows(trials: Sequence[_Trial]) -> Iterator[Row]:
+    known: dict[str, _Trial] = {}
+    previous: _Trial | None = None
+    for one in trials:
+        step = one.step
+        row = Row(step.name, step.what, author=step.author, agreement=one.agreement, gives_up=step.gives_up)
+        if not one.readings:
+            yield replace(row, skipped=one.skipped or "not measured")
+            continue
+        first = next(iter(known.values()), None)
+        theirs = known.get(step.author.over) if step.author.over else previous
+        yield replace(
+            row,
+            seconds=median_interval([reading / step.work for reading in one.readings]),
+            ratio=_relative(one, previous),
+            ratio_to_first=_relative(one, first),
+            ratio_to_authors=_relative(one, theirs) if step.author.ratio else None,
+        )
+        known[step.name] = previous = one
+
+
+def _relative(ours: _Trial, theirs: _Trial | None) -> Ratio | None:
+    """Seconds a unit of ours over theirs; a row that disagrees has none."""
+    if theirs is None or "DISAGREES" in ours.agreement:
+        return None
+    return compare(ours.readings, theirs.readings, scale=theirs.step.work / ours.step.work)
+
+
+def speedup(ratio: Ratio) -> str:
+    """A ratio of costs as how many times as fast, with its interval."""
+    return f"{1 / ratio.ratio:.2f}× ({1 / ratio.high:.2f}–{1 / ratio.low:.2f})"
+
+
+def findings(rows: Sequence[Row]) -> Iterator[str]:
+    """For each step of which the author gives a ratio, whether it holds here; one that does not says so."""
+    for row in rows:
+        if row.author.ratio is None:
+            continue
+        said = f"{row.name}: the author's {1 / row.author.ratio:.2f}×"
+        if row.ratio_to_authors is None:
+            yield f"{said} was not measured here"
+        else:
+            yield f"{said} {_judged(row.ratio_to_authors, row.author.ratio)} here: {speedup(row.ratio_to_authors)}"
+
+
+TOLERANCE = 0.25  # of the author's ratio: another machine, another decoder
+NONE = 0.05  # a ratio so near to 1 claims no change
+
+
+def _judged(ours: Ratio, theirs: float) -> str:
+    """Whether our interval comes within `TOLERANCE` of the author's ratio, or goes beyond it on the same side of 1."""
+    if not ours.told and abs(theirs - 1) > NONE:
+        return "cannot be told"
+    if ours.low / (1 + TOLERANCE) <= theirs <= ours.high * (1 + TOLERANCE):
+        opposed = ours.told and (ours.ratio < 1) != (theirs < 1)
+        return "does not hold" if opposed and abs(theirs - 1) > NONE else "holds"
+    beyond = ours.ratio < theirs < 1 or 1 < theirs < ours.ratio
+    return "is exceeded" if beyond else "does not hold"
+
+
+def reaches(rows: Sequence[Row], name: str, times: float) -> str:
+    """Whether a row is so many times as fast as the first."""
+    ratio = next((row.ratio_to_first for row in rows if row.name == name), None)
+    if ratio is None:
+        return f"{name}: {times:g}× of the baseline was not measured here"
+    slowest, fastest = 1 / ratio.high, 1 / ratio.low
+    word = "reaches" if slowest >= times else "does not reach" if fastest < times else "cannot be told to reach"
+    return f"{name} {word} {times:g}× of the baseline per image on one core: {speedup(ratio)}"
+
+
+@dataclass(frozen=True)
+class Counted:
+    """A step whose figure is how often it makes the host wait: a fresh training step, and what one call computes."""
+
+    name: str
+    what: str
+    says: str
+    build: Callable[[], Callable[[], object]]
+    outcome: Callable[[Callable[[], Any]], dict[str, float]]
+
+
+def counted(steps: Sequence[Counted], progress: Progress, tolerance: float = 1e-4) -> list[Row]:
+    """The sync points of each step, with their lines; on a CUDA device also its time."""
+    from pipebench.watch import syncs
+
+    rows: list[Row] = []
+    before: tuple[str, dict[str, float]] | None = None
+    for number, step in enumerate(steps):
+        progress(number, len(steps), f"looking for sync points of {step.name}")
+        outcome = step.outcome(step.build())
+        report = syncs.examine(step.build(), name=step.name)
+        lines = tuple(
+            f"{point.path.rpartition('/')[2]}, line {point.line}: {point.per_step:g} a step, "
+            + ", ".join(one.name for one in point.operations)
+            for point in report.points
+        )
+        row = Row(step.name, step.what, count=report.per_step, author=Author(step.says), notes=lines)
+        rows.append(replace(row, agreement=_alike(outcome, before, tolerance)))
+        before = step.name, outcome
+    return _on_device(steps, rows, progress)
+
+
+def _alike(ours: dict[str, float], before: tuple[str, dict[str, float]] | None, tolerance: float) -> str:
+    if before is None:
+        return "is the baseline"
+    name, theirs = before
+    apart = [key for key in theirs if abs(ours[key] - theirs[key]) > tolerance * max(1.0, abs(theirs[key]))]
+    return f"DISAGREES with {name}: {', '.join(apart)}" if apart else f"agrees with {name}"
+
+
+def _on_device(steps: Sequence[Counted], rows: list[Row], progress: Progress) -> list[Row]:
+    """The rows with the time of a step, where there is a device to wait for."""
+    import torch
+
+    if not torch.cuda.is_available():
+        return rows
+    from pipebench.clock import DeviceClock
+
+    clock = DeviceClock()
+    found = timed([Step(one.name, one.what, one.build) for one in steps], Plan(), progress, reading=clock.elapsed)
+    return [
+        replace(row, seconds=one.seconds, ratio=one.ratio, ratio_to_first=one.ratio_to_first)
+        for row, one in zip(rows, found, strict=True)
+    ]
+
+
+def counts_found(rows: Sequence[Row]) -> str:
+    """Whether the fixes take every sync point away."""
+    first, last = rows[0].count, rows[-1].count
+    holds = "holds" if last == 0 and first else "does not hold"
+    return f"that the fixes leave no sync point {holds} here: {first:g} a step become {last:g}"

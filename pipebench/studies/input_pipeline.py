@@ -1,0 +1,350 @@
+"""The input pipeline of Chaim Rand, "PyTorch Model Performance Analysis and Optimization, Part 4" (2023), row by row.
+
+Per sample: open, to tensor, random crop of 256, a random mask dilated by a pixel and blanked, RGB to YUV, scale. His
+figures are seconds of a training step on a GPU; ours are seconds an image on one core, which his ratios follow as long
+as data is what his training waits for. His second row doubles the workers: it is measured through DataLoaders.
+"""
+
+from __future__ import annotations
+
+import random
+import zlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from torch.utils.data import Dataset, default_collate
+
+from pipebench import listing, machine
+from pipebench.errors import SampleError
+from pipebench.feed import Batch, good
+from pipebench.live import Live, Loading
+from pipebench.stage import Unavailable, Workload
+from pipebench.stages import crop, transform
+from pipebench.stages.decode import difference
+from pipebench.stats import Ratio, compare
+from pipebench.studies import Author, Plan, Progress, Result, Row, Step, Study, findings, reaches, timed
+from pipebench.training import one_thread
+from pipebench.workers import Notebook
+
+SIDE = 256
+CROSS = ((0, 1, 0), (1, 1, 1), (0, 1, 0))
+PAIRS = 8  # windows of each loader
+
+
+@dataclass(frozen=True)
+class Habits:
+    """How his pipeline is written: each fix turns one on."""
+
+    ors: bool = False
+    crop_first: bool = False
+    colour_in_collate: bool = False
+
+
+ROWS = (Habits(), Habits(True), Habits(True, True), Habits(True, True, True))
+
+
+@dataclass(frozen=True)
+class Image:
+    """One file, and the box that is cut from it; `seed` is that of its mask."""
+
+    path: str
+    box: tuple[int, int, int, int]
+    seed: int
+
+    def read(self) -> bytes:
+        with open(self.path, "rb") as file:
+            return file.read()
+
+
+def images(workload: Workload, count: int) -> list[Image]:
+    """The first good samples, over again where there are fewer, with their boxes drawn by key."""
+    found = []
+    for one in good(workload):
+        width, height = listing.image_size(one.read())
+        box = crop.fixed_box(random.Random(f"{workload.seed} {one.key}"), width, height, SIDE)
+        found.append(Image(one.files[one.image], box, zlib.crc32(one.key.encode())))
+    return [found[index % len(found)] for index in range(count)]
+
+
+def drawn(seed: int) -> Any:
+    """His mask, as he draws it."""
+    return np.random.RandomState(seed).uniform(size=(SIDE, SIDE)) < transform.MASKED
+
+
+def _dilated(mask: Any, ors: bool) -> Any:
+    if not ors:
+        from scipy.signal import convolve2d
+
+        return convolve2d(mask, CROSS, mode="same").astype(bool)
+    wide = mask.copy()
+    wide[1:] |= mask[:-1]
+    wide[:-1] |= mask[1:]
+    wide[:, 1:] |= mask[:, :-1]
+    wide[:, :-1] |= mask[:, 1:]
+    return wide
+
+
+def _coloured(pixels: Any) -> Any:
+    """RGB to YUV, plus the offset, then the scale: 3×S×S, or a batch of them."""
+    import torch
+
+    matrix, offset = torch.tensor(transform.YUV), torch.tensor(transform.OFFSET)[:, None, None]
+    made = torch.matmul(matrix, pixels.float().flatten(-2)).view(pixels.shape)
+    return (made + offset) * transform.LEVEL
+
+
+def sample(habits: Habits, image: Image) -> Any:
+    """One sample as his `__getitem__` makes it."""
+    import torch
+    from PIL import Image as Pillow
+    from torchvision.transforms.functional import pil_to_tensor
+
+    left, top, width, height = image.box
+    opened = Pillow.open(image.path).convert("RGB")
+    if habits.crop_first:
+        pixels = pil_to_tensor(opened.crop((left, top, left + width, top + height)))
+    else:
+        pixels = pil_to_tensor(opened)[:, top : top + height, left : left + width]
+    mask = torch.from_numpy(_dilated(drawn(image.seed), habits.ors))
+    pixels[mask.expand(3, -1, -1)] = 0
+    return pixels if habits.colour_in_collate else _coloured(pixels)
+
+
+def collate(habits: Habits, samples: list[Any]) -> Any:
+    batch = default_collate(samples)
+    return _coloured(batch) if habits.colour_in_collate else batch
+
+
+def _his(habits: Habits, workload: Workload) -> Callable[[], Callable[[], Any]]:
+    def build() -> Callable[[], Any]:
+        found = images(workload, workload.batch_size)
+        return lambda: collate(habits, [sample(habits, one) for one in found])
+
+    return build
+
+
+def quick_mask(seed: int) -> Any:
+    """A mask with the same chance of ¼ from two random bits a pixel, both of which must be set."""
+    count = SIDE * SIDE // 8
+    bits = np.frombuffer(np.random.default_rng(seed).bytes(2 * count), np.uint8)
+    return np.unpackbits(bits[:count] & bits[count:]).reshape(SIDE, SIDE)
+
+
+def _by_opencv(
+    workload: Workload, cropping: Callable[[], Callable[[bytes, Image], Any]], masking: Callable[[int], Any]
+) -> Callable[[], Callable[[], Any]]:
+    """Mask and colours by OpenCV on bytes, rows of pixels throughout; the batch stays uint8 and channels last."""
+
+    def build() -> Callable[[], Any]:
+        try:
+            import cv2
+        except ImportError as missing:
+            raise Unavailable("not-installed", "pip install 'pipebench[opencv]'") from missing
+        import torch
+
+        cut, found = cropping(), images(workload, workload.batch_size)
+        cross = np.array(CROSS, np.uint8)
+        colours = np.column_stack([np.array(transform.YUV), transform.OFFSET]).astype(np.float32)
+        cv2.setNumThreads(1)
+
+        def batch() -> Any:
+            pixels = np.empty((len(found), SIDE, SIDE, 3), np.uint8)
+            for one, into in zip(found, pixels, strict=True):
+                cropped, blanked = cut(one.read(), one), cv2.dilate(masking(one.seed), cross)
+                kept = np.equal(blanked, 0).view(np.uint8)
+                cv2.transform(cv2.bitwise_and(cropped, cropped, mask=kept), colours, dst=into)
+            return torch.from_numpy(pixels).permute(0, 3, 1, 2)
+
+        return batch
+
+    return build
+
+
+def _whole_by_opencv() -> Callable[[bytes, Image], Any]:
+    import cv2
+
+    def cropping(data: bytes, image: Image) -> Any:
+        left, top, width, height = image.box
+        whole: Any = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_COLOR_RGB)
+        return whole[top : top + height, left : left + width]
+
+    return cropping
+
+
+def _only_the_crop() -> Callable[[bytes, Image], Any]:
+    from pipebench import native, region
+
+    try:
+        region.library_name()
+    except native.NativeError as missing:
+        raise Unavailable("no-compiler", missing.problem) from missing
+    return lambda data, image: region.decode_and_crop(data, image.box).numpy()
+
+
+def _same(ours: Any, theirs: Any) -> None:
+    if not bool((ours == theirs).all()):
+        raise SampleError("disagrees", "its values are not those of the row before")
+
+
+def _close(ours: Any, theirs: Any) -> None:
+    difference(ours.numpy(), theirs.numpy(), 1e-4)
+
+
+def _levels(ours: Any, theirs: Any) -> None:
+    """Within what two decoders' inverse DCTs and a rounding to a level differ by, on average."""
+    difference(_as_levels(ours), _as_levels(theirs), 2.0)
+
+
+def _as_levels(batch: Any) -> Any:
+    return batch.float().numpy() if "uint8" in str(batch.dtype) else batch.numpy() / transform.LEVEL
+
+
+def steps(workload: Workload) -> list[Step]:
+    """His rows from the second on, and two of ours."""
+    lossy = (
+        "the float output (it stays uint8, the scale to 0–1 is left to the device) and his random numbers "
+        "(two bits a pixel; the agreement is shown with his masks)"
+    )
+
+    def bytes_step(name: str, what: str, cropping: Any, author: Author) -> Step:
+        def tried() -> Callable[[], Any]:
+            return _by_opencv(workload, cropping, lambda seed: drawn(seed).view(np.uint8))()
+
+        return Step(name, what, _by_opencv(workload, cropping, quick_mask), _levels, author, lossy, tried=tried)
+
+    found = [
+        Step("workers-doubled", "2-D convolution, crop on the tensor, colours by sample", _his(ROWS[0], workload)),
+        Step(
+            "dilation-by-or",
+            "the mask dilated by ORs of its shifts",
+            _his(ROWS[1], workload),
+            _same,
+            Author("0.78 s a step", 0.78 / 1.17),
+        ),
+        Step(
+            "crop-before-tensor",
+            "the crop on the PIL image",
+            _his(ROWS[2], workload),
+            _same,
+            Author("0.72 s a step", 0.72 / 0.78),
+        ),
+        Step(
+            "colour-in-collate",
+            "colour and scale once a batch",
+            _his(ROWS[3], workload),
+            _close,
+            Author("0.75 s a step", 0.75 / 0.72),
+        ),
+        bytes_step("opencv-uint8", "the whole chain by OpenCV on bytes", _whole_by_opencv, Author()),
+        bytes_step(
+            "decode-and-crop", "the same, only the crop decoded", _only_the_crop, Author("announced, no figure")
+        ),
+    ]
+    return [replace(one, work=workload.batch_size) for one in found]
+
+
+class _Images(Dataset[Any]):
+    """The baseline as a Dataset, for the two rows that differ in their workers."""
+
+    def __init__(self, workload: Workload) -> None:
+        self._images = images(workload, len(good(workload)))
+
+    def __len__(self) -> int:
+        return len(self._images)
+
+    def __getitem__(self, index: int) -> Any:
+        return sample(ROWS[0], self._images[index])
+
+
+@dataclass(frozen=True)
+class _Collate:
+    notebook: Notebook
+
+    def __call__(self, samples: list[Any]) -> Batch:
+        batch = Batch(collate(ROWS[0], samples), None)
+        self.notebook.made()
+        return batch
+
+
+def workers(size: str) -> tuple[int, int]:
+    """Half of the usable cores and all of them; the author's 4 and 8 in full size."""
+    cores = max(2, int(machine.usable_cores()))
+    return (4, 8) if size == "full" else (cores // 2, cores)
+
+
+def _loaders(workload: Workload, size: str, progress: Progress) -> Ratio:
+    """Seconds an image with twice the workers over those with half: two loaders of the baseline, drawn from in turn.
+
+    While one is drawn from, the other's workers have made all that they may and rest.
+    """
+    few, many = workers(size)
+    with _live(workload, few) as half, _live(workload, many) as whole:
+        half.start()
+        whole.start()
+        readings: tuple[list[float], list[float]] = [], []
+        for turn in range(PAIRS):
+            for live, into in ((half, readings[0]), (whole, readings[1])):
+                half.settle()
+                whole.settle()
+                live.discard()
+                into.append(_window(live, 2 * many))
+            progress(turn + 1, PAIRS, f"{few} workers against {many}")
+    return compare(readings[1], readings[0])
+
+
+def _live(workload: Workload, count: int) -> Live:
+    notebook = Notebook(count)
+    loading = Loading(workers=count, prefetch_factor=1)
+    return Live(_Images(workload), loading, workload.batch_size, _Collate(notebook), notebook=notebook)
+
+
+def _window(live: Live, batches: int) -> float:
+    begin = live.now()
+    for _ in range(batches):
+        next(live)
+    return live.now() - begin
+
+
+def run(size: str, progress: Progress) -> Result:
+    workload = Workload(data="photos", batch_size=256 if size == "full" else 16)
+    few, many = workers(size)
+    with one_thread():
+        doubled = _loaders(workload, size, progress)
+        rows = timed(steps(workload), Plan(rounds=72 if size != "full" else 8, budget_s=55.0), progress)
+    rows = _with_workers(rows, few, many, doubled)
+    said = [*findings(rows), reaches(rows, "opencv-uint8", 3), reaches(rows, "decode-and-crop", 5)]
+    setting = (
+        f"photos, batches of {workload.batch_size}; seconds an image on one core, file to batch; "
+        f"the second row by loaders with {few} and {many} workers, which ran interleaved with each other"
+    )
+    return Result(STUDY.name, STUDY.title, STUDY.source, size, "image", setting, tuple(rows), tuple(said))
+
+
+def _with_workers(rows: Sequence[Row], few: int, many: int, doubled: Ratio) -> list[Row]:
+    """His first row is the code of the second with half the workers: only the loader's rate differs."""
+    first = replace(
+        rows[0],
+        name="baseline",
+        what=f"{few} worker{'' if few == 1 else 's'}; {rows[0].what}",
+        author=Author("1.30 s a step (4 workers)"),
+    )
+    second = replace(
+        rows[0],
+        what=f"{many} workers instead of {few}",
+        author=Author("1.17 s a step (8 workers)", 1.17 / 1.30),
+        ratio=doubled,
+        ratio_to_authors=doubled,
+        agreement="is the same code",
+        notes=("its ratio is that of the loaders' images/s; on one core it costs what the baseline does",),
+    )
+    return [first, second, *rows[1:]]
+
+
+STUDY = Study(
+    "input-pipeline",
+    "Eight workers, then less work for each image",
+    'Chaim Rand, "PyTorch Model Performance Analysis and Optimization, Part 4" (2023); one A10G, 8 vCPU, batch 256',
+    run,
+)

@@ -1,0 +1,204 @@
+"""Tar or files: Pierce Freeman, "Debugging slow pytorch training performance" (2022), step by step.
+
+Large images from the web with captions and metadata, resized and cropped. He blamed the tar; what costs is decoding
+every member and every pixel. Samples kept in memory are the limit against which all the rest is judged.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from pipebench.errors import PipebenchError, SampleError
+from pipebench.feed import good
+from pipebench.listing import Sample
+from pipebench.stage import Unavailable, Workload
+from pipebench.stages import read
+from pipebench.stages.crop import COARSE_TOLERANCE
+from pipebench.stages.decode import difference
+from pipebench.studies import Author, Plan, Progress, Result, Step, Study, findings, timed
+from pipebench.training import one_thread
+
+RESIZED, CROPPED = 256, 224
+DRAFT = (256, 256)
+
+
+def _resized(image: Any) -> Any:
+    """Resize and CenterCrop, as a uint8 tensor."""
+    from torchvision.transforms import functional
+
+    small = functional.resize(image, [RESIZED], antialias=True)
+    return functional.pil_to_tensor(functional.center_crop(small, [CROPPED, CROPPED]))
+
+
+def _samples(workload: Workload) -> list[Sample]:
+    found = [one for one in good(workload) if one.files and one.extents]
+    if not found:
+        raise PipebenchError("this study needs samples both as files and in shards", "use the embedded data set `web`")
+    return found[: workload.batch_size]
+
+
+def _shards(workload: Workload) -> tuple[list[str], set[str]]:
+    """The shards that hold the samples, and the names of all their members."""
+    found = _samples(workload)
+    paths = {one.extents[one.image].path for one in found}
+    names = {f"{one.tar_key}.{suffix}" for one in found for suffix in one.extents}
+    ordered = [os.path.abspath(shard.path) for shard in read.load(workload).shards if shard.path in paths]
+    return ordered, names
+
+
+def _webdataset() -> Any:
+    try:
+        import webdataset
+    except ImportError as missing:
+        raise Unavailable("not-installed", "pip install 'pipebench[webdataset]'") from missing
+    return webdataset
+
+
+def tar_every_member(workload: Workload) -> Callable[[], Any]:
+    """webdataset with everything decoded: image, json and text."""
+    webdataset = _webdataset()
+    paths, names = _shards(workload)
+
+    def batch() -> Any:
+        shards = webdataset.WebDataset(
+            paths, shardshuffle=False, empty_check=False, select_files=lambda name: name in names
+        )
+        return _stacked(_resized(one["jpg"]) for one in shards.decode("pil"))
+
+    return batch
+
+
+def tar_image_only(workload: Workload) -> Callable[[], Any]:
+    """webdataset with the image alone, decoded by Pillow."""
+    from PIL import Image
+
+    webdataset = _webdataset()
+    paths, names = _shards(workload)
+    wanted = {name for name in names if name.endswith(".jpg")}
+
+    def batch() -> Any:
+        shards = webdataset.WebDataset(
+            paths, shardshuffle=False, empty_check=False, select_files=lambda name: name in wanted
+        )
+        return _stacked(_resized(Image.open(io.BytesIO(one["jpg"])).convert("RGB")) for one in shards)
+
+    return batch
+
+
+def files(workload: Workload) -> Callable[[], Any]:
+    """Loose files and Pillow."""
+    from PIL import Image
+
+    paths = [one.files[one.image] for one in _samples(workload)]
+    return lambda: _stacked(_resized(Image.open(path).convert("RGB")) for path in paths)
+
+
+def files_draft(workload: Workload) -> Callable[[], Any]:
+    """Loose files, Pillow's `draft` at the smallest scale above 256, and numpy instead of a transform of tensors."""
+    from PIL import Image
+
+    paths = [one.files[one.image] for one in _samples(workload)]
+
+    def one(path: str) -> Any:
+        image = Image.open(path)
+        image.draft("RGB", DRAFT)
+        scale = RESIZED / min(image.size)
+        small = image.resize((round(image.width * scale), round(image.height * scale)), Image.Resampling.BILINEAR)
+        left, top = round((small.width - CROPPED) / 2), round((small.height - CROPPED) / 2)
+        return np.asarray(small)[top : top + CROPPED, left : left + CROPPED].transpose(2, 0, 1)
+
+    def batch() -> Any:
+        import torch
+
+        return torch.from_numpy(np.stack([one(path) for path in paths]))
+
+    return batch
+
+
+def cached(workload: Workload) -> Callable[[], Any]:
+    """Samples that are already there, stacked to a batch."""
+    kept = list(files_draft(workload)())
+    return lambda: _stacked(kept)
+
+
+def _stacked(samples: Any) -> Any:
+    import torch
+
+    return torch.stack(list(samples))
+
+
+def _same(ours: Any, theirs: Any) -> None:
+    if ours.shape != theirs.shape or not bool((ours == theirs).all()):
+        raise SampleError("disagrees", "its values are not those of the row before")
+
+
+def _coarsely(ours: Any, theirs: Any) -> None:
+    """Means of 8×8 pixels within the tolerance of the lab's lossy crops: a reduced decode has not the finest detail."""
+    difference(_coarse(ours), _coarse(theirs), COARSE_TOLERANCE)
+
+
+def _coarse(batch: Any) -> Any:
+    count, channels, height, width = batch.shape
+    cells = batch.numpy().reshape(count, channels, height // 8, 8, width // 8, 8)
+    return cells.mean(axis=(3, 5), dtype=np.float32)
+
+
+def steps(workload: Workload) -> list[Step]:
+    def build(make: Callable[[Workload], Callable[[], Any]]) -> Callable[[], Callable[[], Any]]:
+        return lambda: make(workload)
+
+    lossy = "resolution: decoded at the smallest of 1, 1/2, 1/4, 1/8 that has 256 pixels"
+    faster = Author("0.08 s a sample, after 0.13 s", 0.08 / 0.13, "tar-every-member")
+    found = [
+        Step("tar-every-member", "webdataset, every member decoded", build(tar_every_member), None, Author("0.13 s")),
+        Step("tar-image-only", "the image alone", build(tar_image_only), _same),
+        Step("files", "loose files", build(files), _same),
+        Step("files-draft", "decoded at a reduced scale, numpy", build(files_draft), _coarsely, faster, lossy),
+        Step("cached", "kept in memory", build(cached), _same, Author("the loader disappears from the profile")),
+    ]
+    return [replace(one, work=len(_samples(workload))) for one in found]
+
+
+def run(size: str, progress: Progress) -> Result:
+    """In full size a batch has 512 images, built once, as his had."""
+    full = size == "full"
+    workload = Workload(data="web", batch_size=512 if full else 16, limit=512 if full else None)
+    read.load(workload, progress)
+    with one_thread():
+        rows = timed(steps(workload), Plan(rounds=72 if not full else 8, budget_s=60.0), progress)
+    said = [*findings(rows), _container(rows), _disappears(rows)]
+    setting = f"web, {len(_samples(workload))} images a reading, from the page cache; seconds an image on one core"
+    return Result(STUDY.name, STUDY.title, STUDY.source, size, "image", setting, tuple(rows), tuple(said))
+
+
+def _container(rows: Any) -> str:
+    """Whether the container itself costs anything: the same work from files."""
+    ratio = next((row.ratio for row in rows if row.name == "files"), None)
+    if ratio is None:
+        return "tar against files was not measured here"
+    if not ratio.told:
+        return f"files are not told from tar here: ~ (±{100 * ratio.smallest_change:.0f} %)"
+    word = "faster" if ratio.ratio < 1 else "slower"
+    return f"files are {word} than tar by {abs(1 - ratio.ratio) * 100:.0f} % here, all else equal"
+
+
+def _disappears(rows: Any) -> str:
+    ratio = next((row.ratio for row in rows if row.name == "cached"), None)
+    if ratio is None:
+        return "cached: not measured here"
+    holds = "holds here" if ratio.high < 0.1 else "does not hold here"
+    return f"cached: that loading disappears {holds}: {100 * ratio.ratio:.1f} % of the row before"
+
+
+STUDY = Study(
+    "tar-or-files",
+    "Is it the tar that is slow?",
+    'Pierce Freeman, "Debugging slow pytorch training performance" (2022); batch 512, 12 workers, shards',
+    run,
+)

@@ -1,0 +1,268 @@
+"""Worker processes under watch: where each of them is, and what became of one that was killed, left or hangs.
+
+Each worker notes which sample it is at, so that whatever ends it, its last sample is known; one that hangs is asked for
+its stack before it is ended.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import faulthandler
+import mmap
+import os
+import shutil
+import signal
+import struct
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pipebench.errors import PipebenchError
+from pipebench.units import printable, seconds
+
+_SLOT = 512  # bytes a worker: batches made, whether it is at a sample, whether it runs, the sample's key
+_HEAD = struct.Struct("<q?")
+_STACK_WAIT_S = 0.5
+STARTING_S = 60.0  # that workers may take to start, however short the timeout
+
+
+class WorkerFailure(PipebenchError):
+    """A worker that was killed, left or hangs: `sample` is the one it was at, `stack` where it hangs."""
+
+    def __init__(self, problem: str, remedy: str, sample: str = "", stack: str = "") -> None:
+        super().__init__(problem, remedy + (f"\n{stack}" if stack else ""))
+        self.sample, self.stack = sample, stack
+
+
+class Notebook:
+    """A file that all workers map: how many batches each has made, the sample it is at, and whether to end the epoch.
+
+    A note costs about a microsecond. Only the path travels to a worker.
+    """
+
+    def __init__(self, workers: int, folder: str | None = None) -> None:
+        self.workers = workers
+        self.folder = folder or tempfile.mkdtemp(prefix="pipebench-")
+        self._map: mmap.mmap | None = None
+        path = Path(self.folder) / "notes"
+        if not path.exists():
+            path.write_bytes(b"\0" * _SLOT * (workers + 1))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_map": None}
+
+    @property
+    def _notes(self) -> mmap.mmap:
+        if self._map is None:
+            with open(Path(self.folder) / "notes", "r+b") as file:
+                self._map = mmap.mmap(file.fileno(), 0)
+        return self._map
+
+    def _slot(self) -> int:
+        from torch.utils.data import get_worker_info
+
+        worker = get_worker_info()
+        return _SLOT * (worker.id + 1 if worker else 0)
+
+    def start(self) -> None:
+        """Says, in a worker, that it runs."""
+        self._notes[self._slot() + 9] = 1
+
+    @property
+    def started(self) -> bool:
+        """Whether all workers run: under spawn that takes seconds."""
+        return all(self._notes[_SLOT * (one + 1) + 9] for one in range(self.workers))
+
+    def begin(self, key: str) -> None:
+        """Says, in a worker, which sample it is at from now on."""
+        at, name = self._slot(), key.encode("utf-8", "replace")[: _SLOT - 32]
+        self._notes[at + 8] = 1
+        self._notes[at + 16 : at + 20] = len(name).to_bytes(4, "little")
+        self._notes[at + 20 : at + 20 + len(name)] = name
+
+    def made(self) -> None:
+        """Says, in a worker, that a batch is whole."""
+        at = self._slot()
+        count, _ = _HEAD.unpack_from(self._notes, at)
+        _HEAD.pack_into(self._notes, at, count + 1, False)
+
+    def batches(self, worker: int) -> int:
+        """How many batches a worker has made."""
+        return int(_HEAD.unpack_from(self._notes, _SLOT * (worker + 1))[0])
+
+    @property
+    def batches_made(self) -> int:
+        return sum(self.batches(one) for one in range(self.workers))
+
+    @property
+    def busy(self) -> list[int]:
+        """The workers that are at a sample."""
+        return [one for one in range(self.workers) if _HEAD.unpack_from(self._notes, _SLOT * (one + 1))[1]]
+
+    def last_sample(self, worker: int) -> str:
+        """The key of the sample that a worker was last at; empty where it was at none."""
+        at = _SLOT * (worker + 1)
+        length = int.from_bytes(self._notes[at + 16 : at + 20], "little")
+        return printable(self._notes[at + 20 : at + 20 + length])
+
+    def finish(self, ended: bool = True) -> None:
+        """Tells every stream to end its epoch."""
+        self._notes[_SLOT - 1] = ended
+
+    @property
+    def finished(self) -> bool:
+        return bool(self._notes[_SLOT - 1])
+
+    def stack(self, worker: int) -> Path:
+        return Path(self.folder) / f"stack-{worker}"
+
+    def close(self) -> None:
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+@dataclass(frozen=True)
+class WorkerStart:
+    """The `worker_init_fn`: SIGUSR1 makes the worker write where all its threads are; torch's own set-up is kept."""
+
+    notebook: Notebook
+
+    def __call__(self, worker: int) -> None:
+        file = self.notebook.stack(worker).open("w")
+        faulthandler.register(signal.SIGUSR1, file=file, all_threads=True)
+        _kept.append(file)
+        self.notebook.start()
+
+
+_kept: list[Any] = []  # faulthandler holds only the descriptor, which must not be closed
+
+
+class Watchdog:
+    """A thread that ends the workers when a batch has been waited for too long, with what they were doing.
+
+    torch's own timeout does not cover a worker that is stopped, or holds the interpreter in a library, while its
+    tensors are being received; once the workers are gone, whatever waits for them raises.
+    """
+
+    def __init__(self, notebook: Notebook, timeout_s: float) -> None:
+        self._notebook, self._timeout_s = notebook, timeout_s
+        self._since: float | None = None
+        self._ended = threading.Event()
+        self._thread: threading.Thread | None = None
+        self.failure: WorkerFailure | None = None
+
+    def begin(self, workers: Callable[[], Sequence[Any]]) -> None:
+        if self._notebook.workers and self._thread is None:
+            self._thread = threading.Thread(target=self._watch, args=(workers,), name="pipebench-watchdog", daemon=True)
+            self._thread.start()
+
+    @contextlib.contextmanager
+    def waiting(self) -> Iterator[None]:
+        """Around everything that waits for the workers."""
+        self._since = time.monotonic()
+        try:
+            yield
+        finally:
+            self._since = None
+
+    def _watch(self, workers: Callable[[], Sequence[Any]]) -> None:
+        while not self._ended.wait(min(0.25, self._timeout_s / 4)):
+            since, limit = self._since, self._timeout_s
+            if not self._notebook.started:
+                limit = max(limit, STARTING_S)
+            if since is not None and (time.monotonic() - since > limit or self._gone(list(workers()))):
+                self._end(list(workers()), limit)
+                return
+
+    def _gone(self, workers: Sequence[Any]) -> bool:
+        """Whether a worker has left in the middle of a sample: torch notices an exit status of 0 late or never."""
+        return any(one < len(workers) and _status(workers[one]) for one in self._notebook.busy)
+
+    def _end(self, workers: Sequence[Any], waited_s: float) -> None:
+        dead = [one for one in enumerate(workers) if _status(one[1])]
+        self.failure = _died(*dead[0], self._notebook) if dead else _hangs(workers, self._notebook, waited_s)
+        for worker in workers:
+            with contextlib.suppress(OSError, ValueError):
+                worker.kill()
+
+    def end(self) -> None:
+        self._ended.set()
+        if self._thread is not None:
+            self._thread.join()
+
+
+def explain_death(workers: Sequence[Any], notebook: Notebook) -> WorkerFailure | None:
+    """What became of a worker that is gone; None where all of them run. The others are ended."""
+    deadline = time.monotonic() + _STACK_WAIT_S
+    while not (dead := [one for one in enumerate(workers) if _status(one[1])]):
+        if time.monotonic() > deadline:
+            return None
+        time.sleep(0.01)
+    for worker in workers:
+        worker.kill()
+    return _died(*dead[0], notebook)
+
+
+def _status(worker: Any) -> str | None:
+    """How a process ended; None where it runs."""
+    code = worker.exitcode
+    if code is None:
+        return None
+    return f"was killed by {_signal(-code)}" if code < 0 else f"left with exit status {code}"
+
+
+def _signal(number: int) -> str:
+    with contextlib.suppress(ValueError):
+        return signal.Signals(number).name
+    return f"signal {number}"
+
+
+_CAUSES = {
+    -signal.SIGKILL: "the kernel does so when memory runs out: see dmesg, and use fewer workers or a smaller batch",
+    -signal.SIGBUS: "shared memory was full: enlarge /dev/shm, or use fewer workers or a smaller batch",
+    -signal.SIGSEGV: "a library crashed: try that sample alone",
+}
+
+
+def _died(number: int, worker: Any, notebook: Notebook) -> WorkerFailure:
+    sample = notebook.last_sample(number)
+    at = f" at sample {sample}" if sample else ""
+    cause = _CAUSES.get(worker.exitcode, "try that sample alone, with --workers 0")
+    return WorkerFailure(f"worker {number} {_status(worker)}{at}", cause, sample)
+
+
+def _hangs(workers: Sequence[Any], notebook: Notebook, waited_s: float) -> WorkerFailure:
+    number = min(notebook.busy or range(len(workers)), key=notebook.batches)
+    with contextlib.suppress(OSError, TypeError, IndexError):
+        os.kill(workers[number].pid, signal.SIGUSR1)
+    time.sleep(_STACK_WAIT_S)
+    stack = _stack(notebook.stack(number))
+    sample = notebook.last_sample(number)
+    return WorkerFailure(
+        f"worker {number} has made no batch for {seconds(waited_s)}"
+        + (f"; it is at sample {sample}" if sample else ""),
+        "raise --timeout if it only needs longer; "
+        + ("this is where it is:" if stack else f"it did not answer ({_state_of(workers[number].pid)})"),
+        sample,
+        stack,
+    )
+
+
+def _state_of(pid: int) -> str:
+    """What the system says of a process that does not answer."""
+    states = {"T": "it is stopped", "D": "it waits in the kernel, often for storage", "R": "it runs"}
+    with contextlib.suppress(OSError, IndexError):
+        letter = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[0].decode()
+        return states.get(letter, f"state {letter}")
+    return "its state is unknown"
+
+
+def _stack(path: Path, most: int = 16) -> str:
+    """What faulthandler wrote of the main thread, innermost first, each line made inert."""
+    with contextlib.suppress(OSError):
+        lines = path.read_bytes().decode("utf-8", "replace").partition("Current thread")[2].splitlines()[1:]
+        return "\n".join("  " + printable(line.strip()) for line in lines[:most])
+    return ""

@@ -1,0 +1,49 @@
+"""What needs an NVIDIA GPU: `make test-cuda` runs all of these."""
+
+import pytest
+
+from pipebench import stage
+from pipebench.measure import Plan, measure
+from pipebench.runner import Runners
+from pipebench.stage import Workload
+
+pytestmark = pytest.mark.cuda
+WORKLOAD = Workload(data="tiny", batch_size=16, device="cuda", quick=True)
+
+
+@pytest.mark.parametrize("task_id", ["transfer/batch", "step/small", "step/resnet18"])
+def test_every_variant_runs_on_the_device_agrees_and_is_timed_by_its_events(task_id):
+    task = next(one for one in stage.tasks() if one.id == task_id)
+    with Runners() as runners:
+        result = measure(
+            task,
+            stage.variants(task_id),
+            WORKLOAD,
+            runners=runners,
+            plan=Plan.quick(),
+            ceilings=stage.ceilings(task_id, WORKLOAD),
+        )
+    for row in result.measurements:
+        assert row.skipped is None and row.failed is None and row.samples_failed == 0, row.variant
+        assert len(row.readings_s) >= 5 and min(row.readings_s) > 0
+    assert {one.resource for one in result.ceilings if one.readings_s} == (
+        {"pinned-copy", "pageable-copy"} if task_id == "transfer/batch" else set()
+    )
+
+
+def test_device_time_covers_work_that_the_host_does_not_wait_for():
+    import torch
+
+    from pipebench.clock import DeviceClock, WallClock
+
+    first = torch.randn(4096, 4096, device="cuda")
+
+    def queue():
+        for _ in range(20):
+            torch.mm(first, first)
+
+    queue()
+    torch.cuda.synchronize()
+    host = WallClock().elapsed(queue)
+    torch.cuda.synchronize()
+    assert DeviceClock().elapsed(queue) > 2 * host

@@ -1,0 +1,159 @@
+"""What `pipebench ab` can tell: a simulation, and an experiment with equal code on both sides.
+
+    python tools/noise.py simulate
+    python tools/noise.py experiment --budget 600 --save noise.json
+    python tools/noise.py judge noise.json
+
+`experiment` compares the working tree with itself and keeps every reading. `judge` draws runs of as many rounds as fit
+into three minutes from it and counts how many call equal code changed, and how many find a change that is planted by
+making the head's readings so much longer; next to it, what asv's own test says of the same readings.
+"""
+
+import argparse
+import json
+import random
+import statistics
+import sys
+from pathlib import Path
+
+from pipebench import ab, abstats
+from pipebench.commands.ab import MAIN
+
+CHANGES = (0.01, 0.02, 0.03, 0.05, 0.10)
+DRAWS = 200
+ASV_BLOCK_S = 0.020
+ASV_ROUNDS, ASV_SAMPLES, ASV_FACTOR = 2, 10, 1.05
+
+
+def simulated(rng, rounds, placement, change, pairs=50, noise=0.05, spoilt=0.05):
+    """Rounds of equal code: processes placed well or badly, readings that only get longer, some rounds spoilt."""
+    made = []
+    for _ in range(rounds):
+        base, head = 1 + rng.gauss(0, placement), (1 + change) * (1 + rng.gauss(0, placement))
+        head *= 1 + (rng.uniform(0, 1) if rng.random() < spoilt else 0)
+        base *= 1 + (rng.uniform(0, 1) if rng.random() < spoilt else 0)
+        made.append([(base * (1 + noise * rng.expovariate(pairs)), head * (1 + noise * rng.expovariate(pairs)))])
+    return made
+
+
+def simulate(draws, out):
+    """Power and false alarms over a family of six by spread of placement and number of rounds."""
+    rng = random.Random(0)
+    out.write("placement  rounds  false alarms  " + "  ".join(f"{change:+.0%} found" for change in CHANGES) + "\n")
+    for placement in (0.005, 0.010, 0.015, 0.020, 0.030):
+        for rounds in (24, 57):
+            alarms = sum(
+                any(abstats.differs(simulated(rng, rounds, placement, 0.0), 6) for _ in range(6)) for _ in range(draws)
+            )
+            found = [
+                sum(abstats.differs(simulated(rng, rounds, placement, change), 6) for _ in range(draws))
+                for change in CHANGES
+            ]
+            shares = "  ".join(f"{count / draws:>9.1%}" for count in found)
+            out.write(f"{placement:>9.1%}  {rounds:>6}  {alarms / draws:>12.1%}  {shares}\n")
+
+
+def experiment(budget_s, save, out):
+    """The working tree against itself; every reading goes to `save`."""
+    root = Path(__file__).absolute().parent.parent
+    sides = [ab.Side(label, root) for label in ("base", "head")]
+
+    def keep(changes):
+        save.write_text(json.dumps({one.benchmark: [one.calls_per_reading, one.rounds] for one in changes}))
+
+    changes = ab.compare(*sides, MAIN, budget_s=budget_s, most_rounds=10_000, keep=keep)
+    for one in changes:
+        out.write(f"{one.benchmark}: {len(one.rounds)} rounds {one.failed or one.skipped or ''}\n")
+
+
+def judge(save, rounds, out):
+    """What runs drawn from an experiment say."""
+    rng = random.Random(0)
+    found = json.loads(save.read_text())
+    found = {
+        name: (calls, [[tuple(abstats.round_minima(pairs))] for pairs in kept], kept)
+        for name, (calls, kept) in found.items()
+    }
+    out.write(f"runs of {rounds} rounds, drawn {DRAWS} times from the rounds there are\n")
+    changes = "  ".join(f"{change:+.0%}" for change in CHANGES)
+    out.write(f"{'benchmark':<36} call ms  rounds  spread  alarm  could tell  {changes}   asv: alarm  +3%  +5%  +10%\n")
+    runs = {
+        name: [_swapped(rng, rng.sample(kept, min(rounds, len(kept)))) for _ in range(DRAWS)]
+        for name, (_, kept, _) in found.items()
+    }
+    for name, (calls, kept, whole) in found.items():
+        ratios = sorted(head / base for base, head in map(abstats.round_minima, kept))
+        spread = (ratios[len(ratios) * 3 // 4] - ratios[len(ratios) // 4]) / 1.349  # of a normal distribution, its SD
+        call_ms = min(base for pairs in kept for base, _ in pairs) / calls * 1e3
+        told = [_share(abstats.differs(_planted(run, change), 6) for run in runs[name]) for change in (0.0, *CHANGES)]
+        tell = statistics.median(abstats.judge(run, 6).ratio.smallest_change for run in runs[name][:10])
+        asv = [_share(_asv(rng, whole, change) for _ in range(DRAWS)) for change in (0.0, 0.03, 0.05, 0.10)]
+        out.write(
+            f"{name:<36} {call_ms:>7.2f}  {len(kept):>6}  {spread:>6.1%}  {told[0]:>5.1%}  {tell:>10.1%}  "
+            + "  ".join(f"{share:>4.0%}" for share in told[1:])
+            + f"  {asv[0]:>10.1%} "
+            + " ".join(f"{share:>4.0%}" for share in asv[1:])
+            + "\n"
+        )
+    families = [any(abstats.differs(runs[name][draw], 6) for name in found) for draw in range(DRAWS)]
+    out.write(f"families of {len(found)} with a false alarm: {_share(families):.1%}\n")
+
+
+def _swapped(rng, run):
+    """The rounds with base and head exchanged at random: equal code, however long the experiment was."""
+    return [[pair[::-1] for pair in pairs] if rng.random() < 0.5 else pairs for pairs in run]
+
+
+def _planted(run, change):
+    return [[(base, head * (1 + change)) for base, head in pairs] for pairs in run]
+
+
+def _share(outcomes):
+    kept = list(outcomes)
+    return sum(kept) / len(kept)
+
+
+def _asv(rng, kept, change):
+    """Whether `asv continuous` would call it changed: two processes a commit in turn, medians, its own test."""
+    from asv._stats import is_different
+    from asv_runner.statistics import compute_stats
+
+    chosen = [rng.choice(kept) for _ in range(ASV_ROUNDS)]
+    base = [value for pairs in chosen for value in _blocks([pair[0] for pair in pairs])]
+    head = [value * (1 + change) for pairs in chosen for value in _blocks([pair[1] for pair in pairs])]
+    ratio = statistics.median(head) / statistics.median(base)
+    if 1 / ASV_FACTOR < ratio < ASV_FACTOR:
+        return False
+    return bool(is_different(base, head, compute_stats(base, 1)[1], compute_stats(head, 1)[1]))
+
+
+def _blocks(readings):
+    """Readings put together into blocks of 20 ms, as a benchmark of the suite takes them; at most ten a process."""
+    blocks, held = [], []
+    for reading in readings:
+        held.append(reading)
+        if sum(held) >= ASV_BLOCK_S:
+            blocks.append(sum(held) / len(held))
+            held = []
+    return (blocks or [statistics.fmean(readings)])[:ASV_SAMPLES]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=["simulate", "experiment", "judge"])
+    parser.add_argument("file", nargs="?", type=Path)
+    parser.add_argument("--budget", type=float, default=600.0, help="seconds of the experiment")
+    parser.add_argument("--save", type=Path, default=Path("noise.json"))
+    parser.add_argument("--rounds", type=int, default=57, help="rounds of a run of three minutes")
+    parser.add_argument("--draws", type=int, default=DRAWS)
+    chosen = parser.parse_args()
+    if chosen.what == "simulate":
+        simulate(chosen.draws, sys.stdout)
+    elif chosen.what == "experiment":
+        experiment(chosen.budget, chosen.save, sys.stdout)
+    else:
+        judge(chosen.file or chosen.save, chosen.rounds, sys.stdout)
+
+
+if __name__ == "__main__":
+    main()
