@@ -6,16 +6,20 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pipebench.region import RandomCropFromBytes, RandomResizedCropFromBytes, decode_and_crop
+    from pipebench.watch.context import watching
+    from pipebench.watch.labels import span
     from pipebench.watch.syncs import syncs
 
 __version__ = "0.1.0"
-__all__ = ["RandomCropFromBytes", "RandomResizedCropFromBytes", "decode_and_crop", "syncs"]
+__all__ = ["RandomCropFromBytes", "RandomResizedCropFromBytes", "decode_and_crop", "span", "syncs", "watching"]
 
 _HOMES = {
     "RandomCropFromBytes": "pipebench.region",
     "RandomResizedCropFromBytes": "pipebench.region",
     "decode_and_crop": "pipebench.region",
+    "span": "pipebench.watch.labels",
     "syncs": "pipebench.watch.syncs",
+    "watching": "pipebench.watch.context",
 }
 
 
