@@ -269,7 +269,7 @@ def measure_training(
         first = live.start()
         window = _window(live, first, consumer, plan)
         check_resources(loading.workers, loading.prefetch_factor, window, batch_bytes(first))
-        check_cache(2 * window, batch_bytes(first), free_memory())
+        check_cache(window, 2 * batch_bytes(first), free_memory())  # as they came, and their copies
         setting = Setting(consumer.label, simulated_s is not None, workload.batch_size, window, loading, live.startup_s)
         before, begin, found = machine.read_load(live.pids), time.monotonic(), None
         for windows in alternate(

@@ -30,7 +30,7 @@ def check_resources(
         raise PipebenchError(
             f"{batches} batches of {size(batch_bytes)} on their way need {size(needed)} of {printable(shared)}, "
             f"which has {size(free)} free",
-            "enlarge it (docker run --shm-size), or use a smaller --batch-size, fewer --workers or a smaller --window",
+            "enlarge it (docker run --shm-size), or use " + _smaller(int(free // max(1, batch_bytes)) - batches + held),
         )
     allowed, wanted = descriptors(), batches * tensors + workers * _PIPES_PER_WORKER + _MARGIN
     if allowed is not None and wanted > allowed:
@@ -38,6 +38,11 @@ def check_resources(
             f"{batches} batches and {workers} workers need about {wanted} file descriptors; {allowed} are left",
             f"ulimit -n {wanted + 1024}, or use fewer --workers or a smaller --window",
         )
+
+
+def _smaller(window: int) -> str:
+    """What would fit: so many batches held, or, where not even those on their way fit, less of everything else."""
+    return f"a --window of at most {window:,}" if window > 0 else "a smaller --batch-size or fewer --workers"
 
 
 def free_bytes(folder: Path) -> int | None:

@@ -8,8 +8,9 @@ import pytest
 import repos
 
 from pipebench import ab, abtable, commits
-from pipebench.abstats import judge
+from pipebench.abstats import Judgement
 from pipebench.errors import PipebenchError, UsageError
+from pipebench.stats import Ratio
 
 
 @pytest.fixture(scope="module")
@@ -106,8 +107,8 @@ def test_asv_environment_is_taken_where_there_is_one_with_what_is_needed(tmp_pat
 
 
 CHANGES = [
-    ab.Change("decode/rgb/pillow", judge([[(0.002, 0.0022)]] * 24, 2), 0.002, 0.0022, 8),
-    ab.Change("read/image/open", judge([[(0.001, ratio)] for ratio in (0.0009, 0.0011) * 12], 2), 0.001, 0.001, 8),
+    ab.Change("decode/rgb/pillow", Judgement(Ratio(1.1, 1.08, 1.12, 0.995), 24, 0.995), 0.002, 0.0022, 8),
+    ab.Change("read/image/open", Judgement(Ratio(1.0, 0.99, 1.01, 0.995), 24, 0.995), 0.001, 0.001, 8),
     ab.Change("crop/x/y", skipped="not in this commit"),
     ab.Change("step/x/y", failed="ValueError: it broke"),
 ]
@@ -116,9 +117,9 @@ CHANGES = [
 def test_the_table_says_what_is_slower_what_cannot_be_told_and_what_was_left_out():
     assert abtable.text(CHANGES, "main", "mine", 0.05) == (
         "mine against main: more than 5.0 % slower: decode/rgb/pillow\n"
-        "benchmark          base ms  head ms  slower by            interval  could tell  rounds\n"
-        "decode/rgb/pillow     2.00     2.20    +10.0 %  +10.0 % to +10.0 %       0.0 %      24\n"
-        "read/image/open       1.00     1.00          ~    -0.9 % to +0.4 %       1.0 %      24\n"
+        "benchmark          base ms  head ms  slower by           interval  could tell  rounds\n"
+        "decode/rgb/pillow     2.00     2.20    +10.0 %  +8.0 % to +12.0 %       1.9 %      24\n"
+        "read/image/open       1.00     1.00          ~   -1.0 % to +1.0 %       1.0 %      24\n"
         "Intervals hold for all 2 benchmarks together with 99 %; ~ means that no difference can be told, and "
         "'could tell' is the smallest that these rounds could have.\n"
         "crop/x/y: n/a, not in this commit\n"

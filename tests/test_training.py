@@ -392,6 +392,9 @@ def test_too_little_shared_memory_or_too_few_descriptors_are_predicted(tmp_path,
     monkeypatch.setattr(guard, "free_bytes", lambda folder: 64 << 20)
     with pytest.raises(PipebenchError, match=r"6 batches of 38\.\d MB on their way need 231 MB of .*, which has 67"):
         guard.check_resources(2, 2, 0, 38_500_000)
+    with pytest.raises(PipebenchError) as raised:
+        guard.check_resources(1, 2, 100, 10_000_000)
+    assert raised.value.remedy.endswith("use a --window of at most 3")
     monkeypatch.setattr(guard, "descriptors", lambda: 40)
     with pytest.raises(PipebenchError, match="need about 52 file descriptors; 40 are left"):
         guard.check_resources(2, 2, 0, 1000)
@@ -467,7 +470,7 @@ def test_a_failure_is_in_the_partial_report(tmp_path, monkeypatch):
 
 def test_a_window_larger_than_memory_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(bound, "free_memory", lambda: 50_000_000)
-    with pytest.raises(PipebenchError, match=r"a cache of 400 batches needs .* free"):
+    with pytest.raises(PipebenchError, match=r"a cache of 200 batches needs .* free"):
         _lab(tmp_path, [], bound=BoundPlan(window=200))
 
 
