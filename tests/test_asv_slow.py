@@ -69,7 +69,7 @@ def results(repo):
     """Both commits, both Pillows, in one environment, in turn so that a busy spell of the machine meets both."""
     every = ["--interleave-rounds", "--attribute", "rounds=4", "--record-samples", *ONLY]
     (repo / "commits.txt").write_text("\n".join(repos.git(repo, "rev-parse", "HEAD~1", "HEAD").split()))
-    asv(repo, "run", "HASHFILE:commits.txt", *every)
+    asv(repo, "run", f"HASHFILE:{repo}/commits.txt", *every)
 
 
 def test_one_environment_serves_all_commits(repo, results):
