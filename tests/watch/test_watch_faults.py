@@ -10,7 +10,7 @@ from watching import plain, script, watched
 
 
 def _without_numbers(text: str) -> str:
-    return re.sub(r"pid(\(s\))? \d+|line \d+, in _next_data", "...", text)
+    return re.sub(r"line \d+, in _next_data", "...", text)
 
 
 @pytest.mark.parametrize("how", ["raises", "killed"])
@@ -18,8 +18,10 @@ def test_a_worker_that_fails(how: str, tmp_path: Path) -> None:
     argv = [script("faults"), how]
     alone, with_us = plain(argv), watched(argv, tmp_path)
     assert (with_us.status, with_us.out) == (alone.status, alone.out) == (1, "")
-    if "lost sys.stderr" not in alone.err + with_us.err:  # the interpreter's own race with the worker's signal
+    if how == "raises":
         assert _without_numbers(with_us.err).startswith(_without_numbers(alone.err))
+    else:  # a signal or its queue tells of a worker's death, or both, wherever the loop happens to be
+        assert all("DataLoader worker (pid" in one.err or "lost sys.stderr" in one.err for one in (alone, with_us))
     assert with_us.watch["loaders"][0]["samples"] >= 4
     assert with_us.watch["loaders"][0]["failed_batches"] == (how == "raises")
     assert any("did not end by itself" in note for note in with_us.watch["notes"])
