@@ -3,17 +3,27 @@
     python tools/noise.py simulate
     python tools/noise.py experiment --budget 600 --save noise.json
     python tools/noise.py judge noise.json
+    python tools/noise.py planted noise.json --change 0.03 --runs 4
+    python tools/noise.py asv noise.json --change 0.03 --runs 4
 
-`experiment` compares the working tree with itself and keeps every reading. `judge` draws runs of as many rounds as fit
+`experiment` compares the last commit with itself and keeps every reading. `judge` draws runs of as many rounds as fit
 into three minutes from it and counts how many call equal code changed, and how many find a change that is planted by
-making the head's readings so much longer; next to it, what asv's own test says of the same readings.
+making the head's readings so much longer; next to it, what asv's own test says of the same readings. `planted` runs
+`pipebench ab` as it is against a copy of the last commit that does so much more work in every call: a loop of a fixed
+length, its length being a share of the call's time in the experiment. `asv` runs `asv continuous` on the same two.
 """
 
 import argparse
 import json
+import os
 import random
+import re
+import shutil
 import statistics
+import subprocess
 import sys
+import tempfile
+import time
 from pathlib import Path
 
 from pipebench import ab, abstats
@@ -23,6 +33,39 @@ CHANGES = (0.01, 0.02, 0.03, 0.05, 0.10)
 DRAWS = 200
 ASV_BLOCK_S = 0.020
 ASV_ROUNDS, ASV_SAMPLES, ASV_FACTOR = 2, 10, 1.05
+ROOT = Path(__file__).absolute().parent.parent
+MORE_WORK = """
+
+_STEPS = {steps!r}
+
+
+def _more_work(plain: Any) -> Any:
+    def arm(self: Any, identity: str, workload: Any, keys: Any) -> Any:
+        work = plain(self, identity, workload, keys)
+        *rest, block = self._armed[identity]
+        steps = round(_STEPS.get(identity, 0.0) * work.samples)
+
+        def longer(calls: int) -> None:
+            block(calls)
+            for _ in range(calls * steps):
+                pass
+
+        self._armed[identity] = (*rest, longer)
+        return work
+
+    return arm
+
+
+LocalRunner.arm = _more_work(LocalRunner.arm)  # type: ignore[method-assign]
+"""
+ASV_NAMES = {
+    "read/image/open": "read.Image.time_sample.*'open'",
+    "decode/rgb/pillow": "decode.RGB.time_sample.*'pillow',",
+    "crop/resized-224/tensor-first": "crop.Resized224.time_sample.*'tensor-first'",
+    "transform/flip-normalise/v1-sample": "transform.FlipNormalise.time_sample.*'v1-sample'",
+    "collate/float32/default": "collate.Float32.time_sample.*'default'",
+    "step/small/eager": "step.Small.time_sample.*'eager'",
+}
 
 
 def simulated(rng, rounds, placement, change, pairs=50, noise=0.05, spoilt=0.05):
@@ -54,16 +97,85 @@ def simulate(draws, out):
 
 
 def experiment(budget_s, save, out):
-    """The working tree against itself; every reading goes to `save`."""
-    root = Path(__file__).absolute().parent.parent
-    sides = [ab.Side(label, root) for label in ("base", "head")]
+    """The last commit against itself; every reading goes to `save`."""
 
     def keep(changes):
-        save.write_text(json.dumps({one.benchmark: [one.calls_per_reading, one.rounds] for one in changes}))
+        found = {one.benchmark: [one.calls_per_reading, one.rounds, one.samples_per_call] for one in changes}
+        save.write_text(json.dumps(found))
 
-    changes = ab.compare(*sides, MAIN, budget_s=budget_s, most_rounds=10_000, keep=keep)
+    with tempfile.TemporaryDirectory() as folder:
+        clone = _clone(Path(folder) / "clone")
+        sides = [ab.Side(label, clone) for label in ("base", "head")]
+        changes = ab.compare(*sides, MAIN, budget_s=budget_s, most_rounds=10_000, keep=keep)
     for one in changes:
         out.write(f"{one.benchmark}: {len(one.rounds)} rounds {one.failed or one.skipped or ''}\n")
+
+
+def _clone(folder):
+    subprocess.run(["git", "clone", "--quiet", os.fspath(ROOT), os.fspath(folder)], check=True)
+    return folder
+
+
+def _with_more_work(folder, save, change):
+    """A second commit in which each main benchmark does `change` more work a call; the loop's speed is measured."""
+    steps = {}
+    for name, (calls, rounds, samples) in json.loads(save.read_text()).items():
+        call_s = min(base for pairs in rounds for base, _ in pairs) / calls
+        steps[name] = change * call_s / samples / _step_s()
+    runner = folder / "pipebench" / "runner.py"
+    runner.write_text(runner.read_text() + MORE_WORK.format(steps=steps))
+    author = ["-c", "user.name=noise", "-c", "user.email=noise@example.org"]
+    subprocess.run(["git", *author, "commit", "--quiet", "--allow-empty", "-am", "more work"], cwd=folder, check=True)
+
+
+def _step_s(steps=200_000):
+    """Seconds of one step of an empty loop, the least of many."""
+    found = []
+    for _ in range(50):
+        begin = time.perf_counter()
+        for _ in range(steps):
+            pass
+        found.append((time.perf_counter() - begin) / steps)
+    return min(found)
+
+
+def planted(save, change, runs, budget_s, out):
+    """Whole runs of `pipebench ab` against a commit that does more work; the change is 0 for equal code."""
+    with tempfile.TemporaryDirectory() as folder:
+        clone = _clone(Path(folder) / "clone")
+        _with_more_work(clone, save, change)
+        for number in range(runs):
+            command = [sys.executable, "-m", "pipebench", "ab", "HEAD~1", "HEAD", "--budget", str(budget_s)]
+            done = subprocess.run(command, cwd=clone, capture_output=True, text=True, check=False)
+            out.write(f"run {number + 1} of {runs}, {change:.0%} more work, load {os.getloadavg()[0]:.1f}\n")
+            out.write(done.stdout or done.stderr)
+            out.flush()
+
+
+def asv(save, change, runs, out):
+    """Whole runs of `asv continuous` on the same two commits, with borrowed environments."""
+    with tempfile.TemporaryDirectory() as folder:
+        clone = _clone(Path(folder) / "clone")
+        _with_more_work(clone, save, change)
+        subprocess.run([sys.executable, "tools/asv_fast.py"], cwd=clone, check=True, stdout=subprocess.DEVNULL)
+        config = clone / ".asv" / "fast.conf.json"
+        made = json.loads(config.read_text())
+        made["matrix"]["env_nobuild"]["PIPEBENCH_PIL"] = ["stock"]
+        config.write_text(json.dumps(made))
+        base = [sys.executable, "-m", "asv", "--config", ".asv/fast.conf.json"]
+        home = {**os.environ, "HOME": folder}
+        subprocess.run([*base, "machine", "--yes"], cwd=clone, check=True, env=home, stdout=subprocess.DEVNULL)
+        only = [word for name in ASV_NAMES.values() for word in ("--bench", name)]
+        for number in range(runs):
+            shutil.rmtree(clone / ".asv" / "results", ignore_errors=True)
+            command = [*base, "continuous", "HEAD~1", "HEAD", "--factor", str(ASV_FACTOR), *only]
+            begin = time.monotonic()
+            done = subprocess.run(command, cwd=clone, env=home, capture_output=True, text=True, check=False)
+            took = time.monotonic() - begin
+            table = re.findall(r"^\| .*time_sample.*", done.stdout, re.MULTILINE)
+            out.write(f"run {number + 1} of {runs}, {change:.0%} more work, status {done.returncode}, {took:.0f} s\n")
+            out.write("".join(line + "\n" for line in table) or "nothing called changed\n")
+            out.flush()
 
 
 def judge(save, rounds, out):
@@ -72,7 +184,7 @@ def judge(save, rounds, out):
     found = json.loads(save.read_text())
     found = {
         name: (calls, [[tuple(abstats.round_minima(pairs))] for pairs in kept], kept)
-        for name, (calls, kept) in found.items()
+        for name, (calls, kept, _) in found.items()
     }
     out.write(f"runs of {rounds} rounds, drawn {DRAWS} times from the rounds there are\n")
     changes = "  ".join(f"{change:+.0%}" for change in CHANGES)
@@ -140,9 +252,11 @@ def _blocks(readings):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["simulate", "experiment", "judge"])
+    parser.add_argument("what", choices=["simulate", "experiment", "judge", "planted", "asv"])
     parser.add_argument("file", nargs="?", type=Path)
     parser.add_argument("--budget", type=float, default=600.0, help="seconds of the experiment")
+    parser.add_argument("--change", type=float, default=0.03, help="how much more work the planted commit does")
+    parser.add_argument("--runs", type=int, default=4, help="whole runs with that change")
     parser.add_argument("--save", type=Path, default=Path("noise.json"))
     parser.add_argument("--rounds", type=int, default=57, help="rounds of a run of three minutes")
     parser.add_argument("--draws", type=int, default=DRAWS)
@@ -151,6 +265,10 @@ def main():
         simulate(chosen.draws, sys.stdout)
     elif chosen.what == "experiment":
         experiment(chosen.budget, chosen.save, sys.stdout)
+    elif chosen.what == "planted":
+        planted(chosen.file or chosen.save, chosen.change, chosen.runs, 180, sys.stdout)
+    elif chosen.what == "asv":
+        asv(chosen.file or chosen.save, chosen.change, chosen.runs, sys.stdout)
     else:
         judge(chosen.file or chosen.save, chosen.rounds, sys.stdout)
 
