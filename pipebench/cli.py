@@ -170,6 +170,7 @@ def run(
     if listing:
         click.echo(_listing(selection), nl=False)
         return 0
+    _say_if_shadowed(data)
     from pipebench.live import Loading
     from pipebench.measure import Plan
     from pipebench.stage import Workload
@@ -288,6 +289,7 @@ def data(name: str | None, limit: int | None) -> None:
     if name is None:
         click.echo("\n".join(datasets.names()))
         return
+    _say_if_shadowed(name)
     with _progress() as progress:
         listed = datasets.load(name, limit=limit, progress=progress)
         facts = datasets.describe(listed)
@@ -343,6 +345,14 @@ def _rendered(found: Report, style: str) -> str:
     terminal = sys.stdout is not None and sys.stdout.isatty()
     width = shutil.get_terminal_size((110, 40)).columns if terminal else 110
     return text.table(found, width=max(80, width), colour=terminal and not os.environ.get("NO_COLOR"))
+
+
+def _say_if_shadowed(name: str) -> None:
+    from pipebench import datasets
+
+    note = datasets.shadowed(name)
+    if note is not None:
+        click.echo(f"pipebench: {note}", err=True)
 
 
 def _inert(path: Path) -> str:

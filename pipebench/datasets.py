@@ -10,6 +10,7 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import io
+import math
 import os
 import shutil
 import tarfile
@@ -23,13 +24,14 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TextIO
 
 from pipebench import listing, machine
 from pipebench.errors import PipebenchError, SampleError
-from pipebench.listing import Dataset, Extent, Sample, Shard, image_size
+from pipebench.header import image_size
+from pipebench.listing import Dataset, Extent, Sample, Shard
 from pipebench.units import printable, size
 
 if TYPE_CHECKING:
     from pipebench.recipes import Made
 
-__all__ = ["Dataset", "Extent", "Facts", "Sample", "Shard", "describe", "image_size", "load", "names"]
+__all__ = ["Dataset", "Extent", "Facts", "Sample", "Shard", "describe", "load", "names", "shadowed"]
 
 SHARD_SAMPLES = 64
 MAX_SHARDS = 100_000
@@ -48,8 +50,9 @@ Progress = Callable[[int, int, str], None]
 class Facts:
     """What a reader must know of a dataset: its size, and its bits per pixel, which a decoder's work follows.
 
-    `images` counts all samples without a known problem; the means and the standard deviation are over the first
-    `described` that could be read (nan where there is none).
+    `images` counts all samples without a known problem; the other figures are over the first `described` that could be
+    read (nan where there is none). `bits_per_pixel` is all their bits over all their pixels, and its standard deviation
+    is that of the images' own, each weighted by its pixels: a mean of ratios would be that of the smallest thumbnail.
     """
 
     images: int
@@ -92,10 +95,15 @@ def load(
     raise PipebenchError(f"{printable(name_or_path)} does not exist.", remedy)
 
 
+def shadowed(name_or_path: str) -> str | None:
+    """What must be said where a path here has the name of an embedded dataset: which of the two was taken."""
+    if name_or_path not in names() or not os.path.lexists(name_or_path):
+        return None
+    return f"{name_or_path} is the embedded dataset; to measure what lies here under that name, say ./{name_or_path}"
+
+
 def describe(dataset: Dataset) -> Facts:
     """Facts about `dataset`; at most `DESCRIBED` files are read, and only their headers are looked into."""
-    import statistics
-
     lengths: list[int] = []
     pixels: list[int] = []
     good = [sample for sample in dataset.samples if sample.problem is None]
@@ -107,16 +115,23 @@ def describe(dataset: Dataset) -> Facts:
             continue
         lengths.append(len(data))
         pixels.append(width * height)
-    bits = [8 * length / count for length, count in zip(lengths, pixels, strict=True)]
-    nan = float("nan")
+    count, nan = len(lengths), float("nan")
+    bits, area = 8 * sum(lengths), sum(pixels)
     return Facts(
         images=len(good),
-        described=len(bits),
-        mean_bytes=statistics.fmean(lengths) if lengths else nan,
-        mean_pixels=statistics.fmean(pixels) if pixels else nan,
-        bits_per_pixel=statistics.fmean(bits) if bits else nan,
-        bits_per_pixel_sd=statistics.stdev(bits) if len(bits) > 1 else nan,
+        described=count,
+        mean_bytes=sum(lengths) / count if count else nan,
+        mean_pixels=area / count if count else nan,
+        bits_per_pixel=bits / area if count else nan,
+        bits_per_pixel_sd=_spread(lengths, pixels, bits / area) if count > 1 else nan,
     )
+
+
+def _spread(lengths: list[int], pixels: list[int], mean: float) -> float:
+    """The standard deviation of the images' bits per pixel about that of them all, each weighted by its pixels."""
+    count = len(lengths)
+    squares = sum(area * (8 * length / area - mean) ** 2 for length, area in zip(lengths, pixels, strict=True))
+    return math.sqrt(squares / sum(pixels) * count / (count - 1))
 
 
 def _expanded(pattern: str) -> list[str]:

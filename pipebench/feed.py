@@ -20,6 +20,7 @@ from torch.utils.data import Dataset, IterableDataset, get_worker_info
 
 from pipebench import listing
 from pipebench.errors import BadSample, PipebenchError, SampleError
+from pipebench.header import image_size
 from pipebench.stage import Workload, find
 from pipebench.stages import crop, read, transform
 from pipebench.stages.step import CLASSES
@@ -81,7 +82,7 @@ class Chain:
     def sample(self, key: str, data: bytes) -> Any:
         """The tensor that one sample contributes to its batch; whatever a library raises on it is raised."""
         draw, size = _DRAWS[self._task]
-        width, height = listing.image_size(data)
+        width, height = image_size(data)
         rng = random.Random(f"{self._seed} {key}")
         image = self._crop(crop.Cut(data, width, height, draw(rng, width, height, size), size))
         for task, call in self._transforms:

@@ -6,7 +6,6 @@ inert text; and what cannot be used is a sample with a problem, or a record, nev
 
 from __future__ import annotations
 
-import io
 import os
 import re
 import stat
@@ -20,7 +19,6 @@ from pipebench.errors import BadSample, PipebenchError, SampleError
 from pipebench.units import printable
 
 IMAGE_SUFFIXES = ("jpg", "jpeg", "png", "ppm", "bmp", "pgm", "tif", "tiff", "webp")  # torchvision's IMG_EXTENSIONS
-MAX_PIXELS = 178_956_970  # where Pillow refuses an image: twice its MAX_IMAGE_PIXELS
 _CUT = "truncated: the shard ends inside this member"
 WANTED = "Name a folder of images, a .tar, or shards such as 'shard-{000..003}.tar'."
 
@@ -141,43 +139,6 @@ def _sample_error(error: OSError | ValueError) -> SampleError:
     if isinstance(error, FileNotFoundError):
         return SampleError("vanished", "no such file, or a link that leads nowhere")
     return SampleError("unreadable", printable(getattr(error, "strerror", None) or str(error)))
-
-
-def image_size(data: bytes) -> tuple[int, int]:
-    """Width and height in pixels, from the header alone: nothing is decoded and no pixel is allocated.
-
-    SampleError: `empty`, `not-an-image`, and `too-large` above `MAX_PIXELS`, where Pillow refuses to decode.
-    """
-    if not data:
-        raise SampleError("empty", "the file is empty")
-    size = _header_size(data)
-    if size is None or min(size) < 1:
-        raise SampleError("not-an-image", "no image format was recognised")
-    if size[0] * size[1] > MAX_PIXELS:
-        raise SampleError("too-large", f"the header states {size[0]}×{size[1]} pixels, more than {MAX_PIXELS:,}")
-    return size
-
-
-def _header_size(data: bytes) -> tuple[int, int] | None:
-    """What the first of Pillow's formats that recognises `data` reads from its header.
-
-    Not `Image.open`, because that warns of large images, and warnings cannot be silenced for one thread only.
-    """
-    from PIL import Image
-
-    for load in (Image.preinit, Image.init):  # the usual formats, then all of them
-        load()
-        for name in Image.ID:
-            opener, accepts = Image.OPEN[name]
-            try:
-                accepted = accepts is None or accepts(data[:16])
-                if isinstance(accepted, str) or not accepted:  # text says that the format's library is missing
-                    continue
-                with opener(io.BytesIO(data), "") as image:
-                    return image.size
-            except Exception:  # whatever a plugin raises on hostile bytes, the next one may know better
-                continue
-    return None
 
 
 class Listing:

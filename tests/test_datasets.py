@@ -9,6 +9,7 @@ import tarfile
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
 from pipebench import datasets
 from pipebench.errors import PipebenchError
@@ -249,6 +250,29 @@ def test_facts_are_computed_from_the_files(tmp_path):
     facts = datasets.describe(dataset)
     assert facts.mean_bytes == statistics.fmean(lengths)
     assert facts.bits_per_pixel == pytest.approx(8 * statistics.fmean(lengths) / (320 * 272))
+
+
+def test_a_thumbnail_does_not_spoil_the_bits_per_pixel(tmp_path):
+    """A file of 1×1 pixel is all header, thousands of bits for its pixel: bits and pixels are added up instead."""
+    lengths = []
+    for name, size in (("a", (640, 480)), ("b", (640, 480)), ("c", (1, 1))):
+        Image.effect_noise(size, 40).save(tmp_path / f"{name}.jpg")
+        lengths.append((tmp_path / f"{name}.jpg").stat().st_size)
+    facts = datasets.describe(datasets.load(str(tmp_path)))
+    assert facts.bits_per_pixel == pytest.approx(8 * sum(lengths) / (2 * 640 * 480 + 1))
+    assert facts.bits_per_pixel < 10 and facts.bits_per_pixel_sd < 10
+    (tmp_path / "c.jpg").unlink()
+    facts = datasets.describe(datasets.load(str(tmp_path)))
+    of_each = [8 * length / (640 * 480) for length in lengths[:2]]
+    assert facts.bits_per_pixel_sd == pytest.approx(statistics.stdev(of_each))
+
+
+def test_a_folder_that_has_the_name_of_an_embedded_dataset_is_pointed_at(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert datasets.shadowed("photos") is None
+    (tmp_path / "photos").mkdir()
+    assert "./photos" in datasets.shadowed("photos")
+    assert datasets.shadowed("./photos") is None and datasets.shadowed("tiny") is None
 
 
 def test_loading_imports_no_heavy_library(tmp_path):

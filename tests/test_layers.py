@@ -11,7 +11,7 @@ ROOT = Path(pipebench.__file__).parent
 ORDER = [
     "errors", "units", "clock", "stats", "machine", "pagecache", "native", "region",
     "stage", "runner", "measurement", "measure",
-    "recipes", "listing", "datasets",
+    "recipes", "header", "listing", "datasets",
     "stages", "stages.read", "stages.decode", "stages.crop", "stages.transform", "stages.collate", "stages.transfer",
     "stages.step", "ceilings",
     "guard", "workers", "feed", "live", "training", "loader", "bound",

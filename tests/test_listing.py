@@ -11,11 +11,14 @@ import warnings
 import zlib
 
 import pytest
-from PIL import Image
+from PIL import Image, UnidentifiedImageError, features
 
-from pipebench import listing
-from pipebench.datasets import describe, image_size, load
+from pipebench import listing, stage
+from pipebench.datasets import describe, load
 from pipebench.errors import PipebenchError, SampleError
+from pipebench.header import FORMATS, MAX_PIXELS, image_size
+from pipebench.stage import Workload
+from pipebench.stages.crop import Cut
 
 
 @pytest.fixture(autouse=True)
@@ -377,9 +380,29 @@ def test_nothing_of_the_users_is_changed(tmp_path):
 # --- headers
 
 
-@pytest.mark.parametrize("format", ["JPEG", "PNG", "BMP", "PPM", "TIFF", "WEBP"])
+@pytest.mark.parametrize("format", FORMATS)
 def test_the_size_is_read_from_the_header(format):
+    if not features.check({"AVIF": "avif", "JPEG2000": "jpg_2000"}.get(format, "pil")):
+        pytest.skip(f"this Pillow was built without {format}")
     assert image_size(encoded_image(format, (31, 17))) == (31, 17)
+
+
+@pytest.mark.parametrize("format", ["EPS", "PCX", "SGI", "TGA"])
+def test_other_formats_never_reach_pillow_whatever_the_file_is_called(format, tmp_path):
+    """EPS is the one that matters: Pillow would start Ghostscript on it."""
+    data = encoded_image(format, (31, 17))
+    with pytest.raises(SampleError) as caught:
+        image_size(data)
+    assert caught.value.kind == "not-an-image"
+    for name in (
+        "decode/rgb/pillow",
+        "decode/rgb/pillow-draft",
+        "crop/fixed-256/pil-crop",
+        "crop/resized-224/draft-crop",
+    ):
+        _, variant = stage.find(name)
+        with pytest.raises(UnidentifiedImageError):  # were the header ever passed
+            variant.build(Workload())(Cut(data, 31, 17, (0, 0, 16, 16), 16))
 
 
 def test_what_is_no_image_is_said_so():
@@ -397,4 +420,4 @@ def test_a_header_of_900_megapixels_is_refused_and_one_below_the_limit_is_not(he
             image_size(header_of(30_000, 30_000))
         assert caught.value.kind == "too-large" and "30000×30000" in caught.value.message
         assert image_size(header_of(13_000, 13_000)) == (13_000, 13_000)
-    assert listing.MAX_PIXELS // 2 == Image.MAX_IMAGE_PIXELS
+    assert MAX_PIXELS // 2 == Image.MAX_IMAGE_PIXELS

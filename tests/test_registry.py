@@ -2,7 +2,9 @@
 
 import functools
 
+import numpy as np
 import pytest
+from PIL import Image
 
 from pipebench import stage
 from pipebench.measure import Plan, measure
@@ -86,3 +88,20 @@ def test_what_is_bounded_has_its_ceiling_measured_beside_it(task_id):
     for row in result.measurements:
         has_none = row.skipped is not None or row.gives_up is not None or row.variant == "region"
         assert (row.fraction_of_ceiling is None) == has_none, row.variant
+
+
+@pytest.mark.parametrize(
+    ("orientation", "size"), [(2, (64, 48)), (3, (64, 48)), (4, (64, 48)), (6, (64, 48)), (8, (48, 48))]
+)
+def test_a_decoder_that_turns_a_photograph_as_its_exif_says_is_said_to(tmp_path, orientation, size):
+    """Upside down and mirrored too, where the shape of what comes out shows nothing."""
+    pixels = np.random.default_rng(0).integers(0, 256, (6, 8, 3), np.uint8)
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    Image.fromarray(pixels).resize(size, Image.Resampling.BICUBIC).save(tmp_path / "a.jpg", exif=exif, quality=95)
+    workload = Workload(data=str(tmp_path), quick=True)
+    found = [one for one in stage.variants("decode/rgb") if one.name in ("pillow", "opencv", "torchcodec")]
+    with Runners() as runners:
+        plan = Plan(rounds=1, least_rounds=1, budget_s=0.0, reading_s=0.0)
+        result = measure(TASKS["decode/rgb"], found, workload, runners=runners, plan=plan)
+    assert [(bad.variant, bad.kind) for bad in result.bad_samples] == [("torchcodec", "rotated")]

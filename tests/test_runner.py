@@ -87,10 +87,12 @@ def test_threads_are_those_of_a_worker():
     import torch
 
     runner = LocalRunner()
-    for name, threads in (("opencv", 1), ("opencv-threads-0", 0), ("opencv-threads-default", None)):
+    cv2.setNumThreads(-1)
+    default = cv2.getNumThreads()
+    for name, threads in (("opencv", 1), ("opencv-threads-0", 1), ("opencv-threads-default", default)):  # 0 runs as 1
         identity = f"crop/resized-224/{name}"
         runner.prepare(identity, WORKLOAD)
         runner.arm(identity, WORKLOAD, _keys(1))
         runner.reading(identity, 1)
         assert torch.get_num_threads() == 1
-        assert (cv2.getNumThreads() == 1) == (threads != None or cv2.getNumberOfCPUs() == 1)  # noqa: E711  # 0 runs as 1
+        assert cv2.getNumThreads() == threads

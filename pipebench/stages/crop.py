@@ -18,6 +18,7 @@ import numpy as np
 
 from pipebench import region
 from pipebench.errors import SampleError
+from pipebench.header import FORMATS
 from pipebench.stage import Task, Variant, Work, Workload, find, task, variant
 from pipebench.stages import read
 from pipebench.stages.decode import (
@@ -162,7 +163,7 @@ def tensor_first(workload: Workload) -> Cropping:
     from torchvision.transforms import functional
 
     cut = _cut_tensor(functional)
-    return lambda given: cut(functional.pil_to_tensor(rgb(Image.open(io.BytesIO(given.data)))), given)
+    return lambda given: cut(functional.pil_to_tensor(rgb(Image.open(io.BytesIO(given.data), formats=FORMATS))), given)
 
 
 @variant(*TASKS, name="float-tensor-first", library=pillow_library)
@@ -172,7 +173,7 @@ def float_tensor_first(workload: Workload) -> Cropping:
     from torchvision.transforms import functional
 
     cut = _cut_tensor(functional)
-    return lambda given: cut(functional.to_tensor(rgb(Image.open(io.BytesIO(given.data)))), given)
+    return lambda given: cut(functional.to_tensor(rgb(Image.open(io.BytesIO(given.data), formats=FORMATS))), given)
 
 
 @variant(*TASKS, name="pil-crop", library=pillow_library)
@@ -182,7 +183,7 @@ def pil_crop(workload: Workload) -> Cropping:
     from torchvision.transforms.functional import pil_to_tensor
 
     def crop(given: Cut) -> Any:
-        image = rgb(Image.open(io.BytesIO(given.data)))
+        image = rgb(Image.open(io.BytesIO(given.data), formats=FORMATS))
         if not given.resized:
             return pil_to_tensor(image.crop(given.corners)).contiguous()
         size = (given.size, given.size)
@@ -203,7 +204,7 @@ def draft_crop(workload: Workload) -> Cropping:
     from torchvision.transforms.functional import pil_to_tensor
 
     def crop(given: Cut) -> Any:
-        image = Image.open(io.BytesIO(given.data))
+        image = Image.open(io.BytesIO(given.data), formats=FORMATS)
         wanted = max(1, min(given.box[2:]) // given.size) if given.resized else 2
         image.draft("RGB", (max(1, given.width // wanted), max(1, given.height // wanted)))
         image = rgb(image)

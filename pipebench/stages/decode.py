@@ -17,8 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from pipebench import listing, native
+from pipebench import native
 from pipebench.errors import SampleError
+from pipebench.header import FORMATS, image_size
 from pipebench.stage import RunnerSpec, Task, Unavailable, Variant, Work, Workload, task, variant
 from pipebench.stages import read
 
@@ -45,7 +46,7 @@ class Encoded:
 def encoded(workload: Workload, key: str) -> Encoded:
     """One sample's image; `SampleError` if it cannot be read, is no image, or is larger than Pillow would open."""
     data = read.sample(workload, key).read()
-    return Encoded(data, *listing.image_size(data))
+    return Encoded(data, *image_size(data))
 
 
 def _inputs(workload: Workload, keys: Sequence[str]) -> list[Encoded]:
@@ -60,10 +61,13 @@ def pixels(output: Any) -> Pixels:
     return array
 
 
+TURNED = "it was turned as its EXIF orientation says, which the others do not do"
+
+
 def _check(output: Any, given: Encoded) -> None:
     height, width, _ = pixels(output).shape
     if (height, width) == (given.width, given.height) != (width, height):
-        raise SampleError("rotated", "it was turned as its EXIF orientation says, which the others do not do")
+        raise SampleError("rotated", TURNED)
     if not any(_scaled(height, given.height, by) and _scaled(width, given.width, by) for by in (1, 2, 4, 8)):
         raise SampleError("contract", f"it is {width}×{height} where the header says {given.width}×{given.height}")
 
@@ -76,13 +80,35 @@ def _scaled(side: int, whole: int, by: int) -> bool:
 def _agree(output: Any, expected: Any, variant: Variant) -> None:
     ours, theirs = pixels(output), pixels(expected)
     if ours.shape == theirs.shape:
-        return difference(ours[::GRID, ::GRID], theirs[::GRID, ::GRID], EXACT_TOLERANCE)
+        try:
+            return difference(ours[::GRID, ::GRID], theirs[::GRID, ::GRID], EXACT_TOLERANCE)
+        except SampleError:
+            if _turned(ours, theirs):
+                raise SampleError("rotated", TURNED) from None
+            raise
     if not variant.gives_up:
         raise SampleError("disagrees", f"it is {ours.shape} where the reference is {theirs.shape}")
     factor = -(-theirs.shape[0] // ours.shape[0])
     height, width = theirs.shape[0] // factor, theirs.shape[1] // factor
     boxes = theirs[: height * factor, : width * factor].reshape(height, factor, width, factor, 3)
     difference(ours[:height, :width], boxes.mean(axis=(1, 3)), REDUCED_TOLERANCE)
+
+
+def _turned(ours: Pixels, theirs: Pixels) -> bool:
+    """Whether one is the other upside down, mirrored or (if square) on its side, which its shape cannot show."""
+    poses = [theirs[::-1], theirs[:, ::-1], theirs[::-1, ::-1]]
+    if theirs.shape[0] == theirs.shape[1]:
+        side = theirs.transpose(1, 0, 2)
+        poses += [side, side[::-1], side[:, ::-1], side[::-1, ::-1]]
+    return any(_close(ours, pose) for pose in poses)
+
+
+def _close(ours: Pixels, theirs: Pixels) -> bool:
+    try:
+        difference(ours, theirs, EXACT_TOLERANCE)
+    except SampleError:
+        return False
+    return True
 
 
 def difference(ours: Any, theirs: Any, tolerance: float) -> None:
@@ -150,7 +176,7 @@ def pillow(workload: Workload) -> Decoding:
     """`PIL.Image.open`, then a NumPy array."""
     from PIL import Image
 
-    return lambda given: np.asarray(rgb(Image.open(io.BytesIO(given.data))))
+    return lambda given: np.asarray(rgb(Image.open(io.BytesIO(given.data), formats=FORMATS)))
 
 
 @variant("decode/rgb", name="pillow-draft", library=pillow_library, gives_up="resolution: the nearest scale above 256")
@@ -159,7 +185,7 @@ def pillow_draft(workload: Workload) -> Decoding:
     from PIL import Image
 
     def decode(given: Encoded) -> Pixels:
-        image = Image.open(io.BytesIO(given.data))
+        image = Image.open(io.BytesIO(given.data), formats=FORMATS)
         image.draft("RGB", DRAFT)
         return np.asarray(rgb(image))
 

@@ -16,9 +16,10 @@ from typing import Any
 import numpy as np
 from torch.utils.data import Dataset, default_collate
 
-from pipebench import listing, machine
+from pipebench import machine
 from pipebench.errors import SampleError
 from pipebench.feed import Batch, good
+from pipebench.header import image_size
 from pipebench.live import Live, Loading
 from pipebench.stage import Unavailable, Workload
 from pipebench.stages import crop, transform
@@ -62,7 +63,7 @@ def images(workload: Workload, count: int) -> list[Image]:
     """The first good samples, over again where there are fewer, with their boxes drawn by key."""
     found = []
     for one in good(workload):
-        width, height = listing.image_size(one.read())
+        width, height = image_size(one.read())
         box = crop.fixed_box(random.Random(f"{workload.seed} {one.key}"), width, height, SIDE)
         found.append(Image(one.files[one.image], box, zlib.crc32(one.key.encode())))
     return [found[index % len(found)] for index in range(count)]

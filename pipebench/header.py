@@ -1,0 +1,52 @@
+"""What the header of an encoded image says, before anything is decoded and any pixel is allocated."""
+
+from __future__ import annotations
+
+import io
+
+from pipebench.errors import SampleError
+
+MAX_PIXELS = 178_956_970  # where Pillow refuses an image: twice its MAX_IMAGE_PIXELS
+# The raster formats that photographs are kept in. Pillow opens more, whatever a file is called, among them some that
+# start a program on it (EPS: Ghostscript) or hold no pixels; none of its other formats is let near a stranger's file.
+FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "PPM", "TIFF", "GIF", "AVIF", "JPEG2000")
+
+
+def image_size(data: bytes) -> tuple[int, int]:
+    """Width and height in pixels, from the header alone.
+
+    SampleError: `empty`, `not-an-image` (none of `FORMATS`), and `too-large` above `MAX_PIXELS`, where Pillow refuses.
+    """
+    if not data:
+        raise SampleError("empty", "the file is empty")
+    size = _stated_size(data)
+    if size is None or min(size) < 1:
+        raise SampleError("not-an-image", "no image format was recognised")
+    if size[0] * size[1] > MAX_PIXELS:
+        raise SampleError("too-large", f"the header states {size[0]}×{size[1]} pixels, more than {MAX_PIXELS:,}")
+    return size
+
+
+def _stated_size(data: bytes) -> tuple[int, int] | None:
+    """What the first of `FORMATS` that recognises `data` reads from its header.
+
+    Not `Image.open`, because that warns of large images, and warnings cannot be silenced for one thread only.
+    """
+    from PIL import Image
+
+    Image.preinit()  # the usual formats; the others are imported where these do not fit
+    for name in FORMATS:
+        if name not in Image.OPEN:
+            Image.init()
+        opener, accepts = Image.OPEN.get(name, (None, None))
+        if opener is None:  # this Pillow was built without it
+            continue
+        try:
+            accepted = accepts is None or accepts(data[:16])
+            if isinstance(accepted, str) or not accepted:  # text says that the format's library is missing
+                continue
+            with opener(io.BytesIO(data), "") as image:
+                return image.size
+        except Exception:  # whatever a plugin raises on hostile bytes, the next one may know better
+            continue
+    return None
