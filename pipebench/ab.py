@@ -2,12 +2,13 @@
 
 For each side there is one live server; every round forks a fresh process from each (`abchild`), and the two take short
 readings in turn. `abstats` judges the rounds. Benchmarks take their turns too, so that each is measured over the whole
-length of the run.
+length of the run; those that vary most get more rounds.
 """
 
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import pickle
 import sys
@@ -25,12 +26,10 @@ from pipebench.stage import RunnerSpec, Unavailable
 
 SHORT_S = 0.005  # a call is made this short where its samples can be divided
 READING_S = 0.0005  # long against the 20 µs of a request, short against the time slices of a busy host
-ROUND_S = 0.25  # of readings in a round: many draws of where a process lies are worth more than many readings of one
-LEAST_ROUND_S = 0.1
-FORKING_S = 0.2  # about what a round costs besides its readings
-GOOD_ROUNDS = 24  # at which the interval of six benchmarks leaves out the four highest and the four lowest rounds
+ROUND_S = 0.1  # of readings in a round: many draws of where a process lies are worth more than many readings of one
 LEAST_PAIRS = 3
-MOST_ROUNDS = 200
+JUDGING = 0.05  # of the time, kept for judging at the end
+MOST_ROUNDS = 1000
 KNOBS: dict[str, Any] = {"data": "photos", "batch_size": 64, "quick": True}
 
 Progress = Callable[[int, int, str], None]
@@ -161,7 +160,7 @@ def compare(
     `keep` is given the changes at the end, also that of an interruption, which loses one round. A benchmark that
     breaks, or that a side does not have, never stops the others. PipebenchError where a side does not even start.
     """
-    deadline = now() + budget_s
+    deadline = now() + (1 - JUDGING) * budget_s
     knobs = {**KNOBS, **(knobs or {})}
     rows = [_Row(identity) for identity in benchmarks]
     servers: list[Server] = []
@@ -236,20 +235,44 @@ def _measure(
     progress: Progress,
     now: Callable[[], float],
 ) -> None:
-    """Rounds of all live benchmarks in turn until the time is up, the order of starting changing every round."""
+    """Rounds until the time is up: one of each live benchmark in turn, then as many of those that vary most.
+
+    Which benchmark is measured next depends only on what `_width` says, which exchanging base and head in any round
+    leaves as it is: so the judgement by exchanges stays exact.
+    """
     begin = now()
-    each_s = (deadline - begin) / GOOD_ROUNDS / max(1, sum(row.live for row in rows)) - FORKING_S
-    round_s = min(ROUND_S, max(LEAST_ROUND_S, each_s))
-    for number in range(most_rounds):
-        for row in [one for one in rows if one.live]:
-            spent = (now() - begin) / max(1, sum(len(one.rounds) for one in rows))
-            if now() + spent > deadline and number:
+
+    def measure(row: _Row) -> bool:
+        spent = (now() - begin) / max(1, sum(len(one.rounds) for one in rows))
+        if now() + spent > deadline and all(one.rounds for one in rows if one.live):
+            return False
+        with _failing(row, servers):
+            order = servers if len(row.rounds) % 2 else servers[::-1]
+            row.rounds.append(_round(row, order, servers, knobs, now))
+        share = (now() - begin) / max(1e-9, deadline - begin)
+        progress(round(1000 * min(1.0, share)), 1000, "comparing")
+        return True
+
+    def unfinished() -> list[_Row]:
+        return [one for one in rows if one.live and len(one.rounds) < most_rounds]
+
+    while unfinished():
+        in_turn = unfinished()
+        if not all(measure(row) for row in in_turn):
+            return
+        for _ in in_turn:
+            if (widest := max(unfinished(), key=_width, default=None)) is not None and not measure(widest):
                 return
-            with _failing(row, servers):
-                order = servers if number % 2 else servers[::-1]
-                row.rounds.append(_round(row, order, servers, knobs, round_s, now))
-            share = (now() - begin) / max(1e-9, deadline - begin)
-            progress(round(1000 * min(1.0, share)), 1000, "comparing")
+
+
+def _width(row: _Row) -> float:
+    """About how wide this benchmark's interval is: the spread of its rounds' |logarithms of head / base| by rounds.
+
+    Of absolute values, so that neither a large change nor its direction matters.
+    """
+    ratios = sorted(abs(math.log(head / base)) for base, head in map(abstats.round_minima, row.rounds))
+    count = len(ratios)
+    return (ratios[count * 3 // 4] - ratios[count // 4]) / math.sqrt(count) if count else math.inf
 
 
 def _round(
@@ -257,7 +280,6 @@ def _round(
     order: Sequence[Server],
     servers: Sequence[Server],
     knobs: dict[str, Any],
-    round_s: float,
     now: Callable[[], float],
 ) -> tuple[Pair, ...]:
     """A fresh process on each side, reading in turn, first one ahead and then the other."""
@@ -265,7 +287,7 @@ def _round(
     _both(order, "rearm", row.identity, knobs, row.keys)
     base, head = servers
     pairs: list[Pair] = []
-    until = now() + round_s
+    until = now() + ROUND_S
     while now() < until or len(pairs) < LEAST_PAIRS:
         if len(pairs) % 2:
             first = base.seconds(row.identity, row.calls)

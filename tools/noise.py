@@ -3,14 +3,14 @@
     python tools/noise.py simulate
     python tools/noise.py experiment --budget 600 --save noise.json
     python tools/noise.py judge noise.json
-    python tools/noise.py planted noise.json --change 0.03 --runs 4
-    python tools/noise.py asv noise.json --change 0.03 --runs 4
+    python tools/noise.py planted --change 0.03 --runs 4
+    python tools/noise.py asv --change 0.03 --runs 4
 
 `experiment` compares the last commit with itself and keeps every reading. `judge` draws runs of as many rounds as fit
 into three minutes from it and counts how many call equal code changed, and how many find a change that is planted by
 making the head's readings so much longer; next to it, what asv's own test says of the same readings. `planted` runs
-`pipebench ab` as it is against a copy of the last commit that does so much more work in every call: a loop of a fixed
-length, its length being a share of the call's time in the experiment. `asv` runs `asv continuous` on the same two.
+`pipebench ab` as it is against a copy of the last commit that does so much more work in every call: an empty loop, its
+length fixed once as a share of the call's time. `asv` runs `asv continuous` on the same two.
 """
 
 import argparse
@@ -31,27 +31,43 @@ from pipebench.commands.ab import MAIN
 
 CHANGES = (0.01, 0.02, 0.03, 0.05, 0.10)
 DRAWS = 200
+RUN_S = 180.0
 ASV_BLOCK_S = 0.020
 ASV_ROUNDS, ASV_SAMPLES, ASV_FACTOR = 2, 10, 1.05
 ROOT = Path(__file__).absolute().parent.parent
 MORE_WORK = """
 
-_STEPS = {steps!r}
-
-
 def _more_work(plain: Any) -> Any:
-    def arm(self: Any, identity: str, workload: Any, keys: Any) -> Any:
-        work = plain(self, identity, workload, keys)
+    import hashlib
+    from pathlib import Path
+
+    def least(act: Any, times: int) -> float:
+        return min(WallClock().elapsed(act) for _ in range(times))
+
+    def work(steps: int) -> None:
+        for _ in range(steps):
+            pass
+
+    def steps(identity: str, keys: Any, block: Any) -> int:
+        name = hashlib.sha256(repr((identity, keys)).encode()).hexdigest()
+        kept = Path(__file__).with_name(f"steps-{{name[:16]}}.txt")
+        if not kept.exists():
+            call_s = least(lambda: block(1), 40)
+            step_s = least(lambda: work(100_000), 40) / 100_000
+            kept.write_text(str(round({change!r} * call_s / step_s)))
+        return int(kept.read_text())
+
+    def arm(self: Any, identity: str, workload: Any, keys: Any) -> Work:
+        done = plain(self, identity, workload, keys)
         *rest, block = self._armed[identity]
-        steps = round(_STEPS.get(identity, 0.0) * work.samples)
+        more = steps(identity, keys, block)
 
         def longer(calls: int) -> None:
             block(calls)
-            for _ in range(calls * steps):
-                pass
+            work(calls * more)
 
         self._armed[identity] = (*rest, longer)
-        return work
+        return done  # type: ignore[no-any-return]
 
     return arm
 
@@ -84,7 +100,7 @@ def simulate(draws, out):
     rng = random.Random(0)
     out.write("placement  rounds  false alarms  " + "  ".join(f"{change:+.0%} found" for change in CHANGES) + "\n")
     for placement in (0.005, 0.010, 0.015, 0.020, 0.030):
-        for rounds in (24, 57):
+        for rounds in (24, 70, 200):
             alarms = sum(
                 any(abstats.differs(simulated(rng, rounds, placement, 0.0), 6) for _ in range(6)) for _ in range(draws)
             )
@@ -100,8 +116,8 @@ def experiment(budget_s, save, out):
     """The last commit against itself; every reading goes to `save`."""
 
     def keep(changes):
-        found = {one.benchmark: [one.calls_per_reading, one.rounds, one.samples_per_call] for one in changes}
-        save.write_text(json.dumps(found))
+        found = {one.benchmark: [one.calls_per_reading, one.rounds] for one in changes}
+        save.write_text(json.dumps({"seconds": budget_s, "benchmarks": found}))
 
     with tempfile.TemporaryDirectory() as folder:
         clone = _clone(Path(folder) / "clone")
@@ -116,34 +132,19 @@ def _clone(folder):
     return folder
 
 
-def _with_more_work(folder, save, change):
-    """A second commit in which each main benchmark does `change` more work a call; the loop's speed is measured."""
-    steps = {}
-    for name, (calls, rounds, samples) in json.loads(save.read_text()).items():
-        call_s = min(base for pairs in rounds for base, _ in pairs) / calls
-        steps[name] = change * call_s / samples / _step_s()
+def _with_more_work(folder, change):
+    """A second commit in which each benchmark does `change` more work a call, an amount fixed when first armed."""
     runner = folder / "pipebench" / "runner.py"
-    runner.write_text(runner.read_text() + MORE_WORK.format(steps=steps))
+    runner.write_text(runner.read_text() + MORE_WORK.format(change=change))
     author = ["-c", "user.name=noise", "-c", "user.email=noise@example.org"]
-    subprocess.run(["git", *author, "commit", "--quiet", "--allow-empty", "-am", "more work"], cwd=folder, check=True)
+    subprocess.run(["git", *author, "commit", "--quiet", "-am", "more work"], cwd=folder, check=True)
 
 
-def _step_s(steps=200_000):
-    """Seconds of one step of an empty loop, the least of many."""
-    found = []
-    for _ in range(50):
-        begin = time.perf_counter()
-        for _ in range(steps):
-            pass
-        found.append((time.perf_counter() - begin) / steps)
-    return min(found)
-
-
-def planted(save, change, runs, budget_s, out):
-    """Whole runs of `pipebench ab` against a commit that does more work; the change is 0 for equal code."""
+def planted(change, runs, budget_s, out):
+    """Whole runs of `pipebench ab` against a commit that does more work; with a change of 0, against equal work."""
     with tempfile.TemporaryDirectory() as folder:
         clone = _clone(Path(folder) / "clone")
-        _with_more_work(clone, save, change)
+        _with_more_work(clone, change)
         for number in range(runs):
             command = [sys.executable, "-m", "pipebench", "ab", "HEAD~1", "HEAD", "--budget", str(budget_s)]
             done = subprocess.run(command, cwd=clone, capture_output=True, text=True, check=False)
@@ -152,11 +153,11 @@ def planted(save, change, runs, budget_s, out):
             out.flush()
 
 
-def asv(save, change, runs, out):
+def asv(change, runs, out):
     """Whole runs of `asv continuous` on the same two commits, with borrowed environments."""
     with tempfile.TemporaryDirectory() as folder:
         clone = _clone(Path(folder) / "clone")
-        _with_more_work(clone, save, change)
+        _with_more_work(clone, change)
         subprocess.run([sys.executable, "tools/asv_fast.py"], cwd=clone, check=True, stdout=subprocess.DEVNULL)
         config = clone / ".asv" / "fast.conf.json"
         made = json.loads(config.read_text())
@@ -178,19 +179,20 @@ def asv(save, change, runs, out):
             out.flush()
 
 
-def judge(save, rounds, out):
-    """What runs drawn from an experiment say."""
+def judge(save, run_s, out):
+    """What runs drawn from an experiment say, each of as many rounds as fit into `run_s`."""
     rng = random.Random(0)
-    found = json.loads(save.read_text())
+    whole = json.loads(save.read_text())
+    found, share = whole["benchmarks"], min(1.0, run_s / whole["seconds"])
     found = {
         name: (calls, [[tuple(abstats.round_minima(pairs))] for pairs in kept], kept)
-        for name, (calls, kept, _) in found.items()
+        for name, (calls, kept) in found.items()
     }
-    out.write(f"runs of {rounds} rounds, drawn {DRAWS} times from the rounds there are\n")
+    out.write(f"runs of {run_s:.0f} s, drawn {DRAWS} times from {whole['seconds']:.0f} s\n")
     changes = "  ".join(f"{change:+.0%}" for change in CHANGES)
     out.write(f"{'benchmark':<36} call ms  rounds  spread  alarm  could tell  {changes}   asv: alarm  +3%  +5%  +10%\n")
     runs = {
-        name: [_swapped(rng, rng.sample(kept, min(rounds, len(kept)))) for _ in range(DRAWS)]
+        name: [_swapped(rng, rng.sample(kept, round(share * len(kept)))) for _ in range(DRAWS)]
         for name, (_, kept, _) in found.items()
     }
     for name, (calls, kept, whole) in found.items():
@@ -201,7 +203,7 @@ def judge(save, rounds, out):
         tell = statistics.median(abstats.judge(run, 6).ratio.smallest_change for run in runs[name][:10])
         asv = [_share(_asv(rng, whole, change) for _ in range(DRAWS)) for change in (0.0, 0.03, 0.05, 0.10)]
         out.write(
-            f"{name:<36} {call_ms:>7.2f}  {len(kept):>6}  {spread:>6.1%}  {told[0]:>5.1%}  {tell:>10.1%}  "
+            f"{name:<36} {call_ms:>7.2f}  {round(share * len(kept)):>6}  {spread:>6.1%}  {told[0]:>5.1%}  {tell:>10.1%}  "
             + "  ".join(f"{share:>4.0%}" for share in told[1:])
             + f"  {asv[0]:>10.1%} "
             + " ".join(f"{share:>4.0%}" for share in asv[1:])
@@ -258,7 +260,6 @@ def main():
     parser.add_argument("--change", type=float, default=0.03, help="how much more work the planted commit does")
     parser.add_argument("--runs", type=int, default=4, help="whole runs with that change")
     parser.add_argument("--save", type=Path, default=Path("noise.json"))
-    parser.add_argument("--rounds", type=int, default=57, help="rounds of a run of three minutes")
     parser.add_argument("--draws", type=int, default=DRAWS)
     chosen = parser.parse_args()
     if chosen.what == "simulate":
@@ -266,11 +267,11 @@ def main():
     elif chosen.what == "experiment":
         experiment(chosen.budget, chosen.save, sys.stdout)
     elif chosen.what == "planted":
-        planted(chosen.file or chosen.save, chosen.change, chosen.runs, 180, sys.stdout)
+        planted(chosen.change, chosen.runs, RUN_S, sys.stdout)
     elif chosen.what == "asv":
-        asv(chosen.file or chosen.save, chosen.change, chosen.runs, sys.stdout)
+        asv(chosen.change, chosen.runs, sys.stdout)
     else:
-        judge(chosen.file or chosen.save, chosen.rounds, sys.stdout)
+        judge(chosen.file or chosen.save, RUN_S, sys.stdout)
 
 
 if __name__ == "__main__":

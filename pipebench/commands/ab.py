@@ -45,7 +45,7 @@ class _Percent(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # gene
 @click.option(
     "--budget", type=click.FloatRange(10), default=180.0, show_default=True, help="Seconds, start-up included."
 )
-@click.option("--rounds", type=click.IntRange(1), default=200, show_default=True, help="Stop after so many.")
+@click.option("--rounds", type=click.IntRange(1), default=1000, show_default=True, help="Stop after so many.")
 @click.option("--fail-above", type=_Percent(), metavar="5%", help="Exit 3 where the whole interval is above this.")
 @click.option("--format", "style", type=click.Choice(["table", "json", "markdown"]), default="table", show_default=True)
 @click.option("--data", default="photos", show_default=True, help="The data set, as for `pipebench run`.")
