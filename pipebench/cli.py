@@ -284,7 +284,7 @@ def show(file: Path | None, style: str) -> None:
 def data(name: str | None, limit: int | None) -> None:
     """Build or list the data set NAME and say what it holds (without NAME: which there are)."""
     from pipebench import datasets
-    from pipebench.units import size
+    from pipebench.units import of_images
 
     if name is None:
         click.echo("\n".join(datasets.names()))
@@ -294,11 +294,12 @@ def data(name: str | None, limit: int | None) -> None:
         listed = datasets.load(name, limit=limit, progress=progress)
         facts = datasets.describe(listed)
     click.echo(
-        f"{listed.name}: {facts.images:,} images in {len(listed.shards)} shards, {size(facts.mean_bytes)} each, "
-        f"{facts.bits_per_pixel:.2f} ± {facts.bits_per_pixel_sd:.2f} bits a pixel"
+        f"{listed.name}: {facts.images:,} images in {len(listed.shards)} shards, "
+        + of_images(facts.mean_bytes, facts.bits_per_pixel, facts.bits_per_pixel_sd)
     )
     if name == "synthetic":
-        click.echo(f"photographs of that size spend {datasets.describe(datasets.load('photos')).bits_per_pixel:.2f}")
+        photographs = datasets.describe(datasets.load("photos"))
+        click.echo(f"photographs of that size spend {photographs.bits_per_pixel or 0:.2f}")
     for problem in listed.problems:
         click.echo(f"{problem.sample}: {problem.message}", err=True)
 

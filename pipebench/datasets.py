@@ -51,16 +51,16 @@ class Facts:
     """What a reader must know of a dataset: its size, and its bits per pixel, which a decoder's work follows.
 
     `images` counts all samples without a known problem; the other figures are over the first `described` that could be
-    read (nan where there is none). `bits_per_pixel` is all their bits over all their pixels, and its standard deviation
-    is that of the images' own, each weighted by its pixels: a mean of ratios would be that of the smallest thumbnail.
+    read (None where they are too few). `bits_per_pixel` is all their bits over all their pixels, and its standard
+    deviation that of the images' own, each weighted by its pixels: a mean of ratios would be the smallest thumbnail's.
     """
 
     images: int
     described: int
-    mean_bytes: float
-    mean_pixels: float
-    bits_per_pixel: float
-    bits_per_pixel_sd: float
+    mean_bytes: float | None
+    mean_pixels: float | None
+    bits_per_pixel: float | None
+    bits_per_pixel_sd: float | None
 
 
 def _quiet(done: int, total: int, what: str) -> None:
@@ -115,15 +115,14 @@ def describe(dataset: Dataset) -> Facts:
             continue
         lengths.append(len(data))
         pixels.append(width * height)
-    count, nan = len(lengths), float("nan")
-    bits, area = 8 * sum(lengths), sum(pixels)
+    count, bits, area = len(lengths), 8 * sum(lengths), sum(pixels)
     return Facts(
         images=len(good),
         described=count,
-        mean_bytes=sum(lengths) / count if count else nan,
-        mean_pixels=area / count if count else nan,
-        bits_per_pixel=bits / area if count else nan,
-        bits_per_pixel_sd=_spread(lengths, pixels, bits / area) if count > 1 else nan,
+        mean_bytes=sum(lengths) / count if count else None,
+        mean_pixels=area / count if count else None,
+        bits_per_pixel=bits / area if count else None,
+        bits_per_pixel_sd=_spread(lengths, pixels, bits / area) if count > 1 else None,
     )
 
 

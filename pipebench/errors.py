@@ -33,6 +33,16 @@ class SampleError(Exception):
         return self.message
 
 
+def kind_of(error: Exception) -> str:
+    """The word for what kept a sample from being used: that of a `SampleError`, else `vanished` or `unreadable` where
+    the system refused its file, else the exception's own name."""
+    if isinstance(error, SampleError):
+        return error.kind
+    if isinstance(error, FileNotFoundError):
+        return "vanished"
+    return "unreadable" if isinstance(error, OSError) and error.errno is not None else type(error).__name__
+
+
 @dataclass(frozen=True)
 class BadSample:
     """The record that a `SampleError`, or any exception a library raised on one sample, leaves in the report.

@@ -19,7 +19,7 @@ import numpy as np
 from torch.utils.data import Dataset, IterableDataset, get_worker_info
 
 from pipebench import listing
-from pipebench.errors import BadSample, PipebenchError, SampleError
+from pipebench.errors import BadSample, PipebenchError, kind_of
 from pipebench.header import image_size
 from pipebench.stage import Workload, find
 from pipebench.stages import crop, read, transform
@@ -138,7 +138,7 @@ class _Built:
         try:
             return self.chain.sample(key, read_bytes()), label(key)
         except Exception as error:  # whatever a library raises on one sample is that sample's fault
-            kind = error.kind if isinstance(error, SampleError) else type(error).__name__
+            kind = kind_of(error)
             worker = get_worker_info()
             return BadSample("loader", key, None, kind, printable(str(error))[:300], 0.0, worker.id if worker else None)
 

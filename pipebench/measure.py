@@ -5,17 +5,18 @@ from __future__ import annotations
 import contextlib
 import math
 import time
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
-from pipebench import machine, stage
-from pipebench.errors import BadSample, SampleError
+from pipebench import stage
 from pipebench.measurement import FEWEST_READINGS, Ceiling, Measurement, Result, Skipped, warnings_of
-from pipebench.runner import Attempt, Prepared, Runner, RunnerDied, RunnerFailed, Runners
-from pipebench.stage import Task, Unavailable, Variant, Work, Workload
+from pipebench.runner import Prepared, RunnerDied, Runners
+from pipebench.stage import Task, Variant, Workload
 from pipebench.stats import Ratio, compare, summarize
+from pipebench.trying import Row, fail, groups_of, lost_since, model_of, prepare, stand_in, try_all
 from pipebench.units import printable
 
+TIMED_ANEW = 2  # times that a task is timed again because files of its samples vanished
 Progress = Callable[[int, int, str], None]
 
 
@@ -38,37 +39,6 @@ class Plan:
         return cls(rounds=60, least_rounds=12, budget_s=40.0, reading_s=0.020)
 
 
-@dataclass
-class _Row:
-    """One variant or ceiling while it is being measured."""
-
-    variant: Variant
-    runner: Runner | None = None
-    prepared: Prepared = field(default_factory=Prepared)
-    bad: dict[str, BadSample] = field(default_factory=dict)
-    attempted: int = 0
-    work: Work | None = None
-    calls: int = 1
-    first_s: float | None = None
-    readings: list[float] = field(default_factory=list)
-    codes: set[str] = field(default_factory=set)
-    load: machine.Load = field(default_factory=machine.Load)
-    failed: str | None = None
-
-    @property
-    def id(self) -> str:
-        return self.variant.id
-
-    @property
-    def usable(self) -> bool:
-        return self.prepared.skip_code is None and self.failed is None
-
-    @property
-    def able(self) -> bool:
-        """Whether it can be timed: it runs here and could do at least one sample."""
-        return self.usable and (self.variant.ceiling is not None or self.attempted > len(self.bad))
-
-
 def measure(
     task: Task,
     variants: Sequence[Variant],
@@ -83,24 +53,23 @@ def measure(
 ) -> Result:
     """Tries, then times, `variants` of `task` beside their `ceilings`. A row that fails never stops the others."""
     workload = task.adapt(workload)
-    rows = [_Row(variant) for variant in [*variants, *ceilings]]
+    rows = [Row(variant) for variant in [*variants, *ceilings]]
     for row in rows:
-        _prepare(row, workload, runners)
-    model = reference or stage.reference(task.id)
-    known = next((row for row in rows if row.id == model.id), None)
+        prepare(row, workload, runners)
+    wanted = reference or stage.reference(task.id)
+    known = next((row for row in rows if row.id == wanted.id), None)
     if known is None:  # not asked for, but the others must agree with it
-        known = _Row(model)
-        _prepare(known, workload, runners)
-    groups = _groups(task, workload, plan)
+        known = Row(wanted)
+        prepare(known, workload, runners)
+    groups = groups_of(task, workload, plan.tries)
     if not variants:  # ceilings alone are measured on what some variant can do
-        rows = [*rows, *_stand_in(task, known, workload, runners)]
-    good = _try_all(task, rows, known, groups, workload, progress)
+        rows = [*rows, *stand_in(task, known, workload, runners)]
+    model = model_of(rows, known)
+    good = try_all(task, rows, model, groups, workload, progress)
     rows = rows[: len(variants) + len(ceilings)]
-    count = task.per_call(workload)
-    keys = tuple(good[:count]) if task.from_the_start else _spread(good, count)
     stopped = False
     try:
-        if keys:
+        for keys in _what_stays(task, rows, model, groups, good, workload):
             _time_all(task, rows, keys, workload, runners, plan, progress, now)
     except KeyboardInterrupt:
         stopped = True
@@ -127,92 +96,41 @@ class Interrupted(KeyboardInterrupt):
         self.result = result
 
 
-def _stand_in(task: Task, reference: _Row, workload: Workload, runners: Runners) -> list[_Row]:
-    """The first variant of a task that runs here, its reference before all others."""
-    for row in [reference, *(_Row(variant) for variant in stage.variants(task.id)[1:])]:
-        if row.runner is None:
-            _prepare(row, workload, runners)
-        if row.usable:
-            return [row]
-    return []
-
-
-def _prepare(row: _Row, workload: Workload, runners: Runners) -> None:
-    try:
-        row.runner = runners.of(row.variant)
-        row.prepared = row.runner.prepare(row.id, workload)
-    except Unavailable as missing:
-        row.prepared = Prepared(missing.code, missing.reason)
-    except Exception as error:  # a variant that cannot even be built is its own fault, not the run's
-        _fail(row, runners, error)
-
-
-def _fail(row: _Row, runners: Runners, error: Exception) -> None:
-    row.failed = f"{type(error).__name__}: {printable(str(error))[:300]}"
-    if isinstance(error, RunnerDied):
-        runners.drop(row.variant)
-
-
-def _groups(task: Task, workload: Workload, plan: Plan) -> list[tuple[str, ...]]:
-    """The groups to try, cut to at most `plan.tries` samples."""
-    groups, left = [], plan.tries if plan.tries is not None else math.inf
-    for group in task.groups(workload):
-        if left <= 0:
-            break
-        groups.append(group[: int(min(left, len(group)))])
-        left -= len(groups[-1])
-    return groups
-
-
-def _try_all(
-    task: Task, rows: list[_Row], reference: _Row, groups: list[tuple[str, ...]], workload: Workload, progress: Progress
-) -> list[str]:
-    """Each variant once on every group, checked and held against the reference; the samples that all of them can do."""
-    total = sum(len(group) for group in groups)
-    tried = [row for row in rows if row.variant.ceiling is None and row.usable]
-    done = 0
-    for group in groups:
-        expected = _expected(reference, group, workload)
-        for row in tried:
-            _try(task, row, group, workload, expected, row is reference)
-        done += len(group)
-        progress(done, total, f"{task.id}: trying {total} samples")
-    dead = set.union(set(), *(set(row.bad) for row in tried if row.able))
-    return [key for group in groups for key in group if key not in dead] if any(row.able for row in tried) else []
-
-
-def _expected(reference: _Row, group: tuple[str, ...], workload: Workload) -> dict[tuple[str, ...], Attempt]:
-    if not reference.usable or reference.runner is None:
-        return {}
-    return {one.keys: one for one in reference.runner.attempt(reference.id, workload, group)}
-
-
-def _try(
+def _what_stays(
     task: Task,
-    row: _Row,
-    group: tuple[str, ...],
+    rows: Sequence[Row],
+    model: Row,
+    groups: Sequence[tuple[str, ...]],
+    good: list[str],
     workload: Workload,
-    expected: dict[tuple[str, ...], Attempt],
-    is_reference: bool,
-) -> None:
-    assert row.runner is not None
-    row.attempted += len(group)
-    try:
-        attempts = list(expected.values()) if is_reference else row.runner.attempt(row.id, workload, group)
-    except (RunnerDied, RunnerFailed) as error:
-        row.failed = f"{type(error).__name__}: {printable(str(error))[:300]}"
-        return
-    for one in attempts:
-        kind, message = one.kind, one.message
-        beside = expected.get(one.keys)
-        if kind is None and beside is not None and beside.kind is None and not is_reference:
-            try:
-                task.agree(one.output, beside.output, row.variant)
-            except SampleError as error:
-                kind, message = error.kind, error.message
-        if kind is not None:
-            for key in one.keys:
-                row.bad[key] = BadSample(task.stage, key, row.variant.name, kind, message, one.seconds, task=task.id)
+) -> Iterator[tuple[str, ...]]:
+    """The samples to time and, where files of theirs vanished meanwhile, those that are left, to be timed anew.
+
+    `good` is shortened by what is lost. A row that broke of itself stays failed, and costs the others nothing.
+    """
+    count = task.per_call(workload)
+    for left in reversed(range(1 + TIMED_ANEW)):
+        keys = tuple(good[:count]) if task.from_the_start else _spread(good, count)
+        if not keys:
+            return
+        before = [row.failed for row in rows]
+        yield keys
+        broken = [(row, row.failed) for row, was in zip(rows, before, strict=True) if row.failed != was]
+        if not broken or not left:
+            return
+        for row, _ in broken:
+            row.failed = None
+        timed = set(keys)
+        lost = lost_since(
+            task, rows, model, [tuple(key for key in group if key in timed) for group in groups], workload
+        )
+        if not lost:
+            for row, said in broken:
+                row.failed = said
+            return
+        good[:] = [key for key in good if key not in lost]
+        for row in rows:
+            row.renew()
 
 
 def _spread(keys: Sequence[str], count: int) -> tuple[str, ...]:
@@ -224,7 +142,7 @@ def _spread(keys: Sequence[str], count: int) -> tuple[str, ...]:
 
 def _time_all(
     task: Task,
-    rows: list[_Row],
+    rows: list[Row],
     keys: tuple[str, ...],
     workload: Workload,
     runners: Runners,
@@ -249,14 +167,14 @@ def _time_all(
         row.load = load
 
 
-def _guard(row: _Row, runners: Runners, action: Callable[[], None]) -> None:
+def _guard(row: Row, runners: Runners, action: Callable[[], None]) -> None:
     try:
         action()
     except Exception as error:
-        _fail(row, runners, error)
+        fail(row, runners, error)
 
 
-def _arm(row: _Row, keys: tuple[str, ...], workload: Workload, plan: Plan) -> None:
+def _arm(row: Row, keys: tuple[str, ...], workload: Workload, plan: Plan) -> None:
     assert row.runner is not None
     row.work = row.runner.arm(row.id, workload, keys)
     row.first_s, _ = row.runner.reading(row.id, 1)
@@ -266,7 +184,7 @@ def _arm(row: _Row, keys: tuple[str, ...], workload: Workload, plan: Plan) -> No
     row.calls = max(1, math.ceil(plan.reading_s / max(once, 1e-9)))
 
 
-def _read(row: _Row) -> None:
+def _read(row: Row) -> None:
     assert row.runner is not None
     seconds, code = row.runner.reading(row.id, row.calls)
     row.readings.append(seconds)
@@ -274,19 +192,19 @@ def _read(row: _Row) -> None:
         row.codes.add(code)
 
 
-def _bound(rows: Iterable[_Row]) -> _Row | None:
+def _bound(rows: Iterable[Row]) -> Row | None:
     """The first ceiling that could be measured."""
     found = (row for row in rows if row.variant.ceiling and row.able and row.readings)
     return next((row for row in found if "not-cold" not in row.codes), None)
 
 
-def _relative(ours: _Row, theirs: _Row) -> Ratio:
+def _relative(ours: Row, theirs: Row) -> Ratio:
     """Seconds per call of ours over theirs, from the rounds that both have."""
     both = min(len(ours.readings), len(theirs.readings))
     return compare(ours.readings[:both], theirs.readings[:both], scale=theirs.calls / ours.calls)
 
 
-def _measurement(row: _Row, reference: _Row | None, bound: _Row | None, workload: Workload, common: int) -> Measurement:
+def _measurement(row: Row, reference: Row | None, bound: Row | None, workload: Workload, common: int) -> Measurement:
     variant, prepared = row.variant, row.prepared
     timed = row.work is not None and bool(row.readings)
     samples = row.work.samples if row.work else 0
@@ -314,7 +232,7 @@ def _measurement(row: _Row, reference: _Row | None, bound: _Row | None, workload
     )
 
 
-def _unable(row: _Row) -> str | None:
+def _unable(row: Row) -> str | None:
     """Why a variant that ran did no sample at all."""
     if not row.attempted or row.attempted > len(row.bad):
         return None
@@ -322,7 +240,7 @@ def _unable(row: _Row) -> str | None:
     return f"it could do none of {row.attempted} samples; the first: {first.kind}: {first.message}"
 
 
-def _ceiling(row: _Row) -> Ceiling:
+def _ceiling(row: Row) -> Ceiling:
     timed = row.work is not None and bool(row.readings)
     summary = summarize(row.readings, row.calls, row.work.samples) if timed and row.work else None
     known = "not-cold" not in row.codes  # a storage that was not cold has no rate

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,14 +28,14 @@ class Data:
     """What was measured on: how many images were listed, their mean size, and how many bits they spend on a pixel.
 
     The cost of decoding follows bits per pixel; a set whose figure is far from that of photographs (about 2 at quality
-    90) says little about them.
+    90) says little about them. None where too few images could be read to say.
     """
 
     name: str
     images: int
-    mean_bytes: float
-    bits_per_pixel: float
-    bits_per_pixel_sd: float
+    mean_bytes: float | None
+    bits_per_pixel: float | None
+    bits_per_pixel_sd: float | None
 
 
 @dataclass(frozen=True)
@@ -125,16 +126,21 @@ def load(path: Path) -> Report:
         raise PipebenchError(
             f"{name} is not a pipebench report: {printable(str(error))[:200]}", "name a report that pipebench wrote"
         ) from error
-    if not all(_possible(one) for one in report.measurements):
+    if not all(value > 0 for value in _divisors(report)):
         raise PipebenchError(f"{name} holds figures that no run can give", "name a report that pipebench wrote")
     return report
 
 
-def _possible(one: Measurement) -> bool:
-    """Whether what a renderer divides by is positive."""
-    divisors: list[float] = []
-    if one.summary is not None:
-        divisors += [one.summary.median_s, one.summary.low_s, one.work.samples if one.work else 0]
-    if one.ratio_to_reference is not None:
-        divisors += [one.ratio_to_reference.ratio, one.ratio_to_reference.low, one.ratio_to_reference.high]
-    return all(value > 0 for value in divisors)
+def _divisors(report: Report) -> Iterator[float]:
+    """What a renderer divides by, which in every run is positive."""
+    ratios = [one.ratio_to_reference for one in report.measurements]
+    for one in report.measurements:
+        if one.summary is not None:
+            yield from (one.summary.median_s, one.summary.low_s, one.work.samples if one.work else 0)
+    if (training := report.training) is not None:
+        ratios += [training.bound_to_live, training.busy_to_live, training.device_to_live]
+        rates = (training.live, training.bound, training.bound_busy, training.bound_device)
+        yield from (rate.samples_per_s for rate in rates if rate is not None)
+    for ratio in ratios:
+        if ratio is not None:
+            yield from (ratio.ratio, ratio.low, ratio.high)

@@ -22,7 +22,7 @@ from typing import Any, Protocol
 
 from pipebench import machine, stage
 from pipebench.clock import Clock, DeviceClock, WallClock
-from pipebench.errors import SampleError
+from pipebench.errors import SampleError, kind_of
 from pipebench.native import NativeError
 from pipebench.stage import RunnerSpec, SkipCode, Task, Unavailable, Variant, Work, Workload
 from pipebench.units import printable
@@ -107,8 +107,7 @@ class LocalRunner:
                 half = len(keys) // 2
                 halves = keys[:half], keys[half:]
                 return [one for part in halves for one in self.attempt(identity, workload, part)]
-            kind = error.kind if isinstance(error, SampleError) else type(error).__name__
-            return [Attempt(keys, None, kind, printable(str(error))[:300], time.perf_counter() - begin)]
+            return [Attempt(keys, None, kind_of(error), printable(str(error))[:300], time.perf_counter() - begin)]
         return [Attempt(covered, output, seconds=time.perf_counter() - begin) for covered, output in pairs]
 
     def _outputs(

@@ -79,6 +79,14 @@ def percent(fraction: float, decimals: int = 0) -> str:
     return f"{100 * fraction:.{decimals}f} %"
 
 
+def of_images(mean_bytes: float | None, bits_per_pixel: float | None, spread: float | None) -> str:
+    """How large images are and how many bits they spend on a pixel; what is not known is left out."""
+    if mean_bytes is None or bits_per_pixel is None:
+        return "none of which could be read"
+    deviation = "" if spread is None else f" ± {spread:.2f}"
+    return f"{size(mean_bytes)} each, {bits_per_pixel:.2f}{deviation} bits a pixel"
+
+
 def printable(name: str | bytes | os.PathLike[str]) -> str:
     """Inert text for something that comes from data: every output shows this, never the name itself.
 

@@ -10,7 +10,7 @@ import pipebench
 ROOT = Path(pipebench.__file__).parent
 ORDER = [
     "errors", "units", "clock", "stats", "machine", "pagecache", "native", "region",
-    "stage", "runner", "measurement", "measure",
+    "stage", "runner", "measurement", "trying", "measure",
     "recipes", "header", "listing", "datasets",
     "stages", "stages.read", "stages.decode", "stages.crop", "stages.transform", "stages.collate", "stages.transfer",
     "stages.step", "ceilings",

@@ -144,6 +144,61 @@ def test_a_variant_that_breaks_while_it_is_timed_fails_alone():
     assert broken.failed == "OSError: the file vanished"
 
 
+def test_a_file_that_vanishes_while_it_is_timed_is_a_bad_sample_and_the_rest_is_timed_anew():
+    """The reference and whoever reads the file lose it; who has it elsewhere does not; all are timed on the others."""
+    calls = []
+
+    def reading(given):
+        calls.append(given)
+        if given == 1 and len(calls) > 100:
+            raise FileNotFoundError(2, "No such file or directory")
+        return 2 * given
+
+    bench = Bench(samples=6, per_call=4)
+    bench.variant("plain", 1e-3, call=reading)
+    bench.variant("packed", 1e-3)
+    bench.variant("alike", 1e-3, call=reading)
+    result = bench.measure(PLAN)
+    assert [one.failed for one in result.measurements] == [None] * 3
+    assert [one.samples_failed for one in result.measurements] == [1, 0, 1]
+    assert [(bad.sample, bad.variant, bad.kind) for bad in result.bad_samples] == [
+        ("s1", "plain", "vanished"),
+        ("s1", "alike", "vanished"),
+    ]
+    assert {len(one.readings_s) for one in result.measurements} == {24}
+    assert {(one.work.samples, one.samples_common) for one in result.measurements} == {(4, 5)}
+
+
+def test_where_every_file_vanishes_the_rows_fail():
+    calls = []
+
+    def reading(given):
+        calls.append(given)
+        if len(calls) > 100:
+            raise FileNotFoundError(2, "No such file or directory")
+        return 2 * given
+
+    bench = Bench(samples=4)
+    bench.variant("plain", 1e-3, call=reading)
+    (one,) = bench.measure(PLAN).measurements
+    assert (one.readings_s, one.samples_failed) == ((), 4)
+    assert one.failed == "it could do none of 4 samples; the first: vanished: [Errno 2] No such file or directory"
+
+
+def test_without_its_reference_a_task_is_held_against_the_first_that_runs():
+    def absent(workload):
+        raise Unavailable("not-built", "not here")
+
+    bench = Bench()
+    bench.variant("plain", 1e-3, build=absent)
+    bench.variant("lossy", 1e-3, call=lambda given: 0, gives_up="the value")
+    bench.variant("quick", 1e-3)
+    bench.variant("wrong", 1e-3, call=lambda given: 2 * given + 1)
+    _, _, quick, wrong = bench.measure(PLAN).measurements
+    assert quick.readings_s and quick.ratio_to_reference is None
+    assert not wrong.readings_s and "disagrees" in wrong.failed
+
+
 def test_a_lossy_variant_has_no_fraction_of_a_ceiling():
     bench = Bench()
     bench.variant("plain", 1e-3)

@@ -7,8 +7,9 @@ from dataclasses import replace
 
 import msgspec
 import pytest
+from PIL import Image
 
-from pipebench import machine, report
+from pipebench import datasets, machine, report
 from pipebench.errors import BadSample, PipebenchError
 from pipebench.measurement import Measurement, Skipped
 from pipebench.stage import Work, Workload
@@ -50,6 +51,17 @@ def example():
 def test_a_report_survives_a_round_trip(tmp_path, example):
     report.save(example, tmp_path / "r.json")
     assert report.load(tmp_path / "r.json") == example
+
+
+def test_a_report_of_one_image_survives_too(tmp_path, example):
+    """One image has no standard deviation, which JSON cannot say otherwise than by null."""
+    (tmp_path / "data").mkdir()
+    Image.new("RGB", (64, 48)).save(tmp_path / "data" / "a.jpg")
+    facts = datasets.describe(datasets.load(str(tmp_path / "data")))
+    assert facts.bits_per_pixel and facts.bits_per_pixel_sd is None
+    data = report.Data("one", 1, facts.mean_bytes, facts.bits_per_pixel, facts.bits_per_pixel_sd)
+    report.save(replace(example, data=data), tmp_path / "r.json")
+    assert report.load(tmp_path / "r.json").data == data
 
 
 def test_the_keys_that_readers_rely_on(example):

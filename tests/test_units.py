@@ -39,3 +39,15 @@ def test_sizes_and_rates_are_decimal():
 )
 def test_names_from_data_are_inert(name, text):
     assert units.printable(name) == text
+
+
+@pytest.mark.parametrize(
+    ("facts", "text"),
+    [
+        ((110_000.0, 2.071, 0.468), "110 kB each, 2.07 ± 0.47 bits a pixel"),
+        ((110_000.0, 2.071, None), "110 kB each, 2.07 bits a pixel"),
+        ((None, None, None), "none of which could be read"),
+    ],
+)
+def test_what_is_not_known_of_the_images_is_left_out(facts, text):
+    assert units.of_images(*facts) == text

@@ -8,7 +8,7 @@ from pipebench.measurement import Ceiling, Measurement, Warning
 from pipebench.render import feeding
 from pipebench.render.cells import Table, gain
 from pipebench.report import Report
-from pipebench.units import count_scale, percent, printable, rate_scale, seconds_scale, size
+from pipebench.units import count_scale, of_images, percent, printable, rate_scale, seconds_scale
 
 # One way from a file to a batch, as an ImageNet script goes it; the verdict adds up these tasks.
 PIPELINE = ("read/image", "crop/resized-224", "transform/flip-normalise", "collate/float32")
@@ -225,8 +225,8 @@ def heading(report: Report) -> list[str]:
     lines.append(f"Python {printable(machine.python)}, {versions}")
     if data is not None:
         lines.append(
-            f"{printable(data.name)}: {data.images:,} images, {size(data.mean_bytes)} each, "
-            f"{data.bits_per_pixel:.2f} ± {data.bits_per_pixel_sd:.2f} bits a pixel"
+            f"{printable(data.name)}: {data.images:,} images, "
+            + of_images(data.mean_bytes, data.bits_per_pixel, data.bits_per_pixel_sd)
         )
     if report.partial:
         cause = f": {printable(report.failure)}" if report.failure else "."
