@@ -4,26 +4,22 @@
     python tools/noise.py experiment --budget 600 --save noise.json
     python tools/noise.py judge noise.json
     python tools/noise.py planted --change 0.03 --runs 4
-    python tools/noise.py asv --change 0.03 --runs 4
 
 `experiment` compares the last commit with itself and keeps every reading. `judge` draws runs of as many rounds as fit
 into three minutes from it and counts how many call equal code changed, and how many find a change that is planted by
-making the head's readings so much longer; next to it, what asv's own test says of the same readings. `planted` runs
+making the head's readings so much longer. `planted` runs
 `pipebench ab` as it is against a copy of the last commit that does so much more work in every call: an empty loop, its
-length fixed once as a share of the call's time. `asv` runs `asv continuous` on the same two.
+length fixed once as a share of the call's time. `tools/noise_asv.py` does the same for `asv continuous`.
 """
 
 import argparse
 import json
 import os
 import random
-import re
-import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 from pipebench import ab, abstats
@@ -32,8 +28,6 @@ from pipebench.commands.ab import MAIN
 CHANGES = (0.01, 0.02, 0.03, 0.05, 0.10)
 DRAWS = 200
 RUN_S = 180.0
-ASV_BLOCK_S = 0.020
-ASV_ROUNDS, ASV_SAMPLES, ASV_FACTOR = 2, 10, 1.05
 ROOT = Path(__file__).absolute().parent.parent
 MORE_WORK = """
 
@@ -74,14 +68,6 @@ def _more_work(plain: Any) -> Any:
 
 LocalRunner.arm = _more_work(LocalRunner.arm)  # type: ignore[method-assign]
 """
-ASV_NAMES = {
-    "read/image/open": "read.Image.time_sample.*'open'",
-    "decode/rgb/pillow": "decode.RGB.time_sample.*'pillow',",
-    "crop/resized-224/tensor-first": "crop.Resized224.time_sample.*'tensor-first'",
-    "transform/flip-normalise/v1-sample": "transform.FlipNormalise.time_sample.*'v1-sample'",
-    "collate/float32/default": "collate.Float32.time_sample.*'default'",
-    "step/small/eager": "step.Small.time_sample.*'eager'",
-}
 
 
 def simulated(rng, rounds, placement, change, pairs=50, noise=0.05, spoilt=0.05):
@@ -153,62 +139,30 @@ def planted(change, runs, budget_s, out):
             out.flush()
 
 
-def asv(change, runs, out):
-    """Whole runs of `asv continuous` on the same two commits, with borrowed environments."""
-    with tempfile.TemporaryDirectory() as folder:
-        clone = _clone(Path(folder) / "clone")
-        _with_more_work(clone, change)
-        subprocess.run([sys.executable, "tools/asv_fast.py"], cwd=clone, check=True, stdout=subprocess.DEVNULL)
-        config = clone / ".asv" / "fast.conf.json"
-        made = json.loads(config.read_text())
-        made["matrix"]["env_nobuild"]["PIPEBENCH_PIL"] = ["stock"]
-        config.write_text(json.dumps(made))
-        base = [sys.executable, "-m", "asv", "--config", ".asv/fast.conf.json"]
-        home = {**os.environ, "HOME": folder}
-        subprocess.run([*base, "machine", "--yes"], cwd=clone, check=True, env=home, stdout=subprocess.DEVNULL)
-        only = [word for name in ASV_NAMES.values() for word in ("--bench", name)]
-        for number in range(runs):
-            shutil.rmtree(clone / ".asv" / "results", ignore_errors=True)
-            command = [*base, "continuous", "HEAD~1", "HEAD", "--factor", str(ASV_FACTOR), *only]
-            begin = time.monotonic()
-            done = subprocess.run(command, cwd=clone, env=home, capture_output=True, text=True, check=False)
-            took = time.monotonic() - begin
-            table = re.findall(r"^\| .*time_sample.*", done.stdout, re.MULTILINE)
-            out.write(f"run {number + 1} of {runs}, {change:.0%} more work, status {done.returncode}, {took:.0f} s\n")
-            out.write("".join(line + "\n" for line in table) or "nothing called changed\n")
-            out.flush()
-
-
 def judge(save, run_s, out):
     """What runs drawn from an experiment say, each of as many rounds as fit into `run_s`."""
     rng = random.Random(0)
     whole = json.loads(save.read_text())
     found, share = whole["benchmarks"], min(1.0, run_s / whole["seconds"])
     found = {
-        name: (calls, [[tuple(abstats.round_minima(pairs))] for pairs in kept], kept)
-        for name, (calls, kept) in found.items()
+        name: (calls, [[tuple(abstats.round_minima(pairs))] for pairs in kept]) for name, (calls, kept) in found.items()
     }
     out.write(f"runs of {run_s:.0f} s, drawn {DRAWS} times from {whole['seconds']:.0f} s\n")
     changes = "  ".join(f"{change:+.0%}" for change in CHANGES)
-    out.write(f"{'benchmark':<36} call ms  rounds  spread  alarm  could tell  {changes}   asv: alarm  +3%  +5%  +10%\n")
+    out.write(f"{'benchmark':<36} call ms  rounds  spread  alarm  could tell  {changes}\n")
     runs = {
         name: [_swapped(rng, rng.sample(kept, round(share * len(kept)))) for _ in range(DRAWS)]
-        for name, (_, kept, _) in found.items()
+        for name, (_, kept) in found.items()
     }
-    for name, (calls, kept, whole) in found.items():
+    for name, (calls, kept) in found.items():
         ratios = sorted(head / base for base, head in map(abstats.round_minima, kept))
         spread = (ratios[len(ratios) * 3 // 4] - ratios[len(ratios) // 4]) / 1.349  # of a normal distribution, its SD
         call_ms = min(base for pairs in kept for base, _ in pairs) / calls * 1e3
         told = [_share(abstats.differs(_planted(run, change), 6) for run in runs[name]) for change in (0.0, *CHANGES)]
         tell = statistics.median(abstats.judge(run, 6).ratio.smallest_change for run in runs[name][:10])
-        asv = [_share(_asv(rng, whole, change) for _ in range(DRAWS)) for change in (0.0, 0.03, 0.05, 0.10)]
-        out.write(
-            f"{name:<36} {call_ms:>7.2f}  {round(share * len(kept)):>6}  {spread:>6.1%}  {told[0]:>5.1%}  {tell:>10.1%}  "
-            + "  ".join(f"{share:>4.0%}" for share in told[1:])
-            + f"  {asv[0]:>10.1%} "
-            + " ".join(f"{share:>4.0%}" for share in asv[1:])
-            + "\n"
-        )
+        rounds = round(share * len(kept))
+        row = f"{name:<36} {call_ms:>7.2f}  {rounds:>6}  {spread:>6.1%}  {told[0]:>5.1%}  {tell:>10.1%}  "
+        out.write(row + "  ".join(f"{share:>4.0%}" for share in told[1:]) + "\n")
     families = [any(abstats.differs(runs[name][draw], 6) for name in found) for draw in range(DRAWS)]
     out.write(f"families of {len(found)} with a false alarm: {_share(families):.1%}\n")
 
@@ -227,34 +181,9 @@ def _share(outcomes):
     return sum(kept) / len(kept)
 
 
-def _asv(rng, kept, change):
-    """Whether `asv continuous` would call it changed: two processes a commit in turn, medians, its own test."""
-    from asv._stats import is_different
-    from asv_runner.statistics import compute_stats
-
-    chosen = [rng.choice(kept) for _ in range(ASV_ROUNDS)]
-    base = [value for pairs in chosen for value in _blocks([pair[0] for pair in pairs])]
-    head = [value * (1 + change) for pairs in chosen for value in _blocks([pair[1] for pair in pairs])]
-    ratio = statistics.median(head) / statistics.median(base)
-    if 1 / ASV_FACTOR < ratio < ASV_FACTOR:
-        return False
-    return bool(is_different(base, head, compute_stats(base, 1)[1], compute_stats(head, 1)[1]))
-
-
-def _blocks(readings):
-    """Readings put together into blocks of 20 ms, as a benchmark of the suite takes them; at most ten a process."""
-    blocks, held = [], []
-    for reading in readings:
-        held.append(reading)
-        if sum(held) >= ASV_BLOCK_S:
-            blocks.append(sum(held) / len(held))
-            held = []
-    return (blocks or [statistics.fmean(readings)])[:ASV_SAMPLES]
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["simulate", "experiment", "judge", "planted", "asv"])
+    parser.add_argument("what", choices=["simulate", "experiment", "judge", "planted"])
     parser.add_argument("file", nargs="?", type=Path)
     parser.add_argument("--budget", type=float, default=600.0, help="seconds of the experiment")
     parser.add_argument("--change", type=float, default=0.03, help="how much more work the planted commit does")
@@ -268,8 +197,6 @@ def main():
         experiment(chosen.budget, chosen.save, sys.stdout)
     elif chosen.what == "planted":
         planted(chosen.change, chosen.runs, RUN_S, sys.stdout)
-    elif chosen.what == "asv":
-        asv(chosen.change, chosen.runs, sys.stdout)
     else:
         judge(chosen.file or chosen.save, RUN_S, sys.stdout)
 
