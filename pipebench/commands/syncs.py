@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import sys
 from collections.abc import Callable
 
 import click
 
-from pipebench.errors import UsageError
+from pipebench.errors import PipebenchError, UsageError
 from pipebench.units import printable
 
 
@@ -21,11 +22,13 @@ def command(function: str, steps: int, device: str | None, fail_above: float | N
     """List the lines of MODULE:FUNCTION, called without arguments, that make the host wait for a device.
 
     One call is one iteration. No device is needed: without one, all tensors that the function makes count as on one.
+    What it prints goes to standard error.
     """
-    found = _imported(function)
-    from pipebench.watch import syncs
+    with contextlib.redirect_stdout(sys.stderr):
+        found = _imported(function)
+        from pipebench.watch import syncs
 
-    report = syncs.examine(found, iterations=steps, device=device, name=function)
+        report = syncs.examine(found, iterations=steps, device=device, name=function)
     click.echo(syncs.render(report), nl=False)
     return 3 if fail_above is not None and report.per_step > fail_above else 0
 
@@ -39,14 +42,24 @@ def _imported(name: str) -> Callable[[], object]:
         sys.path.insert(0, "")
     try:
         found: object = importlib.import_module(module_name)
+    except (Exception, SystemExit) as error:  # importing runs the user's code, which raises what it likes
+        raise _refused(module_name, error) from error
+    try:
         for part in attribute.split("."):
             found = getattr(found, part)
-    except ModuleNotFoundError as error:
-        raise UsageError(
-            f"cannot import {printable(module_name)}: {error}", "run it from the folder that holds it"
-        ) from error
     except AttributeError as error:
         raise UsageError(f"{printable(str(error))}", "check the name of the function") from error
     if not callable(found):
         raise UsageError(f"{printable(name)} is not a function", "name one that can be called without arguments")
     return found
+
+
+def _refused(module: str, error: BaseException) -> PipebenchError:
+    """What is said of a module that cannot be imported: it is not there, or its own code is at fault."""
+    name = printable(module)
+    if isinstance(error, ModuleNotFoundError) and error.name and f"{module}.".startswith(f"{error.name}."):
+        return UsageError(f"cannot import {name}: {error}", "run it from the folder that holds it")
+    said = f"{type(error).__name__}: {error}"
+    return PipebenchError(
+        f"importing {name} raised {printable(said)[:300]}", "make it one that can be imported without running a script"
+    )

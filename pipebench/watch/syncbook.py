@@ -50,7 +50,8 @@ class Pages:
 class Book:
     """Collects what the modes find. Entries count once their step has ended (`step`), or all as one step if none did.
 
-    `call` is the name of the Python call under way, as the reader of the report would write it.
+    `call` is the name of the Python call under way, as the reader of the report would write it; `hosted` says that all
+    the tensors it was given are host data, so that what it makes from nothing inside is, too.
     """
 
     def __init__(self, placement: Placement, stack: Stack, *, timed: bool) -> None:
@@ -58,6 +59,7 @@ class Book:
         self.stack = stack
         self.timed = timed
         self.call: str | None = None
+        self.hosted = False
         self.entries = 0
         self.confirmations = 0
         self.steps = 0
@@ -92,6 +94,15 @@ class Book:
             yield
         finally:
             self.call = before
+
+    @contextmanager
+    def given(self, hosted: bool) -> Iterator[None]:
+        """Says of what is found inside whether its call was given host data only."""
+        before, self.hosted = self.hosted, hosted
+        try:
+            yield
+        finally:
+            self.hosted = before
 
     @contextmanager
     def muted(self) -> Iterator[None]:

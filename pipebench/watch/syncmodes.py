@@ -46,7 +46,8 @@ class Operators(TorchDispatchMode):  # type: ignore[no-untyped-call]
             reason = _moved(placement.on_device(args[0]), result, kwargs, placement.pretend)
         if reason is not None:
             book.record(_described(book.call, name, reason), sight, seconds)
-        placement.note_outputs(inputs, result, host=sight.in_loader or name == "aten::lift_fresh")
+        hosted = sight.in_loader or name == "aten::lift_fresh" or (book.hosted and not inputs)
+        placement.note_outputs(inputs, result, host=hosted)
         if name == "aten::lift_fresh" and placement.pretend:
             placement.mark(result, host=True)
         return result
@@ -81,7 +82,16 @@ class Calls(TorchFunctionMode):
         self._redirect = redirect
 
     def __torch_function__(self, func: Any, types: Any, args: Args = (), kwargs: Kwargs | None = None) -> Any:
-        kwargs = dict(kwargs or {})
+        with self.book.given(self._hosted(args, kwargs or {})):
+            return self._handled(func, args, dict(kwargs or {}))
+
+    def _hosted(self, args: Args, kwargs: Kwargs) -> bool:
+        """Whether a call is given tensors of the host and no other, and names no device."""
+        given = list(tensors((args, kwargs))) if self.book.placement.pretend else []
+        on_device = self.book.placement.on_device
+        return bool(given) and kwargs.get("device") is None and not any(on_device(tensor) for tensor in given)
+
+    def _handled(self, func: Any, args: Args, kwargs: Kwargs) -> Any:
         handler = _HANDLERS.get(func)
         if handler is None and not kwargs:
             return self._named(func, args, kwargs)
@@ -115,11 +125,12 @@ class Calls(TorchFunctionMode):
             return func(*args, **kwargs)
 
     def _place_factory(self, result: Any, kwargs: Kwargs) -> None:
-        """`device="cpu"` and `pin_memory=True` put a new tensor on the host."""
+        """`device="cpu"` and `pin_memory=True` put a new tensor on the host, another device on it."""
         device = kwargs.get("device")
         pinned = bool(kwargs.get("pin_memory"))
-        if pinned or (device is not None and self.book.placement.means_host(device)):
-            self.book.placement.mark(result, host=True, pinned=pinned)
+        if pinned or device is not None:
+            host = pinned or self.book.placement.means_host(device)
+            self.book.placement.mark(result, host=host, pinned=pinned)
 
 
 def _redirected(kwargs: Kwargs) -> Kwargs:
@@ -185,6 +196,11 @@ def _to(calls: Calls, func: Any, args: Args, kwargs: Kwargs, before: Kwargs) -> 
 
 def _cpu(calls: Calls, func: Any, args: Args, kwargs: Kwargs, before: Kwargs) -> Any:
     return _transfer(calls, ".cpu()", func, args, kwargs, False, False)
+
+
+def _type_as(calls: Calls, func: Any, args: Args, kwargs: Kwargs, before: Kwargs) -> Any:
+    other = args[1] if len(args) > 1 else kwargs["other"]
+    return _transfer(calls, ".type_as()", func, args, kwargs, calls.book.placement.on_device(other), False)
 
 
 def _cuda(calls: Calls, func: Any, args: Args, kwargs: Kwargs, before: Kwargs) -> Any:
@@ -298,6 +314,7 @@ _HANDLERS: dict[Any, Handler] = {
     torch.Tensor.cpu: _cpu,
     torch.Tensor.cuda: _cuda,
     torch.Tensor.to: _to,
+    torch.Tensor.type_as: _type_as,
     torch.Tensor.tolist: _reading(".tolist()"),
     torch.Tensor.numpy: _reading(".numpy()"),
     torch.Tensor.__array__: _reading("made a NumPy array"),

@@ -78,10 +78,10 @@ class Placement:
         return self.key(tensor) in self._pinned or (not self.pretend and tensor.is_pinned())
 
     def key(self, tensor: torch.Tensor) -> int:
-        """Identifies the memory of a tensor; a fresh number where it has none of its own (sparse, wrappers)."""
+        """Identifies the memory of a tensor; a fresh number where it has none of its own (sparse, wrapper, lazy)."""
         try:
             return int(tensor.untyped_storage()._cdata)
-        except (NotImplementedError, RuntimeError):
+        except (NotImplementedError, RuntimeError, ValueError):
             return id(tensor)
 
     def mark(self, value: Any, *, host: bool, pinned: bool = False) -> None:
@@ -96,7 +96,7 @@ class Placement:
             return
         try:
             known[self.key(tensor)] = _weak(tensor.untyped_storage())  # while it is kept, no other gets its address
-        except (NotImplementedError, RuntimeError):
+        except (NotImplementedError, RuntimeError, ValueError):
             return
         if len(known) > _SWEEP:
             for key in [key for key, storage in known.items() if _expired(storage)]:

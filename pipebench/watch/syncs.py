@@ -6,10 +6,11 @@ into text. Importing this module does not import torch.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pipebench import units
 from pipebench.errors import PipebenchError, UsageError
@@ -85,22 +86,27 @@ def examine(
     from pipebench.watch.syncwatch import Watch, call, pretends
 
     shown = str(name or getattr(function, "__qualname__", type(function).__qualname__))
-    code = getattr(function, "__code__", None)
-    home = (code.co_filename, code.co_firstlineno) if code is not None else None
     try:
-        watch = Watch(pretend=pretends(function, device), boundary=call.__code__, home=home)
+        watch = Watch(pretend=pretends(function, device), boundary=call.__code__, home=_home(function))
         with watch:
             for _ in range(iterations):
                 call(function)
                 watch.step()
     except PipebenchError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise PipebenchError(
             f"{units.printable(shown)} raised {type(error).__name__}: {units.printable(str(error))}",
             "Sync points are looked for while it runs: make it run through when called with no arguments.",
         ) from error
     return watch.report(shown)
+
+
+def _home(function: Any) -> tuple[str, int] | None:
+    """Where it is written: what a decorator or `torch.compile` wraps, or the `__call__` of an object."""
+    inner = inspect.unwrap(getattr(function, "_torchdynamo_orig_callable", function))
+    code = getattr(inner, "__code__", None) or getattr(type(inner).__call__, "__code__", None)
+    return (code.co_filename, code.co_firstlineno) if code is not None else None
 
 
 def syncs(device: str | None = None) -> Loop:

@@ -103,6 +103,13 @@ def _value_on_device(position: int) -> Callable[[OperatorCall], Finding]:
     return review
 
 
+def _index_fill(call: OperatorCall) -> Finding:
+    """Without a device `x[[0, 1]] = number` arrives here too; on one its index would be copied, and put."""
+    if call.on_device(call.args[0]) and not call.on_device(call.argument(2, "index")):
+        return "index copied from the host"
+    return _value_on_device(3)(call)
+
+
 def _repeat_interleave(call: OperatorCall) -> Finding:
     return None if call.kwargs.get("output_size") is not None else "without output_size"
 
@@ -127,8 +134,8 @@ REVIEWED: Mapping[str, Callable[[OperatorCall], Finding]] = {
     "aten::copy_": _copy,
     "aten::masked_fill": _value_on_device(2),
     "aten::masked_fill_": _value_on_device(2),
-    "aten::index_fill": _value_on_device(3),
-    "aten::index_fill_": _value_on_device(3),
+    "aten::index_fill": _index_fill,
+    "aten::index_fill_": _index_fill,
     "aten::repeat_interleave": _repeat_interleave,
     "aten::histc": _histc,
     "aten::normal": _normal,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import inspect
 import sys
 import warnings
 from collections.abc import Callable, Iterator
@@ -29,7 +30,12 @@ _DEBUG_WARNING = "called a synchronizing CUDA operation"
 
 def call(function: Callable[[], object]) -> None:
     """One iteration. Its frame is where the user's stack begins."""
-    function()
+    made = function()
+    if inspect.isawaitable(made) or inspect.isgenerator(made) or inspect.isasyncgen(made):
+        getattr(made, "close", lambda: None)()
+        raise PipebenchError(
+            f"It gave a {type(made).__name__} and ran nothing.", "Name a function that runs one iteration when called."
+        )
 
 
 def pretends(function: Callable[[], object] | None, device: str | None) -> bool:
