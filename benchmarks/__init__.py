@@ -13,6 +13,7 @@ import json
 import os
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).absolute().parent.parent
@@ -70,5 +71,6 @@ import torch  # noqa: E402, F401  # see above
 import torchvision.transforms.v2  # noqa: E402, F401
 
 asvbench = _base_classes()
+asvbench.MANIFESTS.update((path.stem, tomllib.loads(path.read_text())) for path in (ROOT / "datasets").glob("*.toml"))
 NAMES = _names()
 asvbench.Task.variants.update(NAMES)

@@ -2,6 +2,8 @@
 
 import time
 
+from . import asvbench
+
 BATCH_SIZE = 16
 BATCHES = 2  # a reading, for each worker
 
@@ -12,15 +14,15 @@ class Loader:
     `ready` hands over samples that are already there: what it costs is the hand-off alone.
     """
 
-    version = "1"
+    version = asvbench.workload_version(["photos"], "loader", BATCH_SIZE, BATCHES)
     timeout = 120
     unit = "s"
-    params = ([0, 1, 2], ["map", "webdataset", "ready"])
-    param_names = ("workers", "dataset")
+    params = ([0, 1, 2], ["map", "webdataset", "ready"], ["photos"], ["224"])
+    param_names = ("workers", "samples", "data", "size")
     recipe = "FLOATS"
 
-    def setup(self, workers, dataset):
-        if dataset == "ready" and workers == 0:
+    def setup(self, workers, samples, data, size):
+        if samples == "ready" and workers == 0:
             raise NotImplementedError("nothing is handed over without workers")
         try:
             from pipebench import errors, feed, live, stage, training
@@ -29,9 +31,9 @@ class Loader:
             raise NotImplementedError(f"this commit has no {missing.name}") from missing
         self._one_thread = training.one_thread
         workload, recipe = stage.Workload(batch_size=BATCH_SIZE), getattr(feed, self.recipe)
-        loading = live.Loading(workers=workers, stream=dataset == "webdataset")
+        loading = live.Loading(workers=workers, stream=samples == "webdataset")
         try:
-            if dataset == "ready":
+            if samples == "ready":
                 notebook = Notebook(loading.workers)
                 collate = feed.Collate(workload, recipe, notebook)
                 ready = feed.Ready(workload, recipe)
@@ -42,11 +44,11 @@ class Loader:
             raise NotImplementedError(str(missing)) from missing
         self._batches = BATCHES * max(1, workers)
 
-    def teardown(self, workers, dataset):
+    def teardown(self, workers, samples, data, size):
         if hasattr(self, "_live"):
             self._live.close()
 
-    def track_seconds_per_image(self, workers, dataset):
+    def track_seconds_per_image(self, workers, samples, data, size):
         with self._one_thread():
             self._live.start()
             self._live.discard()

@@ -1,38 +1,40 @@
 """The training loop live and with its batches already there: seconds a sample."""
 
+from . import asvbench
+
 WINDOW = 6
 
 
 class Training:
     """Seconds a sample of the reference loop on the CPU, by workers and by where its batches come from."""
 
-    version = "1"
+    version = asvbench.workload_version(["photos"], "training", WINDOW)
     timeout = 120
-    params = ([1, 2], ["map", "webdataset"])
-    param_names = ("workers", "dataset")
+    params = ([1, 2], ["map", "webdataset"], ["photos"], ["224"])
+    param_names = ("workers", "samples", "data", "size")
 
-    def setup(self, workers, dataset):
+    def setup(self, workers, samples, data, size):
         try:
             from pipebench import errors, live, stage, training
         except ImportError as missing:
             raise NotImplementedError(f"this commit has no {missing.name}") from missing
         self._training = training
         workload = training.adapted(stage.Workload())
-        loading = live.Loading(workers=workers, stream=dataset == "webdataset")
+        loading = live.Loading(workers=workers, stream=samples == "webdataset")
         try:
             self._live = live.reference(workload, loading)
         except (errors.PipebenchError, ImportError, stage.Unavailable) as missing:
             raise NotImplementedError(str(missing)) from missing
         self._model = training.Model(workload, "step/small", training.CPU_SIDE)
 
-    def teardown(self, workers, dataset):
+    def teardown(self, workers, samples, data, size):
         if hasattr(self, "_live"):
             self._live.close()
 
-    def track_live(self, workers, dataset):
+    def track_live(self, workers, samples, data, size):
         return self._measured(3, lambda: self._live)
 
-    def track_bound(self, workers, dataset):
+    def track_bound(self, workers, samples, data, size):
         """With copies of live batches, the workers idle."""
 
         def replayed():

@@ -17,6 +17,8 @@ from __future__ import annotations
 import atexit
 import contextlib
 import functools
+import hashlib
+import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -28,6 +30,15 @@ PILLOW = "PIPEBENCH_PIL"  # stock or simd: which Pillow the process has, chosen 
 MISSING = (ImportError, AttributeError, KeyError)  # what looking up something that a commit lacks can raise
 
 
+MANIFESTS: dict[str, Any] = {}  # of each data set, as it was parsed: the suite's `__init__` fills it in
+
+
+def workload_version(data: Sequence[str], *knobs: object) -> str:
+    """What asv keeps results apart by: it changes with the samples that are measured or a knob, not with the code."""
+    images = {name: {key: value for key, value in MANIFESTS.get(name, {}).items() if key != "title"} for name in data}
+    return hashlib.sha256(json.dumps([images, *map(str, knobs)], sort_keys=True).encode()).hexdigest()[:12]
+
+
 class PerSample:
     """Times blocks of calls and gives asv seconds per sample, by a timer that advances by that much a block."""
 
@@ -36,7 +47,7 @@ class PerSample:
     repeat = (3, 10, 2.0)
     warmup_time = 0.05
     timeout = 120
-    version: str = "2"
+    version: str
     _elapsed = 0.0
 
     def timer(self) -> float:
@@ -70,6 +81,7 @@ class Task(PerSample):
             return
         names = [name for name in cls.variants.get(cls.task, []) if name != "pillow-simd"]
         cls.params = (names, list(cls.data), [cls.size])
+        cls.version = workload_version(cls.data, cls.task, cls.size, BATCH_SIZE)
         cls.pretty_name = f"{cls.task}, seconds per sample"
 
     def setup(self, variant: str, data: str, size: str) -> None:

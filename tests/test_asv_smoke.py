@@ -93,15 +93,23 @@ def test_a_file_of_the_suite_can_be_imported_where_an_older_pipebench_is_install
         assert not any(name.startswith("pipebench") for name in names), f"{path.name}:{node.lineno}"
 
 
-def test_names_and_versions_are_those_that_the_history_knows(rows):
-    found = {row["name"]: row["version"] for row in rows if ".time_sample" in row["name"]}
-    assert found == dict.fromkeys(
-        [
-            "collate.Float32.time_sample", "collate.UInt8.time_sample", "crop.Fixed256.time_sample",
-            "crop.Resized224.time_sample", "decode.RGB.time_sample", "read.AllMembers.time_sample",
-            "read.Image.time_sample", "step.ResNet18.time_sample", "step.Small.time_sample",
-            "transfer.Batch.time_sample", "transform.FlipNormalise.time_sample", "transform.Mask.time_sample",
-            "transform.YUV.time_sample",
-        ],
-        "2",
-    )  # fmt: skip
+def test_names_are_those_that_the_history_knows(rows):
+    assert {row["name"] for row in rows if ".time_sample" in row["name"]} == {
+        "collate.Float32.time_sample", "collate.UInt8.time_sample", "crop.Fixed256.time_sample",
+        "crop.Resized224.time_sample", "decode.RGB.time_sample", "read.AllMembers.time_sample",
+        "read.Image.time_sample", "step.ResNet18.time_sample", "step.Small.time_sample",
+        "transfer.Batch.time_sample", "transform.FlipNormalise.time_sample", "transform.Mask.time_sample",
+        "transform.YUV.time_sample",
+    }  # fmt: skip
+
+
+def test_a_version_follows_the_workload_and_nothing_else(monkeypatch):
+    from pipebench import asvbench
+
+    monkeypatch.setitem(asvbench.MANIFESTS, "photos", {"title": "one", "count": 64})
+    before = asvbench.workload_version(["photos"], "decode/rgb", 64)
+    monkeypatch.setitem(asvbench.MANIFESTS, "photos", {"title": "another", "count": 64})
+    assert asvbench.workload_version(["photos"], "decode/rgb", 64) == before
+    assert asvbench.workload_version(["photos"], "decode/rgb", 32) != before
+    monkeypatch.setitem(asvbench.MANIFESTS, "photos", {"count": 65})
+    assert asvbench.workload_version(["photos"], "decode/rgb", 64) != before
