@@ -15,7 +15,11 @@ FILE = click.Path(path_type=Path, dir_okay=False)
 
 @click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
 @click.option("-m", "module", metavar="MODULE", help="Run a module, as `python -m` does.")
-@click.option("--steps", type=click.IntRange(1), metavar="N", help="Record N iterations; the script runs on.")
+@click.option(
+    "--steps", type=click.IntRange(1), metavar="N", help="Record N iterations; the script runs on (--bound: it ends)."
+)
+@click.option("--bound", is_flag=True, help="Measure what removing all data work could buy; spoils the weights.")
+@click.option("--yes-discard-weights", "discard", is_flag=True, help="Agree to that: --bound needs it.")
 @click.option("--warmup", type=click.IntRange(0), default=0, metavar="N", help="Keep N iterations out of the tables.")
 @click.option("--loader", type=click.IntRange(1), metavar="N", help="Only the N-th loader iterated.")
 @click.option("--span", "functions", multiple=True, metavar="MODULE:FUNCTION", help="Time this function too.")
@@ -26,6 +30,8 @@ FILE = click.Path(path_type=Path, dir_okay=False)
 def command(
     module: str | None,
     steps: int | None,
+    bound: bool,
+    discard: bool,
     warmup: int,
     loader: int | None,
     functions: tuple[str, ...],
@@ -35,6 +41,11 @@ def command(
     command_line: tuple[str, ...],
 ) -> int:
     """Run SCRIPT unmodified and say where each iteration's time went; the script's own exit status is returned."""
+    if bound and not discard:
+        raise UsageError(
+            "--bound makes the script train on replayed batches: its weights will be worth nothing",
+            "add --yes-discard-weights where no checkpoint that matters can be overwritten",
+        )
     for place in (export_json, export_trace):
         if place is not None and place.exists() and not force:
             raise click.UsageError(f"{printable(place)} exists; --force overwrites it")
@@ -51,5 +62,6 @@ def command(
         export_json=export_json,
         export_trace=export_trace,
         functions=functions,
+        bound=bound,
     )
     return watch(options, argv)

@@ -13,6 +13,7 @@ from pathlib import Path
 from pipebench.errors import PipebenchError
 from pipebench.machine import usable_cores
 from pipebench.watch import supervisor
+from pipebench.watch.boundplan import STEPS
 from pipebench.watch.gather import gather
 from pipebench.watch.options import WatchOptions
 from pipebench.watch.results import WatchResult, result_as_dict
@@ -23,6 +24,12 @@ from pipebench.watch.trust import kept
 
 NOT_CALIBRATED = "Not calibrated on this machine: pipebench calibrate measures the error of these figures"
 
+AT_START = (
+    "pipebench: --bound trains on replayed batches: the weights of this run, and every checkpoint that it writes on "
+    "the way, are not to be kept. It ends after {} iterations.\n"
+)
+AT_END = "pipebench: the weights of this run are not to be kept (--bound).\n"
+
 
 def watch(options: WatchOptions, argv: Sequence[str], say: Callable[[str], object] | None = None) -> int:
     """Runs `argv` (a script and its arguments), reports on standard error, and returns the script's own status.
@@ -30,12 +37,16 @@ def watch(options: WatchOptions, argv: Sequence[str], say: Callable[[str], objec
     A fault of ours is a line on standard error and changes no status.
     """
     say = say or sys.stderr.write
+    if options.bound:
+        say(AT_START.format(options.steps or STEPS))
     status, result = observe(options, argv, say)
     if result is not None:
         calibration = kept()
         say("\n" + render(result) + (calibration.foot if calibration else NOT_CALIBRATED) + ".\n")
         if options.export_json is not None:
             _guarded(say, lambda: save(result, options.export_json))
+    if options.bound:
+        say(AT_END)
     return status
 
 
@@ -75,7 +86,8 @@ def _settings(options: WatchOptions, folder: Path) -> dict[str, object]:
     return {
         "folder": str(folder),
         "every": options.every,
-        "steps": options.steps,
+        "steps": None if options.bound else options.steps,
+        "bound": (options.steps or STEPS) if options.bound else None,
         "warmup": options.warmup,
         "loader": options.loader,
         "functions": list(options.functions),

@@ -32,6 +32,7 @@ class Process:
     loaders: list[Record] = field(default_factory=list)
     together: set[tuple[int, int]] = field(default_factory=set)
     marks: dict[str, int] = field(default_factory=dict)
+    bound: list[Record] = field(default_factory=list)
     faults: list[str] = field(default_factory=list)
 
 
@@ -58,6 +59,7 @@ _KEEP: dict[str, Callable[..., Any]] = {
     "loader": lambda process, record: process.loaders.append(record),
     "together": lambda process, a, b: process.together.add((a, b)),
     "mark": lambda process, name, at: process.marks.setdefault(name, at),
+    "bound": lambda process, record: process.bound.append(record),
     "fault": lambda process, where, text: process.faults.append(f"{where}: {text}"),
 }
 

@@ -12,6 +12,7 @@ from types import ModuleType
 from typing import Any
 
 from pipebench.watch import arrivals, labels, spawned, transforms, worker
+from pipebench.watch.boundrun import Bound
 from pipebench.watch.loop import Loop, Pass, watch_transfers
 from pipebench.watch.patches import unseen
 from pipebench.watch.recording import Recording
@@ -26,9 +27,10 @@ DATALOADER = "torch.utils.data.dataloader"
 class Loaders:
     """The loaders of one process, numbered in the order in which they are first iterated, from 1."""
 
-    def __init__(self, recording: Recording, loop: Loop) -> None:
+    def __init__(self, recording: Recording, loop: Loop, bound: Bound | None = None) -> None:
         self.recording = recording
         self.loop = loop
+        self.bound = bound
         self.numbers: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
         self.passes: dict[int, int] = {}
         self.constructing: list[tuple[int, str]] = []
@@ -46,6 +48,8 @@ class Loaders:
 
     def construct(self, plain: Any, iterator: Any, loader: Any) -> None:
         """Runs an iterator's own constructor, in which workers are started and fetchers made."""
+        if self.bound is not None:
+            self.bound.opened(iterator, loader)
         try:
             number = self.number(loader)
         except Exception as error:
@@ -186,6 +190,8 @@ def _watch_reset(loaders: Loaders, kind: Any) -> None:
     @unseen
     @functools.wraps(plain)
     def _reset(self: Any, loader: Any, first_iter: bool = False) -> None:
+        if loaders.bound is not None and not first_iter:
+            loaders.bound.opened(self, loader)
         began = perf_counter_ns()
         plain(self, loader, first_iter)
         if not first_iter and loaders.recording.on and loader in loaders.numbers:
@@ -199,14 +205,11 @@ def _watch_next(loaders: Loaders, kind: Any) -> None:
     loop = loaders.loop
 
     @unseen
-    @functools.wraps(plain)
-    def __next__(self: Any) -> Any:
-        if local.track is not None or not loaders.recording.on:
-            return plain(self)
+    def recorded(self: Any, draw: Callable[[Any], Any]) -> Any:
         loaders.guarded(loop.before_next, self)
         event: str | None = "failed"
         try:
-            found = plain(self)
+            found = draw(self)
             event = None
             return found
         except StopIteration:
@@ -215,6 +218,15 @@ def _watch_next(loaders: Loaders, kind: Any) -> None:
         finally:
             loaders.guarded(loop.after_next, self, event)
             loaders.guarded(_watch_transfers_once, loaders)
+
+    @unseen
+    @functools.wraps(plain)
+    def __next__(self: Any) -> Any:
+        if local.track is not None:
+            return plain(self)
+        if loaders.bound is not None:
+            return loaders.bound.batch(self, plain, recorded)
+        return recorded(self, plain) if loaders.recording.on else plain(self)
 
     loaders.recording.patches.replace(kind, "__next__", __next__)
 

@@ -190,6 +190,18 @@ class Loop:
             if this in self.here.open:
                 self.here.open.remove(this)
 
+    def leave(self, iterator: Any) -> None:
+        """Ends the iteration under way: what follows, until a batch of this iterator is asked for, is in no table."""
+        here, this = self.here, self.passes.get(iterator)
+        self.spend(OTHER)
+        if this is None:
+            return
+        if this in here.open:
+            del here.open[here.open.index(this) :]
+        this.close(here.mark)
+        this.began = None
+        this.turn = max(1, this.turn)  # a first batch that is not seen: no later one is the first
+
     def finish(self) -> None:
         """Writes what is left of every pass that did not come to its end; the iteration under way is not counted."""
         for this in list(self.passes.values()):

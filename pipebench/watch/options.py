@@ -8,12 +8,14 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class WatchOptions:
-    """How to watch: none of these changes what the script does.
+    """How to watch: none of these but `bound` changes what the script does.
 
     `steps` ends recording after so many iterations (`None`: never); `warmup` iterations at the start stay out of the
     tables; `loader` limits them to the N-th loader iterated (from 1); `module` means that the first argument names a
     module, as in `python -m`. `every` is how many batches lie between two whose spans are kept in full: high values
     keep less. `records` is the folder for the records of each process (`None`: a temporary one, removed at the end).
+    `bound` measures how fast the loop would be without any data work. It does change what the script does: its weights
+    are not to be kept, and it is ended after `steps` iterations.
     """
 
     steps: int | None = None
@@ -26,3 +28,4 @@ class WatchOptions:
     every: int = 50
     records: Path | None = None
     colour: bool | None = None
+    bound: bool = False

@@ -6,6 +6,7 @@ from time import perf_counter_ns
 from types import ModuleType
 
 from pipebench.watch import labels, leaves
+from pipebench.watch.boundrun import Bound
 from pipebench.watch.loader import DATALOADER, Loaders, watch_dataloader
 from pipebench.watch.loop import Loop, watch_optimisers, watched_backward
 from pipebench.watch.patches import AfterImport
@@ -21,7 +22,8 @@ class WatchedScript:
     def __init__(self, settings: Settings) -> None:
         self.recording = Recording(settings, "script")
         self.loop = Loop(self.recording)
-        self.loaders = Loaders(self.recording, self.loop)
+        self.bound = Bound(self.recording, self.loop, self.finish) if settings.bound is not None else None
+        self.loaders = Loaders(self.recording, self.loop, self.bound)
         names = {*leaves.MODULES, DATALOADER, AUTOGRAD, OPTIMISER, *labels.modules_of(settings.functions)}
         self.imports = AfterImport(names, self._imported)
 
@@ -52,6 +54,8 @@ class WatchedScript:
 
     def finish(self) -> None:
         """Writes what is left and puts everything back."""
+        if self.bound is not None:
+            self.bound.rest()
         if self.recording.on:
             self.loop.finish()
             self.loaders.finish()

@@ -17,7 +17,10 @@ STOP_FILE = "stop"
 
 @dataclass(frozen=True)
 class Settings:
-    """What every watched process has to know; plain values, so that they can be handed to a spawned one."""
+    """What every watched process has to know; plain values, so that they can be handed to a spawned one.
+
+    `bound` is after how many iterations a run that measures the bound leaves; None where it is not measured.
+    """
 
     folder: str
     every: int = 50
@@ -25,6 +28,7 @@ class Settings:
     warmup: int = 0
     loader: int | None = None
     functions: tuple[str, ...] = ()
+    bound: int | None = None
 
 
 class Recording:

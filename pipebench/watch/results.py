@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from pipebench.watch.boundresult import BoundResult
+
 SCHEMA_VERSION = 1
 
 
@@ -165,6 +167,7 @@ class WatchResult:
     status: int
     complete: bool
     notes: tuple[str, ...]
+    bound: BoundResult | None = None
 
 
 def result_as_dict(result: WatchResult) -> dict[str, Any]:

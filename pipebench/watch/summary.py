@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Iterable
 
 from pipebench.watch.arrivals import Followed, arrival_figures
+from pipebench.watch.boundresult import bound_result
 from pipebench.watch.gather import Process, Record, Window, added, gather, percentile, window
 from pipebench.watch.loop import PHASES, WAIT
 from pipebench.watch.options import WatchOptions
@@ -87,6 +88,7 @@ def summarise(processes: list[Process], options: WatchOptions, status: int, usab
         status=status,
         complete=not any(one.stopped for one in processes),
         notes=tuple(_notes(run, loaders, status)),
+        bound=bound_result([one for process in run.of_script() for one in process.bound]) if options.bound else None,
     )
     verdict, next_move = diagnose(result)
     return dataclasses.replace(result, verdict=verdict, next_move=next_move)

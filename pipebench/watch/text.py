@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from pipebench.units import Scale, percent, printable, seconds, seconds_scale, size
+from pipebench.watch.boundresult import bound_lines
 from pipebench.watch.results import HandOff, LoaderResult, StageResult, WatchResult
 from pipebench.watch.verdict import counted
 
@@ -16,6 +17,7 @@ def render(result: WatchResult) -> str:
     parts = [printable(result.verdict)]
     if result.next_move:
         parts.append(f"Next: {printable(result.next_move)}.")
+    parts += bound_lines(result.bound) if result.bound is not None else []
     for one in result.loaders:
         parts += _stages(one, [stage for stage in result.stages if stage.loader == one.loader])
     parts += _loop(result)

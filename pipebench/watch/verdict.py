@@ -28,7 +28,8 @@ def diagnose(result: WatchResult) -> tuple[str, str | None]:
     verdict = f"{_who(result).capitalize()} waits for data {percent(share)} of each iteration "
     verdict += f"({seconds(waiting)} of {whole}). "
     stages = [one for one in result.stages if one.loader == main.loader and one.kind != "serialise"]
-    workers = [one for one in result.workers if one.loader == main.loader]
+    alternated = result.bound is not None  # by turns idle and kept busy: how busy they were says nothing
+    workers = [] if alternated else [one for one in result.workers if one.loader == main.loader]
     verdict += _inside(main, stages, workers)
     return verdict.strip(), _next_move(result, main, workers) if share >= _LARGE else None
 
@@ -60,6 +61,8 @@ def _inside(main: LoaderResult, stages: list[StageResult], workers: list[WorkerR
     what = f"{percent(top.worker_share)} of {{}} is {printable(top.name)} ({_kind(top)})."
     if not main.workers:
         return "There are no workers: loading runs inside the loop, and " + what.format("it")
+    if not workers:
+        return what.format(f"the time in its {counted(main.workers, 'worker')}")
     are = "is" if main.workers == 1 else "are"
     return f"Its {counted(main.workers, 'worker')} {are} busy {percent(_busy(workers))} of the time; " + what.format(
         "that"

@@ -1,0 +1,149 @@
+"""What a run with --bound found: live beside replayed windows, as plain values and as one line of the report. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pipebench.bound import Throughput, throughput
+from pipebench.stats import Ratio, compare
+from pipebench.training import Window
+from pipebench.units import printable, size
+from pipebench.watch.boundplan import BUSY, DEVICE, IDLE, LIVE
+
+Record = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class BoundResult:
+    """Training live, and with its batches already there: by turns in one run, the same batches beside one another.
+
+    `bound` is with the workers idle, `bound_busy` with workers that a thread keeps as busy as live (None: there are
+    none), `bound_device` with the batches in the device's memory. The gains are throughputs over live, window beside
+    window: 1.0 says that no data work could be removed to any effect, 2.0 that training would be twice as fast.
+    `swept` says that a window's batches (`window_bytes`) were fewer than the last-level cache holds, so that as much
+    other memory was written before each replay. `complete` is false where the run ended before its plan did.
+    """
+
+    loader: int | None = None
+    rounds: int = 0
+    window: int = 0
+    live: Throughput | None = None
+    bound: Throughput | None = None
+    bound_busy: Throughput | None = None
+    bound_device: Throughput | None = None
+    gain: Ratio | None = None
+    gain_busy: Ratio | None = None
+    gain_device: Ratio | None = None
+    window_bytes: int = 0
+    last_level_cache_bytes: int = 0
+    swept: bool = False
+    complete: bool = False
+    notes: tuple[str, ...] = ()
+
+
+def bound_result(records: Sequence[Record]) -> BoundResult:
+    """The result of the records of one run, in the order in which they were written."""
+    plan = next((one for one in records if one["event"] == "plan"), None)
+    end = next((one for one in records if one["event"] == "end"), None)
+    if plan is None:
+        why = end["problem"] if end and end["problem"] else "no loop over a DataLoader was seen to train"
+        return BoundResult(notes=(why,))
+    windows = _windows(records)
+    live, pairs = windows.get(LIVE, {}), {kind: _pairs(windows, kind) for kind in (IDLE, BUSY, DEVICE)}
+    return BoundResult(
+        loader=plan["loader"],
+        rounds=len(pairs[IDLE]),
+        window=plan["window"],
+        live=throughput(list(live.values())) if live else None,
+        **{kind: throughput([mine for mine, _ in found]) for kind, found in pairs.items() if found},
+        gain=_gain(pairs[IDLE]),
+        gain_busy=_gain(pairs[BUSY]),
+        gain_device=_gain(pairs[DEVICE]),
+        window_bytes=plan["batch_bytes"] * plan["window"],
+        last_level_cache_bytes=plan["last_level_cache_bytes"],
+        swept=plan["swept"],
+        complete=end is not None and end["problem"] is None,
+        notes=tuple(_notes(plan, end, records, len(pairs[IDLE]))),
+    )
+
+
+def _windows(records: Sequence[Record]) -> dict[str, dict[int, Window]]:
+    """Kind -> round -> window, of those in which anything was counted and that are not void."""
+    void = {one["round"] for one in records if one["event"] == "void"}
+    found: dict[str, dict[int, Window]] = {}
+    for one in records:
+        if one["event"] == "window" and one["round"] not in void and one["samples"] and one["seconds"] > 0:
+            window = Window(elapsed_s=one["seconds"], samples=one["samples"], iterations=one["iterations"])
+            found.setdefault(one["kind"], {})[one["round"]] = window
+    return found
+
+
+def _pairs(windows: dict[str, dict[int, Window]], kind: str) -> list[tuple[Window, Window]]:
+    """The windows of `kind`, each with the live one that it replayed."""
+    live = windows.get(LIVE, {})
+    return [(one, live[turn]) for turn, one in sorted(windows.get(kind, {}).items()) if turn in live]
+
+
+def _gain(pairs: Sequence[tuple[Window, Window]]) -> Ratio | None:
+    if not pairs:
+        return None
+    return compare([_cost(live) for _, live in pairs], [_cost(mine) for mine, _ in pairs])
+
+
+def _cost(window: Window) -> float:
+    return window.elapsed_s / window.samples
+
+
+def _notes(plan: Record, end: Record | None, records: Sequence[Record], rounds: int) -> Iterable[str]:
+    yield from plan["notes"]
+    if end is None:
+        last = next((one for one in reversed(records) if one["event"] == "window"), None)
+        where = f"after {rounds} of {plan['rounds']} rounds" if last else "before its first window was complete"
+        yield f"the script ended {where}: it takes {plan['steps']} iterations"
+    elif end["problem"]:
+        yield end["problem"]
+    if any(one["event"] == "void" for one in records):
+        yield "a round is left out: the script changes its batches in place, and copies of them were too late"
+    if plan["swept"]:
+        yield (
+            f"a window's batches ({size(plan['batch_bytes'] * plan['window'])}) do not exceed the last-level cache "
+            f"({size(plan['last_level_cache_bytes'])}): as much other memory was written before each replay"
+        )
+    elif not plan["last_level_cache_bytes"]:
+        yield "the size of the last-level cache is not known: replayed batches may have been found in it"
+
+
+def bound_lines(found: BoundResult) -> list[str]:
+    """What the report says of it, for the lines under the verdict."""
+    notes = [f"Bound: {printable(note)}." for note in found.notes]
+    if found.gain is None or found.live is None or found.bound is None:
+        return ["The bound was not measured.", *notes]
+    best = found.gain_device or found.gain
+    lines = [
+        f"Removing all data work could buy at most {_times(best)}: {found.live.samples_per_s:,.0f} samples/s live, "
+        + _rates(found)
+        + f" ({found.rounds} rounds of {found.window} batches of loader {found.loader})."
+    ]
+    if not best.told:
+        lines.append("That cannot be told from nothing.")
+    elif best.confidence < 0.95:
+        lines.append(f"With so few rounds the interval has {best.confidence:.0%} confidence.")
+    return [*lines, *notes, "The tables are of live iterations; the rows of workers are of the whole run."]
+
+
+def _rates(found: BoundResult) -> str:
+    parts = []
+    for rate, gain, what in (
+        (found.bound, found.gain, "batches ready and workers idle"),
+        (found.bound_busy, found.gain_busy, "workers as busy as live"),
+        (found.bound_device, found.gain_device, "batches on the device"),
+    ):
+        if rate is not None and gain is not None:
+            parts.append(f"{rate.samples_per_s:,.0f} with {what} ({_times(gain)})")
+    return ", ".join(parts)
+
+
+def _times(gain: Ratio) -> str:
+    return f"{gain.ratio:.2f}× ({gain.low:.2f}–{gain.high:.2f})"
