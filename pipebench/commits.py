@@ -157,6 +157,14 @@ def interpreter(repo: Path, needs: Sequence[str]) -> str:
     return sys.executable
 
 
+def dependencies_differ(repo: Path, base: str, head: str) -> list[str]:
+    """A line for each file of the repository that says what to install and is not the same on both sides."""
+    names = ["pyproject.toml", "setup.py", "setup.cfg", "requirements.txt", "environment.yml"]
+    shas = [resolve(repo, name) for name in (base, head) if name != WORKING_TREE]  # one: against the files as they are
+    changed = _git("diff", "--name-only", *shas, "--", *names, at=repo) if shas else ""
+    return [f"{name} differs between the two, and both run with the same packages" for name in changed.splitlines()]
+
+
 def _asv_pythons(repo: Path) -> list[str]:
     """The interpreters of asv's environments in the `env_dir` of asv.conf.json, whose comments are taken out."""
     try:

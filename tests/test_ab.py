@@ -87,6 +87,34 @@ def test_a_folder_that_is_no_repository(tmp_path):
         commits.repository(tmp_path)
 
 
+def test_files_that_say_what_to_install_are_named_where_they_differ(repo):
+    base = repos.git(repo, "rev-parse", "HEAD")
+    (repo / "requirements.txt").write_text("numpy\n")
+    head = repos.commit(repo, "another package")
+    repos.git(repo, "reset", "--quiet", "--hard", base)
+    (note,) = commits.dependencies_differ(repo, base, head)
+    assert note.startswith("requirements.txt differs")
+    assert commits.dependencies_differ(repo, base, base) == commits.dependencies_differ(repo, ".", ".") == []
+    assert commits.dependencies_differ(repo, head, ".") == [note]
+
+
+def test_a_repository_of_which_nothing_would_be_measured_is_refused(tmp_path):
+    repos.git(tmp_path, "init", "--quiet")
+    (tmp_path / "file").write_text("")
+    repos.commit(tmp_path, "one")
+    done = repos.pipebench("ab", "HEAD", "HEAD", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "no pipebench.toml" in done.stderr and "pipebench init" in done.stderr
+
+
+def test_a_gate_that_had_too_few_rounds_does_not_pass(capsys):
+    from pipebench.commands.ab import _status
+
+    few = [ab.Change("read/image/open", Judgement(Ratio(1.5, 0.2, 8.0, 0.5), 2, 0.99), 0.001, 0.001, 8)]
+    assert (_status(few, None), _status(few, 0.05)) == (0, 1)
+    assert "the gate cannot judge" in capsys.readouterr().err
+
+
 def test_a_full_disk_says_where_and_what_to_do(repo, monkeypatch):
     """/dev/full refuses whatever is written; a folder that cannot be made stands for the disk that has no room."""
     monkeypatch.setenv("PIPEBENCH_CACHE", "/dev/full")

@@ -85,6 +85,10 @@ def command(
             err=True,
         )
     sides = [_side(repo, which, name, build, settings, settled) for which, name in (("base", base), ("head", head))]
+    if settled is None:
+        _something_differs(sides)
+    for note in commits.dependencies_differ(repo, base, head) if sides[0].executable == sides[1].executable else ():
+        click.echo(f"pipebench: {note}\n  give --base-python or --head-python where that matters", err=True)
     labels = _labels(sides)
     chosen = _chosen(settled, stages, names)
     kept: list[list[Change]] = [[]]
@@ -125,6 +129,14 @@ def _side(repo: Path, which: str, name: str, build: str | None, settings: dict[s
         environment.append((key, value))
     runner = _runner(settings[f"{which}_runner"])
     return ab.Side(found.label, found.folder, python, tuple(environment), runner)
+
+
+def _something_differs(sides: Sequence[Side]) -> None:
+    """A usage error where nothing that is measured lies in the repository, and both sides would be the same."""
+    same = len({(side.executable, side.environment, side.runner) for side in sides}) == 1
+    if same and not any(side.folder and (side.folder / "pipebench").is_dir() for side in sides):
+        problem = "nothing of this repository would be measured: it has no pipebench.toml"
+        raise UsageError(problem, "write it and a suite with: pipebench init module:make_loader")
 
 
 def _runner(name: str | None) -> Any:
@@ -207,11 +219,14 @@ def _show(changes: Sequence[Change], labels: tuple[str, str], limit: float | Non
 
 
 def _status(changes: Sequence[Change], limit: float | None) -> int:
-    """3 where the gate failed, 1 where a benchmark failed or nothing was measured, else 0."""
-    from pipebench import abtable
+    """3 where the gate failed, 1 where a benchmark failed or nothing was measured or the gate cannot judge, else 0."""
+    from pipebench import ab, abtable
 
     over = abtable.exceeding(changes, limit) if limit is not None else []
     if over:
         click.echo(f"pipebench: slower: {', '.join(one.benchmark for one in over)}", err=True)
         return GATE_FAILED
+    if limit is not None and (few := ab.too_few(changes)):
+        click.echo(f"pipebench: the gate cannot judge: {few}", err=True)
+        return 1
     return 1 if any(one.failed for one in changes) or not any(one.judgement for one in changes) else 0
