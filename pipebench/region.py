@@ -138,7 +138,9 @@ def library_name() -> str:
 
 
 def torch_operator() -> Any:
-    """`torch.ops.pipebench.decode_and_crop(data, left, top, width, height, scale=1)`, registered when first asked for.
+    """`torch.ops.pipebench.decode_and_crop(data, left, top, width, height, scale=1)`.
+
+    It is registered when this module is imported after torch, else with the first decode or when first asked for here.
 
     `data` is a 1-D uint8 tensor in host memory. It has a fake implementation, so that shapes propagate under
     `torch.compile` and `torch.export`.
@@ -149,6 +151,12 @@ def torch_operator() -> Any:
         if not hasattr(torch.ops.pipebench, "decode_and_crop"):
             _register(torch)
     return torch.ops.pipebench.decode_and_crop
+
+
+def _register_beside_torch() -> None:
+    """Registers the operator if torch is there, which this module itself imports only to decode."""
+    if hasattr(sys.modules.get("torch"), "library"):
+        torch_operator()
 
 
 def _register(torch: Any) -> None:
@@ -242,6 +250,7 @@ def _library() -> ctypes.CDLL:
         pointer, ctypes.c_ulong, unsigned, unsigned, unsigned, unsigned, unsigned, pointer, pointer,
     ]  # fmt: skip
     library.region_version.restype = ctypes.c_char_p
+    _register_beside_torch()
     return library
 
 
@@ -368,3 +377,6 @@ def _four_sides(padding: int | Sequence[int] | None) -> Box:
         raise ValueError(f"padding must be one, two or four numbers, not {len(sides)}")
     left, top, right, bottom = sides * (4 // len(sides))
     return left, top, right, bottom
+
+
+_register_beside_torch()

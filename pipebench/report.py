@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-import tempfile
+import datetime
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
 
+from pipebench import __version__, machine
 from pipebench.bound import Training
 from pipebench.errors import BadSample, PipebenchError
 from pipebench.loader import LoaderRow
 from pipebench.machine import Machine
 from pipebench.measurement import Ceiling, Measurement
+from pipebench.saving import write_whole
 from pipebench.stage import Workload
 from pipebench.units import printable, size
+from pipebench.watch.results import WatchResult
 
 SCHEMA_VERSION = 1
 LARGEST_FILE = 64 << 20  # bytes; a report of every variant at --rigorous is under 1 MB
@@ -40,9 +41,11 @@ class Data:
 
 @dataclass(frozen=True)
 class Report:
-    """What `pipebench run` measured. `partial` says that it did not come to its end, and `failure` what ended it.
+    """What `pipebench run` measured, or what `pipebench watch` saw.
 
-    `loader` and `training` are None where they were not measured.
+    `partial` says that it did not come to its end, or that recording did not, and `failure` what ended it. `loader` and
+    `training` are None where they were not measured; `workload` is None, and all but `watch` and `calibration` empty,
+    where a script was watched. `calibration` is what was known of the error of `watch` when it was saved.
     """
 
     schema_version: int
@@ -50,7 +53,7 @@ class Report:
     created: str
     pipebench: str
     machine: Machine
-    workload: Workload
+    workload: Workload | None = None
     data: Data | None = None
     measurements: tuple[Measurement, ...] = ()
     ceilings: tuple[Ceiling, ...] = ()
@@ -58,6 +61,8 @@ class Report:
     loader: tuple[LoaderRow, ...] | None = None
     training: Training | None = None
     failure: str | None = None
+    watch: WatchResult | None = None
+    calibration: str | None = None
 
 
 @dataclass(frozen=True)
@@ -65,36 +70,21 @@ class _Versioned:
     schema_version: int
 
 
+def of_watch(result: WatchResult, calibration: str | None) -> Report:
+    """The report of one watched run; partial where its recording, or its measuring of the bound, was cut short."""
+    return Report(
+        schema_version=SCHEMA_VERSION,
+        partial=not result.complete or (result.bound is not None and not result.bound.complete),
+        created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        pipebench=__version__,
+        machine=machine.describe(),
+        watch=result,
+        calibration=calibration,
+    )
+
+
 def encode(report: Report) -> bytes:
     return msgspec.json.format(msgspec.json.encode(report), indent=1) + b"\n"
-
-
-def write_whole(path: Path, content: bytes) -> None:
-    """Writes a file so that it is either all there or as it was: temporary file, fsync, rename."""
-    temporary = None
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name[:100]}.", dir=path.parent)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(temporary, 0o666 & ~_umask())
-        os.replace(temporary, path)
-    except OSError as error:
-        if temporary is not None:
-            with contextlib.suppress(OSError):
-                os.unlink(temporary)
-        raise PipebenchError(
-            f"cannot write {printable(path)}: {error.strerror}",
-            "free some space or choose another place; the file is as it was",
-        ) from error
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
 
 
 def save(report: Report, path: Path) -> None:
@@ -137,6 +127,8 @@ def _divisors(report: Report) -> Iterator[float]:
     for one in report.measurements:
         if one.summary is not None:
             yield from (one.summary.median_s, one.summary.low_s, one.work.samples if one.work else 0)
+        if one.readings_s:
+            yield from (*one.readings_s, one.calls_per_reading)
     if (training := report.training) is not None:
         ratios += [training.bound_to_live, training.busy_to_live, training.device_to_live]
         rates = (training.live, training.bound, training.bound_busy, training.bound_device)

@@ -388,3 +388,11 @@ def test_the_operators_fake_knows_the_shape():
         for scale in region.SCALES:
             out = operator(data, *BOX, scale)
             assert tuple(out.shape) == (*region.scaled_size(BOX, scale), 3) and out.dtype == torch.uint8
+
+
+@pytest.mark.parametrize(
+    "code", ["import torch; import pipebench.region", "import pipebench; pipebench.decode_and_crop(data, (0, 0, 2, 2))"]
+)
+def test_the_operator_is_there_without_being_asked_for(code):
+    script = f"import sys; data = sys.stdin.buffer.read(); {code}; import torch; torch.ops.pipebench.decode_and_crop"
+    subprocess.run([sys.executable, "-c", script], input=BYTES, capture_output=True, timeout=120, check=True)

@@ -92,6 +92,30 @@ def test_colour_adds_styles_and_nothing_else(report):
     assert "\n".join(plain).strip() == text.table(report).strip()
 
 
+def test_the_summary_says_which_variants_are_as_fast_as_the_fastest():
+    """One of two that cannot be told apart has the smaller median by chance: it is not the fastest alone."""
+    bench = Bench(FakeClock(noise=0.02, seed=1))
+    for name, cost in (("plain", 2e-3), ("quick", 5e-4), ("as-quick", 5e-4), ("slower", 6e-4)):
+        bench.variant(name, cost)
+    bench.variant("lossy", 5e-4, gives_up="half of it")
+    result = bench.measure(Plan(rounds=24, budget_s=1e9))
+    found = Report(1, False, "", "", None, Workload(), measurements=result.measurements)
+    (note,) = tables.summary(found).notes
+    assert note in (
+        "decode/number: these readings cannot tell quick from as-quick",
+        "decode/number: these readings cannot tell as-quick from quick",
+    )
+
+
+def test_a_gain_that_cannot_be_told_is_no_gain():
+    bench = Bench(FakeClock(noise=0.02, seed=1))
+    bench.variant("plain", 1e-3)
+    bench.variant("alike", 1e-3)
+    result = bench.measure(Plan(rounds=24, budget_s=1e9))
+    found = Report(1, False, "", "", None, Workload(), measurements=result.measurements)
+    assert tables.verdict(found) == "Nothing that was measured can be told to be faster than its reference."
+
+
 @pytest.mark.parametrize(
     ("ratio", "said"),
     [

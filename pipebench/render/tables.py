@@ -8,6 +8,7 @@ from pipebench.measurement import Ceiling, Measurement, Warning
 from pipebench.render import feeding
 from pipebench.render.cells import Table, gain
 from pipebench.report import Report
+from pipebench.stats import Ratio, compare
 from pipebench.units import count_scale, of_images, percent, printable, rate_scale, seconds_scale
 
 # One way from a file to a batch, as an ImageNet script goes it; the verdict adds up these tasks.
@@ -59,9 +60,12 @@ def _reference(report: Report, task_id: str) -> list[Measurement]:
 
 
 def _short_verdict(report: Report) -> str:
-    gains = [(one.ratio_to_reference.ratio, one) for one in _best(report) if one.ratio_to_reference]
-    if not gains:
+    found = [(one.ratio_to_reference, one) for one in _best(report) if one.ratio_to_reference]
+    if not found:
         return "Nothing could be compared: no task has readings of its reference on this data."
+    gains = [(ratio.ratio, one) for ratio, one in found if ratio.told and ratio.ratio < 1]
+    if not gains:
+        return "Nothing that was measured can be told to be faster than its reference."
     ratio, one = min(gains, key=lambda pair: pair[0])
     name = printable(one.variant)
     return f"Largest gain: {printable(one.task)}, where {name} is {1 / ratio:.2f}× as fast as the reference."
@@ -214,7 +218,33 @@ def summary(report: Report) -> Table:
         for one in best
     ]
     headers = ("task", "fastest that agrees", f"{seconds.unit}/sample", "× reference", "of ceiling")
-    return Table("Summary", headers, tuple(rows), frozenset({2, 3, 4}))
+    notes = tuple(_as_fast(one, others) for one in best if (others := _ties(report, one)))
+    return Table("Summary", headers, tuple(rows), frozenset({2, 3, 4}), notes)
+
+
+def _ties(report: Report, best: Measurement) -> list[Measurement]:
+    """The variants whose readings, taken beside those of the fastest, cannot tell them from it."""
+    return [
+        one
+        for one in timed(report, best.task)
+        if one is not best and not one.gives_up and _beside(one, best) and not _relative(one, best).told
+    ]
+
+
+def _beside(one: Measurement, other: Measurement) -> bool:
+    """Whether both were read, in the same turns, on the same workload (a cold cache is another)."""
+    return bool(one.readings_s and other.readings_s) and one.workload == other.workload
+
+
+def _relative(one: Measurement, other: Measurement) -> Ratio:
+    both = min(len(one.readings_s), len(other.readings_s))
+    scale = other.calls_per_reading / one.calls_per_reading
+    return compare(one.readings_s[:both], other.readings_s[:both], scale=scale)
+
+
+def _as_fast(best: Measurement, others: Sequence[Measurement]) -> str:
+    names = ", ".join(printable(one.variant) for one in others)
+    return f"{printable(best.task)}: these readings cannot tell {printable(best.variant)} from {names}"
 
 
 def heading(report: Report) -> list[str]:
