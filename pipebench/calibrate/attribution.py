@@ -1,0 +1,117 @@
+"""Attribution: runs with planted amounts in every stage and phase, watched, and what was planted beside what is shown.
+
+The truth of a stage is what was planted in it (work as units times the cost of a unit, wall time from innermost
+clocks) and its carrier: what the library around it takes, from a run that nobody watched. Where the cores are shared a
+carrier is stretched as planted work in the same process was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pipebench.calibrate.planted import plainly, watched
+from pipebench.machine import usable_cores
+from pipebench.watch.planted.amounts import REFERENCE
+from pipebench.watch.results import WatchResult
+from pipebench.watch.trust import GOAL_S, GOAL_SHARE, Row
+
+# planted stage -> the row of `watch` that should show it
+STAGES = {
+    "read": "Image.open",
+    "decode": "ImageFile.load",
+    REFERENCE: "Reference",
+    "work": "Work",
+    "sleep": "Sleep",
+    "getitem": "Planted.__getitem__",
+    "collate": "collate",
+    "hand-off": "queue feeder thread",
+}
+PHASES = ("wait", "forward", "backward", "optimiser", "other")
+Carriers = dict[str, tuple[float, float]]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One planted run: how many workers, whether later ones have more to do, how they are started."""
+
+    workers: int
+    skew: bool = False
+    method: str = "fork"
+    batches: int = 60
+    batch: int = 8
+
+    @property
+    def name(self) -> str:
+        skew = ", skewed" if self.skew else ""
+        return f"{self.workers} workers{skew}, {self.method}" if self.workers else "no workers"
+
+
+def plans(full: bool = False) -> list[Plan]:
+    """Workers from none to twice the usable cores, evenly loaded and skewed; other start methods where asked for."""
+    cores = max(1, int(usable_cores()))
+    found = [Plan(0), Plan(1), Plan(cores, skew=True), Plan(2 * cores)]
+    return found + [Plan(cores, method=method) for method in ("spawn", "forkserver") if full]
+
+
+def attribution(chosen: Iterable[Plan], progress: Callable[[str], object]) -> list[Row]:
+    """The rows of every plan, after one plain run for the carriers."""
+    progress("plain run: what the libraries take around the planted amounts\n")
+    carriers: Carriers = plainly("samples.py", "--carriers")["carriers"]
+    carriers["hand-off"] = plainly("samples.py", "--carriers", "--workers", "1")["carriers"]["hand-off"]
+    rows = []
+    for plan in chosen:
+        progress(f"planted run: {plan.name}\n")
+        found, result = watched("samples.py", *_arguments(plan))
+        rows += compare(plan, found, carriers, result)
+    return rows
+
+
+def _arguments(plan: Plan) -> list[str]:
+    found = ["--workers", str(plan.workers), "--method", plan.method]
+    return [*found, "--batches", str(plan.batches), "--batch", str(plan.batch), *(["--skew"] if plan.skew else [])]
+
+
+def compare(plan: Plan, found: dict[str, Any], carriers: Carriers, result: WatchResult) -> list[Row]:
+    """The rows of one run; pure. `found` is what was planted, by worker and stage, and per iteration and phase."""
+    iteration = sum(one.s_per_iteration for one in result.loop)
+    rows = []
+    for stage, name in STAGES.items():
+        shown = [one for one in result.stages if one.name == name]
+        wall, cpu = truth(stage, found["workers"].values(), carriers)
+        if stage == "hand-off" and not plan.workers:
+            continue
+        seen = sum(one.exclusive_s_per_sample for one in shown)
+        rows.append(_row(plan, stage, "wall", "sample", wall / found["samples"], seen, iteration))
+        if any(one.cpu_s_per_sample is not None for one in shown):
+            seen = sum(one.cpu_s_per_sample or 0.0 for one in shown)
+            rows.append(_row(plan, stage, "cpu", "sample", cpu / found["samples"], seen, iteration))
+    later = found["iterations"][1:]  # the first iteration is start-up, there as here
+    _, wall_ns, cpu_ns, _ = found["loop"]["forward"]
+    for place, phase in enumerate(PHASES):
+        spent = sum(one[place][1] for one in later) / len(later) + carriers[phase][0] * wall_ns / cpu_ns
+        expected = spent * 1e-9
+        seen = next(one.s_per_iteration for one in result.loop if one.phase == phase)
+        rows.append(_row(plan, phase, "wall", "iteration", expected, seen, iteration))
+    return rows
+
+
+def truth(stage: str, workers: Iterable[dict[str, Sequence[int]]], carriers: Carriers) -> tuple[float, float]:
+    """Wall and CPU seconds that a stage took in all workers together."""
+    wall = cpu = 0.0
+    for amounts in workers:
+        reference_units, reference_wall, reference_cpu, _ = amounts[REFERENCE]
+        units, spent, _, times = amounts[stage]
+        carrier_wall, carrier_cpu = carriers.get(stage, (0.0, 0.0))
+        wall += spent + times * carrier_wall * (reference_wall / reference_cpu)
+        cpu += units * (reference_cpu / reference_units) + times * carrier_cpu
+    return wall * 1e-9, cpu * 1e-9
+
+
+def _row(plan: Plan, name: str, clock: str, per: str, truth_s: float, found_s: float, iteration: float) -> Row:
+    times = plan.batch if per == "sample" else 1
+    share = (found_s - truth_s) * times / iteration if iteration else 0.0
+    allowed = GOAL_S * (plan.batch if per == "iteration" else 1)
+    within = abs(share) <= GOAL_SHARE or abs(found_s - truth_s) <= allowed
+    return Row(plan.name, name, clock, per, truth_s, found_s, share, within)

@@ -1,0 +1,71 @@
+"""Overhead and noise: what a span costs, what recording adds to a sample, and what equal readings can tell."""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Callable, Sequence
+from statistics import median
+
+from pipebench.stats import compare, median_interval
+from pipebench.watch.track import Track, local, timed
+from pipebench.watch.trust import NoiseFloor, Slowdown
+
+SPANS = 8  # a sample of switching.py
+READING = 16  # samples in one of its windows
+PAIRS = (10, 20, 40, 80)
+
+
+def span_s(spans: int = 2000, repeats: int = 20) -> float:
+    """What one span adds to a call, in seconds, from the least of several blocks with and without.
+
+    High: `watch` slows down a script of many small stages.
+    """
+    track = Track()
+    plain: Callable[[], object] = int
+    wrapped = timed(plain, 1)
+    watched, alone = [], []
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        for _ in range(repeats):
+            local.track = track
+            track.begin()
+            watched.append(_block_ns(wrapped, spans))
+            local.track = None
+            alone.append(_block_ns(plain, spans))
+    finally:
+        local.track = None
+        if collecting:
+            gc.enable()
+    return (min(watched) - min(alone)) / spans * 1e-9
+
+
+def _block_ns(function: Callable[[], object], times: int) -> int:
+    began = time.perf_counter_ns()
+    for _ in range(times):
+        function()
+    return time.perf_counter_ns() - began
+
+
+def slowdown(on: Sequence[float], off: Sequence[float], each_s: float) -> Slowdown:
+    """What recording adds to a sample: windows with it beside windows without, in the same run. `each_s` is a span."""
+    ratio = compare(on, off)
+    sample_s = median(off)
+    added, low, high = (sample_s * (one - 1) for one in (ratio.ratio, ratio.low, ratio.high))
+    return Slowdown(sample_s, added, low, high, SPANS, SPANS * each_s)
+
+
+def noise(one: Sequence[float], other: Sequence[float]) -> tuple[NoiseFloor, ...]:
+    """What pairs of equal readings tell, for each number of pairs of which there are at least two groups."""
+    floors = []
+    for pairs in PAIRS:
+        groups = len(one) // pairs
+        found = [
+            compare(one[begin : begin + pairs], other[begin : begin + pairs])
+            for begin in range(0, groups * pairs, pairs)
+        ]
+        if groups > 1:
+            changes = median_interval([ratio.smallest_change for ratio in found]).median
+            floors.append(NoiseFloor(pairs, changes, groups, sum(ratio.told for ratio in found)))
+    return tuple(floors)

@@ -1,0 +1,67 @@
+"""Wait: loops whose true waits are known, with the work in the loop's thread, in others, and launched for later."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from pipebench.calibrate.planted import plainly, watched
+from pipebench.watch.results import WatchResult
+from pipebench.watch.trust import GOAL_SHARE, Row
+
+Moment = Sequence[int]  # asked, began, ready, arrived, got
+
+
+def waits(progress: Callable[[str], object], cuda: bool = False) -> list[Row]:
+    """The wait of every scenario; with a CUDA device also its idle time while kernels of known length were queued."""
+    progress("plain run: what `next()` takes besides waiting\n")
+    plain = {name: around(moments) for name, moments in plainly("waiting.py")["moments"].items()}
+    progress("planted run: waits that are known\n")
+    found, result = watched("waiting.py")
+    rows = compare(found["moments"], plain, result)
+    if cuda:
+        progress("planted run: kernels that are launched for later\n")
+        found, result = watched("waiting.py", "--only", "launches", "--device", "cuda")
+        rows += idle(found["idle"], result)
+    return rows
+
+
+def around(moments: Sequence[Moment]) -> tuple[float, float]:
+    """From a run that nobody watched, in nanoseconds: what `next()` takes before it looks for a batch, and after."""
+    before = statistics.fmean(began - asked for asked, began, *_ in moments[1:])
+    return before, statistics.fmean(got - arrived for *_, arrived, got in moments[1:])
+
+
+def true_wait(moments: Sequence[Moment], before: float, after: float) -> float:
+    """Seconds per iteration, without the first.
+
+    A batch that was not made when it was asked for ends the wait, whoever was slow to begin waiting for it.
+    """
+    spent = [
+        arrived - (asked if ready > asked else began - before) + after
+        for asked, began, ready, arrived, _ in moments[1:]
+    ]
+    return statistics.fmean(spent) * 1e-9
+
+
+def compare(moments: dict[str, list[Moment]], plain: dict[str, tuple[float, float]], result: WatchResult) -> list[Row]:
+    """One row for each scenario, in the order of the loaders; pure."""
+    rows = []
+    for loader, (name, noted) in zip(result.loaders, moments.items(), strict=True):
+        assert loader.wait_s_per_iteration is not None and loader.s_per_iteration is not None
+        expected = true_wait(noted, *plain[name])
+        rows.append(_row(name, expected, loader.wait_s_per_iteration, loader.s_per_iteration))
+    return rows
+
+
+def idle(known: Sequence[int], result: WatchResult) -> list[Row]:
+    """The device's idle time per wait, beside what its kernels left of each."""
+    seen: Any = result.device_idle
+    iteration = sum(one.s_per_iteration for one in result.loop)
+    return [_row("device idle", statistics.fmean(known) * 1e-9, seen.s_per_iteration, iteration)]
+
+
+def _row(name: str, truth_s: float, found_s: float, iteration: float) -> Row:
+    share = (found_s - truth_s) / iteration
+    return Row("waits", name, "wall", "iteration", truth_s, found_s, share, abs(share) <= GOAL_SHARE, "wait")
