@@ -1,37 +1,36 @@
-"""The hand-off as the script's process sees it: which task went to which worker, and when its batch arrived.
+"""The hand-off as the script's process sees it: when a batch arrived, was pinned, and was taken.
 
-The k-th fetch of a worker in a pass is the k-th task that was given to it: that is how its records are matched with
-these. The queue is never polled; how full it was is derived afterwards.
+Nothing is polled and nothing is asked for: batches are told apart by the number that torch itself sends with them.
 """
 
 from __future__ import annotations
 
 import functools
-import statistics
+import threading
 import weakref
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from time import perf_counter_ns
 from typing import Any
 
+from pipebench.watch.following import followed
 from pipebench.watch.patches import unseen
 from pipebench.watch.recording import Recording
 
 
-@dataclass
-class _Tasks:
-    """The tasks of one pass that are under way, by their number."""
+class _UnderWay:
+    """The followed batches of one iterator, by task, and the last task that came in."""
 
-    given: dict[int, int] = field(default_factory=dict)
-    worker: dict[int, tuple[int, int]] = field(default_factory=dict)
-    received: dict[int, int] = field(default_factory=dict)
+    def __init__(self) -> None:
+        self.came: dict[int, int] = {}
+        self.pinned: dict[int, tuple[int, int, int]] = {}
+        self.last = -1
 
 
 class Arrivals:
-    """The tasks of every iterator with workers."""
+    """The batches of every iterator with workers. Each is known by the queue from which its loop takes batches."""
 
     def __init__(self) -> None:
-        self._tasks: weakref.WeakKeyDictionary[Any, _Tasks] = weakref.WeakKeyDictionary()
+        self._under_way: weakref.WeakKeyDictionary[Any, _UnderWay] = weakref.WeakKeyDictionary()
         self.lost = False
 
     def note(self, recording: Recording, act: Callable[..., None], *args: Any) -> None:
@@ -44,83 +43,103 @@ class Arrivals:
             self.lost = True
             recording.fault("following a batch", error)
 
-    def put(self, iterator: Any, number: int) -> None:
-        """Task `number` has just been given to a worker; numbers start again at 0 with each pass."""
-        if number == 0:
-            self._tasks[iterator] = _Tasks()
-        tasks = self._tasks.get(iterator)
-        if tasks is not None:
-            worker = iterator._task_info[number][0]
-            nth = tasks.given.get(worker, 0)
-            tasks.given[worker] = nth + 1
-            tasks.worker[number] = (worker, nth)
+    def of(self, queue: Any) -> _UnderWay:
+        found = self._under_way.get(queue)
+        if found is None:
+            found = self._under_way[queue] = _UnderWay()
+        return found
 
-    def received(self, iterator: Any, number: object) -> None:
-        tasks = self._tasks.get(iterator)
-        if tasks is not None and isinstance(number, int):
-            tasks.received[number] = perf_counter_ns()
+    def came(self, queue: Any, task: object) -> None:
+        """The loop has just got the batch of `task` out of its queue: the one it asked for, or another."""
+        if type(task) is int:
+            this = self.of(queue)
+            this.last = task
+            if followed(task):
+                this.came[task] = perf_counter_ns()
 
-    def taken(self, iterator: Any, asked: int, now: int) -> list[int] | None:
-        """[worker, its n-th task, asked, received, taken] of the batch that `next()` has just returned."""
-        tasks = self._tasks.get(iterator)
-        if tasks is None or self.lost or not getattr(iterator, "_in_order", True):
+    def pinned(self, this: _UnderWay, task: object, received: int) -> None:
+        """The pin-memory thread got a batch at `received`, and is about to hand it on."""
+        if type(task) is int and followed(task):
+            this.pinned[task] = (received, perf_counter_ns(), threading.get_native_id())
+
+    def taken(self, iterator: Any, number_of_pass: int, asked: int, now: int) -> list[int] | None:
+        """[task, thread, asked, came, taken, received, pinned, pin thread] of what `next()` has just returned.
+
+        The last three are 0 where there is no pin-memory thread; None where this batch is not followed.
+        """
+        queue = getattr(iterator, "_data_queue", None)
+        this = self._under_way.get(queue) if queue is not None and not self.lost else None
+        if this is None:
             return None
-        number = iterator._rcvd_idx - 1
-        received = tasks.received.pop(number, None)
-        place = tasks.worker.pop(number, None)
-        for old in [one for one in tasks.received if one < number]:
-            del tasks.received[old]
-        for old in [one for one in tasks.worker if one < number]:
-            del tasks.worker[old]
-        return None if received is None or place is None else [*place, asked, received, now]
+        task = iterator._rcvd_idx - 1 if getattr(iterator, "_in_order", True) else this.last
+        came, pinned = this.came.pop(task, None), this.pinned.pop(task, (0, 0, 0))
+        if came is None or not followed(task, number_of_pass):
+            return None
+        return [task, threading.get_native_id(), asked, came, now, *pinned]
 
 
 def watch_queues(recording: Recording, arrivals: Arrivals, kind: Any) -> None:
-    """Notes each task that is given out and each batch that comes in, on the iterator class with workers."""
-    put, get = kind._try_put_index, kind._get_data
-
-    @unseen
-    @functools.wraps(put)
-    def _try_put_index(self: Any) -> None:
-        number = self._send_idx
-        put(self)
-        if self._send_idx > number:
-            arrivals.note(recording, arrivals.put, self, number)
+    """Notes each batch that comes in, on the iterator class with workers."""
+    get = kind._get_data
 
     @unseen
     @functools.wraps(get)
     def _get_data(self: Any) -> Any:
         found = get(self)
-        arrivals.note(recording, arrivals.received, self, found[0])
+        arrivals.note(recording, arrivals.came, self._data_queue, found[0])
         return found
 
-    recording.patches.replace(kind, "_try_put_index", _try_put_index)
     recording.patches.replace(kind, "_get_data", _get_data)
 
 
-@dataclass(frozen=True)
-class Followed:
-    """One batch on its way, in nanoseconds of the monotonic clock: done by its worker, asked for, received, taken."""
+class _In:
+    """Stands in for the workers' queue inside the pin-memory thread, and nowhere else."""
 
-    loader: int
-    number: int
-    done: int
-    asked: int
-    received: int
-    taken: int
+    def __init__(self, queue: Any) -> None:
+        self._queue = queue
+        self.received = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._queue, name)
+
+    @unseen
+    def get(self, *args: Any, **kwargs: Any) -> Any:
+        found = self._queue.get(*args, **kwargs)
+        self.received = perf_counter_ns()
+        return found
 
 
-def arrival_figures(followed: Sequence[Followed]) -> tuple[float | None, float | None, float | None]:
-    """Median latency of batches that were waited for, batches ready when asked, share of waits out of order."""
-    if not followed:
-        return None, None, None
-    late = [one.received - one.done for one in followed if one.done > one.asked]
-    ready, overtaken = 0, 0
-    for place, one in enumerate(followed):
-        later = [
-            other for other in followed[place : place + 64] if (other.loader, other.number) == (one.loader, one.number)
-        ]
-        ready += sum(other.done <= one.asked for other in later)
-        overtaken += any(one.asked < other.received < one.received for other in later[1:])
-    latency = statistics.median(late) * 1e-9 if late else None
-    return latency, ready / len(followed), overtaken / len(followed)
+class _Out:
+    """Stands in for the loop's queue inside the pin-memory thread, and nowhere else."""
+
+    def __init__(self, queue: Any, came: _In, recording: Recording, arrivals: Arrivals) -> None:
+        self._queue, self._came, self._recording, self._arrivals = queue, came, recording, arrivals
+        self._this = arrivals.of(queue)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._queue, name)
+
+    @unseen
+    def put(self, item: Any, *args: Any, **kwargs: Any) -> Any:
+        if type(item) is tuple and item:
+            self._arrivals.note(self._recording, self._arrivals.pinned, self._this, item[0], self._came.received)
+        return self._queue.put(item, *args, **kwargs)
+
+
+def watch_pinning(recording: Recording, arrivals: Arrivals, module: Any) -> None:
+    """Notes when the pin-memory thread gets a batch and when it has pinned it, in torch's module of that name."""
+    plain = module._pin_memory_loop
+
+    @unseen
+    @functools.wraps(plain)
+    def _pin_memory_loop(in_queue: Any, out_queue: Any, *args: Any, **kwargs: Any) -> Any:
+        if recording.on and not arrivals.lost:
+            try:
+                came = _In(in_queue)
+                in_queue, out_queue = came, _Out(out_queue, came, recording, arrivals)
+            except Exception as error:
+                arrivals.lost = True
+                recording.fault("following a batch into pinned memory", error)
+        return plain(in_queue, out_queue, *args, **kwargs)
+
+    recording.patches.replace(module, "_pin_memory_loop", _pin_memory_loop)

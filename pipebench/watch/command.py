@@ -14,6 +14,7 @@ from pipebench.errors import PipebenchError
 from pipebench.machine import usable_cores
 from pipebench.watch import supervisor
 from pipebench.watch.boundplan import STEPS
+from pipebench.watch.footprint import Looker, looked_at
 from pipebench.watch.gather import gather
 from pipebench.watch.options import WatchOptions
 from pipebench.watch.results import WatchResult, result_as_dict
@@ -57,12 +58,13 @@ def observe(options: WatchOptions, argv: Sequence[str], say: Callable[[str], obj
     folder = _folder(options)
     try:
         arguments = ["-m", *argv] if options.module else list(argv)
-        ended = supervisor.run(arguments, _settings(options, folder))
+        looker = Looker(folder)
+        ended = supervisor.run(arguments, _settings(options, folder), lambda: looked_at(looker.look))
         found: list[WatchResult] = []
 
         def read() -> None:
             processes = gather(folder)
-            found.append(summarise(processes, options, ended.status, usable_cores()))
+            found.append(summarise(processes, options, ended.status, usable_cores(), looker.found))
             if options.export_trace is not None:
                 write_trace(processes, options.export_trace)
 

@@ -19,26 +19,34 @@ class IdleDevice:
 
     def __init__(self) -> None:
         self._begun: Any = None
-        self._flying: deque[tuple[Any, Any]] = deque()
+        self._ended: Any = None
+        self._flying: deque[tuple[Any, Any, Any, int, int | None]] = deque()
+        self._placed: list[list[int]] = []
         self._idle_ns = 0
         self._waits = 0
 
     def begin(self) -> None:
         self._begun = _recorded()
 
-    def end(self) -> None:
+    def end(self, host: int = 0, turn: int | None = None) -> None:
+        """The wait is over at `host` on the host's clock; `turn` is its number where it is to be placed in time."""
+        before, self._ended = self._ended, None
         if self._begun is not None and len(self._flying) < _MOST:
-            ended = _recorded()
-            if ended is not None:
-                self._flying.append((self._begun, ended))
+            self._ended = _recorded()
+            if self._ended is not None:
+                self._flying.append((before, self._begun, self._ended, host, turn))
         self._begun = None
         self._collect()
 
     def _collect(self) -> None:
-        while self._flying and self._flying[0][1].query():
-            begun, ended = self._flying.popleft()
-            self._idle_ns += int(begun.elapsed_time(ended) * 1e6)
+        while self._flying and self._flying[0][2].query():
+            before, begun, ended, host, turn = self._flying.popleft()
+            idle = int(begun.elapsed_time(ended) * 1e6)
+            self._idle_ns += idle
             self._waits += 1
+            if turn is not None:
+                busy = int(before.elapsed_time(begun) * 1e6) if before is not None else -1
+                self._placed.append([turn, host, idle, busy])
 
     def take(self) -> list[int] | None:
         """Idle nanoseconds and the waits that they are from, since the last call; None where no CUDA was in use."""
@@ -46,6 +54,11 @@ class IdleDevice:
             return None
         taken = [self._idle_ns, self._waits]
         self._idle_ns = self._waits = 0
+        return taken
+
+    def take_placed(self) -> list[list[int]]:
+        """[turn, host's clock at the end of its wait, idle ns in it, ns from the wait before (-1: unknown)]."""
+        taken, self._placed = self._placed, []
         return taken
 
 

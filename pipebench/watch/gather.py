@@ -32,6 +32,7 @@ class Process:
     loaders: list[Record] = field(default_factory=list)
     together: set[tuple[int, int]] = field(default_factory=set)
     marks: dict[str, int] = field(default_factory=dict)
+    pools: Record = field(default_factory=dict)
     bound: list[Record] = field(default_factory=list)
     faults: list[str] = field(default_factory=list)
 
@@ -58,6 +59,7 @@ _KEEP: dict[str, Callable[..., Any]] = {
     "left": lambda process, record: process.ends.append({**record, "event": "left"}),
     "loader": lambda process, record: process.loaders.append(record),
     "together": lambda process, a, b: process.together.add((a, b)),
+    "pools": lambda process, record: process.pools.update(record),
     "mark": lambda process, name, at: process.marks.setdefault(name, at),
     "bound": lambda process, record: process.bound.append(record),
     "fault": lambda process, where, text: process.faults.append(f"{where}: {text}"),
@@ -88,6 +90,31 @@ class Window:
 
     def holds(self, records: Iterable[Record]) -> list[Record]:
         return [one for one in records if self.begin <= float(one["begin"]) < self.end]
+
+
+@dataclass(frozen=True)
+class Run:
+    """What every part of the summary looks at."""
+
+    processes: list[Process]
+    shown: Window
+    loaders: tuple[int, ...]
+
+    def of_script(self) -> list[Process]:
+        return [one for one in self.processes if one.role == "script"]
+
+    def turns(self, loader: int) -> list[Record]:
+        return [
+            one for process in self.of_script() for one in self.shown.holds(process.turns) if one["loader"] == loader
+        ]
+
+    def sums(self, loader: int) -> list[tuple[Process, Record]]:
+        return [
+            (process, one)
+            for process in self.processes
+            for one in self.shown.holds(process.sums)
+            if one["loader"] == loader
+        ]
 
 
 def window(processes: list[Process], warmup: int) -> Window:

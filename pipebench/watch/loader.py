@@ -153,6 +153,7 @@ def watch_dataloader(loaders: Loaders, module: ModuleType) -> None:
         _watch_constructor(loaders, getattr(torch_module, name))
     _watch_reset(loaders, torch_module._MultiProcessingDataLoaderIter)
     arrivals.watch_queues(loaders.recording, loaders.loop.arrivals, torch_module._MultiProcessingDataLoaderIter)
+    arrivals.watch_pinning(loaders.recording, loaders.loop.arrivals, torch_module._utils.pin_memory)
     _watch_next(loaders, torch_module._BaseDataLoaderIter)
     kind = torch_module._DatasetKind
     plain = kind.create_fetcher

@@ -17,6 +17,7 @@ from typing import Any
 
 from pipebench.watch.arrivals import Arrivals
 from pipebench.watch.device import IdleDevice
+from pipebench.watch.following import followed
 from pipebench.watch.patches import unseen
 from pipebench.watch.recording import Recording
 from pipebench.watch.spans import Pace, bucket
@@ -39,7 +40,7 @@ class Pass:
         self.trained = False
         self.suspended = False
         self.log: list[int] = []
-        self.pace = Pace(recording.file.began)
+        self.pace = Pace(recording.file.began, number)
         self.device = IdleDevice()
         self.arrived: list[int] | None = None
         self._clear()
@@ -68,7 +69,7 @@ class Pass:
         self.pending["trained"] += self.trained
         self.pending["end"] = now
         if self.arrived is not None:
-            self.pending.setdefault("arrivals", []).append(self.arrived)
+            self.pending.setdefault("arrivals", []).append([*self.arrived, now])
             self.arrived = None
         self._keep_in_full(now)
         self.turn += 1
@@ -76,10 +77,6 @@ class Pass:
         self.trained = False
         if self.pace.due(now) or first:
             self._write(now)
-
-    def kept_alone(self) -> bool:
-        """Whether this iteration is one of those of which single batches can be followed."""
-        return self.turn < self.pace.each or self.turn % self.recording.settings.every == 0
 
     def _keep_in_full(self, now: int) -> None:
         if self.turn % self.recording.settings.every == 0 and self.turn < _KEPT * self.recording.settings.every:
@@ -96,6 +93,8 @@ class Pass:
             return
         self.pending.update(loader=self.loader, waits=list(self.waits.items()), lengths=list(self.lengths.items()))
         self.pending.update({"pass": self.number}, idle=self.device.take())
+        if placed := self.device.take_placed():
+            self.pending["device"] = placed
         self.recording.write(["turns", self.pending])
         self._clear()
 
@@ -103,7 +102,9 @@ class Pass:
         """The pass has ended (its iterator is exhausted), or recording has."""
         if self.recording.pid == self.recording.file.pid:
             self._write(now)
-            record = {"loader": self.loader, "number": self.number, "turns": self.turn, "at": now}
+            record = {
+                "loader": self.loader, "number": self.number, "turns": self.turn, "at": now, "wait": self.phases[WAIT],
+            }  # fmt: skip
             self.recording.write([event, record])
 
 
@@ -181,9 +182,10 @@ class Loop:
         this = self.passes.get(iterator)
         if this is None:
             return
-        this.device.end()
-        if event is None and this.kept_alone():
-            this.arrived = self.arrivals.taken(iterator, this.began or 0, self.here.mark)
+        this.device.end(self.here.mark, this.turn if followed(this.turn, this.number) else None)
+        this.arrived = None
+        if event is None:
+            this.arrived = self.arrivals.taken(iterator, this.number, this.began or 0, self.here.mark)
         if event:
             this.finish(self.here.mark, event)
             this.began = None

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from time import perf_counter_ns
 from types import ModuleType
 
-from pipebench.watch import labels, leaves
+from pipebench.watch import labels, leaves, pools
 from pipebench.watch.boundrun import Bound
 from pipebench.watch.loader import DATALOADER, Loaders, watch_dataloader
 from pipebench.watch.loop import Loop, watch_optimisers, watched_backward
@@ -59,6 +60,8 @@ class WatchedScript:
         if self.recording.on:
             self.loop.finish()
             self.loaders.finish()
+        if self.recording.pid == os.getpid():
+            self.recording.write(pools.record())
         self.recording.write(["mark", "end", perf_counter_ns()])
         self.recording.on = False
         self.recording.patches.undo()

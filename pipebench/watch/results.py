@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 from pipebench.watch.boundresult import BoundResult
-
-SCHEMA_VERSION = 1
 
 
 @dataclass(frozen=True)
@@ -43,16 +40,34 @@ class PhaseResult:
 
 
 @dataclass(frozen=True)
+class QueuePoint:
+    """Finished batches that lay ready, on average over `batches` requests around `at_s` seconds from the first one."""
+
+    at_s: float
+    ready: float
+    batches: int
+
+
+@dataclass(frozen=True)
 class HandOff:
     """From a worker to the script, per batch: what its feeder thread spent on pickling, and the bytes in the pipe.
 
     Tensors cross in shared memory: high `pipe_bytes_per_batch` means that a batch holds a lot that is not a tensor.
-    The rest is from the batches that could be followed one by one (`followed`: the first 256, then every 50th).
-    `latency_s` is the median time from a worker's end of a batch to its arrival, of batches that the loop was already
-    waiting for: high means that the hand-off itself is slow. `ready` is how many finished batches lay waiting, on
-    average, when the loop asked for one: near 0, workers are the limit; near the prefetch, the loop is.
-    `out_of_order` is the share of waits in which another batch came before the one that was due: high means that
-    batches differ a lot in cost.
+    The rest is from the batches that were followed one by one (`followed`: the first 1,024 of a pass, then ever fewer).
+
+    `latency_s` is the median time from a worker's end of a batch to its receipt in the script's process, of batches
+    that the loop was already waiting for: high means that the hand-off itself is slow. `pin_s` is the median time from
+    there until the batch lies in pinned memory (None: the loader does not pin).
+
+    `tensors_per_batch` counts tensors, `shared_bytes_per_batch` the shared memory that they lie in, once where several
+    share it: more than the tensors need means that views cross with all that they were cut from. `arrays_per_batch`
+    and `array_bytes_per_batch` are NumPy's arrays, which are copied through the pipe, unlike tensors.
+
+    `ready` is how many finished batches lay waiting, on average, when the loop asked for one: near 0, workers are the
+    limit; near `most_ready` (the prefetch of all workers), the loop is. `ready_over_time` is the same over the run.
+    `out_of_order` is the share of waits in which another batch came before the one that was due, and
+    `out_of_order_s_per_batch` the time spent waiting with that other one already there: high means that batches
+    differ a lot in cost, and that order is paid for.
     """
 
     serialise_s_per_batch: float
@@ -61,8 +76,16 @@ class HandOff:
     batches: int
     followed: int = 0
     latency_s: float | None = None
+    pin_s: float | None = None
+    tensors_per_batch: float | None = None
+    shared_bytes_per_batch: float | None = None
+    arrays_per_batch: float | None = None
+    array_bytes_per_batch: float | None = None
     ready: float | None = None
+    most_ready: int | None = None
+    ready_over_time: tuple[QueuePoint, ...] = ()
     out_of_order: float | None = None
+    out_of_order_s_per_batch: float | None = None
 
 
 @dataclass(frozen=True)
@@ -72,6 +95,11 @@ class WorkerResult:
     `busy_share` is the part of its time, from its first batch to its last, in which it made batches. Near 1: the loop
     could use batches faster than this worker makes them. `cpu_s` well under `busy_s`: it was blocked, or other
     processes had its core. `ended` is false where it was killed or left without saying so.
+
+    `process_cpu_s` is the CPU time of all its threads since it was started: well over `cpu_s` means threads that some
+    library started, or work before the first batch. Memory, descriptors and threads are the highest that were seen
+    from outside (None: it was gone before anybody looked). `pss_bytes` divides each shared page among those that share
+    it, so that workers add up; `rss_bytes` counts it in each.
     """
 
     loader: int
@@ -86,6 +114,11 @@ class WorkerResult:
     gc_s: float
     gc_collections: int
     ended: bool
+    process_cpu_s: float | None = None
+    pss_bytes: int | None = None
+    rss_bytes: int | None = None
+    descriptors: int | None = None
+    threads: int | None = None
 
 
 @dataclass(frozen=True)
@@ -93,7 +126,9 @@ class LoaderResult:
     """One loader that was iterated, in the order of first use, from 1.
 
     `training` says that a backward or an optimiser's step ran inside its iterations. `startup_s` is from the start of
-    the iterator's construction to its first batch, in its first pass. `sample_*` are of single samples, inclusive.
+    the iterator's construction to its first batch, in its first pass; `later_startup_s` the same on average over the
+    later ones, of which `later_first_batch_s` is the wait itself. `pass_end_s` is the last `next()` of a pass, which
+    brings no batch and ends the workers. `sample_*` are of single samples, inclusive.
     `watched` is false where the inside of its workers could not be seen.
     """
 
@@ -111,6 +146,8 @@ class LoaderResult:
     startup_s: float | None
     first_batch_s: float | None
     later_first_batch_s: float | None
+    later_startup_s: float | None
+    pass_end_s: float | None
     samples: int
     sample_s: float | None
     sample_cpu_s: float | None
@@ -128,6 +165,44 @@ class SlowSample:
     loader: int
     worker: int | None
     s: float
+
+
+@dataclass(frozen=True)
+class ThreadPool:
+    """How many threads a library may use in one process, and the call or variable that sets it.
+
+    `where` is "script" or "workers". High is no fault by itself: a pool that nobody uses costs nothing.
+    """
+
+    where: str
+    name: str
+    threads: int
+    set_with: str
+
+
+@dataclass(frozen=True)
+class HostUse:
+    """What the run took of the machine besides time, at its highest, looked up from outside (None: never seen).
+
+    `pss_bytes` is of the script and its workers together, shared pages counted once; `script_*` are of the script's own
+    process. `shared_memory_bytes` is the use of /dev/shm by everybody, `shared_memory_before_bytes` that at the start:
+    near `shared_memory_size_bytes` the next batch ends in a bus error. With `sharing_strategy` "file_descriptor" each
+    tensor on its way holds one descriptor. `worker_native_threads` is the most threads that a worker had at its end
+    besides Python's own: 0 means that no library's pool ever ran in it.
+    """
+
+    pss_bytes: int | None
+    script_pss_bytes: int | None
+    script_rss_bytes: int | None
+    script_threads: int | None
+    script_descriptors: int | None
+    descriptor_limit: int | None
+    shared_memory_bytes: int | None
+    shared_memory_before_bytes: int | None
+    shared_memory_size_bytes: int | None
+    sharing_strategy: str | None
+    worker_native_threads: int | None
+    pools: tuple[ThreadPool, ...]
 
 
 @dataclass(frozen=True)
@@ -159,6 +234,9 @@ class WatchResult:
     slowest: tuple[SlowSample, ...]
     loaders: tuple[LoaderResult, ...]
     loaders_in_loop: tuple[int, ...]
+    wait_p50_s: float | None
+    wait_p95_s: float | None
+    wait_p99_s: float | None
     iteration_p50_s: float | None
     iteration_p95_s: float | None
     iteration_p99_s: float | None
@@ -168,8 +246,4 @@ class WatchResult:
     complete: bool
     notes: tuple[str, ...]
     bound: BoundResult | None = None
-
-
-def result_as_dict(result: WatchResult) -> dict[str, Any]:
-    """The JSON document of one watched run."""
-    return {"schema_version": SCHEMA_VERSION, "watch": asdict(result)}
+    host: HostUse | None = None

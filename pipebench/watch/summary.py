@@ -5,20 +5,20 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable
 
-from pipebench.watch.arrivals import Followed, arrival_figures
 from pipebench.watch.boundresult import bound_result
-from pipebench.watch.gather import Process, Record, Window, added, gather, percentile, window
+from pipebench.watch.footprint import Footprint
+from pipebench.watch.gather import Process, Record, Run, added, gather, percentile, window
+from pipebench.watch.handoff import hand_off
+from pipebench.watch.hosting import host, host_notes, workers
 from pipebench.watch.loop import PHASES, WAIT
 from pipebench.watch.options import WatchOptions
 from pipebench.watch.results import (
     DeviceIdle,
-    HandOff,
     LoaderResult,
     PhaseResult,
     SlowSample,
     StageResult,
     WatchResult,
-    WorkerResult,
 )
 from pipebench.watch.verdict import diagnose
 
@@ -27,45 +27,28 @@ _NS = 1e-9
 _SLOWEST = 10
 
 
-@dataclasses.dataclass(frozen=True)
-class _Run:
-    """What every part of the summary looks at."""
-
-    processes: list[Process]
-    shown: Window
-    loaders: tuple[int, ...]
-
-    def of_script(self) -> list[Process]:
-        return [one for one in self.processes if one.role == "script"]
-
-    def turns(self, loader: int) -> list[Record]:
-        return [
-            one for process in self.of_script() for one in self.shown.holds(process.turns) if one["loader"] == loader
-        ]
-
-    def sums(self, loader: int) -> list[tuple[Process, Record]]:
-        return [
-            (process, one)
-            for process in self.processes
-            for one in self.shown.holds(process.sums)
-            if one["loader"] == loader
-        ]
-
-
-def summarise(processes: list[Process], options: WatchOptions, status: int, usable_cores: float) -> WatchResult:
-    """The tables of one run; `status` is the script's own."""
+def summarise(
+    processes: list[Process],
+    options: WatchOptions,
+    status: int,
+    usable_cores: float,
+    footprint: Footprint | None = None,
+) -> WatchResult:
+    """The tables of one run; `status` is the script's own, `footprint` what was seen of its processes from outside."""
+    footprint = footprint or Footprint()
     shown = window(processes, options.warmup)
     described = {one["loader"]: one for process in processes for one in process.loaders}
-    run = _Run(processes, shown, tuple(sorted(described)))
+    run = Run(processes, shown, tuple(sorted(described)))
     loaders = tuple(_loader(run, one) for one in described.values() if options.loader in (None, one["loader"]))
     in_loop = _in_loop(run, loaders)
     stages = tuple(stage for one in loaders for stage in _stages(run, one.loader))
     turns = [one for loader in in_loop for one in run.turns(loader)]
     iterations = _together(run, {loader: run.turns(loader) for loader in in_loop})
     loop = _loop(run, in_loop)
-    lengths = added(turns, "lengths")
+    lengths, waits = added(turns, "lengths"), added(turns, "waits")
     main = next((one for one in loaders if one.loader in in_loop), None)
     numbers = [one.loader for one in loaders]
+    used = host(run, numbers, footprint)
     result = WatchResult(
         verdict="",
         next_move=None,
@@ -73,13 +56,16 @@ def summarise(processes: list[Process], options: WatchOptions, status: int, usab
         loop=loop,
         iterations=iterations,
         wait_share=loop[WAIT].share if loop else None,
-        hand_off=_hand_off(run, in_loop),
-        workers=tuple(_workers(run, numbers)),
+        hand_off=hand_off(run, in_loop),
+        workers=tuple(workers(run, numbers, footprint)),
         startup_s=main.startup_s if main else None,
         start_method=main.start_method if main else None,
         slowest=_slowest(run, numbers),
         loaders=loaders,
         loaders_in_loop=in_loop,
+        wait_p50_s=percentile(waits, 0.5),
+        wait_p95_s=percentile(waits, 0.95),
+        wait_p99_s=percentile(waits, 0.99),
         iteration_p50_s=percentile(lengths, 0.5),
         iteration_p95_s=percentile(lengths, 0.95),
         iteration_p99_s=percentile(lengths, 0.99),
@@ -87,14 +73,15 @@ def summarise(processes: list[Process], options: WatchOptions, status: int, usab
         usable_cores=usable_cores,
         status=status,
         complete=not any(one.stopped for one in processes),
-        notes=tuple(_notes(run, loaders, status)),
+        notes=(*_notes(run, loaders, status), *host_notes(used, loaders, usable_cores)),
+        host=used,
         bound=bound_result([one for process in run.of_script() for one in process.bound]) if options.bound else None,
     )
     verdict, next_move = diagnose(result)
     return dataclasses.replace(result, verdict=verdict, next_move=next_move)
 
 
-def _in_loop(run: _Run, loaders: tuple[LoaderResult, ...]) -> tuple[int, ...]:
+def _in_loop(run: Run, loaders: tuple[LoaderResult, ...]) -> tuple[int, ...]:
     """The loaders whose iterations are the training loop; where nothing trains, all of them."""
     training = {one.loader for one in loaders if one.training}
     counts = {one.loader: one.iterations for one in loaders}
@@ -110,7 +97,7 @@ def _count(turns: Iterable[Record]) -> int:
     return sum(one["turns"] for one in turns)
 
 
-def _loop(run: _Run, in_loop: tuple[int, ...]) -> tuple[PhaseResult, ...]:
+def _loop(run: Run, in_loop: tuple[int, ...]) -> tuple[PhaseResult, ...]:
     """Seconds per iteration of each phase. The wait for the first batch of a pass is start-up, and not in here.
 
     Nor is the first iteration of all, where there are others: libraries set themselves up in it.
@@ -137,7 +124,7 @@ def _settled(turns: list[Record]) -> list[Record]:
     return later if _count(later) else turns
 
 
-def _together(run: _Run, groups: dict[int, list[Record]]) -> int:
+def _together(run: Run, groups: dict[int, list[Record]]) -> int:
     """How many iterations there were: loaders in step share theirs, others add."""
     counts = {loader: _count(records) for loader, records in groups.items()}
     for process in run.of_script():
@@ -148,7 +135,7 @@ def _together(run: _Run, groups: dict[int, list[Record]]) -> int:
     return sum(counts.values())
 
 
-def _loader(run: _Run, described: Record) -> LoaderResult:
+def _loader(run: Run, described: Record) -> LoaderResult:
     number = described["loader"]
     turns, sums = run.turns(number), [record for _, record in run.sums(number)]
     firsts = [one["first_wait"] * _NS for one in turns if "first_wait" in one]
@@ -173,6 +160,8 @@ def _loader(run: _Run, described: Record) -> LoaderResult:
         startup_s=_startup(run, number),
         first_batch_s=firsts[0] if firsts else None,
         later_first_batch_s=sum(firsts[1:]) / len(firsts[1:]) if len(firsts) > 1 else None,
+        later_startup_s=_later_startup(run, number),
+        pass_end_s=_pass_end(run, number),
         samples=samples,
         sample_s=inside / samples if samples else None,
         sample_cpu_s=sum(one["sample_cpu"] for one in sums) * _NS / samples if samples else None,
@@ -183,7 +172,7 @@ def _loader(run: _Run, described: Record) -> LoaderResult:
     )
 
 
-def _startup(run: _Run, loader: int) -> float | None:
+def _startup(run: Run, loader: int) -> float | None:
     """From the start of the first iterator's construction to its first batch, also where that was warm-up."""
     for process in run.of_script():
         begun = [one["begin"] for one in process.passes if one["loader"] == loader and one["number"] == 0]
@@ -193,7 +182,31 @@ def _startup(run: _Run, loader: int) -> float | None:
     return None
 
 
-def _stages(run: _Run, loader: int) -> list[StageResult]:
+def _later_startup(run: Run, loader: int) -> float | None:
+    """The same on average over the later passes that are shown."""
+    begun = {
+        one["number"]: one["begin"] for process in run.of_script() for one in process.passes if one["loader"] == loader
+    }
+    found = [
+        one["begin"] + one["first_wait"] - begun[one["pass"]]
+        for one in run.turns(loader)
+        if "first_wait" in one and one["pass"] and one["pass"] in begun
+    ]
+    return sum(found) * _NS / len(found) if found else None
+
+
+def _pass_end(run: Run, loader: int) -> float | None:
+    """The last `next()` of a pass, on average over those that came to their end."""
+    found = [
+        one["wait"]
+        for process in run.of_script()
+        for one in process.ends
+        if one["loader"] == loader and one["event"] == "exhausted" and "wait" in one
+    ]
+    return sum(found) * _NS / len(found) if found else None
+
+
+def _stages(run: Run, loader: int) -> list[StageResult]:
     """The stages of one loader, the largest first. Names are per process; rows are by kind and name."""
     sums = run.sums(loader)
     samples = sum(record["samples"] for _, record in sums)
@@ -239,60 +252,7 @@ def _stage(
     )
 
 
-def _hand_off(run: _Run, in_loop: tuple[int, ...]) -> HandOff | None:
-    found = [record["serialise"] for loader in in_loop for _, record in run.sums(loader)]
-    batches = sum(one[2] for one in found)
-    if not batches:
-        return None
-    wall, cpu, size = (sum(one[index] for one in found) / batches for index in (0, 1, 3))
-    followed = [one for loader in in_loop for one in _followed(run, loader)]
-    return HandOff(wall * _NS, cpu * _NS, size, batches, len(followed), *arrival_figures(followed))
-
-
-def _followed(run: _Run, loader: int) -> Iterable[Followed]:
-    """The batches of a loader of which both ends are known: when its worker ended it, and when it arrived."""
-    ends = {}
-    for process in run.processes:
-        for one in process.sums + process.spans:
-            if process.role == "worker" and one["loader"] == loader and one.get("batches", 1) == 1:
-                ends[one["round"], process.worker, one["batch"]] = one["end"]
-    for turn in run.turns(loader):
-        for worker, number, asked, received, taken in turn.get("arrivals", []):
-            if (turn["pass"], worker, number) in ends:
-                yield Followed(loader, turn["pass"], ends[turn["pass"], worker, number], asked, received, taken)
-
-
-def _workers(run: _Run, loaders: list[int]) -> Iterable[WorkerResult]:
-    found: dict[tuple[int, int], list[Process]] = {}
-    for process in run.processes:
-        if process.role == "worker" and process.loader in loaders and process.worker is not None:
-            found.setdefault((process.loader, process.worker), []).append(process)
-    for (loader, worker), processes in sorted(found.items()):
-        yield _worker(run, loader, worker, processes)
-
-
-def _worker(run: _Run, loader: int, worker: int, processes: list[Process]) -> WorkerResult:
-    shown = [run.shown.holds(process.sums) for process in processes]
-    sums = [one for records in shown for one in records]
-    alive = sum(max(one["end"] for one in rows) - min(one["begin"] for one in rows) for rows in shown if rows) * _NS
-    busy = sum(one["busy"] for one in sums) * _NS
-    return WorkerResult(
-        loader=loader,
-        worker=worker,
-        pids=tuple(process.pid for process in processes),
-        batches=sum(one["batches"] for one in sums),
-        samples=sum(one["samples"] for one in sums),
-        failed_batches=sum(one["failed"] for one in sums),
-        busy_s=busy,
-        cpu_s=sum(one["cpu"] for one in sums) * _NS,
-        busy_share=min(1.0, busy / alive) if alive else 0.0,
-        gc_s=sum(one["gc"][0] for one in sums) * _NS,
-        gc_collections=sum(one["gc"][1] for one in sums),
-        ended=all("end" in process.marks for process in processes),
-    )
-
-
-def _slowest(run: _Run, loaders: list[int]) -> tuple[SlowSample, ...]:
+def _slowest(run: Run, loaders: list[int]) -> tuple[SlowSample, ...]:
     found = [
         SlowSample(name, loader, process.worker, spent * _NS)
         for loader in loaders
@@ -311,7 +271,7 @@ def _device_idle(turns: list[Record], loop: tuple[PhaseResult, ...]) -> DeviceId
     return DeviceIdle(idle, idle / (sum(one.s_per_iteration for one in loop) or 1.0), waits)
 
 
-def _notes(run: _Run, loaders: tuple[LoaderResult, ...], status: int) -> Iterable[str]:
+def _notes(run: Run, loaders: tuple[LoaderResult, ...], status: int) -> Iterable[str]:
     ended_well = status == 0 and all("end" in one.marks for one in run.of_script())
     for one in loaders:
         if not one.watched:

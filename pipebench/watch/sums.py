@@ -5,9 +5,9 @@ from __future__ import annotations
 import gc
 import heapq
 from dataclasses import dataclass
-from time import perf_counter_ns
+from time import perf_counter_ns, process_time_ns
 
-from pipebench.watch import pickling
+from pipebench.watch import pickling, pools
 from pipebench.watch.patches import Patches
 from pipebench.watch.recording import Recording
 from pipebench.watch.spans import Pace, bucket
@@ -92,6 +92,8 @@ class Sums:
 
     def write(self, now: int | None = None, last: bool = False) -> None:
         """Writes what has been added up; at the end also what only the feeder thread has done since."""
+        if last and self.place.first_pass == 0:
+            self.recording.write(pools.record())
         if not (self.batches or self.failed or (last and pickling.meter.batches)):
             return
         self.began = self.began or self.track.last
@@ -102,7 +104,8 @@ class Sums:
             "begin": self.began, "end": now or self.track.last, "batches": self.batches, "samples": self.samples,
             "failed": self.failed, "busy": self.busy, "cpu": self.cpu, "sample_cpu": self.sample_cpu, "stages": used,
             "lengths": list(self.lengths.items()), "slow": self.slow_new, "gc": collections.take(),
-            "serialise": pickling.meter.take(),
+            "serialise": pickling.meter.take(), "handed": pickling.meter.take_handed(),
+            "process_cpu": process_time_ns(),
         }  # fmt: skip
         self.recording.write(["sums", record])
         for stage in used:

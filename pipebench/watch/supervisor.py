@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import json
 import os
 import select
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
@@ -30,8 +31,15 @@ class Ended:
     signal: int | None
 
 
-def run(arguments: Sequence[str], settings: dict[str, object]) -> Ended:
-    """Runs `arguments` (a script, or `-m` and a module, with its own arguments) under the bootstrap."""
+def run(
+    arguments: Sequence[str],
+    settings: dict[str, object],
+    meanwhile: Callable[[], contextlib.AbstractContextManager[object]] = contextlib.nullcontext,
+) -> Ended:
+    """Runs `arguments` (a script, or `-m` and a module, with its own arguments) under the bootstrap.
+
+    `meanwhile` is entered once nothing is forked here any more (it may start a thread), and left when the script ends.
+    """
     flags = _interpreter_flags()
     command = [sys.executable, *flags, str(_BOOTSTRAP), json.dumps(settings), *arguments]
     waited = _FORWARDED | {signal.SIGCHLD}
@@ -41,7 +49,8 @@ def run(arguments: Sequence[str], settings: dict[str, object]) -> Ended:
         child = _start(command, mask, libc)
         canary = Canary(libc)
         try:
-            return _supervise(child, canary, waited)
+            with meanwhile():
+                return _supervise(child, canary, waited)
         finally:
             canary.end()
     finally:

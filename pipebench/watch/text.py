@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from pipebench.units import Scale, percent, printable, seconds, seconds_scale, size
+from pipebench.units import Scale, percent, printable, seconds, seconds_scale
+from pipebench.watch import aparttext
 from pipebench.watch.boundresult import bound_lines
-from pipebench.watch.results import HandOff, LoaderResult, StageResult, WatchResult
+from pipebench.watch.results import LoaderResult, StageResult, WatchResult
 from pipebench.watch.verdict import counted
 
 _SMALLEST_SHARE = 0.0005
@@ -97,7 +98,7 @@ def _loop(result: WatchResult) -> list[str]:
     rows.append(("all", scale.number(whole), ""))
     which = ", ".join(str(one) for one in result.loaders_in_loop)
     title = f"The loop over loader {which} ({result.iterations:,} iterations)"
-    lines = _table(title, ("phase", f"{scale.unit}/iteration", "share"), rows, left=1)
+    lines = _table(title, ("phase", f"{scale.unit}/iteration", "share"), rows, left=1) + aparttext.iterations(result)
     if result.device_idle is not None:
         idle = result.device_idle
         lines.append(f"The device was idle {seconds(idle.s_per_iteration)} of each wait ({percent(idle.share, 1)}).")
@@ -109,36 +110,20 @@ def _apart(result: WatchResult) -> list[str]:
     lines = [""]
     for one in result.loaders:
         if one.startup_s is not None:
-            passes = f"; later passes wait {seconds(one.later_first_batch_s)}" if one.later_first_batch_s else ""
-            lines.append(f"Start-up of {_loader_name(one)}: first batch after {seconds(one.startup_s)}{passes}")
+            later = f"; in later passes after {seconds(one.later_startup_s)}" if one.later_startup_s else ""
+            ends = f"; a pass ends in {seconds(one.pass_end_s)}" if one.workers and one.pass_end_s else ""
+            lines.append(f"Start-up of {_loader_name(one)}: first batch after {seconds(one.startup_s)}{later}{ends}")
         if one.loader not in result.loaders_in_loop and one.s_per_iteration and one.wait_s_per_iteration is not None:
             lines.append(
                 f"Outside the training loop, {_loader_name(one)}: {one.iterations:,} iterations of "
                 f"{seconds(one.s_per_iteration)}, of which {seconds(one.wait_s_per_iteration)} waiting"
             )
-    for worker in result.workers:
-        lines.append(
-            f"Worker {worker.worker} of loader {worker.loader}: {counted(worker.batches, 'batch', 'batches')}, busy "
-            f"{percent(worker.busy_share)}, {seconds(worker.cpu_s)} on the CPU of {seconds(worker.busy_s)} busy, "
-            f"{counted(worker.gc_collections, 'garbage collection')}, {seconds(worker.gc_s)}"
-        )
+    lines += [aparttext.worker(one) for one in result.workers]
     if result.hand_off is not None:
-        lines.append(_hand_off(result.hand_off))
+        lines += aparttext.hand_off(result.hand_off)
+    if result.host is not None:
+        lines += aparttext.host(result.host, result.usable_cores)
     return lines
-
-
-def _hand_off(one: HandOff) -> str:
-    parts = [
-        f"Hand-off: pickling takes a worker's feeder thread {seconds(one.serialise_s_per_batch)} and "
-        f"{size(one.pipe_bytes_per_batch)} of pipe a batch"
-    ]
-    if one.latency_s is not None:
-        parts.append(f"a batch that is waited for arrives {seconds(one.latency_s)} after its worker is done")
-    if one.ready is not None:
-        parts.append(f"{one.ready:.1f} batches lie ready when one is asked for")
-    if one.out_of_order:
-        parts.append(f"in {percent(one.out_of_order)} of waits another batch comes first")
-    return "; ".join(parts)
 
 
 def _slowest(result: WatchResult) -> Iterable[str]:

@@ -119,7 +119,7 @@ def watch_fetcher(fetcher: Any, sums: Sums) -> Any:
         if not sums.recording.on:
             return plain(index)
         track = local.track = sums.track
-        began, cpu, failed = track.begin(), thread_time_ns(), True
+        began, cpu, failed, found = track.begin(), thread_time_ns(), True, None
         try:
             found = plain(index)
             failed = False
@@ -132,6 +132,8 @@ def watch_fetcher(fetcher: Any, sums: Sums) -> Any:
             local.track = None
             track.switch(0)
             sums.batch(began, track.last, thread_time_ns() - cpu, failed)
+            if found is not None and sums.place.worker is not None:
+                pickling.meter.made(found, sums.round, sums.number, began, track.last)
             sums.number += 1
 
     fetcher.fetch = fetch

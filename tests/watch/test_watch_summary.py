@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pipebench.calibrate import Plan, compare
+from pipebench.report import encode, of_watch
 from pipebench.watch.gather import Process, gather, percentile
 from pipebench.watch.options import WatchOptions
-from pipebench.watch.results import WatchResult, result_as_dict
+from pipebench.watch.results import WatchResult
 from pipebench.watch.summary import summarise
 from pipebench.watch.text import render
-from pipebench.watch.trace import write_trace
-from pipebench.watch.trust import Calibration, keep, kept
 
 MS = 1_000_000
 
@@ -199,7 +196,7 @@ def test_files_of_another_version_or_cut_short_are_survived(tmp_path: Path) -> N
 
 
 def test_the_document_has_the_keys_that_were_promised(tmp_path: Path) -> None:
-    document = result_as_dict(_summary(_run(tmp_path)))
+    document = json.loads(encode(of_watch(_summary(_run(tmp_path)), None)))
     assert document["schema_version"] == 1
     assert set(document["watch"]) >= {
         "stages", "loop", "iterations", "wait_share", "hand_off", "workers", "startup_s", "start_method", "slowest",
@@ -208,56 +205,10 @@ def test_the_document_has_the_keys_that_were_promised(tmp_path: Path) -> None:
         "name", "kind", "loader", "samples", "exclusive_s_per_sample", "cpu_s_per_sample", "worker_share",
     }  # fmt: skip
     json.dumps(document, allow_nan=False)
+    assert document["partial"] is False and document["measurements"] == document["ceilings"] == []
 
 
 def test_percentiles() -> None:
     assert percentile({}, 0.5) is None
     assert percentile({10: 98, 20: 2}, 0.5) == pytest.approx(10e-9)
     assert percentile({10: 98, 20: 2}, 0.99) == pytest.approx(20e-9)
-
-
-def test_a_trace_has_a_track_for_each_process(tmp_path: Path) -> None:
-    processes = _run(tmp_path)
-    processes[0].spans.append(
-        {"loader": 1, "pass": 0, "turn": 0, "begin": 10, "end": 90, "phases": [10, 50, 0, 50, 90, 2], "tid": 10}
-    )
-    processes[1].spans.append(
-        {"loader": 1, "worker": 0, "round": 0, "batch": 0, "begin": 0, "end": 60, "stages": [5, 1, 25, 2, 55, 0]}
-    )
-    write_trace(processes, tmp_path / "trace.json")
-    events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
-    slices = [
-        (one["pid"], one["name"], round(one["ts"] * 1e3), round(one["dur"] * 1e3)) for one in events if one["ph"] == "X"
-    ]
-    assert slices == [
-        (10, "iteration", 10, 80), (10, "wait", 10, 40), (10, "forward", 50, 40),
-        (20, "batch", 0, 60), (20, "ImageFile.load", 5, 20), (20, "Flip\\x1b", 25, 30),
-    ]  # fmt: skip
-    assert {one["args"]["name"] for one in events if one["ph"] == "M"} == {
-        "script", "loader 1 worker 0", "loader 1 worker 1",
-    }  # fmt: skip
-
-
-def test_calibration_compares_and_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PIPEBENCH_CACHE", str(tmp_path / "cache"))
-    assert kept() is None
-    result = _summary(_run(tmp_path))
-    truth = {
-        "samples": 8, "wall": {"decode": 8 * 3_000_000}, "cpu": {"decode": 8 * 2_000_000},
-        "phases": [[99] * 5] + [[6 * MS, 2 * MS, MS, MS // 2, MS // 2]] * 2,
-    }  # fmt: skip
-    rows = compare(Plan(2, batch=4), truth, result)
-    assert [(row.name, row.clock, row.within) for row in rows[:2]] == [
-        ("decode", "wall", False),
-        ("decode", "cpu", True),
-    ]
-    assert rows[0].error_s == pytest.approx(0.000125) and rows[0].error_share == pytest.approx(0.05)
-    assert all(row.within and abs(row.error_s) < 1e-12 for row in rows[2:])
-    found = Calibration("here", 0.000125, 0.05, 500.0, 6, tuple(rows))
-    keep(found)
-    assert kept() == found
-    assert (
-        found.foot
-        == "Calibrated here: attribution is within 125 µs a sample and 5.0 % of an iteration; a span costs 500 ns"
-    )
-    assert dataclasses.asdict(found)

@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 
 from pipebench.watch import spans, track
-from pipebench.watch.arrivals import Followed, arrival_figures
 from pipebench.watch.labels import span
 from pipebench.watch.patches import AfterImport, Patches, unseen, without_our_frames
 from pipebench.watch.spans import Pace, SpanFile, bucket, bucket_middle, read
@@ -202,21 +201,6 @@ def test_our_frames_do_not_show() -> None:
         names.append(link.tb_frame.f_code.co_name)
         link = link.tb_next
     assert names == ["test_our_frames_do_not_show", "theirs"]
-
-
-def test_the_queue_is_derived_from_both_ends() -> None:
-    """Three batches: one waited for, one ready when asked for, one that the next overtakes."""
-    followed = [
-        Followed(1, 0, done=15, asked=10, received=18, taken=20),
-        Followed(1, 0, done=12, asked=30, received=19, taken=31),
-        Followed(1, 0, done=60, asked=40, received=64, taken=65),
-        Followed(1, 0, done=41, asked=70, received=45, taken=71),
-    ]
-    latency, ready, out_of_order = arrival_figures(followed)
-    assert latency == pytest.approx(3.5e-9)
-    assert ready == pytest.approx((0 + 1 + 0 + 1) / 4)
-    assert out_of_order == pytest.approx(1 / 4)
-    assert arrival_figures([]) == (None, None, None)
 
 
 @pytest.mark.timing

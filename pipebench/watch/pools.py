@@ -1,0 +1,72 @@
+"""The thread pools of libraries that are already loaded: how many threads each may use, and the call that sets it.
+
+Nothing is imported, loaded or started here: a library that the process has not is not asked.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import sys
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+# What each native library's own getter is called, and what sets it. OpenBLAS is built under several names.
+_NATIVE = (
+    (r"lib(gomp|omp|iomp5)\b.*\.so", "OpenMP ({})", "OMP_NUM_THREADS=1", ("omp_get_max_threads",)),
+    (
+        r"lib(?:scipy_)?openblas.*\.so", "OpenBLAS", "OPENBLAS_NUM_THREADS=1",
+        tuple(f"{head}openblas_get_num_threads{tail}" for head in ("", "scipy_") for tail in ("", "64_", "_64")),
+    ),
+    (r"libmkl_rt\b.*\.so", "MKL", "MKL_NUM_THREADS=1", ("MKL_Get_Max_Threads",)),
+    (r"libblis\b.*\.so", "BLIS", "BLIS_NUM_THREADS=1", ("bli_thread_get_num_threads",)),
+)  # fmt: skip
+
+
+def record() -> list[Any]:
+    """What this process would write of itself when it ends: its pools, and threads that are not Python's own."""
+    facts: dict[str, Any] = {"pools": list(_pools())}
+    with contextlib.suppress(OSError):
+        facts["native_threads"] = max(0, len(os.listdir("/proc/self/task")) - threading.active_count())
+    multiprocessing: Any = sys.modules.get("torch.multiprocessing")
+    with contextlib.suppress(Exception):
+        facts["sharing"] = multiprocessing.get_sharing_strategy()
+    return ["pools", facts]
+
+
+def _pools() -> Iterator[tuple[str, int, str]]:
+    """[library, threads that it may use, what sets them] of each library that is loaded."""
+    for module, name, getter, setter in (
+        ("torch", "torch", "get_num_threads", "torch.set_num_threads(1)"),
+        ("cv2", "OpenCV", "getNumThreads", "cv2.setNumThreads(0)"),
+    ):
+        with contextlib.suppress(Exception):
+            yield name, int(getattr(sys.modules[module], getter)()), setter
+    ctypes: Any = sys.modules.get("ctypes")
+    if ctypes is not None:
+        found: set[tuple[str, int, str]] = set()
+        for path in sorted(_loaded()):
+            with contextlib.suppress(Exception):
+                found.update(_native(ctypes, path))
+        yield from sorted(found)
+
+
+def _loaded() -> set[str]:
+    """The shared libraries that this process has mapped."""
+    with contextlib.suppress(OSError), open("/proc/self/maps", encoding="utf-8", errors="replace") as file:
+        return {line[line.index("/") :].rstrip("\n") for line in file if "/" in line and ".so" in line}
+    return set()
+
+
+def _native(ctypes: Any, path: str) -> Iterator[tuple[str, int, str]]:
+    for pattern, name, setter, getters in _NATIVE:
+        match = re.match(pattern, os.path.basename(path))
+        if match is None:
+            continue
+        library = ctypes.CDLL(path, mode=os.RTLD_NOLOAD | os.RTLD_LAZY)
+        for getter in getters:
+            if hasattr(library, getter):
+                yield name.format(match[0].split("-")[0].split(".")[0]), int(getattr(library, getter)()), setter
+                break
