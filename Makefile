@@ -1,4 +1,5 @@
 # Two commands on a fresh machine: `make bench` measures, `make test` tests. Both set up first; a second call installs nothing.
+# `make bench RUN=--quick` hands options to `pipebench run`.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -7,7 +8,7 @@ STAMP := $(VENV)/installed-$(shell $(PYTHON) -c "import hashlib; print(hashlib.s
 .PHONY: bench test lint setup simd test-readme test-slow test-timing test-cuda clean
 
 bench: setup
-	$(BIN)/pipebench run
+	$(BIN)/pipebench run $(RUN)
 
 test: setup
 	$(BIN)/python -m pytest

@@ -9,14 +9,15 @@ import pipebench
 
 ROOT = Path(pipebench.__file__).parent
 ORDER = [
-    "errors", "units", "clock", "stats", "machine", "pagecache", "native", "region",
+    "errors", "units", "saving", "clock", "stats", "machine", "pagecache", "native", "region",
     "stage", "runner", "measurement", "trying", "measure",
     "recipes", "header", "listing", "datasets",
     "stages", "stages.read", "stages.decode", "stages.crop", "stages.transform", "stages.collate", "stages.transfer",
     "stages.step", "ceilings",
     "guard", "workers", "feed", "live", "training", "loader", "bound",
     "watch", "studies", "calibrate",
-    "report", "lab", "render", "render.cells", "render.feeding", "render.study", "render.tables", "render.text",
+    "report", "lab", "render", "render.cells", "render.feeding", "render.study", "render.tables",
+    "render.watched", "render.text",
     "abstats", "own", "abchild", "ab", "abtable", "commits", "scaffold", "asvbench", "commands", "cli", "__main__",
 ]  # fmt: skip
 MODULES = sorted(path.relative_to(ROOT).with_suffix("").as_posix().replace("/", ".") for path in ROOT.rglob("*.py"))
@@ -54,6 +55,10 @@ def _names(package, aliases):
 def test_a_module_imports_only_what_is_above_it(module):
     for imported in _imports(module):
         assert _rank(imported) <= _rank(module), f"{module} imports {imported}"
+
+
+def test_the_package_says_that_it_is_typed():
+    assert (ROOT / "py.typed").exists()
 
 
 @pytest.mark.parametrize("module", MODULES)
