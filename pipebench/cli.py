@@ -20,6 +20,7 @@ import click
 
 from pipebench import __version__, commands
 from pipebench.errors import PipebenchError, UsageError
+from pipebench.saving import destination
 
 if TYPE_CHECKING:
     from pipebench.report import Report
@@ -163,7 +164,7 @@ def run(
     if quick and rigorous:
         raise click.UsageError("--quick and --rigorous exclude each other")
     if export_json is not None:
-        export_json = _destination(export_json, force)
+        export_json = destination(export_json, force)
     from pipebench import lab
 
     selection = lab.select(stages, names)
@@ -256,16 +257,6 @@ def _interrupt_once(number: int, frame: object) -> None:
     """The first Ctrl-C interrupts; while what was measured is being saved and shown, further ones do nothing."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     raise KeyboardInterrupt
-
-
-def _destination(path: Path, force: bool) -> Path:
-    """Where the report goes: a new file or, with `force`, a regular one; links are followed, devices left alone."""
-    place = Path(os.path.realpath(path))
-    if os.path.lexists(place) and not place.is_file():
-        raise click.UsageError(f"{_inert(path)} is not a regular file")
-    if os.path.lexists(path) and not force:
-        raise click.UsageError(f"{_inert(path)} exists; --force overwrites it")
-    return place
 
 
 @cli.command()

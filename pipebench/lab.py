@@ -127,7 +127,7 @@ def run(
                 report = _with(report, task, (), cold, runners, replace(plan, rounds=plan.least_rounds), progress, keep)
             keep(report)
     if feeding is not None:
-        report = _fed(report, feeding, progress, keep)
+        report = _fed(report, workload, feeding, progress, keep)
     report = replace(report, partial=False)
     keep(report)
     return report
@@ -162,7 +162,9 @@ def _added(report: Report, result: Result) -> Report:
     )
 
 
-def _fed(report: Report, feeding: Feeding, progress: Progress, keep: Callable[[Report], None]) -> Report:
+def _fed(
+    report: Report, workload: Workload, feeding: Feeding, progress: Progress, keep: Callable[[Report], None]
+) -> Report:
     """The report with loader and training added; a worker that fails is named in it before the error goes on."""
     so_far = [report]
 
@@ -170,7 +172,7 @@ def _fed(report: Report, feeding: Feeding, progress: Progress, keep: Callable[[R
         so_far[0] = replace(so_far[0], bad_samples=_merged(so_far[0].bad_samples, bad), **found)
         keep(so_far[0])
 
-    workload, knobs = report.workload, feeding.knobs
+    knobs = feeding.knobs
     try:
         measure_loader(
             workload,

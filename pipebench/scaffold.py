@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pipebench import own
 from pipebench.errors import PipebenchError
-from pipebench.report import write_whole
+from pipebench.saving import write_whole
 from pipebench.stage import Unavailable
 from pipebench.units import printable
 

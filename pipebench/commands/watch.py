@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from pipebench.errors import UsageError
-from pipebench.units import printable
+from pipebench.saving import check_writable, destination
 from pipebench.watch.options import WatchOptions
+
+if TYPE_CHECKING:
+    from pipebench.watch.command import Keep
+    from pipebench.watch.results import WatchResult
 
 FILE = click.Path(path_type=Path, dir_okay=False)
 
@@ -46,12 +51,10 @@ def command(
             "--bound makes the script train on replayed batches: its weights will be worth nothing",
             "add --yes-discard-weights where no checkpoint that matters can be overwritten",
         )
-    for place in (export_json, export_trace):
-        if place is not None and place.exists() and not force:
-            raise click.UsageError(f"{printable(place)} exists; --force overwrites it")
     argv = [module, *command_line] if module else list(command_line)
     if not argv:
         raise UsageError("there is no script to watch", "name one: pipebench watch train.py [its arguments]")
+    export_json, export_trace = _places(export_json, export_trace, force)
     from pipebench.watch.command import watch
 
     options = WatchOptions(
@@ -59,9 +62,30 @@ def command(
         warmup=warmup,
         loader=loader,
         module=module is not None,
-        export_json=export_json,
         export_trace=export_trace,
         functions=functions,
         bound=bound,
     )
-    return watch(options, argv)
+    return watch(options, argv, saved_at(export_json) if export_json is not None else None)
+
+
+def _places(export_json: Path | None, export_trace: Path | None, force: bool) -> list[Path | None]:
+    """Where the exports go; what cannot be written is refused now, not after hours of training."""
+    asked = [place and destination(place, force) for place in (export_json, export_trace)]
+    for place in asked:
+        if place is not None:
+            check_writable(place)
+    if asked[0] is not None and asked[0] == asked[1]:
+        raise UsageError("--export-json and --export-trace name the same file", "name two files")
+    return asked
+
+
+def saved_at(place: Path) -> Keep:
+    """Saves each result at `place` as a report."""
+
+    def keep(result: WatchResult, calibration: str | None) -> None:
+        from pipebench.report import of_watch, save
+
+        save(of_watch(result, calibration), place)
+
+    return keep

@@ -6,7 +6,7 @@ import io
 from collections.abc import Sequence
 from typing import Any
 
-from pipebench.render import tables
+from pipebench.render import tables, watched
 from pipebench.render.cells import Table
 from pipebench.report import Report
 
@@ -15,6 +15,8 @@ NARROW = 100  # columns; below, tables leave out what can be derived from the re
 
 def table(report: Report, *, width: int = 110, colour: bool = False) -> str:
     """The report as aligned tables, the verdict first; `colour` adds terminal styles and nothing else."""
+    if report.watch is not None:
+        return watched.text(report)
     console, out = _console(width, colour)
 
     def say(text: str, style: str = "") -> None:
@@ -77,6 +79,8 @@ def _laid_out(one: Table) -> object:
 
 def markdown(report: Report) -> str:
     """The report as Markdown, for a pull request or a document."""
+    if report.watch is not None:
+        return watched.markdown(report)
     parts = [tables.verdict(report), *tables.heading(report)]
     parts = [inert(part) for part in parts]
     for one in tables.all_tables(report):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
 import shutil
 import sys
 import tempfile
@@ -17,58 +15,76 @@ from pipebench.watch.boundplan import STEPS
 from pipebench.watch.footprint import Looker, looked_at
 from pipebench.watch.gather import gather
 from pipebench.watch.options import WatchOptions
-from pipebench.watch.results import WatchResult, result_as_dict
+from pipebench.watch.results import WatchResult
 from pipebench.watch.summary import summarise
 from pipebench.watch.text import render
 from pipebench.watch.trace import write_trace
 from pipebench.watch.trust import kept
 
 NOT_CALIBRATED = "Not calibrated on this machine: pipebench calibrate measures the error of these figures"
-
 AT_START = (
     "pipebench: --bound trains on replayed batches: the weights of this run, and every checkpoint that it writes on "
     "the way, are not to be kept. It ends after {} iterations.\n"
 )
 AT_END = "pipebench: the weights of this run are not to be kept (--bound).\n"
+Keep = Callable[[WatchResult, str | None], object]
 
 
-def watch(options: WatchOptions, argv: Sequence[str], say: Callable[[str], object] | None = None) -> int:
+def watch(options: WatchOptions, argv: Sequence[str], keep: Keep | None = None) -> int:
     """Runs `argv` (a script and its arguments), reports on standard error, and returns the script's own status.
 
-    A fault of ours is a line on standard error and changes no status.
+    `keep` is given the result, and what is known of its error, once it has been shown. A fault of ours is a line on
+    standard error and changes no status.
     """
-    say = say or sys.stderr.write
+    say = sys.stderr.write
+
+    def report(result: WatchResult) -> None:
+        known = kept()
+        calibration = known.foot if known else None
+        _guarded(say, lambda: say("\n" + whole(result, calibration)))
+        if keep is not None:
+            _guarded(say, lambda: keep(result, calibration))
+
     if options.bound:
         say(AT_START.format(options.steps or STEPS))
-    status, result = observe(options, argv, say)
-    if result is not None:
-        calibration = kept()
-        say("\n" + render(result) + (calibration.foot if calibration else NOT_CALIBRATED) + ".\n")
-        if options.export_json is not None:
-            _guarded(say, lambda: save(result, options.export_json))
+    status, _ = observe(options, argv, say, report)
     if options.bound:
         say(AT_END)
     return status
 
 
-def observe(options: WatchOptions, argv: Sequence[str], say: Callable[[str], object]) -> tuple[int, WatchResult | None]:
-    """Runs and summarises; the result is None where the records could not be read."""
+def whole(result: WatchResult, calibration: str | None) -> str:
+    """The report as text, with what is known of its error at its foot."""
+    return f"{render(result)}{calibration or NOT_CALIBRATED}.\n"
+
+
+def observe(
+    options: WatchOptions,
+    argv: Sequence[str],
+    say: Callable[[str], object],
+    report: Callable[[WatchResult], object] = lambda result: None,
+) -> tuple[int, WatchResult | None]:
+    """Runs, summarises, and hands the result to `report`; the result is None where the records could not be read."""
     if not argv:
         raise PipebenchError("there is no script to watch", "name one: pipebench watch train.py [its arguments]")
     folder = _folder(options)
+    looker = Looker(folder)
+    found: list[WatchResult] = []
+
+    def read(ended: supervisor.Ended) -> None:
+        processes = gather(folder)
+        found.append(summarise(processes, options, ended.status, usable_cores(), looker.found))
+        report(found[0])
+        if options.export_trace is not None:
+            write_trace(processes, options.export_trace)
+
     try:
-        arguments = ["-m", *argv] if options.module else list(argv)
-        looker = Looker(folder)
-        ended = supervisor.run(arguments, _settings(options, folder), lambda: looked_at(looker.look))
-        found: list[WatchResult] = []
-
-        def read() -> None:
-            processes = gather(folder)
-            found.append(summarise(processes, options, ended.status, usable_cores(), looker.found))
-            if options.export_trace is not None:
-                write_trace(processes, options.export_trace)
-
-        _guarded(say, read)
+        ended = supervisor.run(
+            ["-m", *argv] if options.module else list(argv),
+            _settings(options, folder),
+            meanwhile=lambda: looked_at(looker.look),
+            afterwards=lambda ended: _guarded(say, lambda: read(ended)),
+        )
         return ended.status, found[0] if found else None
     finally:
         if options.records is None:
@@ -103,15 +119,3 @@ def _guarded(say: Callable[[str], object], act: Callable[[], object]) -> None:
         say(f"pipebench: {error.problem}\n  {error.remedy}\n")
     except Exception as error:
         say(f"pipebench: could not report on the run ({type(error).__name__}: {error})\n")
-
-
-def save(result: WatchResult, path: Path | None) -> None:
-    """Writes the JSON document whole: a temporary file beside it, then a rename."""
-    assert path is not None
-    text = json.dumps(result_as_dict(result), indent=1) + "\n"
-    descriptor, name = tempfile.mkstemp(dir=path.resolve().parent, prefix=path.name)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(name, path)

@@ -22,7 +22,6 @@ class WatchOptions:
     warmup: int = 0
     loader: int | None = None
     module: bool = False
-    export_json: Path | None = None
     export_trace: Path | None = None
     functions: tuple[str, ...] = ()
     every: int = 50

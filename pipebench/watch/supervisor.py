@@ -35,10 +35,13 @@ def run(
     arguments: Sequence[str],
     settings: dict[str, object],
     meanwhile: Callable[[], contextlib.AbstractContextManager[object]] = contextlib.nullcontext,
+    afterwards: Callable[[Ended], object] = lambda ended: None,
 ) -> Ended:
     """Runs `arguments` (a script, or `-m` and a module, with its own arguments) under the bootstrap.
 
     `meanwhile` is entered once nothing is forked here any more (it may start a thread), and left when the script ends.
+    `afterwards` is called then, with signals still held back: a second Ctrl-C that comes after the script's end does
+    not cost the report.
     """
     flags = _interpreter_flags()
     command = [sys.executable, *flags, str(_BOOTSTRAP), json.dumps(settings), *arguments]
@@ -50,9 +53,11 @@ def run(
         canary = Canary(libc)
         try:
             with meanwhile():
-                return _supervise(child, canary, waited)
+                ended = _supervise(child, canary, waited)
         finally:
             canary.end()
+        afterwards(ended)
+        return ended
     finally:
         while signal.sigtimedwait(waited, 0) is not None:
             pass

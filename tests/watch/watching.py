@@ -14,13 +14,15 @@ SCRIPTS = Path(__file__).with_name("scripts")
 _COMMAND = """
 import sys, json
 from pathlib import Path
+from pipebench.commands.watch import saved_at
 from pipebench.watch.command import watch
 from pipebench.watch.options import WatchOptions
 options = json.loads(sys.argv[1])
-for name in ("export_json", "export_trace", "records"):
+export_json = options.pop("export_json", None)
+for name in ("export_trace", "records"):
     if name in options:
         options[name] = Path(options[name])
-sys.exit(watch(WatchOptions(**options), sys.argv[2:]))
+sys.exit(watch(WatchOptions(**options), sys.argv[2:], saved_at(Path(export_json)) if export_json else None))
 """
 
 

@@ -1,0 +1,65 @@
+"""Files that are written whole or not at all, and places for them that are refused before any work is done."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from pathlib import Path
+
+from pipebench.errors import PipebenchError, UsageError
+from pipebench.units import printable
+
+
+def destination(path: Path, force: bool) -> Path:
+    """Where a file is to go: a new one or, with `force`, a regular one; links are followed, devices left alone."""
+    place = Path(os.path.realpath(path))
+    if os.path.lexists(place) and not place.is_file():
+        raise UsageError(f"{printable(path)} is not a regular file", "name a file to be written")
+    if os.path.lexists(path) and not force:
+        raise UsageError(f"{printable(path)} exists; --force overwrites it", "name another file, or add --force")
+    return place
+
+
+def check_writable(path: Path) -> None:
+    """Raises PipebenchError unless a file can be written beside `path`: tried, since permissions do not tell."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor, temporary = _draft(path)
+        os.close(descriptor)
+        os.unlink(temporary)
+    except OSError as error:
+        raise _unwritable(path, error, "choose another place: nothing has been started") from error
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Writes a file so that it is either all there or as it was: temporary file, fsync, rename."""
+    temporary = None
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor, temporary = _draft(path)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(temporary, 0o666 & ~_umask())
+        os.replace(temporary, path)
+    except OSError as error:
+        if temporary is not None:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)
+        raise _unwritable(path, error, "free some space or choose another place; the file is as it was") from error
+
+
+def _draft(path: Path) -> tuple[int, str]:
+    return tempfile.mkstemp(prefix=f".{path.name[:100]}.", dir=path.parent)
+
+
+def _unwritable(path: Path, error: OSError, remedy: str) -> PipebenchError:
+    return PipebenchError(f"cannot write {printable(path)}: {error.strerror}", remedy)
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
