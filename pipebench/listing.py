@@ -175,7 +175,8 @@ def folder(path: str, limit: int | None = None) -> Dataset:
         found += _samples_in(entries, path)
     if not found:
         looked_for = ", ".join("." + suffix for suffix in IMAGE_SUFFIXES)
-        raise PipebenchError(f"{printable(path)} holds no image.", f"Files are wanted that end in {looked_for}.")
+        reason = f": {listing.problems[0].message}" if listing.problems else ""
+        raise PipebenchError(f"{printable(path)} holds no image{reason}.", f"Files are wanted that end in {looked_for}.")
     found.sort(key=lambda pair: pair[0])
     for _, sample in found:
         listing.add(sample)
