@@ -30,7 +30,7 @@ class Source(Protocol):
     def over(self) -> bool: ...
     def draw(self) -> Any: ...
     def discard(self) -> None: ...
-    def settle(self) -> None: ...
+    def settle(self, interval_s: float) -> None: ...
     def keep_busy(self, interval_s: float) -> None: ...
     def rest(self) -> None: ...
 
@@ -137,7 +137,13 @@ class Alternation:
             self.means.finish()
         counted = place.measured and not self._skip
         self._began = self.means.now() if counted else None
-        batch = self._replayed(place) if place.replayed else self._drawn(place, source, recorded if counted else None)
+        try:
+            batch = (
+                self._replayed(place) if place.replayed else self._drawn(place, source, recorded if counted else None)
+            )
+        except BaseException:
+            self._began = None
+            raise
         self._skip = max(0, self._skip - 1)
         self._place = place
         self.step += 1
@@ -158,7 +164,7 @@ class Alternation:
             if not resumed:
                 self._prepare(place)
             self._warm_up(place, source)
-            source.settle() if place.kind != BUSY else source.keep_busy(self._interval_s)
+            (source.keep_busy if place.kind == BUSY else source.settle)(self._interval_s)
             return
         if not resumed:
             self._copies, self._ready, self._held, self._held_bytes = [], {}, [], 0

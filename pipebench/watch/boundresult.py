@@ -98,6 +98,8 @@ def _cost(window: Window) -> float:
 
 def _notes(plan: Record, end: Record | None, records: Sequence[Record], rounds: int) -> Iterable[str]:
     yield from plan["notes"]
+    if not rounds and any(one["event"] == "window" and one["kind"] != LIVE for one in records):
+        yield "no window had an iteration that could be counted: passes are so short that all of them is start-up"
     if end is None:
         last = next((one for one in reversed(records) if one["event"] == "window"), None)
         where = f"after {rounds} of {plan['rounds']} rounds" if last else "before its first window was complete"
@@ -122,9 +124,8 @@ def bound_lines(found: BoundResult) -> list[str]:
         return ["The bound was not measured.", *notes]
     best = found.gain_device or found.gain
     lines = [
-        f"Removing all data work could buy at most {_times(best)}: {found.live.samples_per_s:,.0f} samples/s live, "
-        + _rates(found)
-        + f" ({found.rounds} rounds of {found.window} batches of loader {found.loader})."
+        f"Removing all data work could buy at most {_times(best)}. {found.live.samples_per_s:,.0f} samples/s live; "
+        f"{_rates(found)} ({found.rounds} rounds of {found.window} batches, loader {found.loader})."
     ]
     if not best.told:
         lines.append("That cannot be told from nothing.")
@@ -136,13 +137,13 @@ def bound_lines(found: BoundResult) -> list[str]:
 def _rates(found: BoundResult) -> str:
     parts = []
     for rate, gain, what in (
-        (found.bound, found.gain, "batches ready and workers idle"),
-        (found.bound_busy, found.gain_busy, "workers as busy as live"),
-        (found.bound_device, found.gain_device, "batches on the device"),
+        (found.bound, found.gain, "with its batches ready"),
+        (found.bound_busy, found.gain_busy, "with workers as busy as live"),
+        (found.bound_device, found.gain_device, "with batches on the device"),
     ):
         if rate is not None and gain is not None:
-            parts.append(f"{rate.samples_per_s:,.0f} with {what} ({_times(gain)})")
-    return ", ".join(parts)
+            parts.append(f"{rate.samples_per_s:,.0f} {what}, {_times(gain)}")
+    return "; ".join(parts)
 
 
 def _times(gain: Ratio) -> str:

@@ -165,7 +165,9 @@ class Bound:
             raise Refused(f"windows of batches of {size(one)} do not fit: {why}")
         if most < LARGEST_WINDOW and why != "":
             notes.append(f"windows have at most {most} batches: {why}")
-        begin, lead = max(_BEGIN, self.recording.settings.warmup), max(1, workers)
+        length = length_of(self._loaders.get(iterator, _nothing)())
+        lead = max(1, min(workers, length // 4 if length else workers))
+        begin = max(_BEGIN, self.recording.settings.warmup)
         schedule = planned(self.steps, begin, lead, tuple(replays), most)
         if not schedule.rounds:
             needed = least_steps(begin, lead, tuple(replays))

@@ -7,6 +7,7 @@ then the loader is iterated anew behind it. So a pass has as many iterations as 
 from __future__ import annotations
 
 import contextlib
+import math
 import sys
 import threading
 import time
@@ -16,6 +17,7 @@ from typing import Any
 Now = Callable[[], float]
 _SETTLED_S = 0.02  # from the last batch collated to the last one handed over
 _POLL_S = 0.002
+_QUIET_S = 0.1
 
 
 class LiveSource:
@@ -38,6 +40,7 @@ class LiveSource:
         self.iterator, self.plain, self.reopen, self.now = iterator, plain, reopen, now
         self.given = self._drawn = given
         self.length = length
+        self.iterable = length is None
         self.workers = int(getattr(iterator, "_num_workers", 0))
         self.in_flight = self.workers * int(getattr(iterator, "_prefetch_factor", 0) or 0)
         self.cold = True
@@ -76,14 +79,22 @@ class LiveSource:
         for _ in range(self.in_flight):
             self.draw()
 
-    def settle(self) -> None:
-        """Waits until the workers have nothing left to do: every batch that they may make ahead is made."""
+    def settle(self, interval_s: float) -> None:
+        """Waits until the workers have nothing left to do: every batch that they may make ahead is made.
+
+        A worker whose part of an iterable is used up never answers what else it was asked for: then the end is that
+        none has come for twice as long as a worker takes, where live batches come every `interval_s`.
+        """
         if not self.workers:
             return
-        while self._made() < self.iterator._tasks_outstanding:
-            if not all(one.is_alive() for one in self.iterator._workers):
+        patience = 2 * interval_s * self.workers + _QUIET_S if self.iterable else math.inf
+        made, changed = self._made(), self.now()
+        while made < self.iterator._tasks_outstanding and self.now() < changed + patience:
+            if not any(one.is_alive() for one in self.iterator._workers):
                 return  # what became of it is said where its batch is asked for
             time.sleep(_POLL_S)
+            before, made = made, self._made()
+            changed = self.now() if made != before else changed
         time.sleep(_SETTLED_S)
 
     def _made(self) -> int:

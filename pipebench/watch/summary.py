@@ -36,7 +36,7 @@ def summarise(
 ) -> WatchResult:
     """The tables of one run; `status` is the script's own, `footprint` what was seen of its processes from outside."""
     footprint = footprint or Footprint()
-    shown = window(processes, options.warmup)
+    shown = window(processes, 0 if options.bound else options.warmup)
     described = {one["loader"]: one for process in processes for one in process.loaders}
     run = Run(processes, shown, tuple(sorted(described)))
     loaders = tuple(_loader(run, one) for one in described.values() if options.loader in (None, one["loader"]))
