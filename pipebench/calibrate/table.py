@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from pipebench.units import percent, printable, seconds, seconds_scale
-from pipebench.watch.trust import GOAL_SLOWDOWN, GOAL_SPAN_S, Calibration, Row, Slowdown
+from pipebench.watch.trust import GOAL_SAMPLE_S, GOAL_SLOWDOWN, GOAL_SPAN_S, Calibration, Row, Slowdown
 
 # what is known to add to the error of a figure; it is read where one lies outside the goal
 KNOWN = {
@@ -42,8 +42,9 @@ def _verdict(found: Calibration) -> str:
     rows = f"{found.within} of {len(found.rows)} figures are within the goal"
     parts = [rows]
     parts.append(f"a span costs {seconds(found.span_s)}, {_judged(found.span_s <= GOAL_SPAN_S)}")
-    for one in found.slowdowns[:1]:
-        parts.append(f"recording takes {percent(one.share, 1)} of throughput, {_judged(one.share < GOAL_SLOWDOWN)}")
+    if (one := found.slowdown) is not None:
+        share = f"{percent(one.of_goal, 2)} of a sample of {seconds(GOAL_SAMPLE_S)} with {one.spans} spans"
+        parts.append(f"recording takes {share}, {_judged(one.of_goal < GOAL_SLOWDOWN)}")
     return "; ".join(parts) + "."
 
 
@@ -85,9 +86,8 @@ def _overhead(found: Calibration) -> Iterable[str]:
 def _added(one: Slowdown) -> str:
     bounds = f"{one.low_s * 1e6:.1f} to {one.high_s * 1e6:.1f} µs"
     if not one.told:
-        return f"nothing that the readings can tell ({bounds})"
-    judged = f", {_judged(one.share < GOAL_SLOWDOWN)}" if one.sample_s > 1e-4 else ""
-    return f"{seconds(one.added_s)} ({bounds}; {percent(one.share, 2)}{judged})"
+        return f"nothing that these readings can tell ({bounds})"
+    return f"{seconds(one.added_s)} ({bounds})"
 
 
 def _noise(found: Calibration) -> Iterable[str]:

@@ -20,6 +20,7 @@ GOAL_SHARE = 0.02
 GOAL_S = 20e-6
 GOAL_SPAN_S = 1e-6
 GOAL_SLOWDOWN = 0.01
+GOAL_SAMPLE_S = 1e-3
 
 
 @dataclass(frozen=True)
@@ -65,6 +66,11 @@ class Slowdown:
         return self.added_s / self.sample_s
 
     @property
+    def of_goal(self) -> float:
+        """What is added, in parts of a sample of the length that the goal is about."""
+        return self.added_s / GOAL_SAMPLE_S
+
+    @property
     def told(self) -> bool:
         """Whether the readings tell any difference between on and off."""
         return not self.low_s <= 0 <= self.high_s
@@ -101,6 +107,11 @@ class Calibration:
     @property
     def within(self) -> int:
         return sum(row.within for row in self.rows)
+
+    @property
+    def slowdown(self) -> Slowdown | None:
+        """The one of them whose readings tell best what recording adds."""
+        return min(self.slowdowns, key=lambda one: one.high_s - one.low_s, default=None)
 
     def worst(self, part: str) -> tuple[float, float]:
         """The largest error a sample in seconds, of the rows that are per sample, and in parts of an iteration."""

@@ -134,8 +134,8 @@ def _calibration() -> Calibration:
 
 def test_the_table_marks_and_explains_what_is_over_the_goal() -> None:
     assert table.render(_calibration()) == (
-        "2 of 3 figures are within the goal; a span costs 470 ns, within the goal; recording takes 0.6 % of "
-        "throughput, within the goal.\n"
+        "2 of 3 figures are within the goal; a span costs 470 ns, within the goal; recording takes 0.60 % of "
+        "a sample of 1.00 ms with 8 spans, within the goal.\n"
         "Calibrated here (2026-01-02): attribution is within 10.0 µs a sample and 3.1 % of an iteration; wait is "
         "within 0.6 % of an iteration; a span costs 470 ns.\n"
         "\n"
@@ -151,9 +151,9 @@ def test_the_table_marks_and_explains_what_is_over_the_goal() -> None:
         "plain  wall   iteration     10.0   10.1  +100.0 µs       +0.60 %\n"
         "\n"
         "Overhead: a span costs 470 ns (goal 1.00 µs)\n"
-        "  8 spans in a sample of 1.00 ms: recording adds 6.00 µs (5.0 to 7.0 µs; 0.60 %, within the goal); the spans "
+        "  8 spans in a sample of 1.00 ms: recording adds 6.00 µs (5.0 to 7.0 µs); the spans "
         "alone 4.00 µs\n"
-        "  8 spans in a sample of 1.00 µs: recording adds nothing that the readings can tell (-1.0 to 7.0 µs); the "
+        "  8 spans in a sample of 1.00 µs: recording adds nothing that these readings can tell (-1.0 to 7.0 µs); the "
         "spans alone 4.00 µs\n"
         "Noise floor, equal readings of 16.0 ms beside each other:\n"
         "  10 pairs can tell a change of 6.0 %; 1 of 16 groups told a difference that is not there\n"

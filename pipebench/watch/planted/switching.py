@@ -52,7 +52,7 @@ class Samples(Dataset[Any]):
 
 def iterator(name: str, windows: int) -> Iterator[Any]:
     units, batches = WINDOWS[name]
-    length = BATCH * ((1 + batches) * windows + SETTLED)
+    length = BATCH * ((1 + batches) * windows + 1 + SETTLED)
     return iter(DataLoader(Samples(units, length), BATCH, collate_fn=len))
 
 
