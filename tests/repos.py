@@ -33,9 +33,9 @@ def sample(folder):
 
 
 def slower(repo):
-    """A commit in which one transform takes twice as long."""
+    """A commit in which one transform does six times the work."""
     file = repo / "sampledata.py"
-    file.write_text(file.read_text().replace("PASSES = 1", "PASSES = 2"))
+    file.write_text(file.read_text().replace("PASSES = 1", "PASSES = 6"))
     return commit(repo, "slow")
 
 

@@ -15,7 +15,7 @@ from pipebench.stats import Ratio
 
 @pytest.fixture(scope="module")
 def repo(tmp_path_factory):
-    """A repository with three commits: fast, with the suite, and with a transform that takes twice as long."""
+    """A repository with three commits: fast, with the suite, and with a transform that does more work."""
     folder = repos.sample(tmp_path_factory.mktemp("ab") / "mine")
     done = repos.pipebench(
         "init", "sampledata:make_loader", "--transform", "sampledata:make_transform", "--workers", "0", cwd=folder

@@ -155,7 +155,7 @@ def test_the_sample_repository_finds_its_slower_commit(tmp_path, home):
     _borrow(folder)
     asv(folder, "machine", "--yes", "--machine", "here", config="asv.conf.json")
     done = asv(
-        folder, "continuous", "HEAD~1", "HEAD", "--factor", "1.5", "--bench", "Transform",
+        folder, "continuous", "HEAD~1", "HEAD", "--factor", "1.5", "--attribute", "rounds=4", "--bench", "Transform",
         config="asv.conf.json", check=False,
     )  # fmt: skip
     assert done.returncode == 1, done.stdout[-3000:] + done.stderr[-3000:]

@@ -4,7 +4,7 @@ import torch
 from torch.utils.data import DataLoader, Dataset
 from torchvision.transforms import v2
 
-PASSES = 1  # the slower commit of the tests makes it 2
+PASSES = 1  # the slower commit of the tests makes it more
 
 
 class Made(Dataset):
