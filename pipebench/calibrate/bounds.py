@@ -1,0 +1,80 @@
+"""The bound: a loop whose step time is known, fed by a loader that is slower."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pipebench
+from pipebench.errors import PipebenchError
+from pipebench.watch import planted
+from pipebench.watch.boundplan import BUSY, IDLE
+from pipebench.watch.command import observe
+from pipebench.watch.gather import gather
+from pipebench.watch.options import WatchOptions
+from pipebench.watch.trust import GOAL_SHARE, Row
+
+_SCRIPT = Path(planted.__file__).with_name("replaying.py")
+_STEPS = 150
+_SETTLED = 10  # iterations of the plain run that are start-up
+_NAMES = {IDLE: "bound, workers idle", BUSY: "bound, workers busy"}
+Noted = Sequence[
+    tuple[int, int]
+]  # of each iteration, in nanoseconds: what was planted, when the next batch was asked for
+
+
+def bounds(progress: Callable[[str], object]) -> list[Row]:
+    """What replayed iterations take: as planted, and as `watch --bound` has it."""
+    with tempfile.TemporaryDirectory(prefix="pipebench-calibrate-") as folder:
+        truth = Path(folder) / "truth"
+        progress("plain run: what an iteration takes besides its step\n")
+        root = str(Path(pipebench.__file__).parent.parent)
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join([root, os.environ.get("PYTHONPATH", "")])}
+        done = subprocess.run([sys.executable, str(_SCRIPT), str(truth), "--ready"], env=environment)
+        besides_s = besides(_noted(truth, done.returncode))
+        progress("planted run: a bound that is known\n")
+        options = WatchOptions(bound=True, steps=_STEPS, records=Path(folder) / "records")
+        status, _ = observe(options, [str(_SCRIPT), str(truth)], sys.stderr.write)
+        noted = _noted(truth, status)
+        records = [one for process in gather(Path(folder) / "records") for one in process.bound]
+    return compare(noted, besides_s, records)
+
+
+def _noted(truth: Path, status: int) -> list[tuple[int, int]]:
+    from pipebench.watch.planted.replaying import ROW
+
+    if status or not truth.exists():
+        raise PipebenchError(f"a planted run ended with status {status}", "run pipebench calibrate again")
+    return [(spent, asked) for spent, asked in ROW.iter_unpack(truth.read_bytes()) if asked]
+
+
+def besides(noted: Noted) -> float:
+    """Seconds of an iteration that are not planted, from a run whose batches are there already."""
+    later = itertools.pairwise(noted[_SETTLED:])
+    return statistics.median(after[1] - before[1] - after[0] for before, after in later) * 1e-9
+
+
+def compare(noted: Noted, besides_s: float, records: Sequence[dict[str, Any]]) -> list[Row]:
+    """One row for each kind of replay, over all its windows; pure."""
+    plan = next((one for one in records if one["event"] == "plan"), None)
+    if plan is None:
+        raise PipebenchError("a planted bound was not measured", "run pipebench calibrate again")
+    rows = []
+    for kind, name in _NAMES.items():
+        windows = [one for one in records if one["event"] == "window" and one["kind"] == kind]
+        iterations = sum(one["iterations"] for one in windows)
+        places = [plan["given"] + one["first"] + at for one in windows for at in range(plan["window"])]
+        if iterations != len(places) or not places:
+            raise PipebenchError("a planted bound was not measured whole", "run pipebench calibrate again")
+        truth_s = sum(noted[place][0] for place in places) * 1e-9 / iterations + besides_s
+        found_s = sum(one["seconds"] for one in windows) / iterations
+        share = (found_s - truth_s) / truth_s
+        rows.append(Row("bound", name, "wall", "iteration", truth_s, found_s, share, abs(share) <= GOAL_SHARE, "bound"))
+    return rows
