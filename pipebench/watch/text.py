@@ -121,7 +121,7 @@ def _apart(result: WatchResult) -> list[str]:
     lines += [aparttext.worker(one) for one in result.workers]
     if result.hand_off is not None:
         lines += aparttext.hand_off(result.hand_off)
-    if result.host is not None:
+    if result.host is not None and result.loaders:
         lines += aparttext.host(result.host, result.usable_cores)
     return lines
 
