@@ -87,6 +87,7 @@ def compare(plan: Plan, found: dict[str, Any], carriers: Carriers, result: Watch
         if any(one.cpu_s_per_sample is not None for one in shown):
             seen = sum(one.cpu_s_per_sample or 0.0 for one in shown)
             rows.append(_row(plan, stage, "cpu", "sample", cpu / found["samples"], seen, iteration))
+    rows += _of_single_workers(plan, found, carriers, result, iteration)
     later = found["iterations"][1:]  # the first iteration is start-up, there as here
     _, wall_ns, cpu_ns, _ = found["loop"]["forward"]
     for place, phase in enumerate(PHASES):
@@ -95,6 +96,19 @@ def compare(plan: Plan, found: dict[str, Any], carriers: Carriers, result: Watch
         seen = next(one.s_per_iteration for one in result.loop if one.phase == phase)
         rows.append(_row(plan, phase, "wall", "iteration", expected, seen, iteration))
     return rows
+
+
+def _of_single_workers(
+    plan: Plan, found: dict[str, Any], carriers: Carriers, result: WatchResult, iteration: float
+) -> Iterable[Row]:
+    """The workers with the least and the most work of a sample, where there are several."""
+    shown = next((one for one in result.stages if one.name == STAGES["work"]), None)
+    if shown is None or shown.least_s_per_sample is None or shown.most_s_per_sample is None:
+        return
+    workers = [one for one in found["workers"].values() if one["work"][3]]
+    spent = sorted(truth("work", [one], carriers)[0] / one["work"][3] for one in workers)
+    yield _row(plan, "work, least", "wall", "sample", spent[0], shown.least_s_per_sample, iteration)
+    yield _row(plan, "work, most", "wall", "sample", spent[-1], shown.most_s_per_sample, iteration)
 
 
 def truth(stage: str, workers: Iterable[dict[str, Sequence[int]]], carriers: Carriers) -> tuple[float, float]:

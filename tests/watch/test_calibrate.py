@@ -12,6 +12,7 @@ from click.testing import CliRunner
 
 from pipebench.calibrate import attribution, overhead, table, waits, whole
 from pipebench.calibrate.attribution import Plan
+from pipebench.calibrate.planted import watched
 from pipebench.commands.calibrate import command
 from pipebench.watch.planted.amounts import Ledger
 from pipebench.watch.trust import Calibration, NoiseFloor, Row, Slowdown, keep, kept
@@ -23,7 +24,13 @@ WORKER = {"reference": [10, 30 * MS, 20 * MS, 8], "decode": [4, 11 * MS, 0, 8]}
 
 def _result(**stages: tuple[float, float | None]) -> Any:
     rows = [
-        SimpleNamespace(name=attribution.STAGES[name], exclusive_s_per_sample=wall, cpu_s_per_sample=cpu)
+        SimpleNamespace(
+            name=attribution.STAGES[name],
+            exclusive_s_per_sample=wall,
+            cpu_s_per_sample=cpu,
+            least_s_per_sample=None,
+            most_s_per_sample=None,
+        )
         for name, (wall, cpu) in stages.items()
     ]
     phases = {"wait": 0.006, "forward": 0.002, "backward": 0.001, "optimiser": 0.0005, "other": 0.0005}
@@ -60,6 +67,16 @@ def test_rows_are_judged_by_share_or_by_time() -> None:
     assert ("work", "cpu") not in rows and ("hand-off", "wall") in rows
     assert all(rows[phase, "wall"].within for phase in attribution.PHASES)
     assert rows["wait", "wall"].error_s == pytest.approx(0)
+
+
+def test_the_workers_with_the_least_and_the_most_are_rows_of_their_own() -> None:
+    carriers = dict.fromkeys(attribution.PHASES, (0.0, 0.0))
+    found = _found({**WORKER, "work": [4, 8 * MS, 8 * MS, 4]})
+    found["workers"]["1"] = {**found["workers"]["0"], "work": [8, 16 * MS, 16 * MS, 4]}
+    result = _result(work=(0.003, None))
+    result.stages[0].least_s_per_sample, result.stages[0].most_s_per_sample = 0.002, 0.00401
+    rows = {row.name: row for row in attribution.compare(Plan(2, skew=True), found, carriers, result)}
+    assert rows["work, least"].error_s == pytest.approx(0) and rows["work, most"].error_s == pytest.approx(10e-6)
 
 
 def test_without_workers_nothing_is_handed_off() -> None:
@@ -213,3 +230,11 @@ def test_carriers_are_what_is_left_around_planted_amounts(monkeypatch: pytest.Mo
     ledger.around("outer", outer)
     assert ledger.carriers == {"inner": [(2, 2)], "outer": [(3, 3)]}
     assert ledger.take() == {"outer": (5, 5, 5, 1), "inner": (7, 7, 7, 1)}
+
+
+@pytest.mark.cuda
+def test_the_idle_time_of_a_device_is_what_its_kernels_leave_of_the_waits() -> None:
+    """The goal is 2 %; the gate is for a busy host."""
+    found, result = watched("waiting.py", "--only", "launches", "--device", "cuda")
+    (row,) = waits.idle(found["idle"], result)
+    assert abs(row.error_share) < 0.1, row
