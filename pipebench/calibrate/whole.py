@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from statistics import median
 
 from pipebench.calibrate.attribution import Plan, attribution
+from pipebench.calibrate.bounds import bounds
 from pipebench.calibrate.overhead import READING, noise, slowdown, span_s
 from pipebench.calibrate.planted import plainly
 from pipebench.calibrate.waits import waits
@@ -23,6 +24,7 @@ def calibrate(chosen: Sequence[Plan], progress: Callable[[str], object] = lambda
     began, load = time.monotonic(), os.getloadavg()[0]
     rows = attribution(chosen, progress)
     rows += waits(progress, cuda=_cuda())
+    rows += bounds(progress)
     progress("recording switched on and off by turns, and equal windows beside each other\n")
     readings = plainly("switching.py", "--rounds", str(ROUNDS))
     each_s = span_s()
