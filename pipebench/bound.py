@@ -41,6 +41,7 @@ Now = Callable[[], float]
 Progress = Callable[[int, int, str], None]
 CACHE_FACTOR = 1.2  # replayed batches together over the last-level cache: none is found there when its turn comes
 LARGEST_WINDOW = 256  # batches
+TURNS = 2  # of all workers in a window: they work in step, so batches come in bursts of as many as there are workers
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,7 @@ class BoundPlan:
     least_rounds: int = 6
     budget_s: float = 40.0
     window_s: float = 0.5
-    window: int | None = None  # batches a window; None: enough for `window_s` and for the last-level cache
+    window: int | None = None  # batches a window; None: enough for `window_s`, the last-level cache and every worker
 
     @classmethod
     def quick(cls) -> BoundPlan:
@@ -287,7 +288,7 @@ def measure_training(
             progress(len(windows.live), plan.rounds, f"training: live against bound, {consumer.label}")
         assert found is not None
         load = machine.read_load(live.pids) - before
-        said = _warnings(found, load, time.monotonic() - begin)
+        said = _warnings(found, load, time.monotonic() - begin, batch_bytes(first))
         found = replace(found, warnings=said, epoch_boundary_s=live.boundary())
         keep(found, tuple(live.bad.values()))
         return found
@@ -300,17 +301,49 @@ def _model(workload: Workload) -> Model:
 
 
 def _window(live: Live, first: Any, consumer: Consumer, plan: BoundPlan) -> int:
-    """How many batches a window has: enough for its length, and for their sum to exceed the last-level cache."""
+    """How many batches a window has: whole turns of the workers, enough for its length, and for their sum to exceed
+    the last-level cache."""
     if plan.window is not None:
         return plan.window
+    turn = max(1, live.loading.workers)
     live.discard()
-    pace = train(live, consumer, 2)
+    pace = train(live, consumer, max(2, turn))
     for_time = plan.window_s / (pace.elapsed_s / pace.iterations)
-    for_cache = CACHE_FACTOR * machine.last_level_cache_bytes() / max(1, batch_bytes(first))
-    return min(LARGEST_WINDOW, math.ceil(max(2, for_time, for_cache)))
+    least = max(TURNS * turn, for_time, _for_cache(batch_bytes(first)))
+    return _whole_turns(min(max(LARGEST_WINDOW, TURNS * turn), math.ceil(least)), turn)
 
 
-def _warnings(found: Training, load: machine.Load, wall_s: float) -> tuple[Warning, ...]:
-    """What the live windows' spread, and the host's load over the whole run, say against the figures."""
+def _for_cache(size: int) -> float:
+    """How many batches of a size exceed the last-level cache in sum."""
+    return CACHE_FACTOR * machine.last_level_cache_bytes() / max(1, size)
+
+
+def _whole_turns(batches: int, turn: int) -> int:
+    return math.ceil(batches / turn) * turn
+
+
+def _warnings(found: Training, load: machine.Load, wall_s: float, size: int) -> tuple[Warning, ...]:
+    """What the live windows' spread, the host's load over the whole run and the window say against the figures."""
     live = zip(found.live.readings_s, found.live.samples, strict=True)
-    return said_against([reading / max(1, samples) for reading, samples in live], wall_s, load)
+    said = said_against([reading / max(1, samples) for reading, samples in live], wall_s, load)
+    return (*said, *_of_window(found.window, found.loading.workers, size))
+
+
+def _of_window(window: int, workers: int, size: int) -> Iterator[Warning]:
+    """What a window that was asked for, or that memory or the largest window cut, says against the figures."""
+    turn, wanted = max(1, workers), _for_cache(size)
+    even = _whole_turns(max(window, TURNS * turn), turn)
+    if window != even:
+        yield Warning(
+            "uneven-window",
+            f"{window} batches a window, where batches come in bursts of {turn}, one from each worker",
+            f"use --window {even}",
+            turn / window,
+        )
+    if window < wanted:
+        yield Warning(
+            "replayed-from-cache",
+            f"{window} batches a window fit the last-level cache, or nearly: replaying them flatters itself",
+            f"use --window {_whole_turns(math.ceil(wanted), turn)}",
+            wanted / window,
+        )

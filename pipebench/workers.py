@@ -26,7 +26,8 @@ from pipebench.units import printable, seconds
 
 _SLOT = 512  # bytes a worker: batches made, whether it is at a sample, whether it runs, the sample's key
 _HEAD = struct.Struct("<q?")
-_STACK_WAIT_S = 0.5
+_STATUS_WAIT_S = 2.0  # from the signal of a worker's end to its exit status
+_STACK_WAIT_S, _STOPPED_WAIT_S = 5.0, 0.5  # for a stack; for that of a process that the system says cannot answer
 STARTING_S = 60.0  # that workers may take to start, however short the timeout
 
 
@@ -196,7 +197,7 @@ class Watchdog:
 
 def explain_death(workers: Sequence[Any], notebook: Notebook) -> WorkerFailure | None:
     """What became of a worker that is gone; None where all of them run. The others are ended."""
-    deadline = time.monotonic() + _STACK_WAIT_S
+    deadline = time.monotonic() + _STATUS_WAIT_S
     while not (dead := [one for one in enumerate(workers) if _status(one[1])]):
         if time.monotonic() > deadline:
             return None
@@ -235,11 +236,9 @@ def _died(number: int, worker: Any, notebook: Notebook) -> WorkerFailure:
 
 
 def _hangs(workers: Sequence[Any], notebook: Notebook, waited_s: float) -> WorkerFailure:
-    number = min(notebook.busy or range(len(workers)), key=notebook.batches)
-    with contextlib.suppress(OSError, TypeError, IndexError):
-        os.kill(workers[number].pid, signal.SIGUSR1)
-    time.sleep(_STACK_WAIT_S)
-    stack = _stack(notebook.stack(number))
+    busy = [one for one in notebook.busy if one < len(workers)]
+    number = min(busy or range(len(workers)), key=notebook.batches)
+    stack = _asked(workers[number].pid, notebook.stack(number))
     sample = notebook.last_sample(number)
     return WorkerFailure(
         f"worker {number} has made no batch for {seconds(waited_s)}"
@@ -251,13 +250,32 @@ def _hangs(workers: Sequence[Any], notebook: Notebook, waited_s: float) -> Worke
     )
 
 
+def _asked(pid: int, written: Path) -> str:
+    """Where a worker says that it is, asked by a signal; empty where it does not answer."""
+    with contextlib.suppress(OSError):
+        os.kill(pid, signal.SIGUSR1)
+    begin = time.monotonic()
+    while not (stack := _stack(written)):
+        waited_s = time.monotonic() - begin
+        if waited_s > (_STOPPED_WAIT_S if _letter(pid) in "TDZ" else _STACK_WAIT_S):
+            return ""
+        time.sleep(0.02)
+    time.sleep(0.1)  # for the rest of it
+    return _stack(written) or stack
+
+
+def _letter(pid: int) -> str:
+    """The system's letter for the state of a process; ? where it does not say."""
+    with contextlib.suppress(OSError, IndexError):
+        return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[0].decode()
+    return "?"
+
+
 def _state_of(pid: int) -> str:
     """What the system says of a process that does not answer."""
     states = {"T": "it is stopped", "D": "it waits in the kernel, often for storage", "R": "it runs"}
-    with contextlib.suppress(OSError, IndexError):
-        letter = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[0].decode()
-        return states.get(letter, f"state {letter}")
-    return "its state is unknown"
+    letter = _letter(pid)
+    return states.get(letter, "its state is unknown" if letter == "?" else f"state {letter}")
 
 
 def _stack(path: Path, most: int = 16) -> str:
