@@ -359,7 +359,7 @@ class _progress:
     def __enter__(self) -> Callable[[int, int, str], None]:
         self._what = ""
         self._bar: Any = None
-        if sys.stderr.isatty():
+        if sys.stderr is not None and sys.stderr.isatty():
             from rich.console import Console
             from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 

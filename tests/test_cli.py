@@ -152,6 +152,12 @@ def test_a_saved_report_is_shown_again_in_every_format(tmp_path):
     assert "| variant |" in pipebench("show", place, "--format", "markdown").stdout
 
 
+def test_without_standard_error_there_is_no_progress_and_no_failure():
+    command = f"{sys.executable} -m pipebench run --data tiny --stage decode --variant pillow --quick 2>&-"
+    done = subprocess.run(["sh", "-c", command], capture_output=True, timeout=240)
+    assert done.returncode == 0 and b"decode/rgb" in done.stdout
+
+
 def _measured(place):
     return place.exists() and json.loads(place.read_text())["measurements"]
 
