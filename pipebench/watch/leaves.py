@@ -9,7 +9,7 @@ from time import thread_time_ns
 from types import ModuleType
 from typing import Any
 
-from pipebench.watch import transforms
+from pipebench.watch import transforms, webdata
 from pipebench.watch.patches import HIDDEN, Patches, unseen
 from pipebench.watch.track import local, stages, timed_with_cpu
 
@@ -35,11 +35,14 @@ LAZY = {
     "PIL.AvifImagePlugin": "AvifImageFile",
     "PIL.Jpeg2KImagePlugin": "Jpeg2KImageFile",
 }
-COMPOSES: dict[str, Callable[[Patches, Any], None]] = {
+LIBRARIES: dict[str, Callable[[Patches, Any], None]] = {
     "torchvision.transforms.transforms": transforms.watch_v1,
     "torchvision.transforms.v2._container": transforms.watch_v2,
+    "albumentations.core.transforms_interface": transforms.watch_entries,
+    "albumentations.core.composition": transforms.watch_containers,
+    "webdataset.pipeline": webdata.watch_pipeline,
 }
-MODULES = frozenset({*FUNCTIONS, *LAZY, *COMPOSES})
+MODULES = frozenset({*FUNCTIONS, *LAZY, *LIBRARIES})
 
 
 def watch_module(patches: Patches, module: ModuleType) -> None:
@@ -52,8 +55,8 @@ def watch_module(patches: Patches, module: ModuleType) -> None:
             patches.replace(module, function, timed_with_cpu(plain, stage))
     if name in LAZY:
         _watch_load(patches, getattr(module, LAZY[name]))
-    if name in COMPOSES:
-        COMPOSES[name](patches, module)
+    if name in LIBRARIES:
+        LIBRARIES[name](patches, module)
 
 
 def _watch_load(patches: Patches, kind: Any) -> None:

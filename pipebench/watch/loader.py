@@ -11,7 +11,7 @@ from time import perf_counter_ns
 from types import ModuleType
 from typing import Any
 
-from pipebench.watch import arrivals, labels, spawned, transforms, worker
+from pipebench.watch import arrivals, labels, spawned, tree, worker
 from pipebench.watch.boundrun import Bound
 from pipebench.watch.loop import Loop, Pass, watch_transfers
 from pipebench.watch.patches import unseen
@@ -22,6 +22,7 @@ from pipebench.watch.track import local
 from pipebench.watch.worker import WatchedWorker
 
 DATALOADER = "torch.utils.data.dataloader"
+TORCHDATA = "torchdata.stateful_dataloader.stateful_dataloader"
 
 
 class Loaders:
@@ -46,7 +47,7 @@ class Loaders:
             self.recording.write(["loader", _described(loader, found)])
         return found
 
-    def construct(self, plain: Any, iterator: Any, loader: Any) -> None:
+    def construct(self, plain: Any, iterator: Any, loader: Any, *state: Any) -> None:
         """Runs an iterator's own constructor, in which workers are started and fetchers made."""
         if self.bound is not None:
             self.bound.opened(iterator, loader)
@@ -54,14 +55,14 @@ class Loaders:
             number = self.number(loader)
         except Exception as error:
             self.recording.fault("numbering a loader", error)
-            plain(iterator, loader)
+            plain(iterator, loader, *state)
             return
         began = perf_counter_ns()
         start_method = _start_method(loader)
         self.constructing.append((number, start_method))
         try:
             with spawned.handed_over(iterator, loader, self._init_of(loader, number, start_method)):
-                plain(iterator, loader)
+                plain(iterator, loader, *state)
         finally:
             self.constructing.pop()
         self.guarded(self.new_pass, iterator, number, began)
@@ -83,7 +84,7 @@ class Loaders:
         """A fetcher has just been created, here or in a worker that was forked from here."""
         info = _worker_info()
         if info is not None and self.recording.pid != os.getpid():
-            return self._in_worker(fetcher, info.id)
+            return self._in_worker(fetcher, info.id) if info.dataset is fetcher.dataset else fetcher
         if not self.constructing or local.track is not None or info is not None:
             return fetcher
         number, _ = self.constructing[-1]
@@ -93,7 +94,7 @@ class Loaders:
             labels.watch_record_function(self.recording.patches)
             labels.watch_functions(self.recording.patches, self.recording.settings.functions)
             collections.install(self.recording.patches)
-            transforms.watch_tree(fetcher.dataset, self.recording.patches, may_change=False)
+            tree.watch_tree(fetcher.dataset, self.recording.patches, may_change=False)
         return worker.watch_fetcher(fetcher, sums)
 
     def _in_worker(self, fetcher: Any, number: int) -> Any:
@@ -146,13 +147,25 @@ def _described(loader: Any, number: int) -> dict[str, Any]:
     }
 
 
+def _watch_iterators(loaders: Loaders, alone: Any, with_workers: Any) -> None:
+    """Patches the iterator of a loader without workers, and that of one with workers."""
+    for kind in (alone, with_workers):
+        _watch_constructor(loaders, kind)
+    _watch_reset(loaders, with_workers)
+    arrivals.watch_queues(loaders.recording, loaders.loop.arrivals, with_workers)
+
+
+def watch_torchdata(loaders: Loaders, module: Any) -> None:
+    """torchdata's StatefulDataLoader has iterators of its own, over torch's base class and its factory of fetchers."""
+    _watch_iterators(
+        loaders, module._StatefulSingleProcessDataLoaderIter, module._StatefulMultiProcessingDataLoaderIter
+    )
+
+
 def watch_dataloader(loaders: Loaders, module: ModuleType) -> None:
     """Patches the iterator classes and the factory of fetchers in torch.utils.data.dataloader."""
     torch_module: Any = module
-    for name in ("_SingleProcessDataLoaderIter", "_MultiProcessingDataLoaderIter"):
-        _watch_constructor(loaders, getattr(torch_module, name))
-    _watch_reset(loaders, torch_module._MultiProcessingDataLoaderIter)
-    arrivals.watch_queues(loaders.recording, loaders.loop.arrivals, torch_module._MultiProcessingDataLoaderIter)
+    _watch_iterators(loaders, torch_module._SingleProcessDataLoaderIter, torch_module._MultiProcessingDataLoaderIter)
     arrivals.watch_pinning(loaders.recording, loaders.loop.arrivals, torch_module._utils.pin_memory)
     _watch_next(loaders, torch_module._BaseDataLoaderIter)
     kind = torch_module._DatasetKind
@@ -171,16 +184,22 @@ def watch_dataloader(loaders: Loaders, module: ModuleType) -> None:
     loaders.recording.patches.replace(kind, "create_fetcher", staticmethod(create_fetcher))
 
 
+def _elsewhere(loaders: Loaders) -> bool:
+    """Whether this is another process than the one that is watched: a worker, or one that the script forked."""
+    return os.getpid() != loaders.recording.pid
+
+
 def _watch_constructor(loaders: Loaders, kind: Any) -> None:
     plain = kind.__init__
 
     @unseen
     @functools.wraps(plain)
-    def __init__(self: Any, loader: Any, *args: Any, **kwargs: Any) -> None:
-        if not loaders.recording.on or args or kwargs or type(self) is not kind:
-            plain(self, loader, *args, **kwargs)
+    def __init__(self: Any, loader: Any, *state: Any, **kwargs: Any) -> None:
+        inside = local.track is not None  # a loader within a sample is part of that sample
+        if not loaders.recording.on or inside or kwargs or type(self) is not kind or _elsewhere(loaders):
+            plain(self, loader, *state, **kwargs)
         else:
-            loaders.construct(plain, self, loader)
+            loaders.construct(plain, self, loader, *state)
 
     loaders.recording.patches.replace(kind, "__init__", __init__)
 
@@ -190,11 +209,11 @@ def _watch_reset(loaders: Loaders, kind: Any) -> None:
 
     @unseen
     @functools.wraps(plain)
-    def _reset(self: Any, loader: Any, first_iter: bool = False) -> None:
+    def _reset(self: Any, loader: Any, first_iter: bool = False, *args: Any, **kwargs: Any) -> None:
         if loaders.bound is not None and not first_iter:
             loaders.bound.opened(self, loader)
         began = perf_counter_ns()
-        plain(self, loader, first_iter)
+        plain(self, loader, first_iter, *args, **kwargs)
         if not first_iter and loaders.recording.on and loader in loaders.numbers:
             loaders.guarded(loaders.new_pass, self, loaders.numbers[loader], began)
 
@@ -223,7 +242,7 @@ def _watch_next(loaders: Loaders, kind: Any) -> None:
     @unseen
     @functools.wraps(plain)
     def __next__(self: Any) -> Any:
-        if local.track is not None:
+        if local.track is not None or _elsewhere(loaders):
             return plain(self)
         if loaders.bound is not None:
             return loaders.bound.batch(self, plain, recorded)

@@ -8,7 +8,7 @@ from types import ModuleType
 
 from pipebench.watch import labels, leaves, pools
 from pipebench.watch.boundrun import Bound
-from pipebench.watch.loader import DATALOADER, Loaders, watch_dataloader
+from pipebench.watch.loader import DATALOADER, TORCHDATA, Loaders, watch_dataloader, watch_torchdata
 from pipebench.watch.loop import Loop, watch_optimisers, watched_backward
 from pipebench.watch.patches import AfterImport
 from pipebench.watch.recording import Recording, Settings
@@ -25,7 +25,7 @@ class WatchedScript:
         self.loop = Loop(self.recording)
         self.bound = Bound(self.recording, self.loop, self.finish) if settings.bound is not None else None
         self.loaders = Loaders(self.recording, self.loop, self.bound)
-        names = {*leaves.MODULES, DATALOADER, AUTOGRAD, OPTIMISER, *labels.modules_of(settings.functions)}
+        names = {*leaves.MODULES, DATALOADER, TORCHDATA, AUTOGRAD, OPTIMISER, *labels.modules_of(settings.functions)}
         self.imports = AfterImport(names, self._imported)
 
     def start(self) -> None:
@@ -45,6 +45,8 @@ class WatchedScript:
         patches = self.recording.patches
         if module.__name__ == DATALOADER:
             watch_dataloader(self.loaders, module)
+        elif module.__name__ == TORCHDATA:
+            watch_torchdata(self.loaders, module)
         elif module.__name__ == AUTOGRAD:
             patches.replace(module, "backward", watched_backward(self.loop, module.backward))
         elif module.__name__ == OPTIMISER:

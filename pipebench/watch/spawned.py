@@ -63,7 +63,7 @@ def _watch_factory(watched: WatchedWorker, patches: Patches) -> None:
     @functools.wraps(plain)
     def create_fetcher(*args: Any, **kwargs: Any) -> Any:
         fetcher = plain(*args, **kwargs)
-        if local.track is not None or not watched.recording.on:
+        if local.track is not None or not watched.recording.on or not _is_own(fetcher):
             return fetcher
         try:
             if not prepared:
@@ -75,6 +75,12 @@ def _watch_factory(watched: WatchedWorker, patches: Patches) -> None:
             return fetcher
 
     patches.replace(module._DatasetKind, "create_fetcher", staticmethod(create_fetcher))
+
+
+def _is_own(fetcher: Any) -> bool:
+    """Whether this is the fetcher of the worker itself, not of a loader that the script iterates inside it."""
+    info = sys.modules["torch.utils.data._utils.worker"]._worker_info
+    return info is not None and info.dataset is fetcher.dataset
 
 
 @contextlib.contextmanager

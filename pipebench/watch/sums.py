@@ -57,6 +57,12 @@ class Sums:
             self._keep_slow(spent, index)
         self.track.file = None
 
+    def several(self, samples: int, cpu: int) -> None:
+        """A whole batch of samples is done at once: how long each of them took is not known."""
+        self.samples += samples
+        self.sample_cpu += cpu
+        self.track.file = None
+
     def _keep_slow(self, spent: int, index: object) -> None:
         file = self.track.file
         name = str(file) if isinstance(file, (str, bytes)) and file else f"sample {index!r}"[:200]

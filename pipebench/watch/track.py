@@ -14,17 +14,22 @@ from pipebench.watch.patches import unseen
 STAGES = 256
 REST = 0
 _LOGGED = 8192
-_FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType, types.MethodType, functools.partial)
+FUNCTIONS = (
+    types.FunctionType, types.BuiltinFunctionType, types.MethodType, types.MethodDescriptorType,
+    types.WrapperDescriptorType, types.MethodWrapperType, functools.partial,
+)  # fmt: skip
 
 
 class Track:
     """Where one thread's time goes. `sums[stage]` is the time during which that stage, and nothing inside it, ran.
 
     `log` holds the changes of stage of the current batch (time, stage, time, stage, ...), for those batches whose
-    spans are kept in full; `file` is the last file that a decoder was seen to read.
+    spans are kept in full; `file` is the last file that a decoder was seen to read. `busy` is true while a batch is
+    fetched. `cpu_inside` is the CPU time of those stages inside the current one that measure theirs. `batched` counts
+    the samples of a dataset that makes batches itself (None: what it gives are samples).
     """
 
-    __slots__ = ("cpu", "current", "file", "last", "log", "sums")
+    __slots__ = ("batched", "busy", "cpu", "cpu_inside", "current", "file", "last", "log", "sums")
 
     def __init__(self) -> None:
         self.sums = [0] * STAGES
@@ -33,6 +38,9 @@ class Track:
         self.current = REST
         self.last = perf_counter_ns()
         self.file: object = None
+        self.busy = False
+        self.cpu_inside = 0
+        self.batched: int | None = None
 
     def switch(self, stage: int) -> int:
         """Enters `stage` and returns the one that was left."""
@@ -49,8 +57,14 @@ class Track:
     def begin(self) -> int:
         self.log.clear()
         self.current = REST
+        self.busy = True
+        self.cpu_inside = 0
         self.last = now = perf_counter_ns()
         return now
+
+    def end(self) -> None:
+        self.switch(REST)
+        self.busy = False
 
 
 class _Local(threading.local):
@@ -60,6 +74,19 @@ class _Local(threading.local):
 
 
 local = _Local()
+
+
+def _innermost(function: Any) -> Any:
+    while isinstance(function, functools.partial):
+        function = function.func
+    return function
+
+
+def name_of(function: Any) -> str:
+    """What a transform is called: a function by its own name, anything else that can be called by its class."""
+    inner = _innermost(function)
+    name = getattr(inner, "__name__", None) if isinstance(inner, (*FUNCTIONS, type)) else None
+    return str(name or type(inner).__name__)
 
 
 class Stages:
@@ -88,20 +115,17 @@ class Stages:
         kind = type(transform)
         found = self._of.get(kind)
         if found is None:
-            if isinstance(transform, _FUNCTIONS):
+            if isinstance(transform, (*FUNCTIONS, type)):
                 return self._of_function(transform)
             found = self._of[kind] = self.number("transform", kind.__name__)
         return found
 
     def _of_function(self, function: Any) -> int:
-        inner = function
-        while isinstance(inner, functools.partial):
-            inner = inner.func
+        inner = _innermost(function)
         key = getattr(inner, "__code__", None) or getattr(inner, "__qualname__", "") or type(inner)
         found = self._of.get(key)
         if found is None:
-            name = getattr(inner, "__name__", None) or type(inner).__name__
-            found = self._of[key] = self.number("transform", str(name))
+            found = self._of[key] = self.number("transform", name_of(inner))
         return found
 
     def take_new(self) -> list[list[Any]]:

@@ -1,22 +1,19 @@
 """Each entry of a Compose as a stage of its own.
 
-torchvision's two Composes are watched at their class: no object of the script changes. For containers of other
-libraries (albumentations, the script's own) the *classes* of their entries are watched; plain functions among them are
-wrapped in the list itself, and only in a worker's own copy of the dataset.
+torchvision's two Composes, and the classes that albumentations' transforms inherit from, are watched at their class:
+no object of the script changes. What other libraries and the script itself hold is found by `tree`.
 """
 
 from __future__ import annotations
 
 import functools
 import types
-from collections.abc import Callable, Iterator
 from typing import Any
 
-from pipebench.watch.patches import HIDDEN, Patches, in_place_of
-from pipebench.watch.track import local, stages, timed
+from pipebench.watch.patches import Patches, in_place_of, unseen
+from pipebench.watch.track import local, stages
 
-_MOST_OBJECTS = 500
-_FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType, types.MethodType, functools.partial)
+_ALBUMENTATIONS = ("albumentations.", "albucore.")
 
 
 def watch_v1(patches: Patches, module: Any) -> None:
@@ -81,69 +78,43 @@ def _looks_like(function: Any, names: tuple[str, ...]) -> bool:
     return code is not None and code.co_names == names and not hasattr(function, "__wrapped__")
 
 
-def watch_tree(dataset: Any, patches: Patches, may_change: bool) -> None:
-    """Finds transforms in `dataset` and what it wraps. `may_change` is true for a worker's own copy only."""
-    for holder, name, found in _transforms(dataset):
-        if isinstance(found, (list, tuple)):
-            for place, entry in enumerate(found):
-                _watch_entry(entry, patches, found if may_change and isinstance(found, list) else None, place)
-        elif not isinstance(found, _FUNCTIONS):
-            _watch_class(type(found), patches)
-        elif may_change and isinstance(holder, dict) and getattr(found, "__name__", "") != "watched":
-            holder[name] = timed(found, stages.of_transform(found))
+def watch_entries(patches: Patches, module: Any) -> None:
+    """albumentations' transforms: all inherit one `__call__`, which is watched for each class by its own name."""
+    _watch_calls(patches, [module.BasicTransform])
 
 
-def _watch_entry(entry: Any, patches: Patches, container: list[Any] | None, place: int) -> None:
-    if not isinstance(entry, _FUNCTIONS):
-        _watch_class(type(entry), patches)
-    elif container is not None:
-        container[place] = timed(entry, stages.of_transform(entry))
+def watch_containers(patches: Patches, module: Any) -> None:
+    """albumentations' Compose, OneOf and the others: what they do themselves, around the transforms in them."""
+    kinds = [one for one in vars(module).values() if isinstance(one, type) and one.__module__ == module.__name__]
+    _watch_calls(patches, [one for one in kinds if issubclass(one, module.BaseCompose)])
 
 
-def _watch_class(kind: type, patches: Patches) -> None:
-    """Times `__call__` of one class, which may inherit it; nothing else of the class changes."""
-    call = getattr(kind, "__call__", None)  # noqa: B004
-    if call is None or kind.__module__ == "builtins" or _is_compose(kind):
-        return
-    if getattr(call, "__code__", None) is not None and call.__code__.co_filename == HIDDEN and "__call__" in vars(kind):
-        return
-    plain = getattr(call, "__wrapped__", call) if getattr(call, "_pipebench_call", False) else call
-    wrapped: Callable[..., Any] = timed(plain, stages.number("transform", kind.__name__))
-    wrapped._pipebench_call = True  # type: ignore[attr-defined]
-    patches.replace(kind, "__call__", wrapped)
+def _watch_calls(patches: Patches, kinds: list[Any]) -> None:
+    for kind in kinds:
+        if isinstance(vars(kind).get("__call__"), types.FunctionType):
+            patches.replace(kind, "__call__", _by_class(kind.__call__))
 
 
-def _is_compose(kind: type) -> bool:
-    """torchvision's own Composes are watched already, entry by entry."""
+def _by_class(plain: Any) -> Any:
+    @unseen
+    @functools.wraps(plain)
+    def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:
+        track = local.track
+        if track is None:
+            return plain(self, *args, **kwargs)
+        before = track.switch(stages.of_transform(self))
+        try:
+            return plain(self, *args, **kwargs)
+        finally:
+            track.switch(before)
+
+    return __call__
+
+
+def watched_by_library(kind: type) -> bool:
+    """Whether this class, or the Compose that holds its objects, is watched where its library defines it."""
     return any(
-        base.__name__ == "Compose" and base.__module__.startswith("torchvision.transforms") for base in kind.__mro__
+        base.__module__.startswith(_ALBUMENTATIONS)
+        or (base.__name__ == "Compose" and base.__module__.startswith("torchvision.transforms"))
+        for base in kind.__mro__
     )
-
-
-def _transforms(dataset: Any) -> Iterator[tuple[Any, str, Any]]:
-    """(attributes, name, transform or list of transforms) for every transform found within `dataset`."""
-    seen: set[int] = set()
-    waiting = [dataset]
-    while waiting and len(seen) < _MOST_OBJECTS:
-        holder = waiting.pop()
-        if id(holder) in seen or not hasattr(holder, "__dict__") or isinstance(holder, (type, types.ModuleType)):
-            continue
-        seen.add(id(holder))
-        attributes = vars(holder)
-        for name, value in list(attributes.items()):
-            if _names_a_transform(name) and _is_transform(value):
-                waiting.append(value)
-                if not _is_compose(type(holder)):
-                    yield attributes, name, value
-            elif name.lstrip("_") in ("dataset", "datasets", "data", "source", "base"):
-                waiting.extend(value if isinstance(value, (list, tuple)) and len(value) < 100 else [value])
-
-
-def _names_a_transform(name: str) -> bool:
-    return "transform" in name or "augment" in name or name.lstrip("_") in ("tfm", "tfms", "preprocess", "transforms")
-
-
-def _is_transform(value: Any) -> bool:
-    if isinstance(value, (list, tuple)):
-        return bool(value) and len(value) < 100 and all(callable(one) for one in value)
-    return callable(value) and not isinstance(value, type)

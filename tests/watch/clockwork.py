@@ -1,0 +1,46 @@
+"""A clock that moves only when told to, and what a fetcher's rows are by it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from torch.utils.data._utils.fetch import _IterableDatasetFetcher, _MapDatasetFetcher
+
+from pipebench.watch import track, worker
+from pipebench.watch.recording import Recording, Settings
+from pipebench.watch.sums import Place, Sums
+
+
+class Clock:
+    """Stands still but for `burn`: what is planted is then the exact truth."""
+
+    def __init__(self) -> None:
+        self.now = 1_000
+
+    def __call__(self) -> int:
+        return self.now
+
+    def burn(self, nanoseconds: int) -> None:
+        self.now += nanoseconds
+
+
+class Rows:
+    """One fetcher, watched as in a worker, whose rows are read off after any number of batches."""
+
+    def __init__(self, dataset: Any, folder: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch, **how: Any) -> None:
+        monkeypatch.setattr(track, "perf_counter_ns", clock)
+        self.sums = Sums(Recording(Settings(str(folder)), "script"), Place(1, None, 0))
+        self.sums.write = lambda *_: None  # type: ignore[method-assign]  # keeps what has been added up
+        make = _IterableDatasetFetcher if hasattr(dataset, "__iter__") else _MapDatasetFetcher
+        collate = how.get("collate", lambda samples: samples)
+        self.fetcher = worker.watch_fetcher(make(dataset, how.get("batched", True), collate, False), self.sums)
+
+    def fetch(self, indices: Any) -> Any:
+        return self.fetcher.fetch(indices)
+
+    def found(self) -> dict[tuple[str, str], int]:
+        """(kind, name) -> nanoseconds, of every stage that took any."""
+        names = {number: key for key, number in track.stages.known.items()}
+        return {names[number][:2]: spent for number, spent in enumerate(self.sums.track.sums) if spent}
