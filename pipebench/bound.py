@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 from pipebench import machine
 from pipebench.errors import BadSample
-from pipebench.guard import check_cache, check_resources, free_memory
+from pipebench.guard import check_cache, check_resources, free_memory, room
 from pipebench.live import Live, Loading, reference
 from pipebench.loader import said_against
 from pipebench.measurement import Warning
@@ -248,6 +248,29 @@ def result(setting: Setting, windows: Windows) -> Training:
     )
 
 
+def check_window(window: int, size: int, loading: Loading, on_device: bool = False) -> None:
+    """Raises PipebenchError where the batches of a window, of `size` bytes each, are more than this machine can hold.
+
+    They are held twice: as they came, and their copies; where there is a device, on it too.
+    """
+    most = room(loading.workers, loading.prefetch_factor, size)
+    check_cache(window, 2 * size, free_memory(), at_most=most)
+    check_resources(loading.workers, loading.prefetch_factor, window, size)
+    if on_device:
+        import torch
+
+        check_cache(window, size, torch.cuda.mem_get_info()[0], "device memory", most)
+
+
+def check_asked(workload: Workload, loading: Loading, plan: BoundPlan, simulated_s: float | None = None) -> None:
+    """Raises PipebenchError where a window that was asked for cannot be had, before anything is measured."""
+    from pipebench.feed import FLOATS, sample_bytes
+
+    if plan.window is not None:
+        workload = workload if simulated_s else adapted(workload)
+        check_window(plan.window, sample_bytes(workload, FLOATS) * workload.batch_size, loading)
+
+
 def measure_training(
     workload: Workload,
     loading: Loading,
@@ -269,8 +292,7 @@ def measure_training(
     with one_thread(), reference(workload, loading, FLOATS) as live:
         first = live.start()
         window = _window(live, first, consumer, plan)
-        check_resources(loading.workers, loading.prefetch_factor, window, batch_bytes(first))
-        check_cache(window, 2 * batch_bytes(first), free_memory())  # as they came, and their copies
+        check_window(window, batch_bytes(first), loading, on_device)
         setting = Setting(consumer.label, simulated_s is not None, workload.batch_size, window, loading, live.startup_s)
         before, begin, found = machine.read_load(live.pids), time.monotonic(), None
         for windows in alternate(

@@ -76,14 +76,31 @@ def free_memory() -> int | None:
     return None
 
 
-def check_cache(batches: int, batch_bytes: int, available: int | None, where: str = "memory") -> None:
-    """Raises PipebenchError where `batches` kept in memory would not fit, with how many would.
+def room(
+    workers: int, prefetch: int, batch_bytes: int, tensors: int = 2, *, shared: Path = SHARED_MEMORY
+) -> int | None:
+    """How many batches may be held beside those on their way; None where nothing limits that."""
+    if workers == 0:
+        return None
+    on_their_way = workers * prefetch + workers
+    free, allowed = free_bytes(shared), descriptors()
+    limits = [] if free is None else [int(free // max(1, batch_bytes))]
+    if allowed is not None:
+        limits.append((allowed - _MARGIN - workers * _PIPES_PER_WORKER) // tensors)
+    return max(0, min(limits) - on_their_way) if limits else None
+
+
+def check_cache(
+    batches: int, batch_bytes: int, available: int | None, where: str = "memory", at_most: int | None = None
+) -> None:
+    """Raises PipebenchError where `batches` kept in memory would not fit, with how many would (and pass `at_most`).
 
     A tenth is left free: what fills memory to the brim is killed, not refused.
     """
     if available is None or batches * batch_bytes <= 0.9 * available:
         return
     fits = int(0.9 * available // batch_bytes)
+    fits = fits if at_most is None else min(fits, at_most)
     raise PipebenchError(
         f"a cache of {batches:,} batches needs {size(batches * batch_bytes)}; {size(available)} of {where} are free",
         f"{fits:,} batches ({size(fits * batch_bytes)}) fit: use --window {fits}" if fits else "use a smaller batch",

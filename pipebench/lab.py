@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from pipebench import __version__, datasets, machine, stage
-from pipebench.bound import BoundPlan, measure_training
+from pipebench.bound import BoundPlan, check_asked, measure_training
 from pipebench.errors import BadSample, PipebenchError, UsageError
 from pipebench.live import Loading
 from pipebench.loader import LoaderPlan, measure_loader
@@ -118,6 +118,8 @@ def run(
         bad_samples=listed.problems,
     )
     keep(report)
+    if feeding is not None:
+        check_asked(workload, feeding.knobs, feeding.bound, feeding.simulated_s)
     with Runners() as runners:
         runners.start(selection.variants)
         for task, variants in selection.rows:

@@ -191,10 +191,13 @@ def test_a_failure_is_in_the_partial_report(tmp_path, monkeypatch):
     assert kept[-1].loader
 
 
-def test_a_window_larger_than_memory_is_refused(tmp_path, monkeypatch):
+def test_a_window_larger_than_memory_is_refused_before_anything_is_measured(tmp_path, monkeypatch):
     monkeypatch.setattr(bound, "free_memory", lambda: 50_000_000)
-    with pytest.raises(PipebenchError, match=r"a cache of 200 batches needs .* free"):
-        _lab(tmp_path, [], bound=BoundPlan(window=200))
+    kept = []
+    with pytest.raises(PipebenchError, match=r"a cache of 200 batches needs .* free") as raised:
+        _lab(tmp_path, kept, bound=BoundPlan(window=200))
+    assert raised.value.remedy == "9 batches (43.4 MB) fit: use --window 9"
+    assert kept[-1].loader is None
 
 
 def test_an_interruption_keeps_what_there_is_and_leaves_no_worker(tmp_path):

@@ -83,6 +83,19 @@ def test_a_cache_larger_than_memory_is_refused_with_what_fits():
     assert raised.value.remedy == "9 batches (900 B) fit: use --window 9"
 
 
+def test_the_size_that_fits_is_one_that_the_rest_allows_too(monkeypatch):
+    monkeypatch.setattr(guard, "free_bytes", lambda folder: 1000)
+    monkeypatch.setattr(guard, "descriptors", lambda: 10_000)
+    assert guard.room(1, 2, 100) == 7 and guard.room(0, 2, 100) is None
+    with pytest.raises(PipebenchError, match=re.escape("7 batches (700 B) fit: use --window 7")):
+        guard.check_cache(20, 100, 1500, at_most=guard.room(1, 2, 100))
+    monkeypatch.setattr(guard, "descriptors", lambda: 50)
+    assert guard.room(1, 2, 100) == 4
+    guard.check_resources(1, 2, 4, 100)
+    with pytest.raises(PipebenchError, match="file descriptors"):
+        guard.check_resources(1, 2, 5, 100)
+
+
 def test_too_little_shared_memory_or_too_few_descriptors_are_predicted(tmp_path, monkeypatch):
     guard.check_resources(2, 2, 4, 1 << 20)
     monkeypatch.setattr(guard, "free_bytes", lambda folder: 64 << 20)
