@@ -1,7 +1,7 @@
 """What stands in for a dataset inside torch's fetcher while a batch is fetched, and only then: times each sample.
 
 Between two batches the fetcher holds what torch put there, so that whoever looks at it (torchdata's state, a resumed
-iterator) sees the script's own dataset and iterator.
+iterator) sees the script's own dataset and iterator. In a thread that is not the fetching one it only passes on.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 from pipebench.watch.patches import unseen
 from pipebench.watch.sums import Sums
-from pipebench.watch.track import stages
+from pipebench.watch.track import local, stages
 
 
 class _Dataset:
@@ -31,7 +31,9 @@ class _Dataset:
 
     @unseen
     def __getitem__(self, index: Any) -> Any:
-        sums, track = self._sums, self._sums.track
+        sums, track = self._sums, local.track
+        if track is None:
+            return self._dataset[index]
         before = track.switch(self._stage)
         began, cpu = track.last, thread_time_ns()
         try:
@@ -48,7 +50,9 @@ class _Dataset:
     def _whole_batch(self, function: Callable[[Any], Any]) -> Callable[[Any], Any]:
         @unseen
         def whole_batch(indices: Any) -> Any:
-            track = self._sums.track
+            track = local.track
+            if track is None:
+                return function(indices)
             before, cpu, count = track.switch(self._stage), thread_time_ns(), len(indices)
             try:
                 found = function(indices)
@@ -95,7 +99,9 @@ class _Iterator:
 
     @unseen
     def __next__(self) -> Any:
-        track = self._sums.track
+        track = local.track
+        if track is None:
+            return next(self._iterator)
         before = track.switch(self._stage)
         began, cpu = track.last, thread_time_ns()
         try:
