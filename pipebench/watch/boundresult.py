@@ -110,8 +110,8 @@ def _notes(plan: Record, end: Record | None, records: Sequence[Record], rounds: 
         yield "a round is left out: the script changes its batches in place, and copies of them were too late"
     if plan["swept"]:
         yield (
-            f"a window's batches ({size(plan['batch_bytes'] * plan['window'])}) do not exceed the last-level cache "
-            f"({size(plan['last_level_cache_bytes'])}): as much other memory was written before each replay"
+            f"a window's batches ({size(plan['batch_bytes'] * plan['window'])}) do not exceed 1.2 times the last-level "
+            f"cache ({size(plan['last_level_cache_bytes'])}): as much other memory was written before each replay"
         )
     elif not plan["last_level_cache_bytes"]:
         yield "the size of the last-level cache is not known: replayed batches may have been found in it"
@@ -122,13 +122,15 @@ def bound_lines(found: BoundResult) -> list[str]:
     notes = [f"Bound: {printable(note)}." for note in found.notes]
     if found.gain is None or found.live is None or found.bound is None:
         return ["The bound was not measured.", *notes]
-    best = found.gain_device or found.gain
+    best = found.gain_device or max((one for one in (found.gain, found.gain_busy) if one), key=lambda one: one.ratio)
     lines = [
         f"Removing all data work could buy at most {_times(best)}. {found.live.samples_per_s:,.0f} samples/s live; "
         f"{_rates(found)} ({found.rounds} rounds of {found.window} batches, loader {found.loader})."
     ]
     if not best.told:
         lines.append("That cannot be told from nothing.")
+    elif best.ratio < 1:
+        lines.append("Replays were slower than live: something else had the machine. Measure again.")
     elif best.confidence < 0.95:
         lines.append(f"With so few rounds the interval has {best.confidence:.0%} confidence.")
     return [*lines, *notes, "The tables are of live iterations; the rows of workers are of the whole run."]

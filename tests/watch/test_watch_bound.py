@@ -261,8 +261,8 @@ def test_what_was_measured_before_a_script_ended_is_reported_as_part() -> None:
 def test_a_small_window_says_that_the_cache_was_swept() -> None:
     said = bound_result([_plan(SCHEDULE, swept=True)]).notes[-1]
     assert said == (
-        "a window's batches (5.00 kB) do not exceed the last-level cache (32.0 MB): as much other memory was "
-        "written before each replay"
+        "a window's batches (5.00 kB) do not exceed 1.2 times the last-level cache (32.0 MB): as much other "
+        "memory was written before each replay"
     )
     assert "not known" in bound_result([_plan(SCHEDULE, last_level_cache_bytes=0)]).notes[-1]
 
@@ -346,3 +346,20 @@ def test_settling_ends_where_the_workers_of_an_iterable_will_not_answer() -> Non
     source = LiveSource(Unanswered(), next, 0, None, None, now=lambda: float(next(moments)))
     source.settle(0.5)
     assert next(moments) < 10
+
+
+@pytest.mark.parametrize(
+    ("idle", "busy", "said"),
+    [
+        (2.5, 2.0, "Removing all data work could buy at most 2.00× (2.00–2.00)."),
+        (5.0, 8.0, "Replays were slower than live: something else had the machine. Measure again."),
+        (4.0, 5.0, "That cannot be told from nothing."),
+    ],
+)
+def test_what_the_report_says_of_a_gain(idle: float, busy: float, said: str) -> None:
+    windows = [
+        {"event": "window", "round": turn, "kind": kind, "seconds": spent, "samples": 4, "iterations": 4}
+        for turn in range(6)
+        for kind, spent in ((LIVE, 4.0), (IDLE, idle), (BUSY, busy))
+    ]
+    assert any(line.startswith(said) for line in bound_lines(bound_result([_plan(SCHEDULE), *windows])))
