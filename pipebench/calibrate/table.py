@@ -19,6 +19,7 @@ KNOWN = {
 }
 KNOWN_CPU = "code of a library that is cold after a sleep takes more CPU time than where it was measured apart"
 SHARED = "more processes than cores: what a library takes around the planted amounts is stretched by an estimate"
+BUSY = "the machine had other work to do"
 _HEADERS = ("", "clock", "per", "planted", "shown", "error", "of iteration", "")
 
 
@@ -39,8 +40,7 @@ def render(found: Calibration) -> str:
 
 
 def _verdict(found: Calibration) -> str:
-    rows = f"{found.within} of {len(found.rows)} figures are within the goal"
-    parts = [rows]
+    parts = [f"{found.within} of {len(found.rows)} figures are within the goal"]
     parts.append(f"a span costs {seconds(found.span_s)}, {_judged(found.span_s <= GOAL_SPAN_S)}")
     if (one := found.slowdown) is not None:
         share = f"{percent(one.of_goal, 2)} of a sample of {seconds(GOAL_SAMPLE_S)} with {one.spans} spans"
@@ -102,5 +102,7 @@ def _explained(row: Row, found: Calibration) -> str:
     workers = row.run.split(" ")[0]
     if workers.isdigit() and int(workers) + 1 > found.cores:
         known.append(SHARED)
+    if found.load[0] > found.cores:
+        known.append(BUSY)
     error = f"{row.error_s * 1e6:+,.1f} µs a{'n iteration' if row.per == 'iteration' else ' sample'}"
     return f"  {row.run}, {row.name}, {row.clock}: {error}: {'; '.join(known) or 'nothing that is known'}"

@@ -128,7 +128,8 @@ class Calibration:
             sample = f"{seconds(sample_s)} a sample and " if sample_s else ""
             parts.append(f"{part} is within {sample}{percent(share, 1)} of an iteration")
         parts.append(f"a span costs {seconds(self.span_s)}")
-        return f"Calibrated here ({self.at[:10]}): " + "; ".join(parts)
+        parts.append(f"{self.within} of {len(self.rows)} figures are within the goal")
+        return f"Calibrated here ({self.at[:10]}, load {max(self.load):.1f}): " + "; ".join(parts)
 
 
 def as_json(calibration: Calibration) -> str:

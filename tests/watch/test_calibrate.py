@@ -153,8 +153,9 @@ def test_the_table_marks_and_explains_what_is_over_the_goal() -> None:
     assert table.render(_calibration()) == (
         "2 of 3 figures are within the goal; a span costs 470 ns, within the goal; recording takes 0.60 % of "
         "a sample of 1.00 ms with 8 spans, within the goal.\n"
-        "Calibrated here (2026-01-02): attribution is within 10.0 µs a sample and 3.1 % of an iteration; wait is "
-        "within 0.6 % of an iteration; a span costs 470 ns.\n"
+        "Calibrated here (2026-01-02, load 1.5): attribution is within 10.0 µs a sample and 3.1 % of an iteration; "
+        "wait is within 0.6 % of an iteration; a span costs 470 ns; "
+        "2 of 3 figures are within the goal.\n"
         "\n"
         "On a\\x1bhost, 2026-01-02 03:04, 2 usable cores, in 90 s; load 0.5 before and 1.5 after\n"
         "\n"
