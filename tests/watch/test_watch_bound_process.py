@@ -48,7 +48,7 @@ def _had(notes: list[str], records: list[dict[str, Any]]) -> dict[tuple[int, str
 def test_replays_are_the_batches_of_their_live_window_and_no_weights_are_kept(
     arguments: list[str], tmp_path: Path
 ) -> None:
-    outcome, records, notes = _bound(tmp_path, arguments, 90)
+    outcome, records, notes = _bound(tmp_path, arguments, 60)
     assert outcome.status == 0, outcome.err
     had = _had(notes, records)
     replays = {key: names for key, names in had.items() if key[1] != LIVE}
@@ -70,6 +70,7 @@ def test_replays_are_the_batches_of_their_live_window_and_no_weights_are_kept(
     assert outcome.err.endswith("pipebench: the weights of this run are not to be kept (--bound).\n")
 
 
+@pytest.mark.slow
 def test_a_script_that_ends_first_ends_as_its_own_and_what_there_is_is_reported(tmp_path: Path) -> None:
     outcome, _, notes = _bound(tmp_path, ["--epochs", "1"], 90)
     assert outcome.status == 0 and notes[-1] == "end of a pass" and len(notes) == 16
