@@ -94,9 +94,10 @@ class Meter:
         """[task, pass, n-th, began, done] of what is on its way: None where that is not a batch that was made here."""
         if type(message) is not tuple or len(message) != 2 or type(message[0]) is not int:
             return None
-        wanted = id(message[1])
+        sent = message[1]
+        wanted = {id(sent), id(sent[0]) if type(sent) is tuple and len(sent) == 3 else 0}  # torchdata adds its state
         for place, (found, *rest) in enumerate(tuple(self._made)):  # the worker adds to it meanwhile
-            if found == wanted:
+            if found in wanted:
                 for _ in range(place + 1):
                     self._made.popleft()
                 return (message[0], *rest)  # type: ignore[return-value]
