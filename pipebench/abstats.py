@@ -131,7 +131,7 @@ def _chance(base: Any, head: Any, swaps: Any) -> float:
     as_large = 0
     for few in np.array_split(swaps, max(1, swaps.size // CACHED)):
         made = np.abs(_difference(np.where(few, head, base), np.where(few, base, head)))
-        as_large += np.count_nonzero(made >= there - 1e-12)
+        as_large += int(np.count_nonzero(made >= there - 1e-12))
     return float((1 + as_large) / (1 + len(swaps)))
 
 
