@@ -13,6 +13,8 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
+_IDLING_S = 0.02  # the kernel counts in hundredths of a second
+
 # What each native library's own getter is called, and what sets it. OpenBLAS is built under several names.
 _NATIVE = (
     (r"lib(gomp|omp|iomp5)\b.*\.so", "OpenMP ({})", "OMP_NUM_THREADS=1", ("omp_get_max_threads",)),
@@ -26,14 +28,26 @@ _NATIVE = (
 
 
 def record() -> list[Any]:
-    """What this process would write of itself when it ends: its pools, and threads that are not Python's own."""
+    """What this process would write of itself when it ends: its pools, and how many threads of theirs did run."""
     facts: dict[str, Any] = {"pools": list(_pools())}
     with contextlib.suppress(OSError):
-        facts["native_threads"] = max(0, len(os.listdir("/proc/self/task")) - threading.active_count())
+        facts["native_threads"] = _running()
     multiprocessing: Any = sys.modules.get("torch.multiprocessing")
     with contextlib.suppress(Exception):
         facts["sharing"] = multiprocessing.get_sharing_strategy()
     return ["pools", facts]
+
+
+def _running(tasks: str = "/proc/self/task") -> int:
+    """The threads besides Python's own that used more of the CPU than idling does: 20 ms, and 1 % of all threads'."""
+    own = {str(one.native_id) for one in threading.enumerate()}
+    used = {}
+    for task in os.listdir(tasks):
+        with contextlib.suppress(OSError), open(f"{tasks}/{task}/stat", "rb") as file:
+            user, system = file.read().rpartition(b")")[2].split()[11:13]
+            used[task] = (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+    least = max(_IDLING_S, sum(used.values()) / 100)
+    return sum(spent >= least for task, spent in used.items() if task not in own)
 
 
 def _pools() -> Iterator[tuple[str, int, str]]:

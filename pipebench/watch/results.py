@@ -187,8 +187,8 @@ class HostUse:
     `pss_bytes` is of the script and its workers together, shared pages counted once; `script_*` are of the script's own
     process. `shared_memory_bytes` is the use of /dev/shm by everybody, `shared_memory_before_bytes` that at the start:
     near `shared_memory_size_bytes` the next batch ends in a bus error. With `sharing_strategy` "file_descriptor" each
-    tensor on its way holds one descriptor. `worker_native_threads` is the most threads that a worker had at its end
-    besides Python's own: 0 means that no library's pool ever ran in it.
+    tensor on its way holds one descriptor. `worker_native_threads` is the most threads of a worker, besides Python's
+    own, that used at least 20 ms and 1 % of its CPU time: 0 means that no library's pool did any work in it.
     """
 
     pss_bytes: int | None

@@ -12,6 +12,7 @@ closes every descriptor, or that is killed, harms nothing but its last line. No 
     ["turns", {...}]       one iteration of a loop, or a few of them
     ["together", a, b]     two loaders that are iterated in step
     ["bound", {...}]       of a run with --bound: its plan, one window, a void round, its end
+    ["pools", {...}]       the threads that libraries may use, when the process ends
     ["mark", name, at]     a moment: "warm", "stop", "end"
 """
 

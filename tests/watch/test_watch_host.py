@@ -132,6 +132,16 @@ def test_hidden_pools_have_their_own_getters(monkeypatch: pytest.MonkeyPatch) ->
     ]
 
 
+def test_a_thread_that_only_idles_does_not_count(tmp_path: Path) -> None:
+    mine = threading.main_thread().native_id
+    for task, user, system in ((mine, 290, 0), (77, 5, 3), (78, 1, 0), (79, 0, 4), (81, 2, 0)):
+        (tmp_path / str(task)).mkdir()
+        before = " ".join(["S", *"0" * 10])
+        (tmp_path / str(task) / "stat").write_text(f"{task} (a) b) {before} {user} {system} 0 0 20\n")
+    (tmp_path / "80").mkdir()
+    assert pools._running(str(tmp_path)) == 2
+
+
 # --- summed up
 
 
