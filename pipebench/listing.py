@@ -176,7 +176,9 @@ def folder(path: str, limit: int | None = None) -> Dataset:
     if not found:
         looked_for = ", ".join("." + suffix for suffix in IMAGE_SUFFIXES)
         reason = f": {listing.problems[0].message}" if listing.problems else ""
-        raise PipebenchError(f"{printable(path)} holds no image{reason}.", f"Files are wanted that end in {looked_for}.")
+        raise PipebenchError(
+            f"{printable(path)} holds no image{reason}.", f"Files are wanted that end in {looked_for}."
+        )
     found.sort(key=lambda pair: pair[0])
     for _, sample in found:
         listing.add(sample)
