@@ -11,17 +11,36 @@ if not getattr(sys.flags, "safe_path", False):
 
 import os
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
 _ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 
 def main() -> None:
-    """Starts the recording, then becomes the script."""
-    import atexit
+    """Starts the recording, then becomes the script. A fault of ours is a line on standard error; the script runs."""
     import json
 
     settings = json.loads(sys.argv[1])
     rest = sys.argv[2:]
     sys.orig_argv[:] = [sys.executable, *rest]
+    try:
+        _watch(settings)
+    except Exception as error:
+        sys.stderr.write(f"pipebench: the script is not watched ({type(error).__name__}: {error})\n")
+    try:
+        run(rest)
+    except SystemExit:
+        raise
+    except BaseException:
+        _hide_our_frames_once()
+        raise
+
+
+def _watch(settings: "dict[str, Any]") -> None:
+    import atexit
+
     sys.path.insert(0, _ROOT)
     try:
         from pipebench.watch.process import WatchedScript
@@ -31,13 +50,6 @@ def main() -> None:
     watched = WatchedScript(Settings(**{**settings, "functions": tuple(settings.get("functions", ()))}))
     atexit.register(watched.finish)
     watched.start()
-    try:
-        run(rest)
-    except SystemExit:
-        raise
-    except BaseException:
-        _hide_our_frames_once()
-        raise
 
 
 def run(rest: list[str]) -> None:
@@ -96,8 +108,10 @@ def _run_file(script: str, module: object) -> None:
 
 def _hide_our_frames_once() -> None:
     """The script's uncaught exception is printed by whatever hook the script has set, without our frames."""
-    from pipebench.watch.patches import without_our_frames
-
+    try:
+        from pipebench.watch.patches import without_our_frames
+    except ImportError:
+        return
     hook = sys.excepthook
 
     def excepthook(kind: object, error: BaseException, traceback: object) -> None:

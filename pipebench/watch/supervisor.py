@@ -6,9 +6,9 @@ import contextlib
 import ctypes
 import json
 import os
-import select
 import signal
 import sys
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -95,38 +95,50 @@ def _become(command: list[str], mask: set[int | signal.Signals], libc: ctypes.CD
 
 
 class Canary:
-    """A process that does nothing but notice signals sent to the whole process group.
+    """A process that does nothing but let signals that are sent to the whole process group lie pending.
 
     The script is in the same group and has had those already: they must not be passed on once more. Signals from the
-    terminal can be told apart without it, those that a program sent to the group cannot.
+    terminal can be told apart without it, those that a program sent to the group cannot. It is looked at from outside,
+    so it need not run for a signal to be seen, however busy the machine is.
     """
 
     def __init__(self, libc: ctypes.CDLL) -> None:
-        self._reads, writes = os.pipe()
+        asked, self._ask = os.pipe()
+        self._answered, answer = os.pipe()
         self.pid = os.fork()
         if self.pid == 0:
             try:
                 libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-                while True:
-                    os.write(writes, bytes([signal.sigwait(_FORWARDED)]))
+                while number := os.read(asked, 1):
+                    signal.sigtimedwait({number[0]}, 0)
+                    os.write(answer, number)
             finally:
                 os._exit(0)
-        os.close(writes)
-        self._noticed: list[int] = []
+        os.close(asked)
+        os.close(answer)
 
     def noticed(self, number: int) -> bool:
         """Whether this signal went to the group; each is counted once."""
-        if number not in self._noticed and select.select([self._reads], [], [], _GROUP_WAIT_S)[0]:
-            self._noticed += os.read(self._reads, 64)
-        if number in self._noticed:
-            self._noticed.remove(number)
-            return True
+        end = time.monotonic() + _GROUP_WAIT_S  # a signal reaches the processes of a group one after the other
+        while not self._pending(number):
+            if time.monotonic() > end:
+                return False
+            time.sleep(_GROUP_WAIT_S / 20)
+        os.write(self._ask, bytes([number]))
+        os.read(self._answered, 1)
+        return True
+
+    def _pending(self, number: int) -> bool:
+        with contextlib.suppress(OSError), open(f"/proc/{self.pid}/status", encoding="ascii", errors="replace") as file:
+            masks = [int(line.split()[1], 16) for line in file if line.startswith(("SigPnd:", "ShdPnd:"))]
+            return any(mask & 1 << (number - 1) for mask in masks)
         return False
 
     def end(self) -> None:
         os.kill(self.pid, signal.SIGKILL)
         os.waitpid(self.pid, 0)
-        os.close(self._reads)
+        os.close(self._ask)
+        os.close(self._answered)
 
 
 def _supervise(child: int, canary: Canary, waited: frozenset[signal.Signals]) -> Ended:

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import re
+import signal
+import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from watching import plain, script, watched
+from watching import Send, plain, script, signalled, to_group, to_process, watch_command, watched
 
 
 def _without_numbers(text: str) -> str:
     return re.sub(r"line \d+, in _next_data", "...", text)
 
 
-@pytest.mark.parametrize("how", ["raises", "killed"])
+@pytest.mark.parametrize("how", ["raises", "killed", "crashed"])
 def test_a_worker_that_fails(how: str, tmp_path: Path) -> None:
     argv = [script("faults"), how]
     alone, with_us = plain(argv), watched(argv, tmp_path)
@@ -45,6 +49,54 @@ def test_no_space_for_records(tmp_path: Path) -> None:
     assert [note for note in with_us.watch["notes"] if "recording stopped in the script" in note]
 
 
+def test_no_record_can_be_written_from_the_start(tmp_path: Path) -> None:
+    argv = [script("faults"), "from-nowhere"]
+    alone, with_us = plain(argv), watched(argv, tmp_path)
+    assert (with_us.status, with_us.out) == (alone.status, alone.out) == (0, alone.out)
+    assert not with_us.watch["complete"] and "recording stopped in the script" in with_us.err
+
+
+@pytest.mark.parametrize(
+    ("how", "status"), [("raise", 1), ("exit-text", 1), ("exit-code", 5), ("exit-none", 0)], ids=lambda one: str(one)
+)
+def test_a_script_that_ends_inside_a_pass(how: str, status: int, tmp_path: Path) -> None:
+    argv = [script("faults"), "ends", how]
+    alone, with_us = plain(argv), watched(argv, tmp_path)
+    assert (with_us.status, with_us.out) == (alone.status, alone.out) == (status, "ready\n")
+    assert with_us.err.startswith(alone.err)
+    assert with_us.watch["iterations"] == 20 and with_us.watch["status"] == status
+    assert with_us.stage("Stream.__iter__")["samples"] >= 80
+
+
+@pytest.mark.parametrize("send", [to_process, to_group], ids=["process", "group"])
+@pytest.mark.parametrize(
+    ("how", "number", "times"),
+    [("once", signal.SIGINT, 1), ("twice", signal.SIGINT, 2), ("once", signal.SIGTERM, 1)],
+)
+def test_what_was_recorded_before_an_interrupt_is_reported(
+    how: str, number: int, times: int, send: Callable[[int], Send], tmp_path: Path
+) -> None:
+    argv = [script("faults"), "ends", how]
+    status, out = signalled([sys.executable, *argv], send(number), times)
+    expected = status if status >= 0 else 128 - status
+    assert expected in (1, 128 + number) and out == times * "ready\n"  # 1: torch ran code after the interrupt
+    report = tmp_path / "watch.json"
+    assert signalled(watch_command({"export_json": str(report)}, argv), send(number), times) == (expected, out)
+    watch = json.loads(report.read_text())["watch"]
+    assert watch["status"] == expected and watch["iterations"] >= 20 * times
+    assert [one["passes"] for one in watch["loaders"]] == times * [1]
+
+
+def test_processes_of_the_script_that_train_too(tmp_path: Path) -> None:
+    argv = [script("faults"), "nested"]
+    alone, with_us = plain(argv), watched(argv, tmp_path)
+    assert (with_us.status, with_us.out, with_us.err.startswith(alone.err)) == (0, alone.out, True), with_us.err
+    assert with_us.out.count(" 0\n") == 2
+    assert [one["iterations"] for one in with_us.watch["loaders"]] == [10, 10]
+    assert [one["samples"] for one in with_us.watch["loaders"]] == [40, 40]
+    assert len(with_us.watch["workers"]) == 1 and with_us.watch["complete"]
+
+
 def test_every_kind_of_loader(tmp_path: Path) -> None:
     argv = [script("faults"), "shapes"]
     alone, with_us = plain(argv), watched(argv, tmp_path)
@@ -56,4 +108,4 @@ def test_every_kind_of_loader(tmp_path: Path) -> None:
     assert with_us.stage("Batched.__getitems__", "getitem")["samples"] == 40
     assert {one["loader"] for one in with_us.watch["stages"] if one["name"] == "Stream.__iter__"} == {3, 4, 5, 6}
     assert with_us.phase("forward") > 0 and with_us.phase("optimiser") > 0
-    assert with_us.watch["notes"] == []
+    assert [note for note in with_us.watch["notes"] if "threads" not in note] == []

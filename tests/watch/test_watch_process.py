@@ -12,7 +12,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from watching import plain, script, watch_command, watched
+from watching import Send, plain, script, signalled, to_group, to_process, watch_command, watched
+
+from pipebench.watch import supervisor
 
 
 @pytest.mark.parametrize(
@@ -29,6 +31,8 @@ from watching import plain, script, watch_command, watched
         ["fail"],
         ["chained"],
         ["own-hook"],
+        ["surroundings"],
+        ["children"],
     ],
     ids=" ".join,
 )
@@ -73,35 +77,14 @@ def test_a_folder_and_an_archive(tmp_path: Path) -> None:
         assert (with_us.status, with_us.out) == (alone.status, alone.out) and alone.out
 
 
-def test_killed_by_itself(tmp_path: Path) -> None:
-    assert watched([script("process"), "kill"], tmp_path).status == 128 + signal.SIGKILL
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV, signal.SIGABRT, signal.SIGTERM])
+def test_killed_by_a_signal(number: int, tmp_path: Path) -> None:
+    with_us = watched([script("process"), "kill", str(int(number))], tmp_path)
+    assert plain([script("process"), "kill", str(int(number))]).status == -number
+    assert with_us.status == with_us.watch["status"] == 128 + number
 
 
-Send = Callable[["subprocess.Popen[str]"], None]
-
-
-def _to_process(number: int) -> Send:
-    return lambda process: os.kill(process.pid, number)
-
-
-def _to_group(number: int) -> Send:
-    return lambda process: os.killpg(process.pid, number)
-
-
-def _signalled(command: list[str], send: Send, times: int = 1) -> tuple[int, str]:
-    process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, start_new_session=True
-    )
-    assert process.stdout is not None
-    assert process.stdout.readline() == "ready\n"
-    for _ in range(times):
-        send(process)
-        time.sleep(0.25)
-    out, _ = process.communicate(timeout=60)
-    return process.returncode, out
-
-
-@pytest.mark.parametrize("send", [_to_process, _to_group], ids=["process", "group"])
+@pytest.mark.parametrize("send", [to_process, to_group], ids=["process", "group"])
 @pytest.mark.parametrize(
     ("how", "number", "times"),
     [
@@ -115,9 +98,9 @@ def _signalled(command: list[str], send: Send, times: int = 1) -> tuple[int, str
 )
 def test_signals_arrive_as_often_as_without_us(how: str, number: int, times: int, send: Callable[[int], Send]) -> None:
     argv = [script("process"), how]
-    status, out = _signalled([sys.executable, *argv], send(number), times)
+    status, out = signalled([sys.executable, *argv], send(number), times)
     expected = status if status >= 0 else 128 - status
-    assert _signalled(watch_command({}, argv), send(number), times) == (expected, out)
+    assert signalled(watch_command({}, argv), send(number), times) == (expected, out)
 
 
 def test_the_script_does_not_outlive_a_killed_supervisor(tmp_path: Path) -> None:
@@ -128,7 +111,7 @@ def test_the_script_does_not_outlive_a_killed_supervisor(tmp_path: Path) -> None
     child = int(process.stdout.readline())
     process.kill()
     process.wait()
-    for _ in range(100):
+    for _ in range(600):
         if not Path(f"/proc/{child}").exists() or "Z" in Path(f"/proc/{child}/stat").read_text().split(")")[1][:3]:
             return
         time.sleep(0.05)
@@ -136,10 +119,32 @@ def test_the_script_does_not_outlive_a_killed_supervisor(tmp_path: Path) -> None
     pytest.fail("the script went on")
 
 
-def test_a_second_script_is_left_alone(tmp_path: Path) -> None:
-    path = tmp_path / "first.py"
-    inner = script("process")
-    path.write_text(
-        f"import subprocess, sys\nsubprocess.run([sys.executable, {inner!r}, 'identity', 'x'], input=b'')\n"
+def test_a_signal_after_the_end_of_the_script_does_not_cost_the_report(tmp_path: Path) -> None:
+    """An impatient second Ctrl-C comes while what was recorded is being read."""
+    command = (
+        "import os, signal, sys\n"
+        "from pipebench.watch.command import watch\n"
+        "from pipebench.watch.options import WatchOptions\n"
+        "def keep(result, calibration):\n"
+        "    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):\n"
+        "        os.kill(os.getpid(), number)\n"
+        "    print('kept', result.status)\n"
+        "sys.exit(watch(WatchOptions(), sys.argv[1:], keep))\n"
     )
-    assert watched([str(path)], tmp_path).out == plain([str(path)]).out
+    done = plain(["-c", command, script("process"), "exit", "3"])
+    assert (done.status, done.out) == (3, "kept 3\n"), done.err
+
+
+def test_a_fault_of_ours_is_a_line_and_the_script_runs(tmp_path: Path) -> None:
+    """Here ours cannot be imported: the folder holds the first file that is run, and nothing else."""
+    bootstrap = Path(supervisor.__file__).with_name("bootstrap.py")
+    copy = tmp_path / "pipebench" / "watch" / "bootstrap.py"
+    copy.parent.mkdir(parents=True)
+    copy.write_bytes(bootstrap.read_bytes())
+    (tmp_path / "pipebench" / "__init__.py").touch()
+    for arguments in (["exit", "3"], ["fail"]):
+        argv = [script("process"), *arguments]
+        alone, with_us = plain(argv), plain([str(copy), "{}", *argv])
+        assert (with_us.status, with_us.out) == (alone.status, alone.out)
+        assert with_us.err.startswith("pipebench: the script is not watched (ModuleNotFoundError")
+        assert with_us.err.endswith(alone.err[-40:])

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -63,3 +65,38 @@ def watched(argv: Sequence[str], tmp_path: Path, options: dict[str, Any] | None 
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, **how)
     found = json.loads(report.read_text())["watch"] if report.exists() else {}
     return Outcome(done.returncode, done.stdout, done.stderr, found)
+
+
+Send = Callable[["subprocess.Popen[str]"], None]
+
+
+def to_process(number: int) -> Send:
+    return lambda process: os.kill(process.pid, number)
+
+
+def to_group(number: int) -> Send:
+    return lambda process: os.killpg(process.pid, number)
+
+
+def signalled(command: list[str], send: Send, times: int = 1) -> tuple[int, str]:
+    """Status and output of a command that says "ready" and is then sent signals.
+
+    Each is sent when the one before has been answered; a further answer to the last is waited for a while.
+    """
+    process = subprocess.Popen(
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        start_new_session=True,
+    )
+    assert process.stdout is not None
+    lines = [process.stdout.readline()]
+    assert lines == ["ready\n"]
+    for _ in range(times):
+        send(process)
+        lines.append(process.stdout.readline())
+    time.sleep(0.25)
+    out, _ = process.communicate(timeout=60)
+    return process.returncode, "".join(lines) + out

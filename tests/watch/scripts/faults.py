@@ -1,5 +1,6 @@
 """Loads samples in two workers and comes to grief in the way its first argument names."""
 
+import multiprocessing
 import os
 import resource
 import signal
@@ -30,8 +31,9 @@ class Samples(Dataset):
         return 40
 
     def __getitem__(self, index):
-        if index == 9 and self.how == "killed":
-            os.kill(os.getpid(), signal.SIGKILL)
+        if index == 9 and self.how in ("killed", "crashed"):
+            resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+            os.kill(os.getpid(), signal.SIGKILL if self.how == "killed" else signal.SIGSEGV)
         if index == 9 and self.how == "left":
             os._exit(0)
         if index == 9 and self.how == "hung":
@@ -96,6 +98,53 @@ def no_space():
     loop(DataLoader(Samples(""), batch_size=1))
 
 
+def from_nowhere():
+    """Not one file can be written from the start."""
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+    loop(DataLoader(Samples(""), batch_size=4))
+
+
+def ends():
+    """Comes to an end in the middle of a pass, of the kind that its second argument names, with two workers at work."""
+    how = sys.argv[2]
+    for chance in range(2 if how == "twice" else 1):
+        try:
+            endless(how)
+        except KeyboardInterrupt:
+            if how != "twice" or chance:
+                raise
+
+
+def endless(how):
+    for number, _ in enumerate(DataLoader(Stream(None), batch_size=4, num_workers=2)):
+        if number == 20:
+            sys.stdout.write("ready\n")
+            sys.stdout.flush()
+            if how == "raise":
+                raise RuntimeError("enough")
+            if how.startswith("exit"):
+                sys.exit({"exit-text": "enough", "exit-code": 5, "exit-none": None}[how])
+        if number >= 20:
+            time.sleep(0.01)
+
+
+def child():
+    torch.manual_seed(1)
+    loop(DataLoader(Samples(""), batch_size=4), most=4)
+    loop(DataLoader(Samples(""), batch_size=4, num_workers=1), most=5)
+
+
+def nested():
+    """Processes of the script's own train too, before, while and after it does."""
+    loop(DataLoader(Samples(""), batch_size=4, num_workers=1))
+    for method in ("fork", "spawn"):
+        process = multiprocessing.get_context(method).Process(target=child)
+        process.start()
+        process.join()
+        sys.stdout.write(f"{method} {process.exitcode}\n")
+    loop(DataLoader(Samples(""), batch_size=4))
+
+
 def shapes():
     """Every kind of loader, one after the other."""
     loop(DataLoader(Samples(""), batch_size=None))
@@ -113,4 +162,5 @@ def shapes():
 if __name__ == "__main__":
     torch.manual_seed(0)
     torch.set_num_threads(1)
-    {"no-space": no_space, "shapes": shapes}.get(sys.argv[1], lambda: gone(sys.argv[1]))()
+    ways = {"no-space": no_space, "from-nowhere": from_nowhere, "shapes": shapes, "ends": ends, "nested": nested}
+    ways.get(sys.argv[1], lambda: gone(sys.argv[1]))()
