@@ -75,6 +75,16 @@ class Loaders:
         return WatchedInit(self.recording.settings, place, start_method, loader.worker_init_fn)
 
     def new_pass(self, iterator: Any, number: int, began: int) -> None:
+        """A pass over a loader begins. Inside a larger pipeline, its iteration is under way already."""
+        whole = self.loop.here.whole
+        if whole in self.loop.passes:
+            self.loop.after_next(whole, "exhausted")
+        self._begin_pass(iterator if whole is None else whole, number, began)
+        if whole is not None:
+            self.loop.before_next(whole)
+            whole.inside += perf_counter_ns() - began
+
+    def _begin_pass(self, iterator: Any, number: int, began: int) -> None:
         self.passes[number] += 1
         self.loop.passes[iterator] = Pass(self.recording, number, self.passes[number])
         record = {"loader": number, "number": self.passes[number], "begin": began, "constructed": perf_counter_ns()}
@@ -237,13 +247,23 @@ def _watch_next(loaders: Loaders, kind: Any) -> None:
             raise
         finally:
             loaders.guarded(loop.after_next, self, event)
-            loaders.guarded(_watch_transfers_once, loaders)
+            loaders.guarded(watch_transfers_once, loaders)
+
+    @unseen
+    def part_of(whole: Any, self: Any) -> Any:
+        began = perf_counter_ns()
+        try:
+            return plain(self)
+        finally:
+            whole.inside += perf_counter_ns() - began
 
     @unseen
     @functools.wraps(plain)
     def __next__(self: Any) -> Any:
         if local.track is not None or _elsewhere(loaders):
             return plain(self)
+        if loop.here.whole is not None:
+            return part_of(loop.here.whole, self)
         if loaders.bound is not None:
             return loaders.bound.batch(self, plain, recorded)
         return recorded(self, plain) if loaders.recording.on else plain(self)
@@ -251,7 +271,7 @@ def _watch_next(loaders: Loaders, kind: Any) -> None:
     loaders.recording.patches.replace(kind, "__next__", __next__)
 
 
-def _watch_transfers_once(loaders: Loaders) -> None:
+def watch_transfers_once(loaders: Loaders) -> None:
     """Transfers are watched from the moment at which the script itself has started CUDA."""
     if loaders.transfers or not loaders.recording.on:
         return

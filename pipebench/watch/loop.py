@@ -115,6 +115,7 @@ class _Threads(threading.local):
         self.open: list[Pass] = []
         self.mark = 0
         self.unnamed = 0
+        self.whole: Any = None  # the pipeline around a loader whose `next()` is under way
 
 
 class Loop:

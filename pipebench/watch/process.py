@@ -12,6 +12,7 @@ from pipebench.watch.loader import DATALOADER, TORCHDATA, Loaders, watch_dataloa
 from pipebench.watch.loop import Loop, watch_optimisers, watched_backward
 from pipebench.watch.patches import AfterImport
 from pipebench.watch.recording import Recording, Settings
+from pipebench.watch.webloader import WEBLOADER, watch_webloader
 
 AUTOGRAD = "torch.autograd"
 OPTIMISER = "torch.optim.optimizer"
@@ -53,6 +54,8 @@ class WatchedScript:
             watch_optimisers(self.loop, module)
         else:
             leaves.watch_module(patches, module)
+        if module.__name__ == WEBLOADER:
+            watch_webloader(self.loaders, module)
         labels.watch_functions(patches, self.recording.settings.functions)
 
     def finish(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable
 
+from pipebench.units import seconds
 from pipebench.watch.boundresult import bound_result
 from pipebench.watch.footprint import Footprint
 from pipebench.watch.gather import Process, Record, Run, added, gather, percentile, window
@@ -271,13 +272,21 @@ def _device_idle(turns: list[Record], loop: tuple[PhaseResult, ...]) -> DeviceId
     return DeviceIdle(idle, idle / (sum(one.s_per_iteration for one in loop) or 1.0), waits)
 
 
-def _notes(run: Run, loaders: tuple[LoaderResult, ...], status: int) -> Iterable[str]:
-    ended_well = status == 0 and all("end" in one.marks for one in run.of_script())
+def _loader_notes(run: Run, loaders: tuple[LoaderResult, ...]) -> Iterable[str]:
     for one in loaders:
         if not one.watched:
             yield f"loader {one.loader}: its workers ({one.workers}, {one.start_method}) were not watched"
         if one.failed_batches:
             yield f"loader {one.loader}: batches that failed with an exception: {one.failed_batches}"
+        turns = run.turns(one.loader)
+        if own := sum(record.get("own", 0) for record in turns):
+            spent = seconds(own * _NS / _count(turns))
+            yield f"loader {one.loader}: {spent} of each wait are stages after it, in the script's own process"
+
+
+def _notes(run: Run, loaders: tuple[LoaderResult, ...], status: int) -> Iterable[str]:
+    ended_well = status == 0 and all("end" in one.marks for one in run.of_script())
+    yield from _loader_notes(run, loaders)
     for process in run.processes:
         who = "the script" if process.role == "script" else f"worker {process.worker} of loader {process.loader}"
         if process.stopped:

@@ -36,11 +36,11 @@ _PACKAGE = "webdataset."
 _BATCHES = ("batched", "unbatched", "unlisted")
 
 
-class _Stage:
-    """Stands in for the iterator of one stage, for the stage after it: times each `next()`."""
+class Passing:
+    """Stands in for an iterator, and hands on whatever it is asked."""
 
-    def __init__(self, iterator: Any, stage: int) -> None:
-        self._iterator, self._stage = iterator, stage
+    def __init__(self, iterator: Any) -> None:
+        self._iterator = iterator
 
     @property
     def __class__(self) -> Any:
@@ -48,13 +48,21 @@ class _Stage:
 
     @__class__.setter
     def __class__(self, kind: Any) -> None:
-        raise TypeError("__class__ assignment only supported for mutable types")
+        raise TypeError("the class of a stand-in cannot be set")
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._iterator, name)
 
     def __iter__(self) -> Any:
         return self
+
+
+class _Stage(Passing):
+    """Stands in for the iterator of one stage, for the stage after it: times each `next()`."""
+
+    def __init__(self, iterator: Any, stage: int) -> None:
+        super().__init__(iterator)
+        self._stage = stage
 
     @unseen
     def __next__(self) -> Any:

@@ -16,6 +16,7 @@ import torch
 from clockwork import Clock, Rows
 from watching import plain, script, watched
 
+from pipebench.watch import loader, loop, track, webloader
 from pipebench.watch.context import watching
 from pipebench.watch.patches import Patches
 from pipebench.watch.webdata import watch_pipeline
@@ -215,6 +216,39 @@ def test_the_rows_of_webdataset_and_webloader(workers: int, shards: list[str]) -
     assert rows["decode", "Decoder"].cpu_s_per_sample is None
     shares = [one.worker_share for one in seen.result.stages if one.kind != "serialise"]
     assert sum(shares) == pytest.approx(1, abs=0.02)
+
+
+def test_stages_after_the_loader_are_part_of_the_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Twelve samples in batches of four, taken apart and put together in threes, by a planted clock."""
+    clock = Clock()
+    for module in (loop, loader, track, webloader):
+        monkeypatch.setattr(module, "perf_counter_ns", clock)
+
+    def burning(nanoseconds: int) -> Any:
+        return wds.map(lambda sample: clock.burn(nanoseconds) or sample)
+
+    def run() -> list[list[int]]:
+        given = []
+        inside = wds.DataPipeline([[(number,) for number in range(12)]], burning(100_000))
+        pipeline = wds.WebLoader(inside, batch_size=4).unbatched().batched(3, collation_fn=None)
+        for batch in pipeline.compose(burning(7_000)):
+            clock.burn(50_000)
+            given.append([int(number) for (number,) in batch])
+        return given
+
+    alone = run()
+    with watching() as seen:
+        assert run() == alone == [[0, 1, 2], [3, 4, 5], [6, 7, 8], [9, 10, 11]]
+    result = seen.result
+    assert (result.iterations, result.loaders[0].samples) == (4, 12)
+    # the first iteration is not in the table; in the last nothing was left to fetch
+    phases = {one.phase: one.s_per_iteration for one in result.loop}
+    assert phases["wait"] == pytest.approx((2 * 400_000 + 3 * 7_000) / 3 * 1e-9)
+    assert phases["other"] == pytest.approx(50_000e-9)
+    assert [note for note in result.notes if "after it" in note] == [
+        "loader 1: 7.00 µs of each wait are stages after it, in the script's own process"
+    ]
+    assert wds.DataPipeline.__iter__.__code__.co_filename.endswith("pipeline.py")
 
 
 @pytest.mark.slow

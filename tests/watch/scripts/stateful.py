@@ -54,7 +54,7 @@ class Forgetting(IterableDataset):
 
 
 def run(dataset, method, persistent):
-    how = {} if method == "none" else {"num_workers": 2, "multiprocessing_context": method}
+    how = {} if method == "none" else {"num_workers": 2 if method == "fork" else 1, "multiprocessing_context": method}
     torch.manual_seed(0)
     shuffle = {"shuffle": True} if isinstance(dataset, Numbers) else {}
 
@@ -76,10 +76,11 @@ def run(dataset, method, persistent):
     print(second.state_dict())
 
 
-def batches(method="fork", persistent=False):
+def batches(method, persistent=False, only=""):
     for dataset in (Numbers(), Remembering(), Forgetting()):
-        run(dataset, method, persistent)
+        if only in ("", type(dataset).__name__):
+            run(dataset, method, persistent)
 
 
 if __name__ == "__main__":
-    batches(sys.argv[1], "--persistent" in sys.argv)
+    batches(sys.argv[1], "--persistent" in sys.argv, *sys.argv[3:])
