@@ -263,9 +263,11 @@ def check_window(window: int, size: int, loading: Loading, on_device: bool = Fal
 
 
 def check_asked(workload: Workload, loading: Loading, plan: BoundPlan, simulated_s: float | None = None) -> None:
-    """Raises PipebenchError where a window that was asked for cannot be had, before anything is measured."""
+    """Raises PipebenchError where shards or a window that were asked for cannot be had, before anything is measured."""
     from pipebench.feed import FLOATS, sample_bytes
 
+    if loading.stream:
+        reference(workload, loading).close()
     if plan.window is not None:
         workload = workload if simulated_s else adapted(workload)
         check_window(plan.window, sample_bytes(workload, FLOATS) * workload.batch_size, loading)

@@ -118,6 +118,7 @@ def main() -> None:
 @click.option(
     "--start-method", type=click.Choice(["fork", "spawn", "forkserver"]), help="Of workers.  [default: the platform's]"
 )
+@click.option("--stream", is_flag=True, help="Train over the shards by webdataset, not over single samples.")
 @click.option("--window", type=click.IntRange(1), help="Batches in a window of training, live or replayed.")
 @click.option(
     "--timeout",

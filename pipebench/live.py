@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import threading
 import time
 import warnings
@@ -240,6 +241,8 @@ def reference(workload: Workload, loading: Loading, recipe: Any = None, now: Now
     """Live batches of the reference pipeline: the recipe's variants over the workload's data."""
     from pipebench.feed import FLOATS, Collate, Photographs, Stream
 
+    if loading.stream and importlib.util.find_spec("webdataset") is None:
+        raise PipebenchError("webdataset, which streams the shards, is missing", "pip install 'pipebench[webdataset]'")
     recipe, notebook = recipe or FLOATS, Notebook(loading.workers)
     try:
         dataset = (Stream if loading.stream else Photographs)(workload, recipe, notebook)

@@ -1,5 +1,6 @@
 """The training loop: its phases and callbacks, live batches under every start method, and the end of `run`."""
 
+import importlib.util
 import multiprocessing
 import time
 from dataclasses import replace
@@ -8,6 +9,7 @@ import pytest
 import torch
 from fake import FakeClock
 from fakeloop import FakeConsumer, FakeLive
+from PIL import Image
 
 from pipebench import bound, feed, lab, machine, workers
 from pipebench.bound import BoundPlan
@@ -16,6 +18,7 @@ from pipebench.feed import Batch
 from pipebench.live import Loading, reference
 from pipebench.loader import LoaderPlan
 from pipebench.measure import Plan
+from pipebench.render import feeding
 from pipebench.stage import Workload
 from pipebench.training import Cached, Model, Simulated, one_thread, train
 
@@ -125,8 +128,6 @@ def test_a_boundary_between_epochs_is_met_where_it_is_asked_for(persistent, stre
 
 
 def test_bad_samples_are_records_of_the_worker_and_the_rest_is_trained_on(tmp_path):
-    from PIL import Image
-
     for number in range(7):
         Image.effect_noise((300, 280), 60).convert("RGB").save(tmp_path / f"{number}.jpg")
     (tmp_path / "bad\x1b[31m.jpg").write_bytes((tmp_path / "0.jpg").read_bytes()[:900])
@@ -149,8 +150,8 @@ def test_data_without_one_good_sample_ends_in_words(tmp_path):
             next(live)
 
 
-def _lab(tmp_path, kept, **feeding_changes):
-    feeding = lab.Feeding(
+def _lab(tmp_path, kept, workload=WORKLOAD, **feeding_changes):
+    plans = lab.Feeding(
         Loading(timeout_s=20),
         1,
         LoaderPlan(visits=1, readings=2, reading_s=0.0, workers=(0, 1)),
@@ -158,9 +159,9 @@ def _lab(tmp_path, kept, **feeding_changes):
     )
     return lab.run(
         lab.Selection(()),
-        WORKLOAD,
+        workload,
         Plan.quick(),
-        feeding=replace(feeding, **feeding_changes),
+        feeding=replace(plans, **feeding_changes),
         progress=lambda done, total, what: None,
         keep=kept.append,
     )
@@ -198,6 +199,21 @@ def test_a_window_larger_than_memory_is_refused_before_anything_is_measured(tmp_
         _lab(tmp_path, kept, bound=BoundPlan(window=200))
     assert raised.value.remedy == "9 batches (43.4 MB) fit: use --window 9"
     assert kept[-1].loader is None
+
+
+def test_training_over_shards_is_said_and_without_any_is_refused_at_once(tmp_path, monkeypatch):
+    stream = Loading(timeout_s=20, stream=True)
+    training = _lab(tmp_path, [], loading=stream).training
+    assert training.loading.stream and training.live.samples_per_s > 0
+    assert any(", over the shards by webdataset;" in note for note in feeding.training(training).notes)
+    Image.effect_noise((300, 280), 60).convert("RGB").save(tmp_path / "one.jpg")
+    loose, kept = Workload(data=str(tmp_path), batch_size=4), []
+    with pytest.raises(PipebenchError, match="is loose files, and no shards are made of them"):
+        _lab(tmp_path, kept, loose, loading=stream)
+    assert kept[-1].loader is None
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(PipebenchError, match="webdataset, which streams the shards, is missing"):
+        reference(WORKLOAD, stream)
 
 
 def test_an_interruption_keeps_what_there_is_and_leaves_no_worker(tmp_path):

@@ -112,8 +112,9 @@ def _training_notes(found: Training) -> Iterable[str]:
     if found.simulated:
         yield "simulated: the consumer waits for the stated time and uses no CPU; no model was trained"
     mark = ", more than the usable cores" if found.oversubscribed else ""
+    shards = ", over the shards by webdataset" if found.loading.stream else ""
     yield (
-        f"{_workers(found.loading.workers)} by {printable(found.start_method)}{mark}; "
+        f"{_workers(found.loading.workers)} by {printable(found.start_method)}{mark}{shards}; "
         f"{len(found.live.readings_s)} windows of {found.window} batches"
     )
     apart = {"start-up": found.startup_s, "draining the queue": found.drain_s, "epoch boundary": found.epoch_boundary_s}

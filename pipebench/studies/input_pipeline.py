@@ -19,6 +19,7 @@ from torch.utils.data import Dataset, default_collate
 from pipebench import machine
 from pipebench.errors import SampleError
 from pipebench.feed import Batch, good
+from pipebench.guard import check_resources
 from pipebench.header import image_size
 from pipebench.live import Live, Loading
 from pipebench.stage import Unavailable, Workload
@@ -296,8 +297,9 @@ def _loaders(workload: Workload, size: str, progress: Progress) -> Ratio:
 
 
 def _live(workload: Workload, count: int) -> Live:
-    notebook = Notebook(count)
     loading = Loading(workers=count, prefetch_factor=1)
+    check_resources(count, loading.prefetch_factor, 0, workload.batch_size * 3 * SIDE * SIDE * 4)
+    notebook = Notebook(count)
     return Live(_Images(workload), loading, workload.batch_size, _Collate(notebook), notebook=notebook)
 
 
