@@ -179,23 +179,26 @@ def told(text: str) -> list[str]:
 
 
 def run(place: Place, one: Real, script: Path, folder: Path, watched: bool) -> subprocess.CompletedProcess[str]:
-    """One run in a new folder of its own; the report goes beside it."""
-    folder.mkdir()
+    """One run in a folder that has the same name in both, since scripts save it; it is renamed afterwards."""
+    work = folder / "work"
+    work.mkdir()
     command: list[object] = [place.python]
     if watched:
-        command += ["-m", "pipebench", "watch", "--export-json", folder.with_suffix(".json")]
+        command += ["-m", "pipebench", "watch", "--export-json", folder / "watched.json"]
     path = [str(place.python.parent.parent / "seeded")] if one.seeded else []
     path += [os.environ["PYTHONPATH"]] if os.environ.get("PYTHONPATH") else []
     environment = {**os.environ, **sources.OFFLINE, "PYTHONPATH": os.pathsep.join(path)}
     command += [script, *one.arguments]
-    return subprocess.run(list(map(str, command)), cwd=folder, env=environment, capture_output=True, text=True)
+    done = subprocess.run(list(map(str, command)), cwd=work, env=environment, capture_output=True, text=True)
+    work.rename(folder / ("watched" if watched else "plain"))
+    return done
 
 
 def differences(place: Place, one: Real, folder: Path) -> tuple[list[str], list[str]]:
     """What is not as it must be; and the cells of the table: lines, tensors, iterations, loaders."""
     script = one.find()
-    plain = run(place, one, script, folder / "plain", False)
-    watched = run(place, one, script, folder / "watched", True)
+    plain = run(place, one, script, folder, False)
+    watched = run(place, one, script, folder, True)
     problems = [f"plainly it ends with {plain.returncode}: {plain.stderr[-500:]}"] if plain.returncode else []
     if plain.returncode != watched.returncode:
         problems.append(f"status {watched.returncode} instead of {plain.returncode}")

@@ -60,6 +60,8 @@ def run(rest: list[str]) -> None:
     module = types.ModuleType("__main__")
     module.__dict__.update(__builtins__=sys.modules["builtins"], __annotations__={})
     sys.modules["__main__"] = module
+    if "__mp_main__" in sys.modules:  # multiprocessing, which we import, has set it to this file
+        sys.modules["__mp_main__"] = module
     if rest[0] == "-m":
         sys.argv[:] = ["-m", *rest[2:]]
         _prepend(os.getcwd())

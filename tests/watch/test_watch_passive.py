@@ -108,9 +108,13 @@ def test_nothing_stays_patched_once_recording_ends(both: tuple[Outcome, Outcome]
     assert with_us.out.splitlines()[:-1] == both[0].out.splitlines()
 
 
+METHODS = pytest.mark.parametrize("method", ["none", "fork", "spawn", "forkserver"])
+PERSISTENT = pytest.mark.parametrize("persistent", [[], ["--persistent"]], ids=["anew", "persistent"])
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
-@pytest.mark.parametrize("persistent", [[], ["--persistent"]], ids=["anew", "persistent"])
+@METHODS
+@PERSISTENT
 def test_passive_and_complete_with_each_start_method(
     method: str, persistent: list[str], images: Path, tmp_path: Path
 ) -> None:
@@ -121,3 +125,24 @@ def test_passive_and_complete_with_each_start_method(
     assert with_us.watch["start_method"] == method
     assert with_us.stage("RandomResizedCrop")["samples"] == 48
     assert with_us.stage("decode_image", "decode")["samples"] == 48
+    ends = watched([*argv, "--patched"], tmp_path, {"steps": 8})
+    assert ends.status == 0 and ends.out == alone.out + "[]\n" and ends.watch["iterations"] == 8
+
+
+@pytest.mark.slow
+@METHODS
+@PERSISTENT
+def test_passive_where_lightning_seeds_the_workers(
+    method: str, persistent: list[str], images: Path, tmp_path: Path
+) -> None:
+    pytest.importorskip("pytorch_lightning")
+    argv = [script("seeded"), str(images), method, *persistent]
+    alone, with_us = plain(argv), watched(argv, tmp_path)
+    assert (with_us.status, with_us.out) == (alone.status, alone.out) == (0, alone.out), alone.err
+    assert "pl_worker_init_function" in alone.out
+    assert [one["watched"] for one in with_us.watch["loaders"]] == [True, True]
+    assert [one["training"] for one in with_us.watch["loaders"]].count(True) == 1
+    assert with_us.watch["iterations"] == 12
+    rows = {(one["loader"], one["name"]) for one in with_us.watch["stages"]}
+    assert {name for _, name in rows} >= {"RandomResizedCrop", "Grain", "ImageFile.load", "default_collate"}
+    assert all(with_us.phase(name) > 0 for name in ("wait", "forward", "backward", "optimiser", "other"))

@@ -5,6 +5,7 @@ import hashlib
 import multiprocessing
 import random
 import sys
+import types
 import warnings
 
 import numpy as np
@@ -109,21 +110,32 @@ def train(args, method):
 
 
 def patched():
-    """Whether anything of pipebench's is left in the libraries."""
+    """Every function of pipebench's that is left in a library or in this script, by whatever name; hooks; finders."""
     import gc
 
-    from PIL import ImageFile
-
-    module = sys.modules["torch.utils.data.dataloader"]
-    functions = [
-        torch.autograd.backward, module._BaseDataLoaderIter.__next__, module._MultiProcessingDataLoaderIter.__init__,
-        module._DatasetKind.create_fetcher, ImageFile.ImageFile.load, transforms.Compose.__call__, v2.Compose.forward,
-        record_function.__enter__, decode_image, Grain.__call__, v2.RandomCrop.__call__, Image.open,
-    ]  # fmt: skip
-    hooks = sys.modules["torch.optim.optimizer"]._global_optimizer_pre_hooks
-    ours = [function.__qualname__ for function in functions if hasattr(function, "__wrapped__")]
+    found = [
+        f"{name}.{key}"
+        for name, module in list(sys.modules.items())
+        if name.partition(".")[0] != "pipebench"
+        for key, value in _functions(module)
+        if "pipebench/watch/" in str(value.__globals__.get("__file__")) or "<pipebench" in value.__code__.co_filename
+    ]
+    optimiser = sys.modules["torch.optim.optimizer"]
+    hooks = [*optimiser._global_optimizer_pre_hooks, *optimiser._global_optimizer_post_hooks]
     finders = [finder for finder in sys.meta_path if "pipebench" in type(finder).__module__]
-    return [*ours, *hooks, *finders, *(one for one in gc.callbacks if "pipebench" in type(one).__module__)]
+    return [*found, *hooks, *finders, *(one for one in gc.callbacks if "pipebench" in type(one).__module__)]
+
+
+def _functions(module):
+    """What a module holds, and what its classes do, each taken out of the static method or property that it is in."""
+    for name, value in list(getattr(module, "__dict__", {}).items()):
+        inner = vars(value).items() if isinstance(value, type) else ()
+        for key, one in ((name, value), *((f"{name}.{key}", one) for key, one in list(inner))):
+            if isinstance(one, (staticmethod, classmethod)):
+                one = one.__func__
+            one = one.fget if isinstance(one, property) else one
+            if isinstance(one, types.FunctionType):
+                yield key, one
 
 
 def main():
