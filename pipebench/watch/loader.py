@@ -61,7 +61,8 @@ class Loaders:
         start_method = _start_method(loader)
         self.constructing.append((number, start_method))
         try:
-            with spawned.handed_over(iterator, loader, self._init_of(loader, number, start_method)):
+            init = self._init_of(loader, number, start_method)
+            with spawned.handed_over(iterator, loader, init, self.recording.patches):
                 plain(iterator, loader, *state)
         finally:
             self.constructing.pop()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import gc
+import pkgutil
 import sys
 import types
 from collections.abc import Callable, Iterable, Iterator
@@ -77,6 +79,7 @@ class Patches:
     def __init__(self) -> None:
         self._undo: list[Callable[[], None]] = []
         self._replaced: dict[int, tuple[Any, Any]] = {}
+        self._names: dict[int, str] = {}
 
     def replace(self, owner: Any, name: str, new: Any) -> None:
         """Sets `owner.name`; undoing leaves it alone where someone else has replaced it since."""
@@ -95,6 +98,7 @@ class Patches:
         self._undo.append(undo)
         if isinstance(owner, types.ModuleType) and old is not missing:
             self._replaced[id(new)] = (new, old)
+            self._names[id(new)] = self._names[id(old)] = f"{owner.__name__}:{name}"
 
     def on_undo(self, action: Callable[[], Any]) -> None:
         self._undo.append(action)
@@ -103,13 +107,41 @@ class Patches:
         """Gives names that were bound by `from ... import` before we came the replacement too."""
         _exchange({id(old): (old, new) for new, old in self._replaced.values()})
 
+    def rebind_held(self) -> None:
+        """The same for what objects hold: in a worker, whose objects came before its patches and are its own."""
+        _exchange_held({id(old): (old, new) for new, old in self._replaced.values()})
+
+    @contextlib.contextmanager
+    def pickled_by_name(self, pickler: Any) -> Iterator[None]:
+        """Meanwhile objects of class `pickler` write a function that is replaced, and what replaces it, by its name.
+
+        Pickle takes a function only where its name leads to that same one, and a script may hold either of the two.
+        """
+        names, own = dict(self._names), vars(pickler).get("reducer_override")
+
+        def reducer_override(self: Any, found: Any) -> Any:
+            name = names.get(id(found))
+            return NotImplemented if name is None else (pkgutil.resolve_name, (name,))
+
+        if own is not None or not names:
+            yield
+            return
+        pickler.reducer_override = reducer_override
+        try:
+            yield
+        finally:
+            del pickler.reducer_override
+
     def undo(self) -> None:
         while self._undo:
             with contextlib.suppress(Exception):
                 self._undo.pop()()
         if self._replaced:
             _exchange(self._replaced)
+            with contextlib.suppress(Exception):
+                _exchange_held(self._replaced)
             self._replaced = {}
+        self._names = {}
 
 
 def _exchange(pairs: dict[int, tuple[Any, Any]]) -> None:
@@ -117,6 +149,30 @@ def _exchange(pairs: dict[int, tuple[Any, Any]]) -> None:
         for name, value in list(names.items()):
             if id(value) in pairs:
                 names[name] = pairs[id(value)][1]
+
+
+def _exchange_held(pairs: dict[int, tuple[Any, Any]]) -> None:
+    """In dictionaries, lists, partials and attributes of objects; not in classes, nor in what is ours."""
+    wanted = [one for one, _ in pairs.values()]
+    holder: Any
+    for holder in gc.get_referrers(*wanted):
+        if holder is wanted or isinstance(holder, (types.FunctionType, type)):
+            continue
+        if type(holder) is functools.partial and id(holder.func) in pairs:
+            part: Any = holder
+            part.__setstate__((pairs[id(part.func)][1], part.args, part.keywords, vars(part)))
+        elif type(holder) is list:
+            holder[:] = [pairs[id(one)][1] if id(one) in pairs else one for one in holder]
+        else:
+            _exchange_named(holder if type(holder) is dict else getattr(holder, "__dict__", None), pairs)
+
+
+def _exchange_named(names: Any, pairs: dict[int, tuple[Any, Any]]) -> None:
+    """In one dictionary, unless it is that of a class, a wrapper or a module, which are none of an object's."""
+    if type(names) is dict and not {"__module__", "__wrapped__", "__builtins__"} & names.keys():
+        for name, one in list(names.items()):
+            if id(one) in pairs:
+                names[name] = pairs[id(one)][1]
 
 
 def _namespaces() -> Iterator[dict[str, Any]]:

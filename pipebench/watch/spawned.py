@@ -51,6 +51,7 @@ def start(settings: Settings, place: Place, start_method: str) -> None:
 
     AfterImport({*leaves.MODULES, *labels.modules_of(settings.functions)}, imported).install()
     patches.rebind()
+    patches.rebind_held()
     _watch_factory(watched, patches)
 
 
@@ -84,14 +85,20 @@ def _is_own(fetcher: Any) -> bool:
 
 
 @contextlib.contextmanager
-def handed_over(iterator: Any, loader: Any, init: WatchedInit | None) -> Iterator[None]:
+def handed_over(iterator: Any, loader: Any, init: WatchedInit | None, patches: Patches) -> Iterator[None]:
     """While `iterator` is being constructed, its workers get `init`; afterwards nobody can see that they did."""
-    if init is None or not _given(loader, init):
+    if init is None:
         yield
+        return
+    pickler: Any = sys.modules["multiprocessing.reduction"].ForkingPickler
+    if not _given(loader, init):
+        with patches.pickled_by_name(pickler):
+            yield
         return
     own = init.init
     try:
-        yield
+        with patches.pickled_by_name(pickler):
+            yield
     finally:
         loader.worker_init_fn = own
         if getattr(iterator, "_worker_init_fn", None) is init:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import gc
+import io
 import subprocess
 import sys
 import time
@@ -160,6 +162,39 @@ def test_patches_are_put_back_unless_someone_else_was_there() -> None:
     del sys.modules["elsewhere"]
     assert (module.one, module.two, other.alias) == (plain, theirs, plain)
     assert not hasattr(module, "three")
+
+
+def test_functions_that_objects_hold_pickle_and_are_put_back() -> None:
+    import pickle
+
+    class Own(pickle.Pickler):
+        pass
+
+    def through_pickle(value: Any) -> Any:
+        file = io.BytesIO()
+        with patches.pickled_by_name(Own):
+            Own(file).dump(value)
+        return pickle.loads(file.getvalue())
+
+    module: Any = types.ModuleType("somewhere")
+    exec("def one(): return 1", vars(module))
+    sys.modules["somewhere"] = module
+    try:
+        plain, patches = module.one, Patches()
+        patches.replace(module, "one", timed(plain, 1))
+        new = module.one
+        holder: Any = types.SimpleNamespace(attribute=new, early=plain)
+        dictionary, several, part = {"key": new}, [plain, new], functools.partial(new, *())
+        for value in (plain, new, holder, dictionary, several):
+            through_pickle(value)
+        assert through_pickle(plain) is through_pickle(new) is new
+        assert through_pickle(part).func is new and through_pickle([len, 1]) == [len, 1]
+        assert "reducer_override" not in vars(Own)
+        patches.undo()
+        assert (holder.attribute, holder.early, dictionary, several) == (plain, plain, {"key": plain}, [plain, plain])
+        assert part.func is plain and new.__wrapped__ is plain and module.one is plain
+    finally:
+        del sys.modules["somewhere"]
 
 
 def test_modules_are_patched_when_they_are_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
