@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/installed-$(shell $(PYTHON) -c "import hashlib; print(hashlib.sha256(open('pyproject.toml','rb').read()).hexdigest()[:16])")
 
-.PHONY: bench test lint setup simd test-readme test-slow test-timing test-cuda clean
+.PHONY: bench test lint setup simd test-readme test-slow test-timing test-cuda test-scripts clean
 
 bench: setup
 	$(BIN)/pipebench run $(RUN)
@@ -44,6 +44,10 @@ test-timing: setup
 
 test-cuda: setup
 	$(BIN)/python -m pytest -m cuda
+
+# training scripts that others published, plainly and watched: fetches their libraries, 0.5 GB on disk, once
+test-scripts: setup
+	$(BIN)/python tools/real_scripts.py $(SCRIPTS)
 
 clean:
 	rm -rf $(VENV) .asv .mypy_cache .ruff_cache .pytest_cache

@@ -142,7 +142,7 @@ def test_passive_where_lightning_seeds_the_workers(
     assert "pl_worker_init_function" in alone.out
     assert [one["watched"] for one in with_us.watch["loaders"]] == [True, True]
     assert [one["training"] for one in with_us.watch["loaders"]].count(True) == 1
-    assert with_us.watch["iterations"] == 12
+    assert with_us.watch["iterations"] == 10  # Lightning asks for no more than there is: the last of a pass has no end
     rows = {(one["loader"], one["name"]) for one in with_us.watch["stages"]}
     assert {name for _, name in rows} >= {"RandomResizedCrop", "Grain", "ImageFile.load", "default_collate"}
     assert all(with_us.phase(name) > 0 for name in ("wait", "forward", "backward", "optimiser", "other"))

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 SCRIPTS = Path(__file__).with_name("scripts")
+PATIENCE_S = 600  # only what hangs takes so long, however busy the machine is
 _COMMAND = """
 import sys, json
 from pathlib import Path
@@ -55,14 +56,14 @@ def watch_command(options: dict[str, Any], argv: Sequence[str]) -> list[str]:
 
 
 def plain(argv: Sequence[str], **how: Any) -> Outcome:
-    done = subprocess.run([sys.executable, *argv], capture_output=True, text=True, timeout=120, **how)
+    done = subprocess.run([sys.executable, *argv], capture_output=True, text=True, timeout=PATIENCE_S, **how)
     return Outcome(done.returncode, done.stdout, done.stderr, {})
 
 
 def watched(argv: Sequence[str], tmp_path: Path, options: dict[str, Any] | None = None, **how: Any) -> Outcome:
     report = tmp_path / "watch.json"
     command = watch_command({"export_json": str(report), **(options or {})}, argv)
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, **how)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, **how)
     found = json.loads(report.read_text())["watch"] if report.exists() else {}
     return Outcome(done.returncode, done.stdout, done.stderr, found)
 
@@ -98,5 +99,5 @@ def signalled(command: list[str], send: Send, times: int = 1) -> tuple[int, str]
         send(process)
         lines.append(process.stdout.readline())
     time.sleep(0.25)
-    out, _ = process.communicate(timeout=60)
+    out, _ = process.communicate(timeout=PATIENCE_S)
     return process.returncode, "".join(lines) + out
