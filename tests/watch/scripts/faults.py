@@ -37,7 +37,7 @@ class Samples(Dataset):
         if index == 9 and self.how == "left":
             os._exit(0)
         if index == 9 and self.how == "hung":
-            time.sleep(60)
+            time.sleep(600)
         return self.transform(index) if self.how == "raises" else torch.full((4,), float(index))
 
 
@@ -89,7 +89,7 @@ def loop(loader, most=1000):
 
 def gone(how):
     """A worker that raises, is killed, leaves or hangs."""
-    loop(DataLoader(Samples(how), batch_size=4, num_workers=2, timeout=3 if how == "hung" else 0))
+    loop(DataLoader(Samples(how), batch_size=4, num_workers=2, timeout=20 if how == "hung" else 0))
 
 
 def no_space():
