@@ -52,7 +52,9 @@ def _watch_class(kind: type, patches: Patches, in_worker: bool) -> None:
 def _may_be_in_model(kind: type) -> bool:
     """Whether the model that the script trains may have modules of this class: those are left alone beside it."""
     module = getattr(sys.modules.get("torch.nn"), "Module", None)
-    return module is not None and issubclass(kind, module) and not kind.__module__.startswith("torchvision.transforms")
+    if module is None or not issubclass(kind, module):
+        return False
+    return not any(base.__module__.startswith("torchvision.transforms") for base in kind.__mro__)
 
 
 def _transforms(dataset: Any) -> Iterator[tuple[Any, Any, Any]]:
