@@ -24,8 +24,12 @@ def test_a_worker_that_fails(how: str, tmp_path: Path) -> None:
     assert (with_us.status, with_us.out) == (alone.status, alone.out) == (1, "")
     if how == "raises":
         assert _without_numbers(with_us.err).startswith(_without_numbers(alone.err))
-    else:  # a signal or its queue tells of a worker's death, or both, wherever the loop happens to be
-        assert all("DataLoader worker (pid" in one.err or "lost sys.stderr" in one.err for one in (alone, with_us))
+    else:
+        # Torch's signal handler tells of the death, or the queue does, or the connection for a tensor that the dead
+        # worker still held; which comes first is chance, in both runs alike.
+        told = ("DataLoader worker (pid", "lost sys.stderr", "ConnectionRe", "EOFError", "FileNotFoundError")
+        for one in (alone, with_us):
+            assert any(sign in one.err for sign in told), one.err
     assert with_us.watch["loaders"][0]["samples"] >= 4
     assert with_us.watch["loaders"][0]["failed_batches"] == (how == "raises")
     assert any("did not end by itself" in note for note in with_us.watch["notes"])
