@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from statistics import median
 
-from pipebench.stats import compare, median_interval
+from pipebench.stats import BLOCKS, compare, median_interval
 from pipebench.watch.track import Track, local, timed
 from pipebench.watch.trust import NoiseFloor, Slowdown
 
@@ -51,9 +51,15 @@ def _block_ns(function: Callable[[], object], times: int) -> int:
 def slowdown(on: Sequence[float], off: Sequence[float], each_s: float) -> Slowdown:
     """What recording adds to a sample: windows with it beside windows without, in the same run. `each_s` is a span."""
     ratio = compare(on, off)
-    sample_s = median(off)
+    sample_s = median(_least(off))
     added, low, high = (sample_s * (one - 1) for one in (ratio.ratio, ratio.low, ratio.high))
     return Slowdown(sample_s, added, low, high, SPANS, SPANS * each_s)
+
+
+def _least(readings: Sequence[float]) -> list[float]:
+    """The least of each block of neighbours: what a comparison divides by, when the machine has other work too."""
+    size = max(1, len(readings) // BLOCKS)
+    return [min(readings[begin : begin + size]) for begin in range(0, len(readings), size)]
 
 
 def noise(one: Sequence[float], other: Sequence[float]) -> tuple[NoiseFloor, ...]:

@@ -113,7 +113,7 @@ class Stages:
     def of_transform(self, transform: Any) -> int:
         """The stage of one entry of a Compose, named by its class or, for a function, by its name."""
         kind = type(transform)
-        found = self._of.get(kind)
+        found = self._of.get(transform.__code__ if kind is types.FunctionType else kind)
         if found is None:
             if isinstance(transform, (*FUNCTIONS, type)):
                 return self._of_function(transform)

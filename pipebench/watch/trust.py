@@ -110,8 +110,8 @@ class Calibration:
 
     @property
     def slowdown(self) -> Slowdown | None:
-        """The one of them whose readings tell best what recording adds."""
-        return min(self.slowdowns, key=lambda one: one.high_s - one.low_s, default=None)
+        """The one that adds the most, of those whose readings tell that recording adds anything."""
+        return max((one for one in self.slowdowns if one.told), key=lambda one: one.added_s, default=None)
 
     def worst(self, part: str) -> tuple[float, float]:
         """The largest error a sample in seconds, of the rows that are per sample, and in parts of an iteration."""
