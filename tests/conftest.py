@@ -1,12 +1,15 @@
-"""What all tests share: a cache folder of their own, and a check that nothing of torch's thread settings leaks."""
+"""What all tests share: a cache folder of their own, and that an interrupt arrives however the tests were started."""
 
 import os
+import signal
 import sys
 from pathlib import Path
 
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # as a shell starts what runs in its background
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -61,7 +61,13 @@ def test_no_record_can_be_written_from_the_start(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("how", "status"), [("raise", 1), ("exit-text", 1), ("exit-code", 5), ("exit-none", 0)], ids=lambda one: str(one)
+    ("how", "status"),
+    [
+        ("raise", 1),
+        ("exit-code", 5),
+        *(pytest.param(*one, marks=pytest.mark.slow) for one in (("exit-text", 1), ("exit-none", 0))),
+    ],
+    ids=str,
 )
 def test_a_script_that_ends_inside_a_pass(how: str, status: int, tmp_path: Path) -> None:
     argv = [script("faults"), "ends", how]
@@ -72,10 +78,16 @@ def test_a_script_that_ends_inside_a_pass(how: str, status: int, tmp_path: Path)
     assert with_us.stage("Stream.__iter__")["samples"] >= 80
 
 
-@pytest.mark.parametrize("send", [to_process, to_group], ids=["process", "group"])
 @pytest.mark.parametrize(
-    ("how", "number", "times"),
-    [("once", signal.SIGINT, 1), ("twice", signal.SIGINT, 2), ("once", signal.SIGTERM, 1)],
+    ("how", "number", "times", "send"),
+    [
+        pytest.param("once", signal.SIGINT, 1, to_process, marks=pytest.mark.slow),
+        ("once", signal.SIGINT, 1, to_group),
+        ("twice", signal.SIGINT, 2, to_process),
+        pytest.param("twice", signal.SIGINT, 2, to_group, marks=pytest.mark.slow),
+        ("once", signal.SIGTERM, 1, to_process),
+        pytest.param("once", signal.SIGTERM, 1, to_group, marks=pytest.mark.slow),
+    ],
 )
 def test_what_was_recorded_before_an_interrupt_is_reported(
     how: str, number: int, times: int, send: Callable[[int], Send], tmp_path: Path
@@ -91,6 +103,7 @@ def test_what_was_recorded_before_an_interrupt_is_reported(
     assert [one["passes"] for one in watch["loaders"]] == times * [1]
 
 
+@pytest.mark.slow
 def test_processes_of_the_script_that_train_too(tmp_path: Path) -> None:
     argv = [script("faults"), "nested"]
     alone, with_us = plain(argv), watched(argv, tmp_path)

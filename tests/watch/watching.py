@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -13,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 SCRIPTS = Path(__file__).with_name("scripts")
-PATIENCE_S = 600  # only what hangs takes so long, however busy the machine is
+PATIENCE_S = 300  # only what hangs takes so long, however busy the machine is
 _COMMAND = """
 import sys, json
 from pathlib import Path
@@ -93,6 +95,8 @@ def signalled(command: list[str], send: Send, times: int = 1) -> tuple[int, str]
         start_new_session=True,
     )
     assert process.stdout is not None
+    end = threading.Timer(PATIENCE_S, lambda: os.killpg(process.pid, signal.SIGKILL))
+    end.start()
     lines = [process.stdout.readline()]
     assert lines == ["ready\n"]
     for _ in range(times):
@@ -100,4 +104,5 @@ def signalled(command: list[str], send: Send, times: int = 1) -> tuple[int, str]
         lines.append(process.stdout.readline())
     time.sleep(0.25)
     out, _ = process.communicate(timeout=PATIENCE_S)
+    end.cancel()
     return process.returncode, "".join(lines) + out
