@@ -124,9 +124,12 @@ class Canary:
             if time.monotonic() > end:
                 return False
             time.sleep(_GROUP_WAIT_S / 20)
-        os.write(self._ask, bytes([number]))
-        os.read(self._answered, 1)
-        return True
+        while True:
+            os.write(self._ask, bytes([number]))
+            os.read(self._answered, 1)
+            # One more that came meanwhile was one with the first to the canary, or lies there again.
+            if signal.sigtimedwait({number}, 0) is None or not self._pending(number):
+                return True
 
     def _pending(self, number: int) -> bool:
         with contextlib.suppress(OSError), open(f"/proc/{self.pid}/status", encoding="ascii", errors="replace") as file:
