@@ -244,8 +244,9 @@ def _judged(ours: Ratio, theirs: float) -> str:
     if ours.low / (1 + TOLERANCE) <= theirs <= ours.high * (1 + TOLERANCE):
         opposed = ours.told and (ours.ratio < 1) != (theirs < 1)
         return "does not hold" if opposed and abs(theirs - 1) > NONE else "holds"
-    beyond = ours.ratio < theirs < 1 or 1 < theirs < ours.ratio
-    return "is exceeded" if beyond else "does not hold"
+    if ours.ratio < theirs < 1:
+        return "understates the loss"
+    return "is exceeded" if 1 < theirs < ours.ratio else "does not hold"
 
 
 def reaches(rows: Sequence[Row], name: str, times: float) -> str:
