@@ -101,7 +101,7 @@ def test_readings_end_with_the_budget_but_not_before_the_fewest():
     ("ours", "theirs", "said"),
     [
         (Ratio(0.67, 0.6, 0.7, 0.95), 0.667, "holds"),
-        (Ratio(0.30, 0.29, 0.31, 0.95), 0.667, "is exceeded"),
+        (Ratio(0.30, 0.29, 0.31, 0.95), 0.667, "understates the loss"),
         (Ratio(0.95, 0.94, 0.96, 0.95), 0.5, "does not hold"),
         (Ratio(1.20, 1.15, 1.25, 0.95), 0.9, "does not hold"),
         (Ratio(1.00, 0.80, 1.20, 0.95), 0.9, "cannot be told"),
