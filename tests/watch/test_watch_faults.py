@@ -17,7 +17,7 @@ def _without_numbers(text: str) -> str:
     return re.sub(r"line \d+, in _next_data", "...", text)
 
 
-@pytest.mark.parametrize("how", ["raises", "killed", "crashed"])
+@pytest.mark.parametrize("how", ["raises", "killed", pytest.param("crashed", marks=pytest.mark.slow)])
 def test_a_worker_that_fails(how: str, tmp_path: Path) -> None:
     argv = [script("faults"), how]
     alone, with_us = plain(argv), watched(argv, tmp_path)
