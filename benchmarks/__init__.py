@@ -68,7 +68,7 @@ def _names():
 
 _pillow_first()
 import torch  # noqa: E402, F401  # see above
-import torchvision.transforms.v2  # noqa: E402, F401
+import torchvision.transforms.v2  # noqa: E402, F401  # see above
 
 asvbench = _base_classes()
 asvbench.MANIFESTS.update((path.stem, tomllib.loads(path.read_text())) for path in (ROOT / "datasets").glob("*.toml"))

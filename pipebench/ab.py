@@ -7,6 +7,7 @@ length of the run; those that vary most get more rounds.
 
 from __future__ import annotations
 
+import bisect
 import contextlib
 import math
 import os
@@ -121,7 +122,7 @@ class Server(ChildRunner):
             pass
 
     def seconds(self, identity: str, calls: int) -> float:
-        return self._ask("reading", identity, calls)  # type: ignore[no-any-return]
+        return self._ask("reading", identity, calls)  # type: ignore[no-any-return]  # the answer of the same method
 
 
 @dataclass
@@ -133,6 +134,7 @@ class _Row:
     samples: int = 0
     calls: int = 1
     rounds: list[tuple[Pair, ...]] = field(default_factory=list)
+    apart: list[float] = field(default_factory=list)  # of each round, |logarithm of head / base|, in ascending order
     skipped: str | None = None
     failed: str | None = None
     notes: list[str] = field(default_factory=list)
@@ -140,6 +142,20 @@ class _Row:
     @property
     def live(self) -> bool:
         return self.skipped is None and self.failed is None
+
+    @property
+    def width(self) -> float:
+        """About how wide its interval is: the spread of `apart` by the number of rounds.
+
+        Of absolute values, so that neither a large change nor its direction matters.
+        """
+        count = len(self.apart)
+        return (self.apart[count * 3 // 4] - self.apart[count // 4]) / math.sqrt(count) if count else math.inf
+
+    def add(self, pairs: tuple[Pair, ...]) -> None:
+        self.rounds.append(pairs)
+        base, head = abstats.round_minima(pairs)
+        bisect.insort(self.apart, abs(math.log(head / base)))
 
 
 def compare(
@@ -237,7 +253,7 @@ def _measure(
 ) -> None:
     """Rounds until the time is up: one of each live benchmark in turn, then as many of those that vary most.
 
-    Which benchmark is measured next depends only on what `_width` says, which exchanging base and head in any round
+    Which benchmark is measured next depends only on `width`, which exchanging base and head in any round
     leaves as it is: so the judgement by exchanges stays exact.
     """
     begin = now()
@@ -248,7 +264,7 @@ def _measure(
             return False
         with _failing(row, servers):
             order = servers if len(row.rounds) % 2 else servers[::-1]
-            row.rounds.append(_round(row, order, servers, knobs, now))
+            row.add(_round(row, order, servers, knobs, now))
         share = (now() - begin) / max(1e-9, deadline - begin)
         progress(round(1000 * min(1.0, share)), 1000, "comparing")
         return True
@@ -261,18 +277,9 @@ def _measure(
         if not all(measure(row) for row in in_turn):
             return
         for _ in in_turn:
-            if (widest := max(unfinished(), key=_width, default=None)) is not None and not measure(widest):
+            widest = max(unfinished(), key=lambda one: one.width, default=None)
+            if widest is not None and not measure(widest):
                 return
-
-
-def _width(row: _Row) -> float:
-    """About how wide this benchmark's interval is: the spread of its rounds' |logarithms of head / base| by rounds.
-
-    Of absolute values, so that neither a large change nor its direction matters.
-    """
-    ratios = sorted(abs(math.log(head / base)) for base, head in map(abstats.round_minima, row.rounds))
-    count = len(ratios)
-    return (ratios[count * 3 // 4] - ratios[count // 4]) / math.sqrt(count) if count else math.inf
 
 
 def _round(

@@ -87,8 +87,7 @@ def judge(rounds: Sequence[Sequence[Pair]], benchmarks: int = 1, alarms: float =
     noise, as long as it does not prefer a side; with fewer than `rounds_needed` rounds it can tell nothing.
     """
     wanted = wanted_confidence(benchmarks, alarms)
-    base, head = np.log(np.array([round_minima(pairs) for pairs in rounds])).T
-    swaps = np.random.default_rng(0).random((SWAPS, len(base))) < 0.5
+    base, head, swaps = _minima_and_swaps(rounds)
     ratio = float(np.exp(_difference(base, head)))
 
     def possible(factor: float) -> bool:
@@ -103,9 +102,14 @@ def differs(rounds: Sequence[Sequence[Pair]], benchmarks: int = 1, alarms: float
     """Whether `judge` would tell any difference, without looking for the ends of the interval."""
     if len(rounds) < rounds_needed(wanted_confidence(benchmarks, alarms)):
         return False
-    base, head = np.log(np.array([round_minima(pairs) for pairs in rounds])).T
-    swaps = np.random.default_rng(0).random((SWAPS, len(base))) < 0.5
+    base, head, swaps = _minima_and_swaps(rounds)
     return _chance(base, head, swaps) <= 1.0 - wanted_confidence(benchmarks, alarms)
+
+
+def _minima_and_swaps(rounds: Sequence[Sequence[Pair]]) -> Any:
+    """The logarithms of the minima of base and head, by round, and for each try the rounds that it exchanges."""
+    base, head = np.log(np.array([round_minima(pairs) for pairs in rounds])).T
+    return base, head, np.random.default_rng(0).random((SWAPS, len(base))) < 0.5
 
 
 def _difference(base: Any, head: Any) -> Any:

@@ -7,6 +7,7 @@ import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from pipebench import stage
 from pipebench.measurement import FEWEST_READINGS, Ceiling, Measurement, Result, Skipped, warnings_of
@@ -153,14 +154,14 @@ def _time_all(
     """Arms every row, sizes its block, then takes one reading of each in turn, in an order that rotates."""
     for row in rows:
         if row.able:
-            _guard(row, runners, lambda row=row: _arm(row, keys, workload, plan))  # type: ignore[misc]
+            _guard(row, runners, partial(_arm, row, keys, workload, plan))
     deadline, before = now() + plan.budget_s, runners.load()
     for turn in range(plan.rounds):
         if turn >= plan.least_rounds and now() > deadline:
             break
         live = [row for row in rows if row.able]
         for row in live[turn % len(live) :] + live[: turn % len(live)] if live else []:
-            _guard(row, runners, lambda row=row: _read(row))  # type: ignore[misc]
+            _guard(row, runners, partial(_read, row))
         progress(turn + 1, plan.rounds, f"{task.id}: timing {len(live)} variants")
     load = runners.load() - before  # of all turns together: the counters' ticks of 10 ms are too coarse for one row
     for row in rows:

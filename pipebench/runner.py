@@ -247,13 +247,13 @@ class ChildRunner:
         return self._ask("prepare", identity, workload)  # type: ignore[no-any-return]  # the answer of the same method
 
     def attempt(self, identity: str, workload: Workload, keys: tuple[str, ...]) -> list[Attempt]:
-        return self._ask("attempt", identity, workload, keys)  # type: ignore[no-any-return]
+        return self._ask("attempt", identity, workload, keys)  # type: ignore[no-any-return]  # the same
 
     def arm(self, identity: str, workload: Workload, keys: tuple[str, ...]) -> Work:
-        return self._ask("arm", identity, workload, keys)  # type: ignore[no-any-return]
+        return self._ask("arm", identity, workload, keys)  # type: ignore[no-any-return]  # the same
 
     def reading(self, identity: str, calls: int) -> tuple[float, str | None]:
-        return self._ask("reading", identity, calls)  # type: ignore[no-any-return]
+        return self._ask("reading", identity, calls)  # type: ignore[no-any-return]  # the same
 
     def release(self) -> None:
         self._ask("release")

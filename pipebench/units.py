@@ -79,6 +79,11 @@ def percent(fraction: float, decimals: int = 0) -> str:
     return f"{100 * fraction:.{decimals}f} %"
 
 
+def counted(number: int, one: str, many: str | None = None) -> str:
+    """How many of what: 1 worker, 2 workers."""
+    return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
 def of_images(mean_bytes: float | None, bits_per_pixel: float | None, spread: float | None) -> str:
     """How large images are and how many bits they spend on a pixel; what is not known is left out."""
     if mean_bytes is None or bits_per_pixel is None:

@@ -61,7 +61,7 @@ def _more_work(plain: Any) -> Any:
             work(calls * more)
 
         self._armed[identity] = (*rest, longer)
-        return done  # type: ignore[no-any-return]
+        return done  # type: ignore[no-any-return]  # what the plain one gave
 
     return arm
 
@@ -107,30 +107,34 @@ def experiment(budget_s, save, out):
         save.write_text(json.dumps({"seconds": budget_s, "benchmarks": found}))
 
     with tempfile.TemporaryDirectory() as folder:
-        clone = _clone(Path(folder) / "clone")
+        clone = clone_to(Path(folder) / "clone")
         sides = [ab.Side(label, clone) for label in ("base", "head")]
         changes = ab.compare(*sides, MAIN, budget_s=budget_s, most_rounds=10_000, keep=keep)
     for one in changes:
         out.write(f"{one.benchmark}: {len(one.rounds)} rounds {one.failed or one.skipped or ''}\n")
 
 
-def _clone(folder):
+def clone_to(folder):
     subprocess.run(["git", "clone", "--quiet", os.fspath(ROOT), os.fspath(folder)], check=True)
     return folder
+
+
+def commit_in(folder, *options):
+    author = ["-c", "user.name=noise", "-c", "user.email=noise@example.org"]
+    subprocess.run(["git", *author, "commit", "--quiet", *options], cwd=folder, check=True)
 
 
 def _with_more_work(folder, change):
     """A second commit in which each benchmark does `change` more work a call, an amount fixed when first armed."""
     runner = folder / "pipebench" / "runner.py"
     runner.write_text(runner.read_text() + MORE_WORK.format(change=change))
-    author = ["-c", "user.name=noise", "-c", "user.email=noise@example.org"]
-    subprocess.run(["git", *author, "commit", "--quiet", "-am", "more work"], cwd=folder, check=True)
+    commit_in(folder, "-am", "more work")
 
 
 def planted(change, runs, budget_s, out):
     """Whole runs of `pipebench ab` against a commit that does more work; with a change of 0, against equal work."""
     with tempfile.TemporaryDirectory() as folder:
-        clone = _clone(Path(folder) / "clone")
+        clone = clone_to(Path(folder) / "clone")
         _with_more_work(clone, change)
         for number in range(runs):
             command = [sys.executable, "-m", "pipebench", "ab", "HEAD~1", "HEAD", "--budget", str(budget_s)]

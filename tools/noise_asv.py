@@ -16,7 +16,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from noise import CHANGES, _clone
+from noise import CHANGES, clone_to, commit_in
 
 FACTORS = (1.02, 1.05, 1.1)
 BENCHMARKS = (
@@ -31,9 +31,8 @@ BENCHMARKS = (
 
 def repository(folder):
     """A clone with a second commit of equal code, and asv's configuration for one column of it."""
-    clone = _clone(folder / "clone")
-    author = ["-c", "user.name=noise", "-c", "user.email=noise@example.org"]
-    subprocess.run(["git", *author, "commit", "--quiet", "--allow-empty", "-m", "the same"], cwd=clone, check=True)
+    clone = clone_to(folder / "clone")
+    commit_in(clone, "--allow-empty", "-m", "the same")
     subprocess.run([sys.executable, "tools/asv_fast.py"], cwd=clone, check=True, stdout=subprocess.DEVNULL)
     config = clone / ".asv" / "fast.conf.json"
     made = json.loads(config.read_text())

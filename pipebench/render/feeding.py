@@ -9,7 +9,7 @@ from pipebench.bound import Throughput, Training
 from pipebench.loader import LoaderRow, hand_off
 from pipebench.render.cells import Table, gain, worst_of
 from pipebench.report import Report
-from pipebench.units import percent, printable, seconds
+from pipebench.units import counted, percent, printable, seconds
 
 LEAST_CONFIDENCE = 0.75  # of three windows: with fewer an interval says nothing
 WORTH_SAYING = 1.05  # a bound less than 5 % above live is within what windows beside one another differ by
@@ -17,7 +17,7 @@ WORTH_SAYING = 1.05  # a bound less than 5 % above live is within what windows b
 
 def waiting(training: Training) -> str:
     """Whether live training waits for data, and what removing all data work could buy at most."""
-    on = f"{printable(training.consumer)}; {_workers(training.loading.workers)}"
+    on = f"{printable(training.consumer)}; {counted(training.loading.workers, 'worker')}"
     ratio, busy, live = training.bound_to_live, training.busy_to_live, training.live.samples_per_s
     most = f"{1 / ratio.ratio:.2f}× ({1 / ratio.high:.2f}–{1 / ratio.low:.2f})"
     waits = f"{percent(training.wait_share)} of an iteration ({on})"
@@ -33,10 +33,6 @@ def waiting(training: Training) -> str:
         f"Training waits for data: {waits}. {live:,.0f} samples/s live, {training.bound.samples_per_s:,.0f} with its "
         f"batches ready: removing all data work could buy at most {most}; hiding it, {1 / busy.ratio:.2f}×."
     )
-
-
-def _workers(count: int) -> str:
-    return f"{count} worker{'' if count == 1 else 's'}"
 
 
 def loader(report: Report) -> Table:
@@ -64,7 +60,7 @@ def _loader_notes(rows: Sequence[LoaderRow]) -> Iterable[str]:
     ready = hand_off(rows)
     if ready:
         costs = ", ".join(
-            f"{dtype} {seconds(one.seconds_per_image or 0)} an image ({_workers(one.workers)})"
+            f"{dtype} {seconds(one.seconds_per_image or 0)} an image ({counted(one.workers, 'worker')})"
             for dtype, one in ready.items()
         )
         yield f"ready: samples that are already there, so the hand-off alone: {costs}"
@@ -80,7 +76,9 @@ def _loader_notes(rows: Sequence[LoaderRow]) -> Iterable[str]:
         methods = ", ".join(sorted({printable(one.start_method) for one in rows if one.workers}))
         yield f"in no figure: start-up to the first batch, {seconds(median(started))} ({methods})"
     warned = [
-        (warning, f"{one.dataset}, {one.dtype}, {_workers(one.workers)}") for one in rows for warning in one.warnings
+        (warning, f"{one.dataset}, {one.dtype}, {counted(one.workers, 'worker')}")
+        for one in rows
+        for warning in one.warnings
     ]
     yield from worst_of(warned)
 
@@ -114,7 +112,7 @@ def _training_notes(found: Training) -> Iterable[str]:
     mark = ", more than the usable cores" if found.oversubscribed else ""
     shards = ", over the shards by webdataset" if found.loading.stream else ""
     yield (
-        f"{_workers(found.loading.workers)} by {printable(found.start_method)}{mark}{shards}; "
+        f"{counted(found.loading.workers, 'worker')} by {printable(found.start_method)}{mark}{shards}; "
         f"{len(found.live.readings_s)} windows of {found.window} batches"
     )
     apart = {"start-up": found.startup_s, "draining the queue": found.drain_s, "epoch boundary": found.epoch_boundary_s}

@@ -11,6 +11,7 @@ import pkgutil
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from pipebench.errors import SampleError, UsageError
@@ -142,14 +143,14 @@ def timed(
     """
     trials = [_Trial(step) for step in steps]
     _try(trials, progress)
-    live = [one for one in trials if one.call is not None]
+    live = [(one, one.call) for one in trials if one.call is not None]
     deadline = now() + plan.budget_s
     for turn in range(plan.rounds):
         if turn >= plan.least and now() > deadline:
             break
         shift = turn % max(1, len(live))
-        for one in live[shift:] + live[:shift]:
-            one.readings.append(_seconds(one.call, now) if reading is None else reading(one.call))  # type: ignore[arg-type]
+        for one, call in live[shift:] + live[:shift]:
+            one.readings.append(_seconds(call, now) if reading is None else reading(call))
         progress(turn + 1, plan.rounds, f"timing {len(live)} steps")
     return list(_rows(trials))
 
@@ -289,6 +290,30 @@ def counted(steps: Sequence[Counted], progress: Progress, tolerance: float = 1e-
         rows.append(replace(row, agreement=_alike(outcome, before, tolerance)))
         before = step.name, outcome
     return _on_device(steps, rows, progress)
+
+
+def counting(
+    study: Study,
+    steps: Sequence[Any],
+    sizes: dict[str, tuple[int, int]],
+    outcome: Callable[[Callable[[], Any]], dict[str, float]],
+    size: str,
+    progress: Progress,
+) -> Result:
+    """A study whose figure is the sync points of a step.
+
+    `steps` have a name, what they change, what the author says and `build(size)`; `sizes` are, for "small" and "full",
+    images a batch and pixels a side.
+    """
+    import torch
+
+    inner = {"default": "small", "full": "full"}[size]
+    batch, edge = sizes[inner]
+    asked = [Counted(one.name, one.what, one.author, partial(one.build, inner), outcome) for one in steps]
+    rows = counted(asked, progress)
+    where = torch.cuda.get_device_name() if torch.cuda.is_available() else "as if its tensors were on a device"
+    setting = f"batches of {batch} of {edge}×{edge}, {where}; sync points a step"
+    return Result(study.name, study.title, study.source, size, "step", setting, tuple(rows), (counts_found(rows),))
 
 
 def _alike(ours: dict[str, float], before: tuple[str, dict[str, float]] | None, tolerance: float) -> str:

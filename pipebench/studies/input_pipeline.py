@@ -28,6 +28,7 @@ from pipebench.stages.decode import difference
 from pipebench.stats import Ratio, compare
 from pipebench.studies import Author, Plan, Progress, Result, Row, Step, Study, findings, reaches, timed
 from pipebench.training import one_thread
+from pipebench.units import counted
 from pipebench.workers import Notebook
 
 SIDE = 256
@@ -330,7 +331,7 @@ def _with_workers(rows: Sequence[Row], few: int, many: int, doubled: Ratio) -> l
     first = replace(
         rows[0],
         name="baseline",
-        what=f"{few} worker{'' if few == 1 else 's'}; {rows[0].what}",
+        what=f"{counted(few, 'worker')}; {rows[0].what}",
         author=Author("1.30 s a step (4 workers)"),
     )
     second = replace(

@@ -5,7 +5,6 @@ A mean loss, the mean time of a step, and accuracy, precision, recall and F1 ove
 
 from __future__ import annotations
 
-import functools
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -16,7 +15,7 @@ from torch import nn
 from torch.nn import functional
 
 from pipebench.errors import PipebenchError
-from pipebench.studies import Counted, Progress, Result, Study, counted, counts_found
+from pipebench.studies import Progress, Result, Study, counting
 
 CLASSES = 1000
 SIZES = {"small": (4, 64), "full": (128, 224)}
@@ -100,7 +99,7 @@ def _training(batch: int, edge: int, device: str) -> tuple[Callable[[], tuple[to
         optimiser.zero_grad(set_to_none=True)
         scores = network(images)
         loss = functional.cross_entropy(scores, labels)
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()  # type: ignore[no-untyped-call]  # torch has no types for it
         optimiser.step()
         return scores.detach(), loss.detach()
 
@@ -164,18 +163,9 @@ def _outcome(step: Any) -> dict[str, float]:
 
 
 def run(size: str, progress: Progress) -> Result:
-    batch, edge = SIZES[_SIZE[size]]
-    steps = [
-        Counted(step.name, step.what, step.author, functools.partial(step.build, _SIZE[size]), _outcome)
-        for step in STEPS
-    ]
-    rows = counted(steps, progress)
-    where = torch.cuda.get_device_name() if torch.cuda.is_available() else "as if its tensors were on a device"
-    setting = f"batches of {batch} of {edge}×{edge}, {where}; sync points a step"
-    return Result(STUDY.name, STUDY.title, STUDY.source, size, "step", setting, tuple(rows), (counts_found(rows),))
+    return counting(STUDY, STEPS, SIZES, _outcome, size, progress)
 
 
-_SIZE = {"default": "small", "full": "full"}
 STUDY = Study(
     "metrics",
     "Metrics that make the host wait",

@@ -6,7 +6,6 @@ fewer than two distinct labels is skipped: its loss is 0. All four losses comput
 
 from __future__ import annotations
 
-import functools
 import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from pipebench.studies import Counted, Progress, Result, Study, counted, counts_found
+from pipebench.studies import Progress, Result, Study, counting
 
 IGNORED, BACKGROUND, CHANNELS, LAYERS = -1, 9, 10, 10
 SIZES = {"small": (2, 64), "full": (256, 256)}
@@ -103,7 +102,7 @@ def build(loss: Loss, size: str = "small", seed: int = 0) -> Callable[[], object
     def step() -> torch.Tensor:
         optimiser.zero_grad(set_to_none=True)
         value = loss(network(images), labels)
-        value.backward()  # type: ignore[no-untyped-call]
+        value.backward()  # type: ignore[no-untyped-call]  # torch has no types for it
         optimiser.step()
         return value.detach()
 
@@ -128,18 +127,9 @@ def _outcome(step: Callable[[], Any]) -> dict[str, float]:
 
 
 def run(size: str, progress: Progress) -> Result:
-    batch, edge = SIZES[_SIZE[size]]
-    steps = [
-        Counted(step.name, step.what, step.author, functools.partial(step.build, _SIZE[size]), _outcome)
-        for step in STEPS
-    ]
-    rows = counted(steps, progress)
-    where = torch.cuda.get_device_name() if torch.cuda.is_available() else "as if its tensors were on a device"
-    setting = f"batches of {batch} of {edge}×{edge}, {where}; sync points a step"
-    return Result(STUDY.name, STUDY.title, STUDY.source, size, "step", setting, tuple(rows), (counts_found(rows),))
+    return counting(STUDY, STEPS, SIZES, _outcome, size, progress)
 
 
-_SIZE = {"default": "small", "full": "full"}
 STUDY = Study(
     "sync-points",
     "A loss that makes the host wait",

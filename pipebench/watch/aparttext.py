@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
-from pipebench.units import percent, printable, seconds, seconds_scale, size
+from pipebench.units import counted, percent, printable, seconds, seconds_scale, size
 from pipebench.watch.results import HandOff, HostUse, QueuePoint, ThreadPool, WatchResult, WorkerResult
-from pipebench.watch.verdict import counted
 
 _LEVELS = "▁▂▃▄▅▆▇█"
 

@@ -65,13 +65,13 @@ def run(rest: list[str]) -> None:
     if rest[0] == "-m":
         sys.argv[:] = ["-m", *rest[2:]]
         _prepend(os.getcwd())
-        runpy._run_module_as_main(rest[1])  # type: ignore[attr-defined]
+        runpy._run_module_as_main(rest[1])  # type: ignore[attr-defined]  # what `python -m` calls
         return
     script = rest[0]
     sys.argv[:] = rest
     if os.path.isdir(script) or _is_archive(script):
         sys.path.insert(0, script)
-        runpy._run_module_as_main("__main__", False)  # type: ignore[attr-defined]
+        runpy._run_module_as_main("__main__", False)  # type: ignore[attr-defined]  # as `python folder` does
         return
     _prepend(os.path.dirname(os.path.realpath(script)))
     _run_file(script, module)

@@ -100,7 +100,7 @@ class Meter:
             if found in wanted:
                 for _ in range(place + 1):
                     self._made.popleft()
-                return (message[0], *rest)  # type: ignore[return-value]
+                return (message[0], *rest)  # type: ignore[return-value]  # as many as `_made` holds
         return None
 
     def handed(self, about: tuple[int, ...], began: int, sent: int, size: int, crossing: Crossing) -> None:
@@ -120,12 +120,12 @@ def watch_queue(patches: Patches) -> None:
     plain: Any = module._ForkingPickler
     pid = os.getpid()
 
-    class Counting(plain):  # type: ignore[misc]
+    class Counting(plain):  # type: ignore[misc]  # a class known only when it runs
         def __init__(self, crossing: Crossing, file: Any, protocol: Any = None) -> None:
             super().__init__(file, protocol)
             self.dispatch_table: Any = _Reducers(self.dispatch_table, protocol, crossing)
 
-    class Timed(plain):  # type: ignore[misc]
+    class Timed(plain):  # type: ignore[misc]  # the same
         @classmethod
         def dumps(cls, obj: Any, protocol: Any = None) -> Any:
             if os.getpid() != pid:

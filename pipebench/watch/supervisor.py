@@ -67,7 +67,7 @@ def run(
 def _interpreter_flags() -> list[str]:
     import subprocess
 
-    return list(subprocess._args_from_interpreter_flags())  # type: ignore[attr-defined]
+    return list(subprocess._args_from_interpreter_flags())  # type: ignore[attr-defined]  # as multiprocessing does
 
 
 def _start(command: list[str], mask: set[int | signal.Signals], libc: ctypes.CDLL) -> int:

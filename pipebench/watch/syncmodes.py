@@ -23,11 +23,11 @@ _COPIES = ("aten::_to_copy", "aten::copy_")
 MASKED_NUMBER = "x[mask] = number (one mask: CUDA fills and need not wait)"
 
 
-class Operators(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class Operators(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch has no types for it
     """Sees every operator below autograd, forward and backward, and asks the reviewed list and torch's tags."""
 
     def __init__(self, book: Book) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
+        super().__init__()  # type: ignore[no-untyped-call]  # the same
         self._book = book
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Args = (), kwargs: Kwargs | None = None) -> Any:
@@ -106,7 +106,7 @@ class Calls(TorchFunctionMode):
         return result
 
     def active(self) -> bool:
-        return any(mode is self for mode in _get_current_function_mode_stack())  # type: ignore[no-untyped-call]
+        return any(mode is self for mode in _get_current_function_mode_stack())  # type: ignore[no-untyped-call]  # the same
 
     def wait(self, operation: str, func: Any, args: Args, kwargs: Kwargs, *, waits: bool = True, count: int = 1) -> Any:
         """Calls `func`; enters it as a wait if it is one, unless an operator inside already was entered."""

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from pipebench.units import Scale, percent, printable, seconds, seconds_scale
+from pipebench.units import Scale, counted, percent, printable, seconds, seconds_scale
 from pipebench.watch import aparttext
 from pipebench.watch.boundresult import bound_lines
 from pipebench.watch.results import LoaderResult, StageResult, WatchResult
-from pipebench.watch.verdict import counted
 
 _SMALLEST_SHARE = 0.0005
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from pipebench.saving import write_whole
 from pipebench.units import printable
 from pipebench.watch.gather import Process, Record
 from pipebench.watch.handoff import Batch, matched
@@ -21,8 +22,7 @@ from pipebench.watch.tracks import DEVICE, Group, Point, Slice, Writer, group, l
 
 def write_trace(processes: list[Process], path: Path) -> None:
     """Writes a file that Perfetto and chrome://tracing open."""
-    with path.open("w", encoding="utf-8") as file:
-        json.dump({"traceEvents": list(trace_events(processes)), "displayTimeUnit": "ms"}, file)
+    write_whole(path, json.dumps({"traceEvents": list(trace_events(processes)), "displayTimeUnit": "ms"}).encode())
 
 
 def trace_events(processes: list[Process]) -> Iterator[dict[str, Any]]:

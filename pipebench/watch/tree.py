@@ -38,7 +38,7 @@ def _is_ours(function: Any) -> bool:
 
 def _watch_class(kind: type, patches: Patches, in_worker: bool) -> None:
     """Times `__call__` of one class, which may inherit it; nothing else of the class changes."""
-    call = getattr(kind, "__call__", None)  # noqa: B004
+    call = getattr(kind, "__call__", None)  # noqa: B004  # of the class, not whether it can be called
     if call is None or kind.__module__ == "builtins" or (_may_be_in_model(kind) and not in_worker):
         return
     if watched_by_library(kind) or (_is_ours(call) and "__call__" in vars(kind)):

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import platform
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from pipebench.machine import cache_folder
+from pipebench.saving import write_whole
 from pipebench.units import percent, seconds
 
 SCHEMA_VERSION = 1
@@ -145,10 +145,7 @@ def _place() -> Path:
 def keep(calibration: Calibration) -> Path:
     """Saves it for this host; the newest counts."""
     place = _place()
-    place.parent.mkdir(parents=True, exist_ok=True)
-    draft = place.with_suffix(f".{os.getpid()}")
-    draft.write_text(as_json(calibration), encoding="utf-8")
-    os.replace(draft, place)
+    write_whole(place, as_json(calibration).encode())
     return place
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pipebench.units import percent, printable, seconds
+from pipebench.units import counted, percent, printable, seconds
 from pipebench.watch.results import LoaderResult, StageResult, WatchResult, WorkerResult
 
 # Under 5 % of an iteration waiting costs less than a loop's own scatter; from 10 % on it is worth an effort.
@@ -32,10 +32,6 @@ def diagnose(result: WatchResult) -> tuple[str, str | None]:
     workers = [] if alternated else [one for one in result.workers if one.loader == main.loader]
     verdict += _inside(main, stages, workers)
     return verdict.strip(), _next_move(result, main, workers) if share >= _LARGE else None
-
-
-def counted(number: int, one: str, many: str | None = None) -> str:
-    return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 
 def _total(one: LoaderResult) -> float:

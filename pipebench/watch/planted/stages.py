@@ -179,7 +179,7 @@ def watch_pickling() -> None:
     queues: Any = multiprocessing.queues
     plain: Any = queues._ForkingPickler
 
-    class Clocked(plain):  # type: ignore[misc]
+    class Clocked(plain):  # type: ignore[misc]  # a class known only when it runs
         @classmethod
         def dumps(cls, obj: Any, protocol: Any = None) -> Any:
             parcel = obj[1][1] if isinstance(obj, tuple) and isinstance(obj[1], tuple) and len(obj[1]) == 2 else None
