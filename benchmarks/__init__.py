@@ -31,9 +31,7 @@ def _pillow_first():
     """In the column of pillow-simd: its folder first on the path, before anything imports PIL."""
     if os.environ.get("PIPEBENCH_PIL") == "simd":
         with contextlib.suppress(ImportError):
-            from pipebench import native
-
-            folder = native.pillow_simd_folder()
+            folder = asvbench.module("native.building").pillow_simd_folder()
             if folder is not None:
                 sys.path.insert(0, str(folder))
 
@@ -50,7 +48,8 @@ def _base_classes():
 def _names():
     """The variants of each task in this tree, listed by a process of its own and kept until a stage changes."""
     package = ROOT / "pipebench"
-    sources = sorted([package / "stage.py", *package.glob("stages/*.py"), *package.glob("studies/*.py")])
+    sources = [package / "stage.py", package / "task.py"]
+    sources += [path for folder in ("stages", "studies") for path in sorted((package / folder).glob("*.py"))]
     digest = hashlib.sha256(b"\0".join(path.read_bytes() for path in sources)).hexdigest()[:16]
     kept = ROOT / ".asv" / f"variants-{digest}.json"
     with contextlib.suppress(OSError, ValueError):
@@ -66,11 +65,11 @@ def _names():
     return json.loads(done.stdout)
 
 
+asvbench = _base_classes()
 _pillow_first()
 import torch  # noqa: E402, F401  # see above
 import torchvision.transforms.v2  # noqa: E402, F401  # see above
 
-asvbench = _base_classes()
 asvbench.MANIFESTS.update((path.stem, tomllib.loads(path.read_text())) for path in (ROOT / "datasets").glob("*.toml"))
 NAMES = _names()
 asvbench.Task.variants.update(NAMES)

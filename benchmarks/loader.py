@@ -25,22 +25,23 @@ class Loader:
         if samples == "ready" and workers == 0:
             raise NotImplementedError("nothing is handed over without workers")
         try:
-            from pipebench import errors, feed, live, stage, training
-            from pipebench.workers import Notebook
+            errors, task, pipeline = (asvbench.module(name) for name in ("errors", "task", "reference.pipeline"))
+            dataloader, loop = asvbench.module("reference.dataloader"), asvbench.module("reference.training_loop")
+            knobs, health = asvbench.module("results.loading"), asvbench.module("reference.worker_health")
         except ImportError as missing:
             raise NotImplementedError(f"this commit has no {missing.name}") from missing
-        self._one_thread = training.one_thread
-        workload, recipe = stage.Workload(batch_size=BATCH_SIZE), getattr(feed, self.recipe)
-        loading = live.Loading(workers=workers, stream=samples == "webdataset")
+        self._one_thread = loop.one_thread
+        workload, recipe = task.Workload(batch_size=BATCH_SIZE), getattr(pipeline, self.recipe)
+        loading = knobs.Loading(workers=workers, stream=samples == "webdataset")
         try:
             if samples == "ready":
-                notebook = Notebook(loading.workers)
-                collate = feed.Collate(workload, recipe, notebook)
-                ready = feed.Ready(workload, recipe)
-                self._live = live.Live(ready, loading, BATCH_SIZE, collate, notebook=notebook)
+                notebook = health.Notebook(loading.workers)
+                collate = pipeline.Collate(workload, recipe, notebook)
+                ready = pipeline.Ready(workload, recipe)
+                self._live = dataloader.Live(ready, loading, BATCH_SIZE, collate, notebook=notebook)
             else:
-                self._live = live.reference(workload, loading, recipe)
-        except (errors.PipebenchError, ImportError, stage.Unavailable) as missing:
+                self._live = dataloader.reference(workload, loading, recipe)
+        except (errors.PipebenchError, ImportError, task.Unavailable) as missing:
             raise NotImplementedError(str(missing)) from missing
         self._batches = BATCHES * max(1, workers)
 

@@ -3,6 +3,8 @@
 import os
 import time
 
+from . import asvbench
+
 CALLS = 20_000
 
 
@@ -16,24 +18,23 @@ class Harness:
         if os.environ.get("PIPEBENCH_PIL") == "simd":
             raise NotImplementedError("it does not use Pillow: see the column of the stock build")
         try:
-            from pipebench import measure, stage
-            from pipebench.runner import LocalRunner
+            task, timing, runner = (asvbench.module(name) for name in ("task", "lab.timing", "runner"))
         except ImportError as missing:
             raise NotImplementedError(f"this commit has no {missing.name}") from missing
-        self._reading_s = measure.Plan.reading_s
-        self._workload = stage.Workload(data="photos", quick=True)
-        definition = stage.Task(
+        self._reading_s = timing.Plan.reading_s
+        self._workload = task.Workload(data="photos", quick=True)
+        definition = task.Task(
             id="read/nothing",
             summary="nothing, to time the harness",
             groups=lambda workload: [("one",)],
             inputs=lambda workload, keys: [None],
             check=lambda output, given: None,
             agree=lambda output, expected, variant: None,
-            work=lambda given, output: stage.Work(1, 0, 0),
+            work=lambda given, output: task.Work(1, 0, 0),
             per_call=lambda workload: 1,
         )
-        variant = stage.Variant("read/nothing", "nothing", lambda workload: lambda given: None)
-        self._runner = LocalRunner(find=lambda identity: (definition, variant))
+        variant = task.Variant("read/nothing", "nothing", lambda workload: lambda given: None)
+        self._runner = runner.LocalRunner(find=lambda identity: (definition, variant))
         self._runner.prepare(variant.id, self._workload)
         self._runner.arm(variant.id, self._workload, ("one",))
         self._identity = variant.id

@@ -2,7 +2,7 @@
 
 import os
 
-from . import NAMES
+from . import NAMES, asvbench
 
 
 class Studies:
@@ -17,14 +17,13 @@ class Studies:
         if os.environ.get("PIPEBENCH_PIL") == "simd":
             raise NotImplementedError("it does not use Pillow: see the column of the stock build")
         try:
-            from pipebench.studies import sync_points
-            from pipebench.watch import syncs
+            studied, examining = asvbench.module("studies.sync_points"), asvbench.module("syncpoints.examine")
         except ImportError as missing:
             raise NotImplementedError(f"this commit has no {missing.name}") from missing
-        found = [step for step in sync_points.STEPS if step.name == name]
+        found = [step for step in studied.STEPS if step.name == name]
         if not found:
             raise NotImplementedError(f"this commit has no step {name}")
-        self._step, self._examine = found[0].build("small"), syncs.examine
+        self._step, self._examine = found[0].build("small"), examining.examine
         self._step()
 
     def track_per_step(self, name):

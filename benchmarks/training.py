@@ -15,17 +15,18 @@ class Training:
 
     def setup(self, workers, samples, data, size):
         try:
-            from pipebench import errors, live, stage, training
+            errors, task, knobs = (asvbench.module(name) for name in ("errors", "task", "results.loading"))
+            dataloader, loop = asvbench.module("reference.dataloader"), asvbench.module("reference.training_loop")
         except ImportError as missing:
             raise NotImplementedError(f"this commit has no {missing.name}") from missing
-        self._training = training
-        workload = training.adapted(stage.Workload())
-        loading = live.Loading(workers=workers, stream=samples == "webdataset")
+        self._training = loop
+        workload = loop.adapted(task.Workload())
+        loading = knobs.Loading(workers=workers, stream=samples == "webdataset")
         try:
-            self._live = live.reference(workload, loading)
-        except (errors.PipebenchError, ImportError, stage.Unavailable) as missing:
+            self._live = dataloader.reference(workload, loading)
+        except (errors.PipebenchError, ImportError, task.Unavailable) as missing:
             raise NotImplementedError(str(missing)) from missing
-        self._model = training.Model(workload, "step/small", training.CPU_SIDE)
+        self._model = loop.Model(workload, "step/small", loop.CPU_SIDE)
 
     def teardown(self, workers, samples, data, size):
         if hasattr(self, "_live"):

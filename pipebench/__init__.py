@@ -5,21 +5,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pipebench.region import RandomCropFromBytes, RandomResizedCropFromBytes, decode_and_crop
-    from pipebench.watch.context import watching
-    from pipebench.watch.labels import span
-    from pipebench.watch.syncs import syncs
+    from pipebench.native.region import RandomCropFromBytes, RandomResizedCropFromBytes, decode_and_crop
+    from pipebench.syncpoints.examine import syncs
+    from pipebench.watch.stages.labels import span
+    from pipebench.watch.with_block import watching
 
 __version__ = "0.1.0"
 __all__ = ["RandomCropFromBytes", "RandomResizedCropFromBytes", "decode_and_crop", "span", "syncs", "watching"]
 
 _HOMES = {
-    "RandomCropFromBytes": "pipebench.region",
-    "RandomResizedCropFromBytes": "pipebench.region",
-    "decode_and_crop": "pipebench.region",
-    "span": "pipebench.watch.labels",
-    "syncs": "pipebench.watch.syncs",
-    "watching": "pipebench.watch.context",
+    "RandomCropFromBytes": "pipebench.native.region",
+    "RandomResizedCropFromBytes": "pipebench.native.region",
+    "decode_and_crop": "pipebench.native.region",
+    "span": "pipebench.watch.stages.labels",
+    "syncs": "pipebench.syncpoints.examine",
+    "watching": "pipebench.watch.with_block",
 }
 
 

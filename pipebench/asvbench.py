@@ -18,9 +18,10 @@ import atexit
 import contextlib
 import functools
 import hashlib
+import importlib.util
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -30,6 +31,16 @@ PILLOW = "PIPEBENCH_PIL"  # stock or simd: which Pillow the process has, chosen 
 MISSING = (ImportError, AttributeError, KeyError)  # what looking up something that a commit lacks can raise
 
 
+def _other_commits() -> Any:
+    """`compare/other_commits.py` of this tree, also where an older pipebench is installed."""
+    path = Path(__file__).absolute().parent / "compare" / "other_commits.py"
+    found: Any = importlib.util.spec_from_file_location("pipebench_other_commits", path)
+    module = importlib.util.module_from_spec(found)
+    found.loader.exec_module(module)
+    return module
+
+
+module: Callable[[str], Any] = _other_commits().module  # a module of pipebench in the commit that is measured
 MANIFESTS: dict[str, Any] = {}  # of each data set, as it was parsed: the suite's `__init__` fills it in
 
 
@@ -114,16 +125,14 @@ def _runners() -> Any:
 def armed(identity: str, data: str) -> Any:
     """The runner of a variant with its inputs loaded and one call made, and the work of a call."""
     try:
-        from pipebench import stage
-        from pipebench.stage import Unavailable, Workload
-
-        definition, variant = _found(stage, identity)
+        task = module("task")
+        definition, variant = _found(module("stage"), identity)
         runner = _runners().of(variant)
     except MISSING as missing:
         raise NotImplementedError(f"this commit has no {identity}: {missing}") from missing
-    except Unavailable as missing:
+    except task.Unavailable as missing:
         raise NotImplementedError(str(missing)) from missing
-    workload = definition.adapt(Workload(data=data, batch_size=BATCH_SIZE, quick=True))
+    workload = definition.adapt(task.Workload(data=data, batch_size=BATCH_SIZE, quick=True))
     prepared = runner.prepare(identity, workload)
     if prepared.skip_code:
         raise NotImplementedError(prepared.skip_reason)
@@ -154,17 +163,15 @@ def _same_pillow(library: str) -> None:
 
 def _why_not() -> str:
     """What `tools/ensure_simd.py` has kept of a build that failed."""
-    from pipebench import machine
-
     with contextlib.suppress(OSError):
-        return "\n" + (machine.cache_folder() / "pillow-simd.failed").read_text(encoding="utf-8")
+        kept: Path = module("host.machine").cache_folder() / "pillow-simd.failed"
+        return "\n" + kept.read_text(encoding="utf-8")
     return ""
 
 
 def own(benchmark_file: str) -> Any:
     """The settings of the repository's own loader, from `pipebench.toml` beside the folder of the benchmarks."""
-    from pipebench import own as own_loader
-
+    own_loader = module("compare.users_loader")
     return own_loader.load(Path(benchmark_file).absolute().parent.parent / own_loader.CONFIG)
 
 
@@ -189,15 +196,14 @@ class _OwnBenchmark(PerSample):
 
 @functools.cache
 def _own_armed(settings: Any, identity: str) -> Any:
-    from pipebench import own as own_loader
     from pipebench.runner import LocalRunner
-    from pipebench.stage import Workload
 
+    own_loader, workload = module("compare.users_loader"), module("task").Workload(data="own")
     runner = LocalRunner(find=own_loader.finder(settings))
-    prepared = runner.prepare(identity, Workload(data="own"))
+    prepared = runner.prepare(identity, workload)
     if prepared.skip_code:
         raise NotImplementedError(prepared.skip_reason)
-    return runner, runner.arm(identity, Workload(data="own"), ("own",))
+    return runner, runner.arm(identity, workload, ("own",))
 
 
 class Read(_OwnBenchmark):

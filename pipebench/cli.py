@@ -20,10 +20,10 @@ import click
 
 from pipebench import __version__, commands
 from pipebench.errors import PipebenchError, UsageError
-from pipebench.saving import destination
+from pipebench.host.whole_files import destination
 
 if TYPE_CHECKING:
-    from pipebench.report import Report
+    from pipebench.results.report import Report
 
 FORMATS = click.Choice(["table", "json", "markdown"])
 
@@ -166,16 +166,16 @@ def run(
         raise click.UsageError("--quick and --rigorous exclude each other")
     if export_json is not None:
         export_json = destination(export_json, force)
-    from pipebench import lab
+    from pipebench.lab import whole_run
 
-    selection = lab.select(stages, names)
+    selection = whole_run.select(stages, names)
     if listing:
         click.echo(_listing(selection), nl=False)
         return 0
     _say_if_shadowed(data)
-    from pipebench.live import Loading
-    from pipebench.measure import Plan
-    from pipebench.stage import Workload
+    from pipebench.lab.timing import Plan
+    from pipebench.results.loading import Loading
+    from pipebench.task import Workload
 
     workload = Workload(data, limit, batch_size or 64, seed=seed, cache=cache, quick=quick)
     length = "quick" if quick else "rigorous" if rigorous else None
@@ -183,7 +183,7 @@ def run(
     name, simulated_s = device or (None, None)
     feeding = None
     if not stages and not names:
-        feeding = lab.feeding(Loading(timeout_s=timeout, **loading), workers, length, window, simulated_s)
+        feeding = whole_run.feeding(Loading(timeout_s=timeout, **loading), workers, length, window, simulated_s)
     return _measured(selection, workload, plan, name, feeding, style, export_json)
 
 
@@ -197,14 +197,14 @@ def _measured(
     export_json: Path | None,
 ) -> int:
     """Runs the lab with progress, saving after every task; Ctrl-C keeps and shows what there is."""
-    from pipebench import lab
+    from pipebench.lab import whole_run
 
     kept = _Kept(export_json)
     status = 0
     signal.signal(signal.SIGINT, _interrupt_once)
     try:
         with _progress() as progress:
-            lab.run(selection, workload, plan, device=device, feeding=feeding, progress=progress, keep=kept)
+            whole_run.run(selection, workload, plan, device=device, feeding=feeding, progress=progress, keep=kept)
     except KeyboardInterrupt:
         status = 130
         click.echo(f"pipebench: interrupted; {kept.where}", err=True)
@@ -215,7 +215,7 @@ def _measured(
     if kept.report is None:
         return status
     click.echo(_rendered(kept.report, style), nl=False)
-    reasons = lab.unmeasured(kept.report)
+    reasons = whole_run.unmeasured(kept.report)
     for reason in reasons:
         click.echo(f"pipebench: {reason}", err=True)
     if kept.unsaved is not None and export_json is not None:
@@ -227,7 +227,7 @@ class _Kept:
     """The report so far, saved whenever there is more of it: where it was asked for, else as the latest one."""
 
     def __init__(self, export_json: Path | None) -> None:
-        from pipebench import machine
+        from pipebench.host import machine
 
         self.report: Report | None = None
         self.unsaved: PipebenchError | None = None
@@ -236,7 +236,7 @@ class _Kept:
 
     def __call__(self, report: Report) -> None:
         """Keeps and saves; a place that cannot be written ends the run only before anything has been measured."""
-        from pipebench.report import save
+        from pipebench.results.report import save
 
         self.report = report
         self.unsaved = None
@@ -265,7 +265,8 @@ def _interrupt_once(number: int, frame: object) -> None:
 @click.option("--format", "style", type=FORMATS, default="table", show_default=True)
 def show(file: Path | None, style: str) -> None:
     """Show a saved report again (without FILE, the latest one)."""
-    from pipebench import machine, report
+    from pipebench.host import machine
+    from pipebench.results import report
 
     click.echo(_rendered(report.load(file or machine.cache_folder() / "reports" / "latest.json"), style), nl=False)
 
@@ -275,7 +276,7 @@ def show(file: Path | None, style: str) -> None:
 @click.option("--limit", type=click.IntRange(1), help="Build so many images instead of the manifest's number.")
 def data(name: str | None, limit: int | None) -> None:
     """Build or list the data set NAME and say what it holds (without NAME: which there are)."""
-    from pipebench import datasets
+    from pipebench.data import datasets
     from pipebench.units import of_images
 
     if name is None:
@@ -304,10 +305,10 @@ def build() -> None:
 @build.command("pillow-simd")
 def build_pillow_simd() -> None:
     """Compile pillow-simd (with AVX2 where the CPU has it) beside Pillow, never on top of it."""
-    from pipebench import native
+    from pipebench.native import building
 
     with _progress() as progress:
-        folder = native.build_pillow_simd(progress=lambda what: progress(0, 0, what))
+        folder = building.build_pillow_simd(progress=lambda what: progress(0, 0, what))
     click.echo(_inert(folder))
 
 
@@ -328,8 +329,8 @@ def _listing(selection: Any) -> str:
 def _rendered(found: Report, style: str) -> str:
     import shutil
 
-    from pipebench import report
     from pipebench.render import text
+    from pipebench.results import report
 
     if style == "json":
         return report.encode(found).decode()
@@ -341,7 +342,7 @@ def _rendered(found: Report, style: str) -> str:
 
 
 def _say_if_shadowed(name: str) -> None:
-    from pipebench import datasets
+    from pipebench.data import datasets
 
     note = datasets.shadowed(name)
     if note is not None:

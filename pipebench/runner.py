@@ -20,11 +20,12 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection, Pipe
 from typing import Any, Protocol
 
-from pipebench import machine, stage
-from pipebench.clock import Clock, DeviceClock, WallClock
+from pipebench import stage
 from pipebench.errors import SampleError, kind_of
-from pipebench.native import NativeError
-from pipebench.stage import RunnerSpec, SkipCode, Task, Unavailable, Variant, Work, Workload
+from pipebench.host import machine
+from pipebench.host.clock import Clock, DeviceClock, WallClock
+from pipebench.native.building import NativeError
+from pipebench.task import RunnerSpec, SkipCode, Task, Unavailable, Variant, Work, Workload
 from pipebench.units import printable
 
 

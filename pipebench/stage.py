@@ -1,166 +1,22 @@
-"""The words of the lab: tasks, the variants that do them, the workload they are given and the work they do.
-
-A variant is a function from a `Workload` to the callable that is timed. Register one with `@variant("decode/rgb",
-"my-decoder")` in a module of `pipebench.stages`, and the command line lists it, the suite measures it, the tests hold
-it against the reference and the report shows it. Nothing else is edited.
-"""
+"""The catalogue: which tasks, variants and ceilings there are. They are found by name in `pipebench.stages`."""
 
 from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Literal
 
 from pipebench.errors import PipebenchError
+from pipebench.task import STAGES, Task, Unavailable, Variant, Workload, _ceilings, _tasks, _variants
 
-STAGES = ("read", "decode", "crop", "transform", "collate", "transfer", "step")
-
-SkipCode = Literal["no-device", "not-built", "no-compiler", "kernel", "not-installed", "unsupported-cpu"]
-Call = Callable[[Any], Any]
-
-
-class Unavailable(Exception):
-    """Raised by a variant's outer function where it cannot run: a skipped row with its reason, never an error."""
-
-    def __init__(self, code: SkipCode, reason: str) -> None:
-        super().__init__(code, reason)
-        self.code: SkipCode = code
-        self.reason = reason
-
-
-@dataclass(frozen=True)
-class Workload:
-    """The knobs of a measurement. Variants are implementations of a task and are never knobs."""
-
-    data: str = "photos"
-    limit: int | None = None
-    batch_size: int = 64
-    crop_size: int | None = None  # None: the size in the task's name
-    seed: int = 0
-    cache: Literal["warm", "cold"] = "warm"
-    device: Literal["cpu", "cuda"] = "cpu"
-    quick: bool = False
-
-
-@dataclass(frozen=True)
-class Work:
-    """What one call does, so that any rate can be derived from its time."""
-
-    samples: int
-    input_bytes: int
-    output_bytes: int
-
-
-@dataclass(frozen=True)
-class RunnerSpec:
-    """Where a variant runs, if not in this process: a live child with its own import path and environment.
-
-    `path` is called when the child is needed and gives the folder to put first on `sys.path` (or raises `Unavailable`).
-    """
-
-    name: str
-    path: Callable[[], Path] | None = None
-    environment: tuple[tuple[str, str], ...] = ()
-
-
-@dataclass(frozen=True)
-class Variant:
-    """One way to do a task (or, with `ceiling`, the physical limit that the task's variants are held against)."""
-
-    task: str
-    name: str
-    build: Callable[[Workload], Call]
-    doc: str = ""
-    gives_up: str | None = None  # what a lossy or deferring shortcut gives up; it has no fraction of a ceiling
-    partial: bool = False  # it does less work than the ceiling and gives nothing up: no fraction of it either
-    extra: str | None = None  # the extra of pipebench that installs its library
-    runner: RunnerSpec | None = None
-    opencv_threads: int | None = 1  # None: OpenCV's own default
-    library: Callable[[], str] | None = None  # the library that does the work, with its version, as the row's note
-    ceiling: str | None = None  # the resource, where this is a ceiling
-    cache: Literal["warm", "cold"] | None = None  # the only state of the page cache in which a ceiling bounds anything
-
-    @property
-    def id(self) -> str:
-        return f"{self.task}/{self.name}"
-
-    @property
-    def stage(self) -> str:
-        return self.task.partition("/")[0]
-
-    @property
-    def does_all(self) -> bool:
-        """Whether it does all the work that its task's ceiling does, so that the two can be compared."""
-        return not self.gives_up and not self.partial
-
-
-@dataclass(frozen=True)
-class Task:
-    """One job within a stage: what it is given, what it must return, and which variant is the reference.
-
-    `groups` lists the keys of a workload's samples in the units in which they are tried. `inputs` turns keys into what
-    the hot callable is given, once per input (`SampleError` where it cannot be had). `split` pairs an output with the
-    keys it covers where a group holds several samples; without it a group has one input and one output. `check` raises
-    `SampleError` for an output outside the contract, `agree` for one that is not what the reference made. `before` runs
-    untimed before each reading and may return a warning's code.
-    """
-
-    id: str
-    summary: str
-    groups: Callable[[Workload], Sequence[tuple[str, ...]]]
-    inputs: Callable[[Workload, Sequence[str]], list[Any]]
-    check: Callable[[Any, Any], None]
-    agree: Callable[[Any, Any, Variant], None]
-    work: Callable[[Any, Any], Work]
-    per_call: Callable[[Workload], int]
-    split: Callable[[Any, Any], Sequence[tuple[tuple[str, ...], Any]]] | None = None
-    before: Callable[[Workload, list[Any]], str | None] | None = None
-    from_the_start: bool = False  # timed on the first samples: what streams a shard would pay for those in between
-    lazy: bool = False  # the hot callable returns an iterator, and draining it is part of the work
-    on_device: bool = False  # timed with device events where the workload's device is one
-    adapt: Callable[[Workload], Workload] = lambda workload: workload  # e.g. a smaller batch on a CPU
-
-    @property
-    def stage(self) -> str:
-        return self.id.partition("/")[0]
-
-
-_tasks: dict[str, Task] = {}
-_variants: dict[str, dict[str, Variant]] = {}
-_ceilings: dict[str, dict[str, Variant]] = {}
-
-
-def task(definition: Task) -> Task:
-    """Registers a task; the first variant registered for it is its reference."""
-    _tasks[definition.id] = definition
-    return definition
-
-
-def variant(*tasks: str, name: str, **facts: Any) -> Callable[[Callable[[Workload], Call]], Callable[[Workload], Call]]:
-    """Registers the decorated function as the variant `name` of `tasks`, and returns it unchanged."""
-    return _registers(_variants, tasks, name, facts)
-
-
-def ceiling(
-    *tasks: str, resource: str, **facts: Any
-) -> Callable[[Callable[[Workload], Call]], Callable[[Workload], Call]]:
-    """Registers the decorated function as the limit that `resource` sets to `tasks`, measured beside their variants."""
-    return _registers(_ceilings, tasks, resource, {"ceiling": resource, **facts})
-
-
-def _registers(
-    registry: dict[str, dict[str, Variant]], tasks: Iterable[str], name: str, facts: dict[str, Any]
-) -> Callable[[Callable[[Workload], Call]], Callable[[Workload], Call]]:
-    def register(build: Callable[[Workload], Call]) -> Callable[[Workload], Call]:
-        doc = (build.__doc__ or "").strip().partition("\n")[0]
-        for task_id in tasks:
-            registry.setdefault(task_id, {})[name] = Variant(task_id, name, build, doc, **facts)
-        return build
-
-    return register
+__all__ = [
+    "Unavailable",
+    "Workload",
+    "ceilings",
+    "find",
+    "reference",
+    "tasks",
+    "variants",
+]  # the first two: what older commits import
 
 
 def _discover() -> None:
@@ -168,7 +24,6 @@ def _discover() -> None:
     package = importlib.import_module("pipebench.stages")
     for module in sorted(pkgutil.iter_modules(package.__path__), key=lambda found: found.name):
         importlib.import_module(f"pipebench.stages.{module.name}")
-    importlib.import_module("pipebench.ceilings")
 
 
 def tasks() -> list[Task]:

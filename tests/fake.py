@@ -4,7 +4,7 @@ import random
 
 from pipebench.errors import SampleError
 from pipebench.runner import LocalRunner, Runners
-from pipebench.stage import Task, Variant, Work, Workload
+from pipebench.task import Task, Variant, Work, Workload
 
 
 class FakeClock:
@@ -70,7 +70,7 @@ class Bench:
         return Runners(LocalRunner(self.clock, find=lambda identity: (self.task, self.variants[identity])))
 
     def measure(self, plan, workload=None, **options):
-        from pipebench.measure import measure
+        from pipebench.lab.timing import measure
 
         rows = list(self.variants.values())
         with self.runners() as runners:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from pipebench import datasets
+from pipebench.data import datasets
 
 HUGE = 30_000  # a side: 900 megapixels
 

@@ -3,9 +3,9 @@
 import pytest
 
 from pipebench import stage
-from pipebench.measure import Plan, measure
+from pipebench.lab.timing import Plan, measure
 from pipebench.runner import Runners
-from pipebench.stage import Workload
+from pipebench.task import Workload
 
 pytestmark = pytest.mark.cuda
 WORKLOAD = Workload(data="tiny", batch_size=16, device="cuda", quick=True)
@@ -34,7 +34,7 @@ def test_every_variant_runs_on_the_device_agrees_and_is_timed_by_its_events(task
 def test_device_time_covers_work_that_the_host_does_not_wait_for():
     import torch
 
-    from pipebench.clock import DeviceClock, WallClock
+    from pipebench.host.clock import DeviceClock, WallClock
 
     first = torch.randn(4096, 4096, device="cuda")
 

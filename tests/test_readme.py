@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pipebench import datasets
+from pipebench.data import datasets
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()

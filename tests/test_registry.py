@@ -7,9 +7,9 @@ import pytest
 from PIL import Image
 
 from pipebench import stage
-from pipebench.measure import Plan, measure
+from pipebench.lab.timing import Plan, measure
 from pipebench.runner import Runners
-from pipebench.stage import Workload
+from pipebench.task import Workload
 
 WORKLOAD = Workload(data="tiny", batch_size=4, quick=True)
 TASKS = {task.id: task for task in stage.tasks()}

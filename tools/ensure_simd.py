@@ -11,21 +11,22 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).absolute().parent.parent))  # the tree's own, whatever commit is installed
 
-from pipebench import machine, native
 from pipebench.errors import PipebenchError
+from pipebench.host import machine
+from pipebench.native import building
 
 RETRY_S = 3600.0
 
 
 def main() -> int:
-    if native.pillow_simd_folder() is not None:
+    if building.pillow_simd_folder() is not None:
         return 0
     failed = machine.cache_folder() / "pillow-simd.failed"
     if failed.exists() and time.time() - failed.stat().st_mtime < RETRY_S:
         sys.stderr.write(failed.read_text(encoding="utf-8"))
         return 0
     try:
-        native.build_pillow_simd(progress=lambda line: None)
+        building.build_pillow_simd(progress=lambda line: None)
     except PipebenchError as error:
         then = f"its column is n/a until then (delete {failed} to try at once)"
         why = f"pillow-simd: {error.problem}\n  {error.remedy}\n  {then}\n"

@@ -22,8 +22,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from pipebench import ab, abstats
 from pipebench.commands.ab import MAIN
+from pipebench.compare import permutation, rounds
 
 CHANGES = (0.01, 0.02, 0.03, 0.05, 0.10)
 DRAWS = 200
@@ -88,10 +88,10 @@ def simulate(draws, out, rounds=70):
     out.write("placement  false alarms  " + "  ".join(f"{change:+.0%} found" for change in CHANGES) + "\n")
     for placement in (0.01, 0.02, 0.04):
         alarms = sum(
-            any(abstats.differs(simulated(rng, rounds, placement, 0.0), 6) for _ in range(6)) for _ in range(draws)
+            any(permutation.differs(simulated(rng, rounds, placement, 0.0), 6) for _ in range(6)) for _ in range(draws)
         )
         found = [
-            sum(abstats.differs(simulated(rng, rounds, placement, change), 6) for _ in range(draws))
+            sum(permutation.differs(simulated(rng, rounds, placement, change), 6) for _ in range(draws))
             for change in CHANGES
         ]
         shares = "  ".join(f"{count / draws:>9.1%}" for count in found)
@@ -108,8 +108,8 @@ def experiment(budget_s, save, out):
 
     with tempfile.TemporaryDirectory() as folder:
         clone = clone_to(Path(folder) / "clone")
-        sides = [ab.Side(label, clone) for label in ("base", "head")]
-        changes = ab.compare(*sides, MAIN, budget_s=budget_s, most_rounds=10_000, keep=keep)
+        sides = [rounds.Side(label, clone) for label in ("base", "head")]
+        changes = rounds.compare(*sides, MAIN, budget_s=budget_s, most_rounds=10_000, keep=keep)
     for one in changes:
         out.write(f"{one.benchmark}: {len(one.rounds)} rounds {one.failed or one.skipped or ''}\n")
 
@@ -150,7 +150,8 @@ def judge(save, run_s, out):
     whole = json.loads(save.read_text())
     found, share = whole["benchmarks"], min(1.0, run_s / whole["seconds"])
     found = {
-        name: (calls, [[tuple(abstats.round_minima(pairs))] for pairs in kept]) for name, (calls, kept) in found.items()
+        name: (calls, [[tuple(permutation.round_minima(pairs))] for pairs in kept])
+        for name, (calls, kept) in found.items()
     }
     out.write(f"runs of {run_s:.0f} s, drawn {DRAWS} times from {whole['seconds']:.0f} s\n")
     changes = "  ".join(f"{change:+.0%}" for change in CHANGES)
@@ -160,15 +161,17 @@ def judge(save, run_s, out):
         for name, (_, kept) in found.items()
     }
     for name, (calls, kept) in found.items():
-        ratios = sorted(head / base for base, head in map(abstats.round_minima, kept))
+        ratios = sorted(head / base for base, head in map(permutation.round_minima, kept))
         spread = (ratios[len(ratios) * 3 // 4] - ratios[len(ratios) // 4]) / 1.349  # of a normal distribution, its SD
         call_ms = min(base for pairs in kept for base, _ in pairs) / calls * 1e3
-        told = [_share(abstats.differs(_planted(run, change), 6) for run in runs[name]) for change in (0.0, *CHANGES)]
-        tell = statistics.median(abstats.judge(run, 6).ratio.smallest_change for run in runs[name][:10])
+        told = [
+            _share(permutation.differs(_planted(run, change), 6) for run in runs[name]) for change in (0.0, *CHANGES)
+        ]
+        tell = statistics.median(permutation.judge(run, 6).ratio.smallest_change for run in runs[name][:10])
         rounds = round(share * len(kept))
         row = f"{name:<36} {call_ms:>7.2f}  {rounds:>6}  {spread:>6.1%}  {told[0]:>5.1%}  {tell:>10.1%}  "
         out.write(row + "  ".join(f"{share:>4.0%}" for share in told[1:]) + "\n")
-    families = [any(abstats.differs(runs[name][draw], 6) for name in found) for draw in range(DRAWS)]
+    families = [any(permutation.differs(runs[name][draw], 6) for name in found) for draw in range(DRAWS)]
     out.write(f"families of {len(found)} with a false alarm: {_share(families):.1%}\n")
 
 

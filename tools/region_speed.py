@@ -25,7 +25,9 @@ from PIL import Image
 from torchvision.transforms.functional import crop, pil_to_tensor
 from torchvision.transforms.v2 import RandomResizedCrop
 
-from pipebench import recipes, region, stats
+from pipebench import stats
+from pipebench.data import synthetic
+from pipebench.native import region
 
 DATASETS = Path(__file__).parent.parent / "datasets"
 Box = tuple[int, int, int, int]
@@ -36,7 +38,7 @@ def images(name: str, count: int) -> list[bytes]:
     """The first images of one of the embedded datasets, as JPEG."""
     with open(DATASETS / f"{name}.toml", "rb") as file:
         manifest = tomllib.load(file)
-    make = recipes.maker(recipes.read_recipe(manifest, DATASETS / "photographs"))
+    make = synthetic.maker(synthetic.read_recipe(manifest, DATASETS / "photographs"))
     return [make(index).members["jpg"] for index in range(count)]
 
 

@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pipebench.calibrate.planted import plainly, watched
-from pipebench.machine import usable_cores
-from pipebench.watch.planted.amounts import REFERENCE
-from pipebench.watch.results import WatchResult
-from pipebench.watch.trust import GOAL_S, GOAL_SHARE, Row
+from pipebench.calibrate.planted.amounts import REFERENCE
+from pipebench.calibrate.running import plainly, watched
+from pipebench.host.machine import usable_cores
+from pipebench.results.calibration import GOAL_S, GOAL_SHARE, Row
+from pipebench.results.watched import WatchResult
 
 # planted stage -> the row of `watch` that should show it
 STAGES = {

@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import pipebench
+from pipebench.calibrate import planted
 from pipebench.errors import PipebenchError
-from pipebench.watch import planted
-from pipebench.watch.boundplan import BUSY, IDLE
+from pipebench.results.calibration import GOAL_SHARE, Row
+from pipebench.watch.bound.schedule import BUSY, IDLE
 from pipebench.watch.command import observe
-from pipebench.watch.gather import gather
-from pipebench.watch.options import WatchOptions
-from pipebench.watch.trust import GOAL_SHARE, Row
+from pipebench.watch.read.gather import gather
+from pipebench.watch.record.options import WatchOptions
 
 _SCRIPT = Path(planted.__file__).with_name("replaying.py")
 _STEPS = 150
@@ -48,7 +48,7 @@ def bounds(progress: Callable[[str], object]) -> list[Row]:
 
 
 def _noted(truth: Path, status: int) -> list[tuple[int, int]]:
-    from pipebench.watch.planted.replaying import ROW
+    from pipebench.calibrate.planted.replaying import ROW
 
     if status or not truth.exists():
         raise PipebenchError(f"a planted run ended with status {status}", "run pipebench calibrate again")

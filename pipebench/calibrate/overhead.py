@@ -7,9 +7,9 @@ import time
 from collections.abc import Callable, Sequence
 from statistics import median
 
+from pipebench.results.calibration import NoiseFloor, Slowdown
 from pipebench.stats import BLOCKS, compare, median_interval
-from pipebench.watch.track import Track, local, timed
-from pipebench.watch.trust import NoiseFloor, Slowdown
+from pipebench.watch.record.exclusive_time import Track, local, timed
 
 SPANS = 8  # a sample of switching.py
 READING = 16  # samples in one of its windows

@@ -6,9 +6,9 @@ import statistics
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from pipebench.calibrate.planted import plainly, watched
-from pipebench.watch.results import WatchResult
-from pipebench.watch.trust import GOAL_SHARE, Row
+from pipebench.calibrate.running import plainly, watched
+from pipebench.results.calibration import GOAL_SHARE, Row
+from pipebench.results.watched import WatchResult
 
 Moment = Sequence[int]  # asked, began, ready, arrived, got
 

@@ -11,10 +11,10 @@ from statistics import median
 from pipebench.calibrate.attribution import Plan, attribution
 from pipebench.calibrate.bounds import bounds
 from pipebench.calibrate.overhead import READING, noise, slowdown, span_s
-from pipebench.calibrate.planted import plainly
+from pipebench.calibrate.running import plainly
 from pipebench.calibrate.waits import waits
-from pipebench.machine import usable_cores
-from pipebench.watch.trust import Calibration, keep
+from pipebench.host.machine import usable_cores
+from pipebench.results.calibration import Calibration, keep
 
 ROUNDS = 160
 

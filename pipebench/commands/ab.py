@@ -12,8 +12,9 @@ import click
 from pipebench.errors import PipebenchError, UsageError
 
 if TYPE_CHECKING:
-    from pipebench.ab import Change, Side
-    from pipebench.own import Own
+    from pipebench.compare.rounds import Side
+    from pipebench.compare.users_loader import Own
+    from pipebench.results.comparison import Change
 
 MAIN = (
     "read/image/open", "decode/rgb/pillow", "crop/resized-224/tensor-first", "transform/flip-normalise/v1-sample",
@@ -74,11 +75,12 @@ def command(
     Both run at the same time, one live process each, in turn call by call. A repository that has a `pipebench.toml`
     (see `pipebench init`) is measured by the benchmarks of its own loader.
     """
-    from pipebench import ab, commits, own
+    from pipebench.compare import checkouts, users_loader
+    from pipebench.compare.rounds import compare
 
-    repo = commits.repository(Path.cwd())
-    settled = own.load(repo / own.CONFIG) if (repo / own.CONFIG).exists() else None
-    if commits.is_dirty(repo) and commits.WORKING_TREE not in (base, head):
+    repo = checkouts.repository(Path.cwd())
+    settled = users_loader.load(repo / users_loader.CONFIG) if (repo / users_loader.CONFIG).exists() else None
+    if checkouts.is_dirty(repo) and checkouts.WORKING_TREE not in (base, head):
         click.echo(
             "pipebench: the working tree has changes that are not committed, and they are not compared\n"
             "  commit them, or give `.` for the working tree as it is",
@@ -87,14 +89,14 @@ def command(
     sides = [_side(repo, which, name, build, settings, settled) for which, name in (("base", base), ("head", head))]
     if settled is None:
         _something_differs(sides)
-    for note in commits.dependencies_differ(repo, base, head) if sides[0].executable == sides[1].executable else ():
+    for note in checkouts.dependencies_differ(repo, base, head) if sides[0].executable == sides[1].executable else ():
         click.echo(f"pipebench: {note}\n  give --base-python or --head-python where that matters", err=True)
     labels = _labels(sides)
     chosen = _chosen(settled, stages, names)
     kept: list[list[Change]] = [[]]
     status = 0
     try:
-        ab.compare(
+        compare(
             sides[0],
             sides[1],
             chosen,
@@ -116,11 +118,11 @@ def command(
 
 
 def _side(repo: Path, which: str, name: str, build: str | None, settings: dict[str, Any], own: Own | None) -> Side:
-    from pipebench import ab, commits
+    from pipebench.compare import checkouts, rounds
 
     needs = ["torch", "click", "msgspec"] if own is None else ["torch"]
-    python = settings[f"{which}_python"] or commits.interpreter(repo, needs)
-    found = commits.checked_out(repo, name, build, python)
+    python = settings[f"{which}_python"] or checkouts.interpreter(repo, needs)
+    found = checkouts.checked_out(repo, name, build, python)
     environment = []
     for pair in settings[f"{which}_env"]:
         key, equals, value = pair.partition("=")
@@ -128,7 +130,7 @@ def _side(repo: Path, which: str, name: str, build: str | None, settings: dict[s
             raise UsageError(f"{pair!r} is not NAME=VALUE", f"write --{which}-env NAME=VALUE")
         environment.append((key, value))
     runner = _runner(settings[f"{which}_runner"])
-    return ab.Side(found.label, found.folder, python, tuple(environment), runner)
+    return rounds.Side(found.label, found.folder, python, tuple(environment), runner)
 
 
 def _something_differs(sides: Sequence[Side]) -> None:
@@ -179,9 +181,9 @@ def _chosen(own: Own | None, stages: Sequence[str], names: Sequence[str]) -> lis
         return kept
     if not stages and not names:
         return list(MAIN)
-    from pipebench import lab
+    from pipebench.lab import whole_run
 
-    return [one.id for one in lab.select(stages, names).variants if one.runner is None]
+    return [one.id for one in whole_run.select(stages, names).variants if one.runner is None]
 
 
 def _plain(own: Own | None) -> dict[str, Any] | None:
@@ -205,28 +207,29 @@ def _progress() -> Any:
 
 
 def _show(changes: Sequence[Change], labels: tuple[str, str], limit: float | None, style: str) -> None:
-    from pipebench import abtable
+    from pipebench.render import ab
 
     if sys.stderr.isatty():
         click.echo("\r".ljust(80) + "\r", err=True, nl=False)
     if not changes:
         return
     if style == "json":
-        click.echo(abtable.as_json(changes, *labels), nl=False)
+        click.echo(ab.as_json(changes, *labels), nl=False)
     else:
-        made = abtable.markdown if style == "markdown" else abtable.text
+        made = ab.markdown if style == "markdown" else ab.text
         click.echo(made(changes, *labels, limit), nl=False)
 
 
 def _status(changes: Sequence[Change], limit: float | None) -> int:
     """3 where the gate failed, 1 where a benchmark failed or nothing was measured or the gate cannot judge, else 0."""
-    from pipebench import ab, abtable
+    from pipebench.render import ab
+    from pipebench.results import comparison
 
-    over = abtable.exceeding(changes, limit) if limit is not None else []
+    over = ab.exceeding(changes, limit) if limit is not None else []
     if over:
         click.echo(f"pipebench: slower: {', '.join(one.benchmark for one in over)}", err=True)
         return GATE_FAILED
-    if limit is not None and (few := ab.too_few(changes)):
+    if limit is not None and (few := comparison.too_few(changes)):
         click.echo(f"pipebench: the gate cannot judge: {few}", err=True)
         return 1
     return 1 if any(one.failed for one in changes) or not any(one.judgement for one in changes) else 0

@@ -25,8 +25,8 @@ def command(full: bool, style: str, export_json: Path | None, force: bool) -> in
         raise click.UsageError(f"{printable(export_json)} exists; --force overwrites it")
     from pipebench.calibrate import whole
     from pipebench.calibrate.attribution import plans
-    from pipebench.calibrate.table import render
-    from pipebench.watch.trust import as_json
+    from pipebench.render.calibration import render
+    from pipebench.results.calibration import as_json
 
     found = whole.calibrate(plans(full), lambda line: click.echo(line, nl=False, err=True))
     text = as_json(found)

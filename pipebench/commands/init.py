@@ -18,7 +18,7 @@ from pipebench.errors import UsageError
 @click.option("--force", is_flag=True, help="Overwrite files that are there.")
 def command(loader: str, transform: str | None, workers: str, samples: int, requirement: str, force: bool) -> None:
     """Write asv.conf.json, pipebench.toml, benchmarks/ and a GitHub workflow for your loader into this repository."""
-    from pipebench import commits, scaffold
+    from pipebench.compare import checkouts, scaffold
 
     try:
         numbers = tuple(int(part) for part in workers.split(","))
@@ -26,7 +26,7 @@ def command(loader: str, transform: str | None, workers: str, samples: int, requ
         raise UsageError(
             f"--workers {workers!r} is not a list of numbers", "write for example --workers 0,2,4"
         ) from error
-    repo = commits.repository(Path.cwd())
+    repo = checkouts.repository(Path.cwd())
     made = scaffold.plan(repo, loader, transform, workers=numbers, samples=samples, requirement=requirement)
     for name in scaffold.write(made, force=force):
         click.echo(f"wrote {name}")

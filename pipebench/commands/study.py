@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
-    from pipebench.studies import Result
+    from pipebench.results.studies import Result
 
 FORMATS = click.Choice(["table", "json", "markdown"])
 
@@ -42,7 +42,7 @@ def command(name: str | None, size: str, style: str, export_json: Path | None, f
         raise click.UsageError(f"{_inert(export_json)} exists; --force overwrites it")
     result = studies.find(name).run(size, _Progress())
     if export_json is not None:
-        from pipebench.saving import write_whole
+        from pipebench.host.whole_files import write_whole
 
         write_whole(export_json, _json(result))
     click.echo(_rendered(result, style), nl=False)

@@ -26,9 +26,10 @@ def command(function: str, steps: int, device: str | None, fail_above: float | N
     """
     with contextlib.redirect_stdout(sys.stderr):
         found = _imported(function)
-        from pipebench.watch import syncs
+        from pipebench.render import syncs
+        from pipebench.syncpoints import examine
 
-        report = syncs.examine(found, iterations=steps, device=device, name=function)
+        report = examine.examine(found, iterations=steps, device=device, name=function)
     click.echo(syncs.render(report), nl=False)
     return 3 if fail_above is not None and report.per_step > fail_above else 0
 

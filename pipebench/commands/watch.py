@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 import click
 
 from pipebench.errors import UsageError
-from pipebench.saving import check_writable, destination
-from pipebench.watch.options import WatchOptions
+from pipebench.host.whole_files import check_writable, destination
+from pipebench.watch.record.options import WatchOptions
 
 if TYPE_CHECKING:
+    from pipebench.results.watched import WatchResult
     from pipebench.watch.command import Keep
-    from pipebench.watch.results import WatchResult
 
 FILE = click.Path(path_type=Path, dir_okay=False)
 
@@ -84,7 +84,7 @@ def saved_at(place: Path) -> Keep:
     """Saves each result at `place` as a report."""
 
     def keep(result: WatchResult, calibration: str | None) -> None:
-        from pipebench.report import of_watch, save
+        from pipebench.results.report import of_watch, save
 
         save(of_watch(result, calibration), place)
 

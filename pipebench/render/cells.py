@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from pipebench.measurement import Warning
+from pipebench.results.measurement import Warning
 from pipebench.stats import Ratio
 from pipebench.units import percent, printable
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from statistics import median
 
-from pipebench.bound import Throughput, Training
-from pipebench.loader import LoaderRow, hand_off
 from pipebench.render.cells import Table, gain, worst_of
-from pipebench.report import Report
+from pipebench.results.loading import LoaderRow, hand_off
+from pipebench.results.report import Report
+from pipebench.results.training import Throughput, Training
 from pipebench.units import counted, percent, printable, seconds
 
 LEAST_CONFIDENCE = 0.75  # of three windows: with fewer an interval says nothing

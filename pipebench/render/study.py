@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from pipebench.render.cells import Table, gain
-from pipebench.studies import Result, Row
+from pipebench.results.studies import Result, Row
 from pipebench.units import Scale, printable, seconds_scale
 
 

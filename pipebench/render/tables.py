@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from pipebench.measurement import Ceiling, Measurement, Warning
 from pipebench.render import feeding
 from pipebench.render.cells import Table, gain
-from pipebench.report import Report
+from pipebench.results.measurement import Ceiling, Measurement, Warning
+from pipebench.results.report import Report
 from pipebench.stats import Ratio, compare
 from pipebench.units import count_scale, of_images, percent, printable, rate_scale, seconds_scale
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from pipebench.render import tables, watched
 from pipebench.render.cells import Table
-from pipebench.report import Report
+from pipebench.results.report import Report
 
 NARROW = 100  # columns; below, tables leave out what can be derived from the rest
 

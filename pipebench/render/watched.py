@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from pipebench.render import tables
-from pipebench.report import Report
+from pipebench.render.watch import render
+from pipebench.results.report import Report
+from pipebench.results.watched import WatchResult
 from pipebench.units import printable
-from pipebench.watch.command import whole
 
 
 def text(report: Report) -> str:
@@ -18,3 +19,11 @@ def text(report: Report) -> str:
 def markdown(report: Report) -> str:
     """The same in a block that Markdown leaves alone; no line of it can end the block."""
     return f"````text\n{text(report).replace('````', '` ` ` `')}````\n"
+
+
+NOT_CALIBRATED = "Not calibrated on this machine: pipebench calibrate measures the error of these figures"
+
+
+def whole(result: WatchResult, calibration: str | None) -> str:
+    """The report as text, with what is known of its error at its foot."""
+    return f"{render(result)}{calibration or NOT_CALIBRATED}.\n"

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from pipebench.errors import SampleError
-from pipebench.stage import RunnerSpec, Task, Unavailable, Variant, Work, Workload, task, variant
 from pipebench.stages import transform
 from pipebench.stages.crop import crops
+from pipebench.task import RunnerSpec, Task, Unavailable, Variant, Work, Workload, task, variant
 
 HUGE_PAGES = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 THP = RunnerSpec("thp", environment=(("THP_MEM_ALLOC_ENABLE", "1"),))

@@ -16,10 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from pipebench import region
+from pipebench.data.image_header import FORMATS
 from pipebench.errors import SampleError
-from pipebench.header import FORMATS
-from pipebench.stage import Task, Variant, Work, Workload, find, task, variant
+from pipebench.native import region
 from pipebench.stages import read
 from pipebench.stages.decode import (
     EXACT_TOLERANCE,
@@ -35,6 +34,7 @@ from pipebench.stages.decode import (
     quiet_torchvision,
     rgb,
 )
+from pipebench.task import Task, Variant, Work, Workload, task, variant
 
 # Filters differ in what they do to the finest detail (OpenCV's area filter has half the support of an antialiased
 # bilinear one; half the resolution, enlarged again, has none of it), so resized crops are compared as means of 4×4
@@ -121,24 +121,26 @@ def _work(given: Cut, output: Any) -> Work:
     return Work(1, len(given.data), int(output.nbytes))
 
 
-for _id, _size, _draw, _summary in (
-    ("crop/fixed-256", 256, fixed_box, "encoded bytes to a random 256×256 crop"),
-    ("crop/resized-224", 224, resized_box, "encoded bytes to a random resized 224×224 crop"),
-):
-    task(
+def _crop_task(name: str, size: int, draw: Callable[..., Any], summary: str) -> Task:
+    return task(
         Task(
-            id=_id,
-            summary=_summary,
+            id=name,
+            summary=summary,
             groups=read.keys,
-            inputs=functools.partial(_inputs, size=_size, draw=_draw),
+            inputs=functools.partial(_inputs, size=size, draw=draw),
             check=_check,
-            agree=functools.partial(_agree, exact=_draw is fixed_box),
+            agree=functools.partial(_agree, exact=draw is fixed_box),
             work=_work,
             per_call=lambda workload: 4 if workload.quick else 16,
         )
     )
 
-TASKS = ("crop/fixed-256", "crop/resized-224")
+
+_TASKS = (
+    _crop_task("crop/fixed-256", 256, fixed_box, "encoded bytes to a random 256×256 crop"),
+    _crop_task("crop/resized-224", 224, resized_box, "encoded bytes to a random resized 224×224 crop"),
+)
+TASKS = tuple(one.id for one in _TASKS)
 Cropping = Callable[[Cut], Any]
 
 
@@ -280,8 +282,8 @@ def region_crop(workload: Workload) -> Cropping:
 @functools.lru_cache(maxsize=8)
 def crops(workload: Workload, task_id: str) -> tuple[Any, ...]:
     """The checked reference output of a crop task for the first good samples, repeated to a batch; () if none is."""
-    definition, reference = find(f"{task_id}/tensor-first")
-    call, made = reference.build(workload), list[Any]()
+    (definition,) = (one for one in _TASKS if one.id == task_id)
+    call, made = tensor_first(workload), list[Any]()
     for group in definition.groups(workload):
         if len(made) == workload.batch_size:
             break

@@ -17,11 +17,11 @@ from typing import Any
 
 import numpy as np
 
-from pipebench import native
+from pipebench.data.image_header import FORMATS, image_size
 from pipebench.errors import SampleError
-from pipebench.header import FORMATS, image_size
-from pipebench.stage import RunnerSpec, Task, Unavailable, Variant, Work, Workload, task, variant
+from pipebench.native import building
 from pipebench.stages import read
+from pipebench.task import RunnerSpec, Task, Unavailable, Variant, Work, Workload, task, variant
 
 DRAFT = (256, 256)
 GRID = 3  # outputs are compared on every third pixel both ways: prime to the 8×8 blocks and 2×2 chroma of a JPEG
@@ -137,7 +137,7 @@ task(
 
 
 def _pillow_simd_folder() -> Path:
-    folder = native.pillow_simd_folder()
+    folder = building.pillow_simd_folder()
     if folder is None:
         raise Unavailable("not-built", "build it beside Pillow with `pipebench build pillow-simd` (or `make simd`)")
     return folder

@@ -12,9 +12,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pipebench import datasets, pagecache
+from pipebench.data import datasets
 from pipebench.errors import SampleError
-from pipebench.stage import Task, Unavailable, Variant, Work, Workload, task, variant
+from pipebench.host import page_cache
+from pipebench.task import Task, Unavailable, Variant, Work, Workload, task, variant
 
 GROUP = 64  # loose files tried at once
 SHARD_GROUP = 512  # samples of a shard tried at once: it is streamed from its start for each
@@ -148,14 +149,14 @@ def _before(workload: Workload, sources: list[Source]) -> str | None:
     """Brings the page cache into the state that the workload names, and says if it could not."""
     paths = [path for source in sources for path in source.paths]
     if workload.cache == "cold":
-        pagecache.drop(paths)
-        resident = pagecache.residency(paths)
+        page_cache.drop(paths)
+        resident = page_cache.residency(paths)
         return "not-cold" if resident is None or resident > COLD_RESIDENCY else None
     if sources[0].verified:
         return None
     sources[0].verified = True
-    pagecache.fill(paths)
-    resident = pagecache.residency(paths)
+    page_cache.fill(paths)
+    resident = page_cache.residency(paths)
     return "not-warm" if resident is not None and resident < 1 - COLD_RESIDENCY else None
 
 
@@ -201,7 +202,7 @@ def shows_residency(workload: Workload) -> None:
     if workload.cache != "cold":
         return
     sources = _sources(workload, [one.key for one in load(workload).samples if one.problem is None][:1], False)
-    if not sources or pagecache.residency(sources[0].paths[:1]) is None:
+    if not sources or page_cache.residency(sources[0].paths[:1]) is None:
         raise Unavailable("kernel", "the page cache of these files cannot be inspected, so that cold cannot be shown")
 
 

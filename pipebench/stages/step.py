@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from pipebench.errors import SampleError
-from pipebench.stage import Task, Variant, Work, Workload, task, variant
 from pipebench.stages import transfer, transform
+from pipebench.task import Task, Variant, Work, Workload, task, variant
 
 CLASSES = 10
 

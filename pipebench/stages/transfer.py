@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from pipebench.errors import SampleError
-from pipebench.stage import Task, Unavailable, Variant, Work, Workload, task, variant
 from pipebench.stages import transform
 from pipebench.stages.crop import crops
+from pipebench.task import Task, Unavailable, Variant, Work, Workload, task, variant
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from pipebench.errors import SampleError
-from pipebench.stage import Task, Variant, Work, Workload, task, variant
 from pipebench.stages.crop import crops
 from pipebench.stages.decode import difference
+from pipebench.task import Task, Variant, Work, Workload, task, variant
 
 MASKED = 0.25  # share of pixels masked before dilation (Rand, PyTorch Model Performance Analysis and Optimization, 4)
 # RGB to YCbCr, ITU-T T.871 section 7, as Rand's pipeline rounds it

@@ -15,24 +15,13 @@ from functools import partial
 from typing import Any
 
 from pipebench.errors import SampleError, UsageError
-from pipebench.stage import Unavailable
-from pipebench.stats import Interval, Ratio, compare, median_interval
+from pipebench.results.studies import Author, Result, Row
+from pipebench.stats import Ratio, compare, median_interval
+from pipebench.task import Unavailable
 from pipebench.units import printable
 
 Progress = Callable[[int, int, str], None]
 SIZES = ("default", "full")
-
-
-@dataclass(frozen=True)
-class Author:
-    """What the author reports of a step: in words, and as costs over those of the row called `over` (1 is no change).
-
-    Without an `over`, the row before is meant.
-    """
-
-    says: str = ""
-    ratio: float | None = None
-    over: str | None = None
 
 
 @dataclass(frozen=True)
@@ -47,45 +36,10 @@ class Step:
     what: str
     build: Callable[[], Callable[[], Any]]
     agrees: Callable[[Any, Any], None] | None = None
-    author: Author = Author()
+    author: Author = field(default_factory=Author)
     gives_up: str | None = None
     work: int = 1
     tried: Callable[[], Callable[[], Any]] | None = None  # what is held against the row before, where not the call
-
-
-@dataclass(frozen=True)
-class Row:
-    """What was measured of a step: seconds a unit, or a count; its cost over the row before and over the first row.
-
-    `agreement` says how it was shown to compute the same; `notes` belong to the row.
-    """
-
-    name: str
-    what: str
-    seconds: Interval | None = None
-    count: float | None = None
-    ratio: Ratio | None = None
-    ratio_to_first: Ratio | None = None
-    ratio_to_authors: Ratio | None = None
-    author: Author = Author()
-    agreement: str = ""
-    gives_up: str | None = None
-    skipped: str | None = None
-    notes: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class Result:
-    """A study that was run: its rows, and what they say of the author's claims and of ours."""
-
-    study: str
-    title: str
-    source: str
-    size: str
-    unit: str
-    setting: str
-    rows: tuple[Row, ...]
-    findings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -273,14 +227,14 @@ class Counted:
 
 def counted(steps: Sequence[Counted], progress: Progress, tolerance: float = 1e-4) -> list[Row]:
     """The sync points of each step, with their lines; on a CUDA device also its time."""
-    from pipebench.watch import syncs
+    from pipebench.syncpoints import examine
 
     rows: list[Row] = []
     before: tuple[str, dict[str, float]] | None = None
     for number, step in enumerate(steps):
         progress(number, len(steps), f"looking for sync points of {step.name}")
         outcome = step.outcome(step.build())
-        report = syncs.examine(step.build(), name=step.name)
+        report = examine.examine(step.build(), name=step.name)
         lines = tuple(
             f"{point.path.rpartition('/')[2]}, line {point.line}: {point.per_step:g} a step, "
             + ", ".join(one.name for one in point.operations)
@@ -330,7 +284,7 @@ def _on_device(steps: Sequence[Counted], rows: list[Row], progress: Progress) ->
 
     if not torch.cuda.is_available():
         return rows
-    from pipebench.clock import DeviceClock
+    from pipebench.host.clock import DeviceClock
 
     clock = DeviceClock()
     found = timed([Step(one.name, one.what, one.build) for one in steps], Plan(), progress, reading=clock.elapsed)

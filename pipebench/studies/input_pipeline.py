@@ -16,20 +16,22 @@ from typing import Any
 import numpy as np
 from torch.utils.data import Dataset, default_collate
 
-from pipebench import machine
+from pipebench.data.image_header import image_size
 from pipebench.errors import SampleError
-from pipebench.feed import Batch, good
-from pipebench.guard import check_resources
-from pipebench.header import image_size
-from pipebench.live import Live, Loading
-from pipebench.stage import Unavailable, Workload
+from pipebench.host import machine
+from pipebench.host.limits import check_resources
+from pipebench.reference.dataloader import Live
+from pipebench.reference.pipeline import Batch, good
+from pipebench.reference.training_loop import one_thread
+from pipebench.reference.worker_health import Notebook
+from pipebench.results.loading import Loading
+from pipebench.results.studies import Author, Result, Row
 from pipebench.stages import crop, transform
 from pipebench.stages.decode import difference
 from pipebench.stats import Ratio, compare
-from pipebench.studies import Author, Plan, Progress, Result, Row, Step, Study, findings, reaches, timed
-from pipebench.training import one_thread
+from pipebench.studies import Plan, Progress, Step, Study, findings, reaches, timed
+from pipebench.task import Unavailable, Workload
 from pipebench.units import counted
-from pipebench.workers import Notebook
 
 SIDE = 256
 CROSS = ((0, 1, 0), (1, 1, 1), (0, 1, 0))
@@ -177,11 +179,11 @@ def _whole_by_opencv() -> Callable[[bytes, Image], Any]:
 
 
 def _only_the_crop() -> Callable[[bytes, Image], Any]:
-    from pipebench import native, region
+    from pipebench.native import building, region
 
     try:
         region.library_name()
-    except native.NativeError as missing:
+    except building.NativeError as missing:
         raise Unavailable("no-compiler", missing.problem) from missing
     return lambda data, image: region.decode_and_crop(data, image.box).numpy()
 

@@ -15,7 +15,8 @@ from torch import nn
 from torch.nn import functional
 
 from pipebench.errors import PipebenchError
-from pipebench.studies import Progress, Result, Study, counting
+from pipebench.results.studies import Result
+from pipebench.studies import Progress, Study, counting
 
 CLASSES = 1000
 SIZES = {"small": (4, 64), "full": (128, 224)}

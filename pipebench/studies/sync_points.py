@@ -15,7 +15,8 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from pipebench.studies import Progress, Result, Study, counting
+from pipebench.results.studies import Result
+from pipebench.studies import Progress, Study, counting
 
 IGNORED, BACKGROUND, CHANNELS, LAYERS = -1, 9, 10, 10
 SIZES = {"small": (2, 64), "full": (256, 256)}

@@ -14,15 +14,16 @@ from typing import Any
 
 import numpy as np
 
+from pipebench.data.listing import Sample
 from pipebench.errors import PipebenchError, SampleError
-from pipebench.feed import good
-from pipebench.listing import Sample
-from pipebench.stage import Unavailable, Workload
+from pipebench.reference.pipeline import good
+from pipebench.reference.training_loop import one_thread
+from pipebench.results.studies import Author, Result
 from pipebench.stages import read
 from pipebench.stages.crop import COARSE_TOLERANCE
 from pipebench.stages.decode import difference
-from pipebench.studies import Author, Plan, Progress, Result, Step, Study, findings, timed
-from pipebench.training import one_thread
+from pipebench.studies import Plan, Progress, Step, Study, findings, timed
+from pipebench.task import Unavailable, Workload
 
 RESIZED, CROPPED = 256, 224
 DRAFT = (256, 256)

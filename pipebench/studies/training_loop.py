@@ -15,11 +15,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TextIO
 
-from pipebench.live import Live, Loading, reference
-from pipebench.stage import Workload
+from pipebench.reference.dataloader import Live, reference
+from pipebench.reference.training_loop import CPU_SIDE, Cached, Callback, Model, State, copied, one_thread, train
+from pipebench.results.loading import Loading
+from pipebench.results.studies import Author, Result, Row
+from pipebench.results.training import Window
 from pipebench.stats import Ratio, compare, median_interval
-from pipebench.studies import Author, Progress, Result, Row, Study, speedup
-from pipebench.training import CPU_SIDE, Cached, Callback, Model, State, Window, copied, one_thread, train
+from pipebench.studies import Progress, Study, speedup
+from pipebench.task import Workload
 from pipebench.units import percent
 
 WINDOW, ROUNDS, TRIED = 3, 24, 4

@@ -9,19 +9,18 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from pipebench.errors import PipebenchError
-from pipebench.machine import usable_cores
-from pipebench.watch import supervisor
-from pipebench.watch.boundplan import STEPS
-from pipebench.watch.footprint import Looker, looked_at
-from pipebench.watch.gather import gather
-from pipebench.watch.options import WatchOptions
-from pipebench.watch.results import WatchResult
-from pipebench.watch.summary import summarise
-from pipebench.watch.text import render
-from pipebench.watch.trace import write_trace
-from pipebench.watch.trust import kept
+from pipebench.host.machine import usable_cores
+from pipebench.render.watched import whole
+from pipebench.results.calibration import kept
+from pipebench.results.watched import WatchResult
+from pipebench.watch.bound.schedule import STEPS
+from pipebench.watch.launch import supervisor
+from pipebench.watch.launch.footprint import Looker, looked_at
+from pipebench.watch.read.gather import gather
+from pipebench.watch.read.summary import summarise
+from pipebench.watch.record.options import WatchOptions
+from pipebench.watch.trace.perfetto import write_trace
 
-NOT_CALIBRATED = "Not calibrated on this machine: pipebench calibrate measures the error of these figures"
 AT_START = (
     "pipebench: --bound trains on replayed batches: the weights of this run, and every checkpoint that it writes on "
     "the way, are not to be kept. It ends after {} iterations.\n"
@@ -51,11 +50,6 @@ def watch(options: WatchOptions, argv: Sequence[str], keep: Keep | None = None) 
     if options.bound:
         say(AT_END)
     return status
-
-
-def whole(result: WatchResult, calibration: str | None) -> str:
-    """The report as text, with what is known of its error at its foot."""
-    return f"{render(result)}{calibration or NOT_CALIBRATED}.\n"
 
 
 def observe(

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 from torch.utils.data._utils.fetch import _IterableDatasetFetcher, _MapDatasetFetcher
 
-from pipebench.watch import track, worker
-from pipebench.watch.recording import Recording, Settings
-from pipebench.watch.sums import Place, Sums
+from pipebench.watch.record import exclusive_time
+from pipebench.watch.record.recording import Recording, Settings
+from pipebench.watch.worker import fetching
+from pipebench.watch.worker.batch_sums import Place, Sums
 
 
 class Clock:
@@ -30,17 +31,17 @@ class Rows:
     """One fetcher, watched as in a worker, whose rows are read off after any number of batches."""
 
     def __init__(self, dataset: Any, folder: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch, **how: Any) -> None:
-        monkeypatch.setattr(track, "perf_counter_ns", clock)
+        monkeypatch.setattr(exclusive_time, "perf_counter_ns", clock)
         self.sums = Sums(Recording(Settings(str(folder)), "script"), Place(1, None, 0))
         self.sums.write = lambda *_: None  # type: ignore[method-assign]  # keeps what has been added up
         make = _IterableDatasetFetcher if hasattr(dataset, "__iter__") else _MapDatasetFetcher
         collate = how.get("collate", lambda samples: samples)
-        self.fetcher = worker.watch_fetcher(make(dataset, how.get("batched", True), collate, False), self.sums)
+        self.fetcher = fetching.watch_fetcher(make(dataset, how.get("batched", True), collate, False), self.sums)
 
     def fetch(self, indices: Any) -> Any:
         return self.fetcher.fetch(indices)
 
     def found(self) -> dict[tuple[str, str], int]:
         """(kind, name) -> nanoseconds, of every stage that took any."""
-        names = {number: key for key, number in track.stages.known.items()}
+        names = {number: key for key, number in exclusive_time.stages.known.items()}
         return {names[number][:2]: spent for number, spent in enumerate(self.sums.track.sums) if spent}

@@ -13,8 +13,9 @@ from torch.utils.data import DataLoader
 from torchvision import transforms
 from torchvision.datasets import ImageFolder
 
-from pipebench.watch import context, labels
-from pipebench.watch.context import watching
+from pipebench.watch import with_block
+from pipebench.watch.stages import labels
+from pipebench.watch.with_block import watching
 
 
 def _loop(images: Path, workers: int) -> torch.Tensor:
@@ -50,5 +51,5 @@ def test_a_block_is_watched_and_put_back(images: Path) -> None:
 
 
 def test_the_examples_hold() -> None:
-    for module in (context, labels):
+    for module in (with_block, labels):
         assert doctest.testmod(module).failed == 0

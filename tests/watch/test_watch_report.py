@@ -12,13 +12,13 @@ import pytest
 from watching import script
 
 from pipebench.errors import PipebenchError
-from pipebench.machine import Machine
+from pipebench.host.machine import Machine
 from pipebench.render import text
-from pipebench.report import Report, encode, load, of_watch, save
-from pipebench.watch.command import whole
-from pipebench.watch.options import WatchOptions
-from pipebench.watch.results import WatchResult
-from pipebench.watch.summary import summarise
+from pipebench.render.watched import whole
+from pipebench.results.report import Report, encode, load, of_watch, save
+from pipebench.results.watched import WatchResult
+from pipebench.watch.read.summary import summarise
+from pipebench.watch.record.options import WatchOptions
 
 HOSTILE = "\x1b[31m[bold]x[/x]\n```` | \u202e"
 

@@ -21,7 +21,7 @@ import sys, json
 from pathlib import Path
 from pipebench.commands.watch import saved_at
 from pipebench.watch.command import watch
-from pipebench.watch.options import WatchOptions
+from pipebench.watch.record.options import WatchOptions
 options = json.loads(sys.argv[1])
 export_json = options.pop("export_json", None)
 for name in ("export_trace", "records"):

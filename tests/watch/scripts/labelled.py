@@ -6,7 +6,7 @@ import time
 import torch
 from torch.utils.data import DataLoader, Dataset
 
-import pipebench.watch.labels as labels
+import pipebench.watch.stages.labels as labels
 
 
 def tokenise(index):

@@ -1,0 +1,73 @@
+"""A training script whose bound is known: what its step takes is planted, and its loader is slower than that.
+
+    python replaying.py TRUTH [--ready]
+
+Every step is a sleep, timed innermost, and a small model's backward. With `--ready` its batches are there already and
+nobody watches: what an iteration takes besides the sleep is known from that run. TRUTH is a row of two numbers for
+each iteration, in nanoseconds: the sleep, and when the next batch was asked for. It is mapped into memory, because
+the process that measures a bound leaves without coming to the script's end.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import mmap
+import struct
+import time
+from typing import Any
+
+import torch
+from torch.utils.data import DataLoader, Dataset
+
+from pipebench.calibrate.planted.amounts import work
+
+ITERATIONS = 2000  # of a pass: more than are ever asked for
+READY = 60
+STEP_S = 0.02
+LOADING = 100  # units for a batch: about 6 ms, and as much again asleep as makes it slower than a step
+LOADING_S = 0.024
+ROW = struct.Struct("<qq")
+
+
+class Slow(Dataset[Any]):
+    """One sample a batch, slower than the loop."""
+
+    def __len__(self) -> int:
+        return ITERATIONS
+
+    def __getitem__(self, index: int) -> torch.Tensor:
+        work(LOADING)
+        time.sleep(LOADING_S)
+        return torch.zeros(8)
+
+
+def loop(batches: Any, rows: mmap.mmap) -> None:
+    weight = torch.zeros(8, requires_grad=True)
+    optimiser = torch.optim.SGD([weight], lr=0.1)
+    for number, batch in enumerate(batches):
+        began = time.perf_counter_ns()
+        time.sleep(STEP_S)
+        spent = time.perf_counter_ns() - began
+        (batch * weight).sum().backward()
+        optimiser.step()
+        ROW.pack_into(rows, number * ROW.size, spent, time.perf_counter_ns())
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("truth")
+    parser.add_argument("--ready", action="store_true")
+    args = parser.parse_args()
+    torch.set_num_threads(1)
+    with open(args.truth, "w+b") as file:
+        file.truncate(ITERATIONS * ROW.size)
+        rows = mmap.mmap(file.fileno(), 0)
+        loop(
+            itertools.repeat(torch.zeros(1, 8), READY) if args.ready else DataLoader(Slow(), 1, num_workers=1),
+            rows,
+        )
+
+
+if __name__ == "__main__":
+    main()

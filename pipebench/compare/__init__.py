@@ -1,0 +1,1 @@
+"""Two commits, or two settings, measured against each other in live processes."""

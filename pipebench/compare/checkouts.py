@@ -1,0 +1,176 @@
+"""Commits as folders, and the interpreter that runs them: what an A/B comparison needs before it can start.
+
+A commit is checked out into the cache by a clone of its own, so that nothing of the user's repository changes. Its code
+is put first on the import path of an interpreter that has its dependencies: asv's environment where asv has built one,
+otherwise the one that runs this.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pipebench.errors import PipebenchError, UsageError
+from pipebench.host import machine
+from pipebench.units import printable
+
+WORKING_TREE = "."
+KEPT_LINES = 8
+_GIT = ("git", "-c", "core.hooksPath=/dev/null", "-c", "advice.detachedHead=false")
+_FULL = "free some space, or set PIPEBENCH_CACHE to a folder on another disk"
+
+
+@dataclass(frozen=True)
+class Commit:
+    """A commit as it was asked for, and where its files lie; `sha` is None for the working tree as it is."""
+
+    name: str
+    sha: str | None
+    folder: Path
+
+    @property
+    def label(self) -> str:
+        return "working tree" if self.sha is None else f"{printable(self.name)} ({self.sha[:8]})"
+
+
+def repository(start: Path) -> Path:
+    """The top folder of the repository around `start`."""
+    try:
+        found = _git("rev-parse", "--show-toplevel", at=start)
+    except subprocess.CalledProcessError as error:
+        problem = f"{printable(start.absolute())} is not in a git repository"
+        raise PipebenchError(problem, "run this inside the repository whose commits you compare") from error
+    except FileNotFoundError as error:
+        raise PipebenchError("git is not installed", "apt-get install git or dnf install git") from error
+    return Path(found)
+
+
+def is_dirty(repo: Path) -> bool:
+    """Whether tracked files differ from the last commit."""
+    return bool(_git("status", "--porcelain", "--untracked-files=no", at=repo))
+
+
+def resolve(repo: Path, name: str) -> str:
+    """The full hash of the commit that `name` means."""
+    try:
+        return _git("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}", at=repo)
+    except subprocess.CalledProcessError as error:
+        shallow = _git("rev-parse", "--is-shallow-repository", at=repo) == "true"
+        remedy = "the clone is shallow: git fetch --unshallow (in a workflow: fetch-depth: 0)"
+        raise UsageError(
+            f"there is no commit {printable(name)!r} in {printable(repo)}",
+            remedy if shallow else "give a branch, a tag, a hash, or `.` for the working tree as it is",
+        ) from error
+
+
+def checked_out(repo: Path, name: str, build: str | None = None, python: str = sys.executable) -> Commit:
+    """The commit's files in the cache, cloned and built once; the working tree itself for `.`.
+
+    `build` is a command line run once in the folder, its `python` being `python`. PipebenchError says which commit
+    could not be checked out or built, with the last lines of what was said.
+    """
+    if name == WORKING_TREE:
+        return Commit(name, None, repo)
+    sha = resolve(repo, name)
+    settings = hashlib.sha256(f"{repo}\0{build}\0{python if build else ''}".encode()).hexdigest()[:12]
+    folder = machine.cache_folder().absolute() / "ab" / f"{sha[:16]}-{settings}"
+    if not folder.exists():
+        _sweep(folder.parent)
+        _make(folder, lambda partial: _fill(repo, sha, name, build, python, partial))
+    return Commit(name, sha, folder)
+
+
+def _make(folder: Path, fill: Callable[[Path], None]) -> None:
+    """Fills a temporary folder and renames it, so that an interrupted one is never taken for a whole one."""
+    partial = None
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        partial = Path(tempfile.mkdtemp(prefix=".making-", dir=folder.parent))
+        fill(partial)
+        with contextlib.suppress(OSError):  # another process was faster
+            partial.rename(folder)
+        if not folder.exists():
+            raise PipebenchError(f"{printable(folder)} cannot be written", _FULL)
+    except OSError as error:
+        raise PipebenchError(f"{printable(folder)} cannot be written: {error.strerror or error}", _FULL) from error
+    finally:
+        if partial is not None:
+            shutil.rmtree(partial, ignore_errors=True)
+
+
+def _sweep(parent: Path) -> None:
+    for left in parent.glob(".making-*"):
+        with contextlib.suppress(OSError):
+            if left.stat().st_mtime < parent.stat().st_mtime - 86_400:
+                shutil.rmtree(left, ignore_errors=True)
+
+
+def _fill(repo: Path, sha: str, name: str, build: str | None, python: str, partial: Path) -> None:
+    what = f"commit {printable(name)} ({sha[:8]})"
+    try:
+        _git("clone", "--quiet", "--shared", "--no-checkout", os.fspath(repo), os.fspath(partial), at=repo)
+        _git("checkout", "--quiet", "--detach", sha, at=partial)
+    except subprocess.CalledProcessError as error:
+        said = printable(_last(error.stderr))
+        remedy = _FULL if "No space left" in said else "see what git says above"
+        raise PipebenchError(f"{what} cannot be checked out: {said}", remedy) from error
+    if build is None:
+        return
+    beside = f"{Path(python).parent}{os.pathsep}{os.environ.get('PATH', '')}"
+    done = subprocess.run(
+        shlex.split(build), cwd=partial, env={**os.environ, "PATH": beside}, check=False,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
+    )  # fmt: skip
+    if done.returncode != 0:
+        problem = f"{what} does not build: `{build}` ended with status {done.returncode}: {_last(done.stdout)}"
+        raise PipebenchError(problem, _FULL if "No space left" in done.stdout else "compare commits that build")
+
+
+def _last(text: str | None) -> str:
+    return " | ".join((text or "").strip().splitlines()[-KEPT_LINES:])
+
+
+def _git(*arguments: str, at: Path) -> str:
+    done = subprocess.run(
+        [*_GIT, *arguments], cwd=at, check=True, capture_output=True, text=True, errors="surrogateescape"
+    )
+    return done.stdout.strip()
+
+
+def interpreter(repo: Path, needs: Sequence[str]) -> str:
+    """The Python of an environment that asv has built for this repository and that has `needs`, else this one."""
+    for python in _asv_pythons(repo):
+        code = "import importlib.util as u, sys; sys.exit(any(u.find_spec(name) is None for name in sys.argv[1:]))"
+        with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+            if subprocess.run([python, "-c", code, *needs], capture_output=True, timeout=60).returncode == 0:
+                return python
+    return sys.executable
+
+
+def dependencies_differ(repo: Path, base: str, head: str) -> list[str]:
+    """A line for each file of the repository that says what to install and is not the same on both sides."""
+    names = ["pyproject.toml", "setup.py", "setup.cfg", "requirements.txt", "environment.yml"]
+    shas = [resolve(repo, name) for name in (base, head) if name != WORKING_TREE]  # one: against the files as they are
+    changed = _git("diff", "--name-only", *shas, "--", *names, at=repo) if shas else ""
+    return [f"{name} differs between the two, and both run with the same packages" for name in changed.splitlines()]
+
+
+def _asv_pythons(repo: Path) -> list[str]:
+    """The interpreters of asv's environments in the `env_dir` of asv.conf.json, whose comments are taken out."""
+    try:
+        text = (repo / "asv.conf.json").read_text(encoding="utf-8")
+        lines = [line for line in text.splitlines() if not line.lstrip().startswith("//")]
+        folder = repo / json.loads("\n".join(lines)).get("env_dir", "env")
+    except (OSError, ValueError, AttributeError):
+        return []
+    return [os.fspath(found.parent / "bin" / "python") for found in sorted(folder.glob("*/asv-env-info.json"))]

@@ -1,0 +1,109 @@
+"""What the rounds of an A/B comparison support. Pure functions of numbers.
+
+A round is a fresh pair of processes, one for each side, that take short readings in turn. Noise on a shared host only
+ever adds time, so a round gives one number, the ratio of its two minima. Where a process happens to lie in memory
+can move its minimum by more than ten per cent for as long as it lives (a buffer that straddles cache lines, or not),
+which no number of readings within a pair can show: what is judged is therefore rounds.
+
+Two things are put together with equal weight. The lowest quarter of each side's minima: placement is a lottery, both
+sides draw often, and their better draws can be compared. And the middle of the rounds' ratios: a neighbour that slows a
+whole round slows both of its sides, and cancels.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from pipebench.results.comparison import ALARMS, Judgement, Pair, rounds_needed, wanted_confidence
+from pipebench.stats import Ratio
+
+BEST = (
+    0.25  # of the rounds: with 24, two placements that are equally likely both occur in them but once in 100,000 runs
+)
+MIDDLE = 0.6  # of the rounds' ratios: as many are left out above as below
+SWAPS = 6000  # random exchanges of base and head
+CACHED = 50_000  # numbers worked on at once, so that they stay in the processor's cache
+WIDEST, STEPS = 8.0, 14  # the ends of an interval are looked for up to this factor away, and found to 0.02 %
+
+
+def round_minima(pairs: Sequence[Pair]) -> Pair:
+    """The shortest reading of each side in one round."""
+    if not pairs:
+        raise ValueError("a round without readings")
+    return min(base for base, _ in pairs), min(head for _, head in pairs)
+
+
+def judge(rounds: Sequence[Sequence[Pair]], benchmarks: int = 1, alarms: float = ALARMS) -> Judgement:
+    """Head / base over rounds, with the interval that a family of `benchmarks` comparisons needs.
+
+    The interval holds every factor by which the head can be divided so that exchanging base and head at random within
+    rounds gives as large a difference in more than `alarms / benchmarks` of `SWAPS` tries: a permutation test of paired
+    data, inverted (Lehmann and Romano, Testing Statistical Hypotheses, sections 5.8 and 5.14). It is exact whatever the
+    noise, as long as it does not prefer a side; with fewer than `rounds_needed` rounds it can tell nothing.
+    """
+    wanted = wanted_confidence(benchmarks, alarms)
+    base, head, swaps = _minima_and_swaps(rounds)
+    ratio = float(np.exp(_difference(base, head)))
+
+    def possible(factor: float) -> bool:
+        return _chance(base, head - math.log(factor), swaps) > 1.0 - wanted
+
+    reached = 1.0 - min(1.0, 2.0 * 0.5 ** len(base))
+    found = Ratio(ratio, _end(possible, ratio, 1 / WIDEST), _end(possible, ratio, WIDEST), min(wanted, reached))
+    return Judgement(found, len(rounds), wanted)
+
+
+def differs(rounds: Sequence[Sequence[Pair]], benchmarks: int = 1, alarms: float = ALARMS) -> bool:
+    """Whether `judge` would tell any difference, without looking for the ends of the interval."""
+    if len(rounds) < rounds_needed(wanted_confidence(benchmarks, alarms)):
+        return False
+    base, head, swaps = _minima_and_swaps(rounds)
+    return _chance(base, head, swaps) <= 1.0 - wanted_confidence(benchmarks, alarms)
+
+
+def _minima_and_swaps(rounds: Sequence[Sequence[Pair]]) -> Any:
+    """The logarithms of the minima of base and head, by round, and for each try the rounds that it exchanges."""
+    base, head = np.log(np.array([round_minima(pairs) for pairs in rounds])).T
+    return base, head, np.random.default_rng(0).random((SWAPS, len(base))) < 0.5
+
+
+def _difference(base: Any, head: Any) -> Any:
+    """How far the head's logarithms lie above the base's, along the last axis: the mean of two estimates.
+
+    That of the better rounds of each side, and that of the rounds' own differences.
+    """
+    count = base.shape[-1]
+    cut = round((1 - MIDDLE) / 2 * count)
+    middle = np.partition(head - base, (cut, count - cut - 1), axis=-1)[..., cut : count - cut].mean(axis=-1)
+    return (_level(head) - _level(base) + middle) / 2
+
+
+def _level(logarithms: Any) -> Any:
+    """The mean of the lowest quarter, along the last axis."""
+    count = max(1, round(BEST * logarithms.shape[-1]))
+    return np.partition(logarithms, count - 1, axis=-1)[..., :count].mean(axis=-1)
+
+
+def _chance(base: Any, head: Any, swaps: Any) -> float:
+    """The share of exchanges that make a difference at least as large as there is, the one there is counted in."""
+    there = abs(_difference(base, head))
+    as_large = 0
+    for few in np.array_split(swaps, max(1, swaps.size // CACHED)):
+        made = np.abs(_difference(np.where(few, head, base), np.where(few, base, head)))
+        as_large += int(np.count_nonzero(made >= there - 1e-12))
+    return float((1 + as_large) / (1 + len(swaps)))
+
+
+def _end(possible: Any, ratio: float, away: float) -> float:
+    """The factor between `ratio` and `ratio * away` at which it stops being possible, by halving on a log scale."""
+    near, far = 0.0, math.log(away)
+    if possible(ratio * away):
+        return ratio * away
+    for _ in range(STEPS):
+        middle = (near + far) / 2
+        near, far = (middle, far) if possible(ratio * math.exp(middle)) else (near, middle)
+    return ratio * math.exp(near)

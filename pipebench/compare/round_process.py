@@ -1,0 +1,186 @@
+"""What runs inside a side of an A/B comparison: a server that forks a fresh process for every round.
+
+Its text is executed by the other side's interpreter, so that this file, and not that of an older commit, speaks the
+protocol: requests and answers are plain values. The server imports the libraries once and stays single-threaded;
+each round's child places its memory anew, after a random padding, because where buffers happen to lie can move a
+memory-bound call by several per cent for as long as a process lives.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import dataclasses
+import importlib.util
+import os
+import pickle
+import random
+import signal
+import traceback
+from multiprocessing.connection import Connection
+from typing import Any
+
+LARGE, SMALL = 16, 300  # blocks of padding
+SETTLING_BYTES = 31 << 20  # see `pipebench.runner`; here, before anything else, because only a block of its own settles
+BATCHED = ("transform", "collate", "transfer", "step", "loader")  # a call does a whole batch, whatever keys it is given
+
+
+def _other_commits() -> Any:
+    """`other_commits.py` from beside this file, whichever pipebench can be imported here."""
+    found: Any = importlib.util.spec_from_file_location("pipebench_other_commits", _BESIDE)
+    module = importlib.util.module_from_spec(found)
+    found.loader.exec_module(module)
+    return module
+
+
+_BESIDE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "other_commits.py")
+OTHER = _other_commits()
+
+
+class _Died(Exception):
+    """The round's process is gone."""
+
+
+class Side:
+    """Answers requests about one commit, in the server or in a round's child."""
+
+    def __init__(self, own: dict[str, Any] | None) -> None:
+        self._own = own
+        self._runner: Any = None
+        self._padding: list[Any] = []
+
+    def start(self) -> str:
+        """Imports everything that rounds will want, and says which pipebench this is; nothing here starts a thread."""
+        import pipebench
+
+        if self._own is None:
+            stage = OTHER.module("stage")
+            with contextlib.suppress(ImportError):
+                import torchvision.transforms.v2  # noqa: F401  # imported in the server, once
+            stage.tasks()
+        else:
+            OTHER.module("compare.users_loader").imported(self._own)
+        return os.path.dirname(os.path.abspath(pipebench.__file__))
+
+    def prime(self, identity: str, knobs: dict[str, Any]) -> None:
+        """In the server: makes what inputs are made from, once and for all rounds; the timed code never runs here."""
+        import torch
+
+        torch.set_num_threads(1)
+        with contextlib.suppress(Exception):  # sizing comes next, and says what is wrong
+            task, _, workload = self._known(identity, knobs)
+            task.inputs(workload, _keys(task, workload))
+
+    def begin(self) -> int:
+        """A fresh runner in memory that lies elsewhere than the last round's."""
+        from pipebench.runner import LocalRunner
+
+        rng = random.Random(os.urandom(8))
+        self._padding = [bytearray(rng.randrange(1, 1 << 18)) for _ in range(LARGE)]
+        self._padding += [bytes(rng.randrange(16, 4096)) for _ in range(SMALL)]
+        self._runner = LocalRunner(find=self._find)
+        return os.getpid()
+
+    def _find(self, identity: str) -> Any:
+        """The task and variant, the task's inputs copied into this process's own memory."""
+        if self._own is None:
+            task, variant = OTHER.module("stage").find(identity)
+        else:
+            task, variant = OTHER.module("compare.users_loader").finder(self._own)(identity)
+
+        def inputs(workload: Any, keys: Any) -> list[Any]:
+            made = task.inputs(workload, keys)
+            self._padding.append(made)  # kept: the room that it would leave could hold a result, or not, by chance
+            copied: list[Any] = copy.deepcopy(made)
+            return copied
+
+        return dataclasses.replace(task, inputs=inputs), variant
+
+    def _known(self, identity: str, knobs: dict[str, Any]) -> Any:
+        """The task, the variant, and the workload in the words that this commit knows."""
+        task, variant = self._find(identity)
+        workload = OTHER.module("task").Workload
+        known = {name: value for name, value in knobs.items() if name in workload.__dataclass_fields__}
+        return task, variant, task.adapt(workload(**known))
+
+    def arm(self, identity: str, knobs: dict[str, Any], short_s: float) -> dict[str, Any]:
+        """Builds the benchmark on as many of its samples as `short_s` allows a call; or says why it cannot."""
+        try:
+            task, _, workload = self._known(identity, knobs)
+        except Exception as missing:  # a benchmark that this commit does not have yet, or no longer
+            return {"skip": f"not in this commit: {_first_line(missing)}"}
+        prepared = self._runner.prepare(identity, workload)
+        if prepared.skip_code:
+            return {"skip": prepared.skip_reason}
+        keys = _keys(task, workload)
+        while True:
+            work = self._runner.arm(identity, workload, keys)
+            once = min(self._runner.reading(identity, 1)[0] for _ in range(3))
+            if once <= short_s or len(keys) <= 1 or task.stage in BATCHED:
+                break
+            keys = keys[: max(1, min(len(keys) // 2, int(len(keys) * short_s / once)))]
+        return {
+            "keys": keys, "once_s": once, "library": prepared.library,
+            "work": (work.samples, work.input_bytes, work.output_bytes),
+        }  # fmt: skip
+
+    def rearm(self, identity: str, knobs: dict[str, Any], keys: tuple[str, ...]) -> None:
+        """Builds the benchmark on exactly these samples and warms it up."""
+        _, _, workload = self._known(identity, knobs)
+        self._runner.prepare(identity, workload)
+        self._runner.arm(identity, workload, tuple(keys))
+        for _ in range(3):
+            self._runner.reading(identity, 1)
+
+    def echo(self, token: int) -> int:
+        """The answer that shows where in the conversation the other end is."""
+        return token
+
+    def reading(self, identity: str, calls: int) -> float:
+        """Seconds for `calls` calls."""
+        return float(self._runner.reading(identity, calls)[0])
+
+
+def _keys(task: Any, workload: Any) -> tuple[str, ...]:
+    return tuple(key for group in task.groups(workload) for key in group)[: task.per_call(workload)]
+
+
+def _first_line(error: Exception) -> str:
+    return f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"[:300]
+
+
+def serve(descriptor: int, own: dict[str, Any] | None = None) -> None:
+    """Answers requests until the pipe closes. `fork` hands the pipe to a child, which gives it back with `leave`."""
+    bytearray(SETTLING_BYTES)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    pipe, side, is_child = Connection(descriptor), Side(own), False
+    with contextlib.suppress(EOFError, BrokenPipeError):
+        while True:
+            method, arguments = pickle.loads(pipe.recv_bytes())  # from our own parent, never from data
+            if method == "leave":
+                if is_child:
+                    os._exit(0)
+                continue
+            try:
+                if method == "fork":
+                    if not _forked():
+                        continue
+                    is_child, method = True, "begin"
+                answer = (False, getattr(side, method)(*arguments))
+            except Exception as error:
+                at = traceback.extract_tb(error.__traceback__)[-1]
+                answer = (True, f"{_first_line(error)} ({at.filename}:{at.lineno})")
+            pipe.send_bytes(pickle.dumps(answer, 4))
+    os._exit(0)
+
+
+def _forked() -> bool:
+    """True in the child; False in the server once the child has left; `_Died` in the server if it was killed."""
+    child = os.fork()
+    if child == 0:
+        return True
+    _, status = os.waitpid(child, 0)
+    if status != 0:
+        how = f"signal {os.WTERMSIG(status)}" if os.WIFSIGNALED(status) else f"status {os.WEXITSTATUS(status)}"
+        raise _Died(f"the round's process ended with {how}")
+    return False

@@ -1,0 +1,324 @@
+"""Two commits, or two settings of one, measured against each other: the gate that can tell.
+
+For each side there is one live server; every round forks a fresh process from each (`abchild`), and the two take short
+readings in turn. `abstats` judges the rounds. Benchmarks take their turns too, so that each is measured over the whole
+length of the run; those that vary most get more rounds.
+"""
+
+from __future__ import annotations
+
+import bisect
+import contextlib
+import math
+import os
+import pickle
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pipebench.compare import permutation
+from pipebench.compare.permutation import judge
+from pipebench.errors import PipebenchError
+from pipebench.results.comparison import Change, Pair
+from pipebench.runner import ChildRunner, RunnerDied, RunnerFailed
+from pipebench.task import RunnerSpec, Unavailable
+
+SHORT_S = 0.005  # a call is made this short where its samples can be divided
+READING_S = 0.0005  # long against the 20 µs of a request, short against the time slices of a busy host
+ROUND_S = 0.1  # of readings in a round: many draws of where a process lies are worth more than many readings of one
+LEAST_PAIRS = 3
+JUDGING = 0.05  # of the time, kept for judging at the end
+MOST_ROUNDS = 1000
+KNOBS: dict[str, Any] = {"data": "photos", "batch_size": 64, "quick": True}
+
+Progress = Callable[[int, int, str], None]
+
+
+@dataclass(frozen=True)
+class Side:
+    """One of the two things compared: a folder of code, the interpreter that runs it, and its settings."""
+
+    label: str
+    folder: Path | None
+    executable: str = sys.executable
+    environment: tuple[tuple[str, str], ...] = ()
+    runner: RunnerSpec | None = None
+
+
+class Server(ChildRunner):
+    """The live process of one side. It forks a child for each round; between rounds it waits."""
+
+    def __init__(self, side: Side, own: dict[str, Any] | None) -> None:
+        self._side, self._own = side, own
+        spec = side.runner or RunnerSpec(side.label)
+        fixed = (("PYTHONHASHSEED", "0"), ("OMP_NUM_THREADS", "1"), ("PYTHONPATH", ""))
+        settings = (*fixed, *spec.environment, *side.environment)
+        super().__init__(RunnerSpec(side.label, spec.path, settings), side.executable)
+
+    def _code(self, first: list[str], descriptor: int) -> str:
+        """Without address randomisation where the kernel allows, so that equal code lies at equal addresses."""
+        ahead = [*first, *([os.fspath(self._side.folder)] if self._side.folder else [])]
+        here = Path(__file__).parent
+        child, package = here / "round_process.py", here.parent
+        serving = (
+            f"import sys; sys.path[:0] = {ahead!r}; sys.path.append({os.fspath(package.parent)!r})\n"
+            f"code = compile(open({os.fspath(child)!r}, encoding='utf-8').read(), {os.fspath(child)!r}, 'exec')\n"
+            f"exec(code, space := {{'__name__': 'pipebench_round', '__file__': {os.fspath(child)!r}}})\n"
+            f"space['serve']({descriptor}, {self._own!r})\n"
+        )
+        return (
+            "import ctypes, os, sys\n"
+            "ctypes.CDLL(None).personality(0x0040000)\n"
+            f"os.execv(sys.executable, [sys.executable, '-c', {serving!r}])\n"
+        )
+
+    def start(self) -> None:
+        """Waits until the side is imported (`start` was sent); a commit that does not import says so here."""
+        try:
+            self.receive()
+        except (RunnerDied, RunnerFailed) as error:
+            remedy = "compare commits that import, or give the interpreter that has what this one needs"
+            raise PipebenchError(f"{self._side.label} does not start: {error}", remedy) from error
+
+    def send(self, method: str, *arguments: Any) -> None:
+        """A request whose answer `receive` takes, so that both sides can work at once where nothing is timed."""
+        with contextlib.suppress(BrokenPipeError):  # `receive` finds out
+            self._pipe.send_bytes(pickle.dumps((method, arguments), 4))
+
+    def receive(self) -> Any:
+        return self._receive()
+
+    def fork(self) -> None:
+        self._ask("fork")
+
+    def leave(self) -> None:
+        """Ends the round's child; the server goes on."""
+        self.send("leave")
+
+    def recover(self) -> None:
+        """Ends a round that broke, whether or not its child is still there, and drops answers nobody waits for."""
+        self.leave()
+        token = time.monotonic_ns()
+        self.send("echo", token)
+        while pickle.loads(self._pipe.recv_bytes()) != (False, token):  # from our own child, never from data
+            pass
+
+    def seconds(self, identity: str, calls: int) -> float:
+        return self._ask("reading", identity, calls)  # type: ignore[no-any-return]  # the answer of the same method
+
+
+@dataclass
+class _Row:
+    """One benchmark while it is being measured."""
+
+    identity: str
+    keys: tuple[str, ...] = ()
+    samples: int = 0
+    calls: int = 1
+    rounds: list[tuple[Pair, ...]] = field(default_factory=list)
+    apart: list[float] = field(default_factory=list)  # of each round, |logarithm of head / base|, in ascending order
+    skipped: str | None = None
+    failed: str | None = None
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def live(self) -> bool:
+        return self.skipped is None and self.failed is None
+
+    @property
+    def width(self) -> float:
+        """About how wide its interval is: the spread of `apart` by the number of rounds.
+
+        Of absolute values, so that neither a large change nor its direction matters.
+        """
+        count = len(self.apart)
+        return (self.apart[count * 3 // 4] - self.apart[count // 4]) / math.sqrt(count) if count else math.inf
+
+    def add(self, pairs: tuple[Pair, ...]) -> None:
+        self.rounds.append(pairs)
+        base, head = permutation.round_minima(pairs)
+        bisect.insort(self.apart, abs(math.log(head / base)))
+
+
+def compare(
+    base: Side,
+    head: Side,
+    benchmarks: Sequence[str],
+    *,
+    budget_s: float,
+    most_rounds: int = MOST_ROUNDS,
+    own: dict[str, Any] | None = None,
+    knobs: dict[str, Any] | None = None,
+    progress: Progress = lambda done, total, what: None,
+    keep: Callable[[list[Change]], None] = lambda changes: None,
+    now: Callable[[], float] = time.monotonic,
+) -> list[Change]:
+    """Measures `benchmarks` on both sides within `budget_s` seconds, start-up included, in at most `most_rounds`.
+
+    `keep` is given the changes at the end, also that of an interruption, which loses one round. A benchmark that
+    breaks, or that a side does not have, never stops the others. PipebenchError where a side does not even start.
+    """
+    deadline = now() + (1 - JUDGING) * budget_s
+    knobs = {**KNOBS, **(knobs or {})}
+    rows = [_Row(identity) for identity in benchmarks]
+    servers: list[Server] = []
+    try:
+        progress(0, 1, f"starting {base.label} and {head.label}")
+        servers += [_server(base, own)]
+        servers += [_server(head, own)]
+        for server in servers:
+            server.send("start")
+        for server in servers:
+            server.start()
+        _size_all(rows, servers, knobs, progress)
+        _measure(rows, servers, knobs, deadline, most_rounds, progress, now)
+    finally:
+        for server in servers:
+            server.close()
+        changes = _changes(rows)
+        keep(changes)
+    return changes
+
+
+def _server(side: Side, own: dict[str, Any] | None) -> Server:
+    try:
+        return Server(side, own)
+    except Unavailable as missing:
+        raise PipebenchError(f"{side.label} cannot be run: {missing.reason}", "build or install it first") from missing
+    except OSError as error:
+        problem = f"{side.executable} cannot be started: {error.strerror or error}"
+        raise PipebenchError(problem, "give a Python interpreter that has torch and pipebench's other needs") from error
+
+
+def _size_all(rows: list[_Row], servers: Sequence[Server], knobs: dict[str, Any], progress: Progress) -> None:
+    for index, row in enumerate(rows):
+        progress(index, len(rows), "sizing benchmarks")
+        with _failing(row, servers):
+            _both(servers, "prime", row.identity, knobs)
+            _both(servers, "fork")
+            _take(row, _both(servers, "arm", row.identity, knobs, SHORT_S))
+            for server in servers:
+                server.leave()
+
+
+def _both(servers: Sequence[Server], method: str, *arguments: Any) -> list[Any]:
+    """The answers of both sides, which work at the same time; for what is not timed."""
+    for server in servers:
+        server.send(method, *arguments)
+    return [server.receive() for server in servers]
+
+
+def _take(row: _Row, answers: Sequence[dict[str, Any]]) -> None:
+    skips = [answer["skip"] for answer in answers if "skip" in answer]
+    if skips:
+        row.skipped = skips[0]
+        return
+    shortest = min(answers, key=lambda answer: len(answer["keys"]))
+    row.keys, row.samples = tuple(shortest["keys"]), shortest["work"][0]
+    once = min(answer["once_s"] for answer in answers) * len(row.keys) / max(1, len(answers[0]["keys"]))
+    row.calls = max(1, round(READING_S / max(once, 1e-9)))
+    libraries = [answer["library"] for answer in answers]
+    if libraries[0] != libraries[1]:
+        row.notes.append(f"{libraries[0]} against {libraries[1]}")
+    if len({tuple(answer["keys"]) for answer in answers}) == 1 and answers[0]["work"] != answers[1]["work"]:
+        row.notes.append("the two do not do the same work: bytes or samples differ")
+
+
+def _measure(
+    rows: list[_Row],
+    servers: Sequence[Server],
+    knobs: dict[str, Any],
+    deadline: float,
+    most_rounds: int,
+    progress: Progress,
+    now: Callable[[], float],
+) -> None:
+    """Rounds until the time is up: one of each live benchmark in turn, then as many of those that vary most.
+
+    Which benchmark is measured next depends only on `width`, which exchanging base and head in any round
+    leaves as it is: so the judgement by exchanges stays exact.
+    """
+    begin = now()
+
+    def measure(row: _Row) -> bool:
+        spent = (now() - begin) / max(1, sum(len(one.rounds) for one in rows))
+        if now() + spent > deadline and all(one.rounds for one in rows if one.live):
+            return False
+        with _failing(row, servers):
+            order = servers if len(row.rounds) % 2 else servers[::-1]
+            row.add(_round(row, order, servers, knobs, now))
+        share = (now() - begin) / max(1e-9, deadline - begin)
+        progress(round(1000 * min(1.0, share)), 1000, "comparing")
+        return True
+
+    def unfinished() -> list[_Row]:
+        return [one for one in rows if one.live and len(one.rounds) < most_rounds]
+
+    while unfinished():
+        in_turn = unfinished()
+        if not all(measure(row) for row in in_turn):
+            return
+        for _ in in_turn:
+            widest = max(unfinished(), key=lambda one: one.width, default=None)
+            if widest is not None and not measure(widest):
+                return
+
+
+def _round(
+    row: _Row,
+    order: Sequence[Server],
+    servers: Sequence[Server],
+    knobs: dict[str, Any],
+    now: Callable[[], float],
+) -> tuple[Pair, ...]:
+    """A fresh process on each side, reading in turn, first one ahead and then the other."""
+    _both(order, "fork")
+    _both(order, "rearm", row.identity, knobs, row.keys)
+    base, head = servers
+    pairs: list[Pair] = []
+    until = now() + ROUND_S
+    while now() < until or len(pairs) < LEAST_PAIRS:
+        if len(pairs) % 2:
+            first = base.seconds(row.identity, row.calls)
+            pairs.append((first, head.seconds(row.identity, row.calls)))
+        else:
+            second = head.seconds(row.identity, row.calls)
+            pairs.append((base.seconds(row.identity, row.calls), second))
+    for server in servers:
+        server.leave()
+    return tuple(pairs)
+
+
+@contextlib.contextmanager
+def _failing(row: _Row, servers: Sequence[Server]) -> Any:
+    """Makes what goes wrong in a round its benchmark's failure, and brings both servers back to between rounds."""
+    try:
+        yield
+    except RunnerDied as error:
+        raise PipebenchError(f"{error} in {row.identity}", "leave this benchmark out with --stage") from error
+    except RunnerFailed as error:
+        row.failed = str(error)
+        for server in servers:
+            server.recover()
+
+
+def _changes(rows: Sequence[_Row]) -> list[Change]:
+    return [_change(row, sum(one.live for one in rows)) for row in rows]
+
+
+def _change(row: _Row, family: int) -> Change:
+    if not row.rounds or not row.live:
+        return Change(row.identity, skipped=row.skipped, failed=row.failed, notes=tuple(row.notes))
+    return Change(
+        row.identity,
+        judge(row.rounds, family),
+        min(pair[0] for one in row.rounds for pair in one) / row.calls,
+        min(pair[1] for one in row.rounds for pair in one) / row.calls,
+        row.samples,
+        tuple(row.rounds),
+        row.calls,
+        notes=tuple(row.notes),
+    )

@@ -1,0 +1,121 @@
+"""What `pipebench init` writes into somebody's repository: configuration, benchmarks, a workflow for their loader."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from pipebench.compare import users_loader
+from pipebench.errors import PipebenchError
+from pipebench.host.whole_files import write_whole
+from pipebench.task import Unavailable
+from pipebench.units import printable
+
+TEMPLATES = Path(__file__).parent / "templates"
+PLACES = {
+    "asv.conf.json": "asv.conf.json",
+    "pipebench.toml": users_loader.CONFIG,
+    "benchmarks_init.py.txt": "benchmarks/__init__.py",
+    "benchmarks_loader.py.txt": "benchmarks/loader.py",
+    "workflow.yml": ".github/workflows/pipebench.yml",
+}
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is to be written where: file contents by path, relative to the repository's top folder."""
+
+    repo: Path
+    files: Mapping[str, str]
+
+    @property
+    def existing(self) -> list[str]:
+        """Those that are there already with other contents."""
+        return [name for name, text in self.files.items() if _differs(self.repo / name, text)]
+
+
+def _differs(path: Path, text: str) -> bool:
+    try:
+        return path.read_text(encoding="utf-8") != text
+    except FileNotFoundError:
+        return False
+    except (OSError, UnicodeDecodeError):
+        return True
+
+
+def plan(
+    repo: Path,
+    loader: str,
+    transform: str | None,
+    *,
+    workers: tuple[int, ...] = (0, 2),
+    samples: int = 64,
+    requirement: str = "pipebench",
+) -> Plan:
+    """Looks at the two functions and makes the files; nothing is written. `PipebenchError` where one cannot be used."""
+    for name in (loader, transform):
+        if name is not None and not _is_a_name(name):
+            raise PipebenchError(
+                f"{printable(name)} is not module:function", "write for example mypackage.data:make_loader"
+            )
+    if os.fspath(repo) not in sys.path:
+        sys.path.insert(0, os.fspath(repo))
+    names = _looked_at(users_loader.Own(loader, transform, samples=samples))
+    words = {
+        "PROJECT": repo.name.replace('"', "") or "project",
+        "PYTHON": f"{sys.version_info.major}.{sys.version_info.minor}",
+        "PIPEBENCH": requirement,
+        "REQUIREMENTS": _requirements(repo),
+        "LOADER": loader,
+        "TRANSFORM": f'transform = "{transform}"\n' if transform else "",
+        "TRANSFORMS": ", ".join(f'"{name}"' for name in names),
+        "WORKERS": ", ".join(map(str, workers)),
+        "SAMPLES": str(samples),
+    }
+    return Plan(repo, {place: _filled(template, words) for template, place in PLACES.items()})
+
+
+def _is_a_name(name: str) -> bool:
+    module, colon, attribute = name.partition(":")
+    return bool(colon) and all(part.isidentifier() for part in (*module.split("."), *attribute.split(".")))
+
+
+def _looked_at(settings: users_loader.Own) -> list[str]:
+    """Calls both functions once and gives the names of the transforms."""
+    try:
+        users_loader.imported(settings)
+        users_loader.first_sample(settings)
+        return users_loader.transform_names(settings)
+    except Unavailable as missing:
+        raise PipebenchError(missing.reason, "name functions that exist, as module:function") from missing
+    except Exception as error:  # whatever their code raises
+        what = (
+            f"{settings.loader} or its transform cannot be used: {type(error).__name__}: {printable(str(error))[:300]}"
+        )
+        raise PipebenchError(what, "run this where the loader's own imports and data are at hand") from error
+
+
+def _requirements(repo: Path) -> str:
+    if (repo / "requirements.txt").exists():
+        return "-r requirements.txt"
+    return "." if (repo / "pyproject.toml").exists() or (repo / "setup.py").exists() else "torchvision"
+
+
+def _filled(template: str, words: Mapping[str, str]) -> str:
+    text = (TEMPLATES / template).read_text(encoding="utf-8")
+    for word, value in words.items():
+        text = text.replace(f"@{word}@", value)
+    return text
+
+
+def write(made: Plan, *, force: bool = False) -> list[str]:
+    """Writes the files and gives their names; without `force` nothing at all where one is there with other contents."""
+    if made.existing and not force:
+        listed = ", ".join(made.existing)
+        raise PipebenchError(f"{printable(listed)} would be overwritten", "--force overwrites, or move them away first")
+    for name, text in made.files.items():
+        write_whole(made.repo / name, text.encode())
+    return list(made.files)

@@ -1,0 +1,272 @@
+"""The stages of somebody's own loader as benchmarks: read, each transform, collate, and samples by workers.
+
+They are found from two functions of theirs. `make_loader` gives a DataLoader or a webdataset pipeline over a small,
+fixed set of samples; where it takes `num_workers` or `transform`, these are passed. `make_transform` gives what is done
+to one image, a Compose or anything that can be called. Nothing is guessed: what cannot be taken apart is n/a, with
+its reason.
+"""
+
+from __future__ import annotations
+
+import copy
+import importlib
+import inspect
+import itertools
+import tomllib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from pipebench.errors import PipebenchError
+from pipebench.task import Task, Unavailable, Variant, Work, Workload
+from pipebench.units import printable
+
+CONFIG = "pipebench.toml"
+WHOLE = "all"  # all transforms, one after the other
+
+
+@dataclass(frozen=True)
+class Own:
+    """What `pipebench.toml` says: the two functions by name, and the names that benchmarks have for good."""
+
+    loader: str
+    transform: str | None = None
+    transforms: tuple[str, ...] = ()  # in their order; a name that a commit does not have is n/a there
+    workers: tuple[int, ...] = (0, 2)
+    samples: int = 64  # read and transformed in one call, at most; all runs must use the same
+
+    @property
+    def benchmarks(self) -> list[str]:
+        """The identities of all benchmarks."""
+        steps = [f"transform/own/{name}" for name in (*self.transforms, WHOLE)] if self.transform else []
+        return ["read/own/sample", *steps, "collate/own/batch", *(f"loader/own/workers-{n}" for n in self.workers)]
+
+
+def load(path: Path) -> Own:
+    """Reads `pipebench.toml`; PipebenchError says what is wrong with it."""
+    known = {one.name for one in fields(Own)}
+    try:
+        found = tomllib.loads(path.read_text(encoding="utf-8"))
+        lists: dict[str, Any] = {name: tuple(one) if isinstance(one, list) else one for name, one in found.items()}
+        if set(found) - known:
+            raise ValueError(f"it knows no {', '.join(sorted(set(found) - known))}")
+        return Own(**lists)
+    except (OSError, ValueError, TypeError) as error:
+        problem = f"{printable(path)} cannot be used: {printable(str(error))}"
+        raise PipebenchError(problem, "write it anew with `pipebench init --force`") from error
+
+
+def imported(own: Own | dict[str, Any]) -> None:
+    """Imports the modules of the two functions, once a process."""
+    settings = _settings(own)
+    for name in (settings.loader, settings.transform):
+        if name:
+            _object(name)
+
+
+def names_of(transform: Any) -> list[str]:
+    """A name for each step of a transform: its type, or the function's name, numbered where one occurs twice."""
+    seen: dict[str, int] = {}
+    names = []
+    for step in _steps(transform):
+        name = getattr(step, "__name__", type(step).__name__)
+        name = "lambda" if name == "<lambda>" else name
+        seen[name] = seen.get(name, 0) + 1
+        names.append(name if seen[name] == 1 else f"{name}-{seen[name]}")
+    return names
+
+
+def finder(own: Own | dict[str, Any]) -> Callable[[str], tuple[Task, Variant]]:
+    """From the identity of a benchmark to what a runner needs of it."""
+    settings = _settings(own)
+    builders: dict[str, Callable[[str], Callable[[Workload], Any]]] = {
+        "read": lambda name: lambda workload: _reading(settings),
+        "transform": lambda name: lambda workload: _transforming(settings, name),
+        "collate": lambda name: lambda workload: _collating(settings),
+        "loader": lambda name: lambda workload: _loading(settings, int(name.rpartition("-")[2])),
+    }
+
+    def find(identity: str) -> tuple[Task, Variant]:
+        task_id, _, name = identity.rpartition("/")
+        kind = task_id.partition("/")[0]
+        return _task(task_id), Variant(task_id, name, builders[kind](name))
+
+    return find
+
+
+def _settings(own: Own | dict[str, Any]) -> Own:
+    return own if isinstance(own, Own) else Own(**own)
+
+
+def _task(task_id: str) -> Task:
+    """A task whose one call is bound to its inputs already; `samples` of the call are its attribute."""
+    return Task(
+        id=task_id,
+        summary="a stage of your own loader",
+        groups=lambda workload: [("own",)],
+        inputs=lambda workload, keys: [None],
+        check=lambda output, given: None,
+        agree=lambda output, expected, variant: None,
+        work=lambda given, output: Work(int(output), 0, 0),
+        per_call=lambda workload: 1,
+    )
+
+
+def _object(name: str) -> Any:
+    """What `module:object` names; imported, never evaluated."""
+    module, _, attribute = name.partition(":")
+    found = importlib.import_module(module)
+    for part in attribute.split("."):
+        try:
+            found = getattr(found, part)
+        except AttributeError as missing:
+            raise Unavailable("not-built", f"{printable(name)} does not exist in this commit") from missing
+    return found
+
+
+def _loader(settings: Own, **wanted: Any) -> tuple[Any, set[str]]:
+    """The user's loader, and which of the wanted settings its function took."""
+    make = _object(settings.loader)
+    parameters = inspect.signature(make).parameters
+    anything = any(one.kind is one.VAR_KEYWORD for one in parameters.values())
+    taken = {name: value for name, value in wanted.items() if anything or name in parameters}
+    return make(**taken), set(taken)
+
+
+def _transform(settings: Own) -> Any:
+    if settings.transform is None:
+        raise Unavailable("not-built", "no make_transform was given")
+    return _object(settings.transform)()
+
+
+def _steps(transform: Any) -> list[Any]:
+    """The steps of a Compose or Sequential, else the one thing that there is."""
+    found = getattr(transform, "transforms", None)
+    if isinstance(found, list | tuple):
+        return list(found)
+    children = getattr(transform, "children", None)
+    if type(transform).__name__ == "Sequential" and callable(children):
+        return list(children())
+    return [transform]
+
+
+def _untouched(image: Any) -> Any:
+    return image
+
+
+def _raw_dataset(settings: Own) -> Any:
+    """The dataset with its transform taken out: what it costs to read (and decode) a sample."""
+    loader, taken = _loader(settings, transform=_untouched, num_workers=0)
+    dataset = getattr(loader, "dataset", loader)
+    if "transform" in taken:
+        return dataset
+    if getattr(dataset, "transform", None) is None:
+        reason = "the transform cannot be taken out: let make_loader take `transform`, or the dataset have `.transform`"
+        raise Unavailable("not-built", reason)
+    bare = copy.copy(dataset)
+    bare.transform = None
+    return bare
+
+
+def _samples(dataset: Any, count: int) -> Iterator[Any]:
+    """The first samples of a map-style or iterable dataset, again and again the same."""
+    if hasattr(dataset, "__getitem__") and hasattr(dataset, "__len__"):
+        return (dataset[index] for index in range(min(count, len(dataset))))
+    return itertools.islice(iter(dataset), count)
+
+
+def _counted(found: Iterator[Any]) -> int:
+    return sum(1 for _ in found)
+
+
+def _reading(settings: Own) -> Callable[[Any], int]:
+    dataset = _raw_dataset(settings)
+    return lambda _: _counted(_samples(dataset, settings.samples))
+
+
+def _image(sample: Any) -> Any:
+    return sample[0] if isinstance(sample, list | tuple) else sample
+
+
+def _transforming(settings: Own, name: str) -> Callable[[Any], int]:
+    """One step, given what the steps before it make of the first samples (at most 8 are held)."""
+    transform = _transform(settings)
+    images = [_image(sample) for sample in _samples(_raw_dataset(settings), min(8, settings.samples))]
+    step = transform
+    if name != WHOLE:
+        names = names_of(transform)
+        if name not in names:
+            raise Unavailable("not-built", f"this commit has no transform {printable(name)}")
+        steps = _steps(transform)
+        for before in steps[: names.index(name)]:
+            images = [before(image) for image in images]
+        step = steps[names.index(name)]
+    return lambda _: _counted(step(image) for image in images)
+
+
+def _collating(settings: Own) -> Callable[[Any], int]:
+    loader, _ = _loader(settings, num_workers=0)
+    size, collate = getattr(loader, "batch_size", None), getattr(loader, "collate_fn", None)
+    if size is None or collate is None:
+        raise Unavailable("not-built", "this loader does not collate: its dataset makes the batches")
+    samples = list(_samples(loader.dataset, size))
+
+    def call(_: Any) -> int:
+        collate(samples)
+        return len(samples)
+
+    return call
+
+
+def _loading(settings: Own, workers: int) -> Callable[[Any], int]:
+    """One pass over the first samples with so many workers; they are started once and kept where the loader can."""
+    loader, taken = _loader(settings, num_workers=workers)
+    loader = _with_workers(loader, workers, settings.samples, "num_workers" in taken)
+    size = getattr(loader, "batch_size", None)
+    most = -(-settings.samples // size) if size else settings.samples
+
+    def call(_: Any) -> int:
+        return sum(_length(batch) for batch in itertools.islice(iter(loader), most))
+
+    return call
+
+
+def _with_workers(loader: Any, workers: int, samples: int, taken: bool) -> Any:
+    from torch.utils.data import BatchSampler, DataLoader, IterableDataset, SequentialSampler
+
+    plain = type(loader) is DataLoader and loader.batch_size is not None
+    if not plain or isinstance(loader.dataset, IterableDataset):
+        if not taken and getattr(loader, "num_workers", 0) != workers:
+            raise Unavailable("not-built", "let make_loader take `num_workers`")
+        return loader
+    first: Sequence[int] = range(min(samples, len(loader.dataset)))
+    return DataLoader(
+        loader.dataset,
+        batch_sampler=BatchSampler(SequentialSampler(first), loader.batch_size, drop_last=False),
+        num_workers=workers,
+        collate_fn=loader.collate_fn,
+        persistent_workers=workers > 0,
+        worker_init_fn=loader.worker_init_fn,
+    )
+
+
+def _length(batch: Any) -> int:
+    """How many samples a batch holds: the length of its first part."""
+    while isinstance(batch, dict | list | tuple) and batch:
+        batch = next(iter(batch.values())) if isinstance(batch, dict) else batch[0]
+    return len(batch) if hasattr(batch, "__len__") else 1
+
+
+def first_sample(own: Own) -> Any:
+    """One sample of the loader's dataset, as a proof that it can be read."""
+    loader, _ = _loader(own, num_workers=0)
+    return next(iter(_samples(getattr(loader, "dataset", loader), 1)), None)
+
+
+def transform_names(own: Own) -> list[str]:
+    """The names of the transform's steps; none where there is no transform or it is a single step."""
+    if own.transform is None:
+        return []
+    names = names_of(_transform(own))
+    return names if len(names) > 1 else []

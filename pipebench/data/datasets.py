@@ -1,0 +1,344 @@
+"""The data that is measured: embedded datasets, built once and verified at every use, and the user's own.
+
+`load` gives both as the same thing, a `Dataset`: samples with their loose files, their places in shards, or both.
+A manifest in `datasets/` says how an embedded dataset is made; what is made lies in the cache folder, never in the
+package. Nothing of the user's own data is copied or changed.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import io
+import math
+import os
+import shutil
+import tarfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, TextIO
+
+from pipebench.data import listing
+from pipebench.data.image_header import image_size
+from pipebench.data.listing import Dataset, Extent, Sample, Shard
+from pipebench.errors import PipebenchError, SampleError
+from pipebench.host import machine
+from pipebench.units import printable, size
+
+if TYPE_CHECKING:
+    from pipebench.data.synthetic import Made
+
+__all__ = ["Dataset", "Extent", "Facts", "Sample", "Shard", "describe", "load", "names", "shadowed"]
+
+SHARD_SAMPLES = 64
+MAX_SHARDS = 100_000
+DESCRIBED = 64  # samples whose headers `describe` reads
+VERSION = 1  # raise it whenever a recipe makes other bytes than before, or what is built is laid out otherwise
+_COMPRESSED = {b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"\xfd7zXZ\x00": "xz", b"\x28\xb5\x2f\xfd": "zstd"}
+_INDEX = "index.tsv"
+_SUMS = "manifest.sha256"
+_SEAL = "# sha256 of the lines above: "
+_STALE_S = 86_400.0  # a build that nobody has finished for a day was interrupted
+
+Progress = Callable[[int, int, str], None]
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What a reader must know of a dataset: its size, and its bits per pixel, which a decoder's work follows.
+
+    `images` counts all samples without a known problem; the other figures are over the first `described` that could be
+    read (None where they are too few). `bits_per_pixel` is all their bits over all their pixels, and its standard
+    deviation that of the images' own, each weighted by its pixels: a mean of ratios would be the smallest thumbnail's.
+    """
+
+    images: int
+    described: int
+    mean_bytes: float | None
+    mean_pixels: float | None
+    bits_per_pixel: float | None
+    bits_per_pixel_sd: float | None
+
+
+def _quiet(done: int, total: int, what: str) -> None:
+    pass
+
+
+def names() -> list[str]:
+    """The names of the embedded datasets."""
+    return sorted(path.stem for path in _manifests().glob("*.toml"))
+
+
+def load(
+    name_or_path: str, *, limit: int | None = None, progress: Progress = _quiet, cache: Path | None = None
+) -> Dataset:
+    """The embedded dataset of that name, built if need be, or the user's own folder, .tar or brace pattern of shards.
+
+    With `limit`, an embedded dataset has exactly that many samples (more than by default are built), and the user's
+    own at most. `progress(done, total, what)` is called while building. PipebenchError where there is nothing that
+    could be measured.
+    """
+    if limit is not None and limit < 1:
+        raise PipebenchError(f"A limit of {limit} samples leaves nothing to measure.", "Give a limit of at least 1.")
+    if name_or_path in names():
+        return _embedded(name_or_path, limit, progress, cache or machine.cache_folder())
+    if os.path.isdir(name_or_path):
+        return listing.folder(name_or_path, limit)
+    if os.path.lexists(name_or_path):
+        return listing.shards(name_or_path, _checked([name_or_path]), limit)
+    if "{" in name_or_path:
+        return listing.shards(name_or_path, _checked(_expanded(name_or_path)), limit)
+    remedy = f"{listing.WANTED} Or one of the embedded datasets: {', '.join(names())}."
+    raise PipebenchError(f"{printable(name_or_path)} does not exist.", remedy)
+
+
+def shadowed(name_or_path: str) -> str | None:
+    """What must be said where a path here has the name of an embedded dataset: which of the two was taken."""
+    if name_or_path not in names() or not os.path.lexists(name_or_path):
+        return None
+    return f"{name_or_path} is the embedded dataset; to measure what lies here under that name, say ./{name_or_path}"
+
+
+def describe(dataset: Dataset) -> Facts:
+    """Facts about `dataset`; at most `DESCRIBED` files are read, and only their headers are looked into."""
+    lengths: list[int] = []
+    pixels: list[int] = []
+    good = [sample for sample in dataset.samples if sample.problem is None]
+    for sample in good[:DESCRIBED]:
+        try:
+            data = sample.read()
+            width, height = image_size(data)
+        except SampleError:
+            continue
+        lengths.append(len(data))
+        pixels.append(width * height)
+    count, bits, area = len(lengths), 8 * sum(lengths), sum(pixels)
+    return Facts(
+        images=len(good),
+        described=count,
+        mean_bytes=sum(lengths) / count if count else None,
+        mean_pixels=area / count if count else None,
+        bits_per_pixel=bits / area if count else None,
+        bits_per_pixel_sd=_spread(lengths, pixels, bits / area) if count > 1 else None,
+    )
+
+
+def _spread(lengths: list[int], pixels: list[int], mean: float) -> float:
+    """The standard deviation of the images' bits per pixel about that of them all, each weighted by its pixels."""
+    count = len(lengths)
+    squares = sum(area * (8 * length / area - mean) ** 2 for length, area in zip(lengths, pixels, strict=True))
+    return math.sqrt(squares / sum(pixels) * count / (count - 1))
+
+
+def _expanded(pattern: str) -> list[str]:
+    import braceexpand
+
+    try:
+        paths = list(islice(braceexpand.braceexpand(pattern), MAX_SHARDS + 1))
+    except ValueError as error:
+        raise PipebenchError(f"{printable(pattern)} is not a brace pattern: {error}.", listing.WANTED) from error
+    if len(paths) > MAX_SHARDS:
+        raise PipebenchError(f"{printable(pattern)} names more than {MAX_SHARDS:,} shards.", "Name fewer.")
+    return paths
+
+
+def _checked(paths: list[str]) -> list[str]:
+    """`paths`, or PipebenchError where one of them is not a regular file that may be an uncompressed tar."""
+    for path in paths:
+        try:
+            with open(listing.open_regular(path), "rb", buffering=0) as file:
+                start = file.read(8)
+        except SampleError as error:
+            raise PipebenchError(f"{printable(path)} cannot be used: {error}.", listing.WANTED) from error
+        packed = next((name for magic, name in _COMPRESSED.items() if start.startswith(magic)), None)
+        if packed:
+            remedy = "Decompress it first: in a compressed tar no member can be found without unpacking all before it."
+            raise PipebenchError(f"{printable(path)} is compressed ({packed}).", remedy)
+        if not path.lower().endswith(".tar"):
+            raise PipebenchError(f"{printable(path)} is neither a folder nor a .tar.", listing.WANTED)
+    return paths
+
+
+def _manifests() -> Path:
+    """The folder of manifests: inside an installed package, beside the package in a checkout."""
+    package = Path(__file__).parent.parent
+    packaged = package / "_datasets"
+    return packaged if packaged.is_dir() else package.parent / "datasets"
+
+
+def _embedded(name: str, limit: int | None, progress: Progress, cache: Path) -> Dataset:
+    import tomllib
+
+    manifest = tomllib.loads((_manifests() / f"{name}.toml").read_text(encoding="utf-8"))
+    count = limit or int(manifest["count"])
+    folder = cache.absolute() / "datasets" / f"{name}-{_fingerprint(name, manifest, count)}"
+    if not _verified(folder):
+        try:
+            _build(name, manifest, count, folder, progress)
+        except OSError as error:
+            problem = f"The dataset {name} cannot be built in {printable(folder)}: {error.strerror or error}."
+            raise PipebenchError(problem, _room(count, manifest)) from error
+    return _read_index(name, folder)
+
+
+def _room(count: int, manifest: dict[str, Any]) -> str:
+    pixels = max(width * height for width, height in manifest["sizes"])
+    needed = size(2.5 * count * pixels * 2.5 / 8)  # twice (files and shards), at 2.5 bits per pixel, and some more
+    return f"Free about {needed} there, or set PIPEBENCH_CACHE to a folder that has them and can be written to."
+
+
+def _fingerprint(name: str, manifest: dict[str, Any], count: int) -> str:
+    """What a built folder depends on, as the end of its name: manifest, photographs, version and count."""
+    folder = _manifests()
+    digest = hashlib.sha256(f"{VERSION} {SHARD_SAMPLES} {count}\n".encode())
+    digest.update((folder / f"{name}.toml").read_bytes())
+    used = manifest.get("photographs", ())
+    for file in ["photographs.toml", *(f"{photograph}.jpg" for photograph in used)] if used else []:
+        digest.update((folder / "photographs" / file).read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def _verified(folder: Path) -> bool:
+    """Whether every built file is there with the bytes that it was built with."""
+    try:
+        text = listing.read_file(str(folder / _SUMS)).decode()
+        lines, found, seal = text.rpartition(_SEAL)
+        if not found or hashlib.sha256(lines.encode()).hexdigest() != seal.strip():
+            return False
+        return all(_digest(folder / path) == wanted for wanted, path in _sums(lines))
+    except (SampleError, OSError, ValueError):
+        return False
+
+
+def _sums(lines: str) -> Iterator[tuple[str, str]]:
+    for line in lines.splitlines():
+        wanted, _, path = line.partition("  ")
+        yield wanted, path
+
+
+def _digest(path: Path) -> str:
+    with open(listing.open_regular(str(path)), "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _build(name: str, manifest: dict[str, Any], count: int, folder: Path, progress: Progress) -> None:
+    """Build into a folder of its own and rename it: a build that is interrupted is never taken for a whole one."""
+    import tempfile
+
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    _sweep(folder.parent)
+    building = Path(tempfile.mkdtemp(prefix=f".building-{name}-", dir=folder.parent))
+    try:
+        _write(name, manifest, count, building, progress)
+        building.chmod(0o755)
+        _install(building, folder)
+    finally:
+        shutil.rmtree(building, ignore_errors=True)
+
+
+def _sweep(parent: Path) -> None:
+    """Remove what killed builds have left."""
+    for left in parent.glob(".building-*"):
+        try:
+            if time.time() - left.stat().st_mtime > _STALE_S:
+                shutil.rmtree(left, ignore_errors=True)
+        except OSError:  # its own process has removed it
+            continue
+
+
+class _Sums:
+    """The file of SHA-256 sums while it is written; until it is sealed it is that of an unfinished build."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self._digest = hashlib.sha256()
+
+    def add(self, digest: str, path: str) -> None:
+        line = f"{digest}  {path}\n".encode()
+        self._digest.update(line)
+        self._file.write(line)
+
+    def seal(self) -> None:
+        self._file.write(f"{_SEAL}{self._digest.hexdigest()}\n".encode())
+
+
+def _write(name: str, manifest: dict[str, Any], count: int, folder: Path, progress: Progress) -> None:
+    """All files of the dataset: loose ones in class folders, shards, the index, and the sums of them all."""
+    from pipebench.data import synthetic
+
+    make = synthetic.maker(synthetic.read_recipe(manifest, _manifests() / "photographs"))
+    (folder / "shards").mkdir()
+    with open(folder / _SUMS, "wb") as file:
+        sums = _Sums(file)
+        with open(folder / _INDEX, "w", encoding="utf-8") as index:
+            for first in range(0, count, SHARD_SAMPLES):
+                shard = f"shards/{name}-{first // SHARD_SAMPLES:06d}.tar"
+                with tarfile.open(folder / shard, "w", format=tarfile.USTAR_FORMAT) as tar:
+                    for number in range(first, min(first + SHARD_SAMPLES, count)):
+                        progress(number, count, f"building {name}")
+                        _write_sample(f"{number:06d}", make(number), folder, shard, tar, index, sums)
+                sums.add(_digest(folder / shard), shard)
+        sums.add(_digest(folder / _INDEX), _INDEX)
+        sums.seal()
+    progress(count, count, f"building {name}")
+
+
+def _write_sample(
+    key: str, made: Made, folder: Path, shard: str, tar: tarfile.TarFile, index: TextIO, sums: _Sums
+) -> None:
+    """One sample as loose files, as members of a shard and as lines of the index."""
+    (folder / "files" / made.label).mkdir(parents=True, exist_ok=True)
+    for suffix, data in made.members.items():
+        loose = f"files/{made.label}/{key}.{suffix}"
+        (folder / loose).write_bytes(data)
+        member = tarfile.TarInfo(f"{key}.{suffix}")
+        member.size = len(data)
+        offset = tar.offset + tarfile.BLOCKSIZE  # a short name in the USTAR format has one block of header
+        tar.addfile(member, io.BytesIO(data))
+        index.write(f"{key}\t{suffix}\t{loose}\t{shard}\t{offset}\t{len(data)}\n")
+        sums.add(hashlib.sha256(data).hexdigest(), loose)
+
+
+def _install(building: Path, folder: Path) -> None:
+    """Give the built folder its name, unless another process was quicker; a spoilt folder makes way."""
+    import tempfile
+
+    spoilt = Path(tempfile.mkdtemp(prefix=".building-spoilt-", dir=folder.parent))
+    try:
+        with _alone(folder.parent):
+            if os.path.lexists(folder):
+                if _verified(folder):
+                    return
+                folder.rename(spoilt / folder.name)
+            building.rename(folder)
+    finally:
+        shutil.rmtree(spoilt, ignore_errors=True)
+
+
+@contextmanager
+def _alone(parent: Path) -> Iterator[None]:
+    """Held by one process at a time, for the moment of a renaming; the system frees it when a process dies."""
+    descriptor = os.open(parent / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _read_index(name: str, folder: Path) -> Dataset:
+    files: dict[str, dict[str, str]] = {}
+    extents: dict[str, dict[str, Extent]] = {}
+    shards: dict[str, dict[str, None]] = {}
+    for line in (folder / _INDEX).read_text(encoding="utf-8").splitlines():
+        key, suffix, loose, shard, offset, length = line.split("\t")
+        path = str(folder / shard)
+        files.setdefault(key, {})[suffix] = str(folder / loose)
+        extents.setdefault(key, {})[suffix] = Extent(path, int(offset), int(length))
+        shards.setdefault(path, {})[key] = None
+    samples = tuple(Sample(key, "jpg", files[key], extents[key], key) for key in files)
+    return Dataset(name, samples, tuple(Shard(path, tuple(keys), True) for path, keys in shards.items()))

@@ -1,0 +1,1 @@
+"""The lab: every variant checked against its reference, then timed in turn."""

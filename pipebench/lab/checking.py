@@ -1,0 +1,184 @@
+"""Before anything is timed: every variant once on every sample, checked, and held against the reference."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from pipebench import stage
+from pipebench.errors import BadSample, SampleError
+from pipebench.host import machine
+from pipebench.runner import Attempt, Prepared, Runner, RunnerDied, RunnerFailed, Runners
+from pipebench.task import Task, Unavailable, Variant, Work, Workload
+from pipebench.units import printable
+
+GONE = frozenset({"vanished", "unreadable", "not-regular"})  # what can become of a file that was good a moment ago
+
+
+@dataclass
+class Row:
+    """One variant or ceiling while it is being measured."""
+
+    variant: Variant
+    runner: Runner | None = None
+    prepared: Prepared = field(default_factory=Prepared)
+    bad: dict[str, BadSample] = field(default_factory=dict)
+    attempted: int = 0
+    work: Work | None = None
+    calls: int = 1
+    first_s: float | None = None
+    readings: list[float] = field(default_factory=list)
+    codes: set[str] = field(default_factory=set)
+    load: machine.Load = field(default_factory=machine.Load)
+    failed: str | None = None
+
+    @property
+    def id(self) -> str:
+        return self.variant.id
+
+    @property
+    def usable(self) -> bool:
+        return self.prepared.skip_code is None and self.failed is None
+
+    @property
+    def able(self) -> bool:
+        """Whether it can be timed: it runs here and could do at least one sample."""
+        return self.usable and (self.variant.ceiling is not None or self.attempted > len(self.bad))
+
+    def renew(self) -> None:
+        """Forgets what was timed, which cannot be compared with readings of other samples."""
+        self.work, self.calls, self.first_s = None, 1, None
+        self.readings, self.codes, self.load = [], set(), machine.Load()
+
+
+def prepare(row: Row, workload: Workload, runners: Runners) -> None:
+    try:
+        row.runner = runners.of(row.variant)
+        row.prepared = row.runner.prepare(row.id, workload)
+    except Unavailable as missing:
+        row.prepared = Prepared(missing.code, missing.reason)
+    except Exception as error:  # a variant that cannot even be built is its own fault, not the run's
+        fail(row, runners, error)
+
+
+def fail(row: Row, runners: Runners, error: Exception) -> None:
+    row.failed = f"{type(error).__name__}: {printable(str(error))[:300]}"
+    if isinstance(error, RunnerDied):
+        runners.drop(row.variant)
+
+
+def stand_in(task: Task, reference: Row, workload: Workload, runners: Runners) -> list[Row]:
+    """The first variant of a task that runs here, its reference before all others."""
+    for row in [reference, *(Row(variant) for variant in stage.variants(task.id)[1:])]:
+        if row.runner is None:
+            prepare(row, workload, runners)
+        if row.usable:
+            return [row]
+    return []
+
+
+def model_of(rows: Sequence[Row], reference: Row) -> Row:
+    """What the others must agree with: the reference or, where it cannot run, the first that does the whole task."""
+    whole = (row for row in rows if row.usable and row.variant.does_all and row.variant.ceiling is None)
+    return reference if reference.usable else next(whole, reference)
+
+
+def groups_of(task: Task, workload: Workload, most: int | None) -> list[tuple[str, ...]]:
+    """The groups to try, cut to at most `most` samples."""
+    groups, left = [], most if most is not None else math.inf
+    for group in task.groups(workload):
+        if left <= 0:
+            break
+        groups.append(group[: int(min(left, len(group)))])
+        left -= len(groups[-1])
+    return groups
+
+
+def try_all(
+    task: Task,
+    rows: Sequence[Row],
+    model: Row,
+    groups: list[tuple[str, ...]],
+    workload: Workload,
+    progress: Callable[[int, int, str], None],
+) -> list[str]:
+    """Each variant once on every group, checked and held against the model; the samples that all of them can do."""
+    total = sum(len(group) for group in groups)
+    tried = [row for row in rows if row.variant.ceiling is None and row.usable]
+    done = 0
+    for group in groups:
+        expected = _expected(model, group, workload)
+        for row in tried:
+            _try(task, row, group, workload, expected, row is model)
+        done += len(group)
+        progress(done, total, f"{task.id}: trying {total} samples")
+    dead = set.union(set(), *(set(row.bad) for row in tried if row.able))
+    return [key for group in groups for key in group if key not in dead] if any(row.able for row in tried) else []
+
+
+def _expected(model: Row, group: tuple[str, ...], workload: Workload) -> dict[tuple[str, ...], Attempt]:
+    if not model.usable or model.runner is None:
+        return {}
+    return {one.keys: one for one in model.runner.attempt(model.id, workload, group)}
+
+
+def _try(
+    task: Task,
+    row: Row,
+    group: tuple[str, ...],
+    workload: Workload,
+    expected: dict[tuple[str, ...], Attempt],
+    is_model: bool,
+) -> None:
+    assert row.runner is not None
+    row.attempted += len(group)
+    try:
+        attempts = list(expected.values()) if is_model else row.runner.attempt(row.id, workload, group)
+    except (RunnerDied, RunnerFailed) as error:
+        row.failed = f"{type(error).__name__}: {printable(str(error))[:300]}"
+        return
+    for one in attempts:
+        kind, message = one.kind, one.message
+        beside = expected.get(one.keys)
+        if kind is None and beside is not None and beside.kind is None and not is_model:
+            try:
+                task.agree(one.output, beside.output, row.variant)
+            except SampleError as error:
+                kind, message = error.kind, error.message
+        if kind is not None:
+            _record(task, row, one, kind, message)
+
+
+def _record(task: Task, row: Row, attempt: Attempt, kind: str, message: str) -> None:
+    for key in attempt.keys:
+        row.bad[key] = BadSample(task.stage, key, row.variant.name, kind, message, attempt.seconds, task=task.id)
+
+
+def lost_since(
+    task: Task, rows: Sequence[Row], model: Row, groups: Sequence[tuple[str, ...]], workload: Workload
+) -> set[str]:
+    """Those samples of `groups`, all good when they were tried, whose files are gone; recorded for the rows they spoil.
+
+    The model decides, so that a variant which breaks of itself takes no sample away from the others.
+    """
+    lost: set[str] = set()
+    for group in groups:
+        found = _expected(model, group, workload)
+        gone = tuple(key for one in found.values() if one.kind in GONE for key in one.keys)
+        for row in rows if gone else ():
+            if row.able and row.variant.ceiling is None:
+                attempts = [one for one in found.values() if one.kind] if row is model else _again(row, gone, workload)
+                for one in attempts:
+                    if one.kind is not None:
+                        _record(task, row, one, one.kind, one.message)
+        lost.update(gone)
+    return lost
+
+
+def _again(row: Row, keys: tuple[str, ...], workload: Workload) -> list[Attempt]:
+    assert row.runner is not None
+    try:
+        return row.runner.attempt(row.id, workload, keys)
+    except (RunnerDied, RunnerFailed):  # its own failure has been said
+        return []

@@ -1,0 +1,252 @@
+"""The main job: every chosen variant of every chosen task, one task after the other, into one report."""
+
+from __future__ import annotations
+
+import datetime
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from pipebench import __version__, stage, task
+from pipebench.data import datasets
+from pipebench.errors import BadSample, PipebenchError, UsageError
+from pipebench.host import machine
+from pipebench.lab.timing import Interrupted, Plan, Progress, measure
+from pipebench.reference.live_vs_replay import BoundPlan, check_asked, measure_training
+from pipebench.reference.loader_table import LoaderPlan, measure_loader
+from pipebench.results.loading import Loading
+from pipebench.results.measurement import Result
+from pipebench.results.report import SCHEMA_VERSION, Data, Report
+from pipebench.runner import Runners
+from pipebench.stages import read
+from pipebench.task import Task, Variant, Workload
+from pipebench.units import printable
+
+COLD_TASK = "read/image"
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Which tasks, and which variants of each, are to be measured."""
+
+    rows: tuple[tuple[Task, tuple[Variant, ...]], ...]
+
+    @property
+    def variants(self) -> list[Variant]:
+        return [one for _, found in self.rows for one in found]
+
+
+def select(stages: Sequence[str] = (), names: Sequence[str] = ()) -> Selection:
+    """The variants called `names` (a name, `task/name`, or a task) in `stages` (a stage or a task); all if empty."""
+    for wanted in stages:
+        if wanted not in task.STAGES and wanted not in [task.id for task in stage.tasks()]:
+            raise UsageError(f"there is no stage {wanted!r}", f"the stages are {', '.join(task.STAGES)}")
+    known = [task for task in stage.tasks() if not stages or {task.stage, task.id} & set(stages)]
+    rows = [(task, tuple(_named(stage.variants(task.id), names))) for task in known]
+    found = {one for _, kept in rows for variant in kept for one in (variant.name, variant.id, variant.task)}
+    for wanted in names:
+        if wanted not in found:
+            raise UsageError(f"there is no variant {wanted!r} here", "see `pipebench run --list`")
+    return Selection(tuple(row for row in rows if row[1]))
+
+
+def _named(variants: Iterable[Variant], names: Sequence[str]) -> Iterable[Variant]:
+    return (one for one in variants if not names or {one.name, one.id, one.task} & set(names))
+
+
+@dataclass(frozen=True)
+class Feeding:
+    """What is measured after the stages: the loader table, and live training beside its bounds.
+
+    `workers` is what was asked for; None takes the usable cores less one, which the training loop itself needs.
+    `simulated_s` replaces the model by a device that takes so long for each batch.
+    """
+
+    loading: Loading
+    workers: int | None
+    loader: LoaderPlan
+    bound: BoundPlan
+    simulated_s: float | None = None
+
+    @property
+    def knobs(self) -> Loading:
+        wanted = self.workers if self.workers is not None else max(1, math.floor(machine.usable_cores()) - 1)
+        return replace(self.loading, workers=wanted)
+
+
+def feeding(
+    loading: Loading,
+    workers: int | None = None,
+    length: str | None = None,
+    window: int | None = None,
+    simulated_s: float | None = None,
+) -> Feeding:
+    """Loader and training with the plans of a length: `quick`, `rigorous` or, with None, what lies between."""
+    plans: tuple[LoaderPlan, BoundPlan] = {
+        "quick": (LoaderPlan.quick(), BoundPlan.quick()),
+        "rigorous": (LoaderPlan.rigorous(), BoundPlan.rigorous()),
+    }.get(length or "", (LoaderPlan(), BoundPlan()))
+    return Feeding(loading, workers, plans[0], replace(plans[1], window=window), simulated_s)
+
+
+def run(
+    selection: Selection,
+    workload: Workload,
+    plan: Plan,
+    *,
+    device: str | None = None,
+    feeding: Feeding | None = None,
+    progress: Progress,
+    keep: Callable[[Report], None],
+) -> Report:
+    """Measures the selection; `keep` is given the report so far after every task, so that an interruption loses one.
+
+    `device` is where transfers and steps go, by default to the CUDA device if there is one. With `feeding`, loader and
+    training are measured after the stages.
+    """
+    listed = read.load(workload, progress)
+    progress(0, 0, "importing torch")
+    workload = replace(workload, device=_device(device))
+    report = Report(
+        schema_version=SCHEMA_VERSION,
+        partial=True,
+        created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        pipebench=__version__,
+        machine=machine.describe(_storage_of(listed)),
+        workload=replace(workload, data=printable(workload.data)),
+        data=_data(listed),
+        bad_samples=listed.problems,
+    )
+    keep(report)
+    if feeding is not None:
+        check_asked(workload, feeding.knobs, feeding.bound, feeding.simulated_s)
+    with Runners() as runners:
+        runners.start(selection.variants)
+        for task, variants in selection.rows:
+            report = _with(report, task, variants, workload, runners, plan, progress, keep)
+            if task.id == COLD_TASK and workload.cache == "warm":  # what storage gives is worth knowing all the same
+                cold = replace(workload, cache="cold")
+                report = _with(report, task, (), cold, runners, replace(plan, rounds=plan.least_rounds), progress, keep)
+            keep(report)
+    if feeding is not None:
+        report = _fed(report, workload, feeding, progress, keep)
+    report = replace(report, partial=False)
+    keep(report)
+    return report
+
+
+def _with(
+    report: Report,
+    task: Task,
+    variants: Sequence[Variant],
+    workload: Workload,
+    runners: Runners,
+    plan: Plan,
+    progress: Progress,
+    keep: Callable[[Report], None],
+) -> Report:
+    """The report with one task's results added; an interrupted task keeps the readings it has."""
+    bounds = stage.ceilings(task.id, workload)
+    try:
+        result = measure(task, variants, workload, runners=runners, plan=plan, ceilings=bounds, progress=progress)
+    except Interrupted as stopped:
+        keep(_added(report, stopped.result))
+        raise
+    return _added(report, result)
+
+
+def _added(report: Report, result: Result) -> Report:
+    return replace(
+        report,
+        measurements=report.measurements + result.measurements,
+        ceilings=report.ceilings + result.ceilings,
+        bad_samples=report.bad_samples + result.bad_samples,
+    )
+
+
+def _fed(
+    report: Report, workload: Workload, feeding: Feeding, progress: Progress, keep: Callable[[Report], None]
+) -> Report:
+    """The report with loader and training added; a worker that fails is named in it before the error goes on."""
+    so_far = [report]
+
+    def note(bad: tuple[BadSample, ...], **found: Any) -> None:
+        so_far[0] = replace(so_far[0], bad_samples=_merged(so_far[0].bad_samples, bad), **found)
+        keep(so_far[0])
+
+    knobs = feeding.knobs
+    try:
+        measure_loader(
+            workload,
+            knobs,
+            feeding.loader,
+            asked=feeding.workers,
+            progress=progress,
+            keep=lambda rows, bad: note(bad, loader=rows),
+        )
+        measure_training(
+            workload,
+            knobs,
+            feeding.bound,
+            simulated_s=feeding.simulated_s,
+            progress=progress,
+            keep=lambda training, bad: note(bad, training=training),
+        )
+    except PipebenchError as error:
+        note((), failure=error.problem)
+        raise
+    return so_far[0]
+
+
+def _merged(known: tuple[BadSample, ...], more: tuple[BadSample, ...]) -> tuple[BadSample, ...]:
+    """Bad samples of the loader come up in every loader: each is kept once."""
+    seen = {one.sample for one in known if one.stage == "loader"}
+    return known + tuple(one for one in more if one.sample not in seen)
+
+
+def _device(wanted: str | None) -> Literal["cpu", "cuda"]:
+    import torch
+
+    if wanted == "cuda" and not torch.cuda.is_available():
+        raise PipebenchError(
+            "there is no CUDA device here", "leave out --device: transfers are skipped, steps use the CPU"
+        )
+    return "cpu" if wanted == "cpu" or not torch.cuda.is_available() else "cuda"
+
+
+def _storage_of(listed: datasets.Dataset) -> Path | None:
+    """A path of the data, whose storage the report names."""
+    for one in listed.samples:
+        for path in (*one.files.values(), *(extent.path for extent in one.extents.values())):
+            return Path(path)
+    return None
+
+
+def _data(listed: datasets.Dataset) -> Data:
+    facts = datasets.describe(listed)
+    return Data(listed.name, facts.images, facts.mean_bytes, facts.bits_per_pixel, facts.bits_per_pixel_sd)
+
+
+def unmeasured(report: Report) -> list[str]:
+    """Why a finished run has not measured what it was asked to, one line a reason; empty when all is well.
+
+    Bad samples and skipped rows are not failures. A variant that broke, or whose every output was wrong, is one; and so
+    is a task for which there was no good sample at all.
+    """
+    reasons = [
+        f"{one.task}/{one.variant}: {one.failed}"
+        for one in report.measurements
+        if one.failed and (one.samples_failed < one.samples_attempted or _wrong(report, one.task, one.variant))
+    ]
+    for task_id in dict.fromkeys(one.task for one in report.measurements):
+        ran = [one for one in report.measurements if one.task == task_id and one.skipped is None]
+        if ran and not any(one.readings_s for one in ran):
+            reasons.append(f"{task_id}: no good sample")
+    return reasons
+
+
+def _wrong(report: Report, task_id: str, name: str) -> bool:
+    kinds = {bad.kind for bad in report.bad_samples if bad.task == task_id and bad.variant == name}
+    return bool(kinds) and kinds <= {"contract", "disagrees", "missing"}

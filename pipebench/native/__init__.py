@@ -1,0 +1,1 @@
+"""Pieces in C: built on first use into the cache, and their Python faces."""

@@ -1,0 +1,266 @@
+"""Native pieces, built with the system's compiler into the cache on first use, and a Pillow-SIMD beside Pillow.
+
+Nothing is built into the environment: a library lies in `native/` of the cache folder under a name made of its source,
+its flags and the compiler's version, so that a change of any of them builds anew and two versions of pipebench do not
+disturb each other. Each is written to a temporary name and renamed when complete, so that two processes may build at
+once and none ever loads half a file.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import hashlib
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Literal
+
+from pipebench.errors import PipebenchError
+from pipebench.host import machine
+
+PILLOW_SIMD = "12.1.1.post0"
+_FLAGS = ("-std=gnu11", "-O3", "-fPIC", "-shared", "-fvisibility=hidden", "-Wl,-z,defs", "-Wl,-z,now")
+_KEPT_LINES = 12
+
+_TURBO = "apt-get install libjpeg62-turbo-dev (Ubuntu: libjpeg-turbo8-dev) or dnf install libjpeg-turbo-devel"
+_COMPILER = "apt-get install gcc libc6-dev or dnf install gcc, or name one in the variable CC"
+_ELSEWHERE = "free some space, or set PIPEBENCH_CACHE to a folder on another disk"
+
+# What a failing compiler or pip says, the problem in our words, and the remedy; the first that is found is taken.
+_Cause = tuple[tuple[str, ...], str, str]
+_CAUSES: tuple[_Cause, ...] = (
+    (("No space left on device",), "the disk is full", _ELSEWHERE),
+    (
+        ("is not that of libjpeg-turbo", "undefined reference to `jpeg_"),
+        "the libjpeg here is not libjpeg-turbo",
+        _TURBO,
+    ),
+    (("jpeglib.h: No such file", "'jpeglib.h' file not found"), "the header jpeglib.h is missing", _TURBO),
+    (("cannot find -ljpeg", "library 'jpeg' not found"), "the library libjpeg is missing", _TURBO),
+)
+_PIP_CAUSES: tuple[_Cause, ...] = (
+    _CAUSES[0],
+    (
+        ("could not be found for jpeg", "jpeglib.h: No such file", "RequiredDependencyException: jpeg"),
+        "the headers of libjpeg are missing",
+        _TURBO,
+    ),
+    (
+        ("could not be found for zlib", "zlib.h: No such file", "RequiredDependencyException: zlib"),
+        "the headers of zlib are missing",
+        "apt-get install zlib1g-dev or dnf install zlib-devel",
+    ),
+    (
+        ("Python.h: No such file",),
+        "the headers of Python are missing",
+        "apt-get install python3-dev or dnf install python3-devel",
+    ),
+    (
+        ("No module named pip",),
+        "this Python has no pip",
+        "python -m ensurepip, or install pip into this environment",
+    ),
+    (
+        ("NewConnectionError", "NameResolutionError", "ConnectTimeoutError", "ReadTimeoutError", "ProxyError",
+         "Connection refused", "No matching distribution found"),
+        "the package could not be fetched",
+        "connect this machine to a package index, or give pip one with PIP_INDEX_URL or PIP_FIND_LINKS",
+    ),
+)  # fmt: skip
+
+
+class NativeError(PipebenchError):
+    """A native piece that is not to be had here. `code` is the reason of a skipped row; `output` what the tool said."""
+
+    def __init__(self, code: Literal["no-compiler", "not-built"], problem: str, remedy: str, output: str = "") -> None:
+        super().__init__(problem, remedy)
+        self.args = (code, problem, remedy, output)  # what a pickled copy is made of
+        self.code: Literal["no-compiler", "not-built"] = code
+        self.output = output
+
+
+def load(source: Path, links: Sequence[str], verify: Callable[[ctypes.CDLL], str | None]) -> ctypes.CDLL:
+    """The library made of the C file `source` and linked with `links`; calls through it release the GIL.
+
+    It is built where the cache has none yet, which takes a fraction of a second. `verify` looks at the loaded library
+    and returns what is wrong with it, if anything; one that an upgrade of a library has left behind is built once more.
+    Raises `NativeError` without a compiler, a header, a library or a folder that can be written.
+    """
+    path = library_path(source, links)
+    fresh = not path.exists()
+    if fresh:
+        _compile(source, links, path)
+    loaded, wrong = _open(path, verify)
+    if loaded is None and not fresh:
+        _compile(source, links, path)
+        loaded, wrong = _open(path, verify)
+    if loaded is None:
+        raise NativeError("not-built", f"{path} cannot be used: {wrong}", _load_remedy(wrong))
+    return loaded
+
+
+def library_path(source: Path, links: Sequence[str]) -> Path:
+    """Where the library of `source` lies once built. Raises `NativeError` where there is no compiler."""
+    compiler = _compiler()
+    parts = (source.read_bytes(), shlex.join((*_FLAGS, *links)).encode(), _version(compiler))
+    digest = hashlib.sha256(b"\0".join(parts)).hexdigest()[:16]
+    return machine.cache_folder() / "native" / f"{source.stem}-{digest}.so"
+
+
+def _compiler() -> list[str]:
+    """The C compiler's command: `$CC`, else the first of cc, gcc and clang that is found."""
+    chosen = shlex.split(os.environ.get("CC", ""))
+    for command in [chosen] if chosen else [["cc"], ["gcc"], ["clang"]]:
+        if shutil.which(command[0]):
+            return command
+    problem = f"the compiler {chosen[0]!r}, which CC names, was not found" if chosen else "there is no C compiler"
+    raise NativeError("no-compiler", problem, _COMPILER)
+
+
+def _version(compiler: list[str]) -> bytes:
+    try:
+        said = subprocess.run([*compiler, "--version"], capture_output=True, check=False, timeout=60)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise NativeError("no-compiler", f"the compiler {compiler[0]!r} does not start: {error}", _COMPILER) from error
+    return shlex.join(compiler).encode() + b"\0" + said.stdout
+
+
+def _compile(source: Path, links: Sequence[str], path: Path) -> None:
+    command = [*_compiler(), *_FLAGS, str(source)]
+    libraries = [f"-l{name}" for name in links]
+    with _writable(path.parent):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(prefix=f"{path.stem}-", suffix=".tmp", dir=path.parent)
+        os.close(handle)
+        try:
+            said = subprocess.run(
+                [*command, "-o", name, *libraries],
+                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False, timeout=300,
+                env={**os.environ, "LC_ALL": "C"},
+            )  # fmt: skip
+            output = said.stdout.decode("utf-8", "replace")
+            if said.returncode != 0:
+                raise _explained(_CAUSES, f"{source.name} does not compile", output)
+            os.chmod(name, 0o755)
+            os.replace(name, path)
+        finally:
+            Path(name).unlink(missing_ok=True)
+
+
+def _open(path: Path, verify: Callable[[ctypes.CDLL], str | None]) -> tuple[ctypes.CDLL | None, str]:
+    try:
+        loaded = ctypes.CDLL(str(path))
+    except OSError as error:
+        return None, str(error)
+    wrong = verify(loaded)
+    return (loaded, "") if wrong is None else (None, wrong)
+
+
+def _load_remedy(wrong: str) -> str:
+    if "failed to map segment" in wrong or "Permission denied" in wrong:
+        return "set PIPEBENCH_CACHE to a folder that is not mounted noexec"
+    return f"let the loader find libjpeg-turbo first (LD_LIBRARY_PATH): {_TURBO}"
+
+
+@contextlib.contextmanager
+def _writable(folder: Path) -> Iterator[None]:
+    """Turns what the file system refuses into an error that names the folder."""
+    try:
+        yield
+    except OSError as error:
+        remedy = "set PIPEBENCH_CACHE to a folder that can be written"
+        problem = f"{folder} cannot be written: {error.strerror or error}"
+        raise NativeError("not-built", problem, remedy) from error
+    except subprocess.TimeoutExpired as error:
+        raise NativeError("not-built", f"{error.cmd[0]} did not end in {error.timeout:.0f} s", "try again") from error
+
+
+def _explained(causes: Sequence[_Cause], problem: str, output: str) -> NativeError:
+    """The error for what a tool said: in our words where the cause is known, and always with its last lines."""
+    last = "\n".join(output.strip().splitlines()[-_KEPT_LINES:])
+    for words, cause, remedy in causes:
+        if any(word in output for word in words):
+            return NativeError("not-built", f"{problem}: {cause}", remedy, last)
+    return NativeError("not-built", f"{problem}:\n{last}", "see the messages above", last)
+
+
+def pillow_simd_folder() -> Path | None:
+    """The folder to put first on `sys.path` to import Pillow-SIMD as PIL, or None where it is not built."""
+    folder = _pillow_simd_target()
+    return folder if (folder / "PIL" / "Image.py").exists() else None
+
+
+def build_pillow_simd(progress: Callable[[str], None] = lambda line: None) -> Path:
+    """Builds Pillow-SIMD into the cache, beside the environment's Pillow and never over it; returns its folder.
+
+    It takes about a minute and needs a package index, a C compiler and the headers of libjpeg and zlib. Where the CPU
+    has AVX2 it is built with AVX2; otherwise it has SSE4 only, `progress` says so, and its folder's name too.
+    `progress` is given each line that pip says. Raises `NativeError` that names what is missing.
+    """
+    done = pillow_simd_folder()
+    if done is not None:
+        return done
+    target = _pillow_simd_target()
+    command = shlex.join(_compiler())
+    if has_avx2():
+        command += " -mavx2"
+    else:
+        progress("this CPU has no AVX2: Pillow-SIMD is built without it")
+    with _writable(target.parent):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        partial = Path(tempfile.mkdtemp(prefix=f"{target.name}-", suffix=".tmp", dir=target.parent))
+        try:
+            _pip_install(partial, command, progress)
+            _rename_folder(partial, target)
+        finally:
+            shutil.rmtree(partial, ignore_errors=True)
+    return target
+
+
+def has_avx2() -> bool:
+    """Whether this CPU has AVX2 (x86 only; from /proc/cpuinfo)."""
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines():
+            if line.startswith("flags"):
+                return "avx2" in line.split()
+    return False
+
+
+def _pillow_simd_target() -> Path:
+    speed = "avx2" if has_avx2() else "plain"
+    return machine.cache_folder() / f"pillow-simd-{PILLOW_SIMD}-{sys.implementation.cache_tag}-{speed}"
+
+
+def _pip_install(folder: Path, compiler: str, progress: Callable[[str], None]) -> None:
+    """pip without its cache of wheels, which would hand out one that was built with other flags."""
+    command = [
+        sys.executable, "-m", "pip", "install", "--disable-pip-version-check", "--no-input", "--no-cache-dir",
+        "--no-deps", "--no-binary", "pillow-simd", "--target", str(folder), f"pillow-simd=={PILLOW_SIMD}",
+    ]  # fmt: skip
+    lines = []
+    environment = {**os.environ, "CC": compiler, "LC_ALL": "C.UTF-8"}
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", env=environment
+    ) as pip:
+        assert pip.stdout is not None
+        for line in pip.stdout:
+            lines.append(line)
+            progress(line.rstrip())
+    if pip.returncode != 0:
+        raise _explained(_PIP_CAUSES, "Pillow-SIMD was not built", "".join(lines))
+
+
+def _rename_folder(partial: Path, target: Path) -> None:
+    """`rename` refuses a folder that is there and not empty: then another process was faster, and its build stays."""
+    partial.chmod(0o755)
+    try:
+        partial.rename(target)
+    except OSError:
+        if pillow_simd_folder() is None:
+            raise

@@ -1,0 +1,382 @@
+"""Decode only a box of a JPEG: what a random crop throws away is never reconstructed.
+
+`decode_and_crop` is the function; `RandomCropFromBytes` and `RandomResizedCropFromBytes` are torchvision's transforms
+on top of it. The work is done by region.c over libjpeg-turbo, built on first use (see `native`). What it costs and how
+it is checked: docs/decode-and-crop.md.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import operator
+import sys
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from pipebench.errors import SampleError
+from pipebench.native import building
+
+if TYPE_CHECKING:
+    import torch
+    from typing_extensions import Buffer
+
+SCALES = (1, 2, 4, 8)
+PIXEL_LIMIT = 178_956_970  # as in region.c
+_MESSAGE_BYTES = 256  # as in region.c
+_KINDS = {1: "corrupt", 2: "truncated", 3: "unsupported", 4: "too-large", 5: "not-jpeg"}  # as in region.c
+_OUTSIDE, _OUT_OF_MEMORY = 6, 7
+_registering = threading.Lock()
+
+Box = tuple[int, int, int, int]
+
+
+def decode_and_crop(data: Buffer | torch.Tensor, box: Sequence[int], scale: int = 1) -> torch.Tensor:
+    """A box of a JPEG as a uint8 tensor of shape (height, width, 3), RGB, without decoding the rest of the picture.
+
+    `data` is the encoded file: anything bytes-like, or a 1-D uint8 tensor in host memory. Read-only buffers other than
+    `bytes`, and buffers with gaps, are copied first (about 10 µs per 100 kB).
+
+    `box` is left, top, width and height in pixels of the full image as it is stored: an EXIF orientation is not
+    applied. All of it must lie inside the image.
+
+    `scale` is 1, 2, 4 or 8: the picture is decoded at 1/scale, which leaves out the high frequencies and costs less.
+    The result is then every pixel of the reduced picture that touches the box: columns left // scale up to and
+    including (left + width - 1) // scale, and rows likewise (`scaled_size` says how many that is).
+
+    At scale 1 the pixels are those of `PIL.Image.open(...).convert("RGB").crop(...)`, bit by bit; at other scales
+    those of Pillow after `draft`. Grey is expanded to RGB. The GIL is released while it decodes.
+
+    Raises `ValueError` for a box that is empty, not whole numbers or not inside the image, and for another scale;
+    `TypeError` where `data` is not bytes; `SampleError` for data that cannot be used, its `kind` being one of `empty`,
+    `not-jpeg`, `truncated`, `corrupt`, `too-large` (over 178,956,970 pixels, as in Pillow) and `unsupported` (CMYK,
+    YCCK, arithmetic coding, 12 bits, lossless); `native.NativeError`, a `PipebenchError`, where the library cannot be
+    built. Damage below the box is not noticed in a sequential file: those bytes are never read.
+    """
+    checked = _checked_box(box, scale)
+    imported = sys.modules.get("torch")
+    if imported is not None and isinstance(data, imported.Tensor):
+        cropped: torch.Tensor = _operator_for(data)(data, *checked, scale)
+        return cropped
+    pointer, length = _buffer(data)
+    return _decode(pointer, length, checked, scale)
+
+
+def decode_and_fill(
+    data: Buffer | torch.Tensor, box: Sequence[int], image: tuple[int, int], fill: float | Sequence[float] = 0
+) -> torch.Tensor:
+    """`decode_and_crop` with a box that may reach beyond an image of size `image` (width, height).
+
+    What lies outside is `fill`, one level or one for each of red, green and blue. Raises as `decode_and_crop` does.
+    """
+    import torch
+
+    left, top, width, height = box
+    begin, above = max(left, 0), max(top, 0)
+    inside = (begin, above, min(left + width, image[0]) - begin, min(top + height, image[1]) - above)
+    if inside == (left, top, width, height):
+        return decode_and_crop(data, inside)
+    canvas = torch.empty((height, width, 3), dtype=torch.uint8)
+    canvas[:] = torch.as_tensor(fill).to(torch.uint8)
+    if inside[2] > 0 and inside[3] > 0:
+        x, y = begin - left, above - top
+        canvas[y : y + inside[3], x : x + inside[2]] = decode_and_crop(data, inside)
+    return canvas
+
+
+def decode_and_resize(
+    data: Buffer | torch.Tensor, box: Sequence[int], size: tuple[int, int], interpolation: Any = "bilinear"
+) -> torch.Tensor:
+    """A box of a JPEG, resized with antialiasing, as a uint8 tensor of shape (3, height, width), RGB.
+
+    `box` is left, top, width and height in pixels of the full image, `size` height and width of the result. The box is
+    decoded at the smallest scale (1, 1/2, 1/4, 1/8) at which it still has at least `size` pixels; where that is not 1,
+    each of its edges moves to the nearest pixel of the reduced picture, at most half a pixel of the result. What
+    remains to be resized is torchvision's `resize`, with its `interpolation`. Raises as `decode_and_crop` does.
+    """
+    from torchvision.transforms.v2 import functional
+
+    checked = _checked_box(box, 1)
+    scale = max(one for one in SCALES if one == 1 or (checked[2] >= size[1] * one and checked[3] >= size[0] * one))
+    picture = decode_and_crop(data, _aligned(checked, scale), scale).permute(2, 0, 1)
+    resized: torch.Tensor = functional.resize(picture, list(size), interpolation=interpolation, antialias=True)
+    return resized
+
+
+def _aligned(box: Box, scale: int) -> Box:
+    """The box that touches just the reduced pixels nearest to `box`; it lies inside the image if `box` does.
+
+    Edges are rounded half up, so that the distance of two edges never falls below that many whole reduced pixels.
+    """
+    left, top, right, bottom = (
+        (2 * edge + scale) // (2 * scale) for edge in (box[0], box[1], box[0] + box[2], box[1] + box[3])
+    )
+    return left * scale, top * scale, (right - 1 - left) * scale + 1, (bottom - 1 - top) * scale + 1
+
+
+def image_size(data: Buffer) -> tuple[int, int]:
+    """Width and height in pixels that the header of a JPEG states (about 10 µs). Raises as `decode_and_crop` does."""
+    pointer, length = _buffer(data)
+    width, height, message = ctypes.c_uint(), ctypes.c_uint(), ctypes.create_string_buffer(_MESSAGE_BYTES)
+    kind = _library().region_size(pointer, length, ctypes.byref(width), ctypes.byref(height), message)
+    if kind:
+        raise _error(kind, message)
+    return width.value, height.value
+
+
+def scaled_size(box: Sequence[int], scale: int) -> tuple[int, int]:
+    """Height and width of what `decode_and_crop` returns for `box` at 1/`scale`: the reduced pixels that touch it."""
+    left, top, width, height = box
+    return (top + height - 1) // scale + 1 - top // scale, (left + width - 1) // scale + 1 - left // scale
+
+
+def library_name() -> str:
+    """The library that decodes, with its version, as `libjpeg-turbo 2.1.5`. Raises `native.NativeError` without it."""
+    return f"libjpeg-turbo {_library().region_version().decode()}"
+
+
+def torch_operator() -> Any:
+    """`torch.ops.pipebench.decode_and_crop(data, left, top, width, height, scale=1)`.
+
+    It is registered when this module is imported after torch, else with the first decode or when first asked for here.
+
+    `data` is a 1-D uint8 tensor in host memory. It has a fake implementation, so that shapes propagate under
+    `torch.compile` and `torch.export`.
+    """
+    import torch
+
+    with _registering:
+        if not hasattr(torch.ops.pipebench, "decode_and_crop"):
+            _register(torch)
+    return torch.ops.pipebench.decode_and_crop
+
+
+def _register_beside_torch() -> None:
+    """Registers the operator if torch is there, which this module itself imports only to decode."""
+    if hasattr(sys.modules.get("torch"), "library"):
+        torch_operator()
+
+
+def _register(torch: Any) -> None:
+    schema = "(Tensor data, SymInt left, SymInt top, SymInt width, SymInt height, SymInt scale=1) -> Tensor"
+
+    def real(data: torch.Tensor, left: int, top: int, width: int, height: int, scale: int = 1) -> torch.Tensor:
+        box = _checked_box((left, top, width, height), scale)
+        data = data.contiguous()
+        return _decode(data.data_ptr(), data.numel(), box, scale)
+
+    def fake(data: torch.Tensor, left: int, top: int, width: int, height: int, scale: int = 1) -> torch.Tensor:
+        return data.new_empty((*scaled_size((left, top, width, height), scale), 3))
+
+    decorate = torch.library.custom_op("pipebench::decode_and_crop", mutates_args=(), device_types="cpu", schema=schema)
+    decorate(real).register_fake(fake)
+
+
+def _operator_for(data: torch.Tensor) -> Any:
+    if data.dtype != sys.modules["torch"].uint8 or data.dim() != 1 or data.device.type != "cpu":
+        raise TypeError(
+            f"encoded data must be a 1-D uint8 tensor in host memory, not {data.dtype} of shape {tuple(data.shape)} "
+            f"on {data.device}"
+        )
+    return torch_operator()
+
+
+def _checked_box(box: Sequence[int], scale: int) -> Box:
+    try:
+        left, top, width, height = map(operator.index, box)
+    except TypeError as error:
+        raise ValueError(f"a box is four whole numbers (left, top, width, height), not {box!r}") from error
+    except ValueError as error:
+        raise ValueError(f"a box is left, top, width and height, not {len(box)} numbers") from error
+    if scale not in SCALES or not isinstance(scale, int):
+        raise ValueError(f"scale must be 1, 2, 4 or 8 (the picture is decoded at 1/scale), not {scale!r}")
+    if width < 1 or height < 1:
+        raise ValueError(f"a box of width {width} and height {height} is empty")
+    if left < 0 or top < 0 or max(left, top) > PIXEL_LIMIT or width * height > PIXEL_LIMIT:
+        raise ValueError(f"the box (left {left}, top {top}, width {width}, height {height}) reaches outside the image")
+    return left, top, width, height
+
+
+def _buffer(data: Any) -> tuple[Any, int]:
+    """What ctypes passes as a pointer, holding on to its memory, and the number of bytes."""
+    if isinstance(data, bytes):
+        pointer: Any = data
+        length = len(data)
+    else:
+        try:
+            view = memoryview(data)
+        except TypeError:
+            raise TypeError(f"encoded data must be bytes-like or a tensor, not {type(data).__name__}") from None
+        length = view.nbytes
+        copied = view.readonly or not view.c_contiguous
+        if length:  # c_char stands for the first of them; it keeps the buffer from being resized meanwhile
+            pointer = view.tobytes() if copied else ctypes.byref(ctypes.c_char.from_buffer(view))
+    if length == 0:
+        raise SampleError("empty", "there are no bytes to decode")
+    return pointer, length
+
+
+def _decode(pointer: Any, length: int, box: Box, scale: int) -> torch.Tensor:
+    import torch
+
+    if length == 0:
+        raise SampleError("empty", "there are no bytes to decode")
+    library = _library()
+    message = ctypes.create_string_buffer(_MESSAGE_BYTES)
+    pixels = torch.empty((*scaled_size(box, scale), 3), dtype=torch.uint8)
+    kind = library.region_decode(pointer, length, *box, scale, pixels.data_ptr(), message)
+    if kind:
+        raise _error(kind, message)
+    return pixels
+
+
+def _error(kind: int, message: ctypes.Array[ctypes.c_char]) -> Exception:
+    text = message.value.decode("utf-8", "replace")
+    if kind == _OUTSIDE:
+        return ValueError(text)
+    if kind == _OUT_OF_MEMORY:
+        return MemoryError(text)
+    return SampleError(_KINDS[kind], text)
+
+
+@functools.cache
+def _library() -> ctypes.CDLL:
+    library = building.load(Path(__file__).with_name("region.c"), ("jpeg",), _wrong_with)
+    unsigned, pointer = ctypes.c_uint, ctypes.c_void_p
+    library.region_size.argtypes = [pointer, ctypes.c_ulong, pointer, pointer, pointer]
+    library.region_decode.argtypes = [
+        pointer, ctypes.c_ulong, unsigned, unsigned, unsigned, unsigned, unsigned, pointer, pointer,
+    ]  # fmt: skip
+    library.region_version.restype = ctypes.c_char_p
+    _register_beside_torch()
+    return library
+
+
+def _wrong_with(library: ctypes.CDLL) -> str | None:
+    message = ctypes.create_string_buffer(_MESSAGE_BYTES)
+    return message.value.decode("utf-8", "replace") if library.region_check(message) else None
+
+
+class RandomCropFromBytes:
+    """torchvision's `RandomCrop`, from an encoded JPEG instead of a picture: the same boxes for the same torch seed.
+
+    The arguments are torchvision's; of its padding modes only `constant` is there, because the others need pixels that
+    are never decoded (`ValueError`). `api` says which of torchvision's two classes it takes the place of: they draw
+    different numbers where one side of the image is exactly that of the crop.
+
+    Called with a bytes-like JPEG it returns a uint8 tensor of shape (3, height, width), RGB, with its channels last in
+    memory as `PILToTensor` makes it. Raises as `decode_and_crop` does, and `ValueError` as torchvision does for an
+    image smaller than the crop.
+    """
+
+    def __init__(
+        self,
+        size: int | Sequence[int],
+        padding: int | Sequence[int] | None = None,
+        pad_if_needed: bool = False,
+        fill: float | Sequence[float] = 0,
+        padding_mode: str = "constant",
+        *,
+        api: Literal["v1", "v2"] = "v2",
+    ) -> None:
+        from torchvision import transforms
+        from torchvision.transforms import v2
+
+        if padding_mode != "constant":
+            raise ValueError(f"padding_mode {padding_mode!r} needs pixels that are not decoded: use 'constant'")
+        if isinstance(fill, dict):
+            raise ValueError("fill must be a number or one for each channel")
+        if api not in ("v1", "v2"):
+            raise ValueError(f"api must be 'v1' or 'v2', not {api!r}")
+        self._reference = v2.RandomCrop(size) if api == "v2" else transforms.RandomCrop(size)
+        self.size: tuple[int, int] = tuple(self._reference.size)
+        self.padding = _four_sides(padding)
+        self.pad_if_needed = pad_if_needed
+        self.fill = fill
+        self.api = api
+
+    def __call__(self, data: Buffer) -> torch.Tensor:
+        width, height = image_size(data)
+        left, top, right, bottom = self.padding
+        if self.pad_if_needed:
+            missing = (max(0, self.size[0] - height - top - bottom), max(0, self.size[1] - width - left - right))
+            top, bottom, left, right = top + missing[0], bottom + missing[0], left + missing[1], right + missing[1]
+        y, x = self._draw(height + top + bottom, width + left + right)
+        box = (x - left, y - top, self.size[1], self.size[0])
+        return decode_and_fill(data, box, (width, height), self.fill).permute(2, 0, 1)
+
+    def _draw(self, height: int, width: int) -> tuple[int, int]:
+        """The top and left edge of the next crop of a padded image of that size."""
+        if self.api == "v1":
+            y, x, _, _ = self._reference.get_params(_blank(height, width), self.size)
+            return y, x
+        drawn = self._reference.make_params([_blank(height, width)])
+        return drawn["top"], drawn["left"]
+
+    def __repr__(self) -> str:
+        return (
+            f"{type(self).__name__}(size={self.size}, padding={self.padding}, pad_if_needed={self.pad_if_needed}, "
+            f"fill={self.fill}, api={self.api!r})"
+        )
+
+
+class RandomResizedCropFromBytes:
+    """torchvision's `RandomResizedCrop`, from an encoded JPEG: the same boxes for the same torch seed (v1 and v2).
+
+    The box is decoded and resized by `decode_and_resize`, which says what that gives up.
+
+    The arguments are torchvision's; `antialias` must be True (`ValueError`), because a reduced decode is antialiased.
+    Called with a bytes-like JPEG it returns a uint8 tensor of shape (3, height, width), RGB. Raises as
+    `decode_and_crop` does.
+    """
+
+    def __init__(
+        self,
+        size: int | Sequence[int],
+        scale: tuple[float, float] = (0.08, 1.0),
+        ratio: tuple[float, float] = (3 / 4, 4 / 3),
+        interpolation: Any = "bilinear",
+        antialias: bool = True,
+    ) -> None:
+        from torchvision.transforms import v2
+
+        if antialias is not True:
+            raise ValueError("antialias must be True: a picture decoded at a smaller scale is antialiased")
+        self._reference = v2.RandomResizedCrop(size, scale, ratio, interpolation, antialias=True)
+        self.size: tuple[int, int] = tuple(self._reference.size)
+        self.scale = scale
+        self.ratio = ratio
+        self.interpolation = interpolation
+
+    def __call__(self, data: Buffer) -> torch.Tensor:
+        width, height = image_size(data)
+        drawn = self._reference.make_params([_blank(height, width)])
+        box = (drawn["left"], drawn["top"], drawn["width"], drawn["height"])
+        return decode_and_resize(data, box, self.size, self.interpolation)
+
+    def __repr__(self) -> str:
+        return (
+            f"{type(self).__name__}(size={self.size}, scale={self.scale}, ratio={self.ratio}, "
+            f"interpolation={self.interpolation})"
+        )
+
+
+def _blank(height: int, width: int) -> torch.Tensor:
+    """A tensor with the shape of an image and no memory: all that torchvision looks at to draw a box."""
+    import torch
+
+    return torch.empty(1, dtype=torch.uint8).expand(3, height, width)
+
+
+def _four_sides(padding: int | Sequence[int] | None) -> Box:
+    """Left, top, right and bottom from torchvision's one, two (left and right, top and bottom) or four numbers."""
+    sides = [padding or 0] if padding is None or isinstance(padding, int) else list(padding)
+    if len(sides) not in (1, 2, 4):
+        raise ValueError(f"padding must be one, two or four numbers, not {len(sides)}")
+    left, top, right, bottom = sides * (4 // len(sides))
+    return left, top, right, bottom
+
+
+_register_beside_torch()

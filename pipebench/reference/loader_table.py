@@ -1,0 +1,205 @@
+"""The loader table: images per second of the reference pipeline by workers, container and what crosses the border.
+
+Each row is a DataLoader of its own that nothing consumes: the most that the pipeline can feed. Beside them, `ready`
+rows hand over samples that are already there, so that what they cost is the hand-off between processes and no more.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from pipebench.errors import BadSample
+from pipebench.host import machine
+from pipebench.host.limits import check_resources
+from pipebench.reference.dataloader import Live, reference
+from pipebench.reference.training_loop import one_thread
+from pipebench.reference.worker_health import Notebook
+from pipebench.results.loading import Dtype, Kind, LoaderRow, Loading
+from pipebench.results.measurement import Skipped, Warning, warnings_of
+from pipebench.stats import median_interval
+from pipebench.task import Workload
+
+Progress = Callable[[int, int, str], None]
+BATCH_SIZE = 16
+_READY = 16  # distinct samples of a `ready` row: more than a core's own cache holds
+
+
+@dataclass(frozen=True)
+class LoaderPlan:
+    """How long to measure: visits to each row (rows alternate), readings a visit and seconds a reading at least."""
+
+    visits: int = 2
+    readings: int = 4
+    reading_s: float = 0.10
+    workers: tuple[int, ...] | None = None  # None: 0, 1, 2, ... up to the usable cores
+
+    @classmethod
+    def quick(cls) -> LoaderPlan:
+        return cls(visits=1, readings=6, reading_s=0.05, workers=(0, 2))
+
+    @classmethod
+    def rigorous(cls) -> LoaderPlan:
+        return cls(visits=4, readings=6, reading_s=0.25)
+
+
+@dataclass
+class _Visited:
+    """A row while it is being measured."""
+
+    kind: Kind
+    dtype: Dtype
+    loading: Loading
+    readings: list[tuple[float, int]] = field(default_factory=list)
+    startup_s: float | None = None
+    bad: dict[str, BadSample] = field(default_factory=dict)
+    load: machine.Load = field(default_factory=machine.Load)
+    skipped: Skipped | None = None
+
+
+def counts(plan: LoaderPlan, asked: int | None = None) -> list[int]:
+    """The numbers of workers that are measured: all up to 4, then doubling up to the usable cores, and what is asked.
+
+    Doubling keeps a machine with many cores within the time of one with few; a curve bends slowly out there.
+    """
+    if plan.workers is not None:
+        wanted = set(plan.workers)
+    else:
+        cores = max(1, math.floor(machine.usable_cores()))
+        wanted = {one for one in range(cores + 1) if one <= 4 or one == cores or one & (one - 1) == 0}
+    return sorted(wanted | ({asked} if asked is not None else set()))
+
+
+def measure_loader(
+    workload: Workload,
+    loading: Loading,
+    plan: LoaderPlan,
+    *,
+    asked: int | None = None,
+    progress: Progress = lambda done, total, what: None,
+    keep: Callable[[tuple[LoaderRow, ...], tuple[BadSample, ...]], None] = lambda rows, bad: None,
+) -> tuple[LoaderRow, ...]:
+    """Every row in turn, as often as the plan says; `keep` is given the rows so far after each visit."""
+    workload = replace(workload, batch_size=min(BATCH_SIZE, workload.batch_size))
+    rows = list(_rows(workload, replace(loading, pin_memory=False), counts(plan, asked)))
+    for visit in range(plan.visits):
+        for number, row in enumerate(rows if visit % 2 == 0 else reversed(rows)):
+            if row.skipped is None:
+                with one_thread():
+                    _visit(row, workload, plan)
+            keep(tuple(_row(one, workload) for one in rows), tuple(_bad(rows)))
+            said = f"loader: {row.kind}, {row.dtype}, {row.loading.workers} workers"
+            progress(visit * len(rows) + number + 1, plan.visits * len(rows), said)
+    return tuple(_row(one, workload) for one in rows)
+
+
+def _rows(workload: Workload, loading: Loading, workers: Sequence[int]) -> Iterator[_Visited]:
+    from pipebench.stages import read
+
+    sharded = bool(read.load(workload).shards)
+    kinds: tuple[Kind, ...] = ("map", "webdataset", "ready")
+    dtypes: tuple[Dtype, ...] = ("float32", "uint8")
+    for kind in kinds:
+        for count in workers:
+            for dtype in dtypes:
+                row = _Visited(kind, dtype, replace(loading, workers=count, stream=kind == "webdataset"))
+                if kind == "webdataset":
+                    row.skipped = _no_stream(sharded)
+                if kind != "ready" or count:
+                    yield row
+
+
+def _no_stream(sharded: bool) -> Skipped | None:
+    import importlib.util
+
+    if not sharded:
+        return Skipped("not-built", "this data is loose files, and no shards are made of your files")
+    if importlib.util.find_spec("webdataset") is None:
+        return Skipped("not-installed", "pip install 'pipebench[webdataset]'")
+    return None
+
+
+def _visit(row: _Visited, workload: Workload, plan: LoaderPlan) -> None:
+    """Starts the row's loader, uses up what it made ahead, takes the readings and ends it."""
+    from pipebench.reference.pipeline import BYTES, FLOATS, sample_bytes
+
+    recipe = FLOATS if row.dtype == "float32" else BYTES
+    if row.loading.workers:
+        size = sample_bytes(workload, recipe) * workload.batch_size
+        check_resources(row.loading.workers, row.loading.prefetch_factor, 0, size)
+    opened = _ready(workload, row.loading, recipe) if row.kind == "ready" else reference(workload, row.loading, recipe)
+    with opened as live:
+        live.start()
+        row.startup_s = live.startup_s
+        live.discard()
+        once = _reading(live, max(1, row.loading.workers))
+        batches = max(1, row.loading.workers) * max(1, round(plan.reading_s / once[0]))
+        before = machine.read_load(live.pids)
+        row.readings += [_reading(live, batches) for _ in range(plan.readings)]
+        row.load += machine.read_load(live.pids) - before
+        row.bad.update(live.bad)
+
+
+def _reading(live: Live, batches: int) -> tuple[float, int]:
+    """Seconds for some batches, and the good samples in them."""
+    begin, images = time.perf_counter(), 0
+    for _ in range(batches):
+        images += next(live).samples
+    return time.perf_counter() - begin, images
+
+
+def _ready(workload: Workload, loading: Loading, recipe: Any) -> Live:
+    from pipebench.reference.pipeline import Collate, Ready
+
+    notebook = Notebook(loading.workers)
+    return Live(
+        Ready(workload, recipe),
+        loading,
+        workload.batch_size,
+        Collate(workload, recipe, notebook),
+        notebook=notebook,
+    )
+
+
+def _bad(rows: Sequence[_Visited]) -> list[BadSample]:
+    return list({one.sample: one for row in rows for one in row.bad.values()}.values())
+
+
+def _row(row: _Visited, workload: Workload) -> LoaderRow:
+    bare = LoaderRow(
+        dataset=row.kind,
+        dtype=row.dtype,
+        workers=row.loading.workers,
+        batch_size=workload.batch_size,
+        start_method=row.loading.method,
+        startup_s=row.startup_s,
+        oversubscribed=row.loading.oversubscribed,
+        samples_failed=len(row.bad),
+        skipped=row.skipped,
+    )
+    good = [(seconds, images) for seconds, images in row.readings if images]
+    if not good:
+        return bare
+    rates = median_interval([images / seconds for seconds, images in good])
+    costs = [seconds / images for seconds, images in good]
+    wall = [seconds for seconds, _ in good]
+    return replace(
+        bare,
+        readings_s=tuple(wall),
+        images=tuple(images for _, images in good),
+        images_per_s=rates.median,
+        low=rates.low,
+        high=rates.high,
+        confidence=rates.confidence,
+        seconds_per_image=median_interval(costs).median,
+        warnings=said_against(costs, sum(wall), row.load),
+    )
+
+
+def said_against(costs: Sequence[float], wall_s: float, load: machine.Load) -> tuple[Warning, ...]:
+    """The warnings about the spread of some costs, and about the host while they were taken."""
+    host = [one for one in warnings_of((wall_s,), load, ()) if one.code in ("foreign-load", "steal", "throttled")]
+    return (*host, *warnings_of(costs, machine.Load(), ()))

@@ -1,0 +1,136 @@
+"""What measuring gives: results that keep every raw reading, and the warnings that belong to them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from pipebench.errors import BadSample
+from pipebench.host.machine import Load
+from pipebench.stats import Ratio, Summary, readings_needed, summarize
+from pipebench.task import SkipCode, Work, Workload
+from pipebench.units import percent
+
+FEWEST_READINGS = 6  # the fewest whose full range covers the median with 95 %
+FOREIGN_LIMIT = 0.10  # of one core: above it, a neighbour's work can hide a 10 % difference
+STEAL_LIMIT = 0.02
+UNSTABLE_LIMIT = 0.10
+
+
+@dataclass(frozen=True)
+class Warning:
+    """Something that makes a figure worth less, and what to do about it."""
+
+    code: str
+    problem: str
+    remedy: str
+    severity: float = 1.0  # to name the worst of several rows
+
+
+@dataclass(frozen=True)
+class Skipped:
+    """Why a variant was not run."""
+
+    code: SkipCode
+    reason: str
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """All readings of one variant on one workload, with its work and its warnings; statistics are derived from them."""
+
+    stage: str
+    task: str
+    variant: str
+    workload: Workload
+    readings_s: tuple[float, ...] = ()
+    first_reading_s: float | None = None
+    calls_per_reading: int = 0
+    work: Work | None = None
+    summary: Summary | None = None
+    ratio_to_reference: Ratio | None = None
+    fraction_of_ceiling: float | None = None
+    samples_attempted: int = 0
+    samples_failed: int = 0
+    library: str | None = None
+    gives_up: str | None = None
+    samples_common: int = 0  # of those attempted, how many every variant of the task could do
+    load: Load | None = None  # of the host while the readings were taken
+    warnings: tuple[Warning, ...] = ()
+    skipped: Skipped | None = None
+    failed: str | None = None
+
+
+@dataclass(frozen=True)
+class Ceiling:
+    """A physical limit of this machine: all readings of it, taken between those of the variants it bounds."""
+
+    resource: str
+    task: str
+    readings_s: tuple[float, ...] = ()
+    calls_per_reading: int = 0
+    work: Work | None = None
+    median_s: float | None = None
+    bytes_per_s: float | None = None
+    samples_per_s: float | None = None
+    library: str | None = None
+    warnings: tuple[Warning, ...] = ()
+    skipped: Skipped | None = None
+    failed: str | None = None
+
+
+@dataclass(frozen=True)
+class Result:
+    """What measuring one task gave."""
+
+    measurements: tuple[Measurement, ...]
+    ceilings: tuple[Ceiling, ...]
+    bad_samples: tuple[BadSample, ...]
+
+
+def warnings_of(readings_s: Sequence[float], load: Load, codes: Iterable[str]) -> tuple[Warning, ...]:
+    """What the readings, the host's load while they were taken and the runner's codes say against a figure."""
+    if not readings_s:
+        return ()
+    return (*_of_the_host(load), *(_OF_THE_CACHE[code] for code in sorted(codes)), *_of(readings_s))
+
+
+_OF_THE_CACHE = {
+    "not-cold": Warning(
+        "not-cold", "files stayed in the page cache after a drop", "put the data on a file system that drops it"
+    ),
+    "not-warm": Warning("not-warm", "files were not all in the page cache", "use a smaller --limit, or free memory"),
+}
+
+
+def _of_the_host(load: Load) -> Iterable[Warning]:
+    wall_s = load.wall_s or 1.0
+    foreign, steal = load.foreign_s / wall_s, load.steal_s / wall_s
+    if foreign > FOREIGN_LIMIT:
+        yield Warning(
+            "foreign-load",
+            f"other processes used {percent(foreign)} of a core",
+            "stop them, or take more readings (--rigorous)",
+            foreign,
+        )
+    if steal > STEAL_LIMIT:
+        yield Warning(
+            "steal", f"the hypervisor withheld {percent(steal)} of a core", "trust ratios, not single times", steal
+        )
+    if load.throttled_s > 0:
+        yield Warning("throttled", "the cgroup's CPU quota stopped this process", "raise the quota of the container")
+
+
+def _of(readings_s: Sequence[float]) -> Iterable[Warning]:
+    summary = summarize(readings_s, 1, 1)
+    half_width = (summary.high_s - summary.low_s) / 2 / summary.median_s if summary.median_s else 0.0
+    if half_width > UNSTABLE_LIMIT:
+        needed = readings_needed(readings_s, UNSTABLE_LIMIT)
+        yield Warning(
+            "unstable",
+            f"± {percent(half_width)} over {len(readings_s)} readings",
+            f"about {needed} readings (--rigorous), or a quieter machine, would bring ± {percent(UNSTABLE_LIMIT)}",
+            half_width,
+        )
+    if len(readings_s) < FEWEST_READINGS:
+        yield Warning("too-few-readings", f"{len(readings_s)} readings", "use --rigorous")

@@ -1,0 +1,169 @@
+"""What this machine can do at most, measured by the same loop, on the same inputs, between the readings it bounds.
+
+A ceiling does the least that the task's contract needs: bytes from the page cache into memory that is already there, a
+copy between buffers that are already there, libjpeg-turbo through its thinnest binding.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import os
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from pipebench.errors import SampleError
+from pipebench.stages import read, transfer
+from pipebench.stages.decode import Encoded, library
+from pipebench.stages.read import Payload, Source
+from pipebench.task import Workload, ceiling
+
+JPEG = b"\xff\xd8"
+LARGEST_READ = 1 << 20  # bytes of one request of a sequential read, as the kernel's read-ahead issues them
+
+
+def _pages(size: int) -> mmap.mmap:
+    """Anonymous memory, page aligned and already faulted in.
+
+    Alignment matters: with destination minus source ≡ 16 (mod 4096), where malloc puts large buffers, copies of
+    64–256 KiB run several times slower on some CPUs.
+    """
+    buffer = mmap.mmap(-1, max(size, mmap.PAGESIZE))
+    for offset in range(0, len(buffer), mmap.PAGESIZE):
+        buffer[offset] = 1
+    return buffer
+
+
+@ceiling("read/image", "read/all-members", resource="page-cache-read", cache="warm")
+def page_cache_read(workload: Workload) -> Callable[[Source], Iterator[tuple[str, Payload]]]:
+    """`preadv` of the same bytes from files already open, into a reused page-aligned buffer."""
+    plans: dict[int, _Plan] = {}
+
+    def reading(source: Source) -> Iterator[tuple[str, Payload]]:
+        if id(source) not in plans:
+            plans[id(source)] = _Plan(source)
+        plan = plans[id(source)]
+        for key, descriptor, offset, part in plan.extents:
+            os.preadv(descriptor, part, offset)
+            yield key, part
+
+    return reading
+
+
+class _Plan:
+    """The files of a source, open; and key, descriptor, offset and place in a buffer of each member a call reads."""
+
+    def __init__(self, source: Source) -> None:
+        files: dict[str, Any] = {}
+        extents: list[tuple[str, int, int, int]] = []
+        for sample, wanted in zip(source.samples, source.suffixes, strict=True):
+            for path, offset, size in (_place(sample, suffix) for suffix in wanted):
+                if path not in files:
+                    files[path] = open(path, "rb", buffering=0)  # noqa: SIM115  # closed with the plan
+                extents.append((sample.key, files[path].fileno(), offset, size))
+        buffer = memoryview(_pages(max(size for *_, size in extents)))
+        self.extents = [(key, file, offset, (buffer[:size],)) for key, file, offset, size in extents]
+        self._files = files
+
+
+def _place(sample: Any, suffix: str) -> tuple[str, int, int]:
+    """Path, offset and size of one member, from a shard where there is one: it has fewer files to touch."""
+    if suffix in sample.extents:
+        extent = sample.extents[suffix]
+        return extent.path, extent.offset, extent.size
+    path = sample.files[suffix]
+    return path, 0, os.path.getsize(path)
+
+
+@ceiling("read/image", "read/all-members", resource="storage-read", cache="cold")
+def storage_read(workload: Workload) -> Callable[[Source], Iterator[tuple[str, Payload]]]:
+    """Sequential `preadv` of the stretch that holds the samples, cold, in requests of 1 MiB announced in advance."""
+    read.shows_residency(workload)
+    buffer = memoryview(_pages(LARGEST_READ))
+
+    def reading(source: Source) -> Iterator[tuple[str, Payload]]:
+        for path, begin, end in _stretches(source):
+            descriptor = os.open(path, os.O_RDONLY)
+            try:
+                os.posix_fadvise(descriptor, begin, end - begin, os.POSIX_FADV_WILLNEED)
+                while begin < end and (count := os.preadv(descriptor, [buffer[: end - begin]], begin)):
+                    begin += count
+                    yield "", (buffer[:count],)
+            finally:
+                os.close(descriptor)
+
+    return reading
+
+
+def _stretches(source: Source) -> list[tuple[str, int, int]]:
+    """Path, begin and end of what must be read: one stretch of a shard, or each loose file."""
+    if not source.shard:
+        return [(path, 0, os.path.getsize(path)) for _, paths in source.files for path in paths]
+    places = [place for _, extents in source.extents for place in extents]
+    return [(source.shard, min(offset for offset, _ in places), max(offset + size for offset, size in places))]
+
+
+@ceiling("decode/rgb", "crop/fixed-256", "crop/resized-224", resource="jpeg-decode", library=library("simplejpeg"))
+def jpeg_decode(workload: Workload) -> Callable[[Encoded], Any]:
+    """libjpeg-turbo through simplejpeg, into a reused buffer: the whole image."""
+    from simplejpeg import decode_jpeg
+
+    buffers: dict[int, bytearray] = {}
+
+    def decode(given: Encoded) -> Any:
+        if not given.data.startswith(JPEG):
+            raise SampleError("not-jpeg", "the ceiling is that of a JPEG decoder")
+        size = given.width * given.height * 3
+        buffer = buffers.get(size)
+        if buffer is None:
+            buffer = buffers[size] = bytearray(size)
+        return decode_jpeg(given.data, "RGB", buffer=buffer)
+
+    return decode
+
+
+@ceiling("collate/float32", "collate/uint8", resource="memory-copy")
+def memory_copy(workload: Workload) -> Callable[[list[Any]], Any]:
+    """One `memmove` of as many bytes, between page-aligned buffers that are already faulted in."""
+    import torch
+
+    arenas: dict[int, tuple[Any, Any]] = {}
+
+    def copy(samples: list[Any]) -> Any:
+        if id(samples) not in arenas:
+            size = int(samples[0].nbytes) * len(samples)
+            batch, source = (torch.frombuffer(_pages(size), dtype=torch.uint8)[:size] for _ in range(2))
+            arenas[id(samples)] = batch, source
+        batch, source = arenas[id(samples)]
+        ctypes.memmove(batch.data_ptr(), source.data_ptr(), batch.nbytes)
+        return batch
+
+    return copy
+
+
+@ceiling("transfer/batch", resource="pinned-copy")
+def pinned_copy(workload: Workload) -> Callable[[transfer.HostBatch], Any]:
+    """One asynchronous copy from pinned memory into a device tensor that is already there."""
+    transfer.needs_device(workload)
+    return _device_copy(lambda given: given.pinned)
+
+
+@ceiling("transfer/batch", resource="pageable-copy")
+def pageable_copy(workload: Workload) -> Callable[[transfer.HostBatch], Any]:
+    """One copy from pageable memory into a device tensor that is already there."""
+    transfer.needs_device(workload)
+    return _device_copy(lambda given: given.pageable)
+
+
+def _device_copy(pick: Callable[[transfer.HostBatch], Any]) -> Callable[[transfer.HostBatch], Any]:
+    import torch
+
+    targets: dict[tuple[int, ...], Any] = {}
+
+    def copy(given: transfer.HostBatch) -> Any:
+        source = pick(given)
+        if source.shape not in targets:
+            targets[source.shape] = torch.empty_like(source, device="cuda")
+        return targets[source.shape].copy_(source, non_blocking=True)
+
+    return copy

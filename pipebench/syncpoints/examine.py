@@ -1,0 +1,100 @@
+"""Sync points: the lines of a training step that make the host wait for the device, found on any machine.
+
+`examine` runs a function, `syncs` watches a loop of the user's own; both return a `SyncReport`, which `render` turns
+into text. Importing this module does not import torch.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from pipebench import units
+from pipebench.errors import PipebenchError, UsageError
+from pipebench.results.sync_points import SyncReport
+
+if TYPE_CHECKING:
+    from pipebench.syncpoints.session import Watch
+
+ITERATIONS = 3
+
+
+def examine(
+    function: Callable[[], object], *, iterations: int = ITERATIONS, device: str | None = None, name: str | None = None
+) -> SyncReport:
+    """Calls `function` once an iteration and lists what makes the host wait.
+
+    With `device`, only tensors that really are on such a device count. Without, so they do if the function uses one
+    (tried by one call more, which is not counted); otherwise it is examined as if all its tensors were on a device.
+    """
+    if iterations < 1:
+        raise UsageError(f"{iterations} iterations cannot be examined.", "Ask for 1 or more.")
+    from pipebench.syncpoints.session import Watch, call, pretends
+
+    shown = str(name or getattr(function, "__qualname__", type(function).__qualname__))
+    try:
+        watch = Watch(pretend=pretends(function, device), boundary=call.__code__, home=_home(function))
+        with watch:
+            for _ in range(iterations):
+                call(function)
+                watch.step()
+    except PipebenchError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise PipebenchError(
+            f"{units.printable(shown)} raised {type(error).__name__}: {units.printable(str(error))}",
+            "Sync points are looked for while it runs: make it run through when called with no arguments.",
+        ) from error
+    return watch.report(shown)
+
+
+def _home(function: Any) -> tuple[str, int] | None:
+    """Where it is written: what a decorator or `torch.compile` wraps, or the `__call__` of an object."""
+    inner = inspect.unwrap(getattr(function, "_torchdynamo_orig_callable", function))
+    code = getattr(inner, "__code__", None) or getattr(type(inner).__call__, "__code__", None)
+    return (code.co_filename, code.co_firstlineno) if code is not None else None
+
+
+def syncs(device: str | None = None) -> Loop:
+    """A context manager that lists the sync points of a loop of the user's own.
+
+    Without `device`, only tensors that really are on one count where CUDA is present; elsewhere all count as on one.
+    """
+    return Loop(device)
+
+
+class Loop:
+    """The sync points of the loop inside a `with`.
+
+    Call `step` at the end of every iteration, else all that happened counts as one; `report` has the result.
+    """
+
+    def __init__(self, device: str | None) -> None:
+        self._device = device
+        self._watch: Watch | None = None
+
+    def __enter__(self) -> Loop:
+        from pipebench.syncpoints.session import Watch, pretends
+
+        self._watch = Watch(pretend=pretends(None, self._device), boundary=None, home=None)
+        self._watch.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._open().__exit__(kind, error, trace)
+
+    def step(self) -> None:
+        """Marks the end of an iteration."""
+        self._open().step()
+
+    def report(self) -> SyncReport:
+        return self._open().report(None)
+
+    def _open(self) -> Watch:
+        if self._watch is None:
+            raise PipebenchError("No sync points were looked for yet.", "Use it as `with pipebench.syncs() as found:`.")
+        return self._watch

@@ -1,0 +1,238 @@
+"""Live windows and their replays, turn by turn, inside the script's own loop: what it gets when it asks for a batch.
+
+An iteration lasts from one asking to the next. Copying, discarding and settling lie between windows, in none of them.
+Iterations in which a pass begins, and those after it that lead in, are not counted either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from pipebench.watch.bound import batches
+from pipebench.watch.bound.schedule import BUSY, DEVICE, LIVE, REPLAY_LEAD, Place, Schedule
+
+Record = dict[str, Any]
+Draw = Callable[[], Any]
+
+
+class Refused(Exception):
+    """The bound cannot be measured; the text says why."""
+
+
+class Source(Protocol):
+    """What is asked of live batches."""
+
+    cold: bool
+    given: int
+
+    def over(self) -> bool: ...
+    def draw(self) -> Any: ...
+    def discard(self) -> None: ...
+    def settle(self, interval_s: float) -> None: ...
+    def keep_busy(self, interval_s: float) -> None: ...
+    def rest(self) -> None: ...
+
+
+@dataclass(frozen=True)
+class Means:
+    """What the windows need of the machine: a clock, waiting for a device, clearing caches of so many bytes of batches.
+
+    `budget` is how many bytes a window's batches may take; `pin` says that live batches are in pinned memory.
+    """
+
+    now: Callable[[], float]
+    finish: Callable[[], None]
+    sweep: Callable[[int], None]
+    budget: float
+    pin: bool = False
+    device: Any = None
+    batch_size: int | None = None
+
+
+@dataclass
+class _Window:
+    seconds: float = 0.0
+    samples: int = 0
+    iterations: int = 0
+
+
+class Alternation:
+    """Follows a schedule. `report` takes a record after each window, and where a round is void."""
+
+    def __init__(self, schedule: Schedule, means: Means, report: Callable[[Record], None]) -> None:
+        self.schedule, self.means, self.report = schedule, means, report
+        self.step = 0
+        self.changes = False  # the script changes its batches in place
+        self._place: Place | None = None
+        self._source: Source | None = None
+        self._began: float | None = None
+        self._skip = 0
+        self._window = _Window()
+        self._samples = 0
+        self._interval_s = 0.0
+        self._last: tuple[Any, tuple[int, ...]] | None = None
+        self._held: list[tuple[Any, tuple[int, ...]]] = []
+        self._held_bytes = 0
+        self._copies: list[Any] = []
+        self._ready: dict[int, Any] = {}
+
+    @property
+    def done(self) -> bool:
+        """Whether the next batch is no part of the schedule. To be asked after `close`."""
+        return self.step >= self.schedule.end
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether the next iteration is live and follows one that is being counted, in the same window."""
+        place = self.schedule.at(self.step)
+        return self._began is not None and not place.replayed and place.number > 0
+
+    def close(self) -> None:
+        """Ends the iteration under way; after the last of a window, what it took is reported."""
+        place = self._place
+        if place is None or not place.measured:
+            return
+        last = place.number == self.schedule.window - 1
+        if self._began is not None:
+            if last or self._source is None or self._source.over():
+                self.means.finish()
+            self._window.seconds += self.means.now() - self._began
+            self._window.samples += self._samples
+            self._window.iterations += 1
+            self._began = None
+        if last and self._place is not None:
+            self._end_window(place)
+            self._place = None
+
+    def _end_window(self, place: Place) -> None:
+        window, self._window = self._window, _Window()
+        if place.kind == LIVE and window.iterations:
+            self._interval_s = window.seconds / window.iterations
+        record = {"event": "window", "round": place.round, "kind": place.kind, "seconds": window.seconds}
+        record |= {"samples": window.samples, "iterations": window.iterations}
+        self.report({**record, "first": self.step - self.schedule.window})
+
+    def interrupt(self) -> None:
+        """The pass is at its end, or another begins: nobody draws, and the window goes on in the next one."""
+        self._began = None
+        if self._source is not None:
+            self._source.rest()
+        self._source = None
+
+    def next(self, source: Source, recorded: Callable[[Draw], Any]) -> Any:
+        """The batch for the iteration that begins now. `recorded` draws a live batch that the loop's table may show.
+
+        StopIteration where the pass is at its end; then the step is not used up.
+        """
+        if source.over():
+            raise StopIteration
+        place = self.schedule.at(self.step)
+        if source is not self._source or place.number == self._start(place):
+            self._enter(place, source)
+        if place.kind == BUSY and source.cold:
+            self._skip = self.schedule.window  # nothing is left to draw: its workers are no longer busy
+        if place.number == 0:
+            self.means.finish()
+        counted = place.measured and not self._skip
+        self._began = self.means.now() if counted else None
+        try:
+            batch = (
+                self._replayed(place) if place.replayed else self._drawn(place, source, recorded if counted else None)
+            )
+        except BaseException:
+            self._began = None
+            raise
+        self._skip = max(0, self._skip - 1)
+        self._place = place
+        self.step += 1
+        source.given += 1
+        return batch
+
+    def _start(self, place: Place) -> int:
+        return -REPLAY_LEAD if place.replayed else -self.schedule.lead
+
+    def _enter(self, place: Place, source: Source) -> None:
+        """Before the first iteration of a window's lead-in, or the first of a pass."""
+        resumed = place.number != self._start(place)
+        if self._source is not None and source is not self._source:
+            self._source.rest()
+        self._source = source
+        source.rest()
+        if place.replayed:
+            if not resumed:
+                self._prepare(place)
+            self._warm_up(place, source)
+            (source.keep_busy if place.kind == BUSY else source.settle)(self._interval_s)
+            return
+        if not resumed:
+            self._copies, self._ready, self._held, self._held_bytes = [], {}, [], 0
+            source.discard()
+        self._warm_up(place, source)
+
+    def _warm_up(self, place: Place, source: Source) -> None:
+        if source.cold:
+            source.cold = False
+            self._skip = REPLAY_LEAD if place.replayed else self.schedule.lead
+
+    def _drawn(self, place: Place, source: Source, recorded: Callable[[Draw], Any] | None) -> Any:
+        self._look_for_changes()
+        batch = recorded(source.draw) if recorded else source.draw()
+        if source.cold:
+            self._warm_up(place, source)
+            self._began = None
+        self._samples = batches.samples(batch, self.means.batch_size)
+        if place.measured:
+            self._hold(batch)
+        self._last = batches.same(batch), batches.versions(batch)
+        return batch
+
+    def _look_for_changes(self) -> None:
+        if self._last is not None and batches.versions(self._last[0]) != self._last[1]:
+            self.changes = True
+        self._last = None
+
+    def _hold(self, batch: Any) -> None:
+        """Keeps a live batch for its replays: as it is, or a copy where the script would change it."""
+        self._held_bytes += batches.nbytes(batch)
+        if self._held_bytes > self.means.budget:
+            raise Refused("the batches of a window do not fit the memory that is free")
+        if not self.changes:
+            self._held.append((batches.same(batch), batches.versions(batch)))
+            return
+        before = self.means.now()
+        self._held.append((batches.copied(batch, self.means.pin), ()))
+        if self._began is not None:
+            self._began += self.means.now() - before
+
+    def _prepare(self, place: Place) -> None:
+        """Makes the copies that a replay hands out; those of the live window first, which then lets go of its own."""
+        if self._held:
+            self._copy(place.round)
+        self._ready = {}
+        for number in range(-REPLAY_LEAD, self.schedule.window):
+            one = self._copies[number % len(self._copies)]
+            if place.kind == DEVICE:
+                self._ready[number] = batches.moved(one, self.means.device)
+            else:
+                self._ready[number] = batches.copied(one, self.means.pin) if self.changes else batches.same(one)
+        self.means.sweep(self._held_bytes)
+
+    def _copy(self, turn: int) -> None:
+        self._look_for_changes()
+        held, self._held = self._held, []
+        spoilt = False
+        for place, (batch, seen) in enumerate(held):
+            if seen and batches.versions(batch) != seen:
+                spoilt = True
+            self._copies.append(batches.copied(batch, self.means.pin) if seen or not self.changes else batch)
+            held[place] = (None, ())
+        if spoilt:
+            self.changes = True
+            self.report({"event": "void", "round": turn})
+
+    def _replayed(self, place: Place) -> Any:
+        batch = self._ready.pop(place.number)
+        self._samples = batches.samples(batch, self.means.batch_size)
+        return batch

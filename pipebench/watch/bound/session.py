@@ -1,0 +1,254 @@
+"""`--bound` in the script's process: finds the loop that trains, alternates its windows, and leaves at the end.
+
+What the script is given is no longer what it asked for, so its weights are worth nothing. At the end the process leaves
+at once, with nothing of the script's run on the way out: no end of the script, no `atexit`, no `finally`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import time
+import weakref
+from collections.abc import Callable, Iterator
+from typing import Any, NoReturn
+
+from pipebench.host import machine
+from pipebench.host.limits import SHARED_MEMORY, descriptors, free_bytes, free_memory
+from pipebench.units import size
+from pipebench.watch.bound import batches
+from pipebench.watch.bound.alternation import Alternation, Means, Refused
+from pipebench.watch.bound.live_batches import LiveSource, length_of
+from pipebench.watch.bound.schedule import BUSY, DEVICE, IDLE, LARGEST_WINDOW, LEAST_WINDOW, least_steps, planned
+from pipebench.watch.record.recording import Recording
+from pipebench.watch.script.phases import Loop
+
+MEASURED, FAILED = 0, 1  # the exit statuses
+_CACHE_FACTOR = 1.2  # of the last-level cache: a replayed window, or what is written over it before
+_MEMORY_SHARE = 0.9 / 2  # of free memory: a window's batches are there twice while they are copied
+_DEVICE_SHARE = 0.25  # of a device's free memory
+_BEGIN = 3  # iterations before the first window, the one in which a library sets itself up among them
+_ELSEWHERE = 3  # iterations in a row that train on another loader: the pass under way was left
+_DESCRIPTORS = 64  # left to everything else
+
+Plain = Callable[[Any], Any]
+Recorded = Callable[[Any, Plain], Any]
+
+
+class Bound:
+    """The bound of one script. `finish` writes what is left of the recording."""
+
+    def __init__(self, recording: Recording, loop: Loop, finish: Callable[[], None]) -> None:
+        self.recording, self.loop, self.finish = recording, loop, finish
+        self.steps = recording.settings.bound or 0
+        self.number: int | None = None
+        self.alternation: Alternation | None = None
+        self._loaders: weakref.WeakKeyDictionary[Any, Callable[[], Any]] = weakref.WeakKeyDictionary()
+        self._given: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
+        self._script: Any = None  # the script's own iterator in the pass under way
+        self._source: LiveSource | None = None
+        self._opening = False
+        self._elsewhere = 0
+
+    def opened(self, iterator: Any, loader: Any) -> None:
+        """The script is about to iterate a loader: where it is that of the pass under way, that pass is at its end."""
+        if self._opening:
+            return
+        if self._script is not None and self._loaders.get(self._script, _nothing)() is loader:
+            self._end_pass()
+        kept: Callable[[], Any] = weakref.ref(loader) if loader.persistent_workers else lambda: loader
+        self._loaders[iterator] = kept
+        self._given[iterator] = 0
+
+    def _end_pass(self) -> None:
+        if self.alternation is not None:
+            self.alternation.interrupt()
+        if self._source is not None:
+            self._source.rest()
+            self._given[self._script] = self._source.given
+        self._source = self._script = None
+
+    def batch(self, iterator: Any, plain: Plain, recorded: Recorded) -> Any:
+        """What the script gets from `next(iterator)`; `recorded(iterator, draw)` draws for the loop's table to see."""
+        if os.getpid() != self.recording.pid:
+            return plain(iterator)
+        if not self.recording.on:
+            self.leave(FAILED, "the records could not be written")
+        if not self._chosen(iterator):
+            found = recorded(iterator, plain)
+            self._given[iterator] = self._given.get(iterator, 0) + 1
+            return found
+        if self.alternation is None:
+            return self._first(iterator, plain, recorded)
+        return self._alternated(iterator, plain, recorded, self.alternation)
+
+    def _chosen(self, iterator: Any) -> bool:
+        """Whether this is the loader whose loop trains (or the one that --loader names)."""
+        this = self.loop.passes.get(iterator)
+        if this is None:
+            return False
+        wanted = self.recording.settings.loader
+        if wanted is not None:
+            self.number = wanted
+        elif this.loader != self.number and this.trained:
+            self._elsewhere += 1
+            if self._script is None or self._elsewhere >= _ELSEWHERE:
+                self.number = this.loader  # the first to train, or a loader made anew for this pass
+        if this.loader != self.number:
+            return False
+        self._elsewhere = 0
+        return True
+
+    def _first(self, iterator: Any, plain: Plain, recorded: Recorded) -> Any:
+        """One more batch as it comes: its size decides how long the windows may be."""
+        found = recorded(iterator, plain)
+        given = self._given[iterator] = self._given.get(iterator, 0) + 1
+        self._guarded(lambda: self._plan(iterator, found, given))
+        return found
+
+    def _alternated(self, iterator: Any, plain: Plain, recorded: Recorded, alternation: Alternation) -> Any:
+        if not alternation.goes_on:
+            self.loop.leave(iterator)
+        self._guarded(alternation.close)
+        if alternation.done:
+            self.leave(MEASURED)
+        if self._script is not iterator or self._source is None:
+            self._end_pass()
+            self._source = self._attached(iterator, plain)
+            self._script = iterator
+        try:
+            return alternation.next(self._source, lambda draw: recorded(iterator, lambda _: draw()))
+        except StopIteration:
+            self._end_pass()
+            return recorded(iterator, _exhausted)
+        except Refused as error:
+            self.leave(FAILED, str(error))
+
+    def _attached(self, iterator: Any, plain: Plain) -> LiveSource:
+        loader = self._loaders.get(iterator, _nothing)()
+
+        def reopen() -> Any:
+            self.loop.leave(iterator)
+            self._opening = True
+            try:
+                return iter(loader)
+            finally:
+                self._opening = False
+
+        given = self._given.get(iterator, 0)
+        return LiveSource(iterator, plain, given, length_of(loader), None if loader is None else reopen)
+
+    def _guarded(self, act: Callable[[], object]) -> None:
+        """A fault of ours ends the run: the script must not go on to keep its weights."""
+        try:
+            act()
+        except Refused as error:
+            self.leave(FAILED, str(error))
+        except Exception as error:
+            self.recording.fault("measuring the bound", error)
+            self.leave(FAILED, "a fault of pipebench ended it")
+
+    def _plan(self, iterator: Any, batch: Any, given: int) -> None:
+        one, workers = max(1, batches.nbytes(batch)), int(getattr(iterator, "_num_workers", 0))
+        notes, budget = [], (free_memory() or 1 << 62) * _MEMORY_SHARE
+        most, why = min((limit, why) for limit, why in self._limits(iterator, batch, budget) if limit is not None)
+        replays = [IDLE, BUSY] if workers else [IDLE]
+        device = _cuda()
+        if device is not None:
+            room = int(device.mem_get_info()[0] * _DEVICE_SHARE) // one
+            if room < LEAST_WINDOW:
+                notes.append("not replayed from the device's memory, where a window does not fit")
+            else:
+                most, replays = min(most, room), [*replays, DEVICE]
+        if most < 2:
+            raise Refused(f"windows of batches of {size(one)} do not fit: {why}")
+        if most < LARGEST_WINDOW and why != "":
+            notes.append(f"windows have at most {most} batches: {why}")
+        length = length_of(self._loaders.get(iterator, _nothing)())
+        lead = max(1, min(workers, length // 4 if length else workers))
+        begin = max(_BEGIN, self.recording.settings.warmup)
+        schedule = planned(self.steps, begin, lead, tuple(replays), most)
+        if not schedule.rounds:
+            needed = least_steps(begin, lead, tuple(replays))
+            raise Refused(f"--steps {self.steps} is too few for one round of windows: it takes at least {needed}")
+        swept = self._sweeper(one * schedule.window)
+        pin = bool(getattr(iterator, "_pin_memory", False))
+        finish = device.synchronize if device is not None else _nothing
+        where = None if device is None else f"cuda:{device.current_device()}"
+        means = Means(time.perf_counter, finish, swept, budget, pin, where, _batch_size(self._loaders, iterator))
+        self._record(
+            event="plan", loader=self.number, steps=self.steps, begin=begin, lead=lead, window=schedule.window,
+            rounds=schedule.rounds, replays=list(replays), given=given, batch_bytes=one, pinned=pin,
+            last_level_cache_bytes=machine.last_level_cache_bytes(), swept=swept is not _nothing, notes=notes,
+        )  # fmt: skip
+        self.alternation = Alternation(schedule, means, lambda record: self._record(**record))
+
+    def _limits(self, iterator: Any, batch: Any, budget: float) -> Iterator[tuple[int | None, str]]:
+        """How many batches a window may hold, and what says so."""
+        one, workers = max(1, batches.nbytes(batch)), int(getattr(iterator, "_num_workers", 0))
+        yield LARGEST_WINDOW, ""
+        yield int(budget // one), f"{size(budget / _MEMORY_SHARE)} of memory are free"
+        if workers and not getattr(iterator, "_pin_memory", False):  # held until the window ends: in shared memory
+            flying = workers * (int(iterator._prefetch_factor) + 1)
+            shared, files = free_bytes(SHARED_MEMORY), descriptors()
+            if shared is not None:
+                yield int(0.9 * shared // one) - flying, f"{size(shared)} of shared memory are free"
+            if files is not None:
+                tensors = max(1, sum(1 for _ in batches.leaves(batch)))
+                yield (files - _DESCRIPTORS) // tensors - flying, f"{files} file descriptors are left"
+
+    def _sweeper(self, window_bytes: int) -> Callable[[int], None]:
+        """What makes sure that no batch is found in a cache when its turn comes: nothing where they are many enough."""
+        wanted = int(_CACHE_FACTOR * machine.last_level_cache_bytes())
+        if not wanted or window_bytes >= wanted:
+            return _nothing
+        room: list[bytearray] = []
+
+        def sweep(held: int) -> None:
+            if held < wanted:
+                room[:] = room or [bytearray(wanted)]
+                torch: Any = sys.modules["torch"]
+                torch.frombuffer(room[0], dtype=torch.uint8).add_(1)
+
+        return sweep
+
+    def _record(self, **record: Any) -> None:
+        self.recording.write(["bound", record])
+
+    def rest(self) -> None:
+        """The script has come to its own end: nobody draws any more."""
+        self._end_pass()
+
+    def leave(self, status: int, problem: str | None = None) -> NoReturn:
+        """Ends the process here and now, its workers first, so that they can write what they have."""
+        self._record(event="end", problem=problem)
+        self._end_pass()
+        for iterator in list(self.loop.passes):
+            with contextlib.suppress(Exception):
+                iterator._shutdown_workers()
+        with contextlib.suppress(Exception):
+            self.finish()
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(Exception):
+                stream.flush()
+        os._exit(status)
+
+
+def _exhausted(iterator: Any) -> NoReturn:
+    raise StopIteration
+
+
+def _nothing(*_: object) -> None:
+    pass
+
+
+def _cuda() -> Any:
+    """`torch.cuda`, where the script itself has started it."""
+    torch: Any = sys.modules.get("torch")
+    cuda = getattr(torch, "cuda", None)
+    return cuda if cuda is not None and cuda.is_initialized() else None
+
+
+def _batch_size(loaders: Any, iterator: Any) -> int | None:
+    return getattr(loaders.get(iterator, _nothing)(), "batch_size", None)

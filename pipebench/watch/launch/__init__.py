@@ -1,0 +1,1 @@
+"""Starts a script under watch and outlives it."""

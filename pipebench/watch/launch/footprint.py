@@ -1,0 +1,145 @@
+"""What the processes of a run hold, looked up from outside: their own time is not spent on it.
+
+Looking takes the kernel longer the more a process has mapped, so it is done rarely: at most half a percent of the time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import perf_counter
+
+from pipebench.watch.record import record_file
+
+_PROC = Path("/proc")
+_SHARED = Path("/dev/shm")
+_SHORTEST_S = 0.25
+_OF_ITS_TIME = 200
+_OF_THE_RUN = 20
+_MOST_PROCESSES = 4096
+
+
+@dataclass
+class Held:
+    """What one process held at its highest. None: not seen, or not told by the system."""
+
+    pss_bytes: int | None = None
+    rss_bytes: int | None = None
+    descriptors: int | None = None
+    descriptor_limit: int | None = None
+    threads: int | None = None
+    looks: int = 0
+
+
+@dataclass
+class Footprint:
+    """What all processes of a run held at their highest, and how full /dev/shm was.
+
+    `pss_bytes` is the highest sum over the processes that were there at the same time.
+    """
+
+    processes: dict[int, Held] = field(default_factory=dict)
+    pss_bytes: int | None = None
+    shared_bytes: int | None = None
+    shared_size_bytes: int | None = None
+    shared_before_bytes: int | None = None
+
+
+class Looker:
+    """Looks at every process that has a record file in `folder`, until it is gone."""
+
+    def __init__(self, folder: Path, proc: Path = _PROC, shared: Path = _SHARED) -> None:
+        self.found = Footprint()
+        self._folder, self._proc, self._shared = folder, proc, shared
+        self._gone: set[str] = set()
+        self._look_at_shared()
+        self.found.shared_before_bytes = self.found.shared_bytes
+
+    def look(self) -> None:
+        total = 0
+        for name in os.listdir(self._folder):
+            if name not in self._gone and name.endswith(record_file.SUFFIX):
+                total += self._look_at(name)
+        if total:
+            self.found.pss_bytes = max(self.found.pss_bytes or 0, total)
+        self._look_at_shared()
+
+    def _look_at(self, name: str) -> int:
+        """The proportional memory of one process, 0 where it is gone."""
+        pid = name.partition("-")[0]
+        try:
+            memory = _fields((self._proc / pid / "smaps_rollup").read_text())
+        except OSError:
+            self._gone.add(name)
+            return 0
+        if int(pid) not in self.found.processes and len(self.found.processes) >= _MOST_PROCESSES:
+            return 0
+        held = self.found.processes.setdefault(int(pid), Held())
+        held.looks += 1
+        pss = memory.get("Pss", 0) * 1024
+        held.pss_bytes = max(held.pss_bytes or 0, pss)
+        held.rss_bytes = max(held.rss_bytes or 0, memory.get("Rss", 0) * 1024)
+        with contextlib.suppress(OSError):
+            held.descriptors = max(held.descriptors or 0, len(os.listdir(self._proc / pid / "fd")))
+            held.threads = max(held.threads or 0, len(os.listdir(self._proc / pid / "task")))
+            if held.descriptor_limit is None:
+                held.descriptor_limit = _limit((self._proc / pid / "limits").read_text())
+        return pss
+
+    def _look_at_shared(self) -> None:
+        with contextlib.suppress(OSError):
+            found = os.statvfs(self._shared)
+            used = (found.f_blocks - found.f_bfree) * found.f_frsize
+            self.found.shared_bytes = max(self.found.shared_bytes or 0, used)
+            self.found.shared_size_bytes = found.f_blocks * found.f_frsize
+
+
+def _fields(text: str) -> dict[str, int]:
+    """The lines `Name:   123 kB` of a file in /proc."""
+    found = {}
+    for line in text.splitlines()[1:]:
+        name, _, value = line.partition(":")
+        if value.split() and value.split()[0].isdigit():
+            found[name] = int(value.split()[0])
+    return found
+
+
+def _limit(text: str) -> int | None:
+    """The soft limit of open files, None where there is none."""
+    for line in text.splitlines():
+        if line.startswith("Max open files"):
+            soft = line.split()[3]
+            return int(soft) if soft.isdigit() else None
+    return None
+
+
+def pause(cost_s: float, age_s: float) -> float:
+    """Seconds until the next look: rarer where one look is expensive, and as the run gets longer."""
+    return max(_SHORTEST_S, _OF_ITS_TIME * cost_s, min(10.0, age_s / _OF_THE_RUN))
+
+
+@contextlib.contextmanager
+def looked_at(look: Callable[[], None]) -> Iterator[None]:
+    """Looks from a thread of this process for as long as the block runs. A fault ends the looking, and nothing else."""
+    over = threading.Event()
+
+    def run() -> None:
+        began = perf_counter()
+        wait = _SHORTEST_S
+        with contextlib.suppress(Exception):
+            while not over.wait(wait):
+                now = perf_counter()
+                look()
+                wait = pause(perf_counter() - now, now - began)
+
+    thread = threading.Thread(target=run, name="pipebench footprint", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join(1.0)

@@ -1,0 +1,80 @@
+"""One watched process: puts the patches in, and takes them out again."""
+
+from __future__ import annotations
+
+import os
+from time import perf_counter_ns
+from types import ModuleType
+
+from pipebench.watch.bound.session import Bound
+from pipebench.watch.record import thread_pools
+from pipebench.watch.record.patches import AfterImport
+from pipebench.watch.record.recording import Recording, Settings
+from pipebench.watch.script.iterators import DATALOADER, TORCHDATA, Loaders, watch_dataloader, watch_torchdata
+from pipebench.watch.script.phases import Loop, watch_optimisers, watched_backward
+from pipebench.watch.script.webdataset_loader import WEBLOADER, watch_webloader
+from pipebench.watch.stages import labels, library_calls
+
+AUTOGRAD = "torch.autograd"
+OPTIMISER = "torch.optim.optimizer"
+
+
+class WatchedScript:
+    """The watching of the process that runs the script. What is not imported yet is patched when it comes."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.recording = Recording(settings, "script")
+        self.loop = Loop(self.recording)
+        self.bound = Bound(self.recording, self.loop, self.finish) if settings.bound is not None else None
+        self.loaders = Loaders(self.recording, self.loop, self.bound)
+        names = {
+            *library_calls.MODULES,
+            DATALOADER,
+            TORCHDATA,
+            AUTOGRAD,
+            OPTIMISER,
+            *labels.modules_of(settings.functions),
+        }
+        self.imports = AfterImport(names, self._imported)
+
+    def start(self) -> None:
+        self.recording.patches.on_undo(self.imports.uninstall)
+        self.imports.install()
+        self.recording.patches.rebind()
+
+    def _imported(self, module: ModuleType) -> None:
+        if not self.recording.on:
+            return
+        try:
+            self._watch(module)
+        except Exception as error:
+            self.recording.fault(f"watching {module.__name__}", error)
+
+    def _watch(self, module: ModuleType) -> None:
+        patches = self.recording.patches
+        if module.__name__ == DATALOADER:
+            watch_dataloader(self.loaders, module)
+        elif module.__name__ == TORCHDATA:
+            watch_torchdata(self.loaders, module)
+        elif module.__name__ == AUTOGRAD:
+            patches.replace(module, "backward", watched_backward(self.loop, module.backward))
+        elif module.__name__ == OPTIMISER:
+            watch_optimisers(self.loop, module)
+        else:
+            library_calls.watch_module(patches, module)
+        if module.__name__ == WEBLOADER:
+            watch_webloader(self.loaders, module)
+        labels.watch_functions(patches, self.recording.settings.functions)
+
+    def finish(self) -> None:
+        """Writes what is left and puts everything back."""
+        if self.bound is not None:
+            self.bound.rest()
+        if self.recording.on:
+            self.loop.finish()
+            self.loaders.finish()
+        if self.recording.pid == os.getpid():
+            self.recording.write(thread_pools.record())
+        self.recording.write(["mark", "end", perf_counter_ns()])
+        self.recording.on = False
+        self.recording.patches.undo()

@@ -1,0 +1,1 @@
+"""From the records of all processes to results."""

@@ -1,0 +1,211 @@
+"""Batches from their worker to the step that used them: both ends matched, and what follows from them. Pure."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from pipebench.results.watched import HandOff, QueuePoint
+from pipebench.watch.read.gather import Process, Record, Run, Window
+from pipebench.watch.record.sampling import BLOCK, followed
+
+_NS = 1e-9
+_POINTS = 60
+
+
+@dataclass(frozen=True)
+class Made:
+    """What a worker knows of a batch that it handed over. Times are nanoseconds of the monotonic clock.
+
+    `done` is the end of the fetch; from `pickling` to `sent` its queue's feeder thread turned the batch into bytes.
+    """
+
+    pid: int
+    nth: int
+    began: int
+    done: int
+    pickling: int
+    sent: int
+    feeder: int
+    pipe_bytes: int
+    tensors: int
+    shared_bytes: int
+    arrays: int
+    array_bytes: int
+
+
+@dataclass(frozen=True)
+class Got:
+    """What the script's process knows of a batch that its loop took. Times as above.
+
+    `asked` is the call of `next()`, `taken` its return, `left` the next call; `came` is when the batch left the queue,
+    which is before `asked` where it came while the loop waited for another one. `received` and `pinned` are those of
+    the pin-memory thread, 0 where there is none.
+    """
+
+    thread: int
+    asked: int
+    came: int
+    taken: int
+    received: int
+    pinned: int
+    pin_thread: int
+    left: int
+
+
+@dataclass(frozen=True)
+class Batch:
+    """One batch of which both ends are known."""
+
+    loader: int
+    number_of_pass: int
+    task: int
+    made: Made
+    got: Got
+
+
+Ends = dict[tuple[int, int], Made]
+
+
+def matched(processes: Sequence[Process], loader: int, shown: Window | None = None) -> tuple[list[Batch], Ends]:
+    """The followed batches that the loop took, in its order, and all that the workers made, by pass and task."""
+    shown = shown or Window()
+    ends = _made(processes, loader)
+    batches = []
+    for process in processes:
+        for turn in process.turns:
+            for task, *times in turn.get("arrivals", []) if turn["loader"] == loader else ():
+                got, made = Got(*times), ends.get((turn["pass"], task))
+                if made is not None and shown.begin <= got.asked < shown.end:
+                    batches.append(Batch(loader, turn["pass"], task, made, got))
+    return batches, ends
+
+
+def _made(processes: Sequence[Process], loader: int) -> Ends:
+    found = {}
+    for process in processes:
+        for record in process.sums:
+            for task, number_of_pass, *rest in record.get("handed", []) if record["loader"] == loader else ():
+                found[number_of_pass, task] = Made(process.pid, *rest)
+    return found
+
+
+def in_order(batches: Sequence[Batch]) -> bool:
+    """Whether the loop took every batch in the order of the tasks (a loader can be told not to)."""
+    places = [(one.number_of_pass, one.task) for one in sorted(batches, key=lambda one: one.got.taken)]
+    return places == sorted(places)
+
+
+def latency_s(batches: Iterable[Batch]) -> float | None:
+    """Median time from a worker's end of a batch to its arrival, of batches that were waited for when it ended.
+
+    A worker's first batch is start-up: its feeder thread is started for it.
+    """
+    late = [
+        (one.got.received or one.got.came) - one.made.done
+        for one in batches
+        if one.made.done > one.got.asked and one.made.nth
+    ]
+    return statistics.median(late) * _NS if late else None
+
+
+def pin_s(batches: Iterable[Batch]) -> float | None:
+    """Median time that the pin-memory thread took for a batch; None where there is no such thread."""
+    found = [one.got.pinned - one.got.received for one in batches if one.got.pinned]
+    return statistics.median(found) * _NS if found else None
+
+
+def overtaken_ns(batches: Sequence[Batch], most: int) -> list[int]:
+    """For each batch: for how long the loop waited for it with a later one already there. 0: it came first.
+
+    Without the first one of each worker: which of them starts first says nothing about order.
+    """
+    came = {(one.number_of_pass, one.task): one.got.came for one in batches}
+    found = []
+    for one in (one for one in batches if one.made.nth):
+        later = (came.get((one.number_of_pass, one.task + ahead)) for ahead in range(1, min(most, BLOCK) + 1))
+        first = min((at for at in later if at is not None and one.got.asked < at < one.got.came), default=one.got.came)
+        found.append(one.got.came - first)
+    return found
+
+
+def ready_when_asked(batches: Sequence[Batch], ends: Ends, most: int) -> list[tuple[int, int]]:
+    """(moment, finished batches that lay there when the loop asked for one), where all that could lie there are known.
+
+    A batch lies ready once it is pickled, or pinned where there is a pin-memory thread. `most` is how many the loader
+    lets be under way; more than 64 cannot be counted.
+    """
+    if not in_order(batches):
+        return []
+    ready = {place: made.sent for place, made in ends.items()}
+    ready.update({(one.number_of_pass, one.task): one.got.pinned for one in batches if one.got.pinned})
+    found = []
+    for one in batches:
+        tasks = range(one.task, one.task + min(most, BLOCK))
+        if all(followed(task, one.number_of_pass) for task in tasks):
+            times = [ready.get((one.number_of_pass, task)) for task in tasks]
+            found.append((one.got.asked, sum(at is not None and at <= one.got.asked for at in times)))
+    return found
+
+
+def over_time(points: Sequence[tuple[int, int]], most: int = _POINTS) -> tuple[QueuePoint, ...]:
+    """At most `most` points: averages over equal parts of the time from first to last, empty parts left out."""
+    if not points:
+        return ()
+    begin, end = min(at for at, _ in points), max(at for at, _ in points)
+    width = max(1, -(-(end - begin + 1) // most))
+    parts: dict[int, list[int]] = {}
+    for at, ready in points:
+        parts.setdefault((at - begin) // width, []).append(ready)
+    return tuple(
+        QueuePoint((part + 0.5) * width * _NS, sum(found) / len(found), len(found))
+        for part, found in sorted(parts.items())
+    )
+
+
+def hand_off(run: Run, in_loop: tuple[int, ...]) -> HandOff | None:
+    """The hand-off of the loaders of the loop together; None where none of them has workers that were watched."""
+    sums = [record["serialise"] for loader in in_loop for _, record in run.sums(loader)]
+    pickled = sum(one[2] for one in sums)
+    if not pickled:
+        return None
+    wall, cpu, size = (sum(one[index] for one in sums) / pickled for index in (0, 1, 3))
+    batches: list[Batch] = []
+    lost: list[int] = []
+    points: list[tuple[int, int]] = []
+    most = [0]
+    for loader in in_loop:
+        found, ends = matched(run.processes, loader, run.shown)
+        most.append(under_way(run.processes, loader))
+        batches += found
+        lost += overtaken_ns(found, most[-1])
+        points += ready_when_asked(found, ends, most[-1])
+    return HandOff(
+        serialise_s_per_batch=wall * _NS,
+        serialise_cpu_s_per_batch=cpu * _NS,
+        pipe_bytes_per_batch=size,
+        batches=pickled,
+        followed=len(batches),
+        latency_s=latency_s(batches),
+        pin_s=pin_s(batches),
+        tensors_per_batch=_mean([one.made.tensors for one in batches]),
+        shared_bytes_per_batch=_mean([one.made.shared_bytes for one in batches]),
+        arrays_per_batch=_mean([one.made.arrays for one in batches]),
+        array_bytes_per_batch=_mean([one.made.array_bytes for one in batches]),
+        ready=_mean([ready for _, ready in points]),
+        most_ready=max(most) or None,
+        ready_over_time=over_time(points),
+        out_of_order=_mean([int(spent > 0) for spent in lost]),
+        out_of_order_s_per_batch=_mean([spent * _NS for spent in lost]),
+    )
+
+
+def under_way(processes: Iterable[Process], loader: int) -> int:
+    """How many batches a loader lets be under way at once: its prefetch factor for each worker."""
+    described: list[Record] = [one for process in processes for one in process.loaders if one["loader"] == loader]
+    return max((one["workers"] * (one["prefetch_factor"] or 0) for one in described), default=0)
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return sum(values) / len(values) if values else None

@@ -1,0 +1,116 @@
+"""What workers and script took of the machine: time on the CPU, memory, descriptors, threads. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from pipebench.results.watched import HostUse, LoaderResult, ThreadPool, WorkerResult
+from pipebench.units import size
+from pipebench.watch.launch.footprint import Footprint, Held
+from pipebench.watch.read.gather import Process, Run
+
+_NS = 1e-9
+_NEARLY = 0.8
+
+
+def workers(run: Run, loaders: Sequence[int], footprint: Footprint) -> Iterable[WorkerResult]:
+    """The workers of these loaders, those of all passes with the same number as one."""
+    found: dict[tuple[int, int], list[Process]] = {}
+    for process in run.processes:
+        loader, number = process.loader, process.worker
+        if process.role == "worker" and loader is not None and loader in loaders and number is not None:
+            found.setdefault((loader, number), []).append(process)
+    for (loader, number), processes in sorted(found.items()):
+        yield _worker(run, loader, number, processes, footprint)
+
+
+def _worker(run: Run, loader: int, number: int, processes: list[Process], footprint: Footprint) -> WorkerResult:
+    shown = [run.shown.holds(process.sums) for process in processes]
+    sums = [one for records in shown for one in records]
+    alive = sum(max(one["end"] for one in rows) - min(one["begin"] for one in rows) for rows in shown if rows) * _NS
+    busy = sum(one["busy"] for one in sums) * _NS
+    whole = [max((one.get("process_cpu", 0) for one in process.sums), default=0) for process in processes]
+    held = [footprint.processes[process.pid] for process in processes if process.pid in footprint.processes]
+    return WorkerResult(
+        loader=loader,
+        worker=number,
+        pids=tuple(process.pid for process in processes),
+        batches=sum(one["batches"] for one in sums),
+        samples=sum(one["samples"] for one in sums),
+        failed_batches=sum(one["failed"] for one in sums),
+        busy_s=busy,
+        cpu_s=sum(one["cpu"] for one in sums) * _NS,
+        busy_share=min(1.0, busy / alive) if alive else 0.0,
+        gc_s=sum(one["gc"][0] for one in sums) * _NS,
+        gc_collections=sum(one["gc"][1] for one in sums),
+        ended=all("end" in process.marks for process in processes),
+        process_cpu_s=sum(whole) * _NS if any(whole) else None,
+        pss_bytes=_highest(one.pss_bytes for one in held),
+        rss_bytes=_highest(one.rss_bytes for one in held),
+        descriptors=_highest(one.descriptors for one in held),
+        threads=_highest(one.threads for one in held),
+    )
+
+
+def _highest(values: Iterable[int | None]) -> int | None:
+    return max((one for one in values if one is not None), default=None)
+
+
+def host(run: Run, loaders: Sequence[int], footprint: Footprint) -> HostUse:
+    """What the whole run took, and the thread pools of the script and of the workers of these loaders."""
+    script = next(iter(run.of_script()), Process())
+    own = footprint.processes.get(script.pid, Held())
+    inside = [one for one in run.processes if one.role == "worker" and one.loader in loaders]
+    return HostUse(
+        pss_bytes=footprint.pss_bytes,
+        script_pss_bytes=own.pss_bytes,
+        script_rss_bytes=own.rss_bytes,
+        script_threads=own.threads,
+        script_descriptors=own.descriptors,
+        descriptor_limit=own.descriptor_limit,
+        shared_memory_bytes=footprint.shared_bytes,
+        shared_memory_before_bytes=footprint.shared_before_bytes,
+        shared_memory_size_bytes=footprint.shared_size_bytes,
+        sharing_strategy=script.pools.get("sharing"),
+        worker_native_threads=_highest(one.pools.get("native_threads") for one in inside),
+        pools=(*_pools("script", [script]), *_pools("workers", inside)),
+    )
+
+
+def _pools(where: str, processes: Iterable[Process]) -> Iterable[ThreadPool]:
+    """Of several processes the one with the most threads counts."""
+    most: dict[tuple[str, str], int] = {}
+    for process in processes:
+        for name, threads, setter in process.pools.get("pools", []):
+            most[name, setter] = max(threads, most.get((name, setter), 0))
+    return [ThreadPool(where, name, threads, setter) for (name, setter), threads in sorted(most.items())]
+
+
+def host_notes(found: HostUse, loaders: Sequence[LoaderResult], usable_cores: float) -> Iterable[str]:
+    """What is close to a limit, and what to do about it. Nothing is said of pools that never ran."""
+    yield from _threads(found, loaders, usable_cores)
+    used, whole = found.shared_memory_bytes, found.shared_memory_size_bytes
+    if used is not None and whole and used >= _NEARLY * whole:
+        yield (
+            f"/dev/shm was filled to {size(used)} of {size(whole)}: give it more (docker run --shm-size), or use fewer "
+            "workers, a smaller prefetch_factor or smaller batches"
+        )
+    open_, limit = found.script_descriptors, found.descriptor_limit
+    if open_ is not None and limit and open_ >= _NEARLY * limit:
+        yield (
+            f"the script had {open_} of {limit} descriptors open: raise the limit (ulimit -n), or call "
+            "torch.multiprocessing.set_sharing_strategy('file_system')"
+        )
+
+
+def _threads(found: HostUse, loaders: Sequence[LoaderResult], usable_cores: float) -> Iterable[str]:
+    """Over-subscription: native threads that did run in workers, times the workers, are more than the usable cores."""
+    running = 1 + (found.worker_native_threads or 0)
+    pools = [one for one in found.pools if one.where == "workers" and one.threads > 1]
+    for loader in loaders:
+        if running > 1 and pools and loader.workers * running > usable_cores:
+            named = ", ".join(f"{one.name} {one.threads} ({one.set_with})" for one in pools)
+            yield (
+                f"loader {loader.loader}: a worker ran up to {running} threads at once, times {loader.workers} workers "
+                f"on {usable_cores:g} usable cores; its libraries allow, and what sets it: {named}"
+            )

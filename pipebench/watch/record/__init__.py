@@ -1,0 +1,1 @@
+"""How a process records: patches, exclusive time, and the record file."""

@@ -1,0 +1,243 @@
+"""Replacing things in other people's modules, in such a way that all of it can be put back and none of it shows."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import gc
+import os
+import pkgutil
+import sys
+import types
+from collections.abc import Callable, Iterable, Iterator
+from importlib.machinery import ModuleSpec
+from typing import Any, TypeVar
+
+# `warnings` skips frames of the import system when it counts stack levels: with this name ours are skipped too, so
+# that a warning from inside a wrapped function names the same line as without us.
+HIDDEN = "<pipebench importlib._bootstrap>"
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(__file__))) + os.sep
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def unseen(function: Function) -> Function:
+    """Marks a wrapper so that neither warnings nor tracebacks show its frame."""
+    code: types.CodeType = function.__code__
+    function.__code__ = code.replace(co_filename=HIDDEN)
+    return function
+
+
+def in_place_of(make: Callable[..., Any], plain: Any, operation: str, **names: Any) -> Any:
+    """The function that `make(plain)` makes, with the file, name and line of the call in `plain` that it stands for.
+
+    For a function that is replaced, not wrapped: warnings and tracebacks show the frame that they would have shown.
+    """
+    import ast
+    import dis
+    import inspect
+    import textwrap
+
+    call = [one.positions for one in dis.get_instructions(plain) if one.opname == operation and one.positions][-1]
+    tree = ast.parse(textwrap.dedent(inspect.getsource(make)))
+    for node in ast.walk(tree):
+        if hasattr(node, "lineno"):
+            for name in ("lineno", "end_lineno", "col_offset", "end_col_offset"):
+                setattr(node, name, getattr(call, name))
+    space = {**make.__globals__, "__name__": plain.__module__, **names}
+    exec(compile(tree, plain.__code__.co_filename, "exec"), space)
+    return functools.wraps(plain)(space[make.__name__](plain))
+
+
+def is_ours(frame_file: str) -> bool:
+    return frame_file == HIDDEN or frame_file.startswith(_PACKAGE)
+
+
+def without_our_frames(error: BaseException | None) -> None:
+    """Takes our frames out of the traceback of `error` and of everything that led to it."""
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        error.__traceback__ = _cleaned(error.__traceback__)
+        without_our_frames(error.__cause__)
+        error = error.__context__
+
+
+def _cleaned(traceback: types.TracebackType | None) -> types.TracebackType | None:
+    links = []
+    while traceback is not None:
+        if not is_ours(traceback.tb_frame.f_code.co_filename):
+            links.append(traceback)
+        traceback = traceback.tb_next
+    cleaned = None
+    for link in reversed(links):
+        cleaned = types.TracebackType(cleaned, link.tb_frame, link.tb_lasti, link.tb_lineno)
+    return cleaned
+
+
+class Patches:
+    """What was replaced, so that it can be put back, last first."""
+
+    def __init__(self) -> None:
+        self._undo: list[Callable[[], None]] = []
+        self._replaced: dict[int, tuple[Any, Any]] = {}
+        self._names: dict[int, str] = {}
+
+    def replace(self, owner: Any, name: str, new: Any) -> None:
+        """Sets `owner.name`; undoing leaves it alone where someone else has replaced it since."""
+        missing = object()
+        old = vars(owner).get(name, missing)
+        setattr(owner, name, new)
+
+        def undo() -> None:
+            if vars(owner).get(name) is not new:
+                return
+            if old is missing:
+                delattr(owner, name)
+            else:
+                setattr(owner, name, old)
+
+        self._undo.append(undo)
+        if isinstance(owner, types.ModuleType) and old is not missing:
+            self._replaced[id(new)] = (new, old)
+            self._names[id(new)] = self._names[id(old)] = f"{owner.__name__}:{name}"
+
+    def on_undo(self, action: Callable[[], Any]) -> None:
+        self._undo.append(action)
+
+    def rebind(self) -> None:
+        """Gives names that were bound by `from ... import` before we came the replacement too."""
+        _exchange({id(old): (old, new) for new, old in self._replaced.values()})
+
+    def rebind_held(self) -> None:
+        """The same for what objects hold: in a worker, whose objects came before its patches and are its own."""
+        _exchange_held({id(old): (old, new) for new, old in self._replaced.values()})
+
+    @contextlib.contextmanager
+    def pickled_by_name(self, pickler: Any) -> Iterator[None]:
+        """Meanwhile objects of class `pickler` write a function that is replaced, and what replaces it, by its name.
+
+        Pickle takes a function only where its name leads to that same one, and a script may hold either of the two.
+        """
+        names, own = dict(self._names), vars(pickler).get("reducer_override")
+
+        def reducer_override(self: Any, found: Any) -> Any:
+            name = names.get(id(found))
+            return NotImplemented if name is None else (pkgutil.resolve_name, (name,))
+
+        if own is not None or not names:
+            yield
+            return
+        pickler.reducer_override = reducer_override
+        try:
+            yield
+        finally:
+            del pickler.reducer_override
+
+    def undo(self) -> None:
+        while self._undo:
+            with contextlib.suppress(Exception):
+                self._undo.pop()()
+        if self._replaced:
+            _exchange(self._replaced)
+            with contextlib.suppress(Exception):
+                _exchange_held(self._replaced)
+            self._replaced = {}
+        self._names = {}
+
+
+def _exchange(pairs: dict[int, tuple[Any, Any]]) -> None:
+    for names in _namespaces():
+        for name, value in list(names.items()):
+            if id(value) in pairs:
+                names[name] = pairs[id(value)][1]
+
+
+def _exchange_held(pairs: dict[int, tuple[Any, Any]]) -> None:
+    """In dictionaries, lists, partials and attributes of objects; not in classes, nor in what is ours."""
+    wanted = [one for one, _ in pairs.values()]
+    holder: Any
+    for holder in gc.get_referrers(*wanted):
+        if holder is wanted or isinstance(holder, (types.FunctionType, type)):
+            continue
+        if type(holder) is functools.partial and id(holder.func) in pairs:
+            part: Any = holder
+            part.__setstate__((pairs[id(part.func)][1], part.args, part.keywords, vars(part)))
+        elif type(holder) is list:
+            holder[:] = [pairs[id(one)][1] if id(one) in pairs else one for one in holder]
+        else:
+            _exchange_named(holder if type(holder) is dict else getattr(holder, "__dict__", None), pairs)
+
+
+def _exchange_named(names: Any, pairs: dict[int, tuple[Any, Any]]) -> None:
+    """In one dictionary, unless it is that of a class, a wrapper or a module, which are none of an object's."""
+    if type(names) is dict and not {"__module__", "__wrapped__", "__builtins__"} & names.keys():
+        for name, one in list(names.items()):
+            if id(one) in pairs:
+                names[name] = pairs[id(one)][1]
+
+
+def _namespaces() -> Iterator[dict[str, Any]]:
+    """What every module that is not ours holds. A spawned worker's main module runs on another dict than it shows."""
+    for module in list(sys.modules.values()):
+        names = getattr(module, "__dict__", None)
+        if type(names) is not dict or is_ours(str(names.get("__file__"))):
+            continue
+        yield names
+        if names.get("__name__") == "__mp_main__":
+            yield from behind(names.values())
+
+
+def behind(values: Iterable[Any]) -> list[dict[str, Any]]:
+    """The globals in which these functions, and the methods of these classes, look up names."""
+    classes = [one for one in values if isinstance(one, type) and one.__module__ == "__mp_main__"]
+    functions = [*values, *(method for one in classes for method in vars(one).values())]
+    found = {id(one.__globals__): one.__globals__ for one in functions if isinstance(one, types.FunctionType)}
+    return [space for space in found.values() if space.get("__name__") == "__mp_main__"]
+
+
+class AfterImport:
+    """A finder that changes no import, and calls `act(module)` when one of the named modules has been executed."""
+
+    def __init__(self, names: Iterable[str], act: Callable[[types.ModuleType], None]) -> None:
+        self.names = set(names)
+        self.act = act
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
+        if name not in self.names:
+            return None
+        for finder in sys.meta_path:
+            find = getattr(finder, "find_spec", None)
+            if finder is self or find is None:
+                continue
+            spec: ModuleSpec | None = find(name, path, target)
+            if spec is not None:
+                return self._with_action(spec)
+        return None
+
+    def _with_action(self, spec: ModuleSpec) -> ModuleSpec:
+        """Sets `exec_module` on this one loader; it takes itself away again before it runs."""
+        loader: Any = spec.loader
+        with contextlib.suppress(AttributeError):
+            execute = loader.exec_module
+
+            def exec_module(module: types.ModuleType) -> None:
+                with contextlib.suppress(AttributeError):
+                    del loader.exec_module
+                execute(module)
+                with contextlib.suppress(Exception):
+                    self.act(module)
+
+            loader.exec_module = exec_module
+            exec_module.__code__ = exec_module.__code__.replace(co_filename=HIDDEN)
+        return spec
+
+    def install(self) -> None:
+        """Acts on what is there already, and on the rest when it comes."""
+        for name in sorted(self.names & set(sys.modules)):
+            with contextlib.suppress(Exception):
+                self.act(sys.modules[name])
+        sys.meta_path.insert(0, self)
+
+    def uninstall(self) -> None:
+        with contextlib.suppress(ValueError):
+            sys.meta_path.remove(self)

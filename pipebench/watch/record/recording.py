@@ -1,0 +1,73 @@
+"""What one process knows about being watched: its options, its record file, and whether recording goes on."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from dataclasses import dataclass
+from time import perf_counter_ns
+from typing import Any
+
+from pipebench.watch.record.exclusive_time import stages
+from pipebench.watch.record.patches import Patches
+from pipebench.watch.record.record_file import SpanFile
+
+STOP_FILE = "stop"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What every watched process has to know; plain values, so that they can be handed to a spawned one.
+
+    `bound` is after how many iterations a run that measures the bound leaves; None where it is not measured.
+    """
+
+    folder: str
+    every: int = 50
+    steps: int | None = None
+    warmup: int = 0
+    loader: int | None = None
+    functions: tuple[str, ...] = ()
+    bound: int | None = None
+
+
+class Recording:
+    """One process's recording. `on` turns false when the steps are done or the disk is full; then all is put back."""
+
+    def __init__(self, settings: Settings, role: str, earlier: int = 0, **facts: Any) -> None:
+        self.settings = settings
+        stages.all_again()
+        self.file = SpanFile(settings.folder, earlier)
+        self.patches = Patches()
+        self.pid = os.getpid()
+        self.turns = 0
+        self.on = True
+        self.write(["process", {"pid": self.pid, "role": role, "at": self.file.began, **facts}])
+
+    def write(self, *records: list[Any]) -> None:
+        """Appends records. A process that was forked from this one, and is none of ours, leaves its file alone."""
+        if os.getpid() != self.pid:
+            self.on = False
+            return
+        self.file.write(*stages.take_new(), *records)
+        if self.file.stopped:
+            self.on = False
+
+    def fault(self, where: str, error: BaseException) -> None:
+        """A fault of ours: it goes to the report, and the script goes on."""
+        self.write(["fault", where, f"{type(error).__name__}: {error}"])
+
+    def told_to_stop(self) -> bool:
+        """Whether the script's process has ended the recording (looked up when sums are written)."""
+        if self.on and os.path.exists(os.path.join(self.settings.folder, STOP_FILE)):
+            self.on = False
+        return not self.on
+
+    def stop(self) -> None:
+        """Ends recording here and in every worker, and puts back what was replaced in this process."""
+        if self.on:
+            self.write(["mark", "stop", perf_counter_ns()])
+            with contextlib.suppress(OSError), open(os.path.join(self.settings.folder, STOP_FILE), "xb"):
+                pass
+        self.on = False
+        self.patches.undo()

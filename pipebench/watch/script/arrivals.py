@@ -1,0 +1,145 @@
+"""The hand-off as the script's process sees it: when a batch arrived, was pinned, and was taken.
+
+Nothing is polled and nothing is asked for: batches are told apart by the number that torch itself sends with them.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+import weakref
+from collections.abc import Callable
+from time import perf_counter_ns
+from typing import Any
+
+from pipebench.watch.record.patches import unseen
+from pipebench.watch.record.recording import Recording
+from pipebench.watch.record.sampling import followed
+
+
+class _UnderWay:
+    """The followed batches of one iterator, by task, and the last task that came in."""
+
+    def __init__(self) -> None:
+        self.came: dict[int, int] = {}
+        self.pinned: dict[int, tuple[int, int, int]] = {}
+        self.last = -1
+
+
+class Arrivals:
+    """The batches of every iterator with workers. Each is known by the queue from which its loop takes batches."""
+
+    def __init__(self) -> None:
+        self._under_way: weakref.WeakKeyDictionary[Any, _UnderWay] = weakref.WeakKeyDictionary()
+        self.lost = False
+
+    def note(self, recording: Recording, act: Callable[..., None], *args: Any) -> None:
+        """Runs `act`; a fault in it ends the following of batches, and nothing else."""
+        if not recording.on or self.lost:
+            return
+        try:
+            act(*args)
+        except Exception as error:
+            self.lost = True
+            recording.fault("following a batch", error)
+
+    def of(self, queue: Any) -> _UnderWay:
+        found = self._under_way.get(queue)
+        if found is None:
+            found = self._under_way[queue] = _UnderWay()
+        return found
+
+    def came(self, queue: Any, task: object) -> None:
+        """The loop has just got the batch of `task` out of its queue: the one it asked for, or another."""
+        if type(task) is int:
+            this = self.of(queue)
+            this.last = task
+            if followed(task):
+                this.came[task] = perf_counter_ns()
+
+    def pinned(self, this: _UnderWay, task: object, received: int) -> None:
+        """The pin-memory thread got a batch at `received`, and is about to hand it on."""
+        if type(task) is int and followed(task):
+            this.pinned[task] = (received, perf_counter_ns(), threading.get_native_id())
+
+    def taken(self, iterator: Any, number_of_pass: int, asked: int, now: int) -> list[int] | None:
+        """[task, thread, asked, came, taken, received, pinned, pin thread] of what `next()` has just returned.
+
+        The last three are 0 where there is no pin-memory thread; None where this batch is not followed.
+        """
+        queue = getattr(iterator, "_data_queue", None)
+        this = self._under_way.get(queue) if queue is not None and not self.lost else None
+        if this is None:
+            return None
+        task = iterator._rcvd_idx - 1 if getattr(iterator, "_in_order", True) else this.last
+        came, pinned = this.came.pop(task, None), this.pinned.pop(task, (0, 0, 0))
+        if came is None or not followed(task, number_of_pass):
+            return None
+        return [task, threading.get_native_id(), asked, came, now, *pinned]
+
+
+def watch_queues(recording: Recording, arrivals: Arrivals, kind: Any) -> None:
+    """Notes each batch that comes in, on the iterator class with workers."""
+    get = kind._get_data
+
+    @unseen
+    @functools.wraps(get)
+    def _get_data(self: Any) -> Any:
+        found = get(self)
+        arrivals.note(recording, arrivals.came, self._data_queue, found[0])
+        return found
+
+    recording.patches.replace(kind, "_get_data", _get_data)
+
+
+class _In:
+    """Stands in for the workers' queue inside the pin-memory thread, and nowhere else."""
+
+    def __init__(self, queue: Any) -> None:
+        self._queue = queue
+        self.received = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._queue, name)
+
+    @unseen
+    def get(self, *args: Any, **kwargs: Any) -> Any:
+        found = self._queue.get(*args, **kwargs)
+        self.received = perf_counter_ns()
+        return found
+
+
+class _Out:
+    """Stands in for the loop's queue inside the pin-memory thread, and nowhere else."""
+
+    def __init__(self, queue: Any, came: _In, recording: Recording, arrivals: Arrivals) -> None:
+        self._queue, self._came, self._recording, self._arrivals = queue, came, recording, arrivals
+        self._this = arrivals.of(queue)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._queue, name)
+
+    @unseen
+    def put(self, item: Any, *args: Any, **kwargs: Any) -> Any:
+        if type(item) is tuple and item:
+            self._arrivals.note(self._recording, self._arrivals.pinned, self._this, item[0], self._came.received)
+        return self._queue.put(item, *args, **kwargs)
+
+
+def watch_pinning(recording: Recording, arrivals: Arrivals, module: Any) -> None:
+    """Notes when the pin-memory thread gets a batch and when it has pinned it, in torch's module of that name."""
+    plain = module._pin_memory_loop
+
+    @unseen
+    @functools.wraps(plain)
+    def _pin_memory_loop(in_queue: Any, out_queue: Any, *args: Any, **kwargs: Any) -> Any:
+        if recording.on and not arrivals.lost:
+            try:
+                came = _In(in_queue)
+                in_queue, out_queue = came, _Out(out_queue, came, recording, arrivals)
+            except Exception as error:
+                arrivals.lost = True
+                recording.fault("following a batch into pinned memory", error)
+        return plain(in_queue, out_queue, *args, **kwargs)
+
+    recording.patches.replace(module, "_pin_memory_loop", _pin_memory_loop)

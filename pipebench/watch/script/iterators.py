@@ -1,0 +1,293 @@
+"""The loader's iterators, in the script's process: their classes are patched, never a loader object."""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+import weakref
+from collections.abc import Callable
+from time import perf_counter_ns
+from types import ModuleType
+from typing import Any, Protocol
+
+from pipebench.watch.record.exclusive_time import local
+from pipebench.watch.record.patches import unseen
+from pipebench.watch.record.recording import Recording
+from pipebench.watch.script import arrivals, spawned_workers
+from pipebench.watch.script.phases import Loop, Pass, watch_transfers
+from pipebench.watch.script.spawned_workers import WatchedInit
+from pipebench.watch.stages import finding_transforms, labels
+from pipebench.watch.worker import fetching
+from pipebench.watch.worker.batch_sums import Place, Sums, collections
+from pipebench.watch.worker.fetching import WatchedWorker
+
+DATALOADER = "torch.utils.data.dataloader"
+TORCHDATA = "torchdata.stateful_dataloader.stateful_dataloader"
+
+
+class Bound(Protocol):
+    """Stands between the script and its batches where the bound is measured: see `watch/bound/session.py`."""
+
+    def opened(self, iterator: Any, loader: Any) -> None:
+        """A loader is about to be iterated."""
+
+    def batch(self, iterator: Any, plain: Any, recorded: Any) -> Any:
+        """What the script gets from `next(iterator)`."""
+
+
+class Loaders:
+    """The loaders of one process, numbered in the order in which they are first iterated, from 1."""
+
+    def __init__(self, recording: Recording, loop: Loop, bound: Bound | None = None) -> None:
+        self.recording = recording
+        self.loop = loop
+        self.bound = bound
+        self.numbers: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
+        self.passes: dict[int, int] = {}
+        self.constructing: list[tuple[int, str]] = []
+        self.inline: dict[int, Sums] = {}
+        self.worker: WatchedWorker | None = None
+        self.transfers = False
+
+    def number(self, loader: Any) -> int:
+        found = self.numbers.get(loader)
+        if found is None:
+            found = self.numbers[loader] = len(self.passes) + 1
+            self.passes[found] = -1
+            self.recording.write(["loader", _described(loader, found)])
+        return found
+
+    def construct(self, plain: Any, iterator: Any, loader: Any, *state: Any) -> None:
+        """Runs an iterator's own constructor, in which workers are started and fetchers made."""
+        if self.bound is not None:
+            self.bound.opened(iterator, loader)
+        try:
+            number = self.number(loader)
+        except Exception as error:
+            self.recording.fault("numbering a loader", error)
+            plain(iterator, loader, *state)
+            return
+        began = perf_counter_ns()
+        start_method = _start_method(loader)
+        self.constructing.append((number, start_method))
+        try:
+            init = self._init_of(loader, number, start_method)
+            with spawned_workers.handed_over(iterator, loader, init, self.recording.patches):
+                plain(iterator, loader, *state)
+        finally:
+            self.constructing.pop()
+        self.guarded(self.new_pass, iterator, number, began)
+
+    def _init_of(self, loader: Any, number: int, start_method: str) -> WatchedInit | None:
+        """What workers need that inherit nothing from this process; None where they are forked."""
+        if start_method in ("none", "fork"):
+            return None
+        place = Place(number, None, self.passes[number] + 1)
+        return WatchedInit(self.recording.settings, place, start_method, loader.worker_init_fn)
+
+    def new_pass(self, iterator: Any, number: int, began: int) -> None:
+        """A pass over a loader begins. Inside a larger pipeline, its iteration is under way already."""
+        whole = self.loop.here.whole
+        if whole in self.loop.passes:
+            self.loop.after_next(whole, "exhausted")
+        self._begin_pass(iterator if whole is None else whole, number, began)
+        if whole is not None:
+            self.loop.before_next(whole)
+            whole.inside += perf_counter_ns() - began
+
+    def _begin_pass(self, iterator: Any, number: int, began: int) -> None:
+        self.passes[number] += 1
+        self.loop.passes[iterator] = Pass(self.recording, number, self.passes[number])
+        record = {"loader": number, "number": self.passes[number], "begin": began, "constructed": perf_counter_ns()}
+        self.recording.write(["pass", record])
+
+    def watch_fetcher(self, fetcher: Any) -> Any:
+        """A fetcher has just been created, here or in a worker that was forked from here."""
+        info = _worker_info()
+        if info is not None and self.recording.pid != os.getpid():
+            return self._in_worker(fetcher, info.id) if info.dataset is fetcher.dataset else fetcher
+        if not self.constructing or local.track is not None or info is not None:
+            return fetcher
+        number, _ = self.constructing[-1]
+        sums = self.inline.get(number)
+        if sums is None:
+            sums = self.inline[number] = Sums(self.recording, Place(number, None, self.passes[number] + 1))
+            labels.watch_record_function(self.recording.patches)
+            labels.watch_functions(self.recording.patches, self.recording.settings.functions)
+            collections.install(self.recording.patches)
+            finding_transforms.watch_tree(fetcher.dataset, self.recording.patches, may_change=False)
+        return fetching.watch_fetcher(fetcher, sums)
+
+    def _in_worker(self, fetcher: Any, number: int) -> Any:
+        if local.track is not None or (self.worker is None and not self.constructing):
+            return fetcher
+        if self.worker is None:
+            loader, start_method = self.constructing[-1]
+            self.loop.here.open.clear()
+            self.worker = WatchedWorker(
+                self.recording.settings, Place(loader, number, self.passes[loader] + 1), start_method
+            )
+            self.worker.prepare(fetcher.dataset)
+        return fetching.watch_fetcher(fetcher, self.worker.sums)
+
+    def guarded(self, act: Callable[..., None], *args: Any) -> None:
+        """A fault of ours ends the recording, never the script."""
+        try:
+            act(*args)
+        except Exception as error:
+            self.recording.fault(act.__qualname__, error)
+            self.recording.on = False
+
+    def finish(self) -> None:
+        for sums in self.inline.values():
+            sums.write()
+
+
+def _worker_info() -> Any:
+    module: Any = sys.modules.get("torch.utils.data._utils.worker")
+    return module._worker_info if module else None
+
+
+def _start_method(loader: Any) -> str:
+    if not loader.num_workers:
+        return "none"
+    context = getattr(loader, "multiprocessing_context", None) or sys.modules["torch.multiprocessing"]
+    return str(context.get_start_method())
+
+
+def _described(loader: Any, number: int) -> dict[str, Any]:
+    return {
+        "loader": number,
+        "dataset": type(loader.dataset).__name__,
+        "workers": loader.num_workers,
+        "batch_size": loader.batch_size,
+        "start_method": _start_method(loader),
+        "prefetch_factor": loader.prefetch_factor,
+        "persistent": bool(loader.persistent_workers),
+        "pin_memory": bool(loader.pin_memory),
+    }
+
+
+def _watch_iterators(loaders: Loaders, alone: Any, with_workers: Any) -> None:
+    """Patches the iterator of a loader without workers, and that of one with workers."""
+    for kind in (alone, with_workers):
+        _watch_constructor(loaders, kind)
+    _watch_reset(loaders, with_workers)
+    arrivals.watch_queues(loaders.recording, loaders.loop.arrivals, with_workers)
+
+
+def watch_torchdata(loaders: Loaders, module: Any) -> None:
+    """torchdata's StatefulDataLoader has iterators of its own, over torch's base class and its factory of fetchers."""
+    _watch_iterators(
+        loaders, module._StatefulSingleProcessDataLoaderIter, module._StatefulMultiProcessingDataLoaderIter
+    )
+
+
+def watch_dataloader(loaders: Loaders, module: ModuleType) -> None:
+    """Patches the iterator classes and the factory of fetchers in torch.utils.data.dataloader."""
+    torch_module: Any = module
+    _watch_iterators(loaders, torch_module._SingleProcessDataLoaderIter, torch_module._MultiProcessingDataLoaderIter)
+    arrivals.watch_pinning(loaders.recording, loaders.loop.arrivals, torch_module._utils.pin_memory)
+    _watch_next(loaders, torch_module._BaseDataLoaderIter)
+    kind = torch_module._DatasetKind
+    plain = kind.create_fetcher
+
+    @unseen
+    @functools.wraps(plain)
+    def create_fetcher(*args: Any, **kwargs: Any) -> Any:
+        fetcher = plain(*args, **kwargs)
+        try:
+            return loaders.watch_fetcher(fetcher) if loaders.recording.on else fetcher
+        except Exception as error:
+            loaders.recording.fault("watching a fetcher", error)
+            return fetcher
+
+    loaders.recording.patches.replace(kind, "create_fetcher", staticmethod(create_fetcher))
+
+
+def _elsewhere(loaders: Loaders) -> bool:
+    """Whether this is another process than the one that is watched: a worker, or one that the script forked."""
+    return os.getpid() != loaders.recording.pid
+
+
+def _watch_constructor(loaders: Loaders, kind: Any) -> None:
+    plain = kind.__init__
+
+    @unseen
+    @functools.wraps(plain)
+    def __init__(self: Any, loader: Any, *state: Any, **kwargs: Any) -> None:
+        inside = local.track is not None  # a loader within a sample is part of that sample
+        if not loaders.recording.on or inside or kwargs or type(self) is not kind or _elsewhere(loaders):
+            plain(self, loader, *state, **kwargs)
+        else:
+            loaders.construct(plain, self, loader, *state)
+
+    loaders.recording.patches.replace(kind, "__init__", __init__)
+
+
+def _watch_reset(loaders: Loaders, kind: Any) -> None:
+    plain = kind._reset
+
+    @unseen
+    @functools.wraps(plain)
+    def _reset(self: Any, loader: Any, first_iter: bool = False, *args: Any, **kwargs: Any) -> None:
+        if loaders.bound is not None and not first_iter:
+            loaders.bound.opened(self, loader)
+        began = perf_counter_ns()
+        plain(self, loader, first_iter, *args, **kwargs)
+        if not first_iter and loaders.recording.on and loader in loaders.numbers:
+            loaders.guarded(loaders.new_pass, self, loaders.numbers[loader], began)
+
+    loaders.recording.patches.replace(kind, "_reset", _reset)
+
+
+def _watch_next(loaders: Loaders, kind: Any) -> None:
+    plain = kind.__next__
+    loop = loaders.loop
+
+    @unseen
+    def recorded(self: Any, draw: Callable[[Any], Any]) -> Any:
+        loaders.guarded(loop.before_next, self)
+        event: str | None = "failed"
+        try:
+            found = draw(self)
+            event = None
+            return found
+        except StopIteration:
+            event = "exhausted"
+            raise
+        finally:
+            loaders.guarded(loop.after_next, self, event)
+            loaders.guarded(watch_transfers_once, loaders)
+
+    @unseen
+    def part_of(whole: Any, self: Any) -> Any:
+        began = perf_counter_ns()
+        try:
+            return plain(self)
+        finally:
+            whole.inside += perf_counter_ns() - began
+
+    @unseen
+    @functools.wraps(plain)
+    def __next__(self: Any) -> Any:
+        if local.track is not None or _elsewhere(loaders):
+            return plain(self)
+        if loop.here.whole is not None:
+            return part_of(loop.here.whole, self)
+        if loaders.bound is not None:
+            return loaders.bound.batch(self, plain, recorded)
+        return recorded(self, plain) if loaders.recording.on else plain(self)
+
+    loaders.recording.patches.replace(kind, "__next__", __next__)
+
+
+def watch_transfers_once(loaders: Loaders) -> None:
+    """Transfers are watched from the moment at which the script itself has started CUDA."""
+    if loaders.transfers or not loaders.recording.on:
+        return
+    torch: Any = sys.modules["torch"]
+    if torch.cuda.is_initialized():
+        loaders.transfers = True
+        watch_transfers(loaders.loop, torch.Tensor, loaders.recording.patches)

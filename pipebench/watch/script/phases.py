@@ -1,0 +1,301 @@
+"""The phases of a training loop, from what can be seen without touching the model.
+
+`next()` on a loader's iterator is the wait, `backward` and the optimiser's step are wrapped, and what lies between is
+named by what ends it: forward when a backward does, other (callbacks, logging, gradient clipping) when anything else
+does. No hooks on modules: `torch.compile` reacts to them.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+import threading
+import weakref
+from collections.abc import Callable
+from time import perf_counter_ns
+from typing import Any
+
+from pipebench.watch.record.patches import unseen
+from pipebench.watch.record.record_file import BACKWARD, FORWARD, OPTIMISER, OTHER, PHASES, TRANSFER, WAIT, Pace, bucket
+from pipebench.watch.record.recording import Recording
+from pipebench.watch.record.sampling import followed
+from pipebench.watch.script.arrivals import Arrivals
+from pipebench.watch.script.device_idle import IdleDevice
+
+_KEPT = 20_000
+
+
+class Pass:
+    """One pass over a loader: the iteration under way, and those not yet written."""
+
+    def __init__(self, recording: Recording, loader: int, number: int) -> None:
+        self.recording = recording
+        self.loader = loader
+        self.number = number
+        self.phases = [0] * len(PHASES)
+        self.turn = 0
+        self.began: int | None = None
+        self.trained = False
+        self.suspended = False
+        self.log: list[int] = []
+        self.pace = Pace(recording.file.began, number)
+        self.device = IdleDevice()
+        self.arrived: list[int] | None = None
+        self._clear()
+
+    def _clear(self) -> None:
+        self.pending: dict[str, Any] = {"turns": 0, "first": self.turn, "phases": [0] * len(PHASES), "trained": 0}
+        self.waits: dict[int, int] = {}
+        self.lengths: dict[int, int] = {}
+
+    def close(self, now: int) -> None:
+        """Ends the iteration under way; sums are written when due."""
+        if self.began is None:
+            return
+        first = self.turn == 0
+        if first:
+            self._write(self.began)
+            self.pending["first_wait"] = self.phases[WAIT]
+        else:
+            self._count(self.waits, self.phases[WAIT])
+            self._count(self.lengths, sum(self.phases))
+        sums = self.pending["phases"]
+        for phase, spent in enumerate(self.phases):
+            sums[phase] += spent
+        self.pending.setdefault("begin", self.began)
+        self.pending["turns"] += 1
+        self.pending["trained"] += self.trained
+        self.pending["end"] = now
+        if self.arrived is not None:
+            self.pending.setdefault("arrivals", []).append([*self.arrived, now])
+            self.arrived = None
+        self._keep_in_full(now)
+        self.turn += 1
+        self.phases = [0] * len(PHASES)
+        self.trained = False
+        if self.pace.due(now) or first:
+            self._write(now)
+
+    def _keep_in_full(self, now: int) -> None:
+        if self.turn % self.recording.settings.every == 0 and self.turn < _KEPT * self.recording.settings.every:
+            record = {"loader": self.loader, "pass": self.number, "turn": self.turn, "begin": self.began, "end": now}
+            self.recording.file.write_spans({**record, "phases": list(self.log), "tid": threading.get_native_id()})
+        self.log.clear()
+
+    def _count(self, buckets: dict[int, int], spent: int) -> None:
+        key = bucket(spent)
+        buckets[key] = buckets.get(key, 0) + 1
+
+    def _write(self, now: int) -> None:
+        if not self.pending["turns"]:
+            return
+        self.pending.update(loader=self.loader, waits=list(self.waits.items()), lengths=list(self.lengths.items()))
+        self.pending.update({"pass": self.number}, idle=self.device.take())
+        if placed := self.device.take_placed():
+            self.pending["device"] = placed
+        self.recording.write(["turns", self.pending])
+        self._clear()
+
+    def finish(self, now: int, event: str) -> None:
+        """The pass has ended (its iterator is exhausted), or recording has."""
+        if self.recording.pid == self.recording.file.pid:
+            self._write(now)
+            record = {
+                "loader": self.loader, "number": self.number, "turns": self.turn, "at": now, "wait": self.phases[WAIT],
+            }  # fmt: skip
+            self.recording.write([event, record])
+
+
+class _Threads(threading.local):
+    """The passes that this thread has open, the innermost last, and the moment up to which its time is spent."""
+
+    def __init__(self) -> None:
+        self.open: list[Pass] = []
+        self.mark = 0
+        self.unnamed = 0
+        self.whole: Any = None  # the pipeline around a loader whose `next()` is under way
+
+
+class Loop:
+    """The state of all loops of one process."""
+
+    def __init__(self, recording: Recording) -> None:
+        self.recording = recording
+        self.here = _Threads()
+        self.passes: weakref.WeakKeyDictionary[Any, Pass] = weakref.WeakKeyDictionary()
+        self.completed = 0
+        self.arrivals = Arrivals()
+
+    def spend(self, phase: int, unnamed: int = OTHER) -> None:
+        """Gives the time since the last event of this thread to `phase`, and what was left unnamed to `unnamed`."""
+        here = self.here
+        now = perf_counter_ns()
+        if here.open:
+            top = here.open[-1]
+            top.phases[phase] += now - here.mark
+            top.phases[unnamed] += here.unnamed
+            top.log += (here.mark, now, phase)
+        here.mark = now
+        here.unnamed = 0
+
+    def defer(self) -> None:
+        """Leaves the time since the last event unnamed until the next one names it."""
+        now = perf_counter_ns()
+        self.here.unnamed += now - self.here.mark
+        self.here.mark = now
+
+    def before_next(self, iterator: Any) -> None:
+        here = self.here
+        self.spend(OTHER)
+        this = self.passes.get(iterator)
+        if this is None:
+            return
+        if this in here.open:
+            while here.open[-1] is not this:
+                here.open.pop().suspended = True
+        else:
+            if this.suspended and here.open:
+                self.recording.write(["together", here.open[-1].loader, this.loader])
+            here.open.append(this)
+        this.close(here.mark)
+        self._count(this)
+        this.began = here.mark
+        this.suspended = False
+        this.device.begin()
+
+    def _count(self, this: Pass) -> None:
+        """Ends the warm-up and the recording after the iterations that were asked for."""
+        settings = self.recording.settings
+        if this.began is None or settings.loader not in (None, this.loader):
+            return
+        self.completed += 1
+        if self.completed == settings.warmup:
+            self.recording.write(["mark", "warm", self.here.mark])
+        if settings.steps is not None and self.completed == settings.warmup + settings.steps:
+            self.finish()
+            self.recording.stop()
+
+    def after_next(self, iterator: Any, event: str | None) -> None:
+        """`event` is None where a batch came, else what came instead: "exhausted" or "failed"."""
+        self.spend(WAIT)
+        this = self.passes.get(iterator)
+        if this is None:
+            return
+        this.device.end(self.here.mark, this.turn if followed(this.turn, this.number) else None)
+        this.arrived = None
+        if event is None:
+            this.arrived = self.arrivals.taken(iterator, this.number, this.began or 0, self.here.mark)
+        if event:
+            this.finish(self.here.mark, event)
+            this.began = None
+            if this in self.here.open:
+                self.here.open.remove(this)
+
+    def leave(self, iterator: Any) -> None:
+        """Ends the iteration under way: what follows, until a batch of this iterator is asked for, is in no table."""
+        here, this = self.here, self.passes.get(iterator)
+        self.spend(OTHER)
+        if this is None:
+            return
+        if this in here.open:
+            del here.open[here.open.index(this) :]
+        this.close(here.mark)
+        this.began = None
+        this.turn = max(1, this.turn)  # a first batch that is not seen: no later one is the first
+
+    def finish(self) -> None:
+        """Writes what is left of every pass that did not come to its end; the iteration under way is not counted."""
+        for this in list(self.passes.values()):
+            if this.began is not None:
+                this.finish(perf_counter_ns(), "left")
+                this.began = None
+
+
+def _compiling() -> bool:
+    compiler: Any = getattr(sys.modules.get("torch"), "compiler", None)
+    return compiler is not None and bool(compiler.is_compiling())
+
+
+def watched_backward(loop: Loop, function: Callable[..., Any]) -> Callable[..., Any]:
+    """`torch.autograd.backward`, which `Tensor.backward` calls too."""
+
+    @unseen
+    @functools.wraps(function)
+    def backward(*args: Any, **kwargs: Any) -> Any:
+        if _compiling() or not loop.here.open:
+            return function(*args, **kwargs)
+        loop.spend(FORWARD, unnamed=FORWARD)
+        loop.here.open[-1].trained = True
+        try:
+            return function(*args, **kwargs)
+        finally:
+            loop.spend(BACKWARD)
+
+    return backward
+
+
+def watch_optimisers(loop: Loop, module: Any) -> None:
+    """Hooks before and after every optimiser's step. A closure given to `step` runs forward and backward inside it."""
+
+    def before(optimiser: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if _compiling() or not loop.here.open:
+            return None
+        loop.spend(OTHER)
+        loop.here.open[-1].trained = True
+        if callable(kwargs.get("closure")):
+            return args, {**kwargs, "closure": _outside(loop, kwargs["closure"])}
+        if len(args) > 1 and callable(args[1]):
+            return (args[0], _outside(loop, args[1]), *args[2:]), kwargs
+        return None
+
+    def after(optimiser: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        if loop.here.open and not _compiling():
+            loop.spend(OPTIMISER)
+
+    for register, hook in (
+        (module.register_optimizer_step_pre_hook, before),
+        (module.register_optimizer_step_post_hook, after),
+    ):
+        loop.recording.patches.on_undo(register(unseen(hook)).remove)
+
+
+def _outside(loop: Loop, closure: Callable[..., Any]) -> Callable[..., Any]:
+    """A closure whose time is not the optimiser's."""
+
+    @unseen
+    def run(*args: Any, **kwargs: Any) -> Any:
+        loop.spend(OPTIMISER)
+        try:
+            return closure(*args, **kwargs)
+        finally:
+            loop.spend(OTHER)
+
+    return functools.wraps(closure)(run) if hasattr(closure, "__name__") else run
+
+
+def watch_transfers(loop: Loop, tensor: Any, patches: Any) -> None:
+    """`Tensor.to` and `Tensor.cuda` to a CUDA device, between a batch's arrival and its backward."""
+
+    def wrapped(function: Callable[..., Any], always: bool) -> Callable[..., Any]:
+        @unseen
+        @functools.wraps(function)
+        def transfer(self: Any, *args: Any, **kwargs: Any) -> Any:
+            if not loop.here.open or self.is_cuda or _compiling() or not (always or _to_cuda(args, kwargs)):
+                return function(self, *args, **kwargs)
+            loop.defer()
+            try:
+                return function(self, *args, **kwargs)
+            finally:
+                unnamed, loop.here.unnamed = loop.here.unnamed, 0
+                loop.spend(TRANSFER)
+                loop.here.unnamed = unnamed
+
+        return transfer
+
+    patches.replace(tensor, "to", wrapped(tensor.to, False))
+    patches.replace(tensor, "cuda", wrapped(tensor.cuda, True))
+
+
+def _to_cuda(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    target = kwargs.get("device", args[0] if args else None)
+    return isinstance(target, int) or str(target).startswith("cuda")

@@ -1,0 +1,1 @@
+"""Which functions are timed as stages: transforms, library calls, webdataset, user labels."""

@@ -1,0 +1,142 @@
+"""Finds the transforms that a dataset holds, in whatever wraps it and in whatever holds them, and has them timed.
+
+Objects are looked at through `vars` alone, so nothing of the script runs. Of what is found the *classes* are watched;
+plain functions are wrapped where they are held, and only in a worker's own copy of the dataset.
+"""
+
+from __future__ import annotations
+
+import itertools
+import sys
+import types
+from collections.abc import Iterator
+from typing import Any
+
+from pipebench.watch.record.exclusive_time import FUNCTIONS, stages, timed
+from pipebench.watch.record.patches import HIDDEN, Patches
+from pipebench.watch.stages.transforms import watched_by_library
+
+_MOST_OBJECTS = 500
+_MOST_ENTRIES = 100
+_HOLDS_DATA = ("dataset", "datasets", "data", "source", "sources", "base", "inner", "wrapped", "ds")
+_TRANSFORM = ("tfm", "tfms", "preprocess", "preprocessing", "format_kwargs")  # the last: Hugging Face's datasets
+_MODULE_LISTS = ("Sequential", "ModuleList")
+
+
+def watch_tree(dataset: Any, patches: Patches, may_change: bool) -> None:
+    """Times the transforms within `dataset`. `may_change` is true for a worker's own copy only."""
+    for container, place, entry in _transforms(dataset):
+        if not isinstance(entry, FUNCTIONS):
+            _watch_class(type(entry), patches, may_change)
+        elif may_change and container is not None and not _is_ours(entry):
+            container[place] = timed(entry, stages.of_transform(entry))
+
+
+def _is_ours(function: Any) -> bool:
+    return getattr(getattr(function, "__code__", None), "co_filename", "") == HIDDEN
+
+
+def _watch_class(kind: type, patches: Patches, in_worker: bool) -> None:
+    """Times `__call__` of one class, which may inherit it; nothing else of the class changes."""
+    call = getattr(kind, "__call__", None)  # noqa: B004  # of the class, not whether it can be called
+    if call is None or kind.__module__ == "builtins" or (_may_be_in_model(kind) and not in_worker):
+        return
+    if watched_by_library(kind) or (_is_ours(call) and "__call__" in vars(kind)):
+        return
+    plain = getattr(call, "__wrapped__", call) if getattr(call, "_pipebench_call", False) else call
+    wrapped: Any = timed(plain, stages.number("transform", kind.__name__))
+    wrapped._pipebench_call = True
+    patches.replace(kind, "__call__", wrapped)
+
+
+def _may_be_in_model(kind: type) -> bool:
+    """Whether the model that the script trains may have modules of this class: those are left alone beside it."""
+    module = getattr(sys.modules.get("torch.nn"), "Module", None)
+    if module is None or not issubclass(kind, module):
+        return False
+    return not any(base.__module__.startswith("torchvision.transforms") for base in kind.__mro__)
+
+
+def _transforms(dataset: Any) -> Iterator[tuple[Any, Any, Any]]:
+    """(list or dict that holds it, else None, its place there, transform) for each transform found within `dataset`."""
+    seen: set[int] = set()
+    waiting = [dataset]
+    while waiting and len(seen) < _MOST_OBJECTS:
+        holder = waiting.pop()
+        if id(holder) in seen or not hasattr(holder, "__dict__") or isinstance(holder, (type, types.ModuleType)):
+            continue
+        seen.add(id(holder))
+        watched = watched_by_library(type(holder))
+        for container, place, found, transform in _held(holder):
+            waiting.append(found)
+            if transform and not watched:
+                yield container, place, found
+
+
+def _held(holder: Any) -> Iterator[tuple[Any, Any, Any, bool]]:
+    """(container, place, object, whether it is a transform) for what `holder` has of transforms and of data."""
+    attributes = vars(holder)
+    for name, value in list(attributes.items()):
+        if _is_data(name, value):
+            for _, _, one in _entries(attributes, name, value):
+                yield None, None, one, False
+        elif _names_a_transform(name) or _holds_transforms(value):
+            yield from ((*one, True) for one in _entries(attributes, name, value) if _is_transform(one[2]))
+        elif name == "pipeline" and isinstance(value, list):  # webdataset: its stages are rows already
+            arguments = [one for stage in value for one in _arguments(stage)]
+            yield from ((None, None, one, False) for one in arguments)
+    for place, entry in enumerate(_modules(holder) or ()):
+        yield None, place, entry, True
+
+
+def _entries(attributes: Any, name: Any, value: Any) -> list[tuple[Any, Any, Any]]:
+    """The objects in a list or dict, each with its place; anything else is one object, held by `attributes`."""
+    if isinstance(value, dict):
+        return [(value, key, one) for key, one in itertools.islice(dict.items(value), _MOST_ENTRIES)]
+    if type(value) in (list, tuple):
+        container = value if type(value) is list else None
+        return [(container, place, one) for place, one in enumerate(value[:_MOST_ENTRIES])]
+    return [(attributes, name, value)]
+
+
+def _holds_transforms(value: Any) -> bool:
+    """Whether this is a Compose of whatever library: it can be called, and has a list or dict of `transforms`."""
+    if not _is_transform(value) or not hasattr(value, "__dict__"):
+        return False
+    found = vars(value).get("transforms")
+    return bool(_modules(value)) or (isinstance(found, (list, tuple, dict)) and bool(found))
+
+
+def _modules(value: Any) -> list[Any] | None:
+    """The transforms in a `torch.nn.Sequential`, or in a module that holds a `ModuleList` of them."""
+    held = vars(value).get("_modules")
+    if not isinstance(held, dict):
+        return None
+    if type(value).__name__ not in _MODULE_LISTS:
+        return [held["transforms"]] if "transforms" in held else None
+    return list(itertools.islice(held.values(), _MOST_ENTRIES))
+
+
+def _arguments(stage: Any) -> list[Any]:
+    """What a stage of webdataset was given to call, and a stage that is an object of the script's own."""
+    if isinstance(stage, FUNCTIONS) or not hasattr(stage, "__dict__"):
+        return []
+    own = vars(stage)
+    arguments, named = own.get("args"), own.get("kw")
+    if isinstance(arguments, tuple) and isinstance(named, dict):
+        return [one for one in (*arguments, *named.values()) if callable(one)]
+    return [stage]
+
+
+def _is_data(name: str, value: Any) -> bool:
+    """Whether this is a dataset inside another: by its name, or because it is one of torch's."""
+    dataset = getattr(sys.modules.get("torch.utils.data"), "Dataset", None)
+    return name.lstrip("_") in _HOLDS_DATA or (dataset is not None and isinstance(value, dataset))
+
+
+def _names_a_transform(name: str) -> bool:
+    return "transform" in name or "augment" in name or name.lstrip("_") in _TRANSFORM
+
+
+def _is_transform(value: Any) -> bool:
+    return callable(value) and not isinstance(value, type)

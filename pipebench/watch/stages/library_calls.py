@@ -1,0 +1,89 @@
+"""The functions where libraries really spend their time: each is a stage of its own, wherever it is called from."""
+
+from __future__ import annotations
+
+import functools
+import io
+from collections.abc import Callable
+from time import thread_time_ns
+from types import ModuleType
+from typing import Any
+
+from pipebench.watch.record.exclusive_time import local, stages, timed_with_cpu
+from pipebench.watch.record.patches import HIDDEN, Patches, unseen
+from pipebench.watch.stages import transforms, webdataset
+
+_DECODERS = ("image", "jpeg", "png", "webp", "gif", "avif", "heic")
+# module -> (function, kind, whether it also reads the file)
+FUNCTIONS: dict[str, tuple[tuple[str, str, bool], ...]] = {
+    "PIL.Image": (("open", "read", False),),  # finds the format: reads the head of the file, no pixels
+    "torchvision.io.image": (
+        ("read_file", "read", False),
+        *((f"decode_{name}", "decode", False) for name in _DECODERS),
+    ),
+    "torchcodec.decoders._image_decoders": tuple((f"decode_{name}", "decode", False) for name in _DECODERS),
+    "cv2": (("imread", "decode", True), ("imdecode", "decode", False)),
+    "simplejpeg": (("decode_jpeg", "decode", False),),
+    "simplejpeg._jpeg": (("decode_jpeg", "decode", False),),
+    "turbojpeg": (("decompress", "decode", False),),
+}
+# Image formats that read in a `load` of their own before they call ImageFile's.
+LAZY = {
+    "PIL.ImageFile": "ImageFile",
+    "PIL.WebPImagePlugin": "WebPImageFile",
+    "PIL.TiffImagePlugin": "TiffImageFile",
+    "PIL.AvifImagePlugin": "AvifImageFile",
+    "PIL.Jpeg2KImagePlugin": "Jpeg2KImageFile",
+}
+LIBRARIES: dict[str, Callable[[Patches, Any], None]] = {
+    "torchvision.transforms.transforms": transforms.watch_v1,
+    "torchvision.transforms.v2._container": transforms.watch_v2,
+    "albumentations.core.transforms_interface": transforms.watch_entries,
+    "albumentations.core.composition": transforms.watch_containers,
+    "webdataset.pipeline": webdataset.watch_pipeline,
+}
+MODULES = frozenset({*FUNCTIONS, *LAZY, *LIBRARIES})
+
+
+def watch_module(patches: Patches, module: ModuleType) -> None:
+    """Patches what one imported module has of these."""
+    name = module.__name__
+    for function, kind, reads in FUNCTIONS.get(name, ()):
+        plain = getattr(module, function, None)
+        if callable(plain) and getattr(getattr(plain, "__code__", None), "co_filename", "") != HIDDEN:
+            stage = stages.number(kind, "Image.open" if function == "open" else function, reads)
+            patches.replace(module, function, timed_with_cpu(plain, stage))
+    if name in LAZY:
+        _watch_load(patches, getattr(module, LAZY[name]))
+    if name in LIBRARIES:
+        LIBRARIES[name](patches, module)
+
+
+def _watch_load(patches: Patches, kind: Any) -> None:
+    """Pillow decodes where pixels are first asked for, often inside a transform: this is where that shows as decode.
+
+    An image that was opened from a file is read here too; one opened from bytes in memory is only decoded.
+    """
+    if "load" not in vars(kind):
+        return
+    plain = kind.load
+    decode = stages.number("decode", f"{kind.__name__}.load")
+    read_and_decode = stages.number("decode", f"{kind.__name__}.load", True)
+
+    @unseen
+    @functools.wraps(plain)
+    def load(self: Any) -> Any:
+        track = local.track
+        if track is None or not self.tile:
+            return plain(self)
+        file = self.fp
+        track.file = self.filename or getattr(file, "name", None)
+        stage = decode if isinstance(file, io.BytesIO) else read_and_decode
+        before, cpu = track.switch(stage), thread_time_ns()
+        try:
+            return plain(self)
+        finally:
+            track.cpu[stage] += thread_time_ns() - cpu
+            track.switch(before)
+
+    patches.replace(kind, "load", load)

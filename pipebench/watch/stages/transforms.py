@@ -1,0 +1,120 @@
+"""Each entry of a Compose as a stage of its own.
+
+torchvision's two Composes, and the classes that albumentations' transforms inherit from, are watched at their class:
+no object of the script changes. What other libraries and the script itself hold is found by `tree`.
+"""
+
+from __future__ import annotations
+
+import functools
+import types
+from typing import Any
+
+from pipebench.watch.record.exclusive_time import local, stages
+from pipebench.watch.record.patches import Patches, in_place_of, unseen
+
+_ALBUMENTATIONS = ("albumentations.", "albucore.")
+
+
+def watch_v1(patches: Patches, module: Any) -> None:
+    """torchvision.transforms.Compose: `for t in self.transforms: img = t(img)`."""
+    plain = module.Compose.__call__
+    if _looks_like(plain, ("transforms",)):
+        patches.replace(module.Compose, "__call__", in_place_of(_each_v1, plain, "CALL"))
+
+
+def _each_v1(plain: Any) -> Any:
+    def __call__(self: Any, img: Any) -> Any:
+        track = local.track
+        if track is None:
+            for transform in self.transforms:
+                img = transform(img)
+            return img
+        before = track.current
+        try:
+            for transform in self.transforms:
+                track.switch(stages.of_transform(transform))
+                img = transform(img)
+            return img
+        finally:
+            track.switch(before)
+
+    return __call__
+
+
+def watch_v2(patches: Patches, module: Any) -> None:
+    """torchvision.transforms.v2.Compose, which unpacks when it was given several inputs."""
+    plain = module.Compose.forward
+    if _looks_like(plain, ("len", "transforms")):
+        patches.replace(module.Compose, "forward", in_place_of(_each_v2, plain, "CALL_FUNCTION_EX"))
+
+
+def _each_v2(plain: Any) -> Any:
+    def forward(self: Any, *inputs: Any) -> Any:
+        track = local.track
+        unpack = len(inputs) > 1
+        outputs: Any = None
+        if track is None:
+            for transform in self.transforms:
+                outputs = transform(*inputs)
+                inputs = outputs if unpack else (outputs,)
+            return outputs
+        before = track.current
+        try:
+            for transform in self.transforms:
+                track.switch(stages.of_transform(transform))
+                outputs = transform(*inputs)
+                inputs = outputs if unpack else (outputs,)
+            return outputs
+        finally:
+            track.switch(before)
+
+    return forward
+
+
+def _looks_like(function: Any, names: tuple[str, ...]) -> bool:
+    """Whether this is the loop that we know how to run: it uses these names and no others."""
+    code = getattr(function, "__code__", None)
+    return code is not None and code.co_names == names and not hasattr(function, "__wrapped__")
+
+
+def watch_entries(patches: Patches, module: Any) -> None:
+    """albumentations' transforms: all inherit one `__call__`, which is watched for each class by its own name."""
+    _watch_calls(patches, [module.BasicTransform])
+
+
+def watch_containers(patches: Patches, module: Any) -> None:
+    """albumentations' Compose, OneOf and the others: what they do themselves, around the transforms in them."""
+    kinds = [one for one in vars(module).values() if isinstance(one, type) and one.__module__ == module.__name__]
+    _watch_calls(patches, [one for one in kinds if issubclass(one, module.BaseCompose)])
+
+
+def _watch_calls(patches: Patches, kinds: list[Any]) -> None:
+    for kind in kinds:
+        if isinstance(vars(kind).get("__call__"), types.FunctionType):
+            patches.replace(kind, "__call__", _by_class(kind.__call__))
+
+
+def _by_class(plain: Any) -> Any:
+    @unseen
+    @functools.wraps(plain)
+    def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:
+        track = local.track
+        if track is None:
+            return plain(self, *args, **kwargs)
+        before = track.switch(stages.of_transform(self))
+        try:
+            return plain(self, *args, **kwargs)
+        finally:
+            track.switch(before)
+
+    return __call__
+
+
+def watched_by_library(kind: type) -> bool:
+    """Whether this class, or the Compose that holds its objects, is watched where its library defines it."""
+    return any(
+        base.__module__.startswith(_ALBUMENTATIONS)
+        or (base.__name__ == "Compose" and base.__module__.startswith("torchvision.transforms"))
+        for base in kind.__mro__
+    )

@@ -1,0 +1,231 @@
+"""Each stage of a webdataset pipeline as a row of its own.
+
+A pipeline is a chain of iterators, each of which asks the one before for its next item. `DataPipeline.invoke` makes
+them one by one: what it returns is handed on inside a `_Stage`, which times each `next()`; since that of the stage
+before is timed too, every row is exclusive. No pipeline and no stage of the script changes: where the functions given
+to `map_dict` or `map_tuple` are to be told apart, a copy of that one stage is run.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import sys
+from collections.abc import Iterator
+from time import thread_time_ns
+from typing import Any
+
+from pipebench.watch.record.exclusive_time import local, name_of, stages, timed
+from pipebench.watch.record.patches import Patches, unseen
+from pipebench.watch.stages.transforms import watched_by_library
+
+# webdataset's own functions and classes, by the kind of row; any other stage is "getitem" if it is one of
+# webdataset's, and "transform" if it is the script's.
+_READ = frozenset({
+    "SimpleShardList", "ResampledShards", "DirectoryShardList", "MultiShardSample", "resampled", "single_node_only",
+    "split_by_node", "split_by_worker", "StreamingOpen", "FileCache", "url_opener", "tar_file_expander",
+    "group_by_keys", "tarfile_samples", "check_empty", "non_empty",
+})  # fmt: skip
+_KINDS = {
+    **dict.fromkeys(_READ, "read"),
+    **dict.fromkeys(("map", "map_dict", "map_tuple"), "transform"),
+    **dict.fromkeys(("decode", "xdecode", "Decoder"), "decode"),
+    "batched": "collate",
+}
+_PACKAGE = "webdataset."
+_BATCHES = ("batched", "unbatched", "unlisted")
+
+
+class Passing:
+    """Stands in for an iterator, and hands on whatever it is asked."""
+
+    def __init__(self, iterator: Any) -> None:
+        self._iterator = iterator
+
+    @property
+    def __class__(self) -> Any:
+        return type(self._iterator)  # whoever asks sees a generator, where it is one
+
+    @__class__.setter
+    def __class__(self, kind: Any) -> None:
+        raise TypeError("the class of a stand-in cannot be set")
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._iterator, name)
+
+    def __iter__(self) -> Any:
+        return self
+
+
+class _Stage(Passing):
+    """Stands in for the iterator of one stage, for the stage after it: times each `next()`."""
+
+    def __init__(self, iterator: Any, stage: int) -> None:
+        super().__init__(iterator)
+        self._stage = stage
+
+    @unseen
+    def __next__(self) -> Any:
+        track = local.track
+        if track is None:
+            return next(self._iterator)
+        before = track.switch(self._stage)
+        try:
+            return next(self._iterator)
+        finally:
+            track.switch(before)
+
+
+class _Reading(_Stage):
+    """A stage that reads, or that lies before one: all inside it measure theirs, so its own CPU time is known."""
+
+    @unseen
+    def __next__(self) -> Any:
+        track = local.track
+        if track is None:
+            return next(self._iterator)
+        before = track.switch(self._stage)
+        outside, track.cpu_inside, cpu = track.cpu_inside, 0, thread_time_ns()
+        try:
+            return next(self._iterator)
+        finally:
+            cpu = thread_time_ns() - cpu
+            track.cpu[self._stage] += cpu - track.cpu_inside
+            track.cpu_inside = outside + cpu
+            track.switch(before)
+
+
+class _Batches(_Stage):
+    """The last stage of a pipeline that makes batches: counts the samples in each, which nothing else can tell."""
+
+    def __init__(self, iterator: Any, stage: int, source: _Counted, most: int) -> None:
+        super().__init__(iterator, stage)
+        self._source, self._most, self._given = source, most, 0
+
+    @unseen
+    def __next__(self) -> Any:
+        track = local.track
+        already = (track.batched or 0) if track is not None else 0
+        found = super().__next__()
+        samples = min(self._most, self._source.count - self._given)  # it may hold the first sample of the next batch
+        self._given += samples
+        if track is not None:
+            track.batched = already + samples
+        return found
+
+
+class _Counted:
+    """The items that a stage asks for, counted."""
+
+    def __init__(self, source: Any) -> None:
+        self._source, self.count = iter(source), 0
+
+    def __iter__(self) -> _Counted:
+        return self
+
+    @unseen
+    def __next__(self) -> Any:
+        found = next(self._source)
+        self.count += 1
+        return found
+
+
+def watch_pipeline(patches: Patches, module: Any) -> None:
+    """webdataset.DataPipeline, from which WebDataset and WebLoader inherit."""
+    plain = module.DataPipeline.invoke
+
+    @unseen
+    @functools.wraps(plain)
+    def invoke(self: Any, f: Any, *args: Any, **kwargs: Any) -> Any:
+        track = local.track
+        if track is None and not _in_worker():
+            return plain(self, f, *args, **kwargs)
+        kind, name = _described(f)
+        stage = stages.number(kind, name)
+        source = _Counted(args[0]) if len(args) == 1 and _makes_last_batches(self, f) else None
+        before = track.switch(stage) if track is not None else 0
+        try:
+            found = plain(self, _told_apart(f), *((source,) if source is not None else args), **kwargs)
+        finally:
+            if track is not None:
+                track.switch(before)
+        if source is not None:
+            return _Batches(found, stage, source, _batch_size(f))
+        if not isinstance(found, Iterator):
+            return found
+        return (_Reading if _leads_to_reading(self, f) else _Stage)(found, stage)
+
+    patches.replace(module.DataPipeline, "invoke", invoke)
+
+
+def _in_worker() -> bool:
+    """A pipeline that is built here runs in a fetch, or in a process that ends with its loader."""
+    module: Any = sys.modules.get("torch.utils.data._utils.worker")
+    return module is not None and module._worker_info is not None
+
+
+def _curried(stage: Any) -> bool:
+    """Whether this is one of webdataset's functions with its arguments: `map(f)`, `shuffle(1000)`."""
+    return type(stage).__name__ == "FilterFunction" and type(stage).__module__.startswith(_PACKAGE)
+
+
+def _function_name(stage: Any) -> str:
+    """The name under which webdataset publishes the function: without its underscore."""
+    return name_of(stage.f).strip("_") if _curried(stage) else ""
+
+
+def _described(stage: Any) -> tuple[str, str]:
+    """The kind and the name of a stage's row: `map(f)` is called f."""
+    name, inner = _function_name(stage), stage
+    if name == "map" and stage.args and not watched_by_library(type(stage.args[0])):
+        inner, name = stage.args[0], name_of(stage.args[0])
+        return ("decode" if _of_webdataset(inner) and name == "Decoder" else "transform"), name
+    name = name or name_of(stage)
+    if _curried(stage):
+        inner = stage.f
+    return (_KINDS.get(name, "getitem") if _of_webdataset(inner) else _kind_of_own(stage)), name
+
+
+def _of_webdataset(one: Any) -> bool:
+    found = getattr(one, "__module__", None)
+    return one is itertools.islice or (isinstance(found, str) and found.startswith(_PACKAGE))
+
+
+def _kind_of_own(stage: Any) -> str:
+    """A stage of the script's own: a function takes items and gives others; a dataset or a list is where they are."""
+    return "transform" if callable(stage) and not hasattr(stage, "__iter__") else "getitem"
+
+
+def _told_apart(stage: Any) -> Any:
+    """A copy of `map_dict(...)` or `map_tuple(...)` in which each function is timed by its own name."""
+    if _function_name(stage) not in ("map_dict", "map_tuple"):
+        return stage
+    named = {key: one if key == "handler" else _timed(one) for key, one in stage.kw.items()}
+    return type(stage)(stage.f, *(_timed(one) for one in stage.args), **named)
+
+
+def _timed(function: Any) -> Any:
+    if not callable(function) or watched_by_library(type(function)):
+        return function
+    return timed(function, stages.of_transform(function))
+
+
+def _leads_to_reading(pipeline: Any, stage: Any) -> bool:
+    """Whether `stage` reads, or what it gives is what a later stage reads from."""
+    seen = False
+    for one in pipeline.pipeline:
+        seen = seen or one is stage
+        if seen and _described(one)[0] == "read":
+            return True
+    return False
+
+
+def _makes_last_batches(pipeline: Any, stage: Any) -> bool:
+    """Whether the loader gets what `stage` batches: no stage after it takes the batches apart or makes others."""
+    if _function_name(stage) != "batched":
+        return False
+    return [one for one in pipeline.pipeline if _function_name(one) in _BATCHES][-1:] == [stage]
+
+
+def _batch_size(stage: Any) -> int:
+    return int(stage.args[0] if stage.args else stage.kw.get("batchsize", 20))

@@ -1,0 +1,1 @@
+"""The followed batches as a trace for Perfetto."""

@@ -1,0 +1,62 @@
+"""The device's work on the host's clock, from the durations between its own events. Pure.
+
+An event cannot complete before the host has recorded it, and completes at once where the device has nothing left to
+do. So a chain of durations is put where it fits best: as early as no event comes before its recording.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pipebench.watch.read.gather import Process
+from pipebench.watch.trace.tracks import DEVICE, Group, Slice, group
+
+# The two clocks drift apart by some ten millionths: no chain is longer than this.
+_CHAIN = 32
+
+# One wait: turn, host's time at its end, the device's idle time in it, and the device's time from the wait before.
+Wait = tuple[int, int, int, int]
+
+
+def chains(waits: list[Wait]) -> Iterator[list[Wait]]:
+    """Neighbouring waits of one pass, in pieces."""
+    chain: list[Wait] = []
+    for one in sorted(waits):
+        if chain and (one[0] != chain[-1][0] + 1 or one[3] < 0 or len(chain) == _CHAIN):
+            yield chain
+            chain = []
+        chain.append(one)
+    if chain:
+        yield chain
+
+
+def placed(chain: list[Wait]) -> list[tuple[int, int, int, int]]:
+    """(turn, end of the work before, end of the idle time after it, begin of that work) on the host's clock."""
+    ends, reached = [], 0
+    for place, (_, _, idle, busy) in enumerate(chain):
+        reached += (busy if place else 0) + idle
+        ends.append(reached)
+    offset = max(host - end for (_, host, _, _), end in zip(chain, ends, strict=True))
+    return [
+        (turn, offset + end - idle, offset + end, offset + end - idle - (busy if place else 0))
+        for place, ((turn, _, idle, busy), end) in enumerate(zip(chain, ends, strict=True))
+    ]
+
+
+def device_groups(process: Process) -> Iterator[Group]:
+    """What the device did between waits ("work": gaps inside it are not seen) and its idle time in them."""
+    passes: dict[tuple[int, int], list[Wait]] = {}
+    for record in process.turns:
+        waits = [(turn, host, idle, busy) for turn, host, idle, busy in record.get("device", [])]
+        passes.setdefault((record["loader"], record["pass"]), []).extend(waits)
+    for (loader, number), waits in passes.items():
+        reached = 0
+        for chain in chains(waits):
+            for turn, worked, idled, began in placed(chain):
+                about = {"loader": loader, "pass": number, "turn": turn}
+                began, worked = max(began, reached), max(worked, reached)
+                if worked > began:
+                    yield group(process.pid, DEVICE, Slice("work", began, worked, {**about, "turn": turn - 1}))
+                if idled > worked:
+                    yield group(process.pid, DEVICE, Slice("idle in the wait", worked, idled, about))
+                reached = max(reached, idled)

@@ -1,0 +1,145 @@
+"""The batches that were followed and the spans that were kept in full, as a Chrome trace on one clock.
+
+A track for each process and thread: the loop, each worker, its queue's feeder thread, the pin-memory thread, and the
+device. An arrow leads from the worker that made a batch to the iteration that used it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from pipebench.host.whole_files import write_whole
+from pipebench.units import printable
+from pipebench.watch.read.gather import Process, Record
+from pipebench.watch.read.hand_off import Batch, matched
+from pipebench.watch.record.record_file import PHASES, WAIT
+from pipebench.watch.trace.device_timeline import device_groups
+from pipebench.watch.trace.tracks import DEVICE, Group, Point, Slice, Writer, group, lay
+
+
+def write_trace(processes: list[Process], path: Path) -> None:
+    """Writes a file that Perfetto and chrome://tracing open."""
+    write_whole(path, json.dumps({"traceEvents": list(trace_events(processes)), "displayTimeUnit": "ms"}).encode())
+
+
+def trace_events(processes: list[Process]) -> Iterator[dict[str, Any]]:
+    """Names of the tracks, then the slices of each track in the order of their begin, then the arrows."""
+    script = next((one.pid for one in processes if one.role == "script"), 0)
+    batches = [one for loader in _loaders(processes) for one in matched(processes, loader)[0]]
+    groups = _Groups(script)
+    for process in processes:
+        for record in process.spans:
+            groups.add_in_full(process, record)
+        groups.others += device_groups(process)
+    for batch in batches:
+        groups.add_followed(batch)
+    everything = groups.all()
+    further = lay(everything)
+    writer = Writer(min((one.begin for one in everything), default=0))
+    yield from _names(writer, processes, everything, further, groups.threads)
+    for one in sorted(everything, key=lambda one: (one.pid, one.track, one.begin, -one.end)):
+        yield from writer.slices(one)
+    for batch in batches:
+        yield from writer.flow(groups.way(batch))
+
+
+def _loaders(processes: list[Process]) -> list[int]:
+    return sorted({one["loader"] for process in processes for one in process.loaders})
+
+
+class _Groups:
+    """The slices of a run, a batch or an iteration each; one that is known twice (in full and followed) is one."""
+
+    def __init__(self, script: int) -> None:
+        self.script = script
+        self.made: dict[tuple[int, int], Group] = {}
+        self.used: dict[tuple[int, int], Group] = {}
+        self.others: list[Group] = []
+        self.threads: dict[tuple[int, int], str] = {}
+
+    def all(self) -> list[Group]:
+        found = [*self.made.values(), *self.used.values(), *self.others]
+        return [one for one in found if one.end > one.begin]
+
+    def add_in_full(self, process: Process, record: Record) -> None:
+        if "stages" in record:
+            self.made[process.pid, record["begin"]] = _batch(process, record)
+        else:
+            self.used[record["tid"], record["begin"]] = _iteration(process, record)
+
+    def add_followed(self, batch: Batch) -> None:
+        made, got = batch.made, batch.got
+        about = {"loader": batch.loader, "pass": batch.number_of_pass, "task": batch.task}
+        whole = group(made.pid, made.pid, Slice("batch", made.began, made.done, about))
+        self.made.setdefault((made.pid, made.began), whole)
+        inner = [Slice(PHASES[WAIT], got.asked, got.taken), Slice("step", got.taken, got.left)]
+        whole = group(self.script, got.thread, Slice("iteration", got.asked, got.left, about), inner)
+        self.used.setdefault((got.thread, got.asked), whole)
+        size = {**about, "pipe_bytes": made.pipe_bytes, "shared_bytes": made.shared_bytes}
+        self.others.append(group(made.pid, made.feeder, Slice("pickle", made.pickling, made.sent, size)))
+        self.threads[made.pid, made.feeder] = "queue feeder"
+        if got.pinned:
+            self.others.append(group(self.script, got.pin_thread, Slice("pin", got.received, got.pinned, about)))
+            self.threads[self.script, got.pin_thread] = "pin memory"
+
+    def way(self, batch: Batch) -> list[Point]:
+        """From the end of the fetch to the first thing done with the batch; each moment lies within its slice.
+
+        Each of these slices begins after the one before it: Perfetto turns an arrow round that leads to an older one.
+        """
+        made, got = batch.made, batch.got
+        used = self.used[got.thread, got.asked]
+        points = [Point(made.pid, made.pid, max(made.began, made.done - 1))]
+        points.append(Point(made.pid, made.feeder, made.pickling))
+        if got.pinned:
+            points.append(Point(self.script, got.pin_thread, got.received))
+        step = next((one.begin for one in used.slices[1:] if one.begin >= got.taken), max(got.asked, got.taken - 1))
+        points.append(Point(self.script, used.track, step))
+        return points
+
+
+def _batch(process: Process, record: Record) -> Group:
+    """One batch and, inside it, its stages one after the other (exclusive, so they do not nest)."""
+    about = {"loader": record["loader"], "pass": record["round"], "batch": record["batch"]}
+    log = record["stages"]
+    inner = []
+    for begin, stage, end in zip(log[::2], log[1::2], [*log[2::2], record["end"]], strict=True):
+        kind, name, _ = process.stages.get(stage, ("getitem", f"stage {stage}", False))
+        if stage:
+            inner.append(Slice(printable(name), begin, end, {"kind": kind}))
+    return group(process.pid, process.pid, Slice("batch", record["begin"], record["end"], about), inner)
+
+
+def _iteration(process: Process, record: Record) -> Group:
+    about = {"loader": record["loader"], "pass": record["pass"], "turn": record["turn"]}
+    log = record["phases"]
+    inner = [
+        Slice(PHASES[phase], begin, end)
+        for begin, end, phase in zip(log[::3], log[1::3], log[2::3], strict=True)
+        if begin >= record["begin"]
+    ]
+    return group(process.pid, record["tid"], Slice("iteration", record["begin"], record["end"], about), inner)
+
+
+def _names(
+    writer: Writer,
+    processes: list[Process],
+    groups: list[Group],
+    further: dict[tuple[int, int], int],
+    threads: dict[tuple[int, int], str],
+) -> Iterator[dict[str, Any]]:
+    for place, process in enumerate(processes):
+        script = process.role == "script"
+        who = "script" if script else f"loader {process.loader} worker {process.worker}"
+        yield writer.named("process_name", process.pid, process.pid, name=who)
+        yield writer.named("process_sort_index", process.pid, process.pid, sort_index=place)
+    for pid, track in sorted({(one.pid, one.track) for one in groups}):
+        name = threads.get((pid, track), "main" if track == pid else "thread")
+        if track == DEVICE:
+            name = "device"
+        elif (pid, track) in further:
+            name = "further iterations"
+        yield writer.named("thread_name", pid, track, name=name)

@@ -1,0 +1,46 @@
+"""Watching a part of one's own script: a `with` block instead of a command."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from pathlib import Path
+
+from pipebench.host.machine import usable_cores
+from pipebench.results.watched import WatchResult
+from pipebench.watch.launch.watched_script import WatchedScript
+from pipebench.watch.read.gather import gather
+from pipebench.watch.read.summary import summarise
+from pipebench.watch.record.options import WatchOptions
+from pipebench.watch.record.recording import Settings
+
+
+class watching:
+    """Watches what runs inside the block; afterwards `result` says where the time went, and nothing is patched.
+
+    Loaders whose workers were started before the block are not seen inside.
+
+    >>> with watching() as watched:
+    ...     pass
+    >>> watched.result.verdict
+    'No DataLoader was iterated: nothing was watched.'
+    """
+
+    result: WatchResult
+
+    def __init__(self, *, functions: tuple[str, ...] = (), warmup: int = 0, every: int = 50) -> None:
+        self._options = WatchOptions(functions=functions, warmup=warmup, every=every)
+
+    def __enter__(self) -> watching:
+        self._folder = tempfile.mkdtemp(prefix="pipebench-watch-")
+        chosen = self._options
+        self._script = WatchedScript(Settings(self._folder, chosen.every, None, chosen.warmup, None, chosen.functions))
+        self._script.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        try:
+            self._script.finish()
+            self.result = summarise(gather(Path(self._folder)), self._options, int(kind is not None), usable_cores())
+        finally:
+            shutil.rmtree(self._folder, ignore_errors=True)

@@ -1,0 +1,1 @@
+"""What is observed inside a worker, around the fetcher."""

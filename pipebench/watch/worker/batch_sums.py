@@ -1,0 +1,147 @@
+"""What one process spent on one loader since it last wrote: added up per batch, written when due."""
+
+from __future__ import annotations
+
+import gc
+import heapq
+from dataclasses import dataclass
+from time import perf_counter_ns, process_time_ns
+
+from pipebench.watch.record import thread_pools
+from pipebench.watch.record.exclusive_time import Track, stages
+from pipebench.watch.record.patches import Patches
+from pipebench.watch.record.record_file import Pace, bucket
+from pipebench.watch.record.recording import Recording
+from pipebench.watch.worker import pickling
+
+_SLOWEST = 10
+
+
+@dataclass(frozen=True)
+class Place:
+    """Whose batches these are: the N-th loader, its worker (None: the script's own process), from which pass on."""
+
+    loader: int
+    worker: int | None
+    first_pass: int
+
+
+class Sums:
+    """What one process spent on one loader since it last wrote, and its slowest samples so far."""
+
+    def __init__(self, recording: Recording, place: Place) -> None:
+        self.recording = recording
+        self.place = place
+        self.track = Track()
+        self.pace = Pace(perf_counter_ns(), place.first_pass)
+        self.number = 0
+        self.round = place.first_pass - 1
+        self.fetched = 0
+        self.slow: list[tuple[int, int]] = []
+        self.slow_floor = 0
+        self._clear()
+
+    def _clear(self) -> None:
+        self.samples = self.batches = self.failed = self.busy = self.sample_cpu = self.cpu = self.began = 0
+        self.lengths: dict[int, int] = {}
+        self.slow_new: list[tuple[int, str]] = []
+        self.marks: list[int] = []
+
+    def sample(self, began: int, now: int, index: object, cpu: int) -> None:
+        """One sample is done: `began` to `now` on the clock, `cpu` on the thread's own."""
+        spent = now - began
+        self.samples += 1
+        self.sample_cpu += cpu
+        key = bucket(spent)
+        self.lengths[key] = self.lengths.get(key, 0) + 1
+        if spent > self.slow_floor:
+            self._keep_slow(spent, index)
+        self.track.file = None
+
+    def several(self, samples: int, cpu: int) -> None:
+        """A whole batch of samples is done at once: how long each of them took is not known."""
+        self.samples += samples
+        self.sample_cpu += cpu
+        self.track.file = None
+
+    def _keep_slow(self, spent: int, index: object) -> None:
+        file = self.track.file
+        name = str(file) if isinstance(file, (str, bytes)) and file else f"sample {index!r}"[:200]
+        self.slow_new.append((spent, name))
+        heapq.heappush(self.slow, (spent, self.fetched))
+        if len(self.slow) > _SLOWEST:
+            heapq.heappop(self.slow)
+            self.slow_floor = self.slow[0][0]
+
+    def batch(self, began: int, now: int, cpu: int, failed: bool) -> None:
+        """One fetch is done; what has been added up is written when due."""
+        self.began = self.began or began
+        self.busy += now - began
+        self.cpu += cpu
+        self.failed += failed
+        self.batches += not failed
+        due = self.pace.due(now)
+        if self.fetched % self.recording.settings.every == 0 or self._has_slowest():
+            self._write_spans(began, now)
+        self.fetched += 1
+        if due:
+            self.write(now)
+            self.recording.told_to_stop()
+
+    def _has_slowest(self) -> bool:
+        """Whether the slowest sample so far is in this batch."""
+        return bool(self.slow) and max(self.slow)[1] == self.fetched
+
+    def _write_spans(self, began: int, now: int) -> None:
+        where = {"loader": self.place.loader, "worker": self.place.worker, "round": self.round, "batch": self.number}
+        self.recording.write()
+        self.recording.file.write_spans({**where, "begin": began, "end": now, "stages": list(self.track.log)})
+
+    def write(self, now: int | None = None, last: bool = False) -> None:
+        """Writes what has been added up; at the end also what only the feeder thread has done since."""
+        if last and self.place.first_pass == 0:
+            self.recording.write(thread_pools.record())
+        if not (self.batches or self.failed or (last and pickling.meter.batches)):
+            return
+        self.began = self.began or self.track.last
+        sums, cpu = self.track.sums, self.track.cpu
+        used = {stage: [sums[stage], cpu[stage]] for stage in range(len(stages.known)) if sums[stage]}
+        record = {
+            "loader": self.place.loader, "worker": self.place.worker, "round": self.round, "batch": self.number,
+            "begin": self.began, "end": now or self.track.last, "batches": self.batches, "samples": self.samples,
+            "failed": self.failed, "busy": self.busy, "cpu": self.cpu, "sample_cpu": self.sample_cpu, "stages": used,
+            "lengths": list(self.lengths.items()), "slow": self.slow_new, "gc": collections.take(),
+            "serialise": pickling.meter.take(), "handed": pickling.meter.take_handed(),
+            "process_cpu": process_time_ns(),
+        }  # fmt: skip
+        self.recording.write(["sums", record])
+        for stage in used:
+            sums[stage] = cpu[stage] = 0
+        self._clear()
+
+
+class _Collections:
+    """Garbage collections of this process, counted from the interpreter's own callbacks."""
+
+    def __init__(self) -> None:
+        self.began = self.spent = self.count = 0
+
+    def __call__(self, phase: str, info: dict[str, int]) -> None:
+        if phase == "start":
+            self.began = perf_counter_ns()
+        else:
+            self.spent += perf_counter_ns() - self.began
+            self.count += 1
+
+    def take(self) -> list[int]:
+        taken = [self.spent, self.count]
+        self.spent = self.count = 0
+        return taken
+
+    def install(self, patches: Patches) -> None:
+        if self not in gc.callbacks:
+            gc.callbacks.append(self)
+            patches.on_undo(lambda: gc.callbacks.remove(self))
+
+
+collections = _Collections()

@@ -1,0 +1,117 @@
+"""What runs around a fetcher: in a worker process, or in the script's own process where there are no workers."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import multiprocessing.util
+import sys
+from collections.abc import Callable
+from time import perf_counter_ns, thread_time_ns
+from typing import Any
+
+from pipebench.watch.record.exclusive_time import local, stages, timed_with_cpu
+from pipebench.watch.record.patches import Patches, unseen, without_our_frames
+from pipebench.watch.record.recording import Recording, Settings
+from pipebench.watch.stages import finding_transforms, labels
+from pipebench.watch.worker import pickling, standins
+from pipebench.watch.worker.batch_sums import Place, Sums, collections
+
+
+def watch_fetcher(fetcher: Any, sums: Sums) -> Any:
+    """Puts the stand-ins into `fetcher` (an object of torch's that no script sees) and times its `fetch`."""
+    name, stand_in_for = standins.stand_in_for(fetcher, sums)
+    fetcher.collate_fn = _collate(fetcher.collate_fn)
+    plain = fetcher.fetch
+    sums.round += 1
+    sums.number = 0
+
+    @unseen
+    def fetch(index: Any) -> Any:
+        if not sums.recording.on or local.track is not None or sums.track.busy:
+            return plain(index)  # inside another fetch, whose rows it is part of; or two threads on one loader
+        track = local.track = sums.track
+        own = getattr(fetcher, name)
+        stand_in = stand_in_for(own)
+        setattr(fetcher, name, stand_in)
+        began, cpu, failed, found = track.begin(), thread_time_ns(), True, None
+        try:
+            found = plain(index)
+            failed = False
+            return found
+        except StopIteration:
+            failed = False
+            sums.batches -= 1
+            raise
+        finally:
+            local.track = None
+            track.end()
+            if getattr(fetcher, name) is stand_in:
+                setattr(fetcher, name, own)
+            sums.batch(began, track.last, thread_time_ns() - cpu, failed)
+            if found is not None and sums.place.worker is not None:
+                pickling.meter.made(found, sums.round, sums.number, began, track.last)
+            sums.number += 1
+
+    fetcher.fetch = fetch
+    return fetcher
+
+
+def _collate(function: Any) -> Any:
+    return timed_with_cpu(function, stages.number("collate", getattr(function, "__name__", type(function).__name__)))
+
+
+class WatchedWorker:
+    """One worker process: its own record file, and the patches that only a worker needs."""
+
+    def __init__(self, settings: Settings, place: Place, start_method: str) -> None:
+        local.track = None
+        self.recording = Recording(
+            settings,
+            "worker",
+            place.first_pass,
+            loader=place.loader,
+            worker=place.worker,
+            start_method=start_method,
+        )
+        self.sums = Sums(self.recording, place)
+        multiprocessing.util.Finalize(
+            None, self.finish, exitpriority=-10
+        )  # after the queue has joined its feeder thread
+
+    def prepare(self, dataset: Any) -> None:
+        """Patches what a worker alone needs; it stays until the process ends."""
+        patches = self.recording.patches
+        steps: tuple[Callable[[], None], ...] = (
+            functools.partial(collections.install, patches),
+            functools.partial(pickling.watch_queue, patches),
+            functools.partial(labels.watch_record_function, patches),
+            functools.partial(labels.watch_functions, patches, self.recording.settings.functions),
+            functools.partial(finding_transforms.watch_tree, dataset, patches, may_change=True),
+            functools.partial(_clean_errors, patches),
+        )
+        for step in steps:
+            try:
+                step()
+            except Exception as error:
+                self.recording.fault("preparing a worker", error)
+
+    def finish(self) -> None:
+        with contextlib.suppress(Exception):
+            self.sums.write(last=True)
+            self.recording.write(["mark", "end", perf_counter_ns()])
+
+
+def _clean_errors(patches: Patches) -> None:
+    """A worker sends its exception to the script as text: take our frames out before it is made."""
+    module: Any = sys.modules["torch.utils.data._utils.worker"]
+    plain = module.ExceptionWrapper
+
+    def wrapper(exc_info: Any = None, where: str = "in background") -> Any:
+        if exc_info is None:
+            without_our_frames(sys.exc_info()[1])
+            kind, error, _ = sys.exc_info()
+            exc_info = (kind, error, error.__traceback__ if error else None)
+        return plain(exc_info, where)
+
+    patches.replace(module, "ExceptionWrapper", wrapper)

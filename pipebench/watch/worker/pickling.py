@@ -1,0 +1,149 @@
+"""The hand-off inside a worker: its queue's feeder thread turns a batch into bytes and descriptors."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import sys
+import threading
+from collections import deque
+from collections.abc import Callable
+from time import perf_counter_ns, thread_time_ns
+from typing import Any
+
+from pipebench.watch.record.patches import Patches
+from pipebench.watch.record.sampling import followed
+
+_UNDER_WAY = 1024
+
+
+class Crossing:
+    """What one batch is handed over as, counted where the pickler meets it, so that nothing is walked twice.
+
+    `shared_bytes` are those of the storages that tensors lie in, each counted once; `array_bytes` are NumPy's, which
+    are copied through the pipe.
+    """
+
+    def __init__(self) -> None:
+        self.tensors = self.shared_bytes = self.arrays = self.array_bytes = 0
+        self._storages: set[int] = set()
+
+    def storage(self, storage: Any) -> None:
+        identity = storage._cdata
+        if identity not in self._storages:
+            self._storages.add(identity)
+            self.shared_bytes += storage.nbytes()
+
+    def counted(self) -> list[int]:
+        return [self.tensors, self.shared_bytes, self.arrays, self.array_bytes]
+
+
+class _Reducers:
+    """A pickler's table of reducers that also counts; what it returns is what the table would have."""
+
+    def __init__(self, table: Any, protocol: int | None, crossing: Crossing) -> None:
+        self._table = table
+        self._protocol = pickle.DEFAULT_PROTOCOL if protocol is None else protocol
+        self._crossing = crossing
+        self._torch: Any = sys.modules.get("torch")
+        self._array: Any = getattr(sys.modules.get("numpy"), "ndarray", None)
+
+    def __getitem__(self, kind: type) -> Callable[[Any], Any]:
+        if kind is self._array:
+            return self._table.get(kind) or self._reduce_array
+        reduce: Callable[[Any], Any] = self._table[kind]
+        if self._torch is None:
+            return reduce
+        if kind is self._torch.UntypedStorage:
+            return lambda storage: self._reduce_storage(reduce, storage)
+        if issubclass(kind, self._torch.Tensor):
+            self._crossing.tensors += 1
+        return reduce
+
+    def _reduce_array(self, array: Any) -> Any:
+        self._crossing.arrays += 1
+        self._crossing.array_bytes += array.nbytes
+        return array.__reduce_ex__(self._protocol)
+
+    def _reduce_storage(self, reduce: Callable[[Any], Any], storage: Any) -> Any:
+        self._crossing.storage(storage)
+        return reduce(storage)
+
+
+class Meter:
+    """What the feeder thread spent: wall and CPU nanoseconds, batches and bytes that crossed the pipe.
+
+    High: the batch is made of many small objects, or of data that torch does not hand over through shared memory.
+    """
+
+    def __init__(self) -> None:
+        self.wall = self.cpu = self.batches = self.bytes = 0
+        self._made: deque[tuple[int, int, int, int, int]] = deque(maxlen=_UNDER_WAY)
+        self._handed: deque[list[int]] = deque()
+
+    def take(self) -> list[int]:
+        taken = [self.wall, self.cpu, self.batches, self.bytes]
+        self.wall = self.cpu = self.batches = self.bytes = 0
+        return taken
+
+    def made(self, batch: object, number_of_pass: int, nth: int, began: int, done: int) -> None:
+        """The worker has just ended `batch`, the n-th of its pass; its feeder thread will meet it soon."""
+        self._made.append((id(batch), number_of_pass, nth, began, done))
+
+    def about(self, message: object) -> tuple[int, int, int, int, int] | None:
+        """[task, pass, n-th, began, done] of what is on its way: None where that is not a batch that was made here."""
+        if type(message) is not tuple or len(message) != 2 or type(message[0]) is not int:
+            return None
+        sent = message[1]
+        wanted = {id(sent), id(sent[0]) if type(sent) is tuple and len(sent) == 3 else 0}  # torchdata adds its state
+        for place, (found, *rest) in enumerate(tuple(self._made)):  # the worker adds to it meanwhile
+            if found in wanted:
+                for _ in range(place + 1):
+                    self._made.popleft()
+                return (message[0], *rest)  # type: ignore[return-value]  # as many as `_made` holds
+        return None
+
+    def handed(self, about: tuple[int, ...], began: int, sent: int, size: int, crossing: Crossing) -> None:
+        self._handed.append([*about, began, sent, threading.get_native_id(), size, *crossing.counted()])
+
+    def take_handed(self) -> list[list[int]]:
+        """[task, pass, n-th, began, done, pickling began, ended, thread, bytes of pipe, tensors, ...] of each."""
+        return [self._handed.popleft() for _ in range(len(self._handed))]
+
+
+meter = Meter()
+
+
+def watch_queue(patches: Patches) -> None:
+    """Times pickling in this process's queues (in a worker: the one queue to the script)."""
+    module: Any = sys.modules["multiprocessing.queues"]
+    plain: Any = module._ForkingPickler
+    pid = os.getpid()
+
+    class Counting(plain):  # type: ignore[misc]  # a class known only when it runs
+        def __init__(self, crossing: Crossing, file: Any, protocol: Any = None) -> None:
+            super().__init__(file, protocol)
+            self.dispatch_table: Any = _Reducers(self.dispatch_table, protocol, crossing)
+
+    class Timed(plain):  # type: ignore[misc]  # the same
+        @classmethod
+        def dumps(cls, obj: Any, protocol: Any = None) -> Any:
+            if os.getpid() != pid:
+                return plain.dumps(obj, protocol)
+            about = meter.about(obj)
+            crossing = Crossing() if about is not None and followed(*about[:2]) else None
+            began, cpu = perf_counter_ns(), thread_time_ns()
+            data = plain.dumps(obj, protocol) if crossing is None else counted(crossing, obj, protocol)
+            meter.cpu += thread_time_ns() - cpu
+            ended = perf_counter_ns()
+            meter.wall += ended - began
+            meter.batches += 1
+            meter.bytes += len(data)
+            if crossing is not None and about is not None:
+                meter.handed(about, began, ended, len(data), crossing)
+            return data
+
+    def counted(crossing: Crossing, obj: Any, protocol: Any) -> Any:
+        return plain.dumps.__func__(lambda file, protocol: Counting(crossing, file, protocol), obj, protocol)
+
+    patches.replace(module, "_ForkingPickler", Timed)

@@ -1,0 +1,150 @@
+"""What stands in for a dataset inside torch's fetcher while a batch is fetched, and only then: times each sample.
+
+Between two batches the fetcher holds what torch put there, so that whoever looks at it (torchdata's state, a resumed
+iterator) sees the script's own dataset and iterator. In a thread that is not the fetching one it only passes on.
+"""
+
+from __future__ import annotations
+
+import functools
+import types
+from collections.abc import Callable
+from time import thread_time_ns
+from typing import Any
+
+from pipebench.watch.record.exclusive_time import local, stages
+from pipebench.watch.record.patches import unseen
+from pipebench.watch.worker.batch_sums import Sums
+
+
+class _Dataset:
+    """Stands in for a map-style dataset. `lists` says that an index which is a list asks for a whole batch."""
+
+    def __init__(self, dataset: Any, sums: Sums, stage: int, lists: bool) -> None:
+        self._dataset, self._sums, self._stage, self._lists = dataset, sums, stage, lists
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._dataset, name)
+        if name != "__getitems__" or not found:
+            return found
+        return self._in_subset(found) if _is_subset(self._dataset) else self._whole_batch(found)
+
+    @unseen
+    def __getitem__(self, index: Any) -> Any:
+        sums, track = self._sums, local.track
+        if track is None:
+            return self._dataset[index]
+        before = track.switch(self._stage)
+        began, cpu = track.last, thread_time_ns()
+        try:
+            found = self._dataset[index]
+        finally:
+            cpu = thread_time_ns() - cpu
+            track.switch(before)
+        if self._lists and isinstance(index, list):
+            sums.several(len(index), cpu)
+        else:
+            sums.sample(began, track.last, index, cpu)
+        return found
+
+    def _whole_batch(self, function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        @unseen
+        def whole_batch(indices: Any) -> Any:
+            track = local.track
+            if track is None:
+                return function(indices)
+            before, cpu, count = track.switch(self._stage), thread_time_ns(), len(indices)
+            try:
+                found = function(indices)
+            finally:
+                cpu = thread_time_ns() - cpu
+                track.switch(before)
+            self._sums.several(count, cpu)
+            return found
+
+        return whole_batch
+
+    def _in_subset(self, function: Any) -> Callable[[Any], Any]:
+        """`Subset.__getitems__`, unchanged, over a stand-in for the dataset inside: so its samples are told apart."""
+        inside = _Dataset(self._dataset.dataset, self._sums, self._stage, self._lists)
+        return types.MethodType(function.__func__, _Subset(self._dataset, inside))
+
+
+class _Subset:
+    """A `Subset` as its own methods see it, but for the dataset that it holds."""
+
+    def __init__(self, subset: Any, dataset: _Dataset) -> None:
+        self._subset, self.dataset = subset, dataset
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._subset, name)
+
+
+def _is_subset(dataset: Any) -> bool:
+    kind = type(dataset)
+    return kind.__name__ == "Subset" and kind.__module__ == "torch.utils.data.dataset"
+
+
+class _Iterator:
+    """Stands in for the iterator of an iterable dataset."""
+
+    def __init__(self, iterator: Any, sums: Sums, stage: int) -> None:
+        self._iterator, self._sums, self._stage = iterator, sums, stage
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._iterator, name)
+
+    def __iter__(self) -> _Iterator:
+        return self
+
+    @unseen
+    def __next__(self) -> Any:
+        track = local.track
+        if track is None:
+            return next(self._iterator)
+        before = track.switch(self._stage)
+        began, cpu = track.last, thread_time_ns()
+        try:
+            found = next(self._iterator)
+        finally:
+            cpu = thread_time_ns() - cpu
+            track.switch(before)
+        if track.batched is None:
+            self._sums.sample(began, track.last, _key_of(found, self._sums), cpu)
+        else:
+            self._sums.several(track.batched, cpu)
+            track.batched = 0
+        return found
+
+
+def _key_of(sample: Any, sums: Sums) -> object:
+    key = sample.get("__key__") if isinstance(sample, dict) else None
+    return key if isinstance(key, str) else sums.samples
+
+
+def _name_of(dataset: Any) -> str:
+    """The class of the dataset that does the work: inside Subset, ConcatDataset and others that only hold one."""
+    for _ in range(8):
+        inner = vars(dataset).get("dataset") if hasattr(dataset, "__dict__") else None
+        if inner is None or not type(dataset).__module__.startswith("torch.utils.data"):
+            break
+        dataset = inner
+    return type(dataset).__name__
+
+
+def _gives_batches(dataset: Any) -> bool:
+    """Whether it is the dataset itself, within any `Subset`, that makes a whole batch at once."""
+    while _is_subset(dataset):
+        dataset = dataset.dataset
+    return bool(getattr(dataset, "__getitems__", None))
+
+
+def stand_in_for(fetcher: Any, sums: Sums) -> tuple[str, Callable[[Any], Any]]:
+    """The attribute of `fetcher` to be replaced while it fetches, and what makes the stand-in from what is there."""
+    name = _name_of(fetcher.dataset)
+    if hasattr(fetcher, "dataset_iter"):
+        stage = stages.number("getitem", f"{name}.__iter__")
+        return "dataset_iter", functools.partial(_Iterator, sums=sums, stage=stage)
+    batched = fetcher.auto_collation and _gives_batches(fetcher.dataset)
+    stage = stages.number("getitem", f"{name}.{'__getitems__' if batched else '__getitem__'}")
+    return "dataset", functools.partial(_Dataset, sums=sums, stage=stage, lists=not fetcher.auto_collation)

@@ -1,0 +1,242 @@
+"""The judging of planted runs: truths put together from what was planted, errors, goals, the table, what is kept."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from pipebench.calibrate import attribution, overhead, waits, whole
+from pipebench.calibrate.attribution import Plan
+from pipebench.calibrate.planted.amounts import Ledger
+from pipebench.calibrate.running import watched
+from pipebench.commands.calibrate import command
+from pipebench.render import calibration
+from pipebench.results.calibration import Calibration, NoiseFloor, Row, Slowdown, keep, kept
+
+MS = 1_000_000
+# [units, wall, CPU, times]: the reference says 2 ms a unit, and 1.5 times as much wall time as CPU time
+WORKER = {"reference": [10, 30 * MS, 20 * MS, 8], "decode": [4, 11 * MS, 0, 8]}
+
+
+def _result(**stages: tuple[float, float | None]) -> Any:
+    rows = [
+        SimpleNamespace(
+            name=attribution.STAGES[name],
+            exclusive_s_per_sample=wall,
+            cpu_s_per_sample=cpu,
+            least_s_per_sample=None,
+            most_s_per_sample=None,
+        )
+        for name, (wall, cpu) in stages.items()
+    ]
+    phases = {"wait": 0.006, "forward": 0.002, "backward": 0.001, "optimiser": 0.0005, "other": 0.0005}
+    loop = [SimpleNamespace(phase=phase, s_per_iteration=spent) for phase, spent in phases.items()]
+    return SimpleNamespace(stages=rows, loop=loop)
+
+
+def _found(worker: dict[str, list[int]]) -> dict[str, Any]:
+    everything = {stage: worker.get(stage, [0, 0, 0, 0]) for stage in attribution.STAGES}
+    phases = [[[9, 9]] * 5, [[0, 6 * MS], [0, 2 * MS], [0, MS], [0, MS // 2], [0, MS // 2]]]
+    return {"samples": 8, "workers": {"0": everything}, "loop": {"forward": [2, 3, 2, 1]}, "iterations": phases}
+
+
+def test_the_truth_is_units_at_the_price_of_the_reference_and_a_stretched_carrier() -> None:
+    wall, cpu = attribution.truth("decode", [WORKER], {"decode": (100_000, 50_000)})
+    assert wall == pytest.approx((11 * MS + 8 * 100_000 * 1.5) * 1e-9)
+    assert cpu == pytest.approx((4 * 2 * MS + 8 * 50_000) * 1e-9)
+
+
+def test_workers_are_added_each_at_its_own_price() -> None:
+    slower = {"reference": [10, 60 * MS, 60 * MS, 8], "decode": [4, 30 * MS, 0, 8]}
+    assert attribution.truth("decode", [WORKER, slower], {})[1] == pytest.approx((4 * 2 + 4 * 6) * MS * 1e-9)
+
+
+def test_rows_are_judged_by_share_or_by_time() -> None:
+    carriers = dict.fromkeys(attribution.PHASES, (0.0, 0.0))
+    result = _result(decode=(0.001375 + 0.000030, 0.001 + 0.000015), work=(0.000026, None))
+    rows = {
+        (row.name, row.clock): row for row in attribution.compare(Plan(2, batch=8), _found(WORKER), carriers, result)
+    }
+    decode = rows["decode", "wall"]
+    assert decode.error_s == pytest.approx(30e-6) and decode.error_share == pytest.approx(0.024) and not decode.within
+    assert rows["decode", "cpu"].within and not rows["work", "wall"].within
+    assert ("work", "cpu") not in rows and ("hand-off", "wall") in rows
+    assert all(rows[phase, "wall"].within for phase in attribution.PHASES)
+    assert rows["wait", "wall"].error_s == pytest.approx(0)
+
+
+def test_the_workers_with_the_least_and_the_most_are_rows_of_their_own() -> None:
+    carriers = dict.fromkeys(attribution.PHASES, (0.0, 0.0))
+    found = _found({**WORKER, "work": [4, 8 * MS, 8 * MS, 4]})
+    found["workers"]["1"] = {**found["workers"]["0"], "work": [8, 16 * MS, 16 * MS, 4]}
+    result = _result(work=(0.003, None))
+    result.stages[0].least_s_per_sample, result.stages[0].most_s_per_sample = 0.002, 0.00401
+    rows = {row.name: row for row in attribution.compare(Plan(2, skew=True), found, carriers, result)}
+    assert rows["work, least"].error_s == pytest.approx(0) and rows["work, most"].error_s == pytest.approx(10e-6)
+
+
+def test_without_workers_nothing_is_handed_off() -> None:
+    carriers = dict.fromkeys(attribution.PHASES, (0.0, 0.0))
+    rows = attribution.compare(Plan(0), _found(WORKER), carriers, _result())
+    assert "hand-off" not in {row.name for row in rows}
+
+
+def test_carriers_of_phases_are_stretched_like_planted_work() -> None:
+    carriers = {**dict.fromkeys(attribution.PHASES, (0.0, 0.0)), "wait": (200_000.0, 0.0)}
+    rows = {row.name: row for row in attribution.compare(Plan(0), _found(WORKER), carriers, _result())}
+    assert rows["wait"].truth_s == pytest.approx(0.006 + 0.0003)
+
+
+def test_plans_go_beyond_the_usable_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(attribution, "usable_cores", lambda: 3.0)
+    assert [plan.name for plan in attribution.plans()] == [
+        "no workers",
+        "1 workers, fork",
+        "3 workers, skewed, fork",
+        "6 workers, fork",
+    ]
+    assert [plan.method for plan in attribution.plans(full=True)[4:]] == ["spawn", "forkserver"]
+
+
+def test_a_wait_ends_with_the_batch_whoever_was_slow_to_begin_it() -> None:
+    first = (0, 0, 0, 0, 0)
+    late = (10 * MS, 11 * MS, 15 * MS, 16 * MS, 99 * MS)  # made after it was asked for
+    early = (10 * MS, 11 * MS, 9 * MS, 12 * MS, 99 * MS)  # there already: a millisecond of looking for it was ours
+    assert waits.true_wait([first, late], 100_000, 200_000) == pytest.approx(0.0062)
+    assert waits.true_wait([first, early], 100_000, 200_000) == pytest.approx(0.0013)
+    plain = [first, (0, 100_000, 0, MS, MS + 200_000), (0, 300_000, 0, MS, MS + 400_000)]
+    assert waits.around(plain) == (200_000, 300_000)
+
+
+def test_waits_are_judged_by_share_alone() -> None:
+    moments = {"plain": [(0, 0, 0, 0, 0), (0, 0, 1, 10 * MS, 0)]}
+    loader = SimpleNamespace(wait_s_per_iteration=0.0103, s_per_iteration=0.0103 / 0.6)
+    result: Any = SimpleNamespace(loaders=[loader], loop=[SimpleNamespace(s_per_iteration=0.02)])
+    rows = waits.compare(moments, {"plain": (0.0, 0.0)}, result)
+    assert rows[0].error_share == pytest.approx(0.0003 / 0.0103 * 0.6) and rows[0].within and rows[0].part == "wait"
+    result.device_idle = SimpleNamespace(s_per_iteration=0.005)
+    row = waits.idle([4 * MS, 5 * MS], result)[0]
+    assert row.error_share == pytest.approx(0.025) and not row.within
+
+
+def test_recording_on_and_off_is_compared_in_one_run() -> None:
+    off = [0.001] * 48
+    one = overhead.slowdown([0.001005] * 48, off, 5e-7)
+    assert (one.added_s, one.low_s) == (pytest.approx(5e-6), pytest.approx(5e-6))
+    assert one.expected_s == pytest.approx(4e-6) and one.share == pytest.approx(0.005) and one.told
+
+
+def test_the_noise_floor_is_from_groups_of_equal_pairs() -> None:
+    one = [1.0, 1.02, 0.98] * 20
+    other = [1.0, 0.99, 1.01] * 20
+    floors = overhead.noise(one, other)
+    assert [(floor.pairs, floor.groups) for floor in floors] == [(10, 6), (20, 3)]
+    assert floors[0].smallest_change == pytest.approx(0.0303, abs=1e-3) and floors[0].alarms == 0
+
+
+def _calibration() -> Calibration:
+    rows = (
+        Row("4 workers, fork", "decode", "wall", "sample", 0.001, 0.00101, 0.005, True),
+        Row("4 workers, fork", "wait", "wall", "iteration", 0.010, 0.0105, 0.031, False),
+        Row("waits", "plain", "wall", "iteration", 0.010, 0.0101, 0.006, True, "wait"),
+    )
+    slowdowns = (Slowdown(0.001, 6e-6, 5e-6, 7e-6, 8, 4e-6), Slowdown(1e-6, 6e-6, -1e-6, 7e-6, 8, 4e-6))
+    noise = (NoiseFloor(10, 0.06, 16, 1),)
+    return Calibration("a\x1bhost", "2026-01-02 03:04", (0.5, 1.5), 2.0, 90.0, rows, 4.7e-7, slowdowns, 0.016, noise)
+
+
+def test_the_table_marks_and_explains_what_is_over_the_goal() -> None:
+    assert calibration.render(_calibration()) == (
+        "2 of 3 figures are within the goal; a span costs 470 ns, within the goal; recording takes 0.60 % of "
+        "a sample of 1.00 ms with 8 spans, within the goal.\n"
+        "Calibrated here (2026-01-02, load 1.5): attribution is within 10.0 µs a sample and 3.1 % of an iteration; "
+        "wait is within 0.6 % of an iteration; a span costs 470 ns; "
+        "2 of 3 figures are within the goal.\n"
+        "\n"
+        "On a\\x1bhost, 2026-01-02 03:04, 2 usable cores, in 90 s; load 0.5 before and 1.5 after\n"
+        "\n"
+        "attribution: 4 workers, fork (ms)\n"
+        "        clock  per        planted  shown      error  of iteration\n"
+        "decode  wall   sample        1.00   1.01   +10.0 µs       +0.50 %\n"
+        "wait    wall   iteration     10.0   10.5  +500.0 µs       +3.10 %  over the goal\n"
+        "\n"
+        "wait: waits (ms)\n"
+        "       clock  per        planted  shown      error  of iteration\n"
+        "plain  wall   iteration     10.0   10.1  +100.0 µs       +0.60 %\n"
+        "\n"
+        "Overhead: a span costs 470 ns (goal 1.00 µs)\n"
+        "  8 spans in a sample of 1.00 ms: recording adds 6.00 µs (5.0 to 7.0 µs); the spans "
+        "alone 4.00 µs\n"
+        "  8 spans in a sample of 1.00 µs: recording adds nothing that these readings can tell (-1.0 to 7.0 µs); the "
+        "spans alone 4.00 µs\n"
+        "Noise floor, equal readings of 16.0 ms beside each other:\n"
+        "  10 pairs can tell a change of 6.0 %; 1 of 16 groups told a difference that is not there\n"
+        "\n"
+        "Over the goal, and what is known to add to it:\n"
+        "  4 workers, fork, wait, wall: +500.0 µs an iteration: what watch writes about an iteration is written while "
+        "the next batch is waited for, in the first 256 iterations after each of them; more processes than cores: what "
+        "a library takes around the planted amounts is stretched by an estimate\n"
+    )
+
+
+def test_a_calibration_is_kept_for_its_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PIPEBENCH_CACHE", str(tmp_path / "cache"))
+    assert kept() is None
+    place = keep(_calibration())
+    assert kept() == _calibration()
+    place.write_text('{"calibration": {"host": "of an earlier version"}}')
+    assert kept() is None
+
+
+def test_the_exit_status_does_not_depend_on_the_goals(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(whole, "calibrate", lambda chosen, progress: _calibration())
+    file = tmp_path / "calibration.json"
+    for style in ("table", "json"):
+        done = CliRunner().invoke(command, ["--format", style, "--export-json", str(file), "--force"])
+        assert done.exit_code == 0
+    assert json.loads(done.output) == json.loads(file.read_text())
+    assert json.loads(done.output)["calibration"]["rows"][1]["within"] is False
+    assert CliRunner().invoke(command, ["--export-json", str(file)]).exit_code == 2
+
+
+def test_carriers_are_what_is_left_around_planted_amounts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stage that plants 7, inside one that plants 5, with 2 around the inner and 3 more around the outer one."""
+    from pipebench.calibrate.planted import amounts
+
+    now = [0]
+    monkeypatch.setattr(amounts.time, "perf_counter_ns", lambda: now[0])
+    monkeypatch.setattr(amounts.time, "thread_time_ns", lambda: now[0])
+
+    def spend(units: int) -> int:
+        now[0] += units
+        return units
+
+    monkeypatch.setattr(amounts, "work", spend)
+    ledger = Ledger()
+    ledger.outer = True
+
+    def inner() -> None:
+        ledger.plant("inner", 7)
+        spend(2)
+
+    def outer() -> None:
+        ledger.plant("outer", 5)
+        ledger.around("inner", inner)
+        spend(3)
+
+    ledger.around("outer", outer)
+    assert ledger.carriers == {"inner": [(2, 2)], "outer": [(3, 3)]}
+    assert ledger.take() == {"outer": (5, 5, 5, 1), "inner": (7, 7, 7, 1)}
+
+
+@pytest.mark.cuda
+def test_the_idle_time_of_a_device_is_what_its_kernels_leave_of_the_waits() -> None:
+    """The goal is 2 %; the gate is for a busy host."""
+    found, result = watched("waiting.py", "--only", "launches", "--device", "cuda")
+    (row,) = waits.idle(found["idle"], result)
+    assert abs(row.error_share) < 0.1, row

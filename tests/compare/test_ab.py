@@ -1,0 +1,179 @@
+"""`pipebench ab` on a small repository: what a slower commit, a broken one and bad input come to."""
+
+import json
+import os
+import sys
+
+import pytest
+import repos
+
+from pipebench.compare import checkouts, rounds
+from pipebench.errors import PipebenchError, UsageError
+from pipebench.render import ab
+from pipebench.results import comparison
+from pipebench.results.comparison import Judgement
+from pipebench.stats import Ratio
+
+
+@pytest.fixture(scope="module")
+def repo(tmp_path_factory):
+    """A repository with three commits: fast, with the suite, and with a transform that does more work."""
+    folder = repos.sample(tmp_path_factory.mktemp("ab") / "mine")
+    done = repos.pipebench(
+        "init", "sampledata:make_loader", "--transform", "sampledata:make_transform", "--workers", "0", cwd=folder
+    )
+    assert done.returncode == 0, done.stderr
+    repos.commit(folder, "suite")
+    repos.slower(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def compared(repo):
+    """The two commits compared, and the dirty tree that was said so."""
+    (repo / "sampledata.py").write_text((repo / "sampledata.py").read_text() + "# not committed\n")
+    options = ["--budget", "60", "--rounds", "8", "--fail-above", "20%", "--format", "json"]
+    done = repos.pipebench("ab", "HEAD~1", "HEAD", "--variant", "Scale", *options, cwd=repo)
+    repos.git(repo, "checkout", "--", "sampledata.py")
+    return done
+
+
+def test_the_status_is_what_the_intervals_say_and_names_the_benchmark(compared):
+    (change,) = json.loads(compared.stdout)["changes"]
+    assert change["benchmark"] == "transform/own/Scale" and change["low"] <= change["ratio"] <= change["high"]
+    over = change["told"] and change["low"] > 1.2
+    assert compared.returncode == (3 if over else 0), compared.stderr
+    assert ("pipebench: slower: transform/own/Scale" in compared.stderr) == over
+
+
+def test_every_reading_of_every_round_is_kept(compared):
+    (change,) = json.loads(compared.stdout)["changes"]
+    assert len(change["rounds_s"]) == 8
+    assert all(
+        len(pairs) >= rounds.LEAST_PAIRS and all(min(pair) > 0 for pair in pairs) for pairs in change["rounds_s"]
+    )
+
+
+def test_a_dirty_tree_is_named_with_what_to_do(compared):
+    assert "changes that are not committed" in compared.stderr
+    assert "give `.` for the working tree" in compared.stderr
+
+
+def test_nothing_of_the_repository_is_changed(repo, compared):
+    assert repos.git(repo, "status", "--porcelain") == ""
+    assert repos.git(repo, "worktree", "list").count("\n") == 0
+
+
+def test_a_commit_that_does_not_import_is_named(repo):
+    (repo / "sampledata.py").write_text("import nothing_of_the_kind\n")
+    broken = repos.commit(repo, "broken")
+    repos.git(repo, "reset", "--quiet", "--hard", "HEAD~1")
+    done = repos.pipebench("ab", broken, "HEAD", "--budget", "20", cwd=repo)
+    assert done.returncode == 1
+    assert f"({broken[:8]}) does not start" in done.stderr
+    assert "nothing_of_the_kind" in done.stderr and "Traceback" not in done.stderr
+
+
+def test_a_commit_that_does_not_build_is_named_and_leaves_nothing_behind(repo, cache):
+    before = set((cache / "ab").glob("*")) if (cache / "ab").exists() else set()
+    with pytest.raises(PipebenchError, match=r"does not build.*status 1.*no such compiler"):
+        checkouts.checked_out(repo, "HEAD", "python -c \"import sys; sys.exit('no such compiler')\"")
+    assert set((cache / "ab").glob("*")) == before
+
+
+def test_a_commit_that_there_is_not(repo):
+    with pytest.raises(UsageError, match="no commit 'nosuch'"):
+        checkouts.resolve(repo, "nosuch")
+
+
+def test_a_folder_that_is_no_repository(tmp_path):
+    with pytest.raises(PipebenchError, match="not in a git repository"):
+        checkouts.repository(tmp_path)
+
+
+def test_files_that_say_what_to_install_are_named_where_they_differ(repo):
+    base = repos.git(repo, "rev-parse", "HEAD")
+    (repo / "requirements.txt").write_text("numpy\n")
+    head = repos.commit(repo, "another package")
+    repos.git(repo, "reset", "--quiet", "--hard", base)
+    (note,) = checkouts.dependencies_differ(repo, base, head)
+    assert note.startswith("requirements.txt differs")
+    assert checkouts.dependencies_differ(repo, base, base) == checkouts.dependencies_differ(repo, ".", ".") == []
+    assert checkouts.dependencies_differ(repo, head, ".") == [note]
+
+
+def test_a_repository_of_which_nothing_would_be_measured_is_refused(tmp_path):
+    repos.git(tmp_path, "init", "--quiet")
+    (tmp_path / "file").write_text("")
+    repos.commit(tmp_path, "one")
+    done = repos.pipebench("ab", "HEAD", "HEAD", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "no pipebench.toml" in done.stderr and "pipebench init" in done.stderr
+
+
+def test_a_gate_that_had_too_few_rounds_does_not_pass(capsys):
+    from pipebench.commands.ab import _status
+
+    few = [comparison.Change("read/image/open", Judgement(Ratio(1.5, 0.2, 8.0, 0.5), 2, 0.99), 0.001, 0.001, 8)]
+    assert (_status(few, None), _status(few, 0.05)) == (0, 1)
+    assert "the gate cannot judge" in capsys.readouterr().err
+
+
+def test_a_full_disk_says_where_and_what_to_do(repo, monkeypatch):
+    """/dev/full refuses whatever is written; a folder that cannot be made stands for the disk that has no room."""
+    monkeypatch.setenv("PIPEBENCH_CACHE", "/dev/full")
+    with pytest.raises(PipebenchError, match=r"/dev/full.*cannot be written") as raised:
+        checkouts.checked_out(repo, "HEAD")
+    assert "free some space" in raised.value.remedy
+
+
+def test_asv_environment_is_taken_where_there_is_one_with_what_is_needed(tmp_path):
+    (tmp_path / "asv.conf.json").write_text('// ours\n{"env_dir": "envs"}')
+    assert checkouts.interpreter(tmp_path, ["json"]) == sys.executable
+    environment = tmp_path / "envs" / "abc"
+    (environment / "bin").mkdir(parents=True)
+    (environment / "asv-env-info.json").write_text("{}")
+    os.symlink(sys.executable, environment / "bin" / "python")
+    assert checkouts.interpreter(tmp_path, ["json"]) == str(environment / "bin" / "python")
+    assert checkouts.interpreter(tmp_path, ["nothing_of_the_kind"]) == sys.executable
+
+
+CHANGES = [
+    comparison.Change("decode/rgb/pillow", Judgement(Ratio(1.1, 1.08, 1.12, 0.995), 24, 0.995), 0.002, 0.0022, 8),
+    comparison.Change("read/image/open", Judgement(Ratio(1.0, 0.99, 1.01, 0.995), 24, 0.995), 0.001, 0.001, 8),
+    comparison.Change("crop/x/y", skipped="not in this commit"),
+    comparison.Change("step/x/y", failed="ValueError: it broke"),
+]
+
+
+def test_the_table_says_what_is_slower_what_cannot_be_told_and_what_was_left_out():
+    assert ab.text(CHANGES, "main", "mine", 0.05) == (
+        "mine against main: more than 5.0 % slower: decode/rgb/pillow\n"
+        "benchmark          base ms  head ms  slower by           interval  could tell  rounds\n"
+        "decode/rgb/pillow     2.00     2.20    +10.0 %  +8.0 % to +12.0 %       1.9 %      24\n"
+        "read/image/open       1.00     1.00          ~   -1.0 % to +1.0 %       1.0 %      24\n"
+        "Intervals hold for all 2 benchmarks together with 99 %; ~ means that no difference can be told, and "
+        "'could tell' is the smallest that these rounds could have.\n"
+        "crop/x/y: n/a, not in this commit\n"
+        "step/x/y: failed, ValueError: it broke\n"
+    )
+
+
+def test_the_markdown_is_inert():
+    text = ab.markdown([comparison.Change("a|b", failed="<script>")], "m`ain", "mine")
+    assert "<script>" not in text.replace("\\<", "") and "m\\`ain" in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "said"),
+    [
+        (["HEAD", "HEAD", "--fail-above", "x"], 2, "not a percentage"),
+        (["HEAD", "HEAD", "--head-env", "x"], 2, "NAME=VALUE"),
+        (["HEAD", "nosuch"], 2, "no commit 'nosuch'"),
+        (["HEAD", "HEAD", "--stage", "nosuch"], 2, "read/own/sample"),
+    ],
+)
+def test_mistakes_are_answered_with_a_status_and_a_remedy(repo, arguments, status, said):
+    done = repos.pipebench("ab", *arguments, cwd=repo)
+    assert done.returncode == status
+    assert said in done.stderr and "Traceback" not in done.stderr

@@ -1,0 +1,69 @@
+"""What rounds support: the lowest of their minima, the interval that a family asks for, nothing from too few."""
+
+import random
+
+import pytest
+
+from pipebench.compare.permutation import differs, judge, round_minima
+from pipebench.results.comparison import rounds_needed, wanted_confidence
+
+
+def rounds_of(rng, count, change=0.0, placement=0.01, pairs=20, spoilt=0.0):
+    """Rounds whose processes lie well or badly by `placement`, whose readings only ever get slower."""
+    made = []
+    for _ in range(count):
+        base, head = (1 + rng.gauss(0, placement) for _ in range(2))
+        head *= 1 + change
+        if rng.random() < spoilt:
+            head *= 2
+        made.append([(base * (1 + rng.expovariate(20)), head * (1 + rng.expovariate(20))) for _ in range(pairs)])
+    return made
+
+
+def test_a_round_gives_the_minimum_of_each_side():
+    assert round_minima([(2.0, 9.0), (4.0, 3.0), (5.0, 5.0)]) == (2.0, 3.0)
+    with pytest.raises(ValueError):
+        round_minima([])
+
+
+def test_a_lottery_of_placement_that_both_sides_draw_from_is_no_change():
+    """Half the processes of either side are 18 % slower, as a buffer that straddles cache lines makes them."""
+    rng = random.Random(5)
+    for change, told in ((0.0, False), (0.05, True)):
+        drawn = [[rng.choice((1.0, 1.18)) * rng.uniform(1, 1.01) for _ in range(2)] for _ in range(36)]
+        rounds = [[(base, (1 + change) * head)] for base, head in drawn]
+        assert (judge(rounds, 6).told, differs(rounds, 6)) == (told, told)
+
+
+def test_a_family_of_six_asks_more_of_each_and_so_more_rounds():
+    assert wanted_confidence(1) == pytest.approx(0.99)
+    assert wanted_confidence(6) == pytest.approx(1 - 0.01 / 6)
+    assert [rounds_needed(wanted_confidence(count)) for count in (1, 6)] == [8, 11]
+
+
+def test_too_few_rounds_tell_nothing_however_clear_they_look():
+    few = judge(rounds_of(random.Random(1), 7, change=1.0))
+    assert few.ratio.ratio > 1.8
+    assert not few.enough and not few.told and not few.exceeds(0.05)
+
+
+def test_a_clear_change_is_told_and_gates_only_where_the_whole_interval_is_above():
+    found = judge(rounds_of(random.Random(2), 24, change=0.06), benchmarks=6)
+    assert found.told and found.rounds == 24
+    assert found.exceeds(0.01) and not found.exceeds(0.06)
+    faster = judge(rounds_of(random.Random(2), 24, change=-0.5), benchmarks=6)
+    assert faster.told and not faster.exceeds(0.0)
+
+
+def test_rounds_that_a_neighbour_spoilt_do_not_widen_the_interval():
+    found = judge(rounds_of(random.Random(3), 24, change=0.06, spoilt=0.1), benchmarks=6)
+    assert found.told and found.ratio.high < 1.2
+
+
+def test_equal_code_is_called_changed_in_under_one_family_in_a_hundred():
+    """`tools/noise.py simulate` counts thousands; these few find a test that is broken."""
+    rng = random.Random(4)
+    alarms = 0
+    for _ in range(30):
+        alarms += any(differs(rounds_of(rng, 24, pairs=4), benchmarks=6) for _ in range(6))
+    assert alarms <= 2  # of 30; three or more have a chance of 0.3 % at 1 %

@@ -1,0 +1,48 @@
+"""Facts of this host, and the counters that say who else was busy."""
+
+import os
+
+from pipebench.host import machine
+from pipebench.host.machine import Load
+
+
+def test_usable_cores_are_no_more_than_the_affinity_allows():
+    assert 0 < machine.usable_cores() <= len(os.sched_getaffinity(0))
+
+
+def test_a_quota_cuts_the_cores(tmp_path, monkeypatch):
+    (tmp_path / "cpu.max").write_text("150000 100000\n")
+    monkeypatch.setattr(machine, "_CGROUP", tmp_path)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(8)))
+    assert machine.usable_cores() == 1.5
+    (tmp_path / "cpu.max").write_text("max 100000\n")
+    assert machine.usable_cores() == 8
+
+
+def test_a_memory_limit_cuts_the_memory(tmp_path, monkeypatch):
+    (tmp_path / "memory.max").write_text("1000000\n")
+    monkeypatch.setattr(machine, "_CGROUP", tmp_path)
+    assert machine.memory_bytes() == 1_000_000
+
+
+def test_foreign_time_is_what_was_busy_and_not_ours():
+    before = Load(wall_s=0.0, busy_s=100.0, steal_s=1.0, own_s=10.0, throttled_s=0.0)
+    after = Load(wall_s=1.0, busy_s=101.5, steal_s=1.25, own_s=11.0, throttled_s=0.5)
+    passed = after - before
+    assert (passed.foreign_s, passed.steal_s, passed.throttled_s) == (0.5, 0.25, 0.5)
+    assert (passed + passed).foreign_s == 1.0
+
+
+def test_our_own_work_is_not_foreign():
+    before = machine.read_load()
+    while os.times().user - before.own_s < 0.0 or machine.read_load().own_s - before.own_s < 0.3:
+        sum(range(10_000))
+    passed = machine.read_load() - before
+    assert passed.own_s >= 0.3
+    assert passed.busy_s >= passed.own_s - 0.05
+
+
+def test_the_description_names_the_libraries_that_are_measured():
+    described = machine.describe()
+    assert {"torch", "torchvision", "pillow"} <= set(described.libraries)
+    assert described.last_level_cache_bytes >= 0 and described.storage

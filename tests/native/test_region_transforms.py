@@ -1,0 +1,137 @@
+"""The transforms from bytes: torchvision's boxes and pixels for the same seed."""
+
+from __future__ import annotations
+
+import inspect
+import io
+import pickle
+import random
+
+import pytest
+import region_jpegs
+import torch
+from PIL import Image
+from region_jpegs import encode
+from torchvision import transforms
+from torchvision.transforms import v2
+from torchvision.transforms.functional import pil_to_tensor
+
+from pipebench.native import region
+
+BYTES = encode("4:2:0", 101, 64)
+REFERENCES = {"v1": transforms.RandomCrop, "v2": v2.RandomCrop}
+WIDE, SQUARE, SMALL = encode("4:2:0", 101, 64), encode("grey", 64, 64), encode("4:4:4", 33, 17)
+
+
+@pytest.mark.parametrize("api", REFERENCES)
+@pytest.mark.parametrize(
+    ("size", "options"),
+    [
+        (33, {}),
+        ((20, 64), {}),
+        (64, {}),
+        ((64,), {}),
+        (40, {"padding": 7}),
+        (40, {"padding": (3, 9), "fill": 200}),
+        ((70, 50), {"padding": (1, 2, 30, 40), "fill": (1, 2, 3)}),
+        (80, {"pad_if_needed": True}),
+        ((90, 110), {"pad_if_needed": True, "padding": 2, "fill": 77}),
+    ],
+)
+def test_draws_and_returns_the_crops_of_torchvision(api, size, options):
+    ours, theirs = region.RandomCropFromBytes(size, api=api, **options), REFERENCES[api](size, **options)
+    for data in (WIDE, SQUARE):
+        image = Image.open(io.BytesIO(data)).convert("RGB")
+        for seed in range(6):
+            torch.manual_seed(seed)
+            expected = theirs(image)
+            state = torch.get_rng_state()
+            torch.manual_seed(seed)
+            out = ours(data)
+            assert torch.equal(out, pil_to_tensor(expected))
+            assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_an_image_smaller_than_the_crop_is_torchvisions_error():
+    for api in REFERENCES:
+        with pytest.raises(ValueError, match="larger than"):
+            region.RandomCropFromBytes(50, api=api)(SMALL)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"padding_mode": "reflect"}, {"fill": {int: 3}}, {"padding": (1, 2, 3)}, {"api": "v3"}],
+    ids=str,
+)
+def test_what_a_crop_from_bytes_cannot_do_is_said_at_once(options):
+    with pytest.raises(ValueError, match=r"padding|fill|api"):
+        region.RandomCropFromBytes(20, **options)
+
+
+@pytest.mark.parametrize("reference", [transforms.RandomResizedCrop, v2.RandomResizedCrop])
+@pytest.mark.parametrize("options", [{}, {"scale": (0.5, 1.0), "ratio": (1.0, 1.0)}, {"scale": (3.0, 4.0)}], ids=str)
+def test_draws_the_resized_crops_of_torchvision(reference, options):
+    """At full scale the pixels agree to a rounding; reduced, each edge of the box is up to half a pixel away."""
+    smooth = Image.fromarray(region_jpegs.picture()).resize((24, 24)).resize((255, 255), Image.Resampling.BICUBIC)
+    file = io.BytesIO()
+    smooth.save(file, "JPEG", quality=95)
+    data = file.getvalue()
+    image = pil_to_tensor(Image.open(file))
+    for size, tolerance, mean in ((200, 1, 0.5), ((24, 30), 30, 5.0)):
+        ours, theirs = region.RandomResizedCropFromBytes(size, **options), reference(size, antialias=True, **options)
+        for seed in range(8):
+            torch.manual_seed(seed)
+            expected = theirs(image)
+            state = torch.get_rng_state()
+            torch.manual_seed(seed)
+            out = ours(data)
+            difference = (out.int() - expected.int()).abs()
+            assert torch.equal(torch.get_rng_state(), state)
+            assert out.shape == expected.shape and out.dtype == torch.uint8
+            assert difference.max() <= tolerance and difference.float().mean() < mean, (size, seed)
+
+
+@pytest.mark.parametrize("scale", [2, 4, 8])
+def test_a_resized_box_keeps_its_resolution_and_its_place(scale):
+    rng = random.Random(scale)
+    for _ in range(3000):
+        image = rng.randint(scale, 300), rng.randint(scale, 300)
+        width, height = rng.randint(scale, image[0]), rng.randint(scale, image[1])
+        box = rng.randint(0, image[0] - width), rng.randint(0, image[1] - height), width, height
+        left, top, wide, high = region._aligned(box, scale)
+        rows, columns = region.scaled_size((left, top, wide, high), scale)
+        assert left >= 0 and top >= 0 and left + wide <= image[0] and top + high <= image[1]
+        assert columns >= width // scale and rows >= height // scale
+        for edge, drawn in ((left, box[0]), (left + columns * scale, box[0] + width), (top, box[1])):
+            assert abs(edge - drawn) <= scale / 2
+
+
+def test_antialias_cannot_be_turned_off():
+    with pytest.raises(ValueError, match="antialias"):
+        region.RandomResizedCropFromBytes(20, antialias=False)
+
+
+@pytest.mark.parametrize(
+    "transform", [region.RandomCropFromBytes(20, pad_if_needed=True), region.RandomResizedCropFromBytes(20)]
+)
+def test_transforms_compose_pickle_and_say_what_they_are(transform):
+    torch.manual_seed(0)
+    expected = transform(BYTES)
+    torch.manual_seed(0)
+    assert torch.equal(v2.Compose([pickle.loads(pickle.dumps(transform))])(BYTES), expected)
+    assert "size=(20, 20)" in repr(transform)
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs"),
+    [
+        (region.RandomCropFromBytes, v2.RandomCrop),
+        (region.RandomResizedCropFromBytes, v2.RandomResizedCrop),
+    ],
+)
+def test_one_can_be_swapped_for_the_other(ours, theirs):
+    def arguments(of):
+        found = inspect.signature(of).parameters.values()
+        return [(one.name, one.default) for one in found if one.kind is not inspect.Parameter.KEYWORD_ONLY]
+
+    assert arguments(ours) == arguments(theirs)

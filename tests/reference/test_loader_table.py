@@ -1,0 +1,124 @@
+"""The loader table: which rows there are, what a row says, and what is said against it."""
+
+from dataclasses import replace
+
+import pytest
+
+from pipebench.host import machine
+from pipebench.host.machine import Load
+from pipebench.reference import loader_table
+from pipebench.reference.loader_table import LoaderPlan, counts, measure_loader
+from pipebench.render import feeding
+from pipebench.results.loading import LoaderRow, Loading, hand_off
+from pipebench.results.measurement import Skipped
+from pipebench.results.report import Report
+from pipebench.task import Workload
+
+TINY = Workload(data="tiny", batch_size=4)
+BRIEF = LoaderPlan(visits=1, readings=2, reading_s=0.0, workers=(0, 1))
+
+
+@pytest.fixture(scope="module")
+def rows():
+    return measure_loader(TINY, Loading(), BRIEF)
+
+
+@pytest.mark.parametrize(
+    ("cores", "asked", "wanted"),
+    [
+        (2.0, None, [0, 1, 2]),
+        (1.5, None, [0, 1]),
+        (0.5, None, [0, 1]),
+        (6.0, None, [0, 1, 2, 3, 4, 6]),
+        (16.0, 3, [0, 1, 2, 3, 4, 8, 16]),
+        (2.0, 5, [0, 1, 2, 5]),
+    ],
+)
+def test_the_numbers_of_workers_go_up_to_the_usable_cores(monkeypatch, cores, asked, wanted):
+    monkeypatch.setattr(machine, "usable_cores", lambda: cores)
+    assert counts(LoaderPlan(), asked) == wanted
+
+
+def test_quick_measures_none_and_two():
+    assert counts(LoaderPlan.quick()) == [0, 2]
+
+
+def test_there_is_a_row_for_each_container_dtype_and_number_of_workers(rows):
+    found = {(row.dataset, row.dtype, row.workers) for row in rows}
+    kinds = {("map", 0), ("map", 1), ("webdataset", 0), ("webdataset", 1), ("ready", 1)}
+    assert found == {(kind, dtype, count) for kind, count in kinds for dtype in ("float32", "uint8")}
+
+
+def test_a_row_counts_images_and_keeps_start_up_apart(rows):
+    for row in rows:
+        assert row.skipped is None and row.samples_failed == 0
+        assert row.low <= row.images_per_s <= row.high
+        assert len(row.readings_s) == 2 and set(row.images) == {4}
+        assert row.startup_s > 0
+        assert row.start_method == (machine.describe().start_method if row.workers else "none")
+
+
+def test_rows_are_visited_in_an_order_that_turns_round_and_reported_as_they_come(monkeypatch):
+    visited, kept = [], []
+    monkeypatch.setattr(loader_table, "_visit", lambda row, workload, plan: visited.append((row.kind, row.dtype)))
+    plan = replace(BRIEF, visits=2, workers=(0,))
+    measure_loader(TINY, Loading(), plan, keep=lambda rows, bad: kept.append(rows))
+    assert visited == visited[::-1] and len(visited) == 8 == len(kept)
+
+
+def test_loose_files_have_no_stream(tmp_path):
+    from PIL import Image
+
+    Image.effect_noise((300, 280), 60).convert("RGB").save(tmp_path / "one.jpg")
+    found = measure_loader(Workload(data=str(tmp_path), batch_size=2), Loading(), replace(BRIEF, workers=(0,)))
+    assert {row.skipped.code for row in found if row.dataset == "webdataset"} == {"not-built"}
+    assert all(row.images_per_s for row in found if row.dataset == "map")
+
+
+def row(kind="map", dtype="float32", workers=0, rate=100.0, **changes):
+    return LoaderRow(
+        kind,
+        dtype,
+        workers,
+        16,
+        "fork" if workers else "none",
+        readings_s=(0.16,),
+        images=(16,),
+        images_per_s=rate,
+        low=rate * 0.9,
+        high=rate * 1.1,
+        confidence=0.97,
+        seconds_per_image=1 / rate,
+        startup_s=0.2,
+        **changes,
+    )
+
+
+def test_the_table_has_a_column_for_each_container_and_dtype():
+    found = (
+        row(),
+        row(workers=2, rate=190.0, oversubscribed=True),
+        row("ready", workers=2, rate=2000.0),
+        row("webdataset", skipped=Skipped("not-installed", "pip install 'pipebench[webdataset]'")),
+    )
+    found = (*found[:3], replace(found[3], images_per_s=None))
+    bare = Report(1, False, "", "", machine.describe(), Workload(), loader=found)
+    table = feeding.loader(bare)
+    assert table.headers == ("workers", "map float32", "ready float32", "webdataset float32")
+    assert table.rows == (("0", "100 ±10 %", "", "skipped"), ("2*", "190 ±10 %", "2,000 ±10 %", ""))
+    notes = "\n".join(table.notes)
+    assert "the hand-off alone: float32 500 µs an image (2 workers)" in notes
+    assert "*: more workers than usable cores" in notes
+    assert "start-up to the first batch, 200 ms (fork)" in notes
+    assert "webdataset: skipped (not-installed)" in notes
+
+
+def test_the_hand_off_is_that_of_the_fewest_workers():
+    found = hand_off([row("ready", workers=1, rate=10.0), row("ready", workers=2, rate=20.0), row()])
+    assert found["float32"].workers == 1
+
+
+def test_a_busy_host_and_a_wide_spread_are_said():
+    said = loader_table.said_against([0.1, 0.1, 0.2, 0.1, 0.3, 0.1], 1.0, Load(busy_s=1.5, own_s=1.0))
+    assert [one.code for one in said] == ["foreign-load", "unstable"]
+    assert loader_table.said_against([0.1] * 6, 1.0, Load(busy_s=1.0, own_s=1.0)) == ()

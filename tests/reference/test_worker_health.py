@@ -1,0 +1,114 @@
+"""Workers that are killed, leave or hang, and what a loader needs of the machine before it is started."""
+
+import os
+import re
+import signal
+import time
+
+import pytest
+from plantedworkers import opened
+
+from pipebench.errors import PipebenchError
+from pipebench.host import limits
+from pipebench.reference import pipeline, worker_health
+from pipebench.task import Workload
+
+WORKLOAD = Workload(data="tiny", batch_size=4)
+
+
+def sleeping_in_c():
+    time.sleep(60)
+
+
+def test_a_killed_worker_is_named_with_its_signal_and_its_last_sample():
+    with (
+        pytest.raises(worker_health.WorkerFailure) as raised,
+        opened(lambda: os.kill(os.getpid(), signal.SIGKILL)) as live,
+    ):
+        live.start()
+    assert re.fullmatch(r"worker 0 was killed by SIGKILL at sample sample-\d+", raised.value.problem)
+    assert "memory" in raised.value.remedy
+
+
+def test_a_worker_killed_while_nothing_is_asked_of_it_ends_the_run_too():
+    with pytest.raises(worker_health.WorkerFailure, match="was killed by SIGKILL"), opened(None, at=None) as live:
+        live.start()
+        live.settle()
+        os.kill(live.pids[0], signal.SIGKILL)
+        time.sleep(10)
+
+
+def test_a_worker_that_leaves_quietly_is_noticed():
+    with (
+        pytest.raises(worker_health.WorkerFailure, match="worker 0 left with exit status 0 at sample"),
+        opened(lambda: os._exit(0), timeout_s=1.0) as live,
+    ):
+        live.start()
+
+
+def test_a_hanging_worker_is_shown_with_its_stack():
+    with pytest.raises(worker_health.WorkerFailure) as raised, opened(sleeping_in_c, timeout_s=1.0) as live:
+        live.start()
+    assert re.match(r"worker 0 has made no batch for 1.00 s; it is at sample sample-\d+", raised.value.problem)
+    assert "sleeping_in_c" in raised.value.stack
+    assert raised.value.stack in raised.value.remedy
+
+
+def test_a_stopped_worker_is_called_stopped():
+    with pytest.raises(worker_health.WorkerFailure) as raised, opened(None, at=None, timeout_s=1.0) as live:
+        live.start()
+        os.kill(live.pids[0], signal.SIGSTOP)
+        for _ in range(10):
+            next(live)
+    assert "it did not answer (it is stopped)" in raised.value.remedy
+
+
+class Holding:
+    """A dataset with an attribute that does not travel, below one that does."""
+
+    def __init__(self):
+        self.fine = 1
+        self.transform = {"steps": [str, lambda image: image]}
+
+
+def test_what_does_not_pickle_is_named_and_only_where_it_must_travel():
+    limits.check_picklable(Holding(), "fork")
+    with pytest.raises(PipebenchError) as raised:
+        limits.check_picklable(Holding(), "spawn")
+    assert "under spawn, Holding.transform['steps'][1] cannot be sent to a worker" in raised.value.problem
+    limits.check_picklable(pipeline.Photographs(WORKLOAD, pipeline.FLOATS), "spawn")
+
+
+def test_a_cache_larger_than_memory_is_refused_with_what_fits():
+    limits.check_cache(9, 100, 1000)
+    with pytest.raises(PipebenchError) as raised:
+        limits.check_cache(20, 100, 1000)
+    assert raised.value.problem == "a cache of 20 batches needs 2.00 kB; 1.00 kB of memory are free"
+    assert raised.value.remedy == "9 batches (900 B) fit: use --window 9"
+
+
+def test_the_size_that_fits_is_one_that_the_rest_allows_too(monkeypatch):
+    monkeypatch.setattr(limits, "free_bytes", lambda folder: 1000)
+    monkeypatch.setattr(limits, "descriptors", lambda: 10_000)
+    assert limits.room(1, 2, 100) == 7 and limits.room(0, 2, 100) is None
+    with pytest.raises(PipebenchError, match=re.escape("7 batches (700 B) fit: use --window 7")):
+        limits.check_cache(20, 100, 1500, at_most=limits.room(1, 2, 100))
+    monkeypatch.setattr(limits, "descriptors", lambda: 50)
+    assert limits.room(1, 2, 100) == 4
+    limits.check_resources(1, 2, 4, 100)
+    with pytest.raises(PipebenchError, match="file descriptors"):
+        limits.check_resources(1, 2, 5, 100)
+
+
+def test_too_little_shared_memory_or_too_few_descriptors_are_predicted(tmp_path, monkeypatch):
+    limits.check_resources(2, 2, 4, 1 << 20)
+    monkeypatch.setattr(limits, "free_bytes", lambda folder: 64 << 20)
+    with pytest.raises(PipebenchError, match=r"6 batches of 38\.\d MB on their way need 231 MB of .*, which has 67"):
+        limits.check_resources(2, 2, 0, 38_500_000)
+    with pytest.raises(PipebenchError) as raised:
+        limits.check_resources(1, 2, 100, 10_000_000)
+    assert raised.value.remedy.endswith("use a --window of at most 3")
+    monkeypatch.setattr(limits, "descriptors", lambda: 40)
+    with pytest.raises(PipebenchError, match="need about 52 file descriptors; 40 are left"):
+        limits.check_resources(2, 2, 0, 1000)
+    limits.check_resources(0, 2, 100, 1 << 40)  # nothing is shared without workers

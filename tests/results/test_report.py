@@ -1,0 +1,142 @@
+"""The one root: saved whole, loaded typed, refused when it is not one."""
+
+import errno
+import json
+import os
+from dataclasses import replace
+
+import msgspec
+import pytest
+from PIL import Image
+
+from pipebench.data import datasets
+from pipebench.errors import BadSample, PipebenchError
+from pipebench.host import machine
+from pipebench.results import report
+from pipebench.results.measurement import Measurement, Skipped
+from pipebench.stats import Ratio, Summary
+from pipebench.task import Work, Workload
+
+
+def _measurement(**changes):
+    base = Measurement(
+        stage="decode",
+        task="decode/rgb",
+        variant="pillow",
+        workload=Workload(),
+        readings_s=(0.011, 0.012, 0.013, 0.012, 0.011, 0.012),
+        first_reading_s=0.02,
+        calls_per_reading=2,
+        work=Work(8, 800, 2400),
+        summary=Summary(0.006, 0.0055, 0.0065, 0.96875, 8 / 0.006),
+        ratio_to_reference=Ratio(1.0, 1.0, 1.0, 0.96875),
+        samples_attempted=10,
+        samples_failed=1,
+    )
+    return replace(base, **changes)
+
+
+@pytest.fixture
+def example():
+    return report.Report(
+        schema_version=1,
+        partial=False,
+        created="2026-01-01T00:00:00+00:00",
+        pipebench="0.1.0",
+        machine=machine.describe(),
+        workload=Workload(),
+        measurements=(_measurement(), _measurement(variant="gone", readings_s=(), skipped=Skipped("not-built", "no"))),
+        bad_samples=(BadSample("decode", "x.jpg", "pillow", "empty", "it has no bytes", 0.0),),
+    )
+
+
+def test_a_report_survives_a_round_trip(tmp_path, example):
+    report.save(example, tmp_path / "r.json")
+    assert report.load(tmp_path / "r.json") == example
+
+
+def test_a_report_of_one_image_survives_too(tmp_path, example):
+    """One image has no standard deviation, which JSON cannot say otherwise than by null."""
+    (tmp_path / "data").mkdir()
+    Image.new("RGB", (64, 48)).save(tmp_path / "data" / "a.jpg")
+    facts = datasets.describe(datasets.load(str(tmp_path / "data")))
+    assert facts.bits_per_pixel and facts.bits_per_pixel_sd is None
+    data = report.Data("one", 1, facts.mean_bytes, facts.bits_per_pixel, facts.bits_per_pixel_sd)
+    report.save(replace(example, data=data), tmp_path / "r.json")
+    assert report.load(tmp_path / "r.json").data == data
+
+
+def test_the_keys_that_readers_rely_on(example):
+    root = json.loads(report.encode(example))
+    assert {"schema_version", "partial", "machine", "workload", "measurements", "ceilings"} <= set(root)
+    first, second = root["measurements"]
+    assert first["skipped"] is None and second["skipped"] == {"code": "not-built", "reason": "no"}
+    assert first["work"] == {"samples": 8, "input_bytes": 800, "output_bytes": 2400}
+    assert set(first["summary"]) == {"median_s", "low_s", "high_s", "confidence", "samples_per_s"}
+    assert {"ratio", "low", "high"} <= set(first["ratio_to_reference"])
+    assert second["readings_s"] == []
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"", "not a pipebench report"),
+        (b"{}", "not a pipebench report"),
+        (b"[1, 2]", "not a pipebench report"),
+        (b'{"schema_version": 2}', "schema version 2, newer than"),
+        (b'{"schema_version": 0}', "schema version 0, older than"),
+        (b'{"schema_version": 1, "partial": "perhaps"}', "not a pipebench report"),
+        (b'{"schema_version": 1, "partial": NaN}', "not a pipebench report"),
+        (b"[" * 100_000, "not a pipebench report"),
+        (b'{"schema_version": 1, "x": ' + b"[" * 100_000, "not a pipebench report"),
+        (b"\xff\xfe\x00", "not a pipebench report"),
+    ],
+)
+def test_what_is_not_a_report_is_refused_with_what_it_is(tmp_path, content, said):
+    path = tmp_path / "r.json"
+    path.write_bytes(content)
+    with pytest.raises(PipebenchError, match=said):
+        report.load(path)
+
+
+def test_a_field_of_the_wrong_type_is_named(tmp_path, example):
+    root = json.loads(report.encode(example))
+    root["measurements"][0]["readings_s"] = "many"
+    (tmp_path / "r.json").write_text(json.dumps(root))
+    with pytest.raises(PipebenchError, match=r"measurements\[0\]\.readings_s|readings_s"):
+        report.load(tmp_path / "r.json")
+
+
+def test_a_huge_file_is_refused_unread(tmp_path):
+    path = tmp_path / "huge.json"
+    with path.open("wb") as file:
+        file.truncate(report.LARGEST_FILE + 1)
+    with pytest.raises(PipebenchError, match="more than any report"):
+        report.load(path)
+
+
+def test_what_is_not_a_file_is_refused(tmp_path):
+    os.mkfifo(tmp_path / "fifo")
+    for name in ("absent", "fifo", "."):
+        with pytest.raises(PipebenchError, match="not a file"):
+            report.load(tmp_path / name)
+
+
+def test_a_full_disk_leaves_the_old_file_whole_and_nothing_beside_it(tmp_path, example, monkeypatch):
+    path = tmp_path / "r.json"
+    report.save(example, path)
+    before = path.read_bytes()
+
+    def full(descriptor):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(PipebenchError, match="No space left on device"):
+        report.save(replace(example, partial=True), path)
+    assert path.read_bytes() == before
+    assert os.listdir(tmp_path) == ["r.json"]
+
+
+def test_a_report_holds_only_what_json_can(example):
+    odd = replace(example, measurements=(_measurement(fraction_of_ceiling=0.5, library="x \\xff"),))
+    assert msgspec.json.decode(report.encode(odd), type=report.Report) == odd

@@ -1,0 +1,366 @@
+"""The bound, by a clock that only moves as planted: which iteration is what, what is replayed, what is counted."""
+
+from __future__ import annotations
+
+from collections import UserDict, namedtuple
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from torch.utils.data import DataLoader, Dataset
+
+from pipebench.render.watch import bound_lines
+from pipebench.watch.bound import batches, session
+from pipebench.watch.bound.alternation import Alternation, Means, Refused
+from pipebench.watch.bound.live_batches import LiveSource, length_of
+from pipebench.watch.bound.schedule import BUSY, DEVICE, IDLE, LARGEST_WINDOW, LIVE, Schedule, planned
+from pipebench.watch.bound.session import Bound
+from pipebench.watch.read.bound import bound_result
+
+LIVE_S, STEP_S = 3.0, 1.0
+
+
+@pytest.mark.parametrize("steps", [30, 60, 400, 5000])
+@pytest.mark.parametrize("replays", [(IDLE,), (IDLE, BUSY), (IDLE, BUSY, DEVICE)])
+def test_every_round_is_one_live_window_and_as_many_replays_of_its_length(steps: int, replays: tuple[str, ...]) -> None:
+    plan = planned(steps, 3, 2, replays)
+    assert plan.rounds >= 1 and plan.end <= steps and plan.window <= LARGEST_WINDOW
+    assert plan.rounds >= 8 or steps < 400
+    places = [plan.at(step) for step in range(plan.end)]
+    for turn in range(plan.rounds):
+        kinds = [one.kind for one in places if one.round == turn and one.number == 0]
+        assert kinds == [LIVE, *plan.order(turn)] and sorted(kinds[1:]) == sorted(replays)
+        for kind in kinds:
+            numbers = [one.number for one in places if (one.round, one.kind) == (turn, kind) and one.measured]
+            assert numbers == list(range(plan.window))
+    firsts = {plan.order(turn)[0] for turn in range(plan.rounds)}
+    assert firsts == set(replays[:2]) or plan.rounds == 1
+
+
+def test_too_few_steps_make_no_round() -> None:
+    assert planned(10, 3, 2, (IDLE, BUSY)).rounds == 0
+
+
+class Planted:
+    """A source whose batches are numbered and take `LIVE_S`; it notes what is asked of it."""
+
+    in_flight = 2
+
+    def __init__(self, world: World, length: int | None = None) -> None:
+        self.world, self.length = world, length
+        self.cold, self.given = True, 0
+
+    def over(self) -> bool:
+        return self.length is not None and self.given >= self.length
+
+    def draw(self) -> Any:
+        self.world.now += LIVE_S
+        self.world.drawn += 1
+        return {"pixels": torch.full((4, 2), float(self.world.drawn)), "name": f"batch {self.world.drawn}"}
+
+    def discard(self) -> None:
+        self.world.log.append("discard")
+        for _ in range(self.in_flight):
+            self.draw()
+
+    def settle(self, interval_s: float) -> None:
+        self.world.log.append("settle")
+        self.world.now += 100.0
+
+    def keep_busy(self, interval_s: float) -> None:
+        self.world.log.append(f"busy {interval_s:g}")
+
+    def rest(self) -> None: ...
+
+
+class World:
+    """The script's loop and the machine around it."""
+
+    def __init__(self, schedule: Schedule, budget: float = 1e9) -> None:
+        self.now, self.drawn = 0.0, 0
+        self.log: list[str] = []
+        self.records: list[dict[str, Any]] = []
+        self.seen: dict[tuple[int, str], list[str]] = {}
+        means = Means(lambda: self.now, lambda: None, lambda size: self.log.append(f"sweep {size}"), budget)
+        self.alternation = Alternation(schedule, means, self.records.append)
+
+    def run(self, length: int | None = None, step: Any = lambda batch: None) -> list[int]:
+        """Trains in passes of `length` until the schedule is done; how long each pass was."""
+        passes, source = [], Planted(self, length)
+        while True:
+            self.alternation.close()
+            if self.alternation.done:
+                return [*passes, source.given]
+            place = self.alternation.schedule.at(self.alternation.step)
+            try:
+                batch = self.alternation.next(source, lambda draw: draw())
+            except StopIteration:
+                self.alternation.interrupt()
+                passes.append(source.given)
+                self.now += 50.0  # validation
+                source = Planted(self, length)
+                continue
+            assert batch["name"] == f"batch {batch['pixels'][0, 0]:.0f}"
+            if place.measured:
+                self.seen.setdefault((place.round, place.kind), []).append(batch["name"])
+            step(batch)
+            self.now += STEP_S
+
+    def replays_are_exact(self) -> bool:
+        return all(names == self.seen[turn, LIVE] for (turn, _), names in self.seen.items())
+
+
+def _plan(schedule: Schedule, **more: Any) -> dict[str, Any]:
+    found = {"event": "plan", "loader": 1, "window": schedule.window, "rounds": schedule.rounds, "steps": 100}
+    found |= {"batch_bytes": 1000, "last_level_cache_bytes": 32_000_000, "swept": False, "notes": []}
+    return {**found, **more}
+
+
+SCHEDULE = Schedule(begin=3, rounds=6, window=5, lead=2, replays=(IDLE, BUSY))
+
+
+def test_windows_take_what_was_planted_and_replays_are_those_of_the_live_window() -> None:
+    world = World(SCHEDULE)
+    world.run()
+    assert len(world.seen) == 18 and world.replays_are_exact()
+    found = bound_result([_plan(SCHEDULE), *world.records, {"event": "end", "problem": None}])
+    assert found.complete and found.rounds == 6
+    assert found.live is not None and found.bound is not None and found.bound_busy is not None
+    assert found.live.readings_s == (20.0,) * 6 and found.bound.readings_s == (5.0,) * 6
+    assert (found.live.samples_per_s, found.live.low, found.live.high) == (1.0, 1.0, 1.0)
+    assert found.gain is not None and found.gain_busy is not None and found.gain_device is None
+    assert (found.gain.ratio, found.gain.low, found.gain.high) == (4.0, 4.0, 4.0) == (found.gain_busy.ratio,) * 3
+    assert bound_lines(found)[0] == (
+        "Removing all data work could buy at most 4.00× (4.00–4.00). 1 samples/s live; 4 with its batches ready, "
+        "4.00× (4.00–4.00); 4 with workers as busy as live, 4.00× (4.00–4.00) (6 rounds of 5 batches, loader 1)."
+    )
+
+
+def test_before_a_live_window_the_queue_is_discarded_and_before_a_replay_workers_are_settled_or_kept_busy() -> None:
+    world = World(SCHEDULE)
+    world.run()
+    size = 5 * 4 * 2 * 4
+    idle, busy = [f"sweep {size}", "settle"], [f"sweep {size}", "busy 4"]
+    assert world.log == ["discard", *idle, *busy, "discard", *busy, *idle] * 3
+
+
+def test_passes_that_end_within_windows_keep_their_length_and_their_beginnings_are_not_counted() -> None:
+    world = World(SCHEDULE)
+    assert set(world.run(length=7)[:-1]) == {7}
+    assert len(world.seen) == 18 and world.replays_are_exact()
+    found = bound_result([_plan(SCHEDULE), *world.records, {"event": "end", "problem": None}])
+    assert found.gain is not None and (found.gain.low, found.gain.ratio, found.gain.high) == (4.0, 4.0, 4.0)
+    windows = [one for one in world.records if one["event"] == "window"]
+    assert len(windows) == 18 and any(one["iterations"] < 5 for one in windows)
+    assert all(one["seconds"] == one["iterations"] * (4.0 if one["kind"] == LIVE else 1.0) for one in windows)
+
+
+def test_passes_that_are_all_start_up_measure_nothing_and_say_so() -> None:
+    world = World(SCHEDULE)
+    world.run(length=2)
+    found = bound_result([_plan(SCHEDULE), *world.records, {"event": "end", "problem": None}])
+    assert found.gain is None
+    assert bound_lines(found)[0] == "The bound was not measured."
+    assert "passes are so short" in bound_lines(found)[1]
+
+
+@pytest.mark.parametrize("step", [lambda batch: batch["pixels"].add_(1000), lambda batch: batch.clear()])
+def test_a_script_that_changes_its_batches_gets_them_unchanged(step: Any) -> None:
+    world = World(SCHEDULE)
+    world.run(step=step)
+    assert world.replays_are_exact()
+    assert not [one for one in world.records if one["event"] == "void"]
+
+
+def test_a_round_whose_batches_were_changed_before_that_was_known_is_void() -> None:
+    world = World(SCHEDULE)
+
+    def late(batch: Any) -> None:
+        if world.drawn > 9:  # from within the first window on
+            batch["pixels"].mul_(1)
+
+    world.run(step=late)
+    void = [one["round"] for one in world.records if one["event"] == "void"]
+    assert void == [0]
+    found = bound_result([_plan(SCHEDULE), *world.records, {"event": "end", "problem": None}])
+    assert found.rounds == 5 and any("in place" in note for note in found.notes)
+
+
+def test_a_window_that_outgrows_memory_is_refused() -> None:
+    with pytest.raises(Refused, match="do not fit"):
+        World(SCHEDULE, budget=100).run()
+
+
+def test_an_exception_of_a_loader_counts_nothing_and_passes_on() -> None:
+    world = World(SCHEDULE)
+    source = Planted(world)
+
+    def fails() -> Any:
+        raise ValueError("bad sample")
+
+    for _ in range(6):
+        world.alternation.close()
+        world.alternation.next(source, lambda draw: draw())
+        world.now += STEP_S
+    step = world.alternation.step
+    world.alternation.close()
+    with pytest.raises(ValueError, match="bad sample"):
+        world.alternation.next(source, lambda draw: fails())
+    world.now += 1000
+    assert world.alternation.step == step
+    world.alternation.close()
+    world.alternation.next(source, lambda draw: draw())
+    assert world.alternation._window.seconds == STEP_S + LIVE_S
+
+
+class _Iterator:
+    _num_workers = 0
+
+
+def _recording(**settings: Any) -> Any:
+    return SimpleNamespace(settings=SimpleNamespace(**{"bound": 60, "warmup": 0, "loader": None, **settings}))
+
+
+@pytest.mark.parametrize(("free", "size"), [(1000, 500), (10_000, 50_000)])
+def test_no_window_is_planned_that_memory_cannot_hold(free: int, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session, "free_memory", lambda: free)
+    bound = Bound(_recording(), SimpleNamespace(), lambda: None)
+    with pytest.raises(Refused, match=r"do not fit: .* of memory are free"):
+        bound._plan(_Iterator(), torch.zeros(size // 4), 1)
+
+
+def test_a_window_is_made_to_fit_memory_and_that_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session, "free_memory", lambda: 10_000)
+    written: list[Any] = []
+    recording = _recording(bound=400)
+    recording.write = lambda record: written.append(record[1])
+    Bound(recording, SimpleNamespace(), lambda: None)._plan(_Iterator(), torch.zeros(200), 1)
+    assert written[0]["window"] == 5 and "at most 5 batches" in written[0]["notes"][0]
+
+
+def test_too_few_steps_are_refused_with_how_many_it_takes() -> None:
+    bound = Bound(_recording(bound=8), SimpleNamespace(), lambda: None)
+    with pytest.raises(Refused, match="--steps 8 is too few for one round of windows: it takes at least 14"):
+        bound._plan(_Iterator(), torch.zeros(10), 1)
+
+
+def test_what_was_measured_before_a_script_ended_is_reported_as_part() -> None:
+    world = World(SCHEDULE)
+    world.run()
+    kept = world.records[:5]  # a round and two windows of the next
+    found = bound_result([_plan(SCHEDULE), *kept])
+    assert not found.complete and found.rounds == 1
+    assert found.notes == ("the script ended after 1 of 6 rounds: it takes 100 iterations",)
+    none = bound_result([_plan(SCHEDULE)])
+    assert none.gain is None
+    assert none.notes == ("the script ended before its first window was complete: it takes 100 iterations",)
+    assert bound_result([]).notes == ("no loop over a DataLoader was seen to train",)
+
+
+def test_a_small_window_says_that_the_cache_was_swept() -> None:
+    said = bound_result([_plan(SCHEDULE, swept=True)]).notes[-1]
+    assert said == (
+        "a window's batches (5.00 kB) do not exceed 1.2 times the last-level cache (32.0 MB): as much other "
+        "memory was written before each replay"
+    )
+    assert "not known" in bound_result([_plan(SCHEDULE, last_level_cache_bytes=0)]).notes[-1]
+
+
+Pair = namedtuple("Pair", "image label")
+
+
+@dataclass
+class Custom:
+    pixels: Any
+    note: str
+
+
+def test_batches_of_any_shape_are_copied() -> None:
+    def build() -> list[Any]:
+        one = torch.arange(6.0).reshape(3, 2)
+        named = UserDict(a=one.clone(), b=[one.clone(), "text"])
+        return [one.clone(), {"x": (one.clone(), 3)}, Pair(one.clone(), [1, 2]), named, Custom(one.clone(), "n")]
+
+    batch, other = build(), build()
+    copy = batches.copied(batch)
+    assert batches.nbytes(batch) == 6 * 24 == batches.nbytes(copy)
+    assert batches.samples(batch, None) == 3 and batches.samples(batch, 2) == 2
+    seen = batches.versions(batch)
+    for leaf in batches.leaves(batch):
+        leaf.zero_()
+    assert batches.versions(batch) != seen
+    assert all(torch.equal(a, b) for a, b in zip(batches.leaves(copy), batches.leaves(other), strict=True))
+    assert type(copy[2]) is Pair and type(copy[3]) is UserDict and copy[3]["b"][1] == "text" and copy[4].note == "n"
+    same = batches.same(batch)
+    batch[1].clear()
+    assert same[1]["x"][0] is not None and same[0] is batch[0]
+
+
+class Numbers(Dataset[int]):
+    def __len__(self) -> int:
+        return 6
+
+    def __getitem__(self, index: int) -> int:
+        return index
+
+
+def test_a_source_settles_discards_is_kept_busy_and_begins_anew() -> None:
+    loader = DataLoader(Numbers(), 1, num_workers=1, prefetch_factor=2)
+    iterator = iter(loader)
+    source = LiveSource(iterator, next, 0, length_of(loader), lambda: iter(loader))
+    assert (source.length, source.in_flight, source.cold) == (6, 2, True)
+    source.cold = False
+    source.settle(0.01)
+    assert source._made() == 2
+    assert source.draw().item() == 0
+    source.discard()
+    assert source.draw().item() == 3
+    source.keep_busy(0.001)
+    thread = source._thread
+    assert thread is not None
+    thread.join()  # it has drawn what was left
+    source.rest()
+    assert source.cold
+    source.cold = False
+    source.given = 5
+    assert not source.over() and source.draw().item() == 0 and source.cold
+    source.given = 6
+    assert source.over()
+    iterator._shutdown_workers()
+    source.iterator._shutdown_workers()
+
+
+class Unanswered:
+    """An iterator one of whose workers has used up its part of an iterable: what else it was asked never comes."""
+
+    _num_workers, _prefetch_factor, _tasks_outstanding = 2, 2, 4
+
+    def __init__(self) -> None:
+        self._data_queue = self._worker_result_queue = SimpleNamespace(qsize=lambda: 3)
+        self._workers = [SimpleNamespace(is_alive=lambda: True)]
+
+
+def test_settling_ends_where_the_workers_of_an_iterable_will_not_answer() -> None:
+    moments = iter(range(1000))
+    source = LiveSource(Unanswered(), next, 0, None, None, now=lambda: float(next(moments)))
+    source.settle(0.5)
+    assert next(moments) < 10
+
+
+@pytest.mark.parametrize(
+    ("idle", "busy", "said"),
+    [
+        (2.5, 2.0, "Removing all data work could buy at most 2.00× (2.00–2.00)."),
+        (5.0, 8.0, "Replays were slower than live: something else had the machine. Measure again."),
+        (4.0, 5.0, "That cannot be told from nothing."),
+    ],
+)
+def test_what_the_report_says_of_a_gain(idle: float, busy: float, said: str) -> None:
+    windows = [
+        {"event": "window", "round": turn, "kind": kind, "seconds": spent, "samples": 4, "iterations": 4}
+        for turn in range(6)
+        for kind, spent in ((LIVE, 4.0), (IDLE, idle), (BUSY, busy))
+    ]
+    assert any(line.startswith(said) for line in bound_lines(bound_result([_plan(SCHEDULE), *windows])))
