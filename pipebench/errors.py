@@ -1,4 +1,4 @@
-"""What can go wrong, as values: an error for the person at the terminal, and a bad sample."""
+"""Errors as values: a problem that the user can solve, and a sample that cannot be used."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 class PipebenchError(Exception):
-    """Something the user can mend: the problem in one line and the remedy in another."""
+    """A problem that the user can solve: the problem in one line and the remedy in another."""
 
     def __init__(self, problem: str, remedy: str) -> None:
         super().__init__(problem, remedy)
@@ -18,7 +18,7 @@ class PipebenchError(Exception):
 
 
 class UsageError(PipebenchError):
-    """The command line asks for something that there is not; the exit status is 2."""
+    """The command line asks for something that does not exist. The exit status is 2."""
 
 
 class SampleError(Exception):
@@ -34,8 +34,8 @@ class SampleError(Exception):
 
 
 def kind_of(error: Exception) -> str:
-    """The word for what kept a sample from being used: that of a `SampleError`, else `vanished` or `unreadable` where
-    the system refused its file, else the exception's own name."""
+    """One word for why a sample cannot be used: the kind of a `SampleError`, `vanished` or `unreadable` if the system
+    refused its file, else the name of the exception."""
     if isinstance(error, SampleError):
         return error.kind
     if isinstance(error, FileNotFoundError):
@@ -45,7 +45,7 @@ def kind_of(error: Exception) -> str:
 
 @dataclass(frozen=True)
 class BadSample:
-    """The record that a `SampleError`, or any exception a library raised on one sample, leaves in the report.
+    """The record in the report of a sample that raised `SampleError` or any exception of a library.
 
     `sample` and `message` are inert text (see `units.printable`); `seconds_lost` is the time the attempt took.
     """

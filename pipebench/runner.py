@@ -1,7 +1,7 @@
 """Where a variant runs: this process, or a live child with its own import path and environment.
 
-Both answer the same few requests, so that `measure` alternates between them call by call. Whatever cannot be sent to
-a child (built callables, inputs) is built where it is used, from the variant's identity and the workload.
+Both answer the same few requests, so that the lab alternates between them reading by reading. Callables and inputs
+cannot be sent to a child; each process builds them from the variant's identity and the workload.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from pipebench.units import printable
 
 @dataclass(frozen=True)
 class Prepared:
-    """Whether a variant can run where it was asked to, and with which library."""
+    """Whether a variant can run in this place, and with which library."""
 
     skip_code: SkipCode | None = None
     skip_reason: str | None = None
@@ -54,7 +54,7 @@ Find = Callable[[str], tuple[Task, Variant]]
 
 
 class Runner(Protocol):
-    """What `measure` asks of a place where variants run."""
+    """The requests that a place to run variants must answer."""
 
     @property
     def pid(self) -> int | None: ...  # of a child, to count its CPU time as ours
@@ -81,7 +81,7 @@ class LocalRunner:
         _settle_allocator()
 
     def prepare(self, identity: str, workload: Workload) -> Prepared:
-        """Builds the variant's hot callable: imports, handles and tables are paid here, outside every timer."""
+        """Builds the variant's hot callable. Imports, handles and tables are made here, outside the timed part."""
         _, variant = self._find(identity)
         try:
             call = variant.build(workload)
@@ -97,7 +97,7 @@ class LocalRunner:
         return Prepared(library=library)
 
     def attempt(self, identity: str, workload: Workload, keys: tuple[str, ...]) -> list[Attempt]:
-        """Tries the variant once on a group of samples; where the group fails, on its halves, down to single ones."""
+        """Tries the variant once on a group of samples. A group that fails is halved, down to single samples."""
         task, variant = self._find(identity)
         self._threads(variant)
         begin = time.perf_counter()
@@ -127,7 +127,7 @@ class LocalRunner:
         return pairs
 
     def arm(self, identity: str, workload: Workload, keys: tuple[str, ...]) -> Work:
-        """Loads the inputs that the readings will use and makes one untimed call on each."""
+        """Loads the inputs of the readings and makes one untimed call on each."""
         task, variant = self._find(identity)
         inputs = self._inputs.get((task.id, workload, keys))
         if inputs is None:
@@ -149,7 +149,7 @@ class LocalRunner:
         )
 
     def reading(self, identity: str, calls: int) -> tuple[float, str | None]:
-        """Seconds for a block of `calls` calls, garbage collection off, and a warning's code if its state was wrong."""
+        """Seconds for `calls` calls with garbage collection off, and a warning's code if the state was wrong."""
         task, variant, workload, inputs, block = self._armed[identity]
         self._threads(variant)
         warning = task.before(workload, inputs) if task.before else None
@@ -163,7 +163,7 @@ class LocalRunner:
                 gc.enable()
 
     def release(self) -> None:
-        """Lets go of everything that was built and loaded for a task."""
+        """Frees everything that was built and loaded for a task."""
         self._calls.clear()
         self._inputs.clear()
         self._armed.clear()
@@ -183,17 +183,17 @@ class LocalRunner:
 
 
 def _settle_allocator() -> None:
-    """Brings glibc's malloc into the state that a process which has freed one large block is in for good.
+    """Brings glibc's malloc into its settled state by freeing one large block.
 
-    Freeing a block raises the size below which memory is kept and reused (at most to 32 MiB; mallopt(3),
-    M_MMAP_THRESHOLD). Until then each image-sized buffer is given back and faulted in again, which can double the time
-    of a decode: without this, a row would depend on which variants its process happened to run before.
+    Freeing a block raises the size below which malloc keeps memory for reuse (to at most 32 MiB; see mallopt(3),
+    M_MMAP_THRESHOLD). Before that, each image-sized buffer goes back to the kernel and is faulted in again, which can
+    double the time of a decode. Without this, a row would depend on the variants that ran before it in its process.
     """
     bytearray(SETTLING_BYTES)
 
 
 def _draining(call: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """The callable with its iterator drained at C speed, which costs about 0.1 µs a call."""
+    """The callable with its iterator consumed in C, which costs about 0.1 µs a call."""
     drain = deque[Any](maxlen=0).extend
     return lambda given: drain(call(given))
 
@@ -203,7 +203,7 @@ def _held(output: Any, lazy: bool) -> Any:
 
 
 class ChildRunner:
-    """Runs variants in a live child process; a request is a method's name and arguments, an answer its result."""
+    """Runs variants in a live child process. A request is a method's name and arguments; the answer is its result."""
 
     def __init__(self, spec: RunnerSpec, executable: str = sys.executable) -> None:
         self.name = spec.name
@@ -260,7 +260,7 @@ class ChildRunner:
         self._ask("release")
 
     def close(self) -> None:
-        """Ends the child: it leaves when its pipe closes, and is killed if it does not."""
+        """Ends the child: it exits when its pipe closes, and is killed if it does not."""
         self._pipe.close()
         try:
             self._process.wait(timeout=2)
@@ -270,7 +270,7 @@ class ChildRunner:
 
 
 class RunnerDied(Exception):
-    """The child process is gone, with what it was asked."""
+    """The child process ended while it worked on a request."""
 
 
 class RunnerFailed(Exception):
@@ -278,7 +278,7 @@ class RunnerFailed(Exception):
 
 
 def serve(descriptor: int) -> None:
-    """The child's side: answers requests until the pipe closes. Ctrl-C is the parent's to handle."""
+    """The child's side: answers requests until the pipe closes. The parent handles Ctrl-C."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     pipe, runner = Connection(descriptor), LocalRunner()
     with contextlib.suppress(EOFError, BrokenPipeError):
@@ -292,7 +292,7 @@ def serve(descriptor: int) -> None:
 
 
 class Runners:
-    """The places in use: this process and one live child for each `RunnerSpec`. Close it to end the children."""
+    """All places in use: this process and one live child for each `RunnerSpec`. Closing ends the children."""
 
     def __init__(self, local: Runner | None = None) -> None:
         self._local: Runner = local or LocalRunner()
@@ -309,13 +309,13 @@ class Runners:
         return iter([self._local, *self._children.values()])
 
     def start(self, variants: Sequence[Variant]) -> None:
-        """Starts the children that these variants will want, so that they import while this process does."""
+        """Starts the children that these variants need, so that they import while this process does."""
         for variant in variants:
             with contextlib.suppress(Unavailable, OSError):  # said again, and kept, when the row is prepared
                 self.of(variant)
 
     def of(self, variant: Variant) -> Runner:
-        """The place where a variant runs; raises `Unavailable` where its child cannot be started."""
+        """The place where a variant runs. Raises `Unavailable` if its child cannot be started."""
         if variant.runner is None:
             return self._local
         if variant.runner not in self._children:
@@ -323,7 +323,7 @@ class Runners:
         return self._children[variant.runner]
 
     def drop(self, variant: Variant) -> None:
-        """Forgets a child that died; the next variant that wants it gets a new one."""
+        """Removes a child that died; the next variant that needs it gets a new one."""
         if variant.runner in self._children:
             self._children.pop(variant.runner).close()
 

@@ -22,7 +22,7 @@ Call = Callable[[Any], Any]
 
 
 class Unavailable(Exception):
-    """Raised by a variant's outer function where it cannot run: a skipped row with its reason, never an error."""
+    """Raised by a variant's outer function where the variant cannot run. The row is skipped with this reason."""
 
     def __init__(self, code: SkipCode, reason: str) -> None:
         super().__init__(code, reason)
@@ -32,7 +32,7 @@ class Unavailable(Exception):
 
 @dataclass(frozen=True)
 class Workload:
-    """The knobs of a measurement. Variants are implementations of a task and are never knobs."""
+    """The settings of a measurement. A variant is an implementation of a task and never a setting."""
 
     data: str = "photos"
     limit: int | None = None
@@ -46,7 +46,7 @@ class Workload:
 
 @dataclass(frozen=True)
 class Work:
-    """What one call does, so that any rate can be derived from its time."""
+    """The work of one call: every rate is derived from it and from the time."""
 
     samples: int
     input_bytes: int
@@ -55,9 +55,9 @@ class Work:
 
 @dataclass(frozen=True)
 class RunnerSpec:
-    """Where a variant runs, if not in this process: a live child with its own import path and environment.
+    """A place to run a variant outside this process: a live child with its own import path and environment.
 
-    `path` is called when the child is needed and gives the folder to put first on `sys.path` (or raises `Unavailable`).
+    `path` is called when the child is needed; it returns the folder to put first on `sys.path` or raises `Unavailable`.
     """
 
     name: str
@@ -67,20 +67,20 @@ class RunnerSpec:
 
 @dataclass(frozen=True)
 class Variant:
-    """One way to do a task (or, with `ceiling`, the physical limit that the task's variants are held against)."""
+    """One way to do a task or, if `ceiling` is set, the physical limit that the task's variants are compared with."""
 
     task: str
     name: str
     build: Callable[[Workload], Call]
     doc: str = ""
-    gives_up: str | None = None  # what a lossy or deferring shortcut gives up; it has no fraction of a ceiling
-    partial: bool = False  # it does less work than the ceiling and gives nothing up: no fraction of it either
-    extra: str | None = None  # the extra of pipebench that installs its library
+    gives_up: str | None = None  # what a shortcut gives up (such as resolution); such a row has no share of the ceiling
+    partial: bool = False  # less work than the ceiling, with the same result: no share of the ceiling either
+    extra: str | None = None  # the optional dependency group of pipebench that installs its library
     runner: RunnerSpec | None = None
     opencv_threads: int | None = 1  # None: OpenCV's own default
-    library: Callable[[], str] | None = None  # the library that does the work, with its version, as the row's note
+    library: Callable[[], str] | None = None  # the library that does the work, with its version: a note under the table
     ceiling: str | None = None  # the resource, where this is a ceiling
-    cache: Literal["warm", "cold"] | None = None  # the only state of the page cache in which a ceiling bounds anything
+    cache: Literal["warm", "cold"] | None = None  # the state of the page cache for which a ceiling is valid; None: both
 
     @property
     def id(self) -> str:
@@ -92,7 +92,7 @@ class Variant:
 
     @property
     def does_all(self) -> bool:
-        """Whether it does all the work that its task's ceiling does, so that the two can be compared."""
+        """Whether the variant does all the work of its task's ceiling, so that a share of the ceiling has a meaning."""
         return not self.gives_up and not self.partial
 
 
@@ -100,11 +100,11 @@ class Variant:
 class Task:
     """One job within a stage: what it is given, what it must return, and which variant is the reference.
 
-    `groups` lists the keys of a workload's samples in the units in which they are tried. `inputs` turns keys into what
-    the hot callable is given, once per input (`SampleError` where it cannot be had). `split` pairs an output with the
-    keys it covers where a group holds several samples; without it a group has one input and one output. `check` raises
-    `SampleError` for an output outside the contract, `agree` for one that is not what the reference made. `before` runs
-    untimed before each reading and may return a warning's code.
+    `groups` lists the keys of a workload's samples; each group is checked as a unit. `inputs` turns keys into the
+    arguments of the hot callable (`SampleError` if an input cannot be made). `split` pairs an output with the keys it
+    covers, where a group holds several samples; without it, a group has one input and one output. `check` raises
+    `SampleError` for an output outside the contract, `agree` for one that differs from the reference's. `before` runs
+    before each reading, outside the timed part, and may return a warning's code.
     """
 
     id: str
@@ -117,7 +117,7 @@ class Task:
     per_call: Callable[[Workload], int]
     split: Callable[[Any, Any], Sequence[tuple[tuple[str, ...], Any]]] | None = None
     before: Callable[[Workload, list[Any]], str | None] | None = None
-    from_the_start: bool = False  # timed on the first samples: what streams a shard would pay for those in between
+    from_the_start: bool = False  # timed on the first samples: a stream reads all before
     lazy: bool = False  # the hot callable returns an iterator, and draining it is part of the work
     on_device: bool = False  # timed with device events where the workload's device is one
     adapt: Callable[[Workload], Workload] = lambda workload: workload  # e.g. a smaller batch on a CPU
@@ -150,7 +150,7 @@ def variant(*tasks: str, name: str, **facts: Any) -> Callable[[Callable[[Workloa
 def ceiling(
     *tasks: str, resource: str, **facts: Any
 ) -> Callable[[Callable[[Workload], Call]], Callable[[Workload], Call]]:
-    """Registers the decorated function as the limit that `resource` sets to `tasks`, measured beside their variants."""
+    """Registers the decorated function as the limit that `resource` sets for `tasks`, timed beside their variants."""
     return _registers(_ceilings, tasks, resource, {"ceiling": resource, **facts})
 
 

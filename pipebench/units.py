@@ -1,7 +1,4 @@
-"""Numbers and names as text: base units come in, one scale per column goes out.
-
-Everything inside pipebench is in seconds, bytes and samples; only this module scales.
-"""
+"""Numbers and names as text. Everything inside pipebench is in seconds, bytes and samples; only this module scales."""
 
 from __future__ import annotations
 
@@ -80,12 +77,12 @@ def percent(fraction: float, decimals: int = 0) -> str:
 
 
 def counted(number: int, one: str, many: str | None = None) -> str:
-    """How many of what: 1 worker, 2 workers."""
+    """A number with its noun: 1 worker, 2 workers."""
     return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 
 def of_images(mean_bytes: float | None, bits_per_pixel: float | None, spread: float | None) -> str:
-    """How large images are and how many bits they spend on a pixel; what is not known is left out."""
+    """The mean size of images and their bits per pixel; unknown figures are left out."""
     if mean_bytes is None or bits_per_pixel is None:
         return "none of which could be read"
     deviation = "" if spread is None else f" ± {spread:.2f}"
@@ -93,10 +90,10 @@ def of_images(mean_bytes: float | None, bits_per_pixel: float | None, spread: fl
 
 
 def printable(name: str | bytes | os.PathLike[str]) -> str:
-    """Inert text for something that comes from data: every output shows this, never the name itself.
+    """Inert text for a name that comes from data. Every output shows this text, never the name itself.
 
     Bytes that are not UTF-8 are kept as `\\xNN` (backslashreplace); control characters, line separators, bidirectional
-    overrides and everything else that a terminal would act on are escaped; what can be printed stays as it is.
+    overrides and everything else that a terminal would act on are escaped; printable text stays as it is.
     """
     text = os.fsencode(name).decode("utf-8", "backslashreplace")
     return "".join(char if char.isprintable() else _escaped(char) for char in text)

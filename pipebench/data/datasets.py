@@ -1,8 +1,8 @@
 """The data that is measured: embedded datasets, built once and verified at every use, and the user's own.
 
-`load` gives both as the same thing, a `Dataset`: samples with their loose files, their places in shards, or both.
-A manifest in `datasets/` says how an embedded dataset is made; what is made lies in the cache folder, never in the
-package. Nothing of the user's own data is copied or changed.
+`load` returns a `Dataset` for both: samples with their loose files, their places in shards, or both. A manifest in
+`datasets/` says how an embedded dataset is made. Built files go to the cache folder, never into the package. The
+user's own data is never copied or changed.
 """
 
 from __future__ import annotations
@@ -37,23 +37,23 @@ __all__ = ["Dataset", "Extent", "Facts", "Sample", "Shard", "describe", "load", 
 SHARD_SAMPLES = 64
 MAX_SHARDS = 100_000
 DESCRIBED = 64  # samples whose headers `describe` reads
-VERSION = 1  # raise it whenever a recipe makes other bytes than before, or what is built is laid out otherwise
+VERSION = 1  # raise it whenever a recipe makes other bytes than before, or the layout of built files changes
 _COMPRESSED = {b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"\xfd7zXZ\x00": "xz", b"\x28\xb5\x2f\xfd": "zstd"}
 _INDEX = "index.tsv"
 _SUMS = "manifest.sha256"
 _SEAL = "# sha256 of the lines above: "
-_STALE_S = 86_400.0  # a build that nobody has finished for a day was interrupted
+_STALE_S = 86_400.0  # a build that is unfinished after a day was interrupted
 
 Progress = Callable[[int, int, str], None]
 
 
 @dataclass(frozen=True)
 class Facts:
-    """What a reader must know of a dataset: its size, and its bits per pixel, which a decoder's work follows.
+    """The size of a dataset and its bits per pixel. The cost of decoding follows the bits per pixel.
 
-    `images` counts all samples without a known problem; the other figures are over the first `described` that could be
-    read (None where they are too few). `bits_per_pixel` is all their bits over all their pixels, and its standard
-    deviation that of the images' own, each weighted by its pixels: a mean of ratios would be the smallest thumbnail's.
+    `images` counts all samples without a known problem. The other figures describe the first `described` samples that
+    could be read (None where there are too few). `bits_per_pixel` is their total bits divided by their total pixels;
+    its standard deviation weights each image by its pixels, so that small thumbnails do not dominate.
     """
 
     images: int
@@ -76,11 +76,11 @@ def names() -> list[str]:
 def load(
     name_or_path: str, *, limit: int | None = None, progress: Progress = _quiet, cache: Path | None = None
 ) -> Dataset:
-    """The embedded dataset of that name, built if need be, or the user's own folder, .tar or brace pattern of shards.
+    """The embedded dataset of that name (built if necessary), or the user's own folder, tar or brace pattern of shards.
 
-    With `limit`, an embedded dataset has exactly that many samples (more than by default are built), and the user's
-    own at most. `progress(done, total, what)` is called while building. PipebenchError where there is nothing that
-    could be measured.
+    With `limit`, an embedded dataset has exactly that many samples (more are built if necessary), and the user's own
+    data at most that many. `progress(done, total, what)` is called while building. Raises `PipebenchError` where
+    there is nothing to measure.
     """
     if limit is not None and limit < 1:
         raise PipebenchError(f"A limit of {limit} samples leaves nothing to measure.", "Give a limit of at least 1.")
@@ -97,14 +97,14 @@ def load(
 
 
 def shadowed(name_or_path: str) -> str | None:
-    """What must be said where a path here has the name of an embedded dataset: which of the two was taken."""
+    """A note for the user where a path here has the name of an embedded dataset: it says which of the two is used."""
     if name_or_path not in names() or not os.path.lexists(name_or_path):
         return None
     return f"{name_or_path} is the embedded dataset; to measure what lies here under that name, say ./{name_or_path}"
 
 
 def describe(dataset: Dataset) -> Facts:
-    """Facts about `dataset`; at most `DESCRIBED` files are read, and only their headers are looked into."""
+    """Facts about `dataset`, from the headers of at most `DESCRIBED` files."""
     lengths: list[int] = []
     pixels: list[int] = []
     good = [sample for sample in dataset.samples if sample.problem is None]
@@ -128,7 +128,7 @@ def describe(dataset: Dataset) -> Facts:
 
 
 def _spread(lengths: list[int], pixels: list[int], mean: float) -> float:
-    """The standard deviation of the images' bits per pixel about that of them all, each weighted by its pixels."""
+    """The standard deviation of the images' bits per pixel around the total's, each image weighted by its pixels."""
     count = len(lengths)
     squares = sum(area * (8 * length / area - mean) ** 2 for length, area in zip(lengths, pixels, strict=True))
     return math.sqrt(squares / sum(pixels) * count / (count - 1))
@@ -147,7 +147,7 @@ def _expanded(pattern: str) -> list[str]:
 
 
 def _checked(paths: list[str]) -> list[str]:
-    """`paths`, or PipebenchError where one of them is not a regular file that may be an uncompressed tar."""
+    """Returns `paths`; raises `PipebenchError` if one of them cannot be an uncompressed tar in a regular file."""
     for path in paths:
         try:
             with open(listing.open_regular(path), "rb", buffering=0) as file:
@@ -192,7 +192,7 @@ def _room(count: int, manifest: dict[str, Any]) -> str:
 
 
 def _fingerprint(name: str, manifest: dict[str, Any], count: int) -> str:
-    """What a built folder depends on, as the end of its name: manifest, photographs, version and count."""
+    """The end of a built folder's name: a digest of manifest, photographs, version and count."""
     folder = _manifests()
     digest = hashlib.sha256(f"{VERSION} {SHARD_SAMPLES} {count}\n".encode())
     digest.update((folder / f"{name}.toml").read_bytes())
@@ -203,7 +203,7 @@ def _fingerprint(name: str, manifest: dict[str, Any], count: int) -> str:
 
 
 def _verified(folder: Path) -> bool:
-    """Whether every built file is there with the bytes that it was built with."""
+    """Whether every built file exists with the bytes that were written."""
     try:
         text = listing.read_file(str(folder / _SUMS)).decode()
         lines, found, seal = text.rpartition(_SEAL)
@@ -226,7 +226,7 @@ def _digest(path: Path) -> str:
 
 
 def _build(name: str, manifest: dict[str, Any], count: int, folder: Path, progress: Progress) -> None:
-    """Build into a folder of its own and rename it: a build that is interrupted is never taken for a whole one."""
+    """Builds into a temporary folder and renames it, so that an interrupted build is never used."""
     import tempfile
 
     folder.parent.mkdir(parents=True, exist_ok=True)
@@ -241,7 +241,7 @@ def _build(name: str, manifest: dict[str, Any], count: int, folder: Path, progre
 
 
 def _sweep(parent: Path) -> None:
-    """Remove what killed builds have left."""
+    """Removes the leftovers of builds that were killed."""
     for left in parent.glob(".building-*"):
         try:
             if time.time() - left.stat().st_mtime > _STALE_S:
@@ -251,7 +251,7 @@ def _sweep(parent: Path) -> None:
 
 
 class _Sums:
-    """The file of SHA-256 sums while it is written; until it is sealed it is that of an unfinished build."""
+    """The file of SHA-256 sums while it is written. Without its last line (the seal) the build counts as unfinished."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
@@ -267,7 +267,7 @@ class _Sums:
 
 
 def _write(name: str, manifest: dict[str, Any], count: int, folder: Path, progress: Progress) -> None:
-    """All files of the dataset: loose ones in class folders, shards, the index, and the sums of them all."""
+    """Writes all files of the dataset: loose files in class folders, shards, the index and the sums."""
     from pipebench.data import synthetic
 
     make = synthetic.maker(synthetic.read_recipe(manifest, _manifests() / "photographs"))
@@ -290,7 +290,7 @@ def _write(name: str, manifest: dict[str, Any], count: int, folder: Path, progre
 def _write_sample(
     key: str, made: Made, folder: Path, shard: str, tar: tarfile.TarFile, index: TextIO, sums: _Sums
 ) -> None:
-    """One sample as loose files, as members of a shard and as lines of the index."""
+    """Writes one sample as loose files, as members of a shard and as lines of the index."""
     (folder / "files" / made.label).mkdir(parents=True, exist_ok=True)
     for suffix, data in made.members.items():
         loose = f"files/{made.label}/{key}.{suffix}"
@@ -304,7 +304,7 @@ def _write_sample(
 
 
 def _install(building: Path, folder: Path) -> None:
-    """Give the built folder its name, unless another process was quicker; a spoilt folder makes way."""
+    """Gives the built folder its final name, unless another process was first. A damaged folder is replaced."""
     import tempfile
 
     spoilt = Path(tempfile.mkdtemp(prefix=".building-spoilt-", dir=folder.parent))
@@ -321,7 +321,7 @@ def _install(building: Path, folder: Path) -> None:
 
 @contextmanager
 def _alone(parent: Path) -> Iterator[None]:
-    """Held by one process at a time, for the moment of a renaming; the system frees it when a process dies."""
+    """A lock that one process holds while it renames a folder. The system frees it when the process dies."""
     descriptor = os.open(parent / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)

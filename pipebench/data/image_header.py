@@ -1,4 +1,4 @@
-"""What the header of an encoded image says, before anything is decoded and any pixel is allocated."""
+"""The header of an encoded image, read before anything is decoded and before any pixel is allocated."""
 
 from __future__ import annotations
 
@@ -7,15 +7,16 @@ import io
 from pipebench.errors import SampleError
 
 MAX_PIXELS = 178_956_970  # where Pillow refuses an image: twice its MAX_IMAGE_PIXELS
-# The raster formats that photographs are kept in. Pillow opens more, whatever a file is called, among them some that
-# start a program on it (EPS: Ghostscript) or hold no pixels; none of its other formats is let near a stranger's file.
+# The raster formats that photographs are stored in. Pillow opens more, whatever the file's suffix: some start a program
+# (EPS: Ghostscript) or hold no pixels. None of those may touch a file from strangers.
 FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "PPM", "TIFF", "GIF", "AVIF", "JPEG2000")
 
 
 def image_size(data: bytes) -> tuple[int, int]:
     """Width and height in pixels, from the header alone.
 
-    SampleError: `empty`, `not-an-image` (none of `FORMATS`), and `too-large` above `MAX_PIXELS`, where Pillow refuses.
+    Raises `SampleError` with the kind `empty`, `not-an-image` (none of `FORMATS`) or `too-large` (over `MAX_PIXELS`,
+    where Pillow refuses too).
     """
     if not data:
         raise SampleError("empty", "the file is empty")
@@ -28,9 +29,9 @@ def image_size(data: bytes) -> tuple[int, int]:
 
 
 def _stated_size(data: bytes) -> tuple[int, int] | None:
-    """What the first of `FORMATS` that recognises `data` reads from its header.
+    """The size that the first of `FORMATS` to recognise `data` reads from its header.
 
-    Not `Image.open`, because that warns of large images, and warnings cannot be silenced for one thread only.
+    `Image.open` is not used, because it warns about large images and a warning cannot be silenced in one thread only.
     """
     from PIL import Image
 

@@ -1,7 +1,7 @@
-"""Training examples where they lie: in a folder, in tar shards, or both; listed and read, never extracted or changed.
+"""Lists and reads training examples in a folder or in tar shards. Nothing is extracted or changed.
 
-What is listed comes from strangers. Only regular files are opened, so that no FIFO or device can block; names become
-inert text; and what cannot be used is a sample with a problem, or a record, never a crash.
+The files may come from strangers. Only regular files are opened, because a FIFO or a device could block. Names become
+inert text. What cannot be used becomes a sample with a problem, or a record of a problem; it never causes a crash.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ class Extent:
 
 @dataclass(frozen=True)
 class Sample:
-    """One training example: an image and what lies beside it, as loose files, as members of a shard, or as both.
+    """One training example: an image and its companion files, as loose files, as members of a shard, or as both.
 
-    `key` is inert text and unique in its listing; paths and `tar_key` (the member's name without its suffix) are as
-    the system has them. `problem` is why the sample cannot be used, where the listing could tell.
+    `key` is inert text and unique in its listing. Paths and `tar_key` (the member's name without its suffix) are kept
+    exactly as in the file system. `problem` says why the sample cannot be used, if the listing found a reason.
     """
 
     key: str
@@ -48,7 +48,7 @@ class Sample:
     problem: SampleError | None = None
 
     def read(self) -> bytes:
-        """The image's encoded bytes. SampleError: `vanished`, `unreadable`, `not-regular`, `empty`, `truncated`."""
+        """The image's encoded bytes. `SampleError`: `vanished`, `unreadable`, `not-regular`, `empty`, `truncated`."""
         return self.read_member(self.image)
 
     def read_member(self, suffix: str) -> bytes:
@@ -64,7 +64,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class Shard:
-    """A tar file: the keys of its samples, good and bad, in the order of the tar; `complete` unless it was cut."""
+    """A tar file and the keys of its samples, good and bad, in tar order. `complete` is False if the tar was cut."""
 
     path: str
     keys: tuple[str, ...]
@@ -73,9 +73,9 @@ class Shard:
 
 @dataclass(frozen=True)
 class Dataset:
-    """Everything that was found under one name or path. `problems` are about folders and shards, not single samples.
+    """Everything that was found under one name or path. `problems` concern folders and shards, not single samples.
 
-    With a limit, `samples` are the first ones; the last shard may then hold further keys that are not among them.
+    With a limit, `samples` holds the first samples; the last shard may then have more keys than `samples`.
     """
 
     name: str
@@ -88,7 +88,7 @@ class Dataset:
 
 
 def open_regular(path: str) -> int:
-    """A descriptor of a regular file. Whatever else lies at `path` raises SampleError and is not waited for."""
+    """A file descriptor of a regular file. Anything else at `path` raises `SampleError`; the call never blocks."""
     try:
         _refuse_special(os.stat(path).st_mode)
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
@@ -142,7 +142,7 @@ def _sample_error(error: OSError | ValueError) -> SampleError:
 
 
 class Listing:
-    """Samples and records as they are found; it makes every key inert and unique."""
+    """Collects samples and problems. It makes every key inert and unique."""
 
     def __init__(self) -> None:
         self.samples: list[Sample] = []
@@ -151,7 +151,7 @@ class Listing:
         self._taken: dict[str, int] = {}
 
     def add(self, sample: Sample) -> str:
-        """Keep `sample`; its key (returned) gets a number where another sample has the same."""
+        """Keeps `sample` and returns its key, with a number added where another sample has the same key."""
         plain = key = printable(sample.key)
         while key in self._taken:
             self._taken[plain] += 1
@@ -168,7 +168,7 @@ class Listing:
 
 
 def folder(path: str, limit: int | None = None) -> Dataset:
-    """The images in `path` and below it, by the bytes of their names, cut after `limit`; PipebenchError if none."""
+    """The images in `path` and below, sorted by the bytes of their names, at most `limit`. PipebenchError if none."""
     listing = Listing()
     found: list[tuple[bytes, Sample]] = []
     for entries in _folders(path, listing):
@@ -186,7 +186,7 @@ def folder(path: str, limit: int | None = None) -> Dataset:
 
 
 def _folders(path: str, listing: Listing) -> Iterator[list[os.DirEntry[str]]]:
-    """The entries of every folder below `path`, each folder once; real folders before those that links lead to."""
+    """The entries of every folder below `path`. Each folder comes once; real folders come before linked ones."""
     seen: set[tuple[int, int]] = set()
     real, linked = [path], list[str]()
     while real or linked:
@@ -208,7 +208,7 @@ def _folders(path: str, listing: Listing) -> Iterator[list[os.DirEntry[str]]]:
 
 
 def _samples_in(entries: list[os.DirEntry[str]], root: str) -> Iterator[tuple[bytes, Sample]]:
-    """Every image of one folder with its companions of the same stem, and the bytes to sort it by."""
+    """Every image of one folder with its companion files (same stem), and the bytes that it is sorted by."""
     companions: dict[str, dict[str, str]] = {}
     images: list[tuple[os.DirEntry[str], str, str]] = []
     for entry in entries:
@@ -247,7 +247,7 @@ def _why_not_a_file(path: str) -> SampleError:
 
 
 def shards(name: str, paths: list[str], limit: int | None = None) -> Dataset:
-    """The samples of tar files in their order, cut after `limit`. PipebenchError where there is none."""
+    """The samples of tar files in the order of the tar, at most `limit`. PipebenchError if there is none."""
     listing = Listing()
     for path in paths:
         if limit is not None and len(listing.samples) >= limit:
@@ -260,7 +260,7 @@ def shards(name: str, paths: list[str], limit: int | None = None) -> Dataset:
 
 
 class _Bounded:
-    """A file that gives at most what is left of it: a hostile header cannot make `tarfile` reserve a terabyte."""
+    """A file that returns at most its remaining bytes: a hostile header cannot make `tarfile` reserve a terabyte."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
@@ -273,9 +273,9 @@ class _Bounded:
 
 
 class _Members:
-    """The members of a tar in order; once they are through, `ending` says what is wrong with the tar's end, if it is.
+    """The members of a tar in order. After the last one, `ending` says what is wrong with the end of the tar.
 
-    `tarfile` alone takes a cut at the border of a member, and garbage after it, for the end of the archive.
+    `tarfile` alone mistakes a cut between two members, or garbage after a member, for the end of the archive.
     """
 
     def __init__(self, file: BinaryIO) -> None:
@@ -309,7 +309,7 @@ class _Members:
 
 
 def _add_shard(path: str, listing: Listing) -> None:
-    """List one tar: its samples in order, and a record where it does not end as a tar ends."""
+    """Lists one tar: its samples in order, and a record of the problem if the tar does not end properly."""
     keys: list[str] = []
     without_image = 0
     with open(open_regular(path), "rb") as file:
@@ -328,7 +328,7 @@ def _add_shard(path: str, listing: Listing) -> None:
 
 
 def _split(name: str) -> tuple[str, str]:
-    """Key and suffix as webdataset splits a member's name: at the first dot of its last part; none for its metadata."""
+    """Key and suffix of a member's name, split as in webdataset: at the first dot of the last part. None: metadata."""
     folder, slash, last = name.rpartition("/")
     stem, dot, suffix = last.partition(".")
     if not stem or not dot or re.match(r"__[^/]*__($|/)", name):
@@ -337,12 +337,12 @@ def _split(name: str) -> tuple[str, str]:
 
 
 def _counts(member: tarfile.TarInfo) -> bool:
-    """Whether a member is part of a sample: a file, or what has the name of an image and is none."""
+    """Whether a member is part of a sample: a file, or an entry that has the name of an image but is not a file."""
     return bool(_split(member.name)[0]) and (member.isreg() or _image_suffix(member.name))
 
 
 def _tar_sample(tar_key: str, members: list[tarfile.TarInfo], path: str, shard_bytes: int) -> Sample | None:
-    """The sample that neighbouring members of one key make; None where none of them has the suffix of an image."""
+    """The sample made of neighbouring members with one key. None if no member has the suffix of an image."""
     extents: dict[str, Extent] = {}
     problem: SampleError | None = None
     for member in members:

@@ -1,9 +1,9 @@
-"""Recipes: as many different JPEGs as asked for, from a handful of photographs or from noise alone.
+"""Makes any number of different JPEGs from a few photographs, or from noise alone.
 
-Sample number i depends on the recipe, its seed and i, never on how many are made: the first 100 of 100,000 are the
-100. What a decoder's work depends on is the size, the quality and the bits per pixel; the recipes keep to what real
-photographs have (800×533 at quality 90: 2 bits per pixel, with a standard deviation of nearly 0.5). Who
-changes the bytes that a recipe makes raises `datasets.VERSION`, so that what was built before is built anew.
+Sample number i depends only on the recipe, its seed and i, not on how many are made: a set of 100 equals the first 100
+of a set of 100,000. The cost of decoding depends on size, quality and bits per pixel, so the recipes follow real
+photographs (800×533 at quality 90: 2 bits per pixel with a standard deviation of nearly 0.5). If you change the bytes
+that a recipe makes, raise `datasets.VERSION`; existing sets are then built again.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ class Photograph:
 
 @dataclass(frozen=True)
 class Recipe:
-    """How the samples of one embedded dataset are made; ranges are drawn from anew for every sample.
+    """How the samples of one embedded dataset are made. Each sample draws new values from the ranges.
 
-    `scale` is the side of a crop as a share of the largest that fits, `grain` the standard deviation of luma noise in
-    levels, `contrast` that of the synthetic luma. Sizes are (width, height) in pixels.
+    `scale` is the side of a crop as a share of the largest crop that fits. `grain` is the standard deviation of the
+    luma noise and `contrast` that of the synthetic luma, both in levels of 255. Sizes are (width, height) in pixels.
     """
 
     seed: int
@@ -59,7 +59,7 @@ class Recipe:
 
 @dataclass(frozen=True)
 class Made:
-    """One sample as made: the name of its class, and its members by suffix (`jpg` first)."""
+    """One finished sample: the name of its class, and its members by suffix (`jpg` first)."""
 
     label: str
     members: dict[str, bytes]
@@ -75,7 +75,7 @@ class _Picture:
 
 
 def read_photographs(folder: Path) -> dict[str, Photograph]:
-    """The photographs in `folder` by name, as its `photographs.toml` records them."""
+    """The photographs in `folder` by name, read from its `photographs.toml`."""
     with open(folder / "photographs.toml", "rb") as file:
         table = tomllib.load(file)
     return {
@@ -87,7 +87,7 @@ def read_photographs(folder: Path) -> dict[str, Photograph]:
 
 
 def read_recipe(manifest: Mapping[str, Any], photographs: Path) -> Recipe:
-    """The recipe that a manifest states; the photographs that it names lie in the folder `photographs`."""
+    """The recipe in a manifest. The photographs that it names are in the folder `photographs`."""
     named = manifest.get("photographs", ())
     known = read_photographs(photographs) if named else {}
     low, high = manifest["quality"]
@@ -142,7 +142,7 @@ def _from_photographs(recipe: Recipe) -> _Draw:
 
 
 def _decoded(path: Path) -> Image.Image:
-    """The photograph as luma and chroma, so that grain needs no conversion and the encoder none either."""
+    """The photograph as luma and chroma, so that neither grain nor the encoder needs a conversion."""
     image = Image.open(path)
     image.draft("YCbCr", image.size)
     image.load()
@@ -150,7 +150,7 @@ def _decoded(path: Path) -> Image.Image:
 
 
 def _crop(photograph: Image.Image, size: tuple[int, int], scale: float, rng: np.random.Generator) -> Image.Image:
-    """A random part of `photograph` with the shape of `size`, scaled down to it (up only where it is too small)."""
+    """A random part of `photograph` with the aspect of `size`, scaled to it (scaled up only if it is too small)."""
     largest = min(photograph.width / size[0], photograph.height / size[1])
     factor = max(largest * scale, min(largest, 1.0))
     width, height = size[0] * factor, size[1] * factor
@@ -161,7 +161,7 @@ def _crop(photograph: Image.Image, size: tuple[int, int], scale: float, rng: np.
 
 
 def _grained(image: Image.Image, grain: tuple[float, float], rng: np.random.Generator) -> Image.Image:
-    """`image` with the luma noise of a sensor, which scaling down has taken away."""
+    """`image` with the luma noise of a sensor added, because scaling down removed it."""
     luma, blue, red = image.split()
     plane = np.asarray(luma, dtype=np.float32)
     noise = rng.standard_normal(plane.shape, dtype=np.float32) * np.float32(rng.uniform(*grain))
@@ -182,7 +182,7 @@ def _from_noise(recipe: Recipe) -> _Draw:
 
 
 def _noise(size: tuple[int, int], exponent: float, rng: np.random.Generator) -> _Plane:
-    """Noise of unit variance whose amplitude falls as 1/f^exponent (f in cycles per pixel, the mean left out)."""
+    """Noise with unit variance and zero mean; its amplitude falls as 1/f^exponent (f in cycles per pixel)."""
     width, height = size
     across, down = -(-width // 20) * 20, -(-height // 20) * 20  # lengths that a Fourier transform is quick at
     spectrum = rng.standard_normal((down, across // 2 + 1, 2), dtype=np.float32).view(np.complex64)[..., 0]
@@ -198,7 +198,7 @@ def _levels(plane: _Plane) -> NDArray[np.uint8]:
 
 
 def _companion(suffix: str, index: int, picture: _Picture) -> bytes:
-    """What lies beside an image: `cls` its class, `txt` its caption, `json` its size, caption and origin."""
+    """The companion files of an image: `cls` (class), `txt` (caption), `json` (size, caption and origin)."""
     caption = f"{picture.caption}, view {index}"
     if suffix == "cls":
         return str(picture.class_index).encode()

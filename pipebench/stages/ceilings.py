@@ -1,7 +1,8 @@
-"""What this machine can do at most, measured by the same loop, on the same inputs, between the readings it bounds.
+"""Ceilings: the highest rates that this machine reaches, measured by the lab's own loop on the same inputs.
 
-A ceiling does the least that the task's contract needs: bytes from the page cache into memory that is already there, a
-copy between buffers that are already there, libjpeg-turbo through its thinnest binding.
+A ceiling does the least work that a task needs: reading bytes from the page cache into memory that is already
+allocated, copying between allocated buffers, decoding with libjpeg-turbo through its thinnest binding. Its readings
+alternate with those of the variants that it bounds.
 """
 
 from __future__ import annotations
@@ -19,14 +20,14 @@ from pipebench.stages.read import Payload, Source
 from pipebench.task import Workload, ceiling
 
 JPEG = b"\xff\xd8"
-LARGEST_READ = 1 << 20  # bytes of one request of a sequential read, as the kernel's read-ahead issues them
+LARGEST_READ = 1 << 20  # bytes in one request of a sequential read, as large as the kernel's own read-ahead
 
 
 def _pages(size: int) -> mmap.mmap:
-    """Anonymous memory, page aligned and already faulted in.
+    """Anonymous memory, page aligned, with all pages faulted in.
 
-    Alignment matters: with destination minus source ≡ 16 (mod 4096), where malloc puts large buffers, copies of
-    64–256 KiB run several times slower on some CPUs.
+    Alignment matters. malloc places large buffers 16 bytes after a page boundary; with destination - source ≡ 16
+    (mod 4096), copies of 64–256 KiB run several times slower on some CPUs.
     """
     buffer = mmap.mmap(-1, max(size, mmap.PAGESIZE))
     for offset in range(0, len(buffer), mmap.PAGESIZE):
@@ -51,7 +52,7 @@ def page_cache_read(workload: Workload) -> Callable[[Source], Iterator[tuple[str
 
 
 class _Plan:
-    """The files of a source, open; and key, descriptor, offset and place in a buffer of each member a call reads."""
+    """The open files of a source; for each member to read: key, file descriptor, offset and its slice of a buffer."""
 
     def __init__(self, source: Source) -> None:
         files: dict[str, Any] = {}
@@ -67,7 +68,7 @@ class _Plan:
 
 
 def _place(sample: Any, suffix: str) -> tuple[str, int, int]:
-    """Path, offset and size of one member, from a shard where there is one: it has fewer files to touch."""
+    """Path, offset and size of one member. A shard is preferred to loose files, because fewer files are opened."""
     if suffix in sample.extents:
         extent = sample.extents[suffix]
         return extent.path, extent.offset, extent.size
@@ -77,7 +78,7 @@ def _place(sample: Any, suffix: str) -> tuple[str, int, int]:
 
 @ceiling("read/image", "read/all-members", resource="storage-read", cache="cold")
 def storage_read(workload: Workload) -> Callable[[Source], Iterator[tuple[str, Payload]]]:
-    """Sequential `preadv` of the stretch that holds the samples, cold, in requests of 1 MiB announced in advance."""
+    """Sequential `preadv` of the byte range that holds the samples, cold, in 1 MiB requests with read-ahead."""
     read.shows_residency(workload)
     buffer = memoryview(_pages(LARGEST_READ))
 
@@ -96,7 +97,7 @@ def storage_read(workload: Workload) -> Callable[[Source], Iterator[tuple[str, P
 
 
 def _stretches(source: Source) -> list[tuple[str, int, int]]:
-    """Path, begin and end of what must be read: one stretch of a shard, or each loose file."""
+    """Path, begin and end of each byte range to read: one range of a shard, or every loose file."""
     if not source.shard:
         return [(path, 0, os.path.getsize(path)) for _, paths in source.files for path in paths]
     places = [place for _, extents in source.extents for place in extents]
@@ -124,7 +125,7 @@ def jpeg_decode(workload: Workload) -> Callable[[Encoded], Any]:
 
 @ceiling("collate/float32", "collate/uint8", resource="memory-copy")
 def memory_copy(workload: Workload) -> Callable[[list[Any]], Any]:
-    """One `memmove` of as many bytes, between page-aligned buffers that are already faulted in."""
+    """One `memmove` of the batch's bytes between page-aligned buffers whose pages are faulted in."""
     import torch
 
     arenas: dict[int, tuple[Any, Any]] = {}

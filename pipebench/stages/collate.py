@@ -1,7 +1,7 @@
 """Collate: a list of samples to one batch tensor.
 
-It is a memory copy, so its ceiling is one; what keeps `default` far from it is the page faults of freshly allocated
-memory, which a preallocated batch or huge pages avoid.
+Collating is a memory copy, so its ceiling is a memory copy. `default` stays far below it because freshly allocated
+memory causes page faults. A preallocated batch, or huge pages, avoids them.
 """
 
 from __future__ import annotations

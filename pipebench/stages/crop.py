@@ -1,7 +1,7 @@
 """Crop: from encoded bytes to one training crop as a 3×S×S tensor; it includes the decode.
 
-All variants cut the same box of the same sample. Where a box reaches beyond a small image, what lies outside is zero,
-as torchvision's crop does it.
+All variants cut the same box from the same sample. Where a box reaches beyond a small image, the pixels outside are
+zero, as in torchvision's crop.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ COARSE_TOLERANCE = 3.0
 
 @dataclass(frozen=True)
 class Cut(Encoded):
-    """An encoded image, the box to cut from it (left, top, width, height in its pixels) and the size to make of it."""
+    """An encoded image, the box to cut from it (left, top, width, height in pixels) and the side of the result."""
 
     box: tuple[int, int, int, int]
     size: int
@@ -60,7 +60,7 @@ class Cut(Encoded):
 
 
 def fixed_box(rng: random.Random, width: int, height: int, size: int) -> tuple[int, int, int, int]:
-    """A square of `size` pixels anywhere in the image, at the top left of an image that is smaller."""
+    """A random square of `size` pixels; it starts at the top left corner where the image is smaller than that."""
     return rng.randint(0, max(0, width - size)), rng.randint(0, max(0, height - size)), size, size
 
 
@@ -112,7 +112,7 @@ def _levels(crop: Any) -> Any:
 
 
 def _coarse(crop: Any, side: int) -> Any:
-    """Means of `side`×`side` pixels: what is left of an image that every way of resizing it keeps."""
+    """Means of `side`×`side` pixels: every resizing filter keeps them, so resized crops are compared by them."""
     channels, height, width = crop.shape
     return crop.reshape(channels, height // side, side, width // side, side).mean(axis=(2, 4), dtype=np.float32)
 
@@ -145,7 +145,7 @@ Cropping = Callable[[Cut], Any]
 
 
 def _cut_tensor(functional: Any) -> Callable[[Any, Cut], Any]:
-    """Cuts, and where asked resizes, a 3×H×W tensor by torchvision's functions (v1's or v2's)."""
+    """A function that crops a 3×H×W tensor, and resizes it if asked, with torchvision's v1 or v2 functions."""
     bilinear = functional.InterpolationMode.BILINEAR
 
     def cut(image: Any, given: Cut) -> Any:
@@ -281,7 +281,7 @@ def region_crop(workload: Workload) -> Cropping:
 
 @functools.lru_cache(maxsize=8)
 def crops(workload: Workload, task_id: str) -> tuple[Any, ...]:
-    """The checked reference output of a crop task for the first good samples, repeated to a batch; () if none is."""
+    """A batch of reference crops of the first good samples, repeated where there are too few; () if none is good."""
     (definition,) = (one for one in _TASKS if one.id == task_id)
     call, made = tensor_first(workload), list[Any]()
     for group in definition.groups(workload):

@@ -1,7 +1,7 @@
 """Decode: from encoded bytes to the whole image as RGB uint8, measured alone (`crop` includes a decode of its own).
 
-The rows of Pillow and pillow-simd name the libjpeg that they were built with, because much of the difference between
-decoders is the age of that library, not their own code.
+The rows of Pillow and pillow-simd name their libjpeg, because much of the difference between decoders comes from the
+age of that library and not from their own code.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Encoded:
 
 
 def encoded(workload: Workload, key: str) -> Encoded:
-    """One sample's image; `SampleError` if it cannot be read, is no image, or is larger than Pillow would open."""
+    """One sample's image. Raises `SampleError` if it cannot be read, is not an image, or is too large for Pillow."""
     data = read.sample(workload, key).read()
     return Encoded(data, *image_size(data))
 
@@ -54,7 +54,7 @@ def _inputs(workload: Workload, keys: Sequence[str]) -> list[Encoded]:
 
 
 def pixels(output: Any) -> Pixels:
-    """An image as a height × width × 3 array: NumPy arrays come as that, tensors as 3 × height × width."""
+    """An image as a height × width × 3 array; tensors are given as 3 × height × width."""
     array = output if isinstance(output, np.ndarray) else output.numpy().transpose(1, 2, 0)
     if array.dtype != np.uint8 or array.ndim != 3 or array.shape[-1] != 3:
         raise SampleError("contract", f"it is {array.dtype} {array.shape}, not RGB uint8")
@@ -95,7 +95,7 @@ def _agree(output: Any, expected: Any, variant: Variant) -> None:
 
 
 def _turned(ours: Pixels, theirs: Pixels) -> bool:
-    """Whether one is the other upside down, mirrored or (if square) on its side, which its shape cannot show."""
+    """Whether one image is the other turned by 180°, mirrored or (if square) turned by 90°, which no shape shows."""
     poses = [theirs[::-1], theirs[:, ::-1], theirs[::-1, ::-1]]
     if theirs.shape[0] == theirs.shape[1]:
         side = theirs.transpose(1, 0, 2)
@@ -167,7 +167,7 @@ def opencv_library() -> str:
 
 
 def rgb(image: Any) -> Any:
-    """A Pillow image in RGB; unlike `convert`, it does not copy one that is."""
+    """A Pillow image in RGB. Unlike `convert`, it does not copy an image that is RGB already."""
     return image if image.mode == "RGB" else image.convert("RGB")
 
 
@@ -208,7 +208,7 @@ def opencv_flags(reduced: int = 1) -> tuple[int, bool]:
 
 
 def opencv_decoder(flags: int, swap: bool) -> Callable[[bytes], Pixels]:
-    """A function from bytes to an RGB array; OpenCV answers None for what it cannot decode, which is made an error."""
+    """A function from bytes to an RGB array. Where OpenCV returns None, it raises `SampleError`."""
     import cv2
 
     def decode(data: bytes) -> Any:
@@ -237,14 +237,14 @@ def opencv_reduced(workload: Workload) -> Decoding:
 
 
 def as_tensor(data: bytes) -> Any:
-    """The bytes as a uint8 tensor without a copy; decoders only read it."""
+    """The bytes as a uint8 tensor, not copied: decoders only read them."""
     import torch
 
     return torch.frombuffer(data, dtype=torch.uint8)
 
 
 def quiet_torchvision() -> Any:
-    """`torchvision.io`, without its word that decoding moves to torchcodec and torch's that bytes are read-only."""
+    """`torchvision.io` without two warnings: that decoding moves to torchcodec, and that bytes are read-only."""
     import torchvision.io
 
     warnings.filterwarnings("ignore", message="(?s).*(deprecated|torchcodec|not writable).*")

@@ -1,7 +1,7 @@
 """Read: from loose files or tar shards to bytes in memory.
 
-Loose files and shards hold the same samples, so their rows can be compared. A row that is slow in isolation may still
-be hidden by prefetching; a row that is slow with a cold cache is bound by storage.
+Loose files and shards hold the same samples, so their rows can be compared. Prefetching may still hide a row that is
+slow in isolation. A row that is slow with a cold page cache is bound by storage.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from pipebench.errors import SampleError
 from pipebench.host import page_cache
 from pipebench.task import Task, Unavailable, Variant, Work, Workload, task, variant
 
-GROUP = 64  # loose files tried at once
-SHARD_GROUP = 512  # samples of a shard tried at once: it is streamed from its start for each
-COLD_RESIDENCY = 0.02  # of the pages: read-ahead of a neighbour may bring a few back
+GROUP = 64  # loose files checked together
+SHARD_GROUP = 512  # samples of a shard checked together: each check streams the shard from its start
+COLD_RESIDENCY = 0.02  # share of pages: the read-ahead of a neighbouring file may bring a few back
 PAGE = 4096
 
 Payload = tuple[Any, ...]  # one buffer per member of a sample, in the order of their suffixes
@@ -51,7 +51,7 @@ class Source:
 
     @functools.cached_property
     def members(self) -> dict[str, tuple[int, int]]:
-        """Member name in the shard, suffix in lower case -> which sample, and which of its wanted members, it is."""
+        """Maps a member's name (suffix in lower case) to the index of its sample and of the member within it."""
         return {
             f"{sample.tar_key}.{suffix}": (row, column)
             for row, (sample, wanted) in enumerate(zip(self.samples, self.suffixes, strict=True))
@@ -60,7 +60,7 @@ class Source:
 
     @property
     def paths(self) -> list[str]:
-        """Every file whose pages matter to a cold reading."""
+        """Every file that must leave the page cache before a cold reading."""
         loose = [path for sample in self.samples for path in sample.files.values()]
         return loose + ([self.shard] if self.shard else [])
 
@@ -69,7 +69,7 @@ _listed: dict[tuple[str, int | None], tuple[datasets.Dataset, dict[str, datasets
 
 
 def load(workload: Workload, progress: datasets.Progress = lambda done, total, what: None) -> datasets.Dataset:
-    """The workload's data, listed or built and verified once a process."""
+    """The workload's data; it is listed, or built and verified, once in each process."""
     identity = workload.data, workload.limit
     if identity not in _listed:
         listed = datasets.load(workload.data, limit=workload.limit, progress=progress)
@@ -124,7 +124,7 @@ def _wanted(one: datasets.Sample, whole: bool) -> tuple[str, ...]:
 
 
 def _split(given: Source, output: Iterator[tuple[str, Payload]]) -> list[tuple[tuple[str, ...], Any]]:
-    """Key and plain bytes of each sample (lazy buffers are copied here, outside every timer)."""
+    """Key and bytes of each sample. Lazy buffers are copied here, outside the timed part."""
     return [((key,), tuple(bytes(memoryview(part)) for part in payload)) for key, payload in output]
 
 
@@ -146,7 +146,7 @@ def _work(given: Source, output: list[tuple[str, Payload]]) -> Work:
 
 
 def _before(workload: Workload, sources: list[Source]) -> str | None:
-    """Brings the page cache into the state that the workload names, and says if it could not."""
+    """Brings the page cache into the workload's state; returns a warning's code where it could not."""
     paths = [path for source in sources for path in source.paths]
     if workload.cache == "cold":
         page_cache.drop(paths)
@@ -198,7 +198,7 @@ def _sharded(workload: Workload) -> None:
 
 
 def shows_residency(workload: Workload) -> None:
-    """Raises `Unavailable` where a cold cache is wanted and cannot be shown to be cold."""
+    """Raises `Unavailable` where a cold cache is asked for and the kernel cannot show that it is cold."""
     if workload.cache != "cold":
         return
     sources = _sources(workload, [one.key for one in load(workload).samples if one.problem is None][:1], False)
@@ -300,13 +300,13 @@ def tarfile_read(workload: Workload) -> Reading:
 
 
 def lowered(name: str) -> str:
-    """A member's name with its suffix, from the first dot of the last part, in lower case, as webdataset has it."""
+    """A member's name, its suffix in lower case; it starts at the first dot of the last part, as in webdataset."""
     dot = name.find(".", name.rfind("/") + 1)
     return name if dot < 0 else name[:dot] + name[dot:].lower()
 
 
 class _Collector:
-    """Gathers members into samples and hands on each sample once it is whole."""
+    """Collects members into samples and yields each sample when all its members are there."""
 
     def __init__(self, source: Source) -> None:
         self._source = source
@@ -329,7 +329,7 @@ class _Collector:
 
 @variant(*TASKS, name="tar-index")
 def tar_index(workload: Workload) -> Reading:
-    """An index of offsets and one `pread` a member: a shard with random access."""
+    """An index of offsets and one `pread` for each member: random access in a shard."""
     _sharded(workload)
 
     def read(source: Source) -> Iterator[tuple[str, Payload]]:

@@ -1,6 +1,6 @@
-"""Step: forward, backward and optimiser on a batch that is already there: what the pipeline must keep up with.
+"""Step: forward, backward and optimiser on a batch that is ready. The input pipeline must keep up with this rate.
 
-On a CPU the batch is small, and with `--quick` the images too; the workload of the measurement says what was used.
+On a CPU the batch is small. With `--quick` the images are small too. The measurement's workload states what was used.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def _check(output: Any, given: Replayed) -> None:
 
 
 def _agree(output: Any, expected: Any, variant: Variant) -> None:
-    """Nothing to hold against: `eager` is the only variant, and a training step changes its own weights."""
+    """Accepts every output: `eager` is the only variant, and each training step changes the weights."""
 
 
 def _work(given: Replayed, output: Any) -> Work:

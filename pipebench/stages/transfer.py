@@ -62,7 +62,7 @@ Transferring = Callable[[HostBatch], Any]
 
 
 def needs_device(workload: Workload) -> None:
-    """Raises `Unavailable` where the workload's device is not a CUDA device that is there."""
+    """Raises `Unavailable` unless the workload's device is a CUDA device and this machine has one."""
     import torch
 
     if not torch.cuda.is_available():
@@ -87,21 +87,21 @@ def pinned(workload: Workload) -> Transferring:
 
 @variant("transfer/batch", name="pinned-async")
 def pinned_async(workload: Workload) -> Transferring:
-    """`.to("cuda", non_blocking=True)` from pinned memory: the host goes on at once."""
+    """`.to("cuda", non_blocking=True)` from pinned memory: the host continues at once."""
     needs_device(workload)
     return lambda given: given.pinned.to("cuda", non_blocking=True)
 
 
 @variant("transfer/batch", name="uint8")
 def uint8(workload: Workload) -> Transferring:
-    """A quarter of the bytes, made float on the device."""
+    """uint8 batches: a quarter of the bytes, converted to float on the device."""
     needs_device(workload)
     return lambda given: given.pinned_bytes.to("cuda", non_blocking=True).float().div_(255)
 
 
 @variant("transfer/batch", name="side-stream")
 def side_stream(workload: Workload) -> Transferring:
-    """An asynchronous copy on a stream of its own, which the current stream then waits for."""
+    """An asynchronous copy on a separate stream; the current stream then waits for it."""
     import torch
 
     needs_device(workload)

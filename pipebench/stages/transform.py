@@ -1,6 +1,6 @@
 """Transform: a batch of crops on the CPU, sample by sample or all at once.
 
-What is random (masks, flips) is drawn beforehand from the workload's seed, so that all variants do the same work.
+Random choices (masks, flips) are drawn before timing from the workload's seed, so that all variants do the same work.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def normalised(workload: Workload) -> Any:
 
 
 def batch_groups(workload: Workload, source: str = "crop/fixed-256") -> Sequence[tuple[str, ...]]:
-    """One group: a batch's worth of keys, or none where no crop could be made."""
+    """One group with the keys of a whole batch; no group if no crop could be made."""
     return [tuple(f"batch[{index}]" for index in range(workload.batch_size))] if crops(workload, source) else []
 
 
@@ -80,7 +80,7 @@ def _check(output: Any, given: Batch) -> None:
 
 
 def _agree(output: Any, expected: Any, variant: Variant) -> None:
-    """Equal masks; colours within rounding to a level; normalised values within float rounding."""
+    """Masks must be equal, colours equal within one level, normalised values equal within float rounding."""
     for ours, theirs in zip(output, expected, strict=True):
         if str(ours.dtype) == str(theirs.dtype) == "torch.uint8":
             difference(ours.numpy(), theirs.numpy(), 0.0)
@@ -122,7 +122,7 @@ Transforming = Callable[[Batch], Any]
 
 
 def _masking(dilate: Callable[[Any], Any]) -> Transforming:
-    """Dilates each mask and blanks what it covers, giving a list of new crops."""
+    """Dilates each mask, sets the covered pixels to zero and returns a list of new crops."""
     import torch
 
     def transform(given: Batch) -> list[Any]:
