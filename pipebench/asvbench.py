@@ -1,15 +1,14 @@
-"""Base classes for an asv suite: over the lab's registry here, over somebody's own loader in another repository.
+"""Base classes for an asv suite: over the lab's registry here, over a user's own loader in another repository.
 
     from pipebench import asvbench
 
     class Read(asvbench.Read):
         own = asvbench.own(__file__)
 
-The figure of a benchmark is seconds per sample, so that it keeps its meaning when a block of calls is sized otherwise;
-larger is worse, as asv takes it. The module is written to outlive what it measures: it imports nothing of pipebench
-until a benchmark is set up, and what an older commit does not have comes out as n/a there, never as a failure. The
-parameters are those of the suite that runs, by name: asv hands out positions, which would mean something else in a
-commit with other variants.
+A benchmark's figure is seconds per sample, whatever the number of calls in a block. As in asv, larger is worse. This
+module measures older commits too: it imports nothing of pipebench until a benchmark is set up, and what a commit lacks
+is n/a there, not a failure. Parameters are passed by name and come from the suite that runs: asv passes positions,
+which would mean other variants in another commit.
 """
 
 from __future__ import annotations
@@ -27,8 +26,8 @@ from typing import Any, ClassVar
 
 BLOCK_S = 0.020
 BATCH_SIZE = 64
-PILLOW = "PIPEBENCH_PIL"  # stock or simd: which Pillow the process has, chosen by the suite's `__init__`
-MISSING = (ImportError, AttributeError, KeyError)  # what looking up something that a commit lacks can raise
+PILLOW = "PIPEBENCH_PIL"  # stock or simd: the Pillow of this process, chosen by the suite's `__init__`
+MISSING = (ImportError, AttributeError, KeyError)  # raised when a commit lacks a module, a name or a variant
 
 
 def _other_commits() -> Any:
@@ -45,13 +44,13 @@ MANIFESTS: dict[str, Any] = {}  # of each data set, as it was parsed: the suite'
 
 
 def workload_version(data: Sequence[str], *knobs: object) -> str:
-    """What asv keeps results apart by: it changes with the samples that are measured or a knob, not with the code."""
+    """asv's `version` of a benchmark. It changes with the measured samples and settings, not with the code."""
     images = {name: {key: value for key, value in MANIFESTS.get(name, {}).items() if key != "title"} for name in data}
     return hashlib.sha256(json.dumps([images, *map(str, knobs)], sort_keys=True).encode()).hexdigest()[:12]
 
 
 class PerSample:
-    """Times blocks of calls and gives asv seconds per sample, by a timer that advances by that much a block."""
+    """Times blocks of calls. asv gets seconds per sample by a timer that advances by that amount each block."""
 
     number = 1
     rounds = 2
@@ -62,7 +61,7 @@ class PerSample:
     _elapsed = 0.0
 
     def timer(self) -> float:
-        """asv's clock for this benchmark; it stands still but for `time_sample`."""
+        """asv's clock for this benchmark. It advances only in `time_sample`."""
         return self._elapsed
 
     def _arm(self, runner: Any, identity: str, work: Any) -> None:
@@ -96,7 +95,7 @@ class Task(PerSample):
         cls.pretty_name = f"{cls.task}, seconds per sample"
 
     def setup(self, variant: str, data: str, size: str) -> None:
-        """Loads and arms once a process; raises `NotImplementedError`, asv's word for n/a, where it cannot run."""
+        """Loads and arms once in each process. Raises `NotImplementedError`, asv's sign for n/a, if it cannot run."""
         runner, work = armed(f"{self.task}/{variant}", data)
         if not hasattr(self, "_calls"):
             self._arm(runner, f"{self.task}/{variant}", work)
@@ -142,7 +141,7 @@ def armed(identity: str, data: str) -> Any:
 
 
 def _found(stage: Any, identity: str) -> Any:
-    """The task and variant, or `KeyError` where this commit has no such."""
+    """The task and variant. Raises `KeyError` if this commit does not have them."""
     try:
         return stage.find(identity)
     except Exception as missing:
@@ -152,7 +151,7 @@ def _found(stage: Any, identity: str) -> Any:
 
 
 def _same_pillow(library: str) -> None:
-    """In the column of pillow-simd, only what uses Pillow is measured, and it must be pillow-simd that it uses."""
+    """In the column of pillow-simd, measures only what uses Pillow, and makes sure that this is pillow-simd."""
     if os.environ.get(PILLOW) != "simd":
         return
     if not library.startswith(("Pillow", "pillow-simd")):
@@ -162,7 +161,7 @@ def _same_pillow(library: str) -> None:
 
 
 def _why_not() -> str:
-    """What `tools/ensure_simd.py` has kept of a build that failed."""
+    """The output of a failed build, kept by `tools/ensure_simd.py`."""
     with contextlib.suppress(OSError):
         kept: Path = module("host.machine").cache_folder() / "pillow-simd.failed"
         return "\n" + kept.read_text(encoding="utf-8")
@@ -176,7 +175,7 @@ def own(benchmark_file: str) -> Any:
 
 
 class _OwnBenchmark(PerSample):
-    """A benchmark of somebody's own loader; `own` is what `pipebench.toml` says."""
+    """A benchmark of a user's own loader; `own` holds the contents of `pipebench.toml`."""
 
     own: ClassVar[Any]
     kind: ClassVar[str]
@@ -207,7 +206,7 @@ def _own_armed(settings: Any, identity: str) -> Any:
 
 
 class Read(_OwnBenchmark):
-    """What a sample of the dataset costs without its transform: reading, and decoding where the dataset does it."""
+    """The cost of a sample without its transform: reading, and decoding if the dataset decodes."""
 
     kind = "read"
     pretty_name = "read, seconds per sample"
@@ -221,7 +220,7 @@ class Read(_OwnBenchmark):
 
 
 class Transform(_OwnBenchmark):
-    """What each step of the transform costs, and all of them together."""
+    """The cost of each step of the transform, and of all steps together."""
 
     kind = "transform"
     pretty_name = "transform, seconds per sample"
@@ -236,7 +235,7 @@ class Transform(_OwnBenchmark):
 
 
 class Collate(_OwnBenchmark):
-    """What it costs to make a batch of its samples."""
+    """The cost of collating a batch."""
 
     kind = "collate"
     pretty_name = "collate, seconds per sample"

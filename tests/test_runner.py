@@ -10,7 +10,7 @@ import pytest
 from pipebench import stage
 from pipebench.lab.timing import Plan, measure
 from pipebench.runner import ChildRunner, LocalRunner, RunnerDied, Runners
-from pipebench.task import RunnerSpec, Workload
+from pipebench.task import RunnerSpec, Variant, Workload
 
 WORKLOAD = Workload(data="tiny", batch_size=4, quick=True)
 IDENTITY = "decode/rgb/pillow"
@@ -66,7 +66,7 @@ def test_a_death_in_mid_measurement_costs_only_that_row():
     task = next(one for one in stage.tasks() if one.id == "decode/rgb")
     spec = RunnerSpec("doomed")
     pillow = stage.reference("decode/rgb")
-    doomed = task.Variant(task.id, "opencv", stage.find("decode/rgb/opencv")[1].build, runner=spec)
+    doomed = Variant(task.id, "opencv", stage.find("decode/rgb/opencv")[1].build, runner=spec)
     with Runners() as runners:
 
         def kill_at_the_second_round(done, total, what):

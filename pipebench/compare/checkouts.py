@@ -1,8 +1,8 @@
-"""Commits as folders, and the interpreter that runs them: what an A/B comparison needs before it can start.
+"""Checks commits out into folders and finds the interpreter that runs them, before a comparison starts.
 
-A commit is checked out into the cache by a clone of its own, so that nothing of the user's repository changes. Its code
-is put first on the import path of an interpreter that has its dependencies: asv's environment where asv has built one,
-otherwise the one that runs this.
+Each commit is checked out into the cache from its own clone, so that the user's repository does not change. Its code is
+put first on the import path of an interpreter that has its dependencies: asv's environment if asv has built one, else
+this interpreter.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _FULL = "free some space, or set PIPEBENCH_CACHE to a folder on another disk"
 
 @dataclass(frozen=True)
 class Commit:
-    """A commit as it was asked for, and where its files lie; `sha` is None for the working tree as it is."""
+    """A commit under the name that the user gave, and the folder of its files. `sha` is None for the working tree."""
 
     name: str
     sha: str | None
@@ -74,10 +74,10 @@ def resolve(repo: Path, name: str) -> str:
 
 
 def checked_out(repo: Path, name: str, build: str | None = None, python: str = sys.executable) -> Commit:
-    """The commit's files in the cache, cloned and built once; the working tree itself for `.`.
+    """The commit's files in the cache, cloned and built once; for `.`, the working tree itself.
 
-    `build` is a command line run once in the folder, its `python` being `python`. PipebenchError says which commit
-    could not be checked out or built, with the last lines of what was said.
+    `build` is a command line that is run once in the folder; `python` in it means the argument `python`.
+    `PipebenchError` names the commit that could not be checked out or built, with the last lines of the output.
     """
     if name == WORKING_TREE:
         return Commit(name, None, repo)
@@ -91,7 +91,7 @@ def checked_out(repo: Path, name: str, build: str | None = None, python: str = s
 
 
 def _make(folder: Path, fill: Callable[[Path], None]) -> None:
-    """Fills a temporary folder and renames it, so that an interrupted one is never taken for a whole one."""
+    """Fills a temporary folder and renames it, so that an interrupted checkout is never used."""
     partial = None
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -148,7 +148,7 @@ def _git(*arguments: str, at: Path) -> str:
 
 
 def interpreter(repo: Path, needs: Sequence[str]) -> str:
-    """The Python of an environment that asv has built for this repository and that has `needs`, else this one."""
+    """The Python of an environment that asv built for this repository and that has `needs`; else this Python."""
     for python in _asv_pythons(repo):
         code = "import importlib.util as u, sys; sys.exit(any(u.find_spec(name) is None for name in sys.argv[1:]))"
         with contextlib.suppress(OSError, subprocess.TimeoutExpired):
@@ -158,7 +158,7 @@ def interpreter(repo: Path, needs: Sequence[str]) -> str:
 
 
 def dependencies_differ(repo: Path, base: str, head: str) -> list[str]:
-    """A line for each file of the repository that says what to install and is not the same on both sides."""
+    """One line for each file that lists dependencies (such as requirements.txt) and differs between the two sides."""
     names = ["pyproject.toml", "setup.py", "setup.cfg", "requirements.txt", "environment.yml"]
     shas = [resolve(repo, name) for name in (base, head) if name != WORKING_TREE]  # one: against the files as they are
     changed = _git("diff", "--name-only", *shas, "--", *names, at=repo) if shas else ""
@@ -166,7 +166,7 @@ def dependencies_differ(repo: Path, base: str, head: str) -> list[str]:
 
 
 def _asv_pythons(repo: Path) -> list[str]:
-    """The interpreters of asv's environments in the `env_dir` of asv.conf.json, whose comments are taken out."""
+    """The interpreters of asv's environments, found through `env_dir` in asv.conf.json."""
     try:
         text = (repo / "asv.conf.json").read_text(encoding="utf-8")
         lines = [line for line in text.splitlines() if not line.lstrip().startswith("//")]

@@ -1,13 +1,13 @@
-"""What the rounds of an A/B comparison support. Pure functions of numbers.
+"""The statistics of an A/B comparison: what its rounds support. Pure functions of numbers.
 
-A round is a fresh pair of processes, one for each side, that take short readings in turn. Noise on a shared host only
-ever adds time, so a round gives one number, the ratio of its two minima. Where a process happens to lie in memory
-can move its minimum by more than ten per cent for as long as it lives (a buffer that straddles cache lines, or not),
-which no number of readings within a pair can show: what is judged is therefore rounds.
+A round is a fresh pair of processes, one for each side, which take short readings in turn. Noise on a shared host only
+adds time, so each round gives one number: the ratio of its two minima. The place of a process in memory can change its
+minimum by more than 10 % for its whole life (a buffer does or does not straddle cache lines). More readings within a
+pair cannot show this, so the unit of repetition is the round.
 
-Two things are put together with equal weight. The lowest quarter of each side's minima: placement is a lottery, both
-sides draw often, and their better draws can be compared. And the middle of the rounds' ratios: a neighbour that slows a
-whole round slows both of its sides, and cancels.
+The estimate is the mean of two parts with equal weight. First, the lowest quarter of each side's minima: placement in
+memory is random, both sides draw many times, and their best draws can be compared. Second, the middle of the rounds'
+ratios: a neighbour that slows a whole round slows both sides, so its effect cancels.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from pipebench.stats import Ratio
 BEST = (
     0.25  # of the rounds: with 24, two placements that are equally likely both occur in them but once in 100,000 runs
 )
-MIDDLE = 0.6  # of the rounds' ratios: as many are left out above as below
+MIDDLE = 0.6  # share of the rounds' ratios that counts: as many are left out above as below
 SWAPS = 6000  # random exchanges of base and head
-CACHED = 50_000  # numbers worked on at once, so that they stay in the processor's cache
-WIDEST, STEPS = 8.0, 14  # the ends of an interval are looked for up to this factor away, and found to 0.02 %
+CACHED = 50_000  # numbers processed at once, so that they stay in the processor's cache
+WIDEST, STEPS = 8.0, 14  # the search for the ends of an interval: up to this factor away, to 0.02 %
 
 
 def round_minima(pairs: Sequence[Pair]) -> Pair:
@@ -40,10 +40,11 @@ def round_minima(pairs: Sequence[Pair]) -> Pair:
 def judge(rounds: Sequence[Sequence[Pair]], benchmarks: int = 1, alarms: float = ALARMS) -> Judgement:
     """Head / base over rounds, with the interval that a family of `benchmarks` comparisons needs.
 
-    The interval holds every factor by which the head can be divided so that exchanging base and head at random within
-    rounds gives as large a difference in more than `alarms / benchmarks` of `SWAPS` tries: a permutation test of paired
-    data, inverted (Lehmann and Romano, Testing Statistical Hypotheses, sections 5.8 and 5.14). It is exact whatever the
-    noise, as long as it does not prefer a side; with fewer than `rounds_needed` rounds it can tell nothing.
+    The interval comes from an inverted permutation test of paired data (Lehmann and Romano, Testing Statistical
+    Hypotheses, sections 5.8 and 5.14). It holds every factor f for which this is true: after the head's times are
+    divided by f, exchanging base and head at random within rounds gives a difference as large as the observed one in
+    more than `alarms / benchmarks` of `SWAPS` tries. The test is exact for any noise that does not prefer a side. With
+    fewer than `rounds_needed` rounds it cannot detect any change.
     """
     wanted = wanted_confidence(benchmarks, alarms)
     base, head, swaps = _minima_and_swaps(rounds)
@@ -58,7 +59,7 @@ def judge(rounds: Sequence[Sequence[Pair]], benchmarks: int = 1, alarms: float =
 
 
 def differs(rounds: Sequence[Sequence[Pair]], benchmarks: int = 1, alarms: float = ALARMS) -> bool:
-    """Whether `judge` would tell any difference, without looking for the ends of the interval."""
+    """Whether `judge` would report a difference; cheaper, because it does not search the ends of the interval."""
     if len(rounds) < rounds_needed(wanted_confidence(benchmarks, alarms)):
         return False
     base, head, swaps = _minima_and_swaps(rounds)
@@ -72,9 +73,9 @@ def _minima_and_swaps(rounds: Sequence[Sequence[Pair]]) -> Any:
 
 
 def _difference(base: Any, head: Any) -> Any:
-    """How far the head's logarithms lie above the base's, along the last axis: the mean of two estimates.
+    """The head's logarithms minus the base's, along the last axis: the mean of two estimates.
 
-    That of the better rounds of each side, and that of the rounds' own differences.
+    One compares the best rounds of each side; the other takes the middle of the differences within rounds.
     """
     count = base.shape[-1]
     cut = round((1 - MIDDLE) / 2 * count)
@@ -89,7 +90,7 @@ def _level(logarithms: Any) -> Any:
 
 
 def _chance(base: Any, head: Any, swaps: Any) -> float:
-    """The share of exchanges that make a difference at least as large as there is, the one there is counted in."""
+    """The share of exchanges whose difference is at least the observed one; the observed one counts as an exchange."""
     there = abs(_difference(base, head))
     as_large = 0
     for few in np.array_split(swaps, max(1, swaps.size // CACHED)):
@@ -99,7 +100,7 @@ def _chance(base: Any, head: Any, swaps: Any) -> float:
 
 
 def _end(possible: Any, ratio: float, away: float) -> float:
-    """The factor between `ratio` and `ratio * away` at which it stops being possible, by halving on a log scale."""
+    """An end of the interval: the factor from `ratio` to `ratio * away` where `possible` turns False (bisection)."""
     near, far = 0.0, math.log(away)
     if possible(ratio * away):
         return ratio * away

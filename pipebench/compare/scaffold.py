@@ -1,4 +1,4 @@
-"""What `pipebench init` writes into somebody's repository: configuration, benchmarks, a workflow for their loader."""
+"""The files that `pipebench init` writes into a user's repository: configuration, benchmarks and a workflow."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ PLACES = {
 
 @dataclass(frozen=True)
 class Plan:
-    """What is to be written where: file contents by path, relative to the repository's top folder."""
+    """The files to write: contents by path, relative to the repository's top folder."""
 
     repo: Path
     files: Mapping[str, str]
 
     @property
     def existing(self) -> list[str]:
-        """Those that are there already with other contents."""
+        """The files that exist already with other contents."""
         return [name for name, text in self.files.items() if _differs(self.repo / name, text)]
 
 
@@ -55,7 +55,7 @@ def plan(
     samples: int = 64,
     requirement: str = "pipebench",
 ) -> Plan:
-    """Looks at the two functions and makes the files; nothing is written. `PipebenchError` where one cannot be used."""
+    """Inspects the two functions and makes the files' contents. PipebenchError if a function cannot be used."""
     for name in (loader, transform):
         if name is not None and not _is_a_name(name):
             raise PipebenchError(
@@ -112,7 +112,7 @@ def _filled(template: str, words: Mapping[str, str]) -> str:
 
 
 def write(made: Plan, *, force: bool = False) -> list[str]:
-    """Writes the files and gives their names; without `force` nothing at all where one is there with other contents."""
+    """Writes the files and returns their names. Without `force`, writes nothing if one exists with other contents."""
     if made.existing and not force:
         listed = ", ".join(made.existing)
         raise PipebenchError(f"{printable(listed)} would be overwritten", "--force overwrites, or move them away first")

@@ -1,9 +1,8 @@
-"""The stages of somebody's own loader as benchmarks: read, each transform, collate, and samples by workers.
+"""The stages of a user's own loader as benchmarks: read, each transform, collate, and the loader by workers.
 
-They are found from two functions of theirs. `make_loader` gives a DataLoader or a webdataset pipeline over a small,
-fixed set of samples; where it takes `num_workers` or `transform`, these are passed. `make_transform` gives what is done
-to one image, a Compose or anything that can be called. Nothing is guessed: what cannot be taken apart is n/a, with
-its reason.
+The user gives two functions. `make_loader` returns a DataLoader or a webdataset pipeline over a small, fixed set of
+samples; if it has the parameters `num_workers` or `transform`, they are passed. `make_transform` returns the transform
+of one image: a Compose or any callable. Nothing is guessed: a stage that cannot be separated is n/a, with its reason.
 """
 
 from __future__ import annotations
@@ -28,13 +27,13 @@ WHOLE = "all"  # all transforms, one after the other
 
 @dataclass(frozen=True)
 class Own:
-    """What `pipebench.toml` says: the two functions by name, and the names that benchmarks have for good."""
+    """The contents of `pipebench.toml`: the names of the two functions, and the lasting names of the benchmarks."""
 
     loader: str
     transform: str | None = None
-    transforms: tuple[str, ...] = ()  # in their order; a name that a commit does not have is n/a there
+    transforms: tuple[str, ...] = ()  # in order; n/a in a commit that lacks the name
     workers: tuple[int, ...] = (0, 2)
-    samples: int = 64  # read and transformed in one call, at most; all runs must use the same
+    samples: int = 64  # the most read and transformed in one call; the same in all runs
 
     @property
     def benchmarks(self) -> list[str]:
@@ -44,7 +43,7 @@ class Own:
 
 
 def load(path: Path) -> Own:
-    """Reads `pipebench.toml`; PipebenchError says what is wrong with it."""
+    """Reads `pipebench.toml`. Raises `PipebenchError`, which says what is wrong with it."""
     known = {one.name for one in fields(Own)}
     try:
         found = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -58,7 +57,7 @@ def load(path: Path) -> Own:
 
 
 def imported(own: Own | dict[str, Any]) -> None:
-    """Imports the modules of the two functions, once a process."""
+    """Imports the modules of the two functions."""
     settings = _settings(own)
     for name in (settings.loader, settings.transform):
         if name:
@@ -66,7 +65,7 @@ def imported(own: Own | dict[str, Any]) -> None:
 
 
 def names_of(transform: Any) -> list[str]:
-    """A name for each step of a transform: its type, or the function's name, numbered where one occurs twice."""
+    """A name for each step of a transform: its type or its function's name, with a number if it occurs twice."""
     seen: dict[str, int] = {}
     names = []
     for step in _steps(transform):
@@ -78,7 +77,7 @@ def names_of(transform: Any) -> list[str]:
 
 
 def finder(own: Own | dict[str, Any]) -> Callable[[str], tuple[Task, Variant]]:
-    """From the identity of a benchmark to what a runner needs of it."""
+    """A function from a benchmark's identity to its task and variant, as a runner needs it."""
     settings = _settings(own)
     builders: dict[str, Callable[[str], Callable[[Workload], Any]]] = {
         "read": lambda name: lambda workload: _reading(settings),
@@ -100,7 +99,7 @@ def _settings(own: Own | dict[str, Any]) -> Own:
 
 
 def _task(task_id: str) -> Task:
-    """A task whose one call is bound to its inputs already; `samples` of the call are its attribute."""
+    """A task whose call has its inputs bound; the call returns the number of its samples."""
     return Task(
         id=task_id,
         summary="a stage of your own loader",
@@ -114,7 +113,7 @@ def _task(task_id: str) -> Task:
 
 
 def _object(name: str) -> Any:
-    """What `module:object` names; imported, never evaluated."""
+    """The object that `module:object` names. It is imported, never evaluated."""
     module, _, attribute = name.partition(":")
     found = importlib.import_module(module)
     for part in attribute.split("."):
@@ -126,7 +125,7 @@ def _object(name: str) -> Any:
 
 
 def _loader(settings: Own, **wanted: Any) -> tuple[Any, set[str]]:
-    """The user's loader, and which of the wanted settings its function took."""
+    """The user's loader, and the names of the settings that its function accepted."""
     make = _object(settings.loader)
     parameters = inspect.signature(make).parameters
     anything = any(one.kind is one.VAR_KEYWORD for one in parameters.values())
@@ -141,7 +140,7 @@ def _transform(settings: Own) -> Any:
 
 
 def _steps(transform: Any) -> list[Any]:
-    """The steps of a Compose or Sequential, else the one thing that there is."""
+    """The steps of a Compose or Sequential; any other transform is one step."""
     found = getattr(transform, "transforms", None)
     if isinstance(found, list | tuple):
         return list(found)
@@ -156,7 +155,7 @@ def _untouched(image: Any) -> Any:
 
 
 def _raw_dataset(settings: Own) -> Any:
-    """The dataset with its transform taken out: what it costs to read (and decode) a sample."""
+    """The dataset without its transform, to measure the cost of reading (and decoding) a sample."""
     loader, taken = _loader(settings, transform=_untouched, num_workers=0)
     dataset = getattr(loader, "dataset", loader)
     if "transform" in taken:
@@ -170,7 +169,7 @@ def _raw_dataset(settings: Own) -> Any:
 
 
 def _samples(dataset: Any, count: int) -> Iterator[Any]:
-    """The first samples of a map-style or iterable dataset, again and again the same."""
+    """The first `count` samples of a map-style or iterable dataset; each call returns the same ones."""
     if hasattr(dataset, "__getitem__") and hasattr(dataset, "__len__"):
         return (dataset[index] for index in range(min(count, len(dataset))))
     return itertools.islice(iter(dataset), count)
@@ -190,7 +189,7 @@ def _image(sample: Any) -> Any:
 
 
 def _transforming(settings: Own, name: str) -> Callable[[Any], int]:
-    """One step, given what the steps before it make of the first samples (at most 8 are held)."""
+    """One step, applied to the output of the steps before it for the first samples (at most 8)."""
     transform = _transform(settings)
     images = [_image(sample) for sample in _samples(_raw_dataset(settings), min(8, settings.samples))]
     step = transform
@@ -220,7 +219,7 @@ def _collating(settings: Own) -> Callable[[Any], int]:
 
 
 def _loading(settings: Own, workers: int) -> Callable[[Any], int]:
-    """One pass over the first samples with so many workers; they are started once and kept where the loader can."""
+    """One pass over the first samples with that many workers. Workers are kept between passes if the loader can."""
     loader, taken = _loader(settings, num_workers=workers)
     loader = _with_workers(loader, workers, settings.samples, "num_workers" in taken)
     size = getattr(loader, "batch_size", None)
@@ -259,13 +258,13 @@ def _length(batch: Any) -> int:
 
 
 def first_sample(own: Own) -> Any:
-    """One sample of the loader's dataset, as a proof that it can be read."""
+    """One sample of the loader's dataset; it shows that the dataset can be read."""
     loader, _ = _loader(own, num_workers=0)
     return next(iter(_samples(getattr(loader, "dataset", loader), 1)), None)
 
 
 def transform_names(own: Own) -> list[str]:
-    """The names of the transform's steps; none where there is no transform or it is a single step."""
+    """The names of the transform's steps; empty if there is no transform or only one step."""
     if own.transform is None:
         return []
     names = names_of(_transform(own))

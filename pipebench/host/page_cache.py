@@ -1,6 +1,6 @@
-"""Whether a file's bytes lie in this machine's page cache, and how to drop them.
+"""The page cache: which share of a file it holds, and how to fill or drop it.
 
-"Cold" means not in this machine's page cache. What a hypervisor or a drive still holds cannot be seen from here.
+"Cold" means not in this machine's page cache. Caches of a hypervisor or a drive cannot be seen from here.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 
 def drop(paths: Iterable[str]) -> None:
-    """Asks the kernel to forget the files' clean pages (written ones are synced first); unprivileged and advisory."""
+    """Asks the kernel to drop the files' pages (dirty pages are synced first). It needs no privilege."""
     for path in paths:
         descriptor = os.open(path, os.O_RDONLY)
         try:
@@ -33,7 +33,7 @@ def fill(paths: Iterable[str]) -> None:
 def residency(paths: Iterable[str]) -> float | None:
     """The fraction of the files' pages that are in the page cache, by `mincore`; None where it cannot be read.
 
-    Since Linux 5.2 `mincore` tells the truth only to the owner of a file or whoever may write it.
+    Since Linux 5.2 `mincore` answers truthfully only to the owner of a file and to those who may write it.
     """
     resident = pages = 0
     for path in paths:

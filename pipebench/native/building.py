@@ -1,9 +1,9 @@
-"""Native pieces, built with the system's compiler into the cache on first use, and a Pillow-SIMD beside Pillow.
+"""Builds the C pieces with the system's compiler on first use, and Pillow-SIMD beside Pillow.
 
-Nothing is built into the environment: a library lies in `native/` of the cache folder under a name made of its source,
-its flags and the compiler's version, so that a change of any of them builds anew and two versions of pipebench do not
-disturb each other. Each is written to a temporary name and renamed when complete, so that two processes may build at
-once and none ever loads half a file.
+Nothing is built into the environment. A library is stored in `native/` of the cache folder. Its name is a digest of its
+source, its flags and the compiler's version: a change of any of them builds a new library, and two versions of
+pipebench do not disturb each other. A library is written under a temporary name and renamed when it is complete, so
+two processes may build at once and neither loads half a file.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _TURBO = "apt-get install libjpeg62-turbo-dev (Ubuntu: libjpeg-turbo8-dev) or dn
 _COMPILER = "apt-get install gcc libc6-dev or dnf install gcc, or name one in the variable CC"
 _ELSEWHERE = "free some space, or set PIPEBENCH_CACHE to a folder on another disk"
 
-# What a failing compiler or pip says, the problem in our words, and the remedy; the first that is found is taken.
+# What a failing compiler or pip prints, the problem in our words, and the remedy. The first match is used.
 _Cause = tuple[tuple[str, ...], str, str]
 _CAUSES: tuple[_Cause, ...] = (
     (("No space left on device",), "the disk is full", _ELSEWHERE),
@@ -76,7 +76,7 @@ _PIP_CAUSES: tuple[_Cause, ...] = (
 
 
 class NativeError(PipebenchError):
-    """A native piece that is not to be had here. `code` is the reason of a skipped row; `output` what the tool said."""
+    """A native piece that cannot be built here. `code` is the row's skip code, `output` what the tool printed."""
 
     def __init__(self, code: Literal["no-compiler", "not-built"], problem: str, remedy: str, output: str = "") -> None:
         super().__init__(problem, remedy)
@@ -86,11 +86,11 @@ class NativeError(PipebenchError):
 
 
 def load(source: Path, links: Sequence[str], verify: Callable[[ctypes.CDLL], str | None]) -> ctypes.CDLL:
-    """The library made of the C file `source` and linked with `links`; calls through it release the GIL.
+    """The library built from the C file `source` and linked with `links`. Calls through it release the GIL.
 
-    It is built where the cache has none yet, which takes a fraction of a second. `verify` looks at the loaded library
-    and returns what is wrong with it, if anything; one that an upgrade of a library has left behind is built once more.
-    Raises `NativeError` without a compiler, a header, a library or a folder that can be written.
+    If the cache has no such library, it is built in a fraction of a second. `verify` inspects the loaded library and
+    returns what is wrong with it, or None; a library that no longer fits after a system upgrade is built once more.
+    Raises `NativeError` where a compiler, a header, a library or a writable folder is missing.
     """
     path = library_path(source, links)
     fresh = not path.exists()
@@ -106,7 +106,7 @@ def load(source: Path, links: Sequence[str], verify: Callable[[ctypes.CDLL], str
 
 
 def library_path(source: Path, links: Sequence[str]) -> Path:
-    """Where the library of `source` lies once built. Raises `NativeError` where there is no compiler."""
+    """The path of the built library of `source`. Raises `NativeError` where there is no compiler."""
     compiler = _compiler()
     parts = (source.read_bytes(), shlex.join((*_FLAGS, *links)).encode(), _version(compiler))
     digest = hashlib.sha256(b"\0".join(parts)).hexdigest()[:16]
@@ -170,7 +170,7 @@ def _load_remedy(wrong: str) -> str:
 
 @contextlib.contextmanager
 def _writable(folder: Path) -> Iterator[None]:
-    """Turns what the file system refuses into an error that names the folder."""
+    """Turns an error of the file system into a `NativeError` that names the folder."""
     try:
         yield
     except OSError as error:
@@ -182,7 +182,7 @@ def _writable(folder: Path) -> Iterator[None]:
 
 
 def _explained(causes: Sequence[_Cause], problem: str, output: str) -> NativeError:
-    """The error for what a tool said: in our words where the cause is known, and always with its last lines."""
+    """The error for a tool's output: our own words where the cause is known, and always the tool's last lines."""
     last = "\n".join(output.strip().splitlines()[-_KEPT_LINES:])
     for words, cause, remedy in causes:
         if any(word in output for word in words):
@@ -191,17 +191,17 @@ def _explained(causes: Sequence[_Cause], problem: str, output: str) -> NativeErr
 
 
 def pillow_simd_folder() -> Path | None:
-    """The folder to put first on `sys.path` to import Pillow-SIMD as PIL, or None where it is not built."""
+    """The folder to put first on `sys.path` to import Pillow-SIMD as PIL; None if it is not built."""
     folder = _pillow_simd_target()
     return folder if (folder / "PIL" / "Image.py").exists() else None
 
 
 def build_pillow_simd(progress: Callable[[str], None] = lambda line: None) -> Path:
-    """Builds Pillow-SIMD into the cache, beside the environment's Pillow and never over it; returns its folder.
+    """Builds Pillow-SIMD into the cache, beside the environment's Pillow, and returns its folder.
 
-    It takes about a minute and needs a package index, a C compiler and the headers of libjpeg and zlib. Where the CPU
-    has AVX2 it is built with AVX2; otherwise it has SSE4 only, `progress` says so, and its folder's name too.
-    `progress` is given each line that pip says. Raises `NativeError` that names what is missing.
+    This takes about a minute and needs a package index, a C compiler and the headers of libjpeg and zlib. Pillow-SIMD
+    is built with AVX2 if the CPU has it, else with SSE4 only; then `progress` and the folder's name say so.
+    `progress` receives each line that pip prints. Raises `NativeError`, which names what is missing.
     """
     done = pillow_simd_folder()
     if done is not None:
@@ -238,7 +238,7 @@ def _pillow_simd_target() -> Path:
 
 
 def _pip_install(folder: Path, compiler: str, progress: Callable[[str], None]) -> None:
-    """pip without its cache of wheels, which would hand out one that was built with other flags."""
+    """Runs pip without its wheel cache, because a cached wheel may have been built with other flags."""
     command = [
         sys.executable, "-m", "pip", "install", "--disable-pip-version-check", "--no-input", "--no-cache-dir",
         "--no-deps", "--no-binary", "pillow-simd", "--target", str(folder), f"pillow-simd=={PILLOW_SIMD}",
@@ -257,7 +257,7 @@ def _pip_install(folder: Path, compiler: str, progress: Callable[[str], None]) -
 
 
 def _rename_folder(partial: Path, target: Path) -> None:
-    """`rename` refuses a folder that is there and not empty: then another process was faster, and its build stays."""
+    """Renames a folder. If the target exists, another process was faster, and its build is kept."""
     partial.chmod(0o755)
     try:
         partial.rename(target)

@@ -1,8 +1,8 @@
-"""Decode only a box of a JPEG: what a random crop throws away is never reconstructed.
+"""Decodes only a box of a JPEG, so that pixels outside a random crop are never reconstructed.
 
-`decode_and_crop` is the function; `RandomCropFromBytes` and `RandomResizedCropFromBytes` are torchvision's transforms
-on top of it. The work is done by region.c over libjpeg-turbo, built on first use (see `native`). What it costs and how
-it is checked: docs/decode-and-crop.md.
+`decode_and_crop` is the function. `RandomCropFromBytes` and `RandomResizedCropFromBytes` are torchvision's transforms
+on top of it. region.c does the work with libjpeg-turbo; it is built on first use (see `building`). For its cost and its
+checks see docs/decode-and-crop.md.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ def decode_and_crop(data: Buffer | torch.Tensor, box: Sequence[int], scale: int 
     applied. All of it must lie inside the image.
 
     `scale` is 1, 2, 4 or 8: the picture is decoded at 1/scale, which leaves out the high frequencies and costs less.
-    The result is then every pixel of the reduced picture that touches the box: columns left // scale up to and
-    including (left + width - 1) // scale, and rows likewise (`scaled_size` says how many that is).
+    The result holds every pixel of the reduced picture that touches the box: columns left // scale to
+    (left + width - 1) // scale, both included, and rows likewise. `scaled_size` returns its size.
 
     At scale 1 the pixels are those of `PIL.Image.open(...).convert("RGB").crop(...)`, bit by bit; at other scales
     those of Pillow after `draft`. Grey is expanded to RGB. The GIL is released while it decodes.
@@ -69,7 +69,7 @@ def decode_and_fill(
 ) -> torch.Tensor:
     """`decode_and_crop` with a box that may reach beyond an image of size `image` (width, height).
 
-    What lies outside is `fill`, one level or one for each of red, green and blue. Raises as `decode_and_crop` does.
+    Pixels outside have the value `fill`: one level, or one each for red, green and blue. Raises as `decode_and_crop`.
     """
     import torch
 
@@ -92,9 +92,9 @@ def decode_and_resize(
     """A box of a JPEG, resized with antialiasing, as a uint8 tensor of shape (3, height, width), RGB.
 
     `box` is left, top, width and height in pixels of the full image, `size` height and width of the result. The box is
-    decoded at the smallest scale (1, 1/2, 1/4, 1/8) at which it still has at least `size` pixels; where that is not 1,
-    each of its edges moves to the nearest pixel of the reduced picture, at most half a pixel of the result. What
-    remains to be resized is torchvision's `resize`, with its `interpolation`. Raises as `decode_and_crop` does.
+    decoded at the smallest scale (1, 1/2, 1/4, 1/8) at which it still has at least `size` pixels. At a scale below 1,
+    each edge moves to the nearest pixel of the reduced picture, by at most half a pixel of the result. torchvision's
+    `resize` does the rest, with its `interpolation`. Raises as `decode_and_crop`.
     """
     from torchvision.transforms.v2 import functional
 
@@ -106,9 +106,9 @@ def decode_and_resize(
 
 
 def _aligned(box: Box, scale: int) -> Box:
-    """The box that touches just the reduced pixels nearest to `box`; it lies inside the image if `box` does.
+    """The box of whole reduced pixels that is nearest to `box`. It lies inside the image if `box` does.
 
-    Edges are rounded half up, so that the distance of two edges never falls below that many whole reduced pixels.
+    Edges are rounded half up, so that the box never loses a whole reduced pixel between two edges.
     """
     left, top, right, bottom = (
         (2 * edge + scale) // (2 * scale) for edge in (box[0], box[1], box[0] + box[2], box[1] + box[3])
@@ -117,7 +117,7 @@ def _aligned(box: Box, scale: int) -> Box:
 
 
 def image_size(data: Buffer) -> tuple[int, int]:
-    """Width and height in pixels that the header of a JPEG states (about 10 µs). Raises as `decode_and_crop` does."""
+    """Width and height in pixels from the header of a JPEG (about 10 µs). Raises as `decode_and_crop`."""
     pointer, length = _buffer(data)
     width, height, message = ctypes.c_uint(), ctypes.c_uint(), ctypes.create_string_buffer(_MESSAGE_BYTES)
     kind = _library().region_size(pointer, length, ctypes.byref(width), ctypes.byref(height), message)
@@ -127,20 +127,20 @@ def image_size(data: Buffer) -> tuple[int, int]:
 
 
 def scaled_size(box: Sequence[int], scale: int) -> tuple[int, int]:
-    """Height and width of what `decode_and_crop` returns for `box` at 1/`scale`: the reduced pixels that touch it."""
+    """Height and width of the result of `decode_and_crop`: the reduced pixels at 1/`scale` that touch `box`."""
     left, top, width, height = box
     return (top + height - 1) // scale + 1 - top // scale, (left + width - 1) // scale + 1 - left // scale
 
 
 def library_name() -> str:
-    """The library that decodes, with its version, as `libjpeg-turbo 2.1.5`. Raises `native.NativeError` without it."""
+    """Name and version of the decoding library: `libjpeg-turbo 2.1.5`. Raises `NativeError` if it is missing."""
     return f"libjpeg-turbo {_library().region_version().decode()}"
 
 
 def torch_operator() -> Any:
     """`torch.ops.pipebench.decode_and_crop(data, left, top, width, height, scale=1)`.
 
-    It is registered when this module is imported after torch, else with the first decode or when first asked for here.
+    The operator is registered when this module is imported after torch, at the first decode, or by this function.
 
     `data` is a 1-D uint8 tensor in host memory. It has a fake implementation, so that shapes propagate under
     `torch.compile` and `torch.export`.
@@ -154,7 +154,7 @@ def torch_operator() -> Any:
 
 
 def _register_beside_torch() -> None:
-    """Registers the operator if torch is there, which this module itself imports only to decode."""
+    """Registers the operator if torch is imported already. This module imports torch only to decode."""
     if hasattr(sys.modules.get("torch"), "library"):
         torch_operator()
 
@@ -200,7 +200,7 @@ def _checked_box(box: Sequence[int], scale: int) -> Box:
 
 
 def _buffer(data: Any) -> tuple[Any, int]:
-    """What ctypes passes as a pointer, holding on to its memory, and the number of bytes."""
+    """An object that ctypes passes as a pointer (it keeps the memory alive), and the number of bytes."""
     if isinstance(data, bytes):
         pointer: Any = data
         length = len(data)
@@ -260,15 +260,14 @@ def _wrong_with(library: ctypes.CDLL) -> str | None:
 
 
 class RandomCropFromBytes:
-    """torchvision's `RandomCrop`, from an encoded JPEG instead of a picture: the same boxes for the same torch seed.
+    """torchvision's `RandomCrop` on an encoded JPEG. It draws the same boxes for the same torch seed.
 
-    The arguments are torchvision's; of its padding modes only `constant` is there, because the others need pixels that
-    are never decoded (`ValueError`). `api` says which of torchvision's two classes it takes the place of: they draw
-    different numbers where one side of the image is exactly that of the crop.
+    The arguments are torchvision's. Only the padding mode `constant` is supported (else `ValueError`), because the
+    other modes need pixels that are never decoded. `api` chooses which of torchvision's two classes to reproduce: they
+    draw different numbers where one side of the image equals that of the crop.
 
-    Called with a bytes-like JPEG it returns a uint8 tensor of shape (3, height, width), RGB, with its channels last in
-    memory as `PILToTensor` makes it. Raises as `decode_and_crop` does, and `ValueError` as torchvision does for an
-    image smaller than the crop.
+    A call with a bytes-like JPEG returns a uint8 tensor of shape (3, height, width), RGB, channels last in memory as
+    `PILToTensor` makes it. Raises as `decode_and_crop`, and `ValueError` for an image smaller than the crop.
     """
 
     def __init__(
@@ -323,13 +322,13 @@ class RandomCropFromBytes:
 
 
 class RandomResizedCropFromBytes:
-    """torchvision's `RandomResizedCrop`, from an encoded JPEG: the same boxes for the same torch seed (v1 and v2).
+    """torchvision's `RandomResizedCrop` on an encoded JPEG: the same boxes for the same torch seed (v1 and v2).
 
-    The box is decoded and resized by `decode_and_resize`, which says what that gives up.
+    `decode_and_resize` decodes and resizes the box; its docstring says how the result differs.
 
-    The arguments are torchvision's; `antialias` must be True (`ValueError`), because a reduced decode is antialiased.
-    Called with a bytes-like JPEG it returns a uint8 tensor of shape (3, height, width), RGB. Raises as
-    `decode_and_crop` does.
+    The arguments are torchvision's. `antialias` must be True (else `ValueError`), because a reduced decode is
+    antialiased. A call with a bytes-like JPEG returns a uint8 tensor of shape (3, height, width), RGB. Raises as
+    `decode_and_crop`.
     """
 
     def __init__(
@@ -364,7 +363,7 @@ class RandomResizedCropFromBytes:
 
 
 def _blank(height: int, width: int) -> torch.Tensor:
-    """A tensor with the shape of an image and no memory: all that torchvision looks at to draw a box."""
+    """A tensor with the shape of an image and no memory. torchvision needs only the shape to draw a box."""
     import torch
 
     return torch.empty(1, dtype=torch.uint8).expand(3, height, width)

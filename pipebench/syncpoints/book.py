@@ -1,6 +1,6 @@
-"""What the sync modes write down while a step runs, and the counts a step that come out of it.
+"""The notes that the sync modes take while a step runs, and the counts per step made from them.
 
-Imports torch by way of `syncplace`: import it on use only.
+This module imports torch (through `placement`): import it only where it is used.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Line = tuple[str, int]
 
 @dataclass
 class Pages:
-    """The entries of one or more steps: operations by line, waits that the debug mode saw, compiled regions."""
+    """The entries of one or more steps: operations by line, waits seen by the CUDA debug mode, compiled regions."""
 
     operations: dict[tuple[Line, str], Tally] = field(default_factory=dict)
     confirmed: collections.Counter[Line] = field(default_factory=collections.Counter)
@@ -48,10 +48,10 @@ class Pages:
 
 
 class Book:
-    """Collects what the modes find. Entries count once their step has ended (`step`), or all as one step if none did.
+    """Collects what the modes find. Entries count when their step ends (`step`); without any `step`, all count as one.
 
-    `call` is the name of the Python call under way, as the reader of the report would write it; `hosted` says that all
-    the tensors it was given are host data, so that what it makes from nothing inside is, too.
+    `call` is the name of the current Python call, as the user writes it. `hosted` says that all its tensor arguments
+    are host data; then the tensors that it creates are host data too.
     """
 
     def __init__(self, placement: Placement, stack: Stack, *, timed: bool) -> None:
@@ -68,7 +68,7 @@ class Book:
         self._closed = Pages()
 
     def record(self, operation: str, sight: Sight, seconds: float = 0.0, count: int = 1) -> None:
-        """An operation that makes the host wait, at the line of `sight`."""
+        """Records an operation that makes the host wait, at the line of `sight`."""
         if self._muted or sight.in_loader:
             return
         if sight.region is None:
@@ -81,14 +81,14 @@ class Book:
             self._open.regions[sight.region, (sight.path, sight.line)] = None
 
     def confirm(self, sight: Sight) -> None:
-        """The host did wait at this line: the CUDA debug mode warned of it, or it was asked to."""
+        """Records that the host did wait at this line: the CUDA debug mode warned, or the call waits by definition."""
         self.confirmations += 1
         if sight.region is None:
             self._open.confirmed[sight.path, sight.line] += 1
 
     @contextmanager
     def calling(self, name: str) -> Iterator[None]:
-        """Names the operations found inside after the Python call that leads to them."""
+        """Inside this block, operations get the name of the Python call that leads to them."""
         before, self.call = self.call, name
         try:
             yield
@@ -97,7 +97,7 @@ class Book:
 
     @contextmanager
     def given(self, hosted: bool) -> Iterator[None]:
-        """Says of what is found inside whether its call was given host data only."""
+        """Inside this block, notes whether the call has only host data as arguments."""
         before, self.hosted = self.hosted, hosted
         try:
             yield
@@ -106,7 +106,7 @@ class Book:
 
     @contextmanager
     def muted(self) -> Iterator[None]:
-        """Nothing found inside counts: the call is entered as a whole."""
+        """Inside this block nothing is recorded: the call is recorded as a whole."""
         self._muted += 1
         try:
             yield
@@ -114,7 +114,7 @@ class Book:
             self._muted -= 1
 
     def step(self) -> None:
-        """An iteration has ended."""
+        """Ends an iteration."""
         self._closed.add(self._open)
         self._open = Pages()
         self.steps += 1
@@ -158,7 +158,7 @@ def _point(line: Line, operations: list[Operation], confirmed: float | None) -> 
 
 
 def shown(path: str) -> str:
-    """A path as inert text, relative to the current folder where it lies inside."""
+    """A path as inert text; relative to the current folder if it is inside."""
     absolute = Path(os.path.abspath(path))  # not resolved: a link is shown as the user wrote it
     here = Path.cwd()
     return printable(absolute.relative_to(here) if absolute.is_relative_to(here) else absolute)

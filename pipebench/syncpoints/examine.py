@@ -1,7 +1,7 @@
-"""Sync points: the lines of a training step that make the host wait for the device, found on any machine.
+"""Finds sync points, the lines of a training step that make the host wait for the device, on any machine.
 
-`examine` runs a function, `syncs` watches a loop of the user's own; both return a `SyncReport`, which `render` turns
-into text. Importing this module does not import torch.
+`examine` runs a function; `syncs` watches a loop of the user. Both return a `SyncReport`. Importing this module does
+not import torch.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ def examine(
 ) -> SyncReport:
     """Calls `function` once an iteration and lists what makes the host wait.
 
-    With `device`, only tensors that really are on such a device count. Without, so they do if the function uses one
-    (tried by one call more, which is not counted); otherwise it is examined as if all its tensors were on a device.
+    With `device`, only tensors on such a device count. Without `device`, one extra call (not counted) shows whether the
+    function uses a CUDA device. If it does, tensors on it count; else all tensors count as if they were on a device.
     """
     if iterations < 1:
         raise UsageError(f"{iterations} iterations cannot be examined.", "Ask for 1 or more.")
@@ -51,16 +51,16 @@ def examine(
 
 
 def _home(function: Any) -> tuple[str, int] | None:
-    """Where it is written: what a decorator or `torch.compile` wraps, or the `__call__` of an object."""
+    """Where the function is defined, also behind a decorator, `torch.compile` or an object's `__call__`."""
     inner = inspect.unwrap(getattr(function, "_torchdynamo_orig_callable", function))
     code = getattr(inner, "__code__", None) or getattr(type(inner).__call__, "__code__", None)
     return (code.co_filename, code.co_firstlineno) if code is not None else None
 
 
 def syncs(device: str | None = None) -> Loop:
-    """A context manager that lists the sync points of a loop of the user's own.
+    """A context manager that lists the sync points of a loop of the user.
 
-    Without `device`, only tensors that really are on one count where CUDA is present; elsewhere all count as on one.
+    Without `device`, on a machine with CUDA only tensors on the device count; elsewhere all tensors count.
     """
     return Loop(device)
 
@@ -68,7 +68,7 @@ def syncs(device: str | None = None) -> Loop:
 class Loop:
     """The sync points of the loop inside a `with`.
 
-    Call `step` at the end of every iteration, else all that happened counts as one; `report` has the result.
+    Call `step` at the end of every iteration; without it, everything counts as one iteration. `report` is the result.
     """
 
     def __init__(self, device: str | None) -> None:

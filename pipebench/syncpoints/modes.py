@@ -1,6 +1,6 @@
-"""The two modes that find sync points: operators below autograd, and Python calls that make no tagged operator.
+"""The two torch modes that find sync points: one sees operators below autograd, one sees Python calls on tensors.
 
-Imports torch: import it on use only.
+This module imports torch: import it only where it is used.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ MASKED_NUMBER = "x[mask] = number (one mask: CUDA fills and need not wait)"
 
 
 class Operators(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch has no types for it
-    """Sees every operator below autograd, forward and backward, and asks the reviewed list and torch's tags."""
+    """Sees every operator below autograd, forward and backward; looks it up in the reviewed list and torch's tags."""
 
     def __init__(self, book: Book) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # the same
@@ -61,10 +61,10 @@ class Operators(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch ha
 
 
 def _moved(from_device: bool, result: torch.Tensor, kwargs: Kwargs, pretend: bool) -> reviewed_operators.Finding:
-    """A copy between a real device and the host; pretended ones show in the Python call only."""
+    """Handles a copy between a real device and the host. A pretended copy shows in the Python call only."""
     to_device = result.device.type != "cpu"
     if pretend or from_device == to_device or kwargs.get("non_blocking"):
-        return None  # a non-blocking copy to the host ends in pinned memory, which torch allocates for it
+        return None  # torch allocates pinned memory for a non-blocking copy to the host
     return "host to device" if to_device else "device to host"
 
 
@@ -74,7 +74,7 @@ def _described(call: str | None, name: str, reason: str) -> str:
 
 
 class Calls(TorchFunctionMode):
-    """Sees Python calls on tensors: names what operators come from, and finds waits that make no tagged operator."""
+    """Sees Python calls on tensors: it names the origin of operators, and finds waits without a tagged operator."""
 
     def __init__(self, book: Book, *, redirect: bool) -> None:
         super().__init__()
@@ -86,7 +86,7 @@ class Calls(TorchFunctionMode):
             return self._handled(func, args, dict(kwargs or {}))
 
     def _hosted(self, args: Args, kwargs: Kwargs) -> bool:
-        """Whether a call is given tensors of the host and no other, and names no device."""
+        """Whether all tensor arguments of a call are on the host and no device is named."""
         given = list(tensors((args, kwargs))) if self.book.placement.pretend else []
         on_device = self.book.placement.on_device
         return bool(given) and kwargs.get("device") is None and not any(on_device(tensor) for tensor in given)
@@ -109,7 +109,7 @@ class Calls(TorchFunctionMode):
         return any(mode is self for mode in _get_current_function_mode_stack())  # type: ignore[no-untyped-call]  # the same
 
     def wait(self, operation: str, func: Any, args: Args, kwargs: Kwargs, *, waits: bool = True, count: int = 1) -> Any:
-        """Calls `func`; enters it as a wait if it is one, unless an operator inside already was entered."""
+        """Calls `func`; records a wait if it is one, unless an operator inside was recorded already."""
         book = self.book
         sight = book.stack.look()
         entries = book.entries
@@ -125,7 +125,7 @@ class Calls(TorchFunctionMode):
             return func(*args, **kwargs)
 
     def _place_factory(self, result: Any, kwargs: Kwargs) -> None:
-        """`device="cpu"` and `pin_memory=True` put a new tensor on the host, another device on it."""
+        """Notes where a new tensor lives: `device="cpu"` or `pin_memory=True` mean the host, else the named device."""
         device = kwargs.get("device")
         pinned = bool(kwargs.get("pin_memory"))
         if pinned or device is not None:
@@ -134,7 +134,7 @@ class Calls(TorchFunctionMode):
 
 
 def _redirected(kwargs: Kwargs) -> Kwargs:
-    """The same arguments for a machine without a device: its tensors are kept on the CPU."""
+    """The same arguments for a machine without a device: the tensors stay on the CPU."""
     kwargs = dict(kwargs)
     device = kwargs.get("device")
     if device is not None and not _is_cpu(device):
@@ -152,7 +152,7 @@ Handler = Callable[[Calls, Any, Args, Kwargs, Kwargs], Any]
 
 
 def _reading(operation: str) -> Handler:
-    """A call that reads the values of its first argument on the host."""
+    """Handles a call that reads the values of its first argument on the host."""
 
     def handle(calls: Calls, func: Any, args: Args, kwargs: Kwargs, before: Kwargs) -> Any:
         on_device = calls.book.placement.on_device(args[0])
@@ -162,7 +162,7 @@ def _reading(operation: str) -> Handler:
 
 
 def _printed(calls: Calls, func: Any, args: Args, kwargs: Kwargs, before: Kwargs) -> Any:
-    """Printing reads values in many small steps: it is entered once."""
+    """Handles printing: it reads values in many small steps and is recorded once."""
     sight = calls.book.stack.look()
     began = time.perf_counter()
     with calls.book.muted():
@@ -173,7 +173,7 @@ def _printed(calls: Calls, func: Any, args: Args, kwargs: Kwargs, before: Kwargs
 
 
 def _destination(calls: Calls, args: Args, kwargs: Kwargs) -> bool | None:
-    """Whether `to(*args)` asks for a device (True) or the host (False); None where for neither."""
+    """Whether `to(*args)` asks for a device (True), for the host (False) or for neither (None)."""
     other = kwargs.get("other", args[1] if len(args) > 1 else None)
     if isinstance(other, torch.Tensor):
         return calls.book.placement.on_device(other)
@@ -213,7 +213,7 @@ def _cuda(calls: Calls, func: Any, args: Args, kwargs: Kwargs, before: Kwargs) -
 def _transfer(
     calls: Calls, name: str, func: Any, args: Args, kwargs: Kwargs, target: bool | None, non_blocking: bool
 ) -> Any:
-    """A move between host and device that is only pretended leaves a copy where it was asked for."""
+    """Handles a move between host and a pretended device: the result is a copy in the place that was asked for."""
     placement, source = calls.book.placement, args[0]
     here = placement.on_device(source)
     moves = placement.pretend and source.device.type == "cpu" and target is not None and target != here
@@ -226,7 +226,7 @@ def _transfer(
 
 
 def _built(calls: Calls, func: Any, args: Args, kwargs: Kwargs, before: Kwargs) -> Any:
-    """`torch.tensor` and the like: data of the host, copied to the device that the call names."""
+    """Handles `torch.tensor` and similar calls: host data, copied to the device that the call names."""
     placement, data = calls.book.placement, args[0] if args else kwargs.get("data")
     name = f"torch.{func.__name__}(..., device=...)"
     if isinstance(data, torch.Tensor):
@@ -259,7 +259,7 @@ def _new_tensor(calls: Calls, func: Any, args: Args, kwargs: Kwargs, before: Kwa
 
 
 def _assigned(calls: Calls, func: Any, args: Args, kwargs: Kwargs, before: Kwargs) -> Any:
-    """`x[mask] = value`: with a number torch makes an untagged fill of it, which some devices do not wait for."""
+    """Handles `x[mask] = value`. With a number torch makes an untagged fill of it; some devices do not wait for it."""
     target, index = args[:2]
     on_device = calls.book.placement.on_device
     indices = index if isinstance(index, tuple) else (index,)
@@ -270,7 +270,7 @@ def _assigned(calls: Calls, func: Any, args: Args, kwargs: Kwargs, before: Kwarg
 
 
 def _one_hot(calls: Calls, func: Any, args: Args, kwargs: Kwargs, before: Kwargs) -> Any:
-    """On a CPU it checks its input on the host; on a device it only looks for the number of classes."""
+    """Handles `one_hot`: on a CPU it checks its input; on a device it waits only to find the number of classes."""
     sight = calls.book.stack.look()
     with calls.book.muted():
         result = func(*args, **kwargs)
@@ -300,7 +300,7 @@ def _device_read(calls: Calls, func: Any, args: Args, kwargs: Kwargs, before: Kw
 
 
 def _backward(calls: Calls, func: Any, args: Args, kwargs: Kwargs, before: Kwargs) -> Any:
-    """Backward passes of CUDA run in a thread without the user's frames: what they find is put down here."""
+    """Handles `backward`. CUDA runs it in a thread without the user's frames; its waits are recorded here."""
     stack, home = calls.book.stack, calls.book.stack.home
     sight = stack.look()
     stack.home = (sight.path, sight.line)

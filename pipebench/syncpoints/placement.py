@@ -1,6 +1,6 @@
-"""Where tensors live, and where in the user's code an operation was called: what the sync modes ask.
+"""Where tensors live, and which line of the user's code called an operation.
 
-Imports torch: import it on use only.
+This module imports torch: import it only where it is used.
 """
 
 from __future__ import annotations
@@ -52,9 +52,9 @@ def _expired(storage: Any) -> bool:
 class Placement:
     """Which tensors live on a device.
 
-    A tensor on a real device does. With `pretend`, so does one on the CPU, unless it is known as host data: built
-    from Python or NumPy data, copied to the host, drawn from a DataLoader, or computed from nothing but host data.
-    What is known is kept by storage, so that views share it.
+    A tensor on a real device does. With `pretend`, a CPU tensor does too, unless it is known as host data: built from
+    Python or NumPy data, copied to the host, drawn from a DataLoader, or computed from host data only. This knowledge
+    is kept for each storage, so that views share it.
     """
 
     def __init__(self, pretend: bool) -> None:
@@ -95,7 +95,9 @@ class Placement:
             known.pop(self.key(tensor), None)
             return
         try:
-            known[self.key(tensor)] = _weak(tensor.untyped_storage())  # while it is kept, no other gets its address
+            known[self.key(tensor)] = _weak(
+                tensor.untyped_storage()
+            )  # while it is kept, no other storage gets its address
         except (NotImplementedError, RuntimeError, ValueError):
             return
         if len(known) > _SWEEP:
@@ -103,7 +105,7 @@ class Placement:
                 del known[key]
 
     def note_outputs(self, inputs: list[torch.Tensor], outputs: Any, *, host: bool) -> None:
-        """What an operator made lives on the host if it was told so or if all that it read does."""
+        """Notes that an operator's outputs live on the host if `host` says so or if all its inputs do."""
         if not self.pretend:
             return
         shared = {self.key(tensor) for tensor in inputs}
@@ -111,15 +113,15 @@ class Placement:
         self.mark([tensor for tensor in tensors(outputs) if self.key(tensor) not in shared], host=host)
 
     def device_of_host(self, device: Any) -> Any:
-        """Remembers a `torch.device` that was read off a host tensor: at run time it equals the pretended one."""
+        """Remembers a `torch.device` that was read from a host tensor, because it equals the pretended device."""
         self._host_devices = [*self._host_devices[-_SWEEP:], device]
         return device
 
     def means_host(self, device: Any) -> bool:
         """Whether a `device` argument of the call under way means the host.
 
-        With `pretend`, "cpu" does so only where the call says it in as many words: code that picked a device at its
-        start holds "cpu" in a variable on a machine without one.
+        With `pretend`, "cpu" means the host only if it stands literally in the call. Code that chooses its device at
+        the start has "cpu" in a variable on a machine without a device.
         """
         if isinstance(device, int) or torch.device(device).type != "cpu":
             return False
@@ -131,7 +133,7 @@ class Placement:
 
 @dataclass(frozen=True)
 class Sight:
-    """What the stack says of an operation: the user's line, whether a DataLoader runs, the compiled region."""
+    """Facts about an operation from the stack: the user's line, whether a DataLoader runs, the compiled region."""
 
     path: str
     line: int
@@ -142,8 +144,8 @@ class Sight:
 class Stack:
     """Finds the innermost line outside torch, site-packages and the standard library.
 
-    `boundary` is the code that called the user's function: nothing above it counts. `home` is told where nothing
-    is found, as when the function itself is in an installed package.
+    `boundary` is the code that called the user's function; frames above it do not count. `home` is returned where no
+    line is found, for instance because the function is in an installed package.
     """
 
     def __init__(self, boundary: CodeType | None, home: tuple[str, int] | None) -> None:
@@ -194,7 +196,7 @@ def _region_name(frame: FrameType) -> str:
 
 
 def _caller() -> FrameType | None:
-    """The Python frame that made the call which a function mode is handling."""
+    """The Python frame that made the call which a function mode handles now."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and frame.f_code.co_filename.startswith((_OURS, _TORCH + "utils/_device.py")):
         frame = frame.f_back
@@ -202,7 +204,7 @@ def _caller() -> FrameType | None:
 
 
 def _call_text(frame: FrameType | None) -> str | None:
-    """The source of the call under way in `frame`; None where the source cannot be had."""
+    """The source text of the current call in `frame`; None if there is no source."""
     if frame is None:
         return None
     first, last, begin, end = list(frame.f_code.co_positions())[frame.f_lasti // 2]

@@ -1,8 +1,8 @@
 """The reviewed list: which torch operators make the host wait for a device, and when.
 
-Torch's tags `data_dependent_output` and `dynamic_output_shape` name most of them; this file adds those without a tag
-and takes out those that wait only with some arguments. Each entry was read in torch's source (the docs page
-`sync-points.md` says where). Nothing here imports torch: a call comes as an `OperatorCall`.
+Torch's tags `data_dependent_output` and `dynamic_output_shape` name most of them. This file adds operators without a
+tag and handles those that wait only with some arguments. Each entry was read in torch's source (the docs page on sync
+points says where). Nothing here imports torch: a call arrives as an `OperatorCall`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ TAGS = ("data_dependent_output", "dynamic_output_shape")
 
 @dataclass(frozen=True)
 class OperatorCall:
-    """One call of an operator below autograd: its name without overload, its arguments, and where tensors live."""
+    """One call of an operator below autograd: its name without the overload, its arguments, and where tensors live."""
 
     name: str
     overload: str
@@ -34,7 +34,7 @@ Finding = str | None
 
 
 def finding(call: OperatorCall, tags: Sequence[str]) -> Finding:
-    """Whether this operator makes the host wait: the reviewed list first, torch's own tags otherwise."""
+    """Why this operator makes the host wait, or None: by the reviewed list, else by torch's tags."""
     review = REVIEWED.get(call.name)
     if review is not None:
         return review(call)
@@ -42,7 +42,7 @@ def finding(call: OperatorCall, tags: Sequence[str]) -> Finding:
 
 
 def is_mask(index: Any) -> bool:
-    """True for a tensor that indexes by where it is true (uint8 counts, as in torch), of at least one dimension."""
+    """True for a boolean index tensor of at least one dimension (uint8 counts as boolean, as in torch)."""
     return str(getattr(index, "dtype", "")) in ("torch.bool", "torch.uint8") and getattr(index, "ndim", 0) > 0
 
 
@@ -55,7 +55,7 @@ def _never(call: OperatorCall) -> Finding:
 
 
 def _indices(call: OperatorCall, target: Any, indices: Sequence[Any]) -> Finding:
-    """A mask is turned into integers by `nonzero`; integers that lie on the host are copied; others cost nothing."""
+    """Indexing: a mask needs `nonzero`, integers on the host are copied, integers on the device cost nothing."""
     if not call.on_device(target):
         return None
     for index in indices:
@@ -75,7 +75,7 @@ def _index(call: OperatorCall) -> Finding:
 def _index_put(call: OperatorCall) -> Finding:
     target, indices, value = call.args[:3]
     if not call.on_device(value) and getattr(value, "numel", lambda: 0)() == 1:
-        # A single mask and a value that is on the host become masked_fill_, which reads the value on the host.
+        # A single mask with a host value becomes masked_fill_, which reads the value on the host.
         masks = [index for index in indices if index is not None]
         if len(masks) == 1 and is_mask(masks[0]) and call.on_device(target):
             return None
@@ -84,7 +84,7 @@ def _index_put(call: OperatorCall) -> Finding:
 
 
 def _copy(call: OperatorCall) -> Finding:
-    """Blocking copies wait both ways; a non-blocking one waits only where it ends in memory that is not pinned."""
+    """Copies: a blocking copy waits in both directions; a non-blocking one waits only if its target is not pinned."""
     target, source = call.args[:2]
     to_device, from_device = call.on_device(target), call.on_device(source)
     if to_device == from_device:
@@ -104,7 +104,7 @@ def _value_on_device(position: int) -> Callable[[OperatorCall], Finding]:
 
 
 def _index_fill(call: OperatorCall) -> Finding:
-    """Without a device `x[[0, 1]] = number` arrives here too; on one its index would be copied, and put."""
+    """Without a device `x[[0, 1]] = number` arrives here too; on a device its index would be copied first."""
     if call.on_device(call.args[0]) and not call.on_device(call.argument(2, "index")):
         return "index copied from the host"
     return _value_on_device(3)(call)

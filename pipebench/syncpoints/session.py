@@ -1,6 +1,6 @@
-"""A watch over some steps: both modes, what has to be patched beside them, and the CUDA debug mode.
+"""One session over some steps: both modes, the patches that they need, and the CUDA debug mode.
 
-Imports torch: import it on use only.
+This module imports torch: import it only where it is used.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _DEBUG_WARNING = "called a synchronizing CUDA operation"
 
 
 def call(function: Callable[[], object]) -> None:
-    """One iteration. Its frame is where the user's stack begins."""
+    """Calls the user's function once. The user's stack begins at this frame."""
     made = function()
     if inspect.isawaitable(made) or inspect.isgenerator(made) or inspect.isasyncgen(made):
         getattr(made, "close", lambda: None)()
@@ -39,7 +39,7 @@ def call(function: Callable[[], object]) -> None:
 
 
 def pretends(function: Callable[[], object] | None, device: str | None) -> bool:
-    """Whether tensors on the CPU are taken to be on a device: there is none, or `function` uses none."""
+    """Whether CPU tensors count as device tensors: the machine has no device, or `function` uses none."""
     if device is not None:
         _need(device)
         return False
@@ -87,7 +87,7 @@ class Watch:
         self._book.step()
 
     def report(self, function: str | None) -> SyncReport:
-        """The sync points so far, with what they rest on."""
+        """The sync points so far, and how they were found."""
         if self._checked:
             return self._book.report(function, torch.cuda.get_device_name(), None)
         if not self._book.placement.pretend:
@@ -97,7 +97,7 @@ class Watch:
 
     @contextlib.contextmanager
     def _patched(self) -> Iterator[None]:
-        """What neither mode sees: explicit synchronisation, backward passes, batches, the step count of optimisers."""
+        """Patches what neither mode sees: synchronisation, backward passes, batches, optimisers' step counts."""
         with contextlib.ExitStack() as patches:
             for owner in (torch.cuda, torch.accelerator, torch.cuda.Stream, torch.cuda.Event):
                 if "synchronize" in vars(owner):
@@ -130,7 +130,7 @@ class Watch:
         return wrap
 
     def _engine(self, original: Any) -> Any:
-        """Hooks and custom functions in a backward pass are the user's code too: the modes stay on in it."""
+        """Keeps the modes on in a backward pass, because hooks and custom functions are the user's code too."""
 
         @functools.wraps(original)
         def run(*args: Any, **kwargs: Any) -> Any:
@@ -140,7 +140,7 @@ class Watch:
         return run
 
     def _batch(self, original: Any) -> Any:
-        """Whatever a DataLoader yields is host data."""
+        """Marks everything that a DataLoader yields as host data."""
 
         @functools.wraps(original)
         def __next__(iterator: Any) -> Any:
@@ -152,7 +152,7 @@ class Watch:
         return __next__
 
     def _hosted(self, original: Any) -> Any:
-        """What is built over memory of Python's is host data, too."""
+        """Marks tensors over Python's or NumPy's memory as host data."""
 
         @functools.wraps(original)
         def build(*args: Any, **kwargs: Any) -> Any:
@@ -164,7 +164,7 @@ class Watch:
         return build
 
     def _place_step_counts(self, optimiser: Any, args: Any, kwargs: Any) -> None:
-        """Optimisers keep their step counts on the host unless capturable or fused, also those made before."""
+        """Marks the step counts of optimisers as host data, unless capturable or fused; also of existing optimisers."""
         if not self._book.placement.pretend:
             return
         for group in optimiser.param_groups:
@@ -174,7 +174,7 @@ class Watch:
 
     @contextlib.contextmanager
     def _debugged(self) -> Iterator[None]:
-        """Lets the CUDA debug mode say where the host really waits."""
+        """Turns on the CUDA debug mode, which reports where the host really waits."""
         if not self._checked:
             yield
             return

@@ -1,7 +1,7 @@
-"""Finds the transforms that a dataset holds, in whatever wraps it and in whatever holds them, and has them timed.
+"""Finds the transforms that a dataset holds, also through wrappers and containers, and times them.
 
-Objects are looked at through `vars` alone, so nothing of the script runs. Of what is found the *classes* are watched;
-plain functions are wrapped where they are held, and only in a worker's own copy of the dataset.
+Objects are inspected through `vars` only, so no code of the script runs. For objects, their *class* is watched. Plain
+functions are wrapped in the container that holds them, and only in a worker's own copy of the dataset.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def _is_ours(function: Any) -> bool:
 
 
 def _watch_class(kind: type, patches: Patches, in_worker: bool) -> None:
-    """Times `__call__` of one class, which may inherit it; nothing else of the class changes."""
+    """Times `__call__` of one class, its own or inherited. Nothing else of the class changes."""
     call = getattr(kind, "__call__", None)  # noqa: B004  # of the class, not whether it can be called
     if call is None or kind.__module__ == "builtins" or (_may_be_in_model(kind) and not in_worker):
         return
@@ -50,7 +50,7 @@ def _watch_class(kind: type, patches: Patches, in_worker: bool) -> None:
 
 
 def _may_be_in_model(kind: type) -> bool:
-    """Whether the model that the script trains may have modules of this class: those are left alone beside it."""
+    """Whether the trained model may contain modules of this class; they are not patched in the script's process."""
     module = getattr(sys.modules.get("torch.nn"), "Module", None)
     if module is None or not issubclass(kind, module):
         return False
@@ -58,7 +58,7 @@ def _may_be_in_model(kind: type) -> bool:
 
 
 def _transforms(dataset: Any) -> Iterator[tuple[Any, Any, Any]]:
-    """(list or dict that holds it, else None, its place there, transform) for each transform found within `dataset`."""
+    """For each transform within `dataset`: its list or dict (else None), its place in it, and the transform."""
     seen: set[int] = set()
     waiting = [dataset]
     while waiting and len(seen) < _MOST_OBJECTS:
@@ -74,7 +74,7 @@ def _transforms(dataset: Any) -> Iterator[tuple[Any, Any, Any]]:
 
 
 def _held(holder: Any) -> Iterator[tuple[Any, Any, Any, bool]]:
-    """(container, place, object, whether it is a transform) for what `holder` has of transforms and of data."""
+    """For each transform or dataset that `holder` holds: container, place, object, and whether it is a transform."""
     attributes = vars(holder)
     for name, value in list(attributes.items()):
         if _is_data(name, value):
@@ -90,7 +90,7 @@ def _held(holder: Any) -> Iterator[tuple[Any, Any, Any, bool]]:
 
 
 def _entries(attributes: Any, name: Any, value: Any) -> list[tuple[Any, Any, Any]]:
-    """The objects in a list or dict, each with its place; anything else is one object, held by `attributes`."""
+    """The objects in a list or dict with their places; any other value is one object, held by `attributes`."""
     if isinstance(value, dict):
         return [(value, key, one) for key, one in itertools.islice(dict.items(value), _MOST_ENTRIES)]
     if type(value) in (list, tuple):
@@ -100,7 +100,7 @@ def _entries(attributes: Any, name: Any, value: Any) -> list[tuple[Any, Any, Any
 
 
 def _holds_transforms(value: Any) -> bool:
-    """Whether this is a Compose of whatever library: it can be called, and has a list or dict of `transforms`."""
+    """Whether this is a Compose of any library: it can be called and has a list or dict `transforms`."""
     if not _is_transform(value) or not hasattr(value, "__dict__"):
         return False
     found = vars(value).get("transforms")
@@ -118,7 +118,7 @@ def _modules(value: Any) -> list[Any] | None:
 
 
 def _arguments(stage: Any) -> list[Any]:
-    """What a stage of webdataset was given to call, and a stage that is an object of the script's own."""
+    """The functions that a webdataset stage calls, or the stage itself if it is an object of the script."""
     if isinstance(stage, FUNCTIONS) or not hasattr(stage, "__dict__"):
         return []
     own = vars(stage)
@@ -129,7 +129,7 @@ def _arguments(stage: Any) -> list[Any]:
 
 
 def _is_data(name: str, value: Any) -> bool:
-    """Whether this is a dataset inside another: by its name, or because it is one of torch's."""
+    """Whether this is a dataset inside another one: by its attribute's name, or because it is a torch dataset."""
     dataset = getattr(sys.modules.get("torch.utils.data"), "Dataset", None)
     return name.lstrip("_") in _HOLDS_DATA or (dataset is not None and isinstance(value, dataset))
 

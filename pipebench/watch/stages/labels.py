@@ -1,4 +1,4 @@
-"""Labels that the script sets: `torch.profiler.record_function`, which the profiler loses in workers, and `span`."""
+"""Labels set by the script: `span`, and `torch.profiler.record_function`, which the profiler loses in workers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pipebench.watch.record.patches import HIDDEN, Patches, behind, unseen
 
 
 class span:
-    """Names the work inside a `with` block, or a decorated function. Costs next to nothing when nothing is watching.
+    """Names the work inside a `with` block or a decorated function. Without a watch it costs almost nothing.
 
     >>> with span("tokenise"):
     ...     pass
@@ -42,7 +42,7 @@ class span:
 
 
 def watch_record_function(patches: Patches) -> None:
-    """Each `record_function` block that runs while a batch is fetched becomes a row of its own."""
+    """Makes a row of each `record_function` block that runs while a batch is fetched."""
     profiler: Any = sys.modules["torch.autograd.profiler"]
     kind = profiler.record_function
     enter, leave = kind.__enter__, kind.__exit__
@@ -79,7 +79,7 @@ def modules_of(functions: tuple[str, ...]) -> set[str]:
 
 
 def watch_functions(patches: Patches, functions: tuple[str, ...]) -> None:
-    """Times each `module:function` (or `module:Class.method`) whose module is loaded, unless it is timed already."""
+    """Times each `module:function` or `module:Class.method` whose module is loaded, unless it is timed already."""
     for text in functions:
         module_name, _, path = text.partition(":")
         owner: Any = sys.modules.get(module_name)

@@ -1,4 +1,4 @@
-"""The functions where libraries really spend their time: each is a stage of its own, wherever it is called from."""
+"""The functions where libraries spend their time. Each is a stage of its own, whatever calls it."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ MODULES = frozenset({*FUNCTIONS, *LAZY, *LIBRARIES})
 
 
 def watch_module(patches: Patches, module: ModuleType) -> None:
-    """Patches what one imported module has of these."""
+    """Patches the listed functions of one imported module."""
     name = module.__name__
     for function, kind, reads in FUNCTIONS.get(name, ()):
         plain = getattr(module, function, None)
@@ -60,9 +60,9 @@ def watch_module(patches: Patches, module: ModuleType) -> None:
 
 
 def _watch_load(patches: Patches, kind: Any) -> None:
-    """Pillow decodes where pixels are first asked for, often inside a transform: this is where that shows as decode.
+    """Times Pillow's lazy decode. Pillow decodes at the first access to pixels, often inside a transform.
 
-    An image that was opened from a file is read here too; one opened from bytes in memory is only decoded.
+    An image that was opened from a file is also read here; one opened from bytes in memory is only decoded.
     """
     if "load" not in vars(kind):
         return

@@ -1,7 +1,7 @@
-"""Each entry of a Compose as a stage of its own.
+"""Times each entry of a Compose as a stage of its own.
 
-torchvision's two Composes, and the classes that albumentations' transforms inherit from, are watched at their class:
-no object of the script changes. What other libraries and the script itself hold is found by `tree`.
+torchvision's two Composes, and the base classes of albumentations' transforms, are patched in their class: no object of
+the script changes. `finding_transforms` finds the transforms of other libraries and of the script.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def _each_v1(plain: Any) -> Any:
 
 
 def watch_v2(patches: Patches, module: Any) -> None:
-    """torchvision.transforms.v2.Compose, which unpacks when it was given several inputs."""
+    """torchvision.transforms.v2.Compose, which unpacks several inputs."""
     plain = module.Compose.forward
     if _looks_like(plain, ("len", "transforms")):
         patches.replace(module.Compose, "forward", in_place_of(_each_v2, plain, "CALL_FUNCTION_EX"))
@@ -73,18 +73,18 @@ def _each_v2(plain: Any) -> Any:
 
 
 def _looks_like(function: Any, names: tuple[str, ...]) -> bool:
-    """Whether this is the loop that we know how to run: it uses these names and no others."""
+    """Whether this is the loop that we can replace: it uses exactly these names."""
     code = getattr(function, "__code__", None)
     return code is not None and code.co_names == names and not hasattr(function, "__wrapped__")
 
 
 def watch_entries(patches: Patches, module: Any) -> None:
-    """albumentations' transforms: all inherit one `__call__`, which is watched for each class by its own name."""
+    """albumentations' transforms: all inherit one `__call__`, which is timed under the name of each class."""
     _watch_calls(patches, [module.BasicTransform])
 
 
 def watch_containers(patches: Patches, module: Any) -> None:
-    """albumentations' Compose, OneOf and the others: what they do themselves, around the transforms in them."""
+    """albumentations' containers (Compose, OneOf, ...): their own time, without the transforms inside."""
     kinds = [one for one in vars(module).values() if isinstance(one, type) and one.__module__ == module.__name__]
     _watch_calls(patches, [one for one in kinds if issubclass(one, module.BaseCompose)])
 
@@ -112,7 +112,7 @@ def _by_class(plain: Any) -> Any:
 
 
 def watched_by_library(kind: type) -> bool:
-    """Whether this class, or the Compose that holds its objects, is watched where its library defines it."""
+    """Whether this class, or the Compose that holds its objects, is patched where its library defines it."""
     return any(
         base.__module__.startswith(_ALBUMENTATIONS)
         or (base.__name__ == "Compose" and base.__module__.startswith("torchvision.transforms"))

@@ -1,9 +1,9 @@
-"""Each stage of a webdataset pipeline as a row of its own.
+"""Times each stage of a webdataset pipeline as a row of its own.
 
-A pipeline is a chain of iterators, each of which asks the one before for its next item. `DataPipeline.invoke` makes
-them one by one: what it returns is handed on inside a `_Stage`, which times each `next()`; since that of the stage
-before is timed too, every row is exclusive. No pipeline and no stage of the script changes: where the functions given
-to `map_dict` or `map_tuple` are to be told apart, a copy of that one stage is run.
+A pipeline is a chain of iterators; each asks the one before for its next item. `DataPipeline.invoke` makes them one by
+one. Its result is wrapped in a `_Stage`, which times each `next()`. The stage before is timed too, so every row is
+exclusive. No pipeline and no stage of the script changes: to time the functions of `map_dict` or `map_tuple` one by
+one, a copy of that stage runs.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _BATCHES = ("batched", "unbatched", "unlisted")
 
 
 class Passing:
-    """Stands in for an iterator, and hands on whatever it is asked."""
+    """A proxy of an iterator that forwards every attribute."""
 
     def __init__(self, iterator: Any) -> None:
         self._iterator = iterator
@@ -58,7 +58,7 @@ class Passing:
 
 
 class _Stage(Passing):
-    """Stands in for the iterator of one stage, for the stage after it: times each `next()`."""
+    """A proxy of one stage's iterator for the stage after it. It times each `next()`."""
 
     def __init__(self, iterator: Any, stage: int) -> None:
         super().__init__(iterator)
@@ -77,7 +77,7 @@ class _Stage(Passing):
 
 
 class _Reading(_Stage):
-    """A stage that reads, or that lies before one: all inside it measure theirs, so its own CPU time is known."""
+    """A stage that reads, or a stage before it. All stages inside are timed, so its own CPU time is known."""
 
     @unseen
     def __next__(self) -> Any:
@@ -96,7 +96,7 @@ class _Reading(_Stage):
 
 
 class _Batches(_Stage):
-    """The last stage of a pipeline that makes batches: counts the samples in each, which nothing else can tell."""
+    """The last stage of a pipeline that makes batches. It counts the samples in each batch; nothing else knows them."""
 
     def __init__(self, iterator: Any, stage: int, source: _Counted, most: int) -> None:
         super().__init__(iterator, stage)
@@ -115,7 +115,7 @@ class _Batches(_Stage):
 
 
 class _Counted:
-    """The items that a stage asks for, counted."""
+    """Counts the items that a stage asks for."""
 
     def __init__(self, source: Any) -> None:
         self._source, self.count = iter(source), 0
@@ -131,7 +131,7 @@ class _Counted:
 
 
 def watch_pipeline(patches: Patches, module: Any) -> None:
-    """webdataset.DataPipeline, from which WebDataset and WebLoader inherit."""
+    """Patches webdataset.DataPipeline, the base of WebDataset and WebLoader."""
     plain = module.DataPipeline.invoke
 
     @unseen
@@ -159,23 +159,23 @@ def watch_pipeline(patches: Patches, module: Any) -> None:
 
 
 def _in_worker() -> bool:
-    """A pipeline that is built here runs in a fetch, or in a process that ends with its loader."""
+    """Whether a pipeline that is built here runs inside a fetch, or in a process that ends with its loader."""
     module: Any = sys.modules.get("torch.utils.data._utils.worker")
     return module is not None and module._worker_info is not None
 
 
 def _curried(stage: Any) -> bool:
-    """Whether this is one of webdataset's functions with its arguments: `map(f)`, `shuffle(1000)`."""
+    """Whether this is a webdataset function with its arguments, such as `map(f)` or `shuffle(1000)`."""
     return type(stage).__name__ == "FilterFunction" and type(stage).__module__.startswith(_PACKAGE)
 
 
 def _function_name(stage: Any) -> str:
-    """The name under which webdataset publishes the function: without its underscore."""
+    """The public name of a webdataset function: without the leading underscore."""
     return name_of(stage.f).strip("_") if _curried(stage) else ""
 
 
 def _described(stage: Any) -> tuple[str, str]:
-    """The kind and the name of a stage's row: `map(f)` is called f."""
+    """Kind and name of a stage's row. `map(f)` has the name of f."""
     name, inner = _function_name(stage), stage
     if name == "map" and stage.args and not watched_by_library(type(stage.args[0])):
         inner, name = stage.args[0], name_of(stage.args[0])
@@ -192,12 +192,12 @@ def _of_webdataset(one: Any) -> bool:
 
 
 def _kind_of_own(stage: Any) -> str:
-    """A stage of the script's own: a function takes items and gives others; a dataset or a list is where they are."""
+    """The kind of a script's own stage: a function transforms items; a dataset or a list is their source."""
     return "transform" if callable(stage) and not hasattr(stage, "__iter__") else "getitem"
 
 
 def _told_apart(stage: Any) -> Any:
-    """A copy of `map_dict(...)` or `map_tuple(...)` in which each function is timed by its own name."""
+    """A copy of `map_dict(...)` or `map_tuple(...)` in which each function is timed under its own name."""
     if _function_name(stage) not in ("map_dict", "map_tuple"):
         return stage
     named = {key: one if key == "handler" else _timed(one) for key, one in stage.kw.items()}
@@ -211,7 +211,7 @@ def _timed(function: Any) -> Any:
 
 
 def _leads_to_reading(pipeline: Any, stage: Any) -> bool:
-    """Whether `stage` reads, or what it gives is what a later stage reads from."""
+    """Whether `stage` reads, or gives the input of a later stage that reads."""
     seen = False
     for one in pipeline.pipeline:
         seen = seen or one is stage
@@ -221,7 +221,7 @@ def _leads_to_reading(pipeline: Any, stage: Any) -> bool:
 
 
 def _makes_last_batches(pipeline: Any, stage: Any) -> bool:
-    """Whether the loader gets what `stage` batches: no stage after it takes the batches apart or makes others."""
+    """Whether the batches of `stage` reach the loader: no later stage splits them or makes new ones."""
     if _function_name(stage) != "batched":
         return False
     return [one for one in pipeline.pipeline if _function_name(one) in _BATCHES][-1:] == [stage]
