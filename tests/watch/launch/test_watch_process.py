@@ -138,7 +138,7 @@ def test_a_signal_after_the_end_of_the_script_does_not_cost_the_report(tmp_path:
 def test_a_fault_of_ours_is_a_line_and_the_script_runs(tmp_path: Path) -> None:
     """Here ours cannot be imported: the folder holds the first file that is run, and nothing else."""
     bootstrap = Path(supervisor.__file__).with_name("bootstrap.py")
-    copy = tmp_path / "pipebench" / "watch" / "bootstrap.py"
+    copy = tmp_path / "pipebench" / "watch" / "launch" / "bootstrap.py"
     copy.parent.mkdir(parents=True)
     copy.write_bytes(bootstrap.read_bytes())
     (tmp_path / "pipebench" / "__init__.py").touch()
