@@ -60,7 +60,7 @@ def _run(command, home):
         },
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=600,
     )
 
 
