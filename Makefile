@@ -32,7 +32,7 @@ lint: setup
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 
-# every command of the README but the two above
+# every command of the README and of the user's pages in docs/, but the two above
 test-readme: setup
 	$(BIN)/python -m pytest tests/test_readme.py -m ""
 

@@ -1,4 +1,4 @@
-"""Sync points: what is listed, what is not, and the known misses and false alarms of docs/sync-points.md."""
+"""Sync points: what is listed, what is not, and the known misses and false alarms of docs/figures/sync-points.md."""
 
 import io
 import re
@@ -15,7 +15,7 @@ from torchvision.transforms import v2
 import pipebench
 from pipebench.syncpoints import examine
 
-DOCS = Path(pipebench.__file__).parents[1] / "docs" / "sync-points.md"
+DOCS = Path(pipebench.__file__).parents[1] / "docs" / "figures" / "sync-points.md"
 
 index = torch.arange(3)
 number = torch.zeros(())
