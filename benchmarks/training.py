@@ -39,7 +39,7 @@ class Training:
         """With copies of live batches, the workers idle."""
 
         def replayed():
-            held = self._training.copied([next(self._live) for _ in range(WINDOW)])
+            held = [_copied(next(self._live)) for _ in range(WINDOW)]
             self._live.settle()
             return self._training.Cached(held)
 
@@ -59,3 +59,8 @@ class Training:
                 window = self._training.train(batches, self._model, WINDOW)
                 costs.append(window.elapsed_s / window.samples)
         return min(costs)
+
+
+def _copied(batch):
+    """In this process's own memory: nothing shared is held on to."""
+    return batch._replace(images=batch.images.clone(), labels=batch.labels.clone())

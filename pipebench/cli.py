@@ -119,7 +119,7 @@ def main() -> None:
     "--start-method", type=click.Choice(["fork", "spawn", "forkserver"]), help="Of workers.  [default: the platform's]"
 )
 @click.option("--stream", is_flag=True, help="Train over the shards by webdataset, not over single samples.")
-@click.option("--window", type=click.IntRange(1), help="Batches in a window of training, live or replayed.")
+@click.option("--steps", type=click.IntRange(1), help="Iterations of training, live and replayed.")
 @click.option(
     "--timeout",
     type=click.FloatRange(0.1),
@@ -150,7 +150,7 @@ def run(
     device: tuple[str | None, float | None] | None,
     batch_size: int | None,
     workers: int | None,
-    window: int | None,
+    steps: int | None,
     timeout: float,
     data: str,
     limit: int | None,
@@ -174,16 +174,17 @@ def run(
         return 0
     _say_if_shadowed(data)
     from pipebench.lab.timing import Plan
+    from pipebench.reference.watched_training import Length
     from pipebench.results.loading import Loading
     from pipebench.task import Workload
 
     workload = Workload(data, limit, batch_size or 64, seed=seed, cache=cache, quick=quick)
-    length = "quick" if quick else "rigorous" if rigorous else None
-    plan = getattr(Plan, length)() if length else Plan()
+    length: Length = "quick" if quick else "rigorous" if rigorous else "usual"
+    plan = {"quick": Plan.quick, "usual": Plan, "rigorous": Plan.rigorous}[length]()
     name, simulated_s = device or (None, None)
     feeding = None
     if not stages and not names:
-        feeding = whole_run.feeding(Loading(timeout_s=timeout, **loading), workers, length, window, simulated_s)
+        feeding = whole_run.feeding(Loading(timeout_s=timeout, **loading), workers, length, steps, simulated_s)
     return _measured(selection, workload, plan, name, feeding, style, export_json)
 
 

@@ -19,30 +19,25 @@ _MARGIN = 32  # descriptors left to everything else
 
 
 def check_resources(
-    workers: int, prefetch: int, held: int, batch_bytes: int, tensors: int = 2, *, shared: Path = SHARED_MEMORY
+    workers: int, prefetch: int, batch_bytes: int, tensors: int = 2, *, shared: Path = SHARED_MEMORY
 ) -> None:
-    """Raises PipebenchError where batches on their way, and `held` ones, would not fit shared memory or descriptors."""
+    """Raises PipebenchError where the batches on their way would not fit shared memory or descriptors."""
     if workers == 0:
         return
-    batches = workers * prefetch + workers + held
+    batches = workers * prefetch + workers
     needed, free = batches * batch_bytes, free_bytes(shared)
     if free is not None and needed > free:
         raise PipebenchError(
             f"{batches} batches of {size(batch_bytes)} on their way need {size(needed)} of {printable(shared)}, "
             f"which has {size(free)} free",
-            "enlarge it (docker run --shm-size), or use " + _smaller(int(free // max(1, batch_bytes)) - batches + held),
+            "enlarge it (docker run --shm-size), or use a smaller --batch-size or fewer --workers",
         )
     allowed, wanted = descriptors(), batches * tensors + workers * _PIPES_PER_WORKER + _MARGIN
     if allowed is not None and wanted > allowed:
         raise PipebenchError(
             f"{batches} batches and {workers} workers need about {wanted} file descriptors; {allowed} are left",
-            f"ulimit -n {wanted + 1024}, or use fewer --workers or a smaller --window",
+            f"ulimit -n {wanted + 1024}, or use fewer --workers",
         )
-
-
-def _smaller(window: int) -> str:
-    """What would fit: so many batches held, or, where not even those on their way fit, less of everything else."""
-    return f"a --window of at most {window:,}" if window > 0 else "a smaller --batch-size or fewer --workers"
 
 
 def free_bytes(folder: Path) -> int | None:
@@ -74,37 +69,6 @@ def free_memory() -> int | None:
             return min(available, max(0, left))
         return available
     return None
-
-
-def room(
-    workers: int, prefetch: int, batch_bytes: int, tensors: int = 2, *, shared: Path = SHARED_MEMORY
-) -> int | None:
-    """How many batches may be held beside those on their way; None where nothing limits that."""
-    if workers == 0:
-        return None
-    on_their_way = workers * prefetch + workers
-    free, allowed = free_bytes(shared), descriptors()
-    limits = [] if free is None else [int(free // max(1, batch_bytes))]
-    if allowed is not None:
-        limits.append((allowed - _MARGIN - workers * _PIPES_PER_WORKER) // tensors)
-    return max(0, min(limits) - on_their_way) if limits else None
-
-
-def check_cache(
-    batches: int, batch_bytes: int, available: int | None, where: str = "memory", at_most: int | None = None
-) -> None:
-    """Raises PipebenchError where `batches` kept in memory would not fit, with how many would (and pass `at_most`).
-
-    A tenth is left free: what fills memory to the brim is killed, not refused.
-    """
-    if available is None or batches * batch_bytes <= 0.9 * available:
-        return
-    fits = int(0.9 * available // batch_bytes)
-    fits = fits if at_most is None else min(fits, at_most)
-    raise PipebenchError(
-        f"a cache of {batches:,} batches needs {size(batches * batch_bytes)}; {size(available)} of {where} are free",
-        f"{fits:,} batches ({size(fits * batch_bytes)}) fit: use --window {fits}" if fits else "use a smaller batch",
-    )
 
 
 def check_picklable(dataset: Any, start_method: str) -> None:

@@ -14,8 +14,8 @@ from pipebench.data import datasets
 from pipebench.errors import BadSample, PipebenchError, UsageError
 from pipebench.host import machine
 from pipebench.lab.timing import Interrupted, Plan, Progress, measure
-from pipebench.reference.live_vs_replay import BoundPlan, check_asked, measure_training
 from pipebench.reference.loader_table import LoaderPlan, measure_loader
+from pipebench.reference.watched_training import Length, check_asked, measure_training
 from pipebench.results.loading import Loading
 from pipebench.results.measurement import Result
 from pipebench.results.report import SCHEMA_VERSION, Data, Report
@@ -61,13 +61,15 @@ class Feeding:
     """What is measured after the stages: the loader table, and live training beside its bounds.
 
     `workers` is what was asked for; None takes the usable cores less one, which the training loop itself needs.
-    `simulated_s` replaces the model by a device that takes so long for each batch.
+    `length` or, where they are given, `steps` say for how many iterations training is watched. `simulated_s` replaces
+    the model by a device that takes so long for each batch.
     """
 
     loading: Loading
     workers: int | None
     loader: LoaderPlan
-    bound: BoundPlan
+    length: Length = "usual"
+    steps: int | None = None
     simulated_s: float | None = None
 
     @property
@@ -79,16 +81,13 @@ class Feeding:
 def feeding(
     loading: Loading,
     workers: int | None = None,
-    length: str | None = None,
-    window: int | None = None,
+    length: Length = "usual",
+    steps: int | None = None,
     simulated_s: float | None = None,
 ) -> Feeding:
-    """Loader and training with the plans of a length: `quick`, `rigorous` or, with None, what lies between."""
-    plans: tuple[LoaderPlan, BoundPlan] = {
-        "quick": (LoaderPlan.quick(), BoundPlan.quick()),
-        "rigorous": (LoaderPlan.rigorous(), BoundPlan.rigorous()),
-    }.get(length or "", (LoaderPlan(), BoundPlan()))
-    return Feeding(loading, workers, plans[0], replace(plans[1], window=window), simulated_s)
+    """Loader and training with the plans of a length."""
+    plans = {"quick": LoaderPlan.quick(), "usual": LoaderPlan(), "rigorous": LoaderPlan.rigorous()}
+    return Feeding(loading, workers, plans[length], length, steps, simulated_s)
 
 
 def run(
@@ -121,7 +120,7 @@ def run(
     )
     keep(report)
     if feeding is not None:
-        check_asked(workload, feeding.knobs, feeding.bound, feeding.simulated_s)
+        check_asked(workload, feeding.knobs)
     with Runners() as runners:
         runners.start(selection.variants)
         for task, variants in selection.rows:
@@ -189,7 +188,8 @@ def _fed(
         measure_training(
             workload,
             knobs,
-            feeding.bound,
+            feeding.length,
+            steps=feeding.steps,
             simulated_s=feeding.simulated_s,
             progress=progress,
             keep=lambda training, bad: note(bad, training=training),

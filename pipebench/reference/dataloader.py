@@ -1,10 +1,10 @@
-"""Live batches: a DataLoader with its knobs, started, drawn from, settled and ended under watch."""
+"""Live batches: a DataLoader with its knobs, whose workers are started, drawn from, guarded and ended."""
 
 from __future__ import annotations
 
 import contextlib
 import importlib.util
-import threading
+import math
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -15,10 +15,10 @@ from pipebench.host.limits import check_picklable
 from pipebench.reference.worker_health import Notebook, Watchdog, WorkerStart, explain_death
 from pipebench.results.loading import Loading
 from pipebench.task import Workload
+from pipebench.watch.bound.live_batches import LiveSource
 
 Now = Callable[[], float]
 _EMPTY_BATCHES = 8  # in a row without one good sample: there is nothing to measure
-_SETTLED_S = 0.02  # from the last batch collated to the last one handed over
 
 
 class Live:
@@ -42,7 +42,7 @@ class Live:
         self.loading, self.notebook, self.now = loading, notebook, now
         self.bad: dict[str, BadSample] = {}
         self.startup_s = 0.0
-        self._drawn = self._empty = 0
+        self._empty = 0
         self._iterator: Any = None
         self._watch = Watchdog(notebook, loading.timeout_s)
         if loading.workers:
@@ -89,7 +89,6 @@ class Live:
     def __next__(self) -> Any:
         with self._watch.waiting():
             batch = next(self._iterator)
-        self._drawn += 1
         if getattr(batch, "bad", None):
             self.bad.update((one.sample, one) for one in batch.bad)
         self._empty = 0 if getattr(batch, "samples", 1) else self._empty + 1
@@ -115,35 +114,7 @@ class Live:
     def settle(self) -> None:
         """Waits until the workers have nothing left to do: all batches that they may make ahead are made."""
         with self._watch.waiting():
-            while self.loading.workers and self.notebook.batches_made < self._drawn + self.loading.in_flight:
-                time.sleep(0.002)
-        time.sleep(_SETTLED_S)
-
-    @contextlib.contextmanager
-    def drawing(self, interval_s: float) -> Iterator[None]:
-        """Keeps the workers as busy as with a consumer that takes a batch every `interval_s`: a thread drops them."""
-        ended, failures = threading.Event(), list[BaseException]()
-
-        def draw() -> None:
-            due = self.now()
-            while not ended.is_set():
-                try:
-                    next(self)
-                except BaseException as error:  # raised again where the workers are used
-                    failures.append(error)
-                    return
-                due = max(due + interval_s, self.now() - interval_s)
-                ended.wait(max(0.0, due - self.now()))
-
-        thread = threading.Thread(target=draw, name="pipebench-draw", daemon=True)
-        thread.start()
-        try:
-            yield
-        finally:
-            ended.set()
-            thread.join()
-        if failures:
-            raise failures[0]
+            LiveSource(self._iterator, next, 0, None, None).settle(math.inf)
 
     def boundary(self) -> float | None:
         """Ends the epoch and begins the next: seconds from its last batch to the first of the next one."""
@@ -157,7 +128,6 @@ class Live:
                 next(self)
                 last = self.now()
         self.notebook.finish(False)
-        self._drawn = self.notebook.batches_made
         self._iterate()
         next(self)
         return self.now() - last

@@ -129,7 +129,7 @@ def _visit(row: _Visited, workload: Workload, plan: LoaderPlan) -> None:
     recipe = FLOATS if row.dtype == "float32" else BYTES
     if row.loading.workers:
         size = sample_bytes(workload, recipe) * workload.batch_size
-        check_resources(row.loading.workers, row.loading.prefetch_factor, 0, size)
+        check_resources(row.loading.workers, row.loading.prefetch_factor, size)
     opened = _ready(workload, row.loading, recipe) if row.kind == "ready" else reference(workload, row.loading, recipe)
     with opened as live:
         live.start()

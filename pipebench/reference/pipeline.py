@@ -53,8 +53,8 @@ FLOATS = Recipe()
 BYTES = Recipe(transforms=(), collate="collate/uint8/default")  # flip and normalisation are left to the consumer
 
 
-class Batch(NamedTuple):
-    """What a loader gives: images N×3×S×S and their labels (None where no sample was good), and the bad samples."""
+class LoadedBatch(NamedTuple):
+    """What a loader gives: images N×3×S×S and their labels (empty where no sample was good), and the bad samples."""
 
     images: Any
     labels: Any
@@ -62,7 +62,7 @@ class Batch(NamedTuple):
 
     @property
     def samples(self) -> int:
-        return 0 if self.images is None else len(self.images)
+        return len(self.images)
 
 
 class Chain:
@@ -280,15 +280,15 @@ class Stream(_Built, IterableDataset[Item]):
 class Collate(_Built):
     """The collate function: the collate variant on the good samples, their labels, and the records of the bad ones."""
 
-    def __call__(self, items: Sequence[Item]) -> Batch:
+    def __call__(self, items: Sequence[Item]) -> LoadedBatch:
         import torch
 
         bad = tuple(one for one in items if isinstance(one, BadSample))
         pairs = [one for one in items if not isinstance(one, BadSample)]
-        batch = Batch(None, None, bad)
+        batch = LoadedBatch(torch.empty(0), torch.empty(0), bad)
         if pairs:
             images = self.chain.collate([image for image, _ in pairs])
-            batch = Batch(images, torch.tensor([label for _, label in pairs]), bad)
+            batch = LoadedBatch(images, torch.tensor([label for _, label in pairs]), bad)
         if self.notebook is not None:
             self.notebook.made()
         return batch

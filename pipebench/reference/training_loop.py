@@ -1,7 +1,6 @@
 """One training loop over events, its sources of batches and its consumers.
 
-The loop is the same whatever feeds it: live batches from a DataLoader over the reference pipeline, or batches kept
-from it and replayed. What it feeds is a model, or a stated time a batch that stands for a device one does not have.
+What it feeds is a model, or a stated time a batch that stands for a device one does not have.
 """
 
 from __future__ import annotations
@@ -12,14 +11,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-from pipebench.results.training import Window
+from pipebench.results.windows import LoopWindow
 from pipebench.stage import find
 from pipebench.task import Workload
 from pipebench.units import seconds
 
 Now = Callable[[], float]
-EVENTS = ("asked", "got", "transferred", "forward", "backward", "stepped")
-PHASES = ("wait", "transfer", "forward", "backward", "optimiser", "callbacks")
 CPU_BATCH, CPU_SIDE = 16, 32  # of a step on a CPU, so that it costs about what loading does
 
 
@@ -39,7 +36,10 @@ class Simulated:
     """A device that takes a stated time for each batch and no CPU: to plan for one that is not here."""
 
     def __init__(self, step_s: float, sleep: Callable[[float], None] = time.sleep) -> None:
+        import torch
+
         self._step_s, self._sleep = step_s, sleep
+        self._optimiser = torch.optim.SGD([torch.zeros(1, requires_grad=True)])  # has no gradient: a step does nothing
         self.label = f"simulated device, {seconds(step_s)} a batch"
 
     def transfer(self, batch: Any) -> Any:
@@ -50,7 +50,8 @@ class Simulated:
 
     def backward(self, loss: Any) -> None: ...
 
-    def optimise(self) -> None: ...
+    def optimise(self) -> None:
+        self._optimiser.step()  # by which a loop is seen to train
 
     def finish(self) -> None: ...
 
@@ -143,31 +144,28 @@ def train(
     *,
     callbacks: Mapping[str, Callback] | None = None,
     now: Now = time.perf_counter,
-    kept: list[Any] | None = None,
-) -> Window:
+) -> LoopWindow:
     """The loop: `iterations` batches through the consumer, every phase timed on the host, callbacks at every event.
 
-    `kept` takes each batch as it came. A batch without a good sample is counted and not trained on.
+    A batch without a good sample is counted and not trained on.
     """
-    window, loop = Window(), _Loop(callbacks or {}, now)
+    window, loop = LoopWindow(), _Iterations(callbacks or {}, now)
     begin = now()
     for number in range(iterations):
-        batch = loop.iteration(number, batches, consumer, window)
-        if kept is not None:
-            kept.append(batch)
+        loop.iteration(number, batches, consumer, window)
     consumer.finish()
     window.elapsed_s = now() - begin
     window.iterations = iterations
     return window
 
 
-class _Loop:
+class _Iterations:
     """One iteration as a row of phases, each ended by its event."""
 
     def __init__(self, callbacks: Mapping[str, Callback], now: Now) -> None:
         self._callbacks, self._now = callbacks, now
 
-    def iteration(self, number: int, batches: Iterator[Any], consumer: Consumer, window: Window) -> Any:
+    def iteration(self, number: int, batches: Iterator[Any], consumer: Consumer, window: LoopWindow) -> None:
         state = State(number)
 
         def phase(name: str, event: str, action: Callable[[], Any], into: str = "") -> Any:
@@ -182,15 +180,14 @@ class _Loop:
         self._tell("asked", state, window)
         batch = phase("wait", "got", lambda: next(batches), "batch")
         if not batch.samples:
-            return batch
+            return
         window.samples += batch.samples
         phase("transfer", "transferred", lambda: consumer.transfer(batch), "batch")
         phase("forward", "forward", lambda: consumer.forward(state.batch), "loss")
         phase("backward", "backward", lambda: consumer.backward(state.loss))
         phase("optimiser", "stepped", consumer.optimise)
-        return batch
 
-    def _tell(self, event: str, state: State, window: Window) -> None:
+    def _tell(self, event: str, state: State, window: LoopWindow) -> None:
         for name, callback in self._callbacks.items():
             begin = self._now()
             callback(event, state)
@@ -214,20 +211,3 @@ class Cached:
         batch = self._batches[self._next % len(self._batches)]
         self._next += 1
         return batch
-
-
-def copied(batches: Sequence[Any], device: str = "cpu", pin: bool = False) -> list[Any]:
-    """Copies of batches in this process's own memory (pinned, or on a device), so that nothing shared is held on to."""
-
-    def copy(tensor: Any) -> Any:
-        if tensor is None:
-            return None
-        if device != "cpu":
-            return tensor.to(device)
-        return tensor.clone().pin_memory() if pin else tensor.clone()
-
-    return [batch._replace(images=copy(batch.images), labels=copy(batch.labels)) for batch in batches]
-
-
-def batch_bytes(batch: Any) -> int:
-    return int(batch.images.nbytes + batch.labels.nbytes) if batch.samples else 0

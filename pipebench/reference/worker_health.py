@@ -96,10 +96,6 @@ class Notebook:
         return int(_HEAD.unpack_from(self._notes, _SLOT * (worker + 1))[0])
 
     @property
-    def batches_made(self) -> int:
-        return sum(self.batches(one) for one in range(self.workers))
-
-    @property
     def busy(self) -> list[int]:
         """The workers that are at a sample."""
         return [one for one in range(self.workers) if _HEAD.unpack_from(self._notes, _SLOT * (one + 1))[1]]

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from statistics import median
 
-from pipebench.render.cells import Table, gain, worst_of
+from pipebench.render.cells import Table, worst_of
 from pipebench.results.loading import LoaderRow, hand_off
 from pipebench.results.report import Report
-from pipebench.results.training import Throughput, Training
+from pipebench.results.training import Training
+from pipebench.results.windows import Throughput
+from pipebench.stats import Ratio
 from pipebench.units import counted, percent, printable, seconds
 
 LEAST_CONFIDENCE = 0.75  # of three windows: with fewer an interval says nothing
@@ -18,21 +20,29 @@ WORTH_SAYING = 1.05  # a bound less than 5 % above live is within what windows b
 def waiting(training: Training) -> str:
     """Whether live training waits for data, and what removing all data work could buy at most."""
     on = f"{printable(training.consumer)}; {counted(training.loading.workers, 'worker')}"
-    ratio, busy, live = training.bound_to_live, training.busy_to_live, training.live.samples_per_s
-    most = f"{1 / ratio.ratio:.2f}× ({1 / ratio.high:.2f}–{1 / ratio.low:.2f})"
-    waits = f"{percent(training.wait_share)} of an iteration ({on})"
-    if ratio.confidence < LEAST_CONFIDENCE:
-        return f"Whether training waits for data cannot be told from {len(training.live.readings_s)} windows: {waits}."
-    if not ratio.told or ratio.ratio > 1 / WORTH_SAYING:
-        could = most if ratio.told else "nothing that these windows can tell"
+    bound, gain = training.bound, training.bound.gain
+    waits = f"{percent(training.watched.wait_share or 0.0)} of an iteration ({on})"
+    if gain is None or bound.live is None or bound.bound is None:
+        why = "; ".join(map(printable, bound.notes))
+        return f"Whether training waits for data was not measured: {why}."
+    if gain.confidence < LEAST_CONFIDENCE:
+        return f"Whether training waits for data cannot be told from {bound.rounds} windows: {waits}."
+    live, most = bound.live.samples_per_s, _speedup(gain)
+    if not gain.told or gain.ratio < WORTH_SAYING:
+        could = most if gain.told else "nothing that these windows can tell"
         return (
             f"Training does not wait for data: {waits}. {live:,.0f} samples/s; "
             f"removing all data work could buy at most {could}."
         )
+    hiding = f"; hiding it, {bound.gain_busy.ratio:.2f}×" if bound.gain_busy else ""
     return (
-        f"Training waits for data: {waits}. {live:,.0f} samples/s live, {training.bound.samples_per_s:,.0f} with its "
-        f"batches ready: removing all data work could buy at most {most}; hiding it, {1 / busy.ratio:.2f}×."
+        f"Training waits for data: {waits}. {live:,.0f} samples/s live, {bound.bound.samples_per_s:,.0f} with its "
+        f"batches ready: removing all data work could buy at most {most}{hiding}."
     )
+
+
+def _speedup(gain: Ratio) -> str:
+    return f"{gain.ratio:.2f}× ({gain.low:.2f}–{gain.high:.2f})"
 
 
 def loader(report: Report) -> Table:
@@ -85,14 +95,16 @@ def _loader_notes(rows: Sequence[LoaderRow]) -> Iterable[str]:
 
 def training(found: Training) -> Table:
     """Live training beside its bounds, with what was kept out of every window in the notes."""
-    rows = [("live", *_throughput(found.live), "1")]
-    for name, one, ratio in (
-        ("batches ready, workers as busy as live", found.bound_busy, found.busy_to_live),
-        ("batches ready, workers idle", found.bound, found.bound_to_live),
-        ("batches on the device", found.bound_device, found.device_to_live),
+    bound = found.bound
+    rows = [("live", *_throughput(bound.live), "1")] if bound.live else []
+    for name, one, gain in (
+        ("batches ready, workers as busy as live", bound.bound_busy, bound.gain_busy),
+        ("batches ready, workers idle", bound.bound, bound.gain),
+        ("batches on the device", bound.bound_device, bound.gain_device),
     ):
-        if one is not None:
-            rows.append((name, *_throughput(one), gain(ratio)))
+        if one is not None and gain is not None:
+            said = _speedup(gain) if gain.told else f"~ (±{percent(gain.smallest_change)})"
+            rows.append((name, *_throughput(one), said))
     title = f"Training: live against bound, {printable(found.consumer)}, batch {found.batch_size}"
     headers = ("", "samples/s", "", "× live")
     return Table(title, headers, tuple(rows), frozenset({1, 2, 3}), tuple(_training_notes(found)))
@@ -103,19 +115,20 @@ def _throughput(one: Throughput) -> tuple[str, str]:
 
 
 def _training_notes(found: Training) -> Iterable[str]:
-    shares = {**found.phases, "rest": max(0.0, 1.0 - sum(found.phases.values()))}
+    watched, workers = found.watched, found.loading.workers
     yield "of a live iteration: " + ", ".join(
-        f"{name} {percent(share)}" for name, share in shares.items() if share >= 0.005 or name == "wait"
+        f"{one.phase} {percent(one.share)}" for one in watched.loop if one.share >= 0.005 or one.phase == "wait"
     )
     if found.simulated:
         yield "simulated: the consumer waits for the stated time and uses no CPU; no model was trained"
-    mark = ", more than the usable cores" if found.oversubscribed else ""
+    mark = ", more than the usable cores" if workers > watched.usable_cores else ""
     shards = ", over the shards by webdataset" if found.loading.stream else ""
     yield (
-        f"{counted(found.loading.workers, 'worker')} by {printable(found.start_method)}{mark}{shards}; "
-        f"{len(found.live.readings_s)} windows of {found.window} batches"
+        f"{counted(workers, 'worker')} by {printable(watched.start_method or 'none')}{mark}{shards}; "
+        f"{found.bound.rounds} windows of {found.bound.window} batches"
     )
-    apart = {"start-up": found.startup_s, "draining the queue": found.drain_s, "epoch boundary": found.epoch_boundary_s}
+    apart = {"start-up": watched.startup_s, "epoch boundary": found.epoch_boundary_s}
     said = ", ".join(f"{name} {seconds(value)}" for name, value in apart.items() if value is not None)
     yield f"in no window: {said}"
+    yield from (printable(note) for note in (*found.bound.notes, *watched.notes))
     yield from worst_of([(warning, "training") for warning in found.warnings])

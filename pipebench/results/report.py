@@ -131,8 +131,9 @@ def _divisors(report: Report) -> Iterator[float]:
         if one.readings_s:
             yield from (*one.readings_s, one.calls_per_reading)
     if (training := report.training) is not None:
-        ratios += [training.bound_to_live, training.busy_to_live, training.device_to_live]
-        rates = (training.live, training.bound, training.bound_busy, training.bound_device)
+        bound = training.bound
+        ratios += [bound.gain, bound.gain_busy, bound.gain_device]
+        rates = (bound.live, bound.bound, bound.bound_busy, bound.bound_device)
         yield from (rate.samples_per_s for rate in rates if rate is not None)
     for ratio in ratios:
         if ratio is not None:

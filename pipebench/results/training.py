@@ -1,89 +1,35 @@
-"""A training loop that was measured: its windows, its throughput, and what it waits for."""
+"""The reference training loop of `run`: what it was, and what watching it with its bound found."""
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from pipebench.results.loading import Loading
 from pipebench.results.measurement import Warning
-from pipebench.stats import Interval, Ratio, median_interval
-
-
-@dataclass(frozen=True)
-class Throughput:
-    """Samples per second of the training loop over some windows: the median, and where the true median lies.
-
-    `readings_s` are the windows' seconds, `samples` how many samples each of them trained on.
-    """
-
-    readings_s: tuple[float, ...]
-    samples: tuple[int, ...]
-    samples_per_s: float
-    low: float
-    high: float
-    confidence: float
+from pipebench.results.watched import BoundResult, WatchResult
 
 
 @dataclass(frozen=True)
 class Training:
-    """Live training beside its bounds.
+    """The reference loop under `watch --bound`: its consumer, its loader's knobs, and the result of watching.
 
-    `wait_share` is the part of a live iteration that the loop spends waiting for its batch, 0 to 1: near 0, faster
-    loading buys nothing. The ratios are costs of a bound over live: 0.5 says that training would be twice as fast.
-    Start-up, draining of the prefetch queue and the boundary between epochs are in no window.
+    `simulated` says that the consumer only waits for a stated time and trains no model. `samples_failed` counts the
+    bad samples that the loop met. All figures are in `watched`: the shares of an iteration, start-up, and the bound.
     """
 
     consumer: str
     simulated: bool
     batch_size: int
-    window: int
     loading: Loading
-    start_method: str
-    startup_s: float
-    live: Throughput
-    bound: Throughput
-    bound_busy: Throughput
-    bound_to_live: Ratio
-    busy_to_live: Ratio
-    wait_share: float
-    phases: dict[str, float] = field(default_factory=dict)
-    bound_device: Throughput | None = None
-    device_to_live: Ratio | None = None
-    drain_s: float | None = None
-    epoch_boundary_s: float | None = None
-    oversubscribed: bool = False
+    watched: WatchResult
     samples_failed: int = 0
     warnings: tuple[Warning, ...] = ()
 
+    @property
+    def bound(self) -> BoundResult:
+        return self.watched.bound or BoundResult()
 
-def throughput(windows: Sequence[Window]) -> Throughput:
-    rates: Interval = median_interval([one.samples / one.elapsed_s for one in windows])
-    return Throughput(
-        tuple(one.elapsed_s for one in windows),
-        tuple(one.samples for one in windows),
-        rates.median,
-        rates.low,
-        rates.high,
-        rates.confidence,
-    )
-
-
-@dataclass
-class Window:
-    """Some iterations of the loop in a row: how long they took, for how many samples, and where the time went.
-
-    `phases` adds up the host's seconds by phase, `callbacks` those of each callback at each event. A large `wait` says
-    that batches were not there when asked for.
-    """
-
-    elapsed_s: float = 0.0
-    samples: int = 0
-    iterations: int = 0
-    phases: dict[str, float] = field(default_factory=lambda: defaultdict(float))
-    callbacks: dict[tuple[str, str], float] = field(default_factory=lambda: defaultdict(float))
-
-    def share(self, phase: str) -> float:
-        """The part of the time that a phase took, 0 to 1."""
-        return self.phases[phase] / self.elapsed_s if self.elapsed_s > 0 else 0.0
+    @property
+    def epoch_boundary_s(self) -> float | None:
+        """From the start of a later pass to its first batch: more without persistent workers."""
+        return next((one.later_startup_s for one in self.watched.loaders), None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pipebench.results.training import Throughput
+from pipebench.results.windows import Throughput
 from pipebench.stats import Ratio
 
 

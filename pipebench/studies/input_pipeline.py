@@ -21,7 +21,7 @@ from pipebench.errors import SampleError
 from pipebench.host import machine
 from pipebench.host.limits import check_resources
 from pipebench.reference.dataloader import Live
-from pipebench.reference.pipeline import Batch, good
+from pipebench.reference.pipeline import LoadedBatch, good
 from pipebench.reference.training_loop import one_thread
 from pipebench.reference.worker_health import Notebook
 from pipebench.results.loading import Loading
@@ -267,8 +267,8 @@ class _Images(Dataset[Any]):
 class _Collate:
     notebook: Notebook
 
-    def __call__(self, samples: list[Any]) -> Batch:
-        batch = Batch(collate(ROWS[0], samples), None)
+    def __call__(self, samples: list[Any]) -> LoadedBatch:
+        batch = LoadedBatch(collate(ROWS[0], samples), None)
         self.notebook.made()
         return batch
 
@@ -301,7 +301,7 @@ def _loaders(workload: Workload, size: str, progress: Progress) -> Ratio:
 
 def _live(workload: Workload, count: int) -> Live:
     loading = Loading(workers=count, prefetch_factor=1)
-    check_resources(count, loading.prefetch_factor, 0, workload.batch_size * 3 * SIDE * SIDE * 4)
+    check_resources(count, loading.prefetch_factor, workload.batch_size * 3 * SIDE * SIDE * 4)
     notebook = Notebook(count)
     return Live(_Images(workload), loading, workload.batch_size, _Collate(notebook), notebook=notebook)
 

@@ -16,14 +16,15 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from pipebench.reference.dataloader import Live, reference
-from pipebench.reference.training_loop import CPU_SIDE, Cached, Callback, Model, State, copied, one_thread, train
+from pipebench.reference.training_loop import CPU_SIDE, Cached, Callback, Model, State, one_thread, train
 from pipebench.results.loading import Loading
 from pipebench.results.studies import Author, Result, Row
-from pipebench.results.training import Window
+from pipebench.results.windows import LoopWindow
 from pipebench.stats import Ratio, compare, median_interval
 from pipebench.studies import Progress, Study, speedup
 from pipebench.task import Workload
 from pipebench.units import percent
+from pipebench.watch.bound.batches import copied
 
 WINDOW, ROUNDS, TRIED = 3, 24, 4
 DUMPED = 2  # images of each batch
@@ -112,7 +113,7 @@ class Loop:
     callbacks: dict[str, Callback]
     finish: Callable[[], None]
 
-    def window(self, batches: Iterator[Any], iterations: int, now: Callable[[], float]) -> Window:
+    def window(self, batches: Iterator[Any], iterations: int, now: Callable[[], float]) -> LoopWindow:
         """A window of the loop; what the callbacks left to a thread counts until it is done."""
         begin = now()
         window = train(batches, self.model, iterations, callbacks=self.callbacks)
@@ -152,16 +153,16 @@ def _agreement(ours: list[Any], theirs: list[Any], name: str) -> str:
     return f"same weights as {name}" if same else f"DISAGREES with {name}: other weights"
 
 
-def _measure(size: str, progress: Progress) -> tuple[list[str], dict[str, list[Window]], Workload]:
+def _measure(size: str, progress: Progress) -> tuple[list[str], dict[str, list[LoopWindow]], Workload]:
     import torch
 
     on_device = torch.cuda.is_available()
     workload = Workload(batch_size=64 if size == "full" else 16, device="cuda" if on_device else "cpu")
     loading = Loading(workers=1, pin_memory=on_device)
-    windows: dict[str, list[Window]] = {name: [] for name in NAMES}
+    windows: dict[str, list[LoopWindow]] = {name: [] for name in NAMES}
     with one_thread(), reference(workload, loading) as live, loops(workload) as ways:
         live.start()
-        batches = copied([next(live) for _ in range(TRIED)])
+        batches = [copied(next(live)) for _ in range(TRIED)]
         weights = [_weights(way, batches, live.now) for way in ways]
         agreements = ["is the baseline"] + [
             _agreement(weights[index], weights[index - 1], NAMES[index - 1]) for index in (1, 2)
@@ -173,7 +174,7 @@ def _measure(size: str, progress: Progress) -> tuple[list[str], dict[str, list[W
     return agreements, windows, workload
 
 
-def _live_window(way: Loop, live: Live) -> Window:
+def _live_window(way: Loop, live: Live) -> LoopWindow:
     """A window in the steady state: what was made meanwhile is used up first."""
     live.discard()
     way.window(live, max(1, live.loading.in_flight), live.now)
@@ -204,7 +205,7 @@ def _said(ratio: Ratio | None) -> str:
 WHAT = ("metric logged and images dumped in callbacks", "the same by a thread of its own", "no callbacks")
 
 
-def _rows(agreements: list[str], windows: dict[str, list[Window]]) -> Iterator[Row]:
+def _rows(agreements: list[str], windows: dict[str, list[LoopWindow]]) -> Iterator[Row]:
     costs = {name: [one.elapsed_s / one.iterations for one in found] for name, found in windows.items()}
     before: str | None = None
     for name, what, agreement in zip(NAMES, WHAT, agreements, strict=True):
@@ -219,7 +220,7 @@ def _rows(agreements: list[str], windows: dict[str, list[Window]]) -> Iterator[R
         before = name
 
 
-def _shares(windows: list[Window]) -> str:
+def _shares(windows: list[LoopWindow]) -> str:
     """The share of the time that waits, and that of each callback at each event where it takes a thousandth of it."""
     total = sum(one.elapsed_s for one in windows)
     parts = {"wait": sum(one.phases["wait"] for one in windows)}

@@ -21,8 +21,8 @@ class Refused(Exception):
     """The bound cannot be measured; the text says why."""
 
 
-class Source(Protocol):
-    """What is asked of live batches."""
+class LiveBatches(Protocol):
+    """What is asked of the live batches behind a pass."""
 
     cold: bool
     given: int
@@ -52,7 +52,9 @@ class Means:
 
 
 @dataclass
-class _Window:
+class _Counted:
+    """What was counted of the window under way."""
+
     seconds: float = 0.0
     samples: int = 0
     iterations: int = 0
@@ -66,10 +68,10 @@ class Alternation:
         self.step = 0
         self.changes = False  # the script changes its batches in place
         self._place: Place | None = None
-        self._source: Source | None = None
+        self._source: LiveBatches | None = None
         self._began: float | None = None
         self._skip = 0
-        self._window = _Window()
+        self._window = _Counted()
         self._samples = 0
         self._interval_s = 0.0
         self._last: tuple[Any, tuple[int, ...]] | None = None
@@ -107,7 +109,7 @@ class Alternation:
             self._place = None
 
     def _end_window(self, place: Place) -> None:
-        window, self._window = self._window, _Window()
+        window, self._window = self._window, _Counted()
         if place.kind == LIVE and window.iterations:
             self._interval_s = window.seconds / window.iterations
         record = {"event": "window", "round": place.round, "kind": place.kind, "seconds": window.seconds}
@@ -121,7 +123,7 @@ class Alternation:
             self._source.rest()
         self._source = None
 
-    def next(self, source: Source, recorded: Callable[[Draw], Any]) -> Any:
+    def next(self, source: LiveBatches, recorded: Callable[[Draw], Any]) -> Any:
         """The batch for the iteration that begins now. `recorded` draws a live batch that the loop's table may show.
 
         StopIteration where the pass is at its end; then the step is not used up.
@@ -153,7 +155,7 @@ class Alternation:
     def _start(self, place: Place) -> int:
         return -REPLAY_LEAD if place.replayed else -self.schedule.lead
 
-    def _enter(self, place: Place, source: Source) -> None:
+    def _enter(self, place: Place, source: LiveBatches) -> None:
         """Before the first iteration of a window's lead-in, or the first of a pass."""
         resumed = place.number != self._start(place)
         if self._source is not None and source is not self._source:
@@ -171,12 +173,12 @@ class Alternation:
             source.discard()
         self._warm_up(place, source)
 
-    def _warm_up(self, place: Place, source: Source) -> None:
+    def _warm_up(self, place: Place, source: LiveBatches) -> None:
         if source.cold:
             source.cold = False
             self._skip = REPLAY_LEAD if place.replayed else self.schedule.lead
 
-    def _drawn(self, place: Place, source: Source, recorded: Callable[[Draw], Any] | None) -> Any:
+    def _drawn(self, place: Place, source: LiveBatches, recorded: Callable[[Draw], Any] | None) -> Any:
         self._look_for_changes()
         batch = recorded(source.draw) if recorded else source.draw()
         if source.cold:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 LIVE, IDLE, BUSY, DEVICE = "live", "bound", "bound_busy", "bound_device"
 STEPS = 400  # iterations without --steps
+BEGIN = 3  # iterations before the first window, the one in which a library sets itself up among them
 ROUNDS = 8  # as many as there should at least be: a median's interval needs 6 for 95 %
 LEAST_WINDOW = 4  # iterations
 LARGEST_WINDOW = 64
@@ -70,16 +71,20 @@ def least_steps(begin: int, lead: int, replays: tuple[str, ...]) -> int:
     return Schedule(begin, 1, LEAST_WINDOW, lead, replays).end
 
 
-def planned(steps: int, begin: int, lead: int, replays: tuple[str, ...], most: int = LARGEST_WINDOW) -> Schedule:
+def planned(
+    steps: int, begin: int, lead: int, replays: tuple[str, ...], most: int = LARGEST_WINDOW, turn: int = 1
+) -> Schedule:
     """Windows as long as `ROUNDS` of them allow in `steps` iterations, at most `most`; more rounds where there is room.
 
-    Fewer rounds where they would be shorter than `LEAST_WINDOW`; none where not even one fits.
+    Fewer rounds where they would be shorter than `LEAST_WINDOW`; none where not even one fits. Workers work in step, so
+    batches come in bursts of `turn`, one from each: a window is a whole number of these, where one fits into it.
     """
     most = min(most, LARGEST_WINDOW)
     windows, leads = 1 + len(replays), lead + REPLAY_LEAD * len(replays)
     for rounds in range(ROUNDS, 0, -1):
         window = min(most, ((steps - begin) // rounds - leads) // windows)
         if window >= min(LEAST_WINDOW, most):
+            window -= window % turn if window >= turn else 0
             one = Schedule(begin, 1, window, lead, replays)
             return Schedule(begin, (steps - begin) // one.round_steps, window, lead, replays)
     return Schedule(begin, 0, min(LEAST_WINDOW, most), lead, replays)

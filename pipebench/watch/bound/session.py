@@ -20,7 +20,16 @@ from pipebench.units import size
 from pipebench.watch.bound import batches
 from pipebench.watch.bound.alternation import Alternation, Means, Refused
 from pipebench.watch.bound.live_batches import LiveSource, length_of
-from pipebench.watch.bound.schedule import BUSY, DEVICE, IDLE, LARGEST_WINDOW, LEAST_WINDOW, least_steps, planned
+from pipebench.watch.bound.schedule import (
+    BEGIN,
+    BUSY,
+    DEVICE,
+    IDLE,
+    LARGEST_WINDOW,
+    LEAST_WINDOW,
+    least_steps,
+    planned,
+)
 from pipebench.watch.record.recording import Recording
 from pipebench.watch.script.phases import Loop
 
@@ -28,7 +37,6 @@ MEASURED, FAILED = 0, 1  # the exit statuses
 _CACHE_FACTOR = 1.2  # of the last-level cache: a replayed window, or what is written over it before
 _MEMORY_SHARE = 0.9 / 2  # of free memory: a window's batches are there twice while they are copied
 _DEVICE_SHARE = 0.25  # of a device's free memory
-_BEGIN = 3  # iterations before the first window, the one in which a library sets itself up among them
 _ELSEWHERE = 3  # iterations in a row that train on another loader: the pass under way was left
 _DESCRIPTORS = 64  # left to everything else
 
@@ -167,11 +175,15 @@ class Bound:
             notes.append(f"windows have at most {most} batches: {why}")
         length = length_of(self._loaders.get(iterator, _nothing)())
         lead = max(1, min(workers, length // 4 if length else workers))
-        begin = max(_BEGIN, self.recording.settings.warmup)
-        schedule = planned(self.steps, begin, lead, tuple(replays), most)
+        begin = max(BEGIN, self.recording.settings.warmup)
+        schedule = planned(self.steps, begin, lead, tuple(replays), most, max(1, workers))
         if not schedule.rounds:
             needed = least_steps(begin, lead, tuple(replays))
             raise Refused(f"--steps {self.steps} is too few for one round of windows: it takes at least {needed}")
+        if workers and schedule.window % workers:
+            notes.append(
+                f"windows of {schedule.window} batches: they come in bursts of {workers}, one from each worker"
+            )
         swept = self._sweeper(one * schedule.window)
         pin = bool(getattr(iterator, "_pin_memory", False))
         finish = device.synchronize if device is not None else _nothing

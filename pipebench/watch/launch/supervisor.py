@@ -20,6 +20,7 @@ _FORWARDED = frozenset(
 )
 _FROM_KERNEL = 0
 _GROUP_WAIT_S = 0.05
+_LOOK_S = 1.0
 _PR_SET_PDEATHSIG = 1
 
 
@@ -146,8 +147,8 @@ class Canary:
 
 def _supervise(child: int, canary: Canary, waited: frozenset[signal.Signals]) -> Ended:
     while True:
-        got = signal.sigwaitinfo(waited)
-        if got.si_signo == signal.SIGCHLD:
+        got = signal.sigtimedwait(waited, _LOOK_S)
+        if got is None or got.si_signo == signal.SIGCHLD:  # another thread of this process may have had the signal
             pid, status = os.waitpid(child, os.WNOHANG)
             if pid:
                 return _ended(status)

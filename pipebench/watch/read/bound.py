@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from pipebench.results.training import Window, throughput
 from pipebench.results.watched import BoundResult
+from pipebench.results.windows import LoopWindow, throughput
 from pipebench.stats import Ratio, compare
 from pipebench.units import size
 from pipebench.watch.bound.schedule import BUSY, DEVICE, IDLE, LIVE
@@ -40,30 +40,30 @@ def bound_result(records: Sequence[Record]) -> BoundResult:
     )
 
 
-def _windows(records: Sequence[Record]) -> dict[str, dict[int, Window]]:
+def _windows(records: Sequence[Record]) -> dict[str, dict[int, LoopWindow]]:
     """Kind -> round -> window, of those in which anything was counted and that are not void."""
     void = {one["round"] for one in records if one["event"] == "void"}
-    found: dict[str, dict[int, Window]] = {}
+    found: dict[str, dict[int, LoopWindow]] = {}
     for one in records:
         if one["event"] == "window" and one["round"] not in void and one["samples"] and one["seconds"] > 0:
-            window = Window(elapsed_s=one["seconds"], samples=one["samples"], iterations=one["iterations"])
+            window = LoopWindow(elapsed_s=one["seconds"], samples=one["samples"], iterations=one["iterations"])
             found.setdefault(one["kind"], {})[one["round"]] = window
     return found
 
 
-def _pairs(windows: dict[str, dict[int, Window]], kind: str) -> list[tuple[Window, Window]]:
+def _pairs(windows: dict[str, dict[int, LoopWindow]], kind: str) -> list[tuple[LoopWindow, LoopWindow]]:
     """The windows of `kind`, each with the live one that it replayed."""
     live = windows.get(LIVE, {})
     return [(one, live[turn]) for turn, one in sorted(windows.get(kind, {}).items()) if turn in live]
 
 
-def _gain(pairs: Sequence[tuple[Window, Window]]) -> Ratio | None:
+def _gain(pairs: Sequence[tuple[LoopWindow, LoopWindow]]) -> Ratio | None:
     if not pairs:
         return None
     return compare([_cost(live) for _, live in pairs], [_cost(mine) for mine, _ in pairs])
 
 
-def _cost(window: Window) -> float:
+def _cost(window: LoopWindow) -> float:
     return window.elapsed_s / window.samples
 
 

@@ -1,0 +1,102 @@
+"""The reference loop as a training script, which `run` starts under `watch --bound`.
+
+    python -m pipebench.reference.training_script JOB        JOB is a TrainingJob as JSON
+
+A short first epoch shows what start-up costs, and the boundary to the next epoch what a later one costs. The next epoch
+has no end of its own: whoever measures the bound ends the process. So what only the script knows is written to a file
+as soon as it is known.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from pipebench.errors import BadSample, PipebenchError
+from pipebench.reference.dataloader import Live, reference
+from pipebench.reference.training_loop import CPU_SIDE, Consumer, Model, Simulated, one_thread, train
+from pipebench.results.loading import Loading
+from pipebench.task import Workload
+
+INTERRUPTED = 130
+_UNSCHEDULED = 16  # iterations besides those of the schedule: more than come before it begins
+
+
+@dataclass(frozen=True)
+class TrainingJob:
+    """What to train: on which data, by which loader, for how many iterations, and where to write a `ScriptNote`.
+
+    With `simulated_s` the consumer is a device that takes so long for a batch.
+    """
+
+    workload: Workload
+    loading: Loading
+    steps: int
+    note: str
+    simulated_s: float | None = None
+
+
+@dataclass(frozen=True)
+class ScriptNote:
+    """What the script says of itself: its consumer, the bad samples that it met, and what went wrong."""
+
+    consumer: str = ""
+    bad: tuple[BadSample, ...] = ()
+    problem: str = ""
+    remedy: str = ""
+
+
+def run(job: TrainingJob) -> None:
+    """Trains; raises what the loader raises, `WorkerFailure` for a worker that was killed, left or hangs."""
+    consumer = Simulated(job.simulated_s) if job.simulated_s else _model(job.workload)
+    with one_thread(), reference(job.workload, job.loading) as live:
+        live.start()
+        live.boundary()
+        train(_noted(live, consumer, Path(job.note)), consumer, job.steps + _UNSCHEDULED)
+
+
+def _model(workload: Workload) -> Model:
+    if workload.device == "cpu":
+        return Model(workload, "step/small", CPU_SIDE)
+    return Model(workload, "step/resnet18")
+
+
+def _noted(live: Live, consumer: Consumer, path: Path) -> Iterator[Any]:
+    """The live batches; a note is written at first, and whenever there is a new bad sample."""
+    known = -1
+    for batch in live:
+        if len(live.bad) != known:
+            known = len(live.bad)
+            _write(path, ScriptNote(consumer.label, tuple(live.bad.values())))
+        yield batch
+
+
+def _write(path: Path, note: ScriptNote) -> None:
+    path.write_bytes(msgspec.json.encode(note))
+
+
+def read_note(path: Path) -> ScriptNote:
+    """What the script has written; an empty note where it has not come that far."""
+    return msgspec.json.decode(path.read_bytes(), type=ScriptNote) if path.exists() else ScriptNote()
+
+
+def main() -> int:
+    job = msgspec.json.decode(sys.argv[1], type=TrainingJob)
+    path = Path(job.note)
+    try:
+        run(job)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except PipebenchError as error:
+        _write(path, replace(read_note(path), problem=error.problem, remedy=error.remedy))
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

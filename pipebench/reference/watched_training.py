@@ -1,0 +1,121 @@
+"""The reference loop under `watch --bound`: live training beside the same batches replayed, in a process of its own."""
+
+from __future__ import annotations
+
+import math
+import os
+import tempfile
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from pipebench.errors import BadSample, PipebenchError
+from pipebench.host import machine
+from pipebench.host.limits import check_resources
+from pipebench.reference import training_script
+from pipebench.reference.dataloader import reference
+from pipebench.reference.loader_table import said_against
+from pipebench.reference.training_loop import adapted
+from pipebench.reference.training_script import INTERRUPTED, ScriptNote, TrainingJob, read_note
+from pipebench.results.loading import Loading
+from pipebench.results.training import Training
+from pipebench.task import Workload
+from pipebench.units import counted, printable
+from pipebench.watch.bound.schedule import BEGIN, BUSY, DEVICE, IDLE, Schedule
+from pipebench.watch.command import observe
+from pipebench.watch.record.options import WatchOptions
+
+Progress = Callable[[int, int, str], None]
+Length = Literal["quick", "usual", "rigorous"]
+_WINDOWS: dict[Length, tuple[int, int]] = {"quick": (6, 4), "usual": (8, 12), "rigorous": (16, 48)}  # rounds, batches
+TURNS = 2  # of all workers in a window, at least: their batches come in bursts
+
+
+def steps_of(length: Length, workers: int, on_device: bool) -> int:
+    """How many iterations it takes: rounds enough for an interval of 95 %, windows of whole turns of the workers."""
+    rounds, batches = _WINDOWS[length]
+    turn = max(1, workers)
+    window = turn * max(TURNS, math.ceil(batches / turn))
+    replays = (IDLE, *([BUSY] if workers else []), *([DEVICE] if on_device else []))
+    return Schedule(BEGIN, rounds, window, turn, replays).end
+
+
+def check_asked(workload: Workload, loading: Loading) -> None:
+    """Raises PipebenchError where shards that were asked for cannot be had, before anything is measured."""
+    if loading.stream:
+        reference(workload, loading).close()
+
+
+def measure_training(
+    workload: Workload,
+    loading: Loading,
+    length: Length = "usual",
+    *,
+    steps: int | None = None,
+    simulated_s: float | None = None,
+    progress: Progress = lambda done, total, what: None,
+    keep: Callable[[Training, tuple[BadSample, ...]], None] = lambda training, bad: None,
+) -> Training:
+    """Live training on the workload's device (or a simulated one), beside its bounds.
+
+    `keep` is given what was found, also where it ended early. Then a PipebenchError says why (a worker that was killed,
+    left or hangs, with its last sample), and KeyboardInterrupt is raised where the script was interrupted.
+    """
+    from pipebench.reference.pipeline import FLOATS, sample_bytes
+
+    workload = workload if simulated_s else adapted(workload)
+    on_device = workload.device != "cpu" and not simulated_s
+    loading = replace(loading, pin_memory=loading.pin_memory or on_device)
+    check_resources(loading.workers, loading.prefetch_factor, sample_bytes(workload, FLOATS) * workload.batch_size)
+    steps = steps or steps_of(length, loading.workers, on_device)
+    progress(0, 0, f"training: live against bound, {counted(loading.workers, 'worker')}, {steps} iterations")
+    with tempfile.TemporaryDirectory(prefix="pipebench-") as folder:
+        job = TrainingJob(workload, loading, steps, os.path.join(folder, "note"), simulated_s)
+        found, note, status, faults = _watched(job)
+    if found.bound.live is not None or not status:
+        keep(found, note.bad)
+    if status == INTERRUPTED:
+        raise KeyboardInterrupt
+    if status:
+        raise _ended_early(status, note, [*found.bound.notes, *faults])
+    return found
+
+
+def _watched(job: TrainingJob) -> tuple[Training, ScriptNote, int, list[str]]:
+    """What watching found, what the script says of itself, its status, and what `watch` has to say of faults."""
+    faults: list[str] = []
+    before = _load()
+    options = WatchOptions(bound=True, steps=job.steps, module=True)
+    status, watched = observe(options, [training_script.__name__, msgspec.json.encode(job).decode()], faults.append)
+    load, note = _load() - before, read_note(Path(job.note))
+    if watched is None:
+        raise PipebenchError(f"training was not watched: {' '.join(faults) or 'no records'}", "run it again")
+    found = Training(
+        consumer=note.consumer,
+        simulated=job.simulated_s is not None,
+        batch_size=job.workload.batch_size,
+        loading=job.loading,
+        watched=watched,
+        samples_failed=len(note.bad),
+    )
+    if live := found.bound.live:
+        costs = [spent / samples for spent, samples in zip(live.readings_s, live.samples, strict=True)]
+        found = replace(found, warnings=said_against(costs, load.wall_s, load))
+    return found, note, status, faults
+
+
+def _load() -> machine.Load:
+    """The host's counters now; processes that this one has waited for, and theirs, count as ours."""
+    times = os.times()
+    load = machine.read_load()
+    return replace(load, own_s=load.own_s + times.children_user + times.children_system)
+
+
+def _ended_early(status: int, note: ScriptNote, said: list[str]) -> PipebenchError:
+    if note.problem:
+        return PipebenchError(note.problem, note.remedy)
+    why = f": {printable(said[0])}" if said else ""
+    return PipebenchError(f"the training script ended with status {status}{why}", "run it again with fewer --workers")
