@@ -6,6 +6,7 @@ import datetime
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -16,12 +17,13 @@ from pipebench.host.machine import Machine
 from pipebench.host.whole_files import write_whole
 from pipebench.results.loading import LoaderRow
 from pipebench.results.measurement import Ceiling, Measurement
-from pipebench.results.training import Training
+from pipebench.results.training import Training, of_schema_1
 from pipebench.results.watched import WatchResult
 from pipebench.task import Workload
 from pipebench.units import printable, size
 
 SCHEMA_VERSION = 1
+_MISSHAPEN = (ArithmeticError, AttributeError, LookupError, TypeError)  # of an old report that is brought up to date
 LARGEST_FILE = 64 << 20  # bytes; a report of every variant at --rigorous is under 1 MB
 
 
@@ -112,14 +114,22 @@ def load(path: Path) -> Report:
                 f"{name} has schema version {found}, {age} than this pipebench reads ({SCHEMA_VERSION})",
                 "use the pipebench that wrote it" + (", or upgrade this one" if age == "newer" else ""),
             )
-        report = msgspec.json.decode(content, type=Report)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        report = msgspec.convert(_today(msgspec.json.decode(content)), Report)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, *_MISSHAPEN) as error:
         raise PipebenchError(
             f"{name} is not a pipebench report: {printable(str(error))[:200]}", "name a report that pipebench wrote"
         ) from error
     if not all(value > 0 for value in _divisors(report)):
         raise PipebenchError(f"{name} holds figures that no run can give", "name a report that pipebench wrote")
     return report
+
+
+def _today(root: Any) -> Any:
+    """A decoded report whose training part has today's form."""
+    training = root.get("training")
+    if training is None or "watched" in training:
+        return root
+    return {**root, "training": of_schema_1(training, root["machine"]["usable_cores"])}
 
 
 def _divisors(report: Report) -> Iterator[float]:

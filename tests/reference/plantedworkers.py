@@ -4,7 +4,7 @@ import torch
 
 from pipebench.reference import worker_health
 from pipebench.reference.dataloader import Live
-from pipebench.reference.pipeline import Batch
+from pipebench.reference.pipeline import LoadedBatch
 from pipebench.results.loading import Loading
 
 
@@ -29,7 +29,7 @@ class Stack:
         self.notebook = notebook
 
     def __call__(self, items):
-        batch = Batch(torch.stack([image for image, _ in items]), torch.tensor([label for _, label in items]))
+        batch = LoadedBatch(torch.stack([image for image, _ in items]), torch.tensor([label for _, label in items]))
         self.notebook.made()
         return batch
 

@@ -79,36 +79,12 @@ def test_what_does_not_pickle_is_named_and_only_where_it_must_travel():
     limits.check_picklable(pipeline.Photographs(WORKLOAD, pipeline.FLOATS), "spawn")
 
 
-def test_a_cache_larger_than_memory_is_refused_with_what_fits():
-    limits.check_cache(9, 100, 1000)
-    with pytest.raises(PipebenchError) as raised:
-        limits.check_cache(20, 100, 1000)
-    assert raised.value.problem == "a cache of 20 batches needs 2.00 kB; 1.00 kB of memory are free"
-    assert raised.value.remedy == "9 batches (900 B) fit: use --window 9"
-
-
-def test_the_size_that_fits_is_one_that_the_rest_allows_too(monkeypatch):
-    monkeypatch.setattr(limits, "free_bytes", lambda folder: 1000)
-    monkeypatch.setattr(limits, "descriptors", lambda: 10_000)
-    assert limits.room(1, 2, 100) == 7 and limits.room(0, 2, 100) is None
-    with pytest.raises(PipebenchError, match=re.escape("7 batches (700 B) fit: use --window 7")):
-        limits.check_cache(20, 100, 1500, at_most=limits.room(1, 2, 100))
-    monkeypatch.setattr(limits, "descriptors", lambda: 50)
-    assert limits.room(1, 2, 100) == 4
-    limits.check_resources(1, 2, 4, 100)
-    with pytest.raises(PipebenchError, match="file descriptors"):
-        limits.check_resources(1, 2, 5, 100)
-
-
 def test_too_little_shared_memory_or_too_few_descriptors_are_predicted(tmp_path, monkeypatch):
-    limits.check_resources(2, 2, 4, 1 << 20)
+    limits.check_resources(2, 2, 1 << 20)
     monkeypatch.setattr(limits, "free_bytes", lambda folder: 64 << 20)
     with pytest.raises(PipebenchError, match=r"6 batches of 38\.\d MB on their way need 231 MB of .*, which has 67"):
-        limits.check_resources(2, 2, 0, 38_500_000)
-    with pytest.raises(PipebenchError) as raised:
-        limits.check_resources(1, 2, 100, 10_000_000)
-    assert raised.value.remedy.endswith("use a --window of at most 3")
+        limits.check_resources(2, 2, 38_500_000)
     monkeypatch.setattr(limits, "descriptors", lambda: 40)
     with pytest.raises(PipebenchError, match="need about 52 file descriptors; 40 are left"):
-        limits.check_resources(2, 2, 0, 1000)
-    limits.check_resources(0, 2, 100, 1 << 40)  # nothing is shared without workers
+        limits.check_resources(2, 2, 1000)
+    limits.check_resources(0, 2, 1 << 40)  # nothing is shared without workers

@@ -188,13 +188,13 @@ def test_a_different_colour_order_is_noticed():
 
 def test_callbacks_off_the_path_leave_the_same_weights():
     from pipebench.reference.dataloader import reference
-    from pipebench.reference.training_loop import copied, one_thread
+    from pipebench.reference.training_loop import one_thread
     from pipebench.results.loading import Loading
     from pipebench.studies import training_loop
 
     workload = Workload(data="tiny", batch_size=4)
     with one_thread(), reference(workload, Loading(workers=0)) as live, training_loop.loops(workload) as ways:
-        batches = copied([live.start(), next(live)])
+        batches = [live.start(), next(live)]
         weights = [training_loop._weights(way, batches, live.now) for way in ways]
         assert training_loop._agreement(weights[1], weights[0], "synchronous") == "same weights as synchronous"
         assert training_loop._agreement(weights[2], weights[0], "synchronous") == "same weights as synchronous"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import random
 from collections import UserDict, namedtuple
+from collections.abc import Callable
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
@@ -39,6 +41,19 @@ def test_every_round_is_one_live_window_and_as_many_replays_of_its_length(steps:
     assert firsts == set(replays[:2]) or plan.rounds == 1
 
 
+@pytest.mark.parametrize(("turn", "window"), [(1, 14), (3, 12), (5, 10), (8, 8), (20, 14)])
+def test_a_window_is_whole_turns_of_the_workers_where_one_fits(turn: int, window: int) -> None:
+    assert planned(400, 3, 2, (IDLE, BUSY), turn=turn).window == window
+
+
+def test_batches_that_come_in_bursts_are_measured_at_their_true_rate() -> None:
+    world = World(planned(150, 3, 3, (IDLE,), turn=3))
+    world.burst = 3
+    world.run()
+    live = [one for one in world.records if one["kind"] == LIVE]
+    assert len(live) >= 8 and {one["seconds"] / one["iterations"] for one in live} == {LIVE_S + STEP_S}
+
+
 def test_too_few_steps_make_no_round() -> None:
     assert planned(10, 3, 2, (IDLE, BUSY)).rounds == 0
 
@@ -56,7 +71,8 @@ class Planted:
         return self.length is not None and self.given >= self.length
 
     def draw(self) -> Any:
-        self.world.now += LIVE_S
+        if self.world.drawn % self.world.burst == 0:
+            self.world.now += LIVE_S * self.world.burst
         self.world.drawn += 1
         return {"pixels": torch.full((4, 2), float(self.world.drawn)), "name": f"batch {self.world.drawn}"}
 
@@ -71,8 +87,10 @@ class Planted:
 
     def keep_busy(self, interval_s: float) -> None:
         self.world.log.append(f"busy {interval_s:g}")
+        self.world.slow = self.world.slowed
 
-    def rest(self) -> None: ...
+    def rest(self) -> None:
+        self.world.slow = 1.0
 
 
 class World:
@@ -80,10 +98,15 @@ class World:
 
     def __init__(self, schedule: Schedule, budget: float = 1e9) -> None:
         self.now, self.drawn = 0.0, 0
+        self.burst = 1  # so many batches come at once
+        self.slow = self.slowed = 1.0  # a step, while the workers are kept busy
+        self.noise: Callable[[], float] = lambda: 0.0
         self.log: list[str] = []
         self.records: list[dict[str, Any]] = []
         self.seen: dict[tuple[int, str], list[str]] = {}
-        means = Means(lambda: self.now, lambda: None, lambda size: self.log.append(f"sweep {size}"), budget)
+        means = Means(
+            lambda: self.now, lambda: None, lambda size: self.log.append(f"sweep {size}"), budget, device="cpu"
+        )
         self.alternation = Alternation(schedule, means, self.records.append)
 
     def run(self, length: int | None = None, step: Any = lambda batch: None) -> list[int]:
@@ -106,7 +129,7 @@ class World:
             if place.measured:
                 self.seen.setdefault((place.round, place.kind), []).append(batch["name"])
             step(batch)
-            self.now += STEP_S
+            self.now += STEP_S * self.slow * (1 + self.noise())
 
     def replays_are_exact(self) -> bool:
         return all(names == self.seen[turn, LIVE] for (turn, _), names in self.seen.items())
@@ -136,6 +159,25 @@ def test_windows_take_what_was_planted_and_replays_are_those_of_the_live_window(
         "Removing all data work could buy at most 4.00× (4.00–4.00). 1 samples/s live; 4 with its batches ready, "
         "4.00× (4.00–4.00); 4 with workers as busy as live, 4.00× (4.00–4.00) (6 rounds of 5 batches, loader 1)."
     )
+
+
+def test_each_kind_of_replay_has_its_own_planted_speed_up() -> None:
+    world = World(Schedule(begin=3, rounds=6, window=5, lead=2, replays=(IDLE, BUSY, DEVICE)))
+    world.slowed = 1.25
+    world.run()
+    found = bound_result([_plan(world.alternation.schedule), *world.records, {"event": "end", "problem": None}])
+    gains = [one.ratio for one in (found.gain, found.gain_busy, found.gain_device) if one is not None]
+    assert gains == pytest.approx([4.0, 3.2, 4.0])
+
+
+def test_noise_stays_inside_the_interval() -> None:
+    world = World(Schedule(begin=3, rounds=12, window=5, lead=2, replays=(IDLE, BUSY)))
+    rng = random.Random(0)
+    world.noise = lambda: rng.expovariate(1 / 0.05)
+    world.run()
+    found = bound_result([_plan(world.alternation.schedule), *world.records, {"event": "end", "problem": None}])
+    assert found.gain is not None and found.gain.told and found.gain.low < found.gain.high
+    assert found.gain.low <= 1 + LIVE_S / (STEP_S * 1.05) <= found.gain.high
 
 
 def test_before_a_live_window_the_queue_is_discarded_and_before_a_replay_workers_are_settled_or_kept_busy() -> None:

@@ -1,0 +1,241 @@
+"""Training under watch, as `run` reports it: how long it takes, how it can end, what the report says, old reports."""
+
+import json
+from dataclasses import replace
+
+import msgspec
+import pytest
+
+from pipebench.errors import BadSample, PipebenchError
+from pipebench.host import machine
+from pipebench.reference import training_script, watched_training
+from pipebench.reference.training_script import ScriptNote, TrainingJob, read_note
+from pipebench.reference.watched_training import measure_training, steps_of
+from pipebench.reference.worker_health import WorkerFailure
+from pipebench.render import feeding
+from pipebench.results import report
+from pipebench.results.loading import Loading
+from pipebench.results.training import Training
+from pipebench.results.watched import PhaseResult
+from pipebench.task import Workload
+from pipebench.watch.bound.schedule import BEGIN, BUSY, DEVICE, IDLE, LIVE, planned
+from pipebench.watch.read.bound import bound_result
+from pipebench.watch.read.summary import summarise
+from pipebench.watch.record.options import WatchOptions
+
+WORKLOAD = Workload(data="tiny", batch_size=4)
+SECONDS = {LIVE: 0.200, IDLE: 0.080, BUSY: 0.100}  # of windows of 4 batches of 10 samples
+
+
+def records(rounds=6, complete=True, **seconds):
+    found = [{"event": "plan", "loader": 1, "window": 4, "rounds": rounds, "steps": 90, "batch_bytes": 1000}]
+    found[0] |= {"last_level_cache_bytes": 32, "swept": False, "notes": []}
+    found += [
+        {"event": "window", "round": turn, "kind": kind, "seconds": spent, "samples": 40, "iterations": 4}
+        for turn in range(rounds)
+        for kind, spent in {**SECONDS, **seconds}.items()
+    ]
+    return [*found, {"event": "end", "problem": None}] if complete else found
+
+
+def watched(found=(), status=0):
+    loop = (PhaseResult("wait", 0.03, 0.6), PhaseResult("forward", 0.02, 0.4))
+    return replace(
+        summarise([], WatchOptions(bound=True), status, 1.0),
+        bound=bound_result(found or records()),
+        loop=loop,
+        wait_share=0.6,
+        startup_s=1.5,
+        start_method="fork",
+        notes=(),
+    )
+
+
+def training(*found, **changes):
+    made = Training("fake", False, 10, Loading(), watched(*found))
+    return replace(made, **changes)
+
+
+def test_the_verdict_says_whether_training_waits():
+    assert feeding.waiting(training()) == (
+        "Training waits for data: 60 % of an iteration (fake; 1 worker). 200 samples/s live, 500 with its batches "
+        "ready: removing all data work could buy at most 2.50× (2.50–2.50); hiding it, 2.00×."
+    )
+    without = [one for one in records() if one.get("kind") != BUSY]
+    assert feeding.waiting(training(without)).endswith("at most 2.50× (2.50–2.50).")
+    assert feeding.waiting(training(records(bound=0.2, bound_busy=0.2))) == (
+        "Training does not wait for data: 60 % of an iteration (fake; 1 worker). 200 samples/s; "
+        "removing all data work could buy at most nothing that these windows can tell."
+    )
+
+
+def test_too_few_windows_are_too_few_for_a_verdict_and_none_says_why():
+    assert feeding.waiting(training(records(rounds=1))).startswith(
+        "Whether training waits for data cannot be told from 1 windows"
+    )
+    assert feeding.waiting(training([{"event": "end", "problem": "no room"}])) == (
+        "Whether training waits for data was not measured: no room."
+    )
+
+
+def test_a_simulated_run_is_labelled_and_what_is_in_no_window_is_said():
+    table = feeding.training(training(simulated=True, loading=Loading(workers=2, stream=True)))
+    notes = "\n".join(table.notes)
+    assert "of a live iteration: wait 60 %, forward 40 %" in notes
+    assert "simulated: the consumer waits for the stated time" in notes
+    assert "2 workers by fork, more than the usable cores, over the shards by webdataset; 6 windows of 4" in notes
+    assert "in no window: start-up 1.50 s" in notes
+    assert table.rows == (
+        ("live", "200.0", "±0 %", "1"),
+        ("batches ready, workers as busy as live", "400.0", "±0 %", "2.00× (2.00–2.00)"),
+        ("batches ready, workers idle", "500.0", "±0 %", "2.50× (2.50–2.50)"),
+    )
+
+
+def test_a_device_has_a_row_of_its_own():
+    table = feeding.training(training(records(**{DEVICE: 0.05})))
+    assert table.rows[-1] == ("batches on the device", "800.0", "±0 %", "4.00× (4.00–4.00)")
+
+
+@pytest.mark.parametrize("workers", [0, 1, 3, 7, 16])
+@pytest.mark.parametrize(("length", "rounds", "least"), [("quick", 6, 4), ("usual", 8, 12), ("rigorous", 8, 48)])
+def test_the_steps_of_a_length_make_rounds_enough_of_whole_turns(length, rounds, least, workers):
+    replays = (IDLE, BUSY) if workers else (IDLE,)
+    plan = planned(steps_of(length, workers, False), BEGIN, max(1, workers), replays, turn=max(1, workers))
+    assert plan.rounds >= rounds and plan.window >= min(least, workers or least)
+    assert plan.window % max(1, workers) == 0
+
+
+@pytest.fixture
+def observed(monkeypatch):
+    """What watching is made to find: a status, a result, and the script's own note."""
+
+    def plant(status, result, note=None, faults=()):
+        def observe(options, argv, say):
+            job = msgspec.json.decode(argv[1], type=TrainingJob)
+            assert argv[0] == "pipebench.reference.training_script" and options.bound and options.steps == job.steps
+            if note is not None:
+                training_script._write(read_path(job), note)
+            for fault in faults:
+                say(fault)
+            return status, result
+
+        monkeypatch.setattr(watched_training, "observe", observe)
+
+    def read_path(job):
+        from pathlib import Path
+
+        return Path(job.note)
+
+    monkeypatch.setattr(machine, "read_load", machine.Load)
+    return plant
+
+
+def measured(kept):
+    return measure_training(WORKLOAD, Loading(), "quick", keep=lambda training, bad: kept.append((training, bad)))
+
+
+BAD = BadSample("loader", "x.jpg", None, "truncated", "it ends early", 0.0, 0)
+
+
+def test_the_result_is_what_watching_found_and_what_the_script_said(observed):
+    observed(0, watched(), ScriptNote("step/small", (BAD,)))
+    kept = []
+    found = measured(kept)
+    assert kept == [(found, (BAD,))]
+    assert (found.consumer, found.samples_failed, found.simulated) == ("step/small", 1, False)
+    assert found.bound.gain.ratio == pytest.approx(2.5) and found.watched == watched()
+
+
+def test_a_worker_that_died_ends_training_with_its_remedy_and_keeps_what_there_is(observed):
+    observed(1, watched(records(2, False), 1), ScriptNote("m", (), "worker 0 was killed by SIGKILL", "see dmesg"))
+    kept = []
+    with pytest.raises(PipebenchError, match="worker 0 was killed by SIGKILL") as raised:
+        measured(kept)
+    assert raised.value.remedy == "see dmesg"
+    assert kept[0][0].bound.rounds == 2 and not kept[0][0].bound.complete
+
+
+def test_an_interruption_keeps_what_there_is_and_goes_on_as_one(observed):
+    observed(130, watched(records(3, False), 130), ScriptNote("m"))
+    kept = []
+    with pytest.raises(KeyboardInterrupt):
+        measured(kept)
+    assert len(kept[0][0].bound.live.readings_s) == 3
+
+
+def test_a_script_that_ended_without_a_word_is_reported_with_its_status_and_keeps_nothing(observed):
+    observed(137, watched([{"event": "end", "problem": "no room"}], 137))
+    kept = []
+    with pytest.raises(PipebenchError, match="ended with status 137: no room"):
+        measured(kept)
+    observed(1, None, faults=["pipebench: could not report on the run\n"])
+    with pytest.raises(PipebenchError, match="was not watched: pipebench: could not report"):
+        measured(kept)
+    assert kept == []
+
+
+def test_the_script_writes_down_what_ends_it(tmp_path, monkeypatch):
+    job = TrainingJob(WORKLOAD, Loading(), 30, str(tmp_path / "note"))
+    monkeypatch.setattr("sys.argv", ["script", msgspec.json.encode(job).decode()])
+    raised = [WorkerFailure("worker 0 left", "try it alone"), KeyboardInterrupt()]
+    training_script._write(tmp_path / "note", ScriptNote("m", (BAD,)))
+
+    def run(given):
+        assert given == job
+        raise raised.pop(0)
+
+    monkeypatch.setattr(training_script, "run", run)
+    assert training_script.main() == 1
+    assert read_note(tmp_path / "note") == ScriptNote("m", (BAD,), "worker 0 left", "try it alone")
+    assert training_script.main() == 130
+    assert read_note(tmp_path / "absent") == ScriptNote()
+
+
+OLD = {
+    "consumer": "m", "simulated": False, "batch_size": 16, "window": 4, "start_method": "fork", "startup_s": 0.5,
+    "loading": {"workers": 1, "prefetch_factor": 2, "persistent_workers": True, "pin_memory": False,
+                "start_method": None, "stream": False, "timeout_s": 120.0},
+    "live": {"readings_s": [0.4, 0.4], "samples": [64, 64], "samples_per_s": 160.0, "low": 160.0, "high": 160.0,
+             "confidence": 0.5},
+    "bound": {"readings_s": [0.1, 0.1], "samples": [64, 64], "samples_per_s": 640.0, "low": 640.0, "high": 640.0,
+              "confidence": 0.5},
+    "bound_busy": {"readings_s": [0.2, 0.2], "samples": [64, 64], "samples_per_s": 320.0, "low": 320.0, "high": 320.0,
+                   "confidence": 0.5},
+    "bound_to_live": {"ratio": 0.25, "low": 0.2, "high": 0.5, "confidence": 0.97},
+    "busy_to_live": {"ratio": 0.5, "low": 0.4, "high": 0.8, "confidence": 0.97},
+    "wait_share": 0.7, "phases": {"wait": 0.7, "forward": 0.3}, "bound_device": None, "device_to_live": None,
+    "drain_s": 0.01, "epoch_boundary_s": 0.1, "oversubscribed": False, "samples_failed": 0, "warnings": [],
+}  # fmt: skip
+
+
+def saved(tmp_path, changes):
+    bare = report.Report(1, False, "2026-01-01T00:00:00+00:00", "0.1.0", machine.describe(), workload=WORKLOAD)
+    root = {**json.loads(report.encode(bare)), "training": {**OLD, **changes}}
+    (tmp_path / "old.json").write_text(json.dumps(root))
+    return tmp_path / "old.json"
+
+
+def test_a_report_from_before_the_loop_was_watched_is_still_shown(tmp_path):
+    found = report.load(saved(tmp_path, {})).training
+    assert feeding.waiting(found) == (
+        "Training waits for data: 70 % of an iteration (m; 1 worker). 160 samples/s live, 640 with its batches "
+        "ready: removing all data work could buy at most 4.00× (2.00–5.00); hiding it, 2.00×."
+    )
+    table = feeding.training(found)
+    assert [row[1] for row in table.rows] == ["160.0", "320.0", "640.0"]
+    assert table.notes[:2] == (
+        "of a live iteration: wait 70 %, forward 30 %",
+        "1 worker by fork; 2 windows of 4 batches",
+    )
+    assert sum(one.s_per_iteration for one in found.watched.loop) == pytest.approx(0.1)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"phases": []}, {"window": 0}, {"live": None}, {"bound_to_live": {"ratio": 0, "low": 1, "high": 1}}],
+    ids=str,
+)
+def test_an_old_report_that_no_run_can_give_is_refused(tmp_path, changes):
+    with pytest.raises(PipebenchError):
+        report.load(saved(tmp_path, changes))
