@@ -21,6 +21,7 @@ from pipebench.watch.bound import batches
 from pipebench.watch.bound.alternation import Alternation, Means, Refused
 from pipebench.watch.bound.live_batches import LiveSource, length_of
 from pipebench.watch.bound.schedule import BUSY, DEVICE, IDLE, LARGEST_WINDOW, LEAST_WINDOW, least_steps, planned
+from pipebench.watch.record.lines import BoundEnded, BoundPlan
 from pipebench.watch.record.recording import Recording
 from pipebench.watch.script.phases import Loop
 
@@ -177,12 +178,12 @@ class Bound:
         finish = device.synchronize if device is not None else _nothing
         where = None if device is None else f"cuda:{device.current_device()}"
         means = Means(time.perf_counter, finish, swept, budget, pin, where, _batch_size(self._loaders, iterator))
-        self._record(
-            event="plan", loader=self.number, steps=self.steps, begin=begin, lead=lead, window=schedule.window,
+        self.recording.write(BoundPlan(
+            loader=self.number, steps=self.steps, begin=begin, lead=lead, window=schedule.window,
             rounds=schedule.rounds, replays=list(replays), given=given, batch_bytes=one, pinned=pin,
             last_level_cache_bytes=machine.last_level_cache_bytes(), swept=swept is not _nothing, notes=notes,
-        )  # fmt: skip
-        self.alternation = Alternation(schedule, means, lambda record: self._record(**record))
+        ))  # fmt: skip
+        self.alternation = Alternation(schedule, means, self.recording.write)
 
     def _limits(self, iterator: Any, batch: Any, budget: float) -> Iterator[tuple[int | None, str]]:
         """How many batches a window may hold, and what says so."""
@@ -213,16 +214,13 @@ class Bound:
 
         return sweep
 
-    def _record(self, **record: Any) -> None:
-        self.recording.write(["bound", record])
-
     def rest(self) -> None:
         """The script has come to its own end: nobody draws any more."""
         self._end_pass()
 
     def leave(self, status: int, problem: str | None = None) -> NoReturn:
         """Ends the process here and now, its workers first, so that they can write what they have."""
-        self._record(event="end", problem=problem)
+        self.recording.write(BoundEnded(problem))
         self._end_pass()
         for iterator in list(self.loop.passes):
             with contextlib.suppress(Exception):

@@ -8,6 +8,7 @@ from types import ModuleType
 
 from pipebench.watch.bound.session import Bound
 from pipebench.watch.record import thread_pools
+from pipebench.watch.record.lines import Moment
 from pipebench.watch.record.patches import AfterImport
 from pipebench.watch.record.recording import Recording, Settings
 from pipebench.watch.script.iterators import DATALOADER, TORCHDATA, Loaders, watch_dataloader, watch_torchdata
@@ -74,7 +75,7 @@ class WatchedScript:
             self.loop.finish()
             self.loaders.finish()
         if self.recording.pid == os.getpid():
-            self.recording.write(thread_pools.record())
-        self.recording.write(["mark", "end", perf_counter_ns()])
+            self.recording.write(thread_pools.library_threads())
+        self.recording.write(Moment("end", perf_counter_ns()))
         self.recording.on = False
         self.recording.patches.undo()

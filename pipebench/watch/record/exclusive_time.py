@@ -9,6 +9,7 @@ from collections.abc import Callable
 from time import perf_counter_ns, thread_time_ns
 from typing import Any
 
+from pipebench.watch.record.lines import NewStage, StageName
 from pipebench.watch.record.patches import unseen
 
 STAGES = 256
@@ -96,18 +97,19 @@ class Stages:
     """
 
     def __init__(self) -> None:
-        self.known: dict[tuple[str, str, bool], int] = {("getitem", "fetch", False): REST}
-        self.new: list[list[Any]] = [["stage", REST, "getitem", "fetch", False]]
+        self.known: dict[StageName, int] = {StageName("getitem", "fetch"): REST}
+        self.new: list[NewStage] = []
+        self.all_again()
         self._of: dict[Any, int] = {}
 
     def number(self, kind: str, name: str, includes_read: bool = False) -> int:
-        key = (kind, name, includes_read)
+        key = StageName(kind, name, includes_read)
         found = self.known.get(key)
         if found is None:
             if len(self.known) >= STAGES - 1 and name != "further stages":
                 return self.number("getitem", "further stages")
             found = self.known[key] = len(self.known)
-            self.new.append(["stage", found, kind, name, includes_read])
+            self.new.append(NewStage(found, key))
         return found
 
     def of_transform(self, transform: Any) -> int:
@@ -128,13 +130,13 @@ class Stages:
             found = self._of[key] = self.number("transform", name_of(inner))
         return found
 
-    def take_new(self) -> list[list[Any]]:
+    def take_new(self) -> list[NewStage]:
         taken, self.new = self.new, []
         return taken
 
     def all_again(self) -> None:
         """A forked process writes its own file, which needs every name once more."""
-        self.new = [["stage", number, *key] for key, number in self.known.items()]
+        self.new = [NewStage(number, key) for key, number in self.known.items()]
 
 
 stages = Stages()

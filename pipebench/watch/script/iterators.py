@@ -12,6 +12,7 @@ from types import ModuleType
 from typing import Any, Protocol
 
 from pipebench.watch.record.exclusive_time import local
+from pipebench.watch.record.lines import LoaderFound, PassBegun
 from pipebench.watch.record.patches import unseen
 from pipebench.watch.record.recording import Recording
 from pipebench.watch.script import arrivals, spawned_workers
@@ -55,7 +56,7 @@ class Loaders:
         if found is None:
             found = self.numbers[loader] = len(self.passes) + 1
             self.passes[found] = -1
-            self.recording.write(["loader", _described(loader, found)])
+            self.recording.write(_described(loader, found))
         return found
 
     def construct(self, plain: Any, iterator: Any, loader: Any, *state: Any) -> None:
@@ -99,8 +100,7 @@ class Loaders:
     def _begin_pass(self, iterator: Any, number: int, began: int) -> None:
         self.passes[number] += 1
         self.loop.passes[iterator] = Pass(self.recording, number, self.passes[number])
-        record = {"loader": number, "number": self.passes[number], "begin": began, "constructed": perf_counter_ns()}
-        self.recording.write(["pass", record])
+        self.recording.write(PassBegun(number, self.passes[number], began))
 
     def watch_fetcher(self, fetcher: Any) -> Any:
         """A fetcher has just been created, here or in a worker that was forked from here."""
@@ -156,17 +156,15 @@ def _start_method(loader: Any) -> str:
     return str(context.get_start_method())
 
 
-def _described(loader: Any, number: int) -> dict[str, Any]:
-    return {
-        "loader": number,
-        "dataset": type(loader.dataset).__name__,
-        "workers": loader.num_workers,
-        "batch_size": loader.batch_size,
-        "start_method": _start_method(loader),
-        "prefetch_factor": loader.prefetch_factor,
-        "persistent": bool(loader.persistent_workers),
-        "pin_memory": bool(loader.pin_memory),
-    }
+def _described(loader: Any, number: int) -> LoaderFound:
+    return LoaderFound(
+        number,
+        dataset=type(loader.dataset).__name__,
+        workers=loader.num_workers,
+        batch_size=loader.batch_size,
+        start_method=_start_method(loader),
+        prefetch_factor=loader.prefetch_factor,
+    )
 
 
 def _watch_iterators(loaders: Loaders, alone: Any, with_workers: Any) -> None:

@@ -57,7 +57,7 @@ class _Whole(Passing):
     def _spent(self, own: int) -> None:
         this = self._loaders.loop.passes.get(self)
         if this is not None and this.began is not None:
-            this.pending["own"] = this.pending.get("own", 0) + own
+            this.pending.after_loader_ns += own
 
 
 def watch_webloader(loaders: Loaders, module: Any) -> None:

@@ -9,6 +9,7 @@ from time import perf_counter_ns, process_time_ns
 
 from pipebench.watch.record import thread_pools
 from pipebench.watch.record.exclusive_time import Track, stages
+from pipebench.watch.record.lines import BatchInFull, Collected, FetchSums, LongSample, StageTime
 from pipebench.watch.record.patches import Patches
 from pipebench.watch.record.record_file import Pace, bucket
 from pipebench.watch.record.recording import Recording
@@ -44,8 +45,7 @@ class Sums:
     def _clear(self) -> None:
         self.samples = self.batches = self.failed = self.busy = self.sample_cpu = self.cpu = self.began = 0
         self.lengths: dict[int, int] = {}
-        self.slow_new: list[tuple[int, str]] = []
-        self.marks: list[int] = []
+        self.slow_new: list[LongSample] = []
 
     def sample(self, began: int, now: int, index: object, cpu: int) -> None:
         """One sample is done: `began` to `now` on the clock, `cpu` on the thread's own."""
@@ -67,7 +67,7 @@ class Sums:
     def _keep_slow(self, spent: int, index: object) -> None:
         file = self.track.file
         name = str(file) if isinstance(file, (str, bytes)) and file else f"sample {index!r}"[:200]
-        self.slow_new.append((spent, name))
+        self.slow_new.append(LongSample(spent, name))
         heapq.heappush(self.slow, (spent, self.fetched))
         if len(self.slow) > _SLOWEST:
             heapq.heappop(self.slow)
@@ -82,7 +82,7 @@ class Sums:
         self.batches += not failed
         due = self.pace.due(now)
         if self.fetched % self.recording.settings.every == 0 or self._has_slowest():
-            self._write_spans(began, now)
+            self._write_in_full(began, now)
         self.fetched += 1
         if due:
             self.write(now)
@@ -92,29 +92,39 @@ class Sums:
         """Whether the slowest sample so far is in this batch."""
         return bool(self.slow) and max(self.slow)[1] == self.fetched
 
-    def _write_spans(self, began: int, now: int) -> None:
-        where = {"loader": self.place.loader, "worker": self.place.worker, "round": self.round, "batch": self.number}
+    def _write_in_full(self, began: int, now: int) -> None:
         self.recording.write()
-        self.recording.file.write_spans({**where, "begin": began, "end": now, "stages": list(self.track.log)})
+        line = BatchInFull(self.place.loader, self.round, self.number, began, now, list(self.track.log))
+        self.recording.file.write_in_full(line)
 
     def write(self, now: int | None = None, last: bool = False) -> None:
         """Writes what has been added up; at the end also what only the feeder thread has done since."""
         if last and self.place.first_pass == 0:
-            self.recording.write(thread_pools.record())
+            self.recording.write(thread_pools.library_threads())
         if not (self.batches or self.failed or (last and pickling.meter.batches)):
             return
         self.began = self.began or self.track.last
         sums, cpu = self.track.sums, self.track.cpu
-        used = {stage: [sums[stage], cpu[stage]] for stage in range(len(stages.known)) if sums[stage]}
-        record = {
-            "loader": self.place.loader, "worker": self.place.worker, "round": self.round, "batch": self.number,
-            "begin": self.began, "end": now or self.track.last, "batches": self.batches, "samples": self.samples,
-            "failed": self.failed, "busy": self.busy, "cpu": self.cpu, "sample_cpu": self.sample_cpu, "stages": used,
-            "lengths": list(self.lengths.items()), "slow": self.slow_new, "gc": collections.take(),
-            "serialise": pickling.meter.take(), "handed": pickling.meter.take_handed(),
-            "process_cpu": process_time_ns(),
-        }  # fmt: skip
-        self.recording.write(["sums", record])
+        used = {stage: StageTime(sums[stage], cpu[stage]) for stage in range(len(stages.known)) if sums[stage]}
+        line = FetchSums(
+            self.place.loader,
+            self.began,
+            now or self.track.last,
+            batches=self.batches,
+            samples=self.samples,
+            failed=self.failed,
+            busy_ns=self.busy,
+            cpu_ns=self.cpu,
+            sample_cpu_ns=self.sample_cpu,
+            process_cpu_ns=process_time_ns(),
+            stages=used,
+            lengths=self.lengths,
+            slow=self.slow_new,
+            gc=collections.take(),
+            pickled=pickling.meter.take(),
+            handed=pickling.meter.take_handed(),
+        )
+        self.recording.write(line)
         for stage in used:
             sums[stage] = cpu[stage] = 0
         self._clear()
@@ -133,8 +143,8 @@ class _Collections:
             self.spent += perf_counter_ns() - self.began
             self.count += 1
 
-    def take(self) -> list[int]:
-        taken = [self.spent, self.count]
+    def take(self) -> Collected:
+        taken = Collected(self.spent, self.count)
         self.spent = self.count = 0
         return taken
 

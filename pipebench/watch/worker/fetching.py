@@ -11,6 +11,7 @@ from time import perf_counter_ns, thread_time_ns
 from typing import Any
 
 from pipebench.watch.record.exclusive_time import local, stages, timed_with_cpu
+from pipebench.watch.record.lines import Moment
 from pipebench.watch.record.patches import Patches, unseen, without_our_frames
 from pipebench.watch.record.recording import Recording, Settings
 from pipebench.watch.stages import finding_transforms, labels
@@ -99,7 +100,7 @@ class WatchedWorker:
     def finish(self) -> None:
         with contextlib.suppress(Exception):
             self.sums.write(last=True)
-            self.recording.write(["mark", "end", perf_counter_ns()])
+            self.recording.write(Moment("end", perf_counter_ns()))
 
 
 def _clean_errors(patches: Patches) -> None:
