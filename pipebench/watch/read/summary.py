@@ -152,7 +152,7 @@ def _loader(run: Run, described: LoaderFound) -> LoaderResult:
     waits = sum(one.phases_ns[WAIT] - (one.first_wait_ns or 0) for one in turns) * _NS
     rest = sum(sum(one.phases_ns) - one.phases_ns[WAIT] for one in turns) * _NS
     seen = any(process.role == "worker" and process.loader == number for process in run.processes)
-    inside = sum(stage.wall_ns for one in sums for stage in one.stages.values()) * _NS
+    inside = sum(spent for one in sums for spent in one.stages_ns.values()) * _NS
     return LoaderResult(
         loader=number,
         dataset=described.dataset,
@@ -231,11 +231,11 @@ def _stages(run: Run, loader: int) -> list[StageResult]:
     per_process: dict[int, int] = {}
     for process, record in sums:
         per_process[process.pid] = per_process.get(process.pid, 0) + record.samples
-        for number, spent in record.stages.items():
+        for number, spent in record.stages_ns.items():
             key = process.stage(number)
             row = wall.setdefault(key, {})
-            row[process.pid] = row.get(process.pid, 0.0) + spent.wall_ns * _NS
-            cpu[key] = cpu.get(key, 0.0) + spent.cpu_ns * _NS
+            row[process.pid] = row.get(process.pid, 0.0) + spent * _NS
+            cpu[key] = cpu.get(key, 0.0) + record.stages_cpu_ns.get(number, 0) * _NS
     if feeder := sum(record.pickled.wall_ns for _, record in sums):
         key = StageName("serialise", "queue feeder thread")
         wall[key] = {0: feeder * _NS}

@@ -25,13 +25,6 @@ class StageName(NamedTuple):
     includes_read: bool = False
 
 
-class StageTime(NamedTuple):
-    """What one stage took. `cpu_ns` is 0 for a stage whose CPU time is not measured."""
-
-    wall_ns: int = 0
-    cpu_ns: int = 0
-
-
 class LongSample(NamedTuple):
     """One of the slowest samples so far. `name` is its file, or its index or key."""
 
@@ -147,8 +140,9 @@ class FetchSums:
     """What one process's fetcher did since its last such line: after each of its first batches, later at intervals.
 
     `begin` and `end` bound the fetches. `busy_ns` and `cpu_ns` are the time inside fetches, `sample_cpu_ns` the CPU
-    time inside `__getitem__`; `process_cpu_ns` is that of the whole process since its start. `stages` has the
-    exclusive time by the stage's number. `lengths` are those of single samples. Batches that failed with an exception
+    time inside `__getitem__`; `process_cpu_ns` is that of the whole process since its start. `stages_ns` is
+    the exclusive time by the stage's number, `stages_cpu_ns` the CPU time of those for which it is measured. `lengths`
+    are those of single samples. Batches that failed with an exception
     are in `failed`, not in `batches`.
     """
 
@@ -162,7 +156,8 @@ class FetchSums:
     cpu_ns: int = 0
     sample_cpu_ns: int = 0
     process_cpu_ns: int = 0
-    stages: dict[int, StageTime] = field(default_factory=dict)
+    stages_ns: dict[int, int] = field(default_factory=dict)
+    stages_cpu_ns: dict[int, int] = field(default_factory=dict)
     lengths: Buckets = field(default_factory=dict)
     slow: list[LongSample] = field(default_factory=list)
     gc: Collected = field(default_factory=Collected)

@@ -9,7 +9,7 @@ from time import perf_counter_ns, process_time_ns
 
 from pipebench.watch.record import thread_pools
 from pipebench.watch.record.exclusive_time import Track, stages
-from pipebench.watch.record.lines import BatchInFull, Collected, FetchSums, LongSample, StageTime
+from pipebench.watch.record.lines import BatchInFull, Collected, FetchSums, LongSample
 from pipebench.watch.record.patches import Patches
 from pipebench.watch.record.record_file import Pace, bucket
 from pipebench.watch.record.recording import Recording
@@ -105,7 +105,7 @@ class Sums:
             return
         self.began = self.began or self.track.last
         sums, cpu = self.track.sums, self.track.cpu
-        used = {stage: StageTime(sums[stage], cpu[stage]) for stage in range(len(stages.known)) if sums[stage]}
+        used = {stage: sums[stage] for stage in range(len(stages.known)) if sums[stage]}
         line = FetchSums(
             self.place.loader,
             self.began,
@@ -117,7 +117,8 @@ class Sums:
             cpu_ns=self.cpu,
             sample_cpu_ns=self.sample_cpu,
             process_cpu_ns=process_time_ns(),
-            stages=used,
+            stages_ns=used,
+            stages_cpu_ns={stage: cpu[stage] for stage in used if cpu[stage]},
             lengths=self.lengths,
             slow=self.slow_new,
             gc=collections.take(),

@@ -18,6 +18,7 @@ from pipebench.watch.bound.live_batches import LiveSource, length_of
 from pipebench.watch.bound.schedule import BUSY, DEVICE, IDLE, LARGEST_WINDOW, LIVE, Schedule, planned
 from pipebench.watch.bound.session import Bound
 from pipebench.watch.read.bound import bound_result
+from pipebench.watch.record.lines import BoundEnded, BoundPlan, BoundRoundVoid, BoundWindow
 
 LIVE_S, STEP_S = 3.0, 1.0
 
@@ -81,10 +82,10 @@ class World:
     def __init__(self, schedule: Schedule, budget: float = 1e9) -> None:
         self.now, self.drawn = 0.0, 0
         self.log: list[str] = []
-        self.records: list[dict[str, Any]] = []
+        self.lines: list[BoundWindow | BoundRoundVoid] = []
         self.seen: dict[tuple[int, str], list[str]] = {}
         means = Means(lambda: self.now, lambda: None, lambda size: self.log.append(f"sweep {size}"), budget)
-        self.alternation = Alternation(schedule, means, self.records.append)
+        self.alternation = Alternation(schedule, means, self.lines.append)
 
     def run(self, length: int | None = None, step: Any = lambda batch: None) -> list[int]:
         """Trains in passes of `length` until the schedule is done; how long each pass was."""
@@ -112,10 +113,11 @@ class World:
         return all(names == self.seen[turn, LIVE] for (turn, _), names in self.seen.items())
 
 
-def _plan(schedule: Schedule, **more: Any) -> dict[str, Any]:
-    found = {"event": "plan", "loader": 1, "window": schedule.window, "rounds": schedule.rounds, "steps": 100}
-    found |= {"batch_bytes": 1000, "last_level_cache_bytes": 32_000_000, "swept": False, "notes": []}
-    return {**found, **more}
+def _plan(schedule: Schedule, swept: bool = False) -> BoundPlan:
+    return BoundPlan(
+        1, 100, schedule.begin, schedule.lead, schedule.window, schedule.rounds, [*schedule.replays], given=0,
+        batch_bytes=1000, pinned=False, last_level_cache_bytes=32_000_000, swept=swept,
+    )  # fmt: skip
 
 
 SCHEDULE = Schedule(begin=3, rounds=6, window=5, lead=2, replays=(IDLE, BUSY))
@@ -125,7 +127,7 @@ def test_windows_take_what_was_planted_and_replays_are_those_of_the_live_window(
     world = World(SCHEDULE)
     world.run()
     assert len(world.seen) == 18 and world.replays_are_exact()
-    found = bound_result([_plan(SCHEDULE), *world.records, {"event": "end", "problem": None}])
+    found = bound_result([_plan(SCHEDULE), *world.lines, BoundEnded(None)])
     assert found.complete and found.rounds == 6
     assert found.live is not None and found.bound is not None and found.bound_busy is not None
     assert found.live.readings_s == (20.0,) * 6 and found.bound.readings_s == (5.0,) * 6
@@ -150,17 +152,17 @@ def test_passes_that_end_within_windows_keep_their_length_and_their_beginnings_a
     world = World(SCHEDULE)
     assert set(world.run(length=7)[:-1]) == {7}
     assert len(world.seen) == 18 and world.replays_are_exact()
-    found = bound_result([_plan(SCHEDULE), *world.records, {"event": "end", "problem": None}])
+    found = bound_result([_plan(SCHEDULE), *world.lines, BoundEnded(None)])
     assert found.gain is not None and (found.gain.low, found.gain.ratio, found.gain.high) == (4.0, 4.0, 4.0)
-    windows = [one for one in world.records if one["event"] == "window"]
-    assert len(windows) == 18 and any(one["iterations"] < 5 for one in windows)
-    assert all(one["seconds"] == one["iterations"] * (4.0 if one["kind"] == LIVE else 1.0) for one in windows)
+    windows = [one for one in world.lines if isinstance(one, BoundWindow)]
+    assert len(windows) == 18 and any(one.iterations < 5 for one in windows)
+    assert all(one.seconds == one.iterations * (4.0 if one.kind == LIVE else 1.0) for one in windows)
 
 
 def test_passes_that_are_all_start_up_measure_nothing_and_say_so() -> None:
     world = World(SCHEDULE)
     world.run(length=2)
-    found = bound_result([_plan(SCHEDULE), *world.records, {"event": "end", "problem": None}])
+    found = bound_result([_plan(SCHEDULE), *world.lines, BoundEnded(None)])
     assert found.gain is None
     assert bound_lines(found)[0] == "The bound was not measured."
     assert "passes are so short" in bound_lines(found)[1]
@@ -171,7 +173,7 @@ def test_a_script_that_changes_its_batches_gets_them_unchanged(step: Any) -> Non
     world = World(SCHEDULE)
     world.run(step=step)
     assert world.replays_are_exact()
-    assert not [one for one in world.records if one["event"] == "void"]
+    assert not [one for one in world.lines if isinstance(one, BoundRoundVoid)]
 
 
 def test_a_round_whose_batches_were_changed_before_that_was_known_is_void() -> None:
@@ -182,9 +184,9 @@ def test_a_round_whose_batches_were_changed_before_that_was_known_is_void() -> N
             batch["pixels"].mul_(1)
 
     world.run(step=late)
-    void = [one["round"] for one in world.records if one["event"] == "void"]
+    void = [one.round for one in world.lines if isinstance(one, BoundRoundVoid)]
     assert void == [0]
-    found = bound_result([_plan(SCHEDULE), *world.records, {"event": "end", "problem": None}])
+    found = bound_result([_plan(SCHEDULE), *world.lines, BoundEnded(None)])
     assert found.rounds == 5 and any("in place" in note for note in found.notes)
 
 
@@ -235,9 +237,9 @@ def test_a_window_is_made_to_fit_memory_and_that_is_said(monkeypatch: pytest.Mon
     monkeypatch.setattr(session, "free_memory", lambda: 10_000)
     written: list[Any] = []
     recording = _recording(bound=400)
-    recording.write = lambda record: written.append(record[1])
+    recording.write = written.append
     Bound(recording, SimpleNamespace(), lambda: None)._plan(_Iterator(), torch.zeros(200), 1)
-    assert written[0]["window"] == 5 and "at most 5 batches" in written[0]["notes"][0]
+    assert written[0].window == 5 and "at most 5 batches" in written[0].notes[0]
 
 
 def test_too_few_steps_are_refused_with_how_many_it_takes() -> None:
@@ -249,7 +251,7 @@ def test_too_few_steps_are_refused_with_how_many_it_takes() -> None:
 def test_what_was_measured_before_a_script_ended_is_reported_as_part() -> None:
     world = World(SCHEDULE)
     world.run()
-    kept = world.records[:5]  # a round and two windows of the next
+    kept = world.lines[:5]  # a round and two windows of the next
     found = bound_result([_plan(SCHEDULE), *kept])
     assert not found.complete and found.rounds == 1
     assert found.notes == ("the script ended after 1 of 6 rounds: it takes 100 iterations",)
@@ -359,7 +361,7 @@ def test_settling_ends_where_the_workers_of_an_iterable_will_not_answer() -> Non
 )
 def test_what_the_report_says_of_a_gain(idle: float, busy: float, said: str) -> None:
     windows = [
-        {"event": "window", "round": turn, "kind": kind, "seconds": spent, "samples": 4, "iterations": 4}
+        BoundWindow(turn, kind, spent, samples=4, iterations=4)
         for turn in range(6)
         for kind, spent in ((LIVE, 4.0), (IDLE, idle), (BUSY, busy))
     ]

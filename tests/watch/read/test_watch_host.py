@@ -16,9 +16,10 @@ from pipebench.render import watch_details
 from pipebench.results.watched import HostUse, LoaderResult, ThreadPool
 from pipebench.watch.launch import footprint
 from pipebench.watch.launch.footprint import Footprint, Held, Looker, looked_at, pause
-from pipebench.watch.read.gather import Process, Run, Window
+from pipebench.watch.read.gather import Process, Run, ShownTime
 from pipebench.watch.read.host_use import host, host_notes, workers
 from pipebench.watch.record import thread_pools
+from pipebench.watch.record.lines import FetchSums, LibraryThreads, Pool, ProcessStarted
 
 MB = 1_000_000
 
@@ -104,9 +105,9 @@ def test_only_what_is_loaded_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "cv2", raising=False)
     monkeypatch.delitem(sys.modules, "torch.multiprocessing", raising=False)
     before = set(sys.modules)
-    name, facts = thread_pools.record()
-    assert name == "pools" and facts["pools"] == [("torch", 3, "torch.set_num_threads(1)")]
-    assert "sharing" not in facts and facts["native_threads"] >= 0
+    found = thread_pools.library_threads()
+    assert found.pools == [Pool("torch", 3, "torch.set_num_threads(1)")]
+    assert found.sharing is None and found.native_threads is not None and found.native_threads >= 0
     assert set(sys.modules) == before
 
 
@@ -147,24 +148,17 @@ def test_a_thread_that_only_idles_does_not_count(tmp_path: Path) -> None:
 # --- summed up
 
 
-def _sums(process_cpu: int) -> dict[str, Any]:
-    return {
-        "loader": 1, "begin": 0, "end": 10**9, "batches": 2, "samples": 8, "failed": 0, "busy": 10**9, "cpu": 5 * 10**8,
-        "gc": [0, 0], "process_cpu": process_cpu,
-    }  # fmt: skip
+def _sums(process_cpu: int) -> FetchSums:
+    return FetchSums(1, 0, 10**9, batches=2, samples=8, busy_ns=10**9, cpu_ns=5 * 10**8, process_cpu_ns=process_cpu)
 
 
 def _run(native: int = 3, inside: int = 4) -> Run:
-    script, first, later = (Process(pid=pid, role="worker", loader=1, worker=0) for pid in (10, 20, 21))
-    script.role, script.loader, script.worker = "script", None, None
-    script.pools = {"pools": [["torch", 2, "torch.set_num_threads(1)"]], "native_threads": 1, "sharing": "file_system"}
-    first.pools = {
-        "pools": [["OpenCV", inside, "cv2.setNumThreads(0)"], ["torch", 1, "torch.set_num_threads(1)"]],
-        "native_threads": native,
-    }
-    first.sums += [_sums(10**9), _sums(2 * 10**9)]
-    later.sums.append(_sums(10**9))
-    return Run([script, first, later], Window(), (1,))
+    torch, cv2 = "torch.set_num_threads(1)", "cv2.setNumThreads(0)"
+    script = Process([ProcessStarted(10, "script", 0), LibraryThreads([Pool("torch", 2, torch)], 1, "file_system")])
+    threads = LibraryThreads([Pool("OpenCV", inside, cv2), Pool("torch", 1, torch)], native)
+    first = Process([ProcessStarted(20, "worker", 0, 1, 0), _sums(10**9), _sums(2 * 10**9), threads])
+    later = Process([ProcessStarted(21, "worker", 0, 1, 0), _sums(10**9)])
+    return Run([script, first, later], ShownTime(), (1,))
 
 
 def _footprint() -> Footprint:
@@ -206,7 +200,7 @@ def test_what_the_run_took_of_the_machine() -> None:
         "Threads allowed, on 8 usable cores: script torch 2 (torch.set_num_threads(1)); workers OpenCV 4 "
         "(cv2.setNumThreads(0))",
     ]
-    assert list(watch_details.host(host(Run([], Window(), ()), [], Footprint()), 8)) == []
+    assert list(watch_details.host(host(Run([], ShownTime(), ()), [], Footprint()), 8)) == []
 
 
 def test_limits_that_are_close_are_said_with_their_remedy() -> None:

@@ -14,10 +14,12 @@ from typing import Any
 
 import pytest
 
+from pipebench.watch.read.decoding import read
 from pipebench.watch.record import exclusive_time, record_file
 from pipebench.watch.record.exclusive_time import REST, STAGES, Stages, Track, local, timed
+from pipebench.watch.record.lines import IterationInFull, Moment, NewStage, StageName
 from pipebench.watch.record.patches import AfterImport, Patches, unseen, without_our_frames
-from pipebench.watch.record.record_file import Pace, SpanFile, bucket, bucket_middle, read
+from pipebench.watch.record.record_file import Pace, RecordFile, bucket, bucket_middle
 from pipebench.watch.stages.labels import span
 
 
@@ -116,32 +118,33 @@ def test_records_grow_with_the_logarithm_of_the_run() -> None:
 
 
 def test_a_file_keeps_whole_lines_only(tmp_path: Path) -> None:
-    file = SpanFile(str(tmp_path))
-    file.write(["mark", "end", 1], ["stage", 1, "read", "na\x1bme\u2028", False])
+    file = RecordFile(str(tmp_path))
+    lines = [Moment("end", 1), NewStage(1, StageName("read", "na\x1bme\u2028 \udcff"))]
+    file.write(*lines)
     with open(file.path, "ab") as broken:
-        broken.write(b'not json\n["mark", "cut')
-    assert list(read(Path(file.path))) == [["mark", "end", 1], ["stage", 1, "read", "na\x1bme\u2028", False]]
+        broken.write(b'not json\n["Moment", "cut')
+    assert read(Path(file.path)) == (lines, 2)
 
 
 def test_a_full_disk_stops_recording_and_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    file = SpanFile(str(tmp_path))
-    file.write(["mark", "a", 1])
+    file = RecordFile(str(tmp_path))
+    file.write(Moment("warm", 1))
 
     def full(descriptor: int, line: bytes) -> int:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(record_file.os, "write", full)
-    file.write(["mark", "b", 2])
+    file.write(Moment("stop", 2))
     monkeypatch.undo()
-    file.write(["mark", "c", 3])
+    file.write(Moment("end", 3))
     assert [path.suffix for path in tmp_path.iterdir()] == [record_file.STOPPED]
-    assert list(read(next(tmp_path.iterdir()))) == [["mark", "a", 1]]
+    assert read(next(tmp_path.iterdir())) == ([Moment("warm", 1)], 0)
 
 
 def test_spans_kept_in_full_have_a_bound(tmp_path: Path) -> None:
-    file = SpanFile(str(tmp_path), earlier=9)
+    file = RecordFile(str(tmp_path), earlier=9)
     for _ in range(100):
-        file.write_spans({"stages": [0] * 20_000})
+        file.write_in_full(IterationInFull(1, 0, 0, 0, 0, 0, [0] * 20_000))
     assert Path(file.path).stat().st_size < 8_000_000 / 100 + 100_000
 
 
