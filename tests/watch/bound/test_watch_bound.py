@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import UserDict, namedtuple
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -113,11 +113,12 @@ class World:
         return all(names == self.seen[turn, LIVE] for (turn, _), names in self.seen.items())
 
 
-def _plan(schedule: Schedule, swept: bool = False) -> BoundPlan:
-    return BoundPlan(
+def _plan(schedule: Schedule, **more: Any) -> BoundPlan:
+    found = BoundPlan(
         1, 100, schedule.begin, schedule.lead, schedule.window, schedule.rounds, [*schedule.replays], given=0,
-        batch_bytes=1000, pinned=False, last_level_cache_bytes=32_000_000, swept=swept,
+        batch_bytes=1000, pinned=False, last_level_cache_bytes=32_000_000, swept=False,
     )  # fmt: skip
+    return replace(found, **more)
 
 
 SCHEDULE = Schedule(begin=3, rounds=6, window=5, lead=2, replays=(IDLE, BUSY))
