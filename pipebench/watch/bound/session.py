@@ -23,7 +23,7 @@ from pipebench.watch.bound.live_batches import LiveSource, length_of
 from pipebench.watch.bound.schedule import BUSY, DEVICE, IDLE, LARGEST_WINDOW, LEAST_WINDOW, least_steps, planned
 from pipebench.watch.record.lines import BoundEnded, BoundPlan
 from pipebench.watch.record.recording import Recording
-from pipebench.watch.script.phases import Loop
+from pipebench.watch.script.phases import LoopPhases
 
 MEASURED, FAILED = 0, 1  # the exit statuses
 _CACHE_FACTOR = 1.2  # of the last-level cache: a replayed window, or what is written over it before
@@ -40,7 +40,7 @@ Recorded = Callable[[Any, Plain], Any]
 class Bound:
     """The bound of one script. `finish` writes what is left of the recording."""
 
-    def __init__(self, recording: Recording, loop: Loop, finish: Callable[[], None]) -> None:
+    def __init__(self, recording: Recording, loop: LoopPhases, finish: Callable[[], None]) -> None:
         self.recording, self.loop, self.finish = recording, loop, finish
         self.steps = recording.settings.bound or 0
         self.number: int | None = None

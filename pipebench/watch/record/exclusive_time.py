@@ -21,7 +21,7 @@ FUNCTIONS = (
 )  # fmt: skip
 
 
-class Track:
+class StageTimer:
     """Where one thread's time goes. `sums[stage]` is the time during which that stage, and nothing inside it, ran.
 
     `log` holds the changes of stage of the current batch (time, stage, time, stage, ...), for those batches whose
@@ -69,9 +69,9 @@ class Track:
 
 
 class _Local(threading.local):
-    """The track of this thread while it fetches a batch, else None: then every wrapper of ours is a plain call."""
+    """The timer of this thread while it fetches a batch, else None: then every wrapper of ours is a plain call."""
 
-    track: Track | None = None
+    timer: StageTimer | None = None
 
 
 local = _Local()
@@ -148,14 +148,14 @@ def timed(function: Callable[..., Any], stage: int) -> Callable[..., Any]:
     @unseen
     @functools.wraps(function)
     def watched(*args: Any, **kwargs: Any) -> Any:
-        track = local.track
-        if track is None:
+        timer = local.timer
+        if timer is None:
             return function(*args, **kwargs)
-        before = track.switch(stage)
+        before = timer.switch(stage)
         try:
             return function(*args, **kwargs)
         finally:
-            track.switch(before)
+            timer.switch(before)
 
     return watched
 
@@ -166,15 +166,15 @@ def timed_with_cpu(function: Callable[..., Any], stage: int) -> Callable[..., An
     @unseen
     @functools.wraps(function)
     def watched(*args: Any, **kwargs: Any) -> Any:
-        track = local.track
-        if track is None:
+        timer = local.timer
+        if timer is None:
             return function(*args, **kwargs)
-        before = track.switch(stage)
+        before = timer.switch(stage)
         cpu = thread_time_ns()
         try:
             return function(*args, **kwargs)
         finally:
-            track.cpu[stage] += thread_time_ns() - cpu
-            track.switch(before)
+            timer.cpu[stage] += thread_time_ns() - cpu
+            timer.switch(before)
 
     return watched

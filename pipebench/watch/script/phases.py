@@ -120,7 +120,7 @@ class _Threads(threading.local):
         self.whole: Any = None  # the pipeline around a loader whose `next()` is under way
 
 
-class Loop:
+class LoopPhases:
     """The state of all loops of one process."""
 
     def __init__(self, recording: Recording) -> None:
@@ -220,7 +220,7 @@ def _compiling() -> bool:
     return compiler is not None and bool(compiler.is_compiling())
 
 
-def watched_backward(loop: Loop, function: Callable[..., Any]) -> Callable[..., Any]:
+def watched_backward(loop: LoopPhases, function: Callable[..., Any]) -> Callable[..., Any]:
     """`torch.autograd.backward`, which `Tensor.backward` calls too."""
 
     @unseen
@@ -238,7 +238,7 @@ def watched_backward(loop: Loop, function: Callable[..., Any]) -> Callable[..., 
     return backward
 
 
-def watch_optimisers(loop: Loop, module: Any) -> None:
+def watch_optimisers(loop: LoopPhases, module: Any) -> None:
     """Hooks before and after every optimiser's step. A closure given to `step` runs forward and backward inside it."""
 
     def before(optimiser: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -263,7 +263,7 @@ def watch_optimisers(loop: Loop, module: Any) -> None:
         loop.recording.patches.on_undo(register(unseen(hook)).remove)
 
 
-def _outside(loop: Loop, closure: Callable[..., Any]) -> Callable[..., Any]:
+def _outside(loop: LoopPhases, closure: Callable[..., Any]) -> Callable[..., Any]:
     """A closure whose time is not the optimiser's."""
 
     @unseen
@@ -277,7 +277,7 @@ def _outside(loop: Loop, closure: Callable[..., Any]) -> Callable[..., Any]:
     return functools.wraps(closure)(run) if hasattr(closure, "__name__") else run
 
 
-def watch_transfers(loop: Loop, tensor: Any, patches: Any) -> None:
+def watch_transfers(loop: LoopPhases, tensor: Any, patches: Any) -> None:
     """`Tensor.to` and `Tensor.cuda` to a CUDA device, between a batch's arrival and its backward."""
 
     def wrapped(function: Callable[..., Any], always: bool) -> Callable[..., Any]:

@@ -18,7 +18,7 @@ from pipebench.watch.read.hand_off import FollowedBatch, matched
 from pipebench.watch.record.lines import BatchInFull, IterationInFull
 from pipebench.watch.record.record_file import PHASES, WAIT
 from pipebench.watch.trace.device_timeline import device_groups
-from pipebench.watch.trace.tracks import DEVICE, Group, Point, Slice, Writer, group, lay
+from pipebench.watch.trace.tracks import DEVICE, Group, Point, Slice, TraceWriter, group, lay
 
 
 def write_trace(processes: list[Process], path: Path) -> None:
@@ -38,7 +38,7 @@ def trace_events(processes: list[Process]) -> Iterator[dict[str, Any]]:
         groups.add_followed(batch)
     everything = groups.all()
     further = lay(everything)
-    writer = Writer(min((one.begin for one in everything), default=0))
+    writer = TraceWriter(min((one.begin for one in everything), default=0))
     yield from _names(writer, processes, everything, further, groups.threads)
     for one in sorted(everything, key=lambda one: (one.pid, one.track, one.begin, -one.end)):
         yield from writer.slices(one)
@@ -122,7 +122,7 @@ def _iteration(process: Process, iteration: IterationInFull) -> Group:
 
 
 def _names(
-    writer: Writer,
+    writer: TraceWriter,
     processes: list[Process],
     groups: list[Group],
     further: dict[tuple[int, int], int],

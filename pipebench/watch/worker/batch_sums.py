@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from time import perf_counter_ns, process_time_ns
 
 from pipebench.watch.record import thread_pools
-from pipebench.watch.record.exclusive_time import Track, stages
+from pipebench.watch.record.exclusive_time import StageTimer, stages
 from pipebench.watch.record.lines import BatchInFull, Collected, FetchSums, LongSample
 from pipebench.watch.record.patches import Patches
 from pipebench.watch.record.record_file import Pace, bucket
@@ -19,7 +19,7 @@ _SLOWEST = 10
 
 
 @dataclass(frozen=True)
-class Place:
+class WorkerPlace:
     """Whose batches these are: the N-th loader, its worker (None: the script's own process), from which pass on."""
 
     loader: int
@@ -30,10 +30,10 @@ class Place:
 class Sums:
     """What one process spent on one loader since it last wrote, and its slowest samples so far."""
 
-    def __init__(self, recording: Recording, place: Place) -> None:
+    def __init__(self, recording: Recording, place: WorkerPlace) -> None:
         self.recording = recording
         self.place = place
-        self.track = Track()
+        self.timer = StageTimer()
         self.pace = Pace(perf_counter_ns(), place.first_pass)
         self.number = 0
         self.round = place.first_pass - 1
@@ -56,16 +56,16 @@ class Sums:
         self.lengths[key] = self.lengths.get(key, 0) + 1
         if spent > self.slow_floor:
             self._keep_slow(spent, index)
-        self.track.file = None
+        self.timer.file = None
 
     def several(self, samples: int, cpu: int) -> None:
         """A whole batch of samples is done at once: how long each of them took is not known."""
         self.samples += samples
         self.sample_cpu += cpu
-        self.track.file = None
+        self.timer.file = None
 
     def _keep_slow(self, spent: int, index: object) -> None:
-        file = self.track.file
+        file = self.timer.file
         name = str(file) if isinstance(file, (str, bytes)) and file else f"sample {index!r}"[:200]
         self.slow_new.append(LongSample(spent, name))
         heapq.heappush(self.slow, (spent, self.fetched))
@@ -94,7 +94,7 @@ class Sums:
 
     def _write_in_full(self, began: int, now: int) -> None:
         self.recording.write()
-        line = BatchInFull(self.place.loader, self.round, self.number, began, now, list(self.track.log))
+        line = BatchInFull(self.place.loader, self.round, self.number, began, now, list(self.timer.log))
         self.recording.file.write_in_full(line)
 
     def write(self, now: int | None = None, last: bool = False) -> None:
@@ -103,13 +103,13 @@ class Sums:
             self.recording.write(thread_pools.library_threads())
         if not (self.batches or self.failed or (last and pickling.meter.batches)):
             return
-        self.began = self.began or self.track.last
-        sums, cpu = self.track.sums, self.track.cpu
+        self.began = self.began or self.timer.last
+        sums, cpu = self.timer.sums, self.timer.cpu
         used = {stage: sums[stage] for stage in range(len(stages.known)) if sums[stage]}
         line = FetchSums(
             self.place.loader,
             self.began,
-            now or self.track.last,
+            now or self.timer.last,
             batches=self.batches,
             samples=self.samples,
             failed=self.failed,

@@ -15,7 +15,7 @@ from pipebench.watch.read.decoding import read
 from pipebench.watch.record.lines import FetchSums
 from pipebench.watch.record.recording import Recording, Settings
 from pipebench.watch.worker import fetching
-from pipebench.watch.worker.batch_sums import Place, Sums
+from pipebench.watch.worker.batch_sums import Sums, WorkerPlace
 
 SPANS = 9  # of a sample: eight transforms and __getitem__
 
@@ -32,7 +32,7 @@ def test_records_have_a_bound(tmp_path: Path) -> None:
     """A quarter of a million spans: sums at intervals, and as much in full as there is room for."""
     recording = Recording(Settings(str(tmp_path)), "script")
     recording.file.room = room = 50_000
-    sums = Sums(recording, Place(1, None, 0))
+    sums = Sums(recording, WorkerPlace(1, None, 0))
     fetcher = fetching.watch_fetcher(_MapDatasetFetcher(_Samples(), True, len, False), sums)
     batches, began = 3500, time.perf_counter()
     for _ in range(batches):
