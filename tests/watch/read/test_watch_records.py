@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
@@ -78,6 +80,12 @@ def test_a_field_of_another_type_is_not_believed(line: lines.Line) -> None:
 
 def _text(line: lines.Line, name: str) -> bool:
     return isinstance(getattr(line, name), str)
+
+
+def test_a_watched_script_gets_no_library_of_the_readers() -> None:
+    code = "import sys, pipebench.watch.launch.watched_script; print(sorted({'msgspec', 'psutil'} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
 
 
 def test_settings_reach_the_script_as_they_are() -> None:
