@@ -10,7 +10,6 @@ import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 import pipebench
 from pipebench.calibrate import planted
@@ -19,6 +18,7 @@ from pipebench.results.calibration import GOAL_SHARE, Row
 from pipebench.watch.bound.schedule import BUSY, IDLE
 from pipebench.watch.command import observe
 from pipebench.watch.read.gather import gather
+from pipebench.watch.record.lines import BoundPlan, BoundWindow, Line
 from pipebench.watch.record.options import WatchOptions
 
 _SCRIPT = Path(planted.__file__).with_name("replaying.py")
@@ -43,8 +43,8 @@ def bounds(progress: Callable[[str], object]) -> list[Row]:
         options = WatchOptions(bound=True, steps=_STEPS, records=Path(folder) / "records")
         status, _ = observe(options, [str(_SCRIPT), str(truth)], sys.stderr.write)
         noted = _noted(truth, status)
-        records = [one for process in gather(Path(folder) / "records") for one in process.bound]
-    return compare(noted, besides_s, records)
+        lines = [one for process in gather(Path(folder) / "records") for one in process.lines]
+    return compare(noted, besides_s, lines)
 
 
 def _noted(truth: Path, status: int) -> list[tuple[int, int]]:
@@ -61,20 +61,20 @@ def besides(noted: Noted) -> float:
     return statistics.median(after[1] - before[1] - after[0] for before, after in later) * 1e-9
 
 
-def compare(noted: Noted, besides_s: float, records: Sequence[dict[str, Any]]) -> list[Row]:
+def compare(noted: Noted, besides_s: float, lines: Sequence[Line]) -> list[Row]:
     """One row for each kind of replay, over all its windows; pure."""
-    plan = next((one for one in records if one["event"] == "plan"), None)
+    plan = next((one for one in lines if isinstance(one, BoundPlan)), None)
     if plan is None:
         raise PipebenchError("a planted bound was not measured", "run pipebench calibrate again")
     rows = []
     for kind, name in _NAMES.items():
-        windows = [one for one in records if one["event"] == "window" and one["kind"] == kind]
-        iterations = sum(one["iterations"] for one in windows)
-        places = [plan["given"] + one["first"] + at for one in windows for at in range(plan["window"])]
+        windows = [one for one in lines if isinstance(one, BoundWindow) and one.kind == kind]
+        iterations = sum(one.iterations for one in windows)
+        places = [plan.given + one.first + at for one in windows for at in range(plan.window)]
         if iterations != len(places) or not places:
             raise PipebenchError("a planted bound was not measured whole", "run pipebench calibrate again")
         truth_s = sum(noted[place][0] for place in places) * 1e-9 / iterations + besides_s
-        found_s = sum(one["seconds"] for one in windows) / iterations
+        found_s = sum(one.seconds for one in windows) / iterations
         share = (found_s - truth_s) / truth_s
         rows.append(Row("bound", name, "wall", "iteration", truth_s, found_s, share, abs(share) <= GOAL_SHARE, "bound"))
     return rows

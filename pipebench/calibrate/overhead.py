@@ -9,7 +9,7 @@ from statistics import median
 
 from pipebench.results.calibration import NoiseFloor, Slowdown
 from pipebench.stats import BLOCKS, compare, median_interval
-from pipebench.watch.record.exclusive_time import Track, local, timed
+from pipebench.watch.record.exclusive_time import StageTimer, local, timed
 
 SPANS = 8  # a sample of switching.py
 READING = 16  # samples in one of its windows
@@ -21,7 +21,7 @@ def span_s(spans: int = 2000, repeats: int = 20) -> float:
 
     High: `watch` slows down a script of many small stages.
     """
-    track = Track()
+    timer = StageTimer()
     plain: Callable[[], object] = int
     wrapped = timed(plain, 1)
     watched, alone = [], []
@@ -29,13 +29,13 @@ def span_s(spans: int = 2000, repeats: int = 20) -> float:
     gc.disable()
     try:
         for _ in range(repeats):
-            local.track = track
-            track.begin()
+            local.timer = timer
+            timer.begin()
             watched.append(_block_ns(wrapped, spans))
-            local.track = None
+            local.timer = None
             alone.append(_block_ns(plain, spans))
     finally:
-        local.track = None
+        local.timer = None
         if collecting:
             gc.enable()
     return (min(watched) - min(alone)) / spans * 1e-9

@@ -182,24 +182,21 @@ class Load:
 
 
 def read_load(children: Iterable[int] = ()) -> Load:
-    """The host's counters now; `children` are process ids that count as ours. All zero where /proc is not readable."""
-    tick = os.sysconf("SC_CLK_TCK")
+    """The host's counters now; `children` are process ids that count as ours. All zero where they are not readable."""
+    import psutil  # here, because this module is also imported inside the processes of scripts that are watched
+
     try:
-        fields = [int(text) for text in Path("/proc/stat").read_bytes().split(b"\n", 1)[0].split()[1:9]]
-    except (OSError, ValueError):
+        host = psutil.cpu_times()
+    except OSError:
         return Load()
-    user, nice, system, _idle, _iowait, irq, softirq, steal = fields
     own = os.times()
-    own_s = own.user + own.system + sum(_process_cpu(pid, tick) for pid in children)
-    busy_s = (user + nice + system + irq + softirq) / tick
-    return Load(time.monotonic(), busy_s, steal / tick, own_s, _throttled_s())
-
-
-def _process_cpu(pid: int, tick: int) -> float:
-    with contextlib.suppress(OSError, ValueError, IndexError):
-        after_name = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
-        return (int(after_name[11]) + int(after_name[12])) / tick
-    return 0.0
+    own_s = own.user + own.system
+    for pid in children:
+        with contextlib.suppress(psutil.Error):
+            child = psutil.Process(pid).cpu_times()
+            own_s += child.user + child.system
+    busy_s = host.user + host.nice + host.system + host.irq + host.softirq
+    return Load(time.monotonic(), busy_s, host.steal, own_s, _throttled_s())
 
 
 def _throttled_s() -> float:

@@ -57,15 +57,15 @@ def _home(function: Any) -> tuple[str, int] | None:
     return (code.co_filename, code.co_firstlineno) if code is not None else None
 
 
-def syncs(device: str | None = None) -> Loop:
+def syncs(device: str | None = None) -> SyncsOfLoop:
     """A context manager that lists the sync points of a loop of the user.
 
     Without `device`, on a machine with CUDA only tensors on the device count; elsewhere all tensors count.
     """
-    return Loop(device)
+    return SyncsOfLoop(device)
 
 
-class Loop:
+class SyncsOfLoop:
     """The sync points of the loop inside a `with`.
 
     Call `step` at the end of every iteration; without it, everything counts as one iteration. `report` is the result.
@@ -75,7 +75,7 @@ class Loop:
         self._device = device
         self._watch: Watch | None = None
 
-    def __enter__(self) -> Loop:
+    def __enter__(self) -> SyncsOfLoop:
         from pipebench.syncpoints.session import Watch, pretends
 
         self._watch = Watch(pretend=pretends(None, self._device), boundary=None, home=None)

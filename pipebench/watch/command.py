@@ -19,6 +19,7 @@ from pipebench.watch.launch.footprint import Looker, looked_at
 from pipebench.watch.read.gather import gather
 from pipebench.watch.read.summary import summarise
 from pipebench.watch.record.options import WatchOptions
+from pipebench.watch.record.recording import Settings
 from pipebench.watch.trace.perfetto import write_trace
 
 AT_START = (
@@ -94,16 +95,16 @@ def _folder(options: WatchOptions) -> Path:
     return options.records.resolve()
 
 
-def _settings(options: WatchOptions, folder: Path) -> dict[str, object]:
-    return {
-        "folder": str(folder),
-        "every": options.every,
-        "steps": None if options.bound else options.steps,
-        "bound": (options.steps or STEPS) if options.bound else None,
-        "warmup": options.warmup,
-        "loader": options.loader,
-        "functions": list(options.functions),
-    }
+def _settings(options: WatchOptions, folder: Path) -> Settings:
+    return Settings(
+        folder=str(folder),
+        every=options.every,
+        steps=None if options.bound else options.steps,
+        warmup=options.warmup,
+        loader=options.loader,
+        functions=options.functions,
+        bound=(options.steps or STEPS) if options.bound else None,
+    )
 
 
 def _guarded(say: Callable[[str], object], act: Callable[[], object]) -> None:

@@ -34,7 +34,9 @@ class watching:
     def __enter__(self) -> watching:
         self._folder = tempfile.mkdtemp(prefix="pipebench-watch-")
         chosen = self._options
-        self._script = WatchedScript(Settings(self._folder, chosen.every, None, chosen.warmup, None, chosen.functions))
+        self._script = WatchedScript(
+            Settings(self._folder, chosen.every, warmup=chosen.warmup, functions=chosen.functions)
+        )
         self._script.start()
         return self
 

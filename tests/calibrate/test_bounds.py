@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from pipebench.calibrate.bounds import besides, compare
 from pipebench.errors import PipebenchError
+from pipebench.watch.record.lines import BoundPlan, BoundWindow, Line
 
 MS = 1_000_000
 
@@ -17,12 +16,16 @@ def _noted(iterations: int, planted_ms: int, besides_ms: int) -> list[tuple[int,
     return [(planted_ms * MS, (number + 1) * step) for number in range(iterations)]
 
 
-def _records(**seconds: float) -> list[dict[str, Any]]:
+def _lines(**seconds: float) -> list[Line]:
     windows = [
-        {"event": "window", "kind": kind, "round": 0, "first": first, "seconds": spent, "iterations": 5}
+        BoundWindow(0, kind, spent, samples=20, iterations=5, first=first)
         for first, (kind, spent) in zip((7, 14), seconds.items(), strict=True)
     ]
-    return [{"event": "plan", "given": 2, "window": 5}, *windows]
+    plan = BoundPlan(
+        1, 100, 3, 2, window=5, rounds=1, replays=list(seconds), given=2, batch_bytes=1000, pinned=False,
+        last_level_cache_bytes=0, swept=False,
+    )  # fmt: skip
+    return [plan, *windows]
 
 
 def test_what_is_not_planted_is_the_rest_of_an_iteration() -> None:
@@ -33,11 +36,11 @@ def test_a_window_is_held_against_what_was_planted_in_its_own_iterations() -> No
     noted = _noted(30, 20, 1)
     for place in range(9, 14):  # the idle window's: two before the plan, and seven before the window
         noted[place] = (30 * MS, noted[place][1])
-    idle, busy = compare(noted, 0.001, _records(bound=5 * 0.0312, bound_busy=5 * 0.021))
+    idle, busy = compare(noted, 0.001, _lines(bound=5 * 0.0312, bound_busy=5 * 0.021))
     assert (idle.truth_s, idle.found_s) == (pytest.approx(0.031), pytest.approx(0.0312))
     assert idle.within and idle.error_share == pytest.approx(0.0002 / 0.031)
     assert busy.within and busy.error_share == pytest.approx(0)
-    off, _ = compare(noted, 0.001, _records(bound=5 * 0.032, bound_busy=5 * 0.021))
+    off, _ = compare(noted, 0.001, _lines(bound=5 * 0.032, bound_busy=5 * 0.021))
     assert not off.within and off.part == "bound"
 
 
@@ -45,4 +48,4 @@ def test_a_run_that_was_not_measured_whole_is_refused() -> None:
     with pytest.raises(PipebenchError, match="not measured"):
         compare(_noted(30, 20, 1), 0.0, [])
     with pytest.raises(PipebenchError, match="not measured whole"):
-        compare(_noted(30, 20, 1), 0.0, _records(bound=0.1, bound_busy=0.1)[:2])
+        compare(_noted(30, 20, 1), 0.0, _lines(bound=0.1, bound_busy=0.1)[:2])

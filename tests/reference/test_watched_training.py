@@ -21,6 +21,7 @@ from pipebench.task import Workload
 from pipebench.watch.bound.schedule import BEGIN, BUSY, DEVICE, IDLE, LIVE, planned
 from pipebench.watch.read.bound import bound_result
 from pipebench.watch.read.summary import summarise
+from pipebench.watch.record.lines import BoundEnded, BoundPlan, BoundWindow
 from pipebench.watch.record.options import WatchOptions
 
 WORKLOAD = Workload(data="tiny", batch_size=4)
@@ -28,14 +29,14 @@ SECONDS = {LIVE: 0.200, IDLE: 0.080, BUSY: 0.100}  # of windows of 4 batches of 
 
 
 def records(rounds=6, complete=True, **seconds):
-    found = [{"event": "plan", "loader": 1, "window": 4, "rounds": rounds, "steps": 90, "batch_bytes": 1000}]
-    found[0] |= {"last_level_cache_bytes": 32, "swept": False, "notes": []}
+    replays = [IDLE, BUSY, *(kind for kind in seconds if kind == DEVICE)]
+    found = [BoundPlan(1, 90, BEGIN, 1, 4, rounds, replays, 0, 1000, False, 32, False)]
     found += [
-        {"event": "window", "round": turn, "kind": kind, "seconds": spent, "samples": 40, "iterations": 4}
+        BoundWindow(turn, kind, spent, 40, 4)
         for turn in range(rounds)
         for kind, spent in {**SECONDS, **seconds}.items()
     ]
-    return [*found, {"event": "end", "problem": None}] if complete else found
+    return [*found, BoundEnded(None)] if complete else found
 
 
 def watched(found=(), status=0):
@@ -61,7 +62,7 @@ def test_the_verdict_says_whether_training_waits():
         "Training waits for data: 60 % of an iteration (fake; 1 worker). 200 samples/s live, 500 with its batches "
         "ready: removing all data work could buy at most 2.50× (2.50–2.50); hiding it, 2.00×."
     )
-    without = [one for one in records() if one.get("kind") != BUSY]
+    without = [one for one in records() if getattr(one, "kind", None) != BUSY]
     assert feeding.waiting(training(without)).endswith("at most 2.50× (2.50–2.50).")
     assert feeding.waiting(training(records(bound=0.2, bound_busy=0.2))) == (
         "Training does not wait for data: 60 % of an iteration (fake; 1 worker). 200 samples/s; "
@@ -73,7 +74,7 @@ def test_too_few_windows_are_too_few_for_a_verdict_and_none_says_why():
     assert feeding.waiting(training(records(rounds=1))).startswith(
         "Whether training waits for data cannot be told from 1 windows"
     )
-    assert feeding.waiting(training([{"event": "end", "problem": "no room"}])) == (
+    assert feeding.waiting(training([BoundEnded("no room")])) == (
         "Whether training waits for data was not measured: no room."
     )
 
@@ -165,7 +166,7 @@ def test_an_interruption_keeps_what_there_is_and_goes_on_as_one(observed):
 
 
 def test_a_script_that_ended_without_a_word_is_reported_with_its_status_and_keeps_nothing(observed):
-    observed(137, watched([{"event": "end", "problem": "no room"}], 137))
+    observed(137, watched([BoundEnded("no room")], 137))
     kept = []
     with pytest.raises(PipebenchError, match="ended with status 137: no room"):
         measured(kept)

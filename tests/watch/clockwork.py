@@ -11,7 +11,7 @@ from torch.utils.data._utils.fetch import _IterableDatasetFetcher, _MapDatasetFe
 from pipebench.watch.record import exclusive_time
 from pipebench.watch.record.recording import Recording, Settings
 from pipebench.watch.worker import fetching
-from pipebench.watch.worker.batch_sums import Place, Sums
+from pipebench.watch.worker.batch_sums import Sums, WorkerPlace
 
 
 class Clock:
@@ -32,7 +32,7 @@ class Rows:
 
     def __init__(self, dataset: Any, folder: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch, **how: Any) -> None:
         monkeypatch.setattr(exclusive_time, "perf_counter_ns", clock)
-        self.sums = Sums(Recording(Settings(str(folder)), "script"), Place(1, None, 0))
+        self.sums = Sums(Recording(Settings(str(folder)), "script"), WorkerPlace(1, None, 0))
         self.sums.write = lambda *_: None  # type: ignore[method-assign]  # keeps what has been added up
         make = _IterableDatasetFetcher if hasattr(dataset, "__iter__") else _MapDatasetFetcher
         collate = how.get("collate", lambda samples: samples)
@@ -44,4 +44,4 @@ class Rows:
     def found(self) -> dict[tuple[str, str], int]:
         """(kind, name) -> nanoseconds, of every stage that took any."""
         names = {number: key for key, number in exclusive_time.stages.known.items()}
-        return {names[number][:2]: spent for number, spent in enumerate(self.sums.track.sums) if spent}
+        return {names[number][:2]: spent for number, spent in enumerate(self.sums.timer.sums) if spent}

@@ -12,8 +12,8 @@ from typing import Any, Protocol
 
 from pipebench.watch.bound import batches
 from pipebench.watch.bound.schedule import BUSY, DEVICE, LIVE, REPLAY_LEAD, Place, Schedule
+from pipebench.watch.record.lines import BoundRoundVoid, BoundWindow
 
-Record = dict[str, Any]
 Draw = Callable[[], Any]
 
 
@@ -61,9 +61,11 @@ class _Counted:
 
 
 class Alternation:
-    """Follows a schedule. `report` takes a record after each window, and where a round is void."""
+    """Follows a schedule. `report` takes a line after each window, and where a round is void."""
 
-    def __init__(self, schedule: Schedule, means: Means, report: Callable[[Record], None]) -> None:
+    def __init__(
+        self, schedule: Schedule, means: Means, report: Callable[[BoundWindow | BoundRoundVoid], None]
+    ) -> None:
         self.schedule, self.means, self.report = schedule, means, report
         self.step = 0
         self.changes = False  # the script changes its batches in place
@@ -112,9 +114,8 @@ class Alternation:
         window, self._window = self._window, _Counted()
         if place.kind == LIVE and window.iterations:
             self._interval_s = window.seconds / window.iterations
-        record = {"event": "window", "round": place.round, "kind": place.kind, "seconds": window.seconds}
-        record |= {"samples": window.samples, "iterations": window.iterations}
-        self.report({**record, "first": self.step - self.schedule.window})
+        first = self.step - self.schedule.window
+        self.report(BoundWindow(place.round, place.kind, window.seconds, window.samples, window.iterations, first))
 
     def interrupt(self) -> None:
         """The pass is at its end, or another begins: nobody draws, and the window goes on in the next one."""
@@ -232,7 +233,7 @@ class Alternation:
             held[place] = (None, ())
         if spoilt:
             self.changes = True
-            self.report({"event": "void", "round": turn})
+            self.report(BoundRoundVoid(turn))
 
     def _replayed(self, place: Place) -> Any:
         batch = self._ready.pop(place.number)

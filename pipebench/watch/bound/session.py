@@ -30,8 +30,9 @@ from pipebench.watch.bound.schedule import (
     least_steps,
     planned,
 )
+from pipebench.watch.record.lines import BoundEnded, BoundPlan
 from pipebench.watch.record.recording import Recording
-from pipebench.watch.script.phases import Loop
+from pipebench.watch.script.phases import LoopPhases
 
 MEASURED, FAILED = 0, 1  # the exit statuses
 _CACHE_FACTOR = 1.2  # of the last-level cache: a replayed window, or what is written over it before
@@ -47,7 +48,7 @@ Recorded = Callable[[Any, Plain], Any]
 class Bound:
     """The bound of one script. `finish` writes what is left of the recording."""
 
-    def __init__(self, recording: Recording, loop: Loop, finish: Callable[[], None]) -> None:
+    def __init__(self, recording: Recording, loop: LoopPhases, finish: Callable[[], None]) -> None:
         self.recording, self.loop, self.finish = recording, loop, finish
         self.steps = recording.settings.bound or 0
         self.number: int | None = None
@@ -189,12 +190,12 @@ class Bound:
         finish = device.synchronize if device is not None else _nothing
         where = None if device is None else f"cuda:{device.current_device()}"
         means = Means(time.perf_counter, finish, swept, budget, pin, where, _batch_size(self._loaders, iterator))
-        self._record(
-            event="plan", loader=self.number, steps=self.steps, begin=begin, lead=lead, window=schedule.window,
+        self.recording.write(BoundPlan(
+            loader=self.number, steps=self.steps, begin=begin, lead=lead, window=schedule.window,
             rounds=schedule.rounds, replays=list(replays), given=given, batch_bytes=one, pinned=pin,
             last_level_cache_bytes=machine.last_level_cache_bytes(), swept=swept is not _nothing, notes=notes,
-        )  # fmt: skip
-        self.alternation = Alternation(schedule, means, lambda record: self._record(**record))
+        ))  # fmt: skip
+        self.alternation = Alternation(schedule, means, self.recording.write)
 
     def _limits(self, iterator: Any, batch: Any, budget: float) -> Iterator[tuple[int | None, str]]:
         """How many batches a window may hold, and what says so."""
@@ -225,16 +226,13 @@ class Bound:
 
         return sweep
 
-    def _record(self, **record: Any) -> None:
-        self.recording.write(["bound", record])
-
     def rest(self) -> None:
         """The script has come to its own end: nobody draws any more."""
         self._end_pass()
 
     def leave(self, status: int, problem: str | None = None) -> NoReturn:
         """Ends the process here and now, its workers first, so that they can write what they have."""
-        self._record(event="end", problem=problem)
+        self.recording.write(BoundEnded(problem))
         self._end_pass()
         for iterator in list(self.loop.passes):
             with contextlib.suppress(Exception):

@@ -1,6 +1,6 @@
 """Runs a script as `python` would have run it, and watches it: the first file of the supervisor's child process.
 
-python bootstrap.py SETTINGS SCRIPT [ARGS...]        SETTINGS is a JSON object
+python bootstrap.py SETTINGS SCRIPT [ARGS...]        SETTINGS are those of `recording`
 python bootstrap.py SETTINGS -m MODULE [ARGS...]
 """
 
@@ -11,18 +11,12 @@ if not getattr(sys.flags, "safe_path", False):
 
 import os
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
 _ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), *[os.pardir] * 3))
 
 
 def main() -> None:
     """Starts the recording, then becomes the script. A fault of ours is a line on standard error; the script runs."""
-    import json
-
-    settings = json.loads(sys.argv[1])
+    settings = sys.argv[1]
     rest = sys.argv[2:]
     sys.orig_argv[:] = [sys.executable, *rest]
     try:
@@ -38,7 +32,7 @@ def main() -> None:
         raise
 
 
-def _watch(settings: "dict[str, Any]") -> None:
+def _watch(settings: str) -> None:
     import atexit
 
     sys.path.insert(0, _ROOT)
@@ -47,7 +41,7 @@ def _watch(settings: "dict[str, Any]") -> None:
         from pipebench.watch.record.recording import Settings
     finally:
         sys.path.remove(_ROOT)
-    watched = WatchedScript(Settings(**{**settings, "functions": tuple(settings.get("functions", ()))}))
+    watched = WatchedScript(Settings.decoded(settings))
     atexit.register(watched.finish)
     watched.start()
 

@@ -13,9 +13,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from time import perf_counter
 
+import psutil
+
 from pipebench.watch.record import record_file
 
-_PROC = Path("/proc")
 _SHARED = Path("/dev/shm")
 _SHORTEST_S = 0.25
 _OF_ITS_TIME = 200
@@ -52,9 +53,11 @@ class Footprint:
 class Looker:
     """Looks at every process that has a record file in `folder`, until it is gone."""
 
-    def __init__(self, folder: Path, proc: Path = _PROC, shared: Path = _SHARED) -> None:
+    def __init__(
+        self, folder: Path, process: Callable[[int], psutil.Process] = psutil.Process, shared: Path = _SHARED
+    ) -> None:
         self.found = Footprint()
-        self._folder, self._proc, self._shared = folder, proc, shared
+        self._folder, self._process, self._shared = folder, process, shared
         self._gone: set[str] = set()
         self._look_at_shared()
         self.found.shared_before_bytes = self.found.shared_bytes
@@ -70,25 +73,25 @@ class Looker:
 
     def _look_at(self, name: str) -> int:
         """The proportional memory of one process, 0 where it is gone."""
-        pid = name.partition("-")[0]
+        pid = int(name.partition("-")[0])
         try:
-            memory = _fields((self._proc / pid / "smaps_rollup").read_text())
-        except OSError:
+            process = self._process(pid)
+            memory = process.memory_full_info()
+        except psutil.Error:
             self._gone.add(name)
             return 0
-        if int(pid) not in self.found.processes and len(self.found.processes) >= _MOST_PROCESSES:
+        if pid not in self.found.processes and len(self.found.processes) >= _MOST_PROCESSES:
             return 0
-        held = self.found.processes.setdefault(int(pid), Held())
+        held = self.found.processes.setdefault(pid, Held())
         held.looks += 1
-        pss = memory.get("Pss", 0) * 1024
-        held.pss_bytes = max(held.pss_bytes or 0, pss)
-        held.rss_bytes = max(held.rss_bytes or 0, memory.get("Rss", 0) * 1024)
-        with contextlib.suppress(OSError):
-            held.descriptors = max(held.descriptors or 0, len(os.listdir(self._proc / pid / "fd")))
-            held.threads = max(held.threads or 0, len(os.listdir(self._proc / pid / "task")))
-            if held.descriptor_limit is None:
-                held.descriptor_limit = _limit((self._proc / pid / "limits").read_text())
-        return pss
+        held.pss_bytes = max(held.pss_bytes or 0, memory.pss)
+        held.rss_bytes = max(held.rss_bytes or 0, memory.rss)
+        with contextlib.suppress(psutil.Error):
+            held.descriptors = max(held.descriptors or 0, process.num_fds())
+            held.threads = max(held.threads or 0, process.num_threads())
+            limit, _ = process.rlimit(psutil.RLIMIT_NOFILE)
+            held.descriptor_limit = None if limit == psutil.RLIM_INFINITY else limit
+        return int(memory.pss)
 
     def _look_at_shared(self) -> None:
         with contextlib.suppress(OSError):
@@ -96,25 +99,6 @@ class Looker:
             used = (found.f_blocks - found.f_bfree) * found.f_frsize
             self.found.shared_bytes = max(self.found.shared_bytes or 0, used)
             self.found.shared_size_bytes = found.f_blocks * found.f_frsize
-
-
-def _fields(text: str) -> dict[str, int]:
-    """The lines `Name:   123 kB` of a file in /proc."""
-    found = {}
-    for line in text.splitlines()[1:]:
-        name, _, value = line.partition(":")
-        if value.split() and value.split()[0].isdigit():
-            found[name] = int(value.split()[0])
-    return found
-
-
-def _limit(text: str) -> int | None:
-    """The soft limit of open files, None where there is none."""
-    for line in text.splitlines():
-        if line.startswith("Max open files"):
-            soft = line.split()[3]
-            return int(soft) if soft.isdigit() else None
-    return None
 
 
 def pause(cost_s: float, age_s: float) -> float:

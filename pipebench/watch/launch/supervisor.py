@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import json
 import os
 import signal
 import sys
@@ -13,6 +12,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
+
+from pipebench.watch.record.recording import Settings
 
 _BOOTSTRAP = Path(__file__).with_name("bootstrap.py")
 _FORWARDED = frozenset(
@@ -34,7 +35,7 @@ class Ended:
 
 def run(
     arguments: Sequence[str],
-    settings: dict[str, object],
+    settings: Settings,
     meanwhile: Callable[[], contextlib.AbstractContextManager[object]] = contextlib.nullcontext,
     afterwards: Callable[[Ended], object] = lambda ended: None,
 ) -> Ended:
@@ -45,7 +46,7 @@ def run(
     not cost the report.
     """
     flags = _interpreter_flags()
-    command = [sys.executable, *flags, str(_BOOTSTRAP), json.dumps(settings), *arguments]
+    command = [sys.executable, *flags, str(_BOOTSTRAP), settings.encoded(), *arguments]
     waited = _FORWARDED | {signal.SIGCHLD}
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, waited)
     try:

@@ -8,10 +8,11 @@ from types import ModuleType
 
 from pipebench.watch.bound.session import Bound
 from pipebench.watch.record import thread_pools
+from pipebench.watch.record.lines import Moment
 from pipebench.watch.record.patches import AfterImport
 from pipebench.watch.record.recording import Recording, Settings
 from pipebench.watch.script.iterators import DATALOADER, TORCHDATA, Loaders, watch_dataloader, watch_torchdata
-from pipebench.watch.script.phases import Loop, watch_optimisers, watched_backward
+from pipebench.watch.script.phases import LoopPhases, watch_optimisers, watched_backward
 from pipebench.watch.script.webdataset_loader import WEBLOADER, watch_webloader
 from pipebench.watch.stages import labels, library_calls
 
@@ -24,7 +25,7 @@ class WatchedScript:
 
     def __init__(self, settings: Settings) -> None:
         self.recording = Recording(settings, "script")
-        self.loop = Loop(self.recording)
+        self.loop = LoopPhases(self.recording)
         self.bound = Bound(self.recording, self.loop, self.finish) if settings.bound is not None else None
         self.loaders = Loaders(self.recording, self.loop, self.bound)
         names = {
@@ -74,7 +75,7 @@ class WatchedScript:
             self.loop.finish()
             self.loaders.finish()
         if self.recording.pid == os.getpid():
-            self.recording.write(thread_pools.record())
-        self.recording.write(["mark", "end", perf_counter_ns()])
+            self.recording.write(thread_pools.library_threads())
+        self.recording.write(Moment("end", perf_counter_ns()))
         self.recording.on = False
         self.recording.patches.undo()

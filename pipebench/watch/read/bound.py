@@ -3,51 +3,55 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import TypeVar
 
 from pipebench.results.watched import BoundResult
 from pipebench.results.windows import LoopWindow, throughput
 from pipebench.stats import Ratio, compare
 from pipebench.units import size
 from pipebench.watch.bound.schedule import BUSY, DEVICE, IDLE, LIVE
+from pipebench.watch.record.lines import BoundEnded, BoundPlan, BoundRoundVoid, BoundWindow, Line
 
-Record = dict[str, Any]
+Kind = TypeVar("Kind", BoundPlan, BoundWindow, BoundRoundVoid, BoundEnded)
 
 
-def bound_result(records: Sequence[Record]) -> BoundResult:
-    """The result of the records of one run, in the order in which they were written."""
-    plan = next((one for one in records if one["event"] == "plan"), None)
-    end = next((one for one in records if one["event"] == "end"), None)
+def bound_result(lines: Sequence[Line]) -> BoundResult:
+    """The result of the lines of one run."""
+    plan, end = next(iter(_of(lines, BoundPlan)), None), next(iter(_of(lines, BoundEnded)), None)
     if plan is None:
-        why = end["problem"] if end and end["problem"] else "no loop over a DataLoader was seen to train"
+        why = end.problem if end and end.problem else "no loop over a DataLoader was seen to train"
         return BoundResult(notes=(why,))
-    windows = _windows(records)
+    windows = _windows(lines)
     live, pairs = windows.get(LIVE, {}), {kind: _pairs(windows, kind) for kind in (IDLE, BUSY, DEVICE)}
     return BoundResult(
-        loader=plan["loader"],
+        loader=plan.loader,
         rounds=len(pairs[IDLE]),
-        window=plan["window"],
+        window=plan.window,
         live=throughput(list(live.values())) if live else None,
         **{kind: throughput([mine for mine, _ in found]) for kind, found in pairs.items() if found},
         gain=_gain(pairs[IDLE]),
         gain_busy=_gain(pairs[BUSY]),
         gain_device=_gain(pairs[DEVICE]),
-        window_bytes=plan["batch_bytes"] * plan["window"],
-        last_level_cache_bytes=plan["last_level_cache_bytes"],
-        swept=plan["swept"],
-        complete=end is not None and end["problem"] is None,
-        notes=tuple(_notes(plan, end, records, len(pairs[IDLE]))),
+        window_bytes=plan.batch_bytes * plan.window,
+        last_level_cache_bytes=plan.last_level_cache_bytes,
+        swept=plan.swept,
+        complete=end is not None and end.problem is None,
+        notes=tuple(_notes(plan, end, lines, len(pairs[IDLE]))),
     )
 
 
-def _windows(records: Sequence[Record]) -> dict[str, dict[int, LoopWindow]]:
+def _of(lines: Sequence[Line], kind: type[Kind]) -> list[Kind]:
+    return [one for one in lines if isinstance(one, kind)]
+
+
+def _windows(lines: Sequence[Line]) -> dict[str, dict[int, LoopWindow]]:
     """Kind -> round -> window, of those in which anything was counted and that are not void."""
-    void = {one["round"] for one in records if one["event"] == "void"}
+    void = {one.round for one in _of(lines, BoundRoundVoid)}
     found: dict[str, dict[int, LoopWindow]] = {}
-    for one in records:
-        if one["event"] == "window" and one["round"] not in void and one["samples"] and one["seconds"] > 0:
-            window = LoopWindow(elapsed_s=one["seconds"], samples=one["samples"], iterations=one["iterations"])
-            found.setdefault(one["kind"], {})[one["round"]] = window
+    for one in _of(lines, BoundWindow):
+        if one.round not in void and one.samples and one.seconds > 0:
+            window = LoopWindow(elapsed_s=one.seconds, samples=one.samples, iterations=one.iterations)
+            found.setdefault(one.kind, {})[one.round] = window
     return found
 
 
@@ -67,22 +71,25 @@ def _cost(window: LoopWindow) -> float:
     return window.elapsed_s / window.samples
 
 
-def _notes(plan: Record, end: Record | None, records: Sequence[Record], rounds: int) -> Iterable[str]:
-    yield from plan["notes"]
-    if not rounds and any(one["event"] == "window" and one["kind"] != LIVE for one in records):
+def _notes(plan: BoundPlan, end: BoundEnded | None, lines: Sequence[Line], rounds: int) -> Iterable[str]:
+    yield from plan.notes
+    if not rounds and any(one.kind != LIVE for one in _of(lines, BoundWindow)):
         yield "no window had an iteration that could be counted: passes are so short that all of them is start-up"
     if end is None:
-        last = next((one for one in reversed(records) if one["event"] == "window"), None)
-        where = f"after {rounds} of {plan['rounds']} rounds" if last else "before its first window was complete"
-        yield f"the script ended {where}: it takes {plan['steps']} iterations"
-    elif end["problem"]:
-        yield end["problem"]
-    if any(one["event"] == "void" for one in records):
-        yield "a round is left out: the script changes its batches in place, and copies of them were too late"
-    if plan["swept"]:
-        yield (
-            f"a window's batches ({size(plan['batch_bytes'] * plan['window'])}) do not exceed 1.2 times the last-level "
-            f"cache ({size(plan['last_level_cache_bytes'])}): as much other memory was written before each replay"
+        where = (
+            f"after {rounds} of {plan.rounds} rounds"
+            if _of(lines, BoundWindow)
+            else "before its first window was complete"
         )
-    elif not plan["last_level_cache_bytes"]:
+        yield f"the script ended {where}: it takes {plan.steps} iterations"
+    elif end.problem:
+        yield end.problem
+    if _of(lines, BoundRoundVoid):
+        yield "a round is left out: the script changes its batches in place, and copies of them were too late"
+    if plan.swept:
+        yield (
+            f"a window's batches ({size(plan.batch_bytes * plan.window)}) do not exceed 1.2 times the last-level "
+            f"cache ({size(plan.last_level_cache_bytes)}): as much other memory was written before each replay"
+        )
+    elif not plan.last_level_cache_bytes:
         yield "the size of the last-level cache is not known: replayed batches may have been found in it"

@@ -3,95 +3,105 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Literal, TypeVar, cast
 
+from pipebench.watch.read import decoding
 from pipebench.watch.record import record_file
+from pipebench.watch.record.lines import (
+    Buckets,
+    FetchSums,
+    LibraryThreads,
+    Line,
+    LoaderFound,
+    LoopSums,
+    Moment,
+    NewStage,
+    ProcessStarted,
+    StageName,
+)
 
-Record = dict[str, Any]
+Kind = TypeVar("Kind", bound=Line)
+Summed = TypeVar("Summed", FetchSums, LoopSums)
 
 
-@dataclass
 class Process:
-    """One process's records: sums, spans and passes as they were written, and its stages by number."""
+    """What one process wrote. `stopped` says that writing failed, `unread` how many lines could not be understood."""
 
-    pid: int = 0
-    role: str = "script"
-    loader: int | None = None
-    worker: int | None = None
-    start_method: str | None = None
-    stopped: bool = False
-    stages: dict[int, tuple[str, str, bool]] = field(default_factory=dict)
-    sums: list[Record] = field(default_factory=list)
-    spans: list[Record] = field(default_factory=list)
-    turns: list[Record] = field(default_factory=list)
-    passes: list[Record] = field(default_factory=list)
-    ends: list[Record] = field(default_factory=list)
-    loaders: list[Record] = field(default_factory=list)
-    together: set[tuple[int, int]] = field(default_factory=set)
-    marks: dict[str, int] = field(default_factory=dict)
-    pools: Record = field(default_factory=dict)
-    bound: list[Record] = field(default_factory=list)
-    faults: list[str] = field(default_factory=list)
+    def __init__(self, lines: Iterable[Line], stopped: bool = False, unread: int = 0) -> None:
+        self.lines = list(lines)
+        self.stopped, self.unread = stopped, unread
+        self._of: dict[type, list[Line]] = {}
+        for line in self.lines:
+            self._of.setdefault(type(line), []).append(line)
+        self.started = next(iter(self.of(ProcessStarted)), _UNKNOWN)
+
+    def of(self, kind: type[Kind]) -> list[Kind]:
+        """The lines of one kind, in the order in which they were written."""
+        return cast("list[Kind]", self._of.get(kind, []))
+
+    @property
+    def pid(self) -> int:
+        return self.started.pid
+
+    @property
+    def role(self) -> str:
+        return self.started.role
+
+    @property
+    def loader(self) -> int | None:
+        return self.started.loader
+
+    @property
+    def worker(self) -> int | None:
+        return self.started.worker
+
+    @cached_property
+    def stages(self) -> dict[int, StageName]:
+        return {line.number: line.stage for line in self.of(NewStage)}
+
+    def stage(self, number: int) -> StageName:
+        return self.stages.get(number, StageName("getitem", f"stage {number}"))
+
+    @property
+    def threads(self) -> LibraryThreads:
+        return next(reversed(self.of(LibraryThreads)), LibraryThreads())
+
+    def moment(self, name: Literal["warm", "stop", "end"]) -> int | None:
+        """When it first was at this point; None where it never was."""
+        return next((line.at for line in self.of(Moment) if line.name == name), None)
 
 
-def _process(process: Process, facts: Record) -> None:
-    process.pid, process.role = facts["pid"], facts["role"]
-    process.loader, process.worker = facts.get("loader"), facts.get("worker")
-    process.start_method = facts.get("start_method")
-
-
-def _stage(process: Process, number: int, kind: str, name: str, reads: bool) -> None:
-    process.stages[number] = (kind, name, reads)
-
-
-_KEEP: dict[str, Callable[..., Any]] = {
-    "process": _process,
-    "stage": _stage,
-    "sums": lambda process, record: process.sums.append(record),
-    "spans": lambda process, record: process.spans.append(record),
-    "turns": lambda process, record: process.turns.append(record),
-    "pass": lambda process, record: process.passes.append(record),
-    "exhausted": lambda process, record: process.ends.append({**record, "event": "exhausted"}),
-    "failed": lambda process, record: process.ends.append({**record, "event": "failed"}),
-    "left": lambda process, record: process.ends.append({**record, "event": "left"}),
-    "loader": lambda process, record: process.loaders.append(record),
-    "together": lambda process, a, b: process.together.add((a, b)),
-    "pools": lambda process, record: process.pools.update(record),
-    "mark": lambda process, name, at: process.marks.setdefault(name, at),
-    "bound": lambda process, record: process.bound.append(record),
-    "fault": lambda process, where, text: process.faults.append(f"{where}: {text}"),
-}
+_UNKNOWN = ProcessStarted(0, "script", 0)  # a process whose first line could not be read
 
 
 def gather(folder: Path) -> list[Process]:
-    """Every process of the run, the script's own first. Lines that cannot be understood are left out."""
+    """Every process of the run, the script's own first."""
     found = [
-        _read(path) for path in sorted(folder.iterdir()) if path.suffix in (record_file.SUFFIX, record_file.STOPPED)
+        Process(*_read(path))
+        for path in sorted(folder.iterdir())
+        if path.suffix in (record_file.SUFFIX, record_file.STOPPED)
     ]
     return sorted(found, key=lambda one: (one.role != "script", one.loader or 0, one.worker or 0, one.pid))
 
 
-def _read(path: Path) -> Process:
-    process = Process(stopped=path.suffix == record_file.STOPPED)
-    for line in record_file.read(path):
-        keep = _KEEP.get(line[0]) if isinstance(line, list) and line else None
-        if keep is not None:
-            keep(process, *line[1:])
-    return process
+def _read(path: Path) -> tuple[list[Line], bool, int]:
+    lines, unread = decoding.read(path)
+    return lines, path.suffix == record_file.STOPPED, unread
 
 
 @dataclass(frozen=True)
-class Window:
+class ShownTime:
     """The part of the run that the tables are about, in nanoseconds of the monotonic clock."""
 
     begin: float = -math.inf
     end: float = math.inf
 
-    def holds(self, records: Iterable[Record]) -> list[Record]:
-        return [one for one in records if self.begin <= float(one["begin"]) < self.end]
+    def holds(self, lines: Iterable[Summed]) -> list[Summed]:
+        return [one for one in lines if self.begin <= one.begin < self.end]
 
 
 @dataclass(frozen=True)
@@ -99,36 +109,44 @@ class Run:
     """What every part of the summary looks at."""
 
     processes: list[Process]
-    shown: Window
+    shown: ShownTime
     loaders: tuple[int, ...]
 
     def of_script(self) -> list[Process]:
         return [one for one in self.processes if one.role == "script"]
 
-    def turns(self, loader: int) -> list[Record]:
+    def turns(self, loader: int) -> list[LoopSums]:
         return [
-            one for process in self.of_script() for one in self.shown.holds(process.turns) if one["loader"] == loader
+            one
+            for process in self.of_script()
+            for one in self.shown.holds(process.of(LoopSums))
+            if one.loader == loader
         ]
 
-    def sums(self, loader: int) -> list[tuple[Process, Record]]:
+    def sums(self, loader: int) -> list[tuple[Process, FetchSums]]:
         return [
             (process, one)
             for process in self.processes
-            for one in self.shown.holds(process.sums)
-            if one["loader"] == loader
+            for one in self.shown.holds(process.of(FetchSums))
+            if one.loader == loader
         ]
 
 
-def window(processes: list[Process], warmup: int) -> Window:
-    marks: dict[str, int] = {}
-    for process in processes:
-        if process.role == "script":
-            marks.update(process.marks)
-    begin = marks.get("warm", math.inf) if warmup else -math.inf
-    return Window(begin, marks.get("stop", math.inf))
+def loaders_found(processes: Iterable[Process]) -> dict[int, LoaderFound]:
+    """Every loader that was iterated, by its number."""
+    return {one.loader: one for process in processes for one in process.of(LoaderFound)}
 
 
-def percentile(buckets: dict[int, int], fraction: float) -> float | None:
+def shown_time(processes: list[Process], warmup: int) -> ShownTime:
+    """From the end of the warm-up, where there is one, to where recording was stopped."""
+    script = [one for one in processes if one.role == "script"]
+    warm = [at for one in script if (at := one.moment("warm")) is not None]
+    stop = [at for one in script if (at := one.moment("stop")) is not None]
+    begin = (warm[-1] if warm else math.inf) if warmup else -math.inf
+    return ShownTime(begin, stop[-1] if stop else math.inf)
+
+
+def percentile(buckets: Buckets, fraction: float) -> float | None:
     """A percentile in seconds, within 6 %, from logarithmic buckets; None where nothing was counted."""
     total = sum(buckets.values())
     reached = 0
@@ -139,10 +157,10 @@ def percentile(buckets: dict[int, int], fraction: float) -> float | None:
     return None
 
 
-def added(records: Iterable[Record], name: str) -> dict[int, int]:
-    """The buckets called `name` of all records, added up."""
-    total: dict[int, int] = {}
-    for record in records:
-        for key, count in record[name]:
+def added(buckets: Iterable[Buckets]) -> Buckets:
+    """All of them added up."""
+    total: Buckets = {}
+    for one in buckets:
+        for key, count in one.items():
             total[key] = total.get(key, 0) + count
     return total

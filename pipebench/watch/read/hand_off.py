@@ -7,7 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from pipebench.results.watched import HandOff, QueuePoint
-from pipebench.watch.read.gather import Process, Record, Run, Window
+from pipebench.watch.read.gather import Process, Run, ShownTime
+from pipebench.watch.record.lines import Arrival, FetchSums, HandedOver, LoaderFound, LoopSums
 from pipebench.watch.record.sampling import BLOCK, followed
 
 _NS = 1e-9
@@ -15,89 +16,57 @@ _POINTS = 60
 
 
 @dataclass(frozen=True)
-class Made:
-    """What a worker knows of a batch that it handed over. Times are nanoseconds of the monotonic clock.
-
-    `done` is the end of the fetch; from `pickling` to `sent` its queue's feeder thread turned the batch into bytes.
-    """
-
-    pid: int
-    nth: int
-    began: int
-    done: int
-    pickling: int
-    sent: int
-    feeder: int
-    pipe_bytes: int
-    tensors: int
-    shared_bytes: int
-    arrays: int
-    array_bytes: int
-
-
-@dataclass(frozen=True)
-class Got:
-    """What the script's process knows of a batch that its loop took. Times as above.
-
-    `asked` is the call of `next()`, `taken` its return, `left` the next call; `came` is when the batch left the queue,
-    which is before `asked` where it came while the loop waited for another one. `received` and `pinned` are those of
-    the pin-memory thread, 0 where there is none.
-    """
-
-    thread: int
-    asked: int
-    came: int
-    taken: int
-    received: int
-    pinned: int
-    pin_thread: int
-    left: int
-
-
-@dataclass(frozen=True)
-class Batch:
-    """One batch of which both ends are known."""
+class FollowedBatch:
+    """One batch of which both ends are known: `made` by the worker with this process id, `got` by the loop."""
 
     loader: int
     number_of_pass: int
-    task: int
-    made: Made
-    got: Got
+    pid: int
+    made: HandedOver
+    got: Arrival
+
+    @property
+    def task(self) -> int:
+        return self.made.task
 
 
-Ends = dict[tuple[int, int], Made]
+Ends = dict[tuple[int, int], HandedOver]
 
 
-def matched(processes: Sequence[Process], loader: int, shown: Window | None = None) -> tuple[list[Batch], Ends]:
+def matched(
+    processes: Sequence[Process], loader: int, shown: ShownTime | None = None
+) -> tuple[list[FollowedBatch], Ends]:
     """The followed batches that the loop took, in its order, and all that the workers made, by pass and task."""
-    shown = shown or Window()
-    ends = _made(processes, loader)
+    shown = shown or ShownTime()
+    made = _made(processes, loader)
     batches = []
-    for process in processes:
-        for turn in process.turns:
-            for task, *times in turn.get("arrivals", []) if turn["loader"] == loader else ():
-                got, made = Got(*times), ends.get((turn["pass"], task))
-                if made is not None and shown.begin <= got.asked < shown.end:
-                    batches.append(Batch(loader, turn["pass"], task, made, got))
-    return batches, ends
+    for turns in (one for process in processes for one in process.of(LoopSums) if one.loader == loader):
+        for got in turns.arrivals:
+            found = made.get((turns.number_of_pass, got.task))
+            if found is not None and shown.begin <= got.asked < shown.end:
+                pid, end = found
+                batches.append(FollowedBatch(loader, turns.number_of_pass, pid, end, got))
+    return batches, {place: end for place, (_, end) in made.items()}
 
 
-def _made(processes: Sequence[Process], loader: int) -> Ends:
-    found = {}
-    for process in processes:
-        for record in process.sums:
-            for task, number_of_pass, *rest in record.get("handed", []) if record["loader"] == loader else ():
-                found[number_of_pass, task] = Made(process.pid, *rest)
-    return found
+def _made(processes: Sequence[Process], loader: int) -> dict[tuple[int, int], tuple[int, HandedOver]]:
+    """By pass and task: the worker's process id, and what it knows of the batch."""
+    return {
+        (one.number_of_pass, one.task): (process.pid, one)
+        for process in processes
+        for sums in process.of(FetchSums)
+        if sums.loader == loader
+        for one in sums.handed
+    }
 
 
-def in_order(batches: Sequence[Batch]) -> bool:
+def in_order(batches: Sequence[FollowedBatch]) -> bool:
     """Whether the loop took every batch in the order of the tasks (a loader can be told not to)."""
     places = [(one.number_of_pass, one.task) for one in sorted(batches, key=lambda one: one.got.taken)]
     return places == sorted(places)
 
 
-def latency_s(batches: Iterable[Batch]) -> float | None:
+def latency_s(batches: Iterable[FollowedBatch]) -> float | None:
     """Median time from a worker's end of a batch to its arrival, of batches that were waited for when it ended.
 
     A worker's first batch is start-up: its feeder thread is started for it.
@@ -110,13 +79,13 @@ def latency_s(batches: Iterable[Batch]) -> float | None:
     return statistics.median(late) * _NS if late else None
 
 
-def pin_s(batches: Iterable[Batch]) -> float | None:
+def pin_s(batches: Iterable[FollowedBatch]) -> float | None:
     """Median time that the pin-memory thread took for a batch; None where there is no such thread."""
     found = [one.got.pinned - one.got.received for one in batches if one.got.pinned]
     return statistics.median(found) * _NS if found else None
 
 
-def overtaken_ns(batches: Sequence[Batch], most: int) -> list[int]:
+def overtaken_ns(batches: Sequence[FollowedBatch], most: int) -> list[int]:
     """For each batch: for how long the loop waited for it with a later one already there. 0: it came first.
 
     Without the first one of each worker: which of them starts first says nothing about order.
@@ -130,7 +99,7 @@ def overtaken_ns(batches: Sequence[Batch], most: int) -> list[int]:
     return found
 
 
-def ready_when_asked(batches: Sequence[Batch], ends: Ends, most: int) -> list[tuple[int, int]]:
+def ready_when_asked(batches: Sequence[FollowedBatch], ends: Ends, most: int) -> list[tuple[int, int]]:
     """(moment, finished batches that lay there when the loop asked for one), where all that could lie there are known.
 
     A batch lies ready once it is pickled, or pinned where there is a pin-memory thread. `most` is how many the loader
@@ -166,12 +135,11 @@ def over_time(points: Sequence[tuple[int, int]], most: int = _POINTS) -> tuple[Q
 
 def hand_off(run: Run, in_loop: tuple[int, ...]) -> HandOff | None:
     """The hand-off of the loaders of the loop together; None where none of them has workers that were watched."""
-    sums = [record["serialise"] for loader in in_loop for _, record in run.sums(loader)]
-    pickled = sum(one[2] for one in sums)
-    if not pickled:
+    pickled = [sums.pickled for loader in in_loop for _, sums in run.sums(loader)]
+    count = sum(one.batches for one in pickled)
+    if not count:
         return None
-    wall, cpu, size = (sum(one[index] for one in sums) / pickled for index in (0, 1, 3))
-    batches: list[Batch] = []
+    batches: list[FollowedBatch] = []
     lost: list[int] = []
     points: list[tuple[int, int]] = []
     most = [0]
@@ -182,10 +150,10 @@ def hand_off(run: Run, in_loop: tuple[int, ...]) -> HandOff | None:
         lost += overtaken_ns(found, most[-1])
         points += ready_when_asked(found, ends, most[-1])
     return HandOff(
-        serialise_s_per_batch=wall * _NS,
-        serialise_cpu_s_per_batch=cpu * _NS,
-        pipe_bytes_per_batch=size,
-        batches=pickled,
+        serialise_s_per_batch=sum(one.wall_ns for one in pickled) / count * _NS,
+        serialise_cpu_s_per_batch=sum(one.cpu_ns for one in pickled) / count * _NS,
+        pipe_bytes_per_batch=sum(one.pipe_bytes for one in pickled) / count,
+        batches=count,
         followed=len(batches),
         latency_s=latency_s(batches),
         pin_s=pin_s(batches),
@@ -203,8 +171,8 @@ def hand_off(run: Run, in_loop: tuple[int, ...]) -> HandOff | None:
 
 def under_way(processes: Iterable[Process], loader: int) -> int:
     """How many batches a loader lets be under way at once: its prefetch factor for each worker."""
-    described: list[Record] = [one for process in processes for one in process.loaders if one["loader"] == loader]
-    return max((one["workers"] * (one["prefetch_factor"] or 0) for one in described), default=0)
+    described = [one for process in processes for one in process.of(LoaderFound) if one.loader == loader]
+    return max((one.workers * (one.prefetch_factor or 0) for one in described), default=0)
 
 
 def _mean(values: Sequence[float]) -> float | None:

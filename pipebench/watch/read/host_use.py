@@ -8,6 +8,7 @@ from pipebench.results.watched import HostUse, LoaderResult, ThreadPool, WorkerR
 from pipebench.units import size
 from pipebench.watch.launch.footprint import Footprint, Held
 from pipebench.watch.read.gather import Process, Run
+from pipebench.watch.record.lines import FetchSums
 
 _NS = 1e-9
 _NEARLY = 0.8
@@ -25,25 +26,25 @@ def workers(run: Run, loaders: Sequence[int], footprint: Footprint) -> Iterable[
 
 
 def _worker(run: Run, loader: int, number: int, processes: list[Process], footprint: Footprint) -> WorkerResult:
-    shown = [run.shown.holds(process.sums) for process in processes]
+    shown = [run.shown.holds(process.of(FetchSums)) for process in processes]
     sums = [one for records in shown for one in records]
-    alive = sum(max(one["end"] for one in rows) - min(one["begin"] for one in rows) for rows in shown if rows) * _NS
-    busy = sum(one["busy"] for one in sums) * _NS
-    whole = [max((one.get("process_cpu", 0) for one in process.sums), default=0) for process in processes]
+    alive = sum(max(one.end for one in rows) - min(one.begin for one in rows) for rows in shown if rows) * _NS
+    busy = sum(one.busy_ns for one in sums) * _NS
+    whole = [max((one.process_cpu_ns for one in process.of(FetchSums)), default=0) for process in processes]
     held = [footprint.processes[process.pid] for process in processes if process.pid in footprint.processes]
     return WorkerResult(
         loader=loader,
         worker=number,
         pids=tuple(process.pid for process in processes),
-        batches=sum(one["batches"] for one in sums),
-        samples=sum(one["samples"] for one in sums),
-        failed_batches=sum(one["failed"] for one in sums),
+        batches=sum(one.batches for one in sums),
+        samples=sum(one.samples for one in sums),
+        failed_batches=sum(one.failed for one in sums),
         busy_s=busy,
-        cpu_s=sum(one["cpu"] for one in sums) * _NS,
+        cpu_s=sum(one.cpu_ns for one in sums) * _NS,
         busy_share=min(1.0, busy / alive) if alive else 0.0,
-        gc_s=sum(one["gc"][0] for one in sums) * _NS,
-        gc_collections=sum(one["gc"][1] for one in sums),
-        ended=all("end" in process.marks for process in processes),
+        gc_s=sum(one.gc.spent_ns for one in sums) * _NS,
+        gc_collections=sum(one.gc.collections for one in sums),
+        ended=all(process.moment("end") is not None for process in processes),
         process_cpu_s=sum(whole) * _NS if any(whole) else None,
         pss_bytes=_highest(one.pss_bytes for one in held),
         rss_bytes=_highest(one.rss_bytes for one in held),
@@ -58,7 +59,7 @@ def _highest(values: Iterable[int | None]) -> int | None:
 
 def host(run: Run, loaders: Sequence[int], footprint: Footprint) -> HostUse:
     """What the whole run took, and the thread pools of the script and of the workers of these loaders."""
-    script = next(iter(run.of_script()), Process())
+    script = next(iter(run.of_script()), Process([]))
     own = footprint.processes.get(script.pid, Held())
     inside = [one for one in run.processes if one.role == "worker" and one.loader in loaders]
     return HostUse(
@@ -71,8 +72,8 @@ def host(run: Run, loaders: Sequence[int], footprint: Footprint) -> HostUse:
         shared_memory_bytes=footprint.shared_bytes,
         shared_memory_before_bytes=footprint.shared_before_bytes,
         shared_memory_size_bytes=footprint.shared_size_bytes,
-        sharing_strategy=script.pools.get("sharing"),
-        worker_native_threads=_highest(one.pools.get("native_threads") for one in inside),
+        sharing_strategy=script.threads.sharing,
+        worker_native_threads=_highest(one.threads.native_threads for one in inside),
         pools=(*_pools("script", [script]), *_pools("workers", inside)),
     )
 
@@ -81,8 +82,9 @@ def _pools(where: str, processes: Iterable[Process]) -> Iterable[ThreadPool]:
     """Of several processes the one with the most threads counts."""
     most: dict[tuple[str, str], int] = {}
     for process in processes:
-        for name, threads, setter in process.pools.get("pools", []):
-            most[name, setter] = max(threads, most.get((name, setter), 0))
+        for one in process.threads.pools:
+            key = one.library, one.set_with
+            most[key] = max(one.threads, most.get(key, 0))
     return [ThreadPool(where, name, threads, setter) for (name, setter), threads in sorted(most.items())]
 
 

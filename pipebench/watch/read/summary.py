@@ -6,13 +6,22 @@ import dataclasses
 from collections.abc import Iterable
 
 from pipebench.results.watched import DeviceIdle, LoaderResult, PhaseResult, SlowSample, StageResult, WatchResult
-from pipebench.units import seconds
+from pipebench.units import counted, seconds
 from pipebench.watch.launch.footprint import Footprint
 from pipebench.watch.read.bound import bound_result
-from pipebench.watch.read.gather import Process, Record, Run, added, gather, percentile, window
+from pipebench.watch.read.gather import Process, Run, added, gather, loaders_found, percentile, shown_time
 from pipebench.watch.read.hand_off import hand_off
 from pipebench.watch.read.host_use import host, host_notes, workers
 from pipebench.watch.read.verdict import diagnose
+from pipebench.watch.record.lines import (
+    Fault,
+    LoaderFound,
+    LoadersTogether,
+    LoopSums,
+    PassBegun,
+    PassEnded,
+    StageName,
+)
 from pipebench.watch.record.options import WatchOptions
 from pipebench.watch.record.record_file import PHASES, WAIT
 
@@ -30,16 +39,16 @@ def summarise(
 ) -> WatchResult:
     """The tables of one run; `status` is the script's own, `footprint` what was seen of its processes from outside."""
     footprint = footprint or Footprint()
-    shown = window(processes, 0 if options.bound else options.warmup)
-    described = {one["loader"]: one for process in processes for one in process.loaders}
+    shown = shown_time(processes, 0 if options.bound else options.warmup)
+    described = loaders_found(processes)
     run = Run(processes, shown, tuple(sorted(described)))
-    loaders = tuple(_loader(run, one) for one in described.values() if options.loader in (None, one["loader"]))
+    loaders = tuple(_loader(run, one) for one in described.values() if options.loader in (None, one.loader))
     in_loop = _in_loop(run, loaders)
     stages = tuple(stage for one in loaders for stage in _stages(run, one.loader))
     turns = [one for loader in in_loop for one in run.turns(loader)]
     iterations = _together(run, {loader: run.turns(loader) for loader in in_loop})
     loop = _loop(run, in_loop)
-    lengths, waits = added(turns, "lengths"), added(turns, "waits")
+    lengths, waits = added(one.lengths for one in turns), added(one.waits for one in turns)
     main = next((one for one in loaders if one.loader in in_loop), None)
     numbers = [one.loader for one in loaders]
     used = host(run, numbers, footprint)
@@ -69,7 +78,7 @@ def summarise(
         complete=not any(one.stopped for one in processes),
         notes=(*_notes(run, loaders, status), *host_notes(used, loaders, usable_cores)),
         host=used,
-        bound=bound_result([one for process in run.of_script() for one in process.bound]) if options.bound else None,
+        bound=bound_result([one for process in run.of_script() for one in process.lines]) if options.bound else None,
     )
     verdict, next_move = diagnose(result)
     return dataclasses.replace(result, verdict=verdict, next_move=next_move)
@@ -80,15 +89,20 @@ def _in_loop(run: Run, loaders: tuple[LoaderResult, ...]) -> tuple[int, ...]:
     training = {one.loader for one in loaders if one.training}
     counts = {one.loader: one.iterations for one in loaders}
     for process in run.of_script():
-        for first, second in process.together:
+        for first, second in _in_step(process):
             close = min(counts.get(first, 0), counts.get(second, 0)) * 2 > max(counts.get(first, 0), 1)
             if close and {first, second} & training:
                 training |= {first, second} & set(counts)
     return tuple(sorted(training or counts))
 
 
-def _count(turns: Iterable[Record]) -> int:
-    return sum(one["turns"] for one in turns)
+def _in_step(process: Process) -> set[tuple[int, int]]:
+    """The pairs of loaders that were iterated in step."""
+    return {(one.first, one.second) for one in process.of(LoadersTogether)}
+
+
+def _count(turns: Iterable[LoopSums]) -> int:
+    return sum(one.turns for one in turns)
 
 
 def _loop(run: Run, in_loop: tuple[int, ...]) -> tuple[PhaseResult, ...]:
@@ -102,52 +116,52 @@ def _loop(run: Run, in_loop: tuple[int, ...]) -> tuple[PhaseResult, ...]:
     if not turns:
         return ()
     for records in groups.values():
-        later = _count(records) - sum("first_wait" in one for one in records)
+        later = _count(records) - sum(one.first_wait_ns is not None for one in records)
         for phase in range(len(PHASES)):
-            spent = sum(one["phases"][phase] for one in records) * _NS
+            spent = sum(one.phases_ns[phase] for one in records) * _NS
             if phase == WAIT and later:
-                spent -= sum(one.get("first_wait", 0) for one in records) * _NS
+                spent -= sum(one.first_wait_ns or 0 for one in records) * _NS
                 spent *= _count(records) / later
             per_turn[phase] += spent / turns
     total = sum(per_turn) or 1.0
     return tuple(PhaseResult(name, spent, spent / total) for name, spent in zip(PHASES, per_turn, strict=True))
 
 
-def _settled(turns: list[Record]) -> list[Record]:
-    later = [one for one in turns if one["pass"] or one["first"]]
+def _settled(turns: list[LoopSums]) -> list[LoopSums]:
+    later = [one for one in turns if one.number_of_pass or one.first]
     return later if _count(later) else turns
 
 
-def _together(run: Run, groups: dict[int, list[Record]]) -> int:
+def _together(run: Run, groups: dict[int, list[LoopSums]]) -> int:
     """How many iterations there were: loaders in step share theirs, others add."""
     counts = {loader: _count(records) for loader, records in groups.items()}
     for process in run.of_script():
-        for first, second in process.together:
+        for first, second in _in_step(process):
             if first in counts and second in counts and first != second:
                 counts[first] = max(counts[first], counts[second])
                 counts[second] = 0
     return sum(counts.values())
 
 
-def _loader(run: Run, described: Record) -> LoaderResult:
-    number = described["loader"]
-    turns, sums = run.turns(number), [record for _, record in run.sums(number)]
-    firsts = [one["first_wait"] * _NS for one in turns if "first_wait" in one]
-    samples, lengths = sum(one["samples"] for one in sums), added(sums, "lengths")
+def _loader(run: Run, described: LoaderFound) -> LoaderResult:
+    number = described.loader
+    turns, sums = run.turns(number), [one for _, one in run.sums(number)]
+    firsts = [one.first_wait_ns * _NS for one in turns if one.first_wait_ns is not None]
+    samples, lengths = sum(one.samples for one in sums), added(one.lengths for one in sums)
     count, later = _count(turns), _count(turns) - len(firsts)
-    waits = sum(one["phases"][WAIT] - one.get("first_wait", 0) for one in turns) * _NS
-    rest = sum(sum(one["phases"]) - one["phases"][WAIT] for one in turns) * _NS
+    waits = sum(one.phases_ns[WAIT] - (one.first_wait_ns or 0) for one in turns) * _NS
+    rest = sum(sum(one.phases_ns) - one.phases_ns[WAIT] for one in turns) * _NS
     seen = any(process.role == "worker" and process.loader == number for process in run.processes)
-    inside = sum(sum(one["stages"][key][0] for key in one["stages"]) for one in sums) * _NS
+    inside = sum(spent for one in sums for spent in one.stages_ns.values()) * _NS
     return LoaderResult(
         loader=number,
-        dataset=described["dataset"],
-        workers=described["workers"],
-        batch_size=described["batch_size"],
-        start_method=described["start_method"],
-        watched=seen or not described["workers"],
-        training=any(one["trained"] for one in turns),
-        passes=sum(one["loader"] == number for process in run.of_script() for one in process.passes),
+        dataset=described.dataset,
+        workers=described.workers,
+        batch_size=described.batch_size,
+        start_method=described.start_method,
+        watched=seen or not described.workers,
+        training=any(one.trained for one in turns),
+        passes=sum(one.loader == number for process in run.of_script() for one in process.of(PassBegun)),
         iterations=count,
         s_per_iteration=waits / later + rest / count if later else None,
         wait_s_per_iteration=waits / later if later else None,
@@ -158,33 +172,38 @@ def _loader(run: Run, described: Record) -> LoaderResult:
         pass_end_s=_pass_end(run, number),
         samples=samples,
         sample_s=inside / samples if samples else None,
-        sample_cpu_s=sum(one["sample_cpu"] for one in sums) * _NS / samples if samples else None,
+        sample_cpu_s=sum(one.sample_cpu_ns for one in sums) * _NS / samples if samples else None,
         sample_p50_s=percentile(lengths, 0.5),
         sample_p95_s=percentile(lengths, 0.95),
         sample_p99_s=percentile(lengths, 0.99),
-        failed_batches=sum(one["failed"] for one in sums),
+        failed_batches=sum(one.failed for one in sums),
     )
 
 
 def _startup(run: Run, loader: int) -> float | None:
     """From the start of the first iterator's construction to its first batch, also where that was warm-up."""
     for process in run.of_script():
-        begun = [one["begin"] for one in process.passes if one["loader"] == loader and one["number"] == 0]
-        first = [one for one in process.turns if one["loader"] == loader and "first_wait" in one]
-        if begun and first:
-            return float((first[0]["begin"] + first[0]["first_wait"] - begun[0]) * _NS)
+        begun = [one.begin for one in process.of(PassBegun) if one.loader == loader and one.number == 0]
+        first = next((at for one in process.of(LoopSums) if one.loader == loader and (at := _first_batch(one))), None)
+        if begun and first is not None:
+            return (first - begun[0]) * _NS
     return None
+
+
+def _first_batch(turns: LoopSums) -> int | None:
+    """The moment at which the first batch of a pass came; None where that is not among these iterations."""
+    return None if turns.first_wait_ns is None else turns.begin + turns.first_wait_ns
 
 
 def _later_startup(run: Run, loader: int) -> float | None:
     """The same on average over the later passes that are shown."""
     begun = {
-        one["number"]: one["begin"] for process in run.of_script() for one in process.passes if one["loader"] == loader
+        one.number: one.begin for process in run.of_script() for one in process.of(PassBegun) if one.loader == loader
     }
     found = [
-        one["begin"] + one["first_wait"] - begun[one["pass"]]
+        at - begun[one.number_of_pass]
         for one in run.turns(loader)
-        if "first_wait" in one and one["pass"] and one["pass"] in begun
+        if (at := _first_batch(one)) is not None and one.number_of_pass and one.number_of_pass in begun
     ]
     return sum(found) * _NS / len(found) if found else None
 
@@ -192,10 +211,10 @@ def _later_startup(run: Run, loader: int) -> float | None:
 def _pass_end(run: Run, loader: int) -> float | None:
     """The last `next()` of a pass, on average over those that came to their end."""
     found = [
-        one["wait"]
+        one.wait_ns
         for process in run.of_script()
-        for one in process.ends
-        if one["loader"] == loader and one["event"] == "exhausted" and "wait" in one
+        for one in process.of(PassEnded)
+        if one.loader == loader and one.how == "exhausted"
     ]
     return sum(found) * _NS / len(found) if found else None
 
@@ -203,24 +222,24 @@ def _pass_end(run: Run, loader: int) -> float | None:
 def _stages(run: Run, loader: int) -> list[StageResult]:
     """The stages of one loader, the largest first. Names are per process; rows are by kind and name."""
     sums = run.sums(loader)
-    samples = sum(record["samples"] for _, record in sums)
-    busy = sum(record["busy"] for _, record in sums) * _NS
+    samples = sum(record.samples for _, record in sums)
+    busy = sum(record.busy_ns for _, record in sums) * _NS
     if not samples:
         return []
-    wall: dict[tuple[str, str, bool], dict[int, float]] = {}
-    cpu: dict[tuple[str, str, bool], float] = {}
+    wall: dict[StageName, dict[int, float]] = {}
+    cpu: dict[StageName, float] = {}
     per_process: dict[int, int] = {}
     for process, record in sums:
-        per_process[process.pid] = per_process.get(process.pid, 0) + record["samples"]
-        for number, (spent, on_cpu) in record["stages"].items():
-            key = process.stages.get(int(number), ("getitem", f"stage {number}", False))
+        per_process[process.pid] = per_process.get(process.pid, 0) + record.samples
+        for number, spent in record.stages_ns.items():
+            key = process.stage(number)
             row = wall.setdefault(key, {})
             row[process.pid] = row.get(process.pid, 0.0) + spent * _NS
-            cpu[key] = cpu.get(key, 0.0) + on_cpu * _NS
-    if feeder := sum(record["serialise"][0] for _, record in sums):
-        key = ("serialise", "queue feeder thread", False)
+            cpu[key] = cpu.get(key, 0.0) + record.stages_cpu_ns.get(number, 0) * _NS
+    if feeder := sum(record.pickled.wall_ns for _, record in sums):
+        key = StageName("serialise", "queue feeder thread")
         wall[key] = {0: feeder * _NS}
-        cpu[key] = sum(record["serialise"][1] for _, record in sums) * _NS
+        cpu[key] = sum(record.pickled.cpu_ns for _, record in sums) * _NS
     rows = [
         _stage(key, loader, samples, row, cpu[key] / samples if cpu[key] else None, busy, per_process)
         for key, row in wall.items()
@@ -229,7 +248,7 @@ def _stages(run: Run, loader: int) -> list[StageResult]:
 
 
 def _stage(
-    key: tuple[str, str, bool],
+    key: StageName,
     loader: int,
     samples: int,
     row: dict[int, float],
@@ -240,28 +259,26 @@ def _stage(
     total = sum(row.values())
     spread = [spent / per_process[pid] for pid, spent in row.items() if per_process.get(pid)]
     least, most = (min(spread), max(spread)) if len(spread) > 1 else (None, None)
-    kind, name, reads = key
-    return StageResult(
-        name, kind, loader, samples, total / samples, cpu, total / busy if busy else 0.0, reads, least, most
-    )
+    share = total / busy if busy else 0.0
+    return StageResult(key.name, key.kind, loader, samples, total / samples, cpu, share, key.includes_read, least, most)
 
 
 def _slowest(run: Run, loaders: list[int]) -> tuple[SlowSample, ...]:
     found = [
-        SlowSample(name, loader, process.worker, spent * _NS)
+        SlowSample(one.name, loader, process.worker, one.spent_ns * _NS)
         for loader in loaders
         for process, record in run.sums(loader)
-        for spent, name in record["slow"]
+        for one in record.slow
     ]
     return tuple(sorted(found, key=lambda one: -one.s)[:_SLOWEST])
 
 
-def _device_idle(turns: list[Record], loop: tuple[PhaseResult, ...]) -> DeviceIdle | None:
-    found = [one["idle"] for one in turns if one["idle"]]
-    waits = sum(count for _, count in found)
+def _device_idle(turns: list[LoopSums], loop: tuple[PhaseResult, ...]) -> DeviceIdle | None:
+    found = [one.idle for one in turns if one.idle]
+    waits = sum(one.waits for one in found)
     if not waits:
         return None
-    idle = sum(spent for spent, _ in found) * _NS / waits
+    idle = sum(one.idle_ns for one in found) * _NS / waits
     return DeviceIdle(idle, idle / (sum(one.s_per_iteration for one in loop) or 1.0), waits)
 
 
@@ -272,19 +289,22 @@ def _loader_notes(run: Run, loaders: tuple[LoaderResult, ...]) -> Iterable[str]:
         if one.failed_batches:
             yield f"loader {one.loader}: batches that failed with an exception: {one.failed_batches}"
         turns = run.turns(one.loader)
-        if own := sum(record.get("own", 0) for record in turns):
+        if own := sum(record.after_loader_ns for record in turns):
             spent = seconds(own * _NS / _count(turns))
             yield f"loader {one.loader}: {spent} of each wait are stages after it, in the script's own process"
 
 
 def _notes(run: Run, loaders: tuple[LoaderResult, ...], status: int) -> Iterable[str]:
-    ended_well = status == 0 and all("end" in one.marks for one in run.of_script())
+    ended_well = status == 0 and all(one.moment("end") is not None for one in run.of_script())
     yield from _loader_notes(run, loaders)
     for process in run.processes:
         who = "the script" if process.role == "script" else f"worker {process.worker} of loader {process.loader}"
         if process.stopped:
             yield f"recording stopped in {who} (process {process.pid}): its records could not be written"
-        elif process.role == "worker" and "end" not in process.marks and not ended_well:
+        elif process.role == "worker" and process.moment("end") is None and not ended_well:
             yield f"{who} (process {process.pid}) did not end by itself: its last batches may be missing"
-        for fault in process.faults:
-            yield f"a fault of pipebench in {who}: {fault}"
+        if process.unread:
+            lines = counted(process.unread, "line")
+            yield f"{lines} of the records of {who} (process {process.pid}) could not be read and left out"
+        for fault in process.of(Fault):
+            yield f"a fault of pipebench in {who}: {fault.where}: {fault.text}"

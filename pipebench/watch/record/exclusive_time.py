@@ -9,6 +9,7 @@ from collections.abc import Callable
 from time import perf_counter_ns, thread_time_ns
 from typing import Any
 
+from pipebench.watch.record.lines import NewStage, StageName
 from pipebench.watch.record.patches import unseen
 
 STAGES = 256
@@ -20,7 +21,7 @@ FUNCTIONS = (
 )  # fmt: skip
 
 
-class Track:
+class StageTimer:
     """Where one thread's time goes. `sums[stage]` is the time during which that stage, and nothing inside it, ran.
 
     `log` holds the changes of stage of the current batch (time, stage, time, stage, ...), for those batches whose
@@ -68,9 +69,9 @@ class Track:
 
 
 class _Local(threading.local):
-    """The track of this thread while it fetches a batch, else None: then every wrapper of ours is a plain call."""
+    """The timer of this thread while it fetches a batch, else None: then every wrapper of ours is a plain call."""
 
-    track: Track | None = None
+    timer: StageTimer | None = None
 
 
 local = _Local()
@@ -96,18 +97,19 @@ class Stages:
     """
 
     def __init__(self) -> None:
-        self.known: dict[tuple[str, str, bool], int] = {("getitem", "fetch", False): REST}
-        self.new: list[list[Any]] = [["stage", REST, "getitem", "fetch", False]]
+        self.known: dict[StageName, int] = {StageName("getitem", "fetch"): REST}
+        self.new: list[NewStage] = []
+        self.all_again()
         self._of: dict[Any, int] = {}
 
     def number(self, kind: str, name: str, includes_read: bool = False) -> int:
-        key = (kind, name, includes_read)
+        key = StageName(kind, name, includes_read)
         found = self.known.get(key)
         if found is None:
             if len(self.known) >= STAGES - 1 and name != "further stages":
                 return self.number("getitem", "further stages")
             found = self.known[key] = len(self.known)
-            self.new.append(["stage", found, kind, name, includes_read])
+            self.new.append(NewStage(found, key))
         return found
 
     def of_transform(self, transform: Any) -> int:
@@ -128,13 +130,13 @@ class Stages:
             found = self._of[key] = self.number("transform", name_of(inner))
         return found
 
-    def take_new(self) -> list[list[Any]]:
+    def take_new(self) -> list[NewStage]:
         taken, self.new = self.new, []
         return taken
 
     def all_again(self) -> None:
         """A forked process writes its own file, which needs every name once more."""
-        self.new = [["stage", number, *key] for key, number in self.known.items()]
+        self.new = [NewStage(number, key) for key, number in self.known.items()]
 
 
 stages = Stages()
@@ -146,14 +148,14 @@ def timed(function: Callable[..., Any], stage: int) -> Callable[..., Any]:
     @unseen
     @functools.wraps(function)
     def watched(*args: Any, **kwargs: Any) -> Any:
-        track = local.track
-        if track is None:
+        timer = local.timer
+        if timer is None:
             return function(*args, **kwargs)
-        before = track.switch(stage)
+        before = timer.switch(stage)
         try:
             return function(*args, **kwargs)
         finally:
-            track.switch(before)
+            timer.switch(before)
 
     return watched
 
@@ -164,15 +166,15 @@ def timed_with_cpu(function: Callable[..., Any], stage: int) -> Callable[..., An
     @unseen
     @functools.wraps(function)
     def watched(*args: Any, **kwargs: Any) -> Any:
-        track = local.track
-        if track is None:
+        timer = local.timer
+        if timer is None:
             return function(*args, **kwargs)
-        before = track.switch(stage)
+        before = timer.switch(stage)
         cpu = thread_time_ns()
         try:
             return function(*args, **kwargs)
         finally:
-            track.cpu[stage] += thread_time_ns() - cpu
-            track.switch(before)
+            timer.cpu[stage] += thread_time_ns() - cpu
+            timer.switch(before)
 
     return watched

@@ -1,19 +1,7 @@
-"""The record format: each process appends lines to its own file, and a reader takes them back in.
+"""The record file: each process appends lines to its own, and `watch.read` takes them back in.
 
-A line is a JSON list whose first item says what it is. Files are opened for one append at a time, so a script that
-closes every descriptor, or that is killed, harms nothing but its last line. No locks, no queues.
-
-    ["process", {"pid", "role", "loader", "worker", "start_method", "at"}]
-    ["stage", id, kind, name, includes_read]
-    ["sums", {...}]        what a worker did in one batch, or in a few of them
-    ["spans", {...}]       one batch in full: [time, stage, time, stage, ...]
-    ["loader", {...}]      one loader, when it is first iterated
-    ["pass", {...}]        one pass over a loader: its start-up, its end
-    ["turns", {...}]       one iteration of a loop, or a few of them
-    ["together", a, b]     two loaders that are iterated in step
-    ["bound", {...}]       of a run with --bound: its plan, one window, a void round, its end
-    ["pools", {...}]       the threads that libraries may use, when the process ends
-    ["mark", name, at]     a moment: "warm", "stop", "end"
+`lines` has every kind of line. Files are opened for one append at a time, so a script that closes every descriptor, or
+that is killed, harms nothing but its last line. No locks, no queues.
 """
 
 from __future__ import annotations
@@ -22,18 +10,23 @@ import contextlib
 import json
 import os
 import time
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
+
+from pipebench.watch.record.lines import BatchInFull, IterationInFull, Line
 
 SUFFIX = ".spans"
 STOPPED = ".stopped"
 _EACH = 256
 _SHORTEST_NS = 50_000_000
-_SPAN_BYTES = 8_000_000
+_IN_FULL_BYTES = 8_000_000
+_encode = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
 
 
-class SpanFile:
+def encoded(*lines: Line) -> bytes:
+    """Each as a list of its class's name and its fields."""
+    return "".join([_encode([type(line).__name__, vars(line)]) + "\n" for line in lines]).encode()
+
+
+class RecordFile:
     """The append-only file of one process. Once a write fails it is renamed to `*.stopped`, and nothing more is kept.
 
     Renaming needs no space, so that the supervisor learns of a full disk from the name. `earlier` is how many like
@@ -42,24 +35,23 @@ class SpanFile:
 
     def __init__(self, folder: str, earlier: int = 0) -> None:
         self.pid = os.getpid()
-        self.room = _SPAN_BYTES // (1 + earlier) ** 2
+        self.room = _IN_FULL_BYTES // (1 + earlier) ** 2
         self.began = time.perf_counter_ns()
         self.path = os.path.join(folder, f"{self.pid}-{self.began}{SUFFIX}")
-        self.span_bytes = 0
+        self.in_full_bytes = 0
         self.stopped = False
 
-    def write(self, *records: list[Any]) -> None:
-        if self.stopped:
-            return
-        self._append("".join(json.dumps(record, separators=(",", ":")) + "\n" for record in records).encode())
+    def write(self, *lines: Line) -> None:
+        if not self.stopped:
+            self._append(encoded(*lines))
 
-    def write_spans(self, record: dict[str, Any]) -> None:
-        """One batch in full, while there is room: what a process keeps is bounded, however long it runs."""
-        if self.stopped or self.span_bytes > self.room:
+    def write_in_full(self, line: BatchInFull | IterationInFull) -> None:
+        """While there is room: what a process keeps of this kind is bounded, however long it runs."""
+        if self.stopped or self.in_full_bytes > self.room:
             return
-        line = json.dumps(["spans", record], separators=(",", ":")).encode() + b"\n"
-        self.span_bytes += len(line)
-        self._append(line)
+        text = encoded(line)
+        self.in_full_bytes += len(text)
+        self._append(text)
 
     def _append(self, line: bytes) -> None:
         try:
@@ -96,15 +88,6 @@ class Pace:
             return False
         self.last = now
         return True
-
-
-def read(path: Path) -> Iterator[list[Any]]:
-    """The records of one file; a line that its process did not finish is left out."""
-    with path.open("rb") as file:
-        for line in file:
-            if line.endswith(b"\n"):
-                with contextlib.suppress(ValueError):
-                    yield json.loads(line)
 
 
 _SUB = 4

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 from dataclasses import dataclass
 from time import perf_counter_ns
-from typing import Any
+from typing import Literal
 
 from pipebench.watch.record.exclusive_time import stages
+from pipebench.watch.record.lines import Fault, Line, Moment, ProcessStarted
 from pipebench.watch.record.patches import Patches
-from pipebench.watch.record.record_file import SpanFile
+from pipebench.watch.record.record_file import RecordFile
 
 STOP_FILE = "stop"
 
@@ -30,32 +32,50 @@ class Settings:
     functions: tuple[str, ...] = ()
     bound: int | None = None
 
+    def encoded(self) -> str:
+        """As an argument of the process that runs the script."""
+        return json.dumps(vars(self))
+
+    @classmethod
+    def decoded(cls, text: str) -> Settings:
+        found = json.loads(text)
+        return cls(**{**found, "functions": tuple(found["functions"])})
+
 
 class Recording:
     """One process's recording. `on` turns false when the steps are done or the disk is full; then all is put back."""
 
-    def __init__(self, settings: Settings, role: str, earlier: int = 0, **facts: Any) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        role: Literal["script", "worker"],
+        earlier: int = 0,
+        *,
+        loader: int | None = None,
+        worker: int | None = None,
+        start_method: str | None = None,
+    ) -> None:
         self.settings = settings
         stages.all_again()
-        self.file = SpanFile(settings.folder, earlier)
+        self.file = RecordFile(settings.folder, earlier)
         self.patches = Patches()
         self.pid = os.getpid()
         self.turns = 0
         self.on = True
-        self.write(["process", {"pid": self.pid, "role": role, "at": self.file.began, **facts}])
+        self.write(ProcessStarted(self.pid, role, self.file.began, loader, worker, start_method))
 
-    def write(self, *records: list[Any]) -> None:
-        """Appends records. A process that was forked from this one, and is none of ours, leaves its file alone."""
+    def write(self, *lines: Line) -> None:
+        """Appends lines. A process that was forked from this one, and is none of ours, leaves its file alone."""
         if os.getpid() != self.pid:
             self.on = False
             return
-        self.file.write(*stages.take_new(), *records)
+        self.file.write(*stages.take_new(), *lines)
         if self.file.stopped:
             self.on = False
 
     def fault(self, where: str, error: BaseException) -> None:
         """A fault of ours: it goes to the report, and the script goes on."""
-        self.write(["fault", where, f"{type(error).__name__}: {error}"])
+        self.write(Fault(where, f"{type(error).__name__}: {error}"))
 
     def told_to_stop(self) -> bool:
         """Whether the script's process has ended the recording (looked up when sums are written)."""
@@ -66,7 +86,7 @@ class Recording:
     def stop(self) -> None:
         """Ends recording here and in every worker, and puts back what was replaced in this process."""
         if self.on:
-            self.write(["mark", "stop", perf_counter_ns()])
+            self.write(Moment("stop", perf_counter_ns()))
             with contextlib.suppress(OSError), open(os.path.join(self.settings.folder, STOP_FILE), "xb"):
                 pass
         self.on = False

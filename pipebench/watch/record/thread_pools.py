@@ -13,6 +13,8 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
+from pipebench.watch.record.lines import LibraryThreads, Pool
+
 _IDLING_S = 0.02  # the kernel counts in hundredths of a second
 
 # What each native library's own getter is called, and what sets it. OpenBLAS is built under several names.
@@ -27,15 +29,15 @@ _NATIVE = (
 )  # fmt: skip
 
 
-def record() -> list[Any]:
+def library_threads() -> LibraryThreads:
     """What this process would write of itself when it ends: its pools, and how many threads of theirs did run."""
-    facts: dict[str, Any] = {"pools": list(_pools())}
+    found = LibraryThreads(list(_pools()))
     with contextlib.suppress(OSError):
-        facts["native_threads"] = _running()
+        found.native_threads = _running()
     multiprocessing: Any = sys.modules.get("torch.multiprocessing")
     with contextlib.suppress(Exception):
-        facts["sharing"] = multiprocessing.get_sharing_strategy()
-    return ["pools", facts]
+        found.sharing = multiprocessing.get_sharing_strategy()
+    return found
 
 
 def _running(tasks: str = "/proc/self/task") -> int:
@@ -50,17 +52,17 @@ def _running(tasks: str = "/proc/self/task") -> int:
     return sum(spent >= least for task, spent in used.items() if task not in own)
 
 
-def _pools() -> Iterator[tuple[str, int, str]]:
-    """[library, threads that it may use, what sets them] of each library that is loaded."""
+def _pools() -> Iterator[Pool]:
+    """The pools of each library that is loaded."""
     for module, name, getter, setter in (
         ("torch", "torch", "get_num_threads", "torch.set_num_threads(1)"),
         ("cv2", "OpenCV", "getNumThreads", "cv2.setNumThreads(0)"),
     ):
         with contextlib.suppress(Exception):
-            yield name, int(getattr(sys.modules[module], getter)()), setter
+            yield Pool(name, int(getattr(sys.modules[module], getter)()), setter)
     ctypes: Any = sys.modules.get("ctypes")
     if ctypes is not None:
-        found: set[tuple[str, int, str]] = set()
+        found: set[Pool] = set()
         for path in sorted(_loaded()):
             with contextlib.suppress(Exception):
                 found.update(_native(ctypes, path))
@@ -74,7 +76,7 @@ def _loaded() -> set[str]:
     return set()
 
 
-def _native(ctypes: Any, path: str) -> Iterator[tuple[str, int, str]]:
+def _native(ctypes: Any, path: str) -> Iterator[Pool]:
     for pattern, name, setter, getters in _NATIVE:
         match = re.match(pattern, os.path.basename(path))
         if match is None:
@@ -82,5 +84,6 @@ def _native(ctypes: Any, path: str) -> Iterator[tuple[str, int, str]]:
         library = ctypes.CDLL(path, mode=os.RTLD_NOLOAD | os.RTLD_LAZY)
         for getter in getters:
             if hasattr(library, getter):
-                yield name.format(match[0].split("-")[0].split(".")[0]), int(getattr(library, getter)()), setter
+                label = name.format(match[0].split("-")[0].split(".")[0])
+                yield Pool(label, int(getattr(library, getter)()), setter)
                 break

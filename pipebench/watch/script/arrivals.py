@@ -12,6 +12,7 @@ from collections.abc import Callable
 from time import perf_counter_ns
 from typing import Any
 
+from pipebench.watch.record.lines import Arrival
 from pipebench.watch.record.patches import unseen
 from pipebench.watch.record.recording import Recording
 from pipebench.watch.record.sampling import followed
@@ -62,11 +63,8 @@ class Arrivals:
         if type(task) is int and followed(task):
             this.pinned[task] = (received, perf_counter_ns(), threading.get_native_id())
 
-    def taken(self, iterator: Any, number_of_pass: int, asked: int, now: int) -> list[int] | None:
-        """[task, thread, asked, came, taken, received, pinned, pin thread] of what `next()` has just returned.
-
-        The last three are 0 where there is no pin-memory thread; None where this batch is not followed.
-        """
+    def taken(self, iterator: Any, number_of_pass: int, asked: int, now: int) -> Arrival | None:
+        """What is known of the batch that `next()` has just returned; None where it is not followed."""
         queue = getattr(iterator, "_data_queue", None)
         this = self._under_way.get(queue) if queue is not None and not self.lost else None
         if this is None:
@@ -75,7 +73,7 @@ class Arrivals:
         came, pinned = this.came.pop(task, None), this.pinned.pop(task, (0, 0, 0))
         if came is None or not followed(task, number_of_pass):
             return None
-        return [task, threading.get_native_id(), asked, came, now, *pinned]
+        return Arrival(task, threading.get_native_id(), asked, came, now, *pinned)
 
 
 def watch_queues(recording: Recording, arrivals: Arrivals, kind: Any) -> None:

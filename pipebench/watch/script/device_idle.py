@@ -11,6 +11,8 @@ import sys
 from collections import deque
 from typing import Any
 
+from pipebench.watch.record.lines import DeviceIdleTime, DeviceWait
+
 _MOST = 64
 
 
@@ -21,7 +23,7 @@ class IdleDevice:
         self._begun: Any = None
         self._ended: Any = None
         self._flying: deque[tuple[Any, Any, Any, int, int | None]] = deque()
-        self._placed: list[list[int]] = []
+        self._placed: list[DeviceWait] = []
         self._idle_ns = 0
         self._waits = 0
 
@@ -46,18 +48,18 @@ class IdleDevice:
             self._waits += 1
             if turn is not None:
                 busy = int(before.elapsed_time(begun) * 1e6) if before is not None else -1
-                self._placed.append([turn, host, idle, busy])
+                self._placed.append(DeviceWait(turn, host, idle, busy))
 
-    def take(self) -> list[int] | None:
-        """Idle nanoseconds and the waits that they are from, since the last call; None where no CUDA was in use."""
+    def take(self) -> DeviceIdleTime | None:
+        """The idle time since the last call; None where no CUDA was in use."""
         if not self._waits:
             return None
-        taken = [self._idle_ns, self._waits]
+        taken = DeviceIdleTime(self._idle_ns, self._waits)
         self._idle_ns = self._waits = 0
         return taken
 
-    def take_placed(self) -> list[list[int]]:
-        """[turn, host's clock at the end of its wait, idle ns in it, ns from the wait before (-1: unknown)]."""
+    def take_placed(self) -> list[DeviceWait]:
+        """The waits since the last call that are to be placed in time."""
         taken, self._placed = self._placed, []
         return taken
 

@@ -12,21 +12,22 @@ from types import ModuleType
 from typing import Any, Protocol
 
 from pipebench.watch.record.exclusive_time import local
+from pipebench.watch.record.lines import LoaderFound, PassBegun
 from pipebench.watch.record.patches import unseen
 from pipebench.watch.record.recording import Recording
 from pipebench.watch.script import arrivals, spawned_workers
-from pipebench.watch.script.phases import Loop, Pass, watch_transfers
+from pipebench.watch.script.phases import LoopPhases, Pass, watch_transfers
 from pipebench.watch.script.spawned_workers import WatchedInit
 from pipebench.watch.stages import finding_transforms, labels
 from pipebench.watch.worker import fetching
-from pipebench.watch.worker.batch_sums import Place, Sums, collections
+from pipebench.watch.worker.batch_sums import Sums, WorkerPlace, collections
 from pipebench.watch.worker.fetching import WatchedWorker
 
 DATALOADER = "torch.utils.data.dataloader"
 TORCHDATA = "torchdata.stateful_dataloader.stateful_dataloader"
 
 
-class Bound(Protocol):
+class BatchProvider(Protocol):
     """Stands between the script and its batches where the bound is measured: see `watch/bound/session.py`."""
 
     def opened(self, iterator: Any, loader: Any) -> None:
@@ -39,7 +40,7 @@ class Bound(Protocol):
 class Loaders:
     """The loaders of one process, numbered in the order in which they are first iterated, from 1."""
 
-    def __init__(self, recording: Recording, loop: Loop, bound: Bound | None = None) -> None:
+    def __init__(self, recording: Recording, loop: LoopPhases, bound: BatchProvider | None = None) -> None:
         self.recording = recording
         self.loop = loop
         self.bound = bound
@@ -55,7 +56,7 @@ class Loaders:
         if found is None:
             found = self.numbers[loader] = len(self.passes) + 1
             self.passes[found] = -1
-            self.recording.write(["loader", _described(loader, found)])
+            self.recording.write(_described(loader, found))
         return found
 
     def construct(self, plain: Any, iterator: Any, loader: Any, *state: Any) -> None:
@@ -83,7 +84,7 @@ class Loaders:
         """What workers need that inherit nothing from this process; None where they are forked."""
         if start_method in ("none", "fork"):
             return None
-        place = Place(number, None, self.passes[number] + 1)
+        place = WorkerPlace(number, None, self.passes[number] + 1)
         return WatchedInit(self.recording.settings, place, start_method, loader.worker_init_fn)
 
     def new_pass(self, iterator: Any, number: int, began: int) -> None:
@@ -99,20 +100,19 @@ class Loaders:
     def _begin_pass(self, iterator: Any, number: int, began: int) -> None:
         self.passes[number] += 1
         self.loop.passes[iterator] = Pass(self.recording, number, self.passes[number])
-        record = {"loader": number, "number": self.passes[number], "begin": began, "constructed": perf_counter_ns()}
-        self.recording.write(["pass", record])
+        self.recording.write(PassBegun(number, self.passes[number], began))
 
     def watch_fetcher(self, fetcher: Any) -> Any:
         """A fetcher has just been created, here or in a worker that was forked from here."""
         info = _worker_info()
         if info is not None and self.recording.pid != os.getpid():
             return self._in_worker(fetcher, info.id) if info.dataset is fetcher.dataset else fetcher
-        if not self.constructing or local.track is not None or info is not None:
+        if not self.constructing or local.timer is not None or info is not None:
             return fetcher
         number, _ = self.constructing[-1]
         sums = self.inline.get(number)
         if sums is None:
-            sums = self.inline[number] = Sums(self.recording, Place(number, None, self.passes[number] + 1))
+            sums = self.inline[number] = Sums(self.recording, WorkerPlace(number, None, self.passes[number] + 1))
             labels.watch_record_function(self.recording.patches)
             labels.watch_functions(self.recording.patches, self.recording.settings.functions)
             collections.install(self.recording.patches)
@@ -120,13 +120,13 @@ class Loaders:
         return fetching.watch_fetcher(fetcher, sums)
 
     def _in_worker(self, fetcher: Any, number: int) -> Any:
-        if local.track is not None or (self.worker is None and not self.constructing):
+        if local.timer is not None or (self.worker is None and not self.constructing):
             return fetcher
         if self.worker is None:
             loader, start_method = self.constructing[-1]
             self.loop.here.open.clear()
             self.worker = WatchedWorker(
-                self.recording.settings, Place(loader, number, self.passes[loader] + 1), start_method
+                self.recording.settings, WorkerPlace(loader, number, self.passes[loader] + 1), start_method
             )
             self.worker.prepare(fetcher.dataset)
         return fetching.watch_fetcher(fetcher, self.worker.sums)
@@ -156,17 +156,15 @@ def _start_method(loader: Any) -> str:
     return str(context.get_start_method())
 
 
-def _described(loader: Any, number: int) -> dict[str, Any]:
-    return {
-        "loader": number,
-        "dataset": type(loader.dataset).__name__,
-        "workers": loader.num_workers,
-        "batch_size": loader.batch_size,
-        "start_method": _start_method(loader),
-        "prefetch_factor": loader.prefetch_factor,
-        "persistent": bool(loader.persistent_workers),
-        "pin_memory": bool(loader.pin_memory),
-    }
+def _described(loader: Any, number: int) -> LoaderFound:
+    return LoaderFound(
+        number,
+        dataset=type(loader.dataset).__name__,
+        workers=loader.num_workers,
+        batch_size=loader.batch_size,
+        start_method=_start_method(loader),
+        prefetch_factor=loader.prefetch_factor,
+    )
 
 
 def _watch_iterators(loaders: Loaders, alone: Any, with_workers: Any) -> None:
@@ -217,7 +215,7 @@ def _watch_constructor(loaders: Loaders, kind: Any) -> None:
     @unseen
     @functools.wraps(plain)
     def __init__(self: Any, loader: Any, *state: Any, **kwargs: Any) -> None:
-        inside = local.track is not None  # a loader within a sample is part of that sample
+        inside = local.timer is not None  # a loader within a sample is part of that sample
         if not loaders.recording.on or inside or kwargs or type(self) is not kind or _elsewhere(loaders):
             plain(self, loader, *state, **kwargs)
         else:
@@ -272,7 +270,7 @@ def _watch_next(loaders: Loaders, kind: Any) -> None:
     @unseen
     @functools.wraps(plain)
     def __next__(self: Any) -> Any:
-        if local.track is not None or _elsewhere(loaders):
+        if local.timer is not None or _elsewhere(loaders):
             return plain(self)
         if loop.here.whole is not None:
             return part_of(loop.here.whole, self)

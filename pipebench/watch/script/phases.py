@@ -13,8 +13,17 @@ import threading
 import weakref
 from collections.abc import Callable
 from time import perf_counter_ns
-from typing import Any
+from typing import Any, Literal
 
+from pipebench.watch.record.lines import (
+    Arrival,
+    Buckets,
+    IterationInFull,
+    LoadersTogether,
+    LoopSums,
+    Moment,
+    PassEnded,
+)
 from pipebench.watch.record.patches import unseen
 from pipebench.watch.record.record_file import BACKWARD, FORWARD, OPTIMISER, OTHER, PHASES, TRANSFER, WAIT, Pace, bucket
 from pipebench.watch.record.recording import Recording
@@ -40,13 +49,11 @@ class Pass:
         self.log: list[int] = []
         self.pace = Pace(recording.file.began, number)
         self.device = IdleDevice()
-        self.arrived: list[int] | None = None
+        self.arrived: Arrival | None = None
         self._clear()
 
     def _clear(self) -> None:
-        self.pending: dict[str, Any] = {"turns": 0, "first": self.turn, "phases": [0] * len(PHASES), "trained": 0}
-        self.waits: dict[int, int] = {}
-        self.lengths: dict[int, int] = {}
+        self.pending = LoopSums(self.loader, self.number, first=self.turn, phases_ns=[0] * len(PHASES))
 
     def close(self, now: int) -> None:
         """Ends the iteration under way; sums are written when due."""
@@ -54,56 +61,53 @@ class Pass:
             return
         first = self.turn == 0
         if first:
-            self._write(self.began)
-            self.pending["first_wait"] = self.phases[WAIT]
+            self._write()
+            self.pending.first_wait_ns = self.phases[WAIT]
         else:
-            self._count(self.waits, self.phases[WAIT])
-            self._count(self.lengths, sum(self.phases))
-        sums = self.pending["phases"]
+            _count(self.pending.waits, self.phases[WAIT])
+            _count(self.pending.lengths, sum(self.phases))
+        sums = self.pending
         for phase, spent in enumerate(self.phases):
-            sums[phase] += spent
-        self.pending.setdefault("begin", self.began)
-        self.pending["turns"] += 1
-        self.pending["trained"] += self.trained
-        self.pending["end"] = now
+            sums.phases_ns[phase] += spent
+        if not sums.turns:
+            sums.begin = self.began
+        sums.turns += 1
+        sums.trained += self.trained
         if self.arrived is not None:
-            self.pending.setdefault("arrivals", []).append([*self.arrived, now])
+            sums.arrivals.append(self.arrived._replace(left=now))
             self.arrived = None
-        self._keep_in_full(now)
+        self._keep_in_full(self.began, now)
         self.turn += 1
         self.phases = [0] * len(PHASES)
         self.trained = False
         if self.pace.due(now) or first:
-            self._write(now)
+            self._write()
 
-    def _keep_in_full(self, now: int) -> None:
+    def _keep_in_full(self, began: int, now: int) -> None:
         if self.turn % self.recording.settings.every == 0 and self.turn < _KEPT * self.recording.settings.every:
-            record = {"loader": self.loader, "pass": self.number, "turn": self.turn, "begin": self.began, "end": now}
-            self.recording.file.write_spans({**record, "phases": list(self.log), "tid": threading.get_native_id()})
+            thread = threading.get_native_id()
+            line = IterationInFull(self.loader, self.number, self.turn, began, now, thread, list(self.log))
+            self.recording.file.write_in_full(line)
         self.log.clear()
 
-    def _count(self, buckets: dict[int, int], spent: int) -> None:
-        key = bucket(spent)
-        buckets[key] = buckets.get(key, 0) + 1
-
-    def _write(self, now: int) -> None:
-        if not self.pending["turns"]:
+    def _write(self) -> None:
+        if not self.pending.turns:
             return
-        self.pending.update(loader=self.loader, waits=list(self.waits.items()), lengths=list(self.lengths.items()))
-        self.pending.update({"pass": self.number}, idle=self.device.take())
-        if placed := self.device.take_placed():
-            self.pending["device"] = placed
-        self.recording.write(["turns", self.pending])
+        self.pending.idle = self.device.take()
+        self.pending.device = self.device.take_placed()
+        self.recording.write(self.pending)
         self._clear()
 
-    def finish(self, now: int, event: str) -> None:
+    def finish(self, how: Literal["exhausted", "failed", "left"]) -> None:
         """The pass has ended (its iterator is exhausted), or recording has."""
         if self.recording.pid == self.recording.file.pid:
-            self._write(now)
-            record = {
-                "loader": self.loader, "number": self.number, "turns": self.turn, "at": now, "wait": self.phases[WAIT],
-            }  # fmt: skip
-            self.recording.write([event, record])
+            self._write()
+            self.recording.write(PassEnded(self.loader, how, self.phases[WAIT]))
+
+
+def _count(buckets: Buckets, spent: int) -> None:
+    key = bucket(spent)
+    buckets[key] = buckets.get(key, 0) + 1
 
 
 class _Threads(threading.local):
@@ -116,7 +120,7 @@ class _Threads(threading.local):
         self.whole: Any = None  # the pipeline around a loader whose `next()` is under way
 
 
-class Loop:
+class LoopPhases:
     """The state of all loops of one process."""
 
     def __init__(self, recording: Recording) -> None:
@@ -155,7 +159,7 @@ class Loop:
                 here.open.pop().suspended = True
         else:
             if this.suspended and here.open:
-                self.recording.write(["together", here.open[-1].loader, this.loader])
+                self.recording.write(LoadersTogether(here.open[-1].loader, this.loader))
             here.open.append(this)
         this.close(here.mark)
         self._count(this)
@@ -170,12 +174,12 @@ class Loop:
             return
         self.completed += 1
         if self.completed == settings.warmup:
-            self.recording.write(["mark", "warm", self.here.mark])
+            self.recording.write(Moment("warm", self.here.mark))
         if settings.steps is not None and self.completed == settings.warmup + settings.steps:
             self.finish()
             self.recording.stop()
 
-    def after_next(self, iterator: Any, event: str | None) -> None:
+    def after_next(self, iterator: Any, event: Literal["exhausted", "failed"] | None) -> None:
         """`event` is None where a batch came, else what came instead: "exhausted" or "failed"."""
         self.spend(WAIT)
         this = self.passes.get(iterator)
@@ -186,7 +190,7 @@ class Loop:
         if event is None:
             this.arrived = self.arrivals.taken(iterator, this.number, this.began or 0, self.here.mark)
         if event:
-            this.finish(self.here.mark, event)
+            this.finish(event)
             this.began = None
             if this in self.here.open:
                 self.here.open.remove(this)
@@ -207,7 +211,7 @@ class Loop:
         """Writes what is left of every pass that did not come to its end; the iteration under way is not counted."""
         for this in list(self.passes.values()):
             if this.began is not None:
-                this.finish(perf_counter_ns(), "left")
+                this.finish("left")
                 this.began = None
 
 
@@ -216,7 +220,7 @@ def _compiling() -> bool:
     return compiler is not None and bool(compiler.is_compiling())
 
 
-def watched_backward(loop: Loop, function: Callable[..., Any]) -> Callable[..., Any]:
+def watched_backward(loop: LoopPhases, function: Callable[..., Any]) -> Callable[..., Any]:
     """`torch.autograd.backward`, which `Tensor.backward` calls too."""
 
     @unseen
@@ -234,7 +238,7 @@ def watched_backward(loop: Loop, function: Callable[..., Any]) -> Callable[..., 
     return backward
 
 
-def watch_optimisers(loop: Loop, module: Any) -> None:
+def watch_optimisers(loop: LoopPhases, module: Any) -> None:
     """Hooks before and after every optimiser's step. A closure given to `step` runs forward and backward inside it."""
 
     def before(optimiser: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -259,7 +263,7 @@ def watch_optimisers(loop: Loop, module: Any) -> None:
         loop.recording.patches.on_undo(register(unseen(hook)).remove)
 
 
-def _outside(loop: Loop, closure: Callable[..., Any]) -> Callable[..., Any]:
+def _outside(loop: LoopPhases, closure: Callable[..., Any]) -> Callable[..., Any]:
     """A closure whose time is not the optimiser's."""
 
     @unseen
@@ -273,7 +277,7 @@ def _outside(loop: Loop, closure: Callable[..., Any]) -> Callable[..., Any]:
     return functools.wraps(closure)(run) if hasattr(closure, "__name__") else run
 
 
-def watch_transfers(loop: Loop, tensor: Any, patches: Any) -> None:
+def watch_transfers(loop: LoopPhases, tensor: Any, patches: Any) -> None:
     """`Tensor.to` and `Tensor.cuda` to a CUDA device, between a batch's arrival and its backward."""
 
     def wrapped(function: Callable[..., Any], always: bool) -> Callable[..., Any]:

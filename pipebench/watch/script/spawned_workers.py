@@ -16,7 +16,7 @@ from pipebench.watch.record.patches import AfterImport, Patches, unseen
 from pipebench.watch.record.recording import Settings
 from pipebench.watch.stages import labels, library_calls
 from pipebench.watch.worker import fetching
-from pipebench.watch.worker.batch_sums import Place
+from pipebench.watch.worker.batch_sums import WorkerPlace
 from pipebench.watch.worker.fetching import WatchedWorker
 
 _DATALOADER = "torch.utils.data.dataloader"
@@ -25,7 +25,7 @@ _DATALOADER = "torch.utils.data.dataloader"
 class WatchedInit:
     """A `worker_init_fn` that starts the watching of one worker, then runs the script's own."""
 
-    def __init__(self, settings: Settings, place: Place, start_method: str, init: Any) -> None:
+    def __init__(self, settings: Settings, place: WorkerPlace, start_method: str, init: Any) -> None:
         self.settings = settings
         self.place = place
         self.start_method = start_method
@@ -38,7 +38,7 @@ class WatchedInit:
             self.init(number)
 
 
-def start(settings: Settings, place: Place, start_method: str) -> None:
+def start(settings: Settings, place: WorkerPlace, start_method: str) -> None:
     """In the worker: patches what is imported, and the factory of its one fetcher."""
     watched = WatchedWorker(settings, place, start_method)
     patches = watched.recording.patches
@@ -65,7 +65,7 @@ def _watch_factory(watched: WatchedWorker, patches: Patches) -> None:
     @functools.wraps(plain)
     def create_fetcher(*args: Any, **kwargs: Any) -> Any:
         fetcher = plain(*args, **kwargs)
-        if local.track is not None or not watched.recording.on or not _is_own(fetcher):
+        if local.timer is not None or not watched.recording.on or not _is_own(fetcher):
             return fetcher
         try:
             if not prepared:

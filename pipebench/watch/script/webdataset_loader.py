@@ -57,7 +57,7 @@ class _Whole(Passing):
     def _spent(self, own: int) -> None:
         this = self._loaders.loop.passes.get(self)
         if this is not None and this.began is not None:
-            this.pending["own"] = this.pending.get("own", 0) + own
+            this.pending.after_loader_ns += own
 
 
 def watch_webloader(loaders: Loaders, module: Any) -> None:
@@ -70,7 +70,7 @@ def watch_webloader(loaders: Loaders, module: Any) -> None:
         found = plain(self)
         watched = loaders.recording.on and loaders.recording.pid == os.getpid() and loaders.bound is None
         first = self.pipeline[0] if len(self.pipeline) > 1 else None
-        if watched and local.track is None and isinstance(first, module.DataLoader):
+        if watched and local.timer is None and isinstance(first, module.DataLoader):
             return _Whole(found, loaders)
         return found
 

@@ -17,20 +17,20 @@ class span:
     ...     pass
     """
 
-    __slots__ = ("_before", "_name", "_track")
+    __slots__ = ("_before", "_name", "_timer")
 
     def __init__(self, name: str) -> None:
         self._name = name
 
     def __enter__(self) -> span:
-        track = self._track = local.track
-        if track is not None:
-            self._before = track.switch(stages.number("label", self._name))
+        timer = self._timer = local.timer
+        if timer is not None:
+            self._before = timer.switch(stages.number("label", self._name))
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._track is not None:
-            self._track.switch(self._before)
+        if self._timer is not None:
+            self._timer.switch(self._before)
 
     def __call__(self, function: Any) -> Any:
         @functools.wraps(function)
@@ -52,10 +52,10 @@ def watch_record_function(patches: Patches) -> None:
     @unseen
     @functools.wraps(enter)
     def __enter__(self: Any) -> Any:
-        track = local.track
-        if track is not None:
+        timer = local.timer
+        if timer is not None:
             stage = stages.number("label", str(self.name)[:200])
-            self.__dict__.setdefault("_pipebench_before", []).append((track, track.switch(stage)))
+            self.__dict__.setdefault("_pipebench_before", []).append((timer, timer.switch(stage)))
         return enter(self)
 
     @unseen
@@ -66,8 +66,8 @@ def watch_record_function(patches: Patches) -> None:
         finally:
             entered = self.__dict__.get("_pipebench_before")
             if entered:
-                track, before = entered.pop()
-                track.switch(before)
+                timer, before = entered.pop()
+                timer.switch(before)
 
     patches.replace(kind, "__enter__", __enter__)
     patches.replace(kind, "__exit__", __exit__)

@@ -73,17 +73,17 @@ def _watch_load(patches: Patches, kind: Any) -> None:
     @unseen
     @functools.wraps(plain)
     def load(self: Any) -> Any:
-        track = local.track
-        if track is None or not self.tile:
+        timer = local.timer
+        if timer is None or not self.tile:
             return plain(self)
         file = self.fp
-        track.file = self.filename or getattr(file, "name", None)
+        timer.file = self.filename or getattr(file, "name", None)
         stage = decode if isinstance(file, io.BytesIO) else read_and_decode
-        before, cpu = track.switch(stage), thread_time_ns()
+        before, cpu = timer.switch(stage), thread_time_ns()
         try:
             return plain(self)
         finally:
-            track.cpu[stage] += thread_time_ns() - cpu
-            track.switch(before)
+            timer.cpu[stage] += thread_time_ns() - cpu
+            timer.switch(before)
 
     patches.replace(kind, "load", load)

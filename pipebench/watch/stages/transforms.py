@@ -25,19 +25,19 @@ def watch_v1(patches: Patches, module: Any) -> None:
 
 def _each_v1(plain: Any) -> Any:
     def __call__(self: Any, img: Any) -> Any:
-        track = local.track
-        if track is None:
+        timer = local.timer
+        if timer is None:
             for transform in self.transforms:
                 img = transform(img)
             return img
-        before = track.current
+        before = timer.current
         try:
             for transform in self.transforms:
-                track.switch(stages.of_transform(transform))
+                timer.switch(stages.of_transform(transform))
                 img = transform(img)
             return img
         finally:
-            track.switch(before)
+            timer.switch(before)
 
     return __call__
 
@@ -51,23 +51,23 @@ def watch_v2(patches: Patches, module: Any) -> None:
 
 def _each_v2(plain: Any) -> Any:
     def forward(self: Any, *inputs: Any) -> Any:
-        track = local.track
+        timer = local.timer
         unpack = len(inputs) > 1
         outputs: Any = None
-        if track is None:
+        if timer is None:
             for transform in self.transforms:
                 outputs = transform(*inputs)
                 inputs = outputs if unpack else (outputs,)
             return outputs
-        before = track.current
+        before = timer.current
         try:
             for transform in self.transforms:
-                track.switch(stages.of_transform(transform))
+                timer.switch(stages.of_transform(transform))
                 outputs = transform(*inputs)
                 inputs = outputs if unpack else (outputs,)
             return outputs
         finally:
-            track.switch(before)
+            timer.switch(before)
 
     return forward
 
@@ -99,14 +99,14 @@ def _by_class(plain: Any) -> Any:
     @unseen
     @functools.wraps(plain)
     def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:
-        track = local.track
-        if track is None:
+        timer = local.timer
+        if timer is None:
             return plain(self, *args, **kwargs)
-        before = track.switch(stages.of_transform(self))
+        before = timer.switch(stages.of_transform(self))
         try:
             return plain(self, *args, **kwargs)
         finally:
-            track.switch(before)
+            timer.switch(before)
 
     return __call__
 

@@ -66,14 +66,14 @@ class _Stage(Passing):
 
     @unseen
     def __next__(self) -> Any:
-        track = local.track
-        if track is None:
+        timer = local.timer
+        if timer is None:
             return next(self._iterator)
-        before = track.switch(self._stage)
+        before = timer.switch(self._stage)
         try:
             return next(self._iterator)
         finally:
-            track.switch(before)
+            timer.switch(before)
 
 
 class _Reading(_Stage):
@@ -81,18 +81,18 @@ class _Reading(_Stage):
 
     @unseen
     def __next__(self) -> Any:
-        track = local.track
-        if track is None:
+        timer = local.timer
+        if timer is None:
             return next(self._iterator)
-        before = track.switch(self._stage)
-        outside, track.cpu_inside, cpu = track.cpu_inside, 0, thread_time_ns()
+        before = timer.switch(self._stage)
+        outside, timer.cpu_inside, cpu = timer.cpu_inside, 0, thread_time_ns()
         try:
             return next(self._iterator)
         finally:
             cpu = thread_time_ns() - cpu
-            track.cpu[self._stage] += cpu - track.cpu_inside
-            track.cpu_inside = outside + cpu
-            track.switch(before)
+            timer.cpu[self._stage] += cpu - timer.cpu_inside
+            timer.cpu_inside = outside + cpu
+            timer.switch(before)
 
 
 class _Batches(_Stage):
@@ -104,13 +104,13 @@ class _Batches(_Stage):
 
     @unseen
     def __next__(self) -> Any:
-        track = local.track
-        already = (track.batched or 0) if track is not None else 0
+        timer = local.timer
+        already = (timer.batched or 0) if timer is not None else 0
         found = super().__next__()
         samples = min(self._most, self._source.count - self._given)  # it may hold the first sample of the next batch
         self._given += samples
-        if track is not None:
-            track.batched = already + samples
+        if timer is not None:
+            timer.batched = already + samples
         return found
 
 
@@ -137,18 +137,18 @@ def watch_pipeline(patches: Patches, module: Any) -> None:
     @unseen
     @functools.wraps(plain)
     def invoke(self: Any, f: Any, *args: Any, **kwargs: Any) -> Any:
-        track = local.track
-        if track is None and not _in_worker():
+        timer = local.timer
+        if timer is None and not _in_worker():
             return plain(self, f, *args, **kwargs)
         kind, name = _described(f)
         stage = stages.number(kind, name)
         source = _Counted(args[0]) if len(args) == 1 and _makes_last_batches(self, f) else None
-        before = track.switch(stage) if track is not None else 0
+        before = timer.switch(stage) if timer is not None else 0
         try:
             found = plain(self, _told_apart(f), *((source,) if source is not None else args), **kwargs)
         finally:
-            if track is not None:
-                track.switch(before)
+            if timer is not None:
+                timer.switch(before)
         if source is not None:
             return _Batches(found, stage, source, _batch_size(f))
         if not isinstance(found, Iterator):

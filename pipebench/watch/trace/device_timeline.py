@@ -9,20 +9,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pipebench.watch.read.gather import Process
+from pipebench.watch.record.lines import DeviceWait, LoopSums
 from pipebench.watch.trace.tracks import DEVICE, Group, Slice, group
 
 # The two clocks drift apart by some ten millionths: no chain is longer than this.
 _CHAIN = 32
 
-# One wait: turn, host's time at its end, the device's idle time in it, and the device's time from the wait before.
-Wait = tuple[int, int, int, int]
 
-
-def chains(waits: list[Wait]) -> Iterator[list[Wait]]:
+def chains(waits: list[DeviceWait]) -> Iterator[list[DeviceWait]]:
     """Neighbouring waits of one pass, in pieces."""
-    chain: list[Wait] = []
+    chain: list[DeviceWait] = []
     for one in sorted(waits):
-        if chain and (one[0] != chain[-1][0] + 1 or one[3] < 0 or len(chain) == _CHAIN):
+        if chain and (one.turn != chain[-1].turn + 1 or one.busy_ns < 0 or len(chain) == _CHAIN):
             yield chain
             chain = []
         chain.append(one)
@@ -30,7 +28,7 @@ def chains(waits: list[Wait]) -> Iterator[list[Wait]]:
         yield chain
 
 
-def placed(chain: list[Wait]) -> list[tuple[int, int, int, int]]:
+def placed(chain: list[DeviceWait]) -> list[tuple[int, int, int, int]]:
     """(turn, end of the work before, end of the idle time after it, begin of that work) on the host's clock."""
     ends, reached = [], 0
     for place, (_, _, idle, busy) in enumerate(chain):
@@ -45,10 +43,9 @@ def placed(chain: list[Wait]) -> list[tuple[int, int, int, int]]:
 
 def device_groups(process: Process) -> Iterator[Group]:
     """What the device did between waits ("work": gaps inside it are not seen) and its idle time in them."""
-    passes: dict[tuple[int, int], list[Wait]] = {}
-    for record in process.turns:
-        waits = [(turn, host, idle, busy) for turn, host, idle, busy in record.get("device", [])]
-        passes.setdefault((record["loader"], record["pass"]), []).extend(waits)
+    passes: dict[tuple[int, int], list[DeviceWait]] = {}
+    for turns in process.of(LoopSums):
+        passes.setdefault((turns.loader, turns.number_of_pass), []).extend(turns.device)
     for (loader, number), waits in passes.items():
         reached = 0
         for chain in chains(waits):

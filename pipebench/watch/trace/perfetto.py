@@ -13,11 +13,12 @@ from typing import Any
 
 from pipebench.host.whole_files import write_whole
 from pipebench.units import printable
-from pipebench.watch.read.gather import Process, Record
-from pipebench.watch.read.hand_off import Batch, matched
+from pipebench.watch.read.gather import Process, loaders_found
+from pipebench.watch.read.hand_off import FollowedBatch, matched
+from pipebench.watch.record.lines import BatchInFull, IterationInFull
 from pipebench.watch.record.record_file import PHASES, WAIT
 from pipebench.watch.trace.device_timeline import device_groups
-from pipebench.watch.trace.tracks import DEVICE, Group, Point, Slice, Writer, group, lay
+from pipebench.watch.trace.tracks import DEVICE, Group, Point, Slice, TraceWriter, group, lay
 
 
 def write_trace(processes: list[Process], path: Path) -> None:
@@ -28,26 +29,21 @@ def write_trace(processes: list[Process], path: Path) -> None:
 def trace_events(processes: list[Process]) -> Iterator[dict[str, Any]]:
     """Names of the tracks, then the slices of each track in the order of their begin, then the arrows."""
     script = next((one.pid for one in processes if one.role == "script"), 0)
-    batches = [one for loader in _loaders(processes) for one in matched(processes, loader)[0]]
+    batches = [one for loader in sorted(loaders_found(processes)) for one in matched(processes, loader)[0]]
     groups = _Groups(script)
     for process in processes:
-        for record in process.spans:
-            groups.add_in_full(process, record)
+        groups.add_in_full(process)
         groups.others += device_groups(process)
     for batch in batches:
         groups.add_followed(batch)
     everything = groups.all()
     further = lay(everything)
-    writer = Writer(min((one.begin for one in everything), default=0))
+    writer = TraceWriter(min((one.begin for one in everything), default=0))
     yield from _names(writer, processes, everything, further, groups.threads)
     for one in sorted(everything, key=lambda one: (one.pid, one.track, one.begin, -one.end)):
         yield from writer.slices(one)
     for batch in batches:
         yield from writer.flow(groups.way(batch))
-
-
-def _loaders(processes: list[Process]) -> list[int]:
-    return sorted({one["loader"] for process in processes for one in process.loaders})
 
 
 class _Groups:
@@ -64,36 +60,36 @@ class _Groups:
         found = [*self.made.values(), *self.used.values(), *self.others]
         return [one for one in found if one.end > one.begin]
 
-    def add_in_full(self, process: Process, record: Record) -> None:
-        if "stages" in record:
-            self.made[process.pid, record["begin"]] = _batch(process, record)
-        else:
-            self.used[record["tid"], record["begin"]] = _iteration(process, record)
+    def add_in_full(self, process: Process) -> None:
+        for batch in process.of(BatchInFull):
+            self.made[process.pid, batch.begin] = _batch(process, batch)
+        for iteration in process.of(IterationInFull):
+            self.used[iteration.thread, iteration.begin] = _iteration(process, iteration)
 
-    def add_followed(self, batch: Batch) -> None:
+    def add_followed(self, batch: FollowedBatch) -> None:
         made, got = batch.made, batch.got
         about = {"loader": batch.loader, "pass": batch.number_of_pass, "task": batch.task}
-        whole = group(made.pid, made.pid, Slice("batch", made.began, made.done, about))
-        self.made.setdefault((made.pid, made.began), whole)
+        whole = group(batch.pid, batch.pid, Slice("batch", made.began, made.done, about))
+        self.made.setdefault((batch.pid, made.began), whole)
         inner = [Slice(PHASES[WAIT], got.asked, got.taken), Slice("step", got.taken, got.left)]
         whole = group(self.script, got.thread, Slice("iteration", got.asked, got.left, about), inner)
         self.used.setdefault((got.thread, got.asked), whole)
         size = {**about, "pipe_bytes": made.pipe_bytes, "shared_bytes": made.shared_bytes}
-        self.others.append(group(made.pid, made.feeder, Slice("pickle", made.pickling, made.sent, size)))
-        self.threads[made.pid, made.feeder] = "queue feeder"
+        self.others.append(group(batch.pid, made.feeder, Slice("pickle", made.pickling, made.sent, size)))
+        self.threads[batch.pid, made.feeder] = "queue feeder"
         if got.pinned:
             self.others.append(group(self.script, got.pin_thread, Slice("pin", got.received, got.pinned, about)))
             self.threads[self.script, got.pin_thread] = "pin memory"
 
-    def way(self, batch: Batch) -> list[Point]:
+    def way(self, batch: FollowedBatch) -> list[Point]:
         """From the end of the fetch to the first thing done with the batch; each moment lies within its slice.
 
         Each of these slices begins after the one before it: Perfetto turns an arrow round that leads to an older one.
         """
         made, got = batch.made, batch.got
         used = self.used[got.thread, got.asked]
-        points = [Point(made.pid, made.pid, max(made.began, made.done - 1))]
-        points.append(Point(made.pid, made.feeder, made.pickling))
+        points = [Point(batch.pid, batch.pid, max(made.began, made.done - 1))]
+        points.append(Point(batch.pid, made.feeder, made.pickling))
         if got.pinned:
             points.append(Point(self.script, got.pin_thread, got.received))
         step = next((one.begin for one in used.slices[1:] if one.begin >= got.taken), max(got.asked, got.taken - 1))
@@ -101,31 +97,32 @@ class _Groups:
         return points
 
 
-def _batch(process: Process, record: Record) -> Group:
+def _batch(process: Process, batch: BatchInFull) -> Group:
     """One batch and, inside it, its stages one after the other (exclusive, so they do not nest)."""
-    about = {"loader": record["loader"], "pass": record["round"], "batch": record["batch"]}
-    log = record["stages"]
+    about = {"loader": batch.loader, "pass": batch.number_of_pass, "batch": batch.batch}
+    log = batch.stages
     inner = []
-    for begin, stage, end in zip(log[::2], log[1::2], [*log[2::2], record["end"]], strict=True):
-        kind, name, _ = process.stages.get(stage, ("getitem", f"stage {stage}", False))
+    for begin, stage, end in zip(log[::2], log[1::2], [*log[2::2], batch.end], strict=True):
         if stage:
+            kind, name, _ = process.stage(stage)
             inner.append(Slice(printable(name), begin, end, {"kind": kind}))
-    return group(process.pid, process.pid, Slice("batch", record["begin"], record["end"], about), inner)
+    return group(process.pid, process.pid, Slice("batch", batch.begin, batch.end, about), inner)
 
 
-def _iteration(process: Process, record: Record) -> Group:
-    about = {"loader": record["loader"], "pass": record["pass"], "turn": record["turn"]}
-    log = record["phases"]
+def _iteration(process: Process, iteration: IterationInFull) -> Group:
+    about = {"loader": iteration.loader, "pass": iteration.number_of_pass, "turn": iteration.turn}
+    log = iteration.phases
     inner = [
         Slice(PHASES[phase], begin, end)
         for begin, end, phase in zip(log[::3], log[1::3], log[2::3], strict=True)
-        if begin >= record["begin"]
+        if begin >= iteration.begin
     ]
-    return group(process.pid, record["tid"], Slice("iteration", record["begin"], record["end"], about), inner)
+    whole = Slice("iteration", iteration.begin, iteration.end, about)
+    return group(process.pid, iteration.thread, whole, inner)
 
 
 def _names(
-    writer: Writer,
+    writer: TraceWriter,
     processes: list[Process],
     groups: list[Group],
     further: dict[tuple[int, int], int],

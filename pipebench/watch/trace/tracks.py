@@ -91,7 +91,7 @@ class Point:
     at: int
 
 
-class Writer:
+class TraceWriter:
     """Events of the Trace Event Format; moments are counted from the first one, in microseconds."""
 
     def __init__(self, origin: int) -> None:

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from time import perf_counter_ns, process_time_ns
 
 from pipebench.watch.record import thread_pools
-from pipebench.watch.record.exclusive_time import Track, stages
+from pipebench.watch.record.exclusive_time import StageTimer, stages
+from pipebench.watch.record.lines import BatchInFull, Collected, FetchSums, LongSample
 from pipebench.watch.record.patches import Patches
 from pipebench.watch.record.record_file import Pace, bucket
 from pipebench.watch.record.recording import Recording
@@ -18,7 +19,7 @@ _SLOWEST = 10
 
 
 @dataclass(frozen=True)
-class Place:
+class WorkerPlace:
     """Whose batches these are: the N-th loader, its worker (None: the script's own process), from which pass on."""
 
     loader: int
@@ -29,10 +30,10 @@ class Place:
 class Sums:
     """What one process spent on one loader since it last wrote, and its slowest samples so far."""
 
-    def __init__(self, recording: Recording, place: Place) -> None:
+    def __init__(self, recording: Recording, place: WorkerPlace) -> None:
         self.recording = recording
         self.place = place
-        self.track = Track()
+        self.timer = StageTimer()
         self.pace = Pace(perf_counter_ns(), place.first_pass)
         self.number = 0
         self.round = place.first_pass - 1
@@ -44,8 +45,7 @@ class Sums:
     def _clear(self) -> None:
         self.samples = self.batches = self.failed = self.busy = self.sample_cpu = self.cpu = self.began = 0
         self.lengths: dict[int, int] = {}
-        self.slow_new: list[tuple[int, str]] = []
-        self.marks: list[int] = []
+        self.slow_new: list[LongSample] = []
 
     def sample(self, began: int, now: int, index: object, cpu: int) -> None:
         """One sample is done: `began` to `now` on the clock, `cpu` on the thread's own."""
@@ -56,18 +56,18 @@ class Sums:
         self.lengths[key] = self.lengths.get(key, 0) + 1
         if spent > self.slow_floor:
             self._keep_slow(spent, index)
-        self.track.file = None
+        self.timer.file = None
 
     def several(self, samples: int, cpu: int) -> None:
         """A whole batch of samples is done at once: how long each of them took is not known."""
         self.samples += samples
         self.sample_cpu += cpu
-        self.track.file = None
+        self.timer.file = None
 
     def _keep_slow(self, spent: int, index: object) -> None:
-        file = self.track.file
+        file = self.timer.file
         name = str(file) if isinstance(file, (str, bytes)) and file else f"sample {index!r}"[:200]
-        self.slow_new.append((spent, name))
+        self.slow_new.append(LongSample(spent, name))
         heapq.heappush(self.slow, (spent, self.fetched))
         if len(self.slow) > _SLOWEST:
             heapq.heappop(self.slow)
@@ -82,7 +82,7 @@ class Sums:
         self.batches += not failed
         due = self.pace.due(now)
         if self.fetched % self.recording.settings.every == 0 or self._has_slowest():
-            self._write_spans(began, now)
+            self._write_in_full(began, now)
         self.fetched += 1
         if due:
             self.write(now)
@@ -92,29 +92,40 @@ class Sums:
         """Whether the slowest sample so far is in this batch."""
         return bool(self.slow) and max(self.slow)[1] == self.fetched
 
-    def _write_spans(self, began: int, now: int) -> None:
-        where = {"loader": self.place.loader, "worker": self.place.worker, "round": self.round, "batch": self.number}
+    def _write_in_full(self, began: int, now: int) -> None:
         self.recording.write()
-        self.recording.file.write_spans({**where, "begin": began, "end": now, "stages": list(self.track.log)})
+        line = BatchInFull(self.place.loader, self.round, self.number, began, now, list(self.timer.log))
+        self.recording.file.write_in_full(line)
 
     def write(self, now: int | None = None, last: bool = False) -> None:
         """Writes what has been added up; at the end also what only the feeder thread has done since."""
         if last and self.place.first_pass == 0:
-            self.recording.write(thread_pools.record())
+            self.recording.write(thread_pools.library_threads())
         if not (self.batches or self.failed or (last and pickling.meter.batches)):
             return
-        self.began = self.began or self.track.last
-        sums, cpu = self.track.sums, self.track.cpu
-        used = {stage: [sums[stage], cpu[stage]] for stage in range(len(stages.known)) if sums[stage]}
-        record = {
-            "loader": self.place.loader, "worker": self.place.worker, "round": self.round, "batch": self.number,
-            "begin": self.began, "end": now or self.track.last, "batches": self.batches, "samples": self.samples,
-            "failed": self.failed, "busy": self.busy, "cpu": self.cpu, "sample_cpu": self.sample_cpu, "stages": used,
-            "lengths": list(self.lengths.items()), "slow": self.slow_new, "gc": collections.take(),
-            "serialise": pickling.meter.take(), "handed": pickling.meter.take_handed(),
-            "process_cpu": process_time_ns(),
-        }  # fmt: skip
-        self.recording.write(["sums", record])
+        self.began = self.began or self.timer.last
+        sums, cpu = self.timer.sums, self.timer.cpu
+        used = {stage: sums[stage] for stage in range(len(stages.known)) if sums[stage]}
+        line = FetchSums(
+            self.place.loader,
+            self.began,
+            now or self.timer.last,
+            batches=self.batches,
+            samples=self.samples,
+            failed=self.failed,
+            busy_ns=self.busy,
+            cpu_ns=self.cpu,
+            sample_cpu_ns=self.sample_cpu,
+            process_cpu_ns=process_time_ns(),
+            stages_ns=used,
+            stages_cpu_ns={stage: cpu[stage] for stage in used if cpu[stage]},
+            lengths=self.lengths,
+            slow=self.slow_new,
+            gc=collections.take(),
+            pickled=pickling.meter.take(),
+            handed=pickling.meter.take_handed(),
+        )
+        self.recording.write(line)
         for stage in used:
             sums[stage] = cpu[stage] = 0
         self._clear()
@@ -133,8 +144,8 @@ class _Collections:
             self.spent += perf_counter_ns() - self.began
             self.count += 1
 
-    def take(self) -> list[int]:
-        taken = [self.spent, self.count]
+    def take(self) -> Collected:
+        taken = Collected(self.spent, self.count)
         self.spent = self.count = 0
         return taken
 

@@ -11,11 +11,12 @@ from time import perf_counter_ns, thread_time_ns
 from typing import Any
 
 from pipebench.watch.record.exclusive_time import local, stages, timed_with_cpu
+from pipebench.watch.record.lines import Moment
 from pipebench.watch.record.patches import Patches, unseen, without_our_frames
 from pipebench.watch.record.recording import Recording, Settings
 from pipebench.watch.stages import finding_transforms, labels
 from pipebench.watch.worker import pickling, standins
-from pipebench.watch.worker.batch_sums import Place, Sums, collections
+from pipebench.watch.worker.batch_sums import Sums, WorkerPlace, collections
 
 
 def watch_fetcher(fetcher: Any, sums: Sums) -> Any:
@@ -28,13 +29,13 @@ def watch_fetcher(fetcher: Any, sums: Sums) -> Any:
 
     @unseen
     def fetch(index: Any) -> Any:
-        if not sums.recording.on or local.track is not None or sums.track.busy:
+        if not sums.recording.on or local.timer is not None or sums.timer.busy:
             return plain(index)  # inside another fetch, whose rows it is part of; or two threads on one loader
-        track = local.track = sums.track
+        timer = local.timer = sums.timer
         own = getattr(fetcher, name)
         stand_in = stand_in_for(own)
         setattr(fetcher, name, stand_in)
-        began, cpu, failed, found = track.begin(), thread_time_ns(), True, None
+        began, cpu, failed, found = timer.begin(), thread_time_ns(), True, None
         try:
             found = plain(index)
             failed = False
@@ -44,13 +45,13 @@ def watch_fetcher(fetcher: Any, sums: Sums) -> Any:
             sums.batches -= 1
             raise
         finally:
-            local.track = None
-            track.end()
+            local.timer = None
+            timer.end()
             if getattr(fetcher, name) is stand_in:
                 setattr(fetcher, name, own)
-            sums.batch(began, track.last, thread_time_ns() - cpu, failed)
+            sums.batch(began, timer.last, thread_time_ns() - cpu, failed)
             if found is not None and sums.place.worker is not None:
-                pickling.meter.made(found, sums.round, sums.number, began, track.last)
+                pickling.meter.made(found, sums.round, sums.number, began, timer.last)
             sums.number += 1
 
     fetcher.fetch = fetch
@@ -64,8 +65,8 @@ def _collate(function: Any) -> Any:
 class WatchedWorker:
     """One worker process: its own record file, and the patches that only a worker needs."""
 
-    def __init__(self, settings: Settings, place: Place, start_method: str) -> None:
-        local.track = None
+    def __init__(self, settings: Settings, place: WorkerPlace, start_method: str) -> None:
+        local.timer = None
         self.recording = Recording(
             settings,
             "worker",
@@ -99,7 +100,7 @@ class WatchedWorker:
     def finish(self) -> None:
         with contextlib.suppress(Exception):
             self.sums.write(last=True)
-            self.recording.write(["mark", "end", perf_counter_ns()])
+            self.recording.write(Moment("end", perf_counter_ns()))
 
 
 def _clean_errors(patches: Patches) -> None:

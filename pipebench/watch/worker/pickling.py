@@ -9,8 +9,9 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from time import perf_counter_ns, thread_time_ns
-from typing import Any
+from typing import Any, NamedTuple
 
+from pipebench.watch.record.lines import HandedOver, Pickled
 from pipebench.watch.record.patches import Patches
 from pipebench.watch.record.sampling import followed
 
@@ -34,8 +35,8 @@ class Crossing:
             self._storages.add(identity)
             self.shared_bytes += storage.nbytes()
 
-    def counted(self) -> list[int]:
-        return [self.tensors, self.shared_bytes, self.arrays, self.array_bytes]
+    def counted(self) -> tuple[int, int, int, int]:
+        return self.tensors, self.shared_bytes, self.arrays, self.array_bytes
 
 
 class _Reducers:
@@ -70,6 +71,15 @@ class _Reducers:
         return reduce(storage)
 
 
+class _Fetched(NamedTuple):
+    """Which batch of which pass the worker made, and when."""
+
+    number_of_pass: int
+    nth: int
+    began: int
+    done: int
+
+
 class Meter:
     """What the feeder thread spent: wall and CPU nanoseconds, batches and bytes that crossed the pipe.
 
@@ -78,36 +88,35 @@ class Meter:
 
     def __init__(self) -> None:
         self.wall = self.cpu = self.batches = self.bytes = 0
-        self._made: deque[tuple[int, int, int, int, int]] = deque(maxlen=_UNDER_WAY)
-        self._handed: deque[list[int]] = deque()
+        self._made: deque[tuple[int, _Fetched]] = deque(maxlen=_UNDER_WAY)
+        self._handed: deque[HandedOver] = deque()
 
-    def take(self) -> list[int]:
-        taken = [self.wall, self.cpu, self.batches, self.bytes]
+    def take(self) -> Pickled:
+        taken = Pickled(self.wall, self.cpu, self.batches, self.bytes)
         self.wall = self.cpu = self.batches = self.bytes = 0
         return taken
 
     def made(self, batch: object, number_of_pass: int, nth: int, began: int, done: int) -> None:
         """The worker has just ended `batch`, the n-th of its pass; its feeder thread will meet it soon."""
-        self._made.append((id(batch), number_of_pass, nth, began, done))
+        self._made.append((id(batch), _Fetched(number_of_pass, nth, began, done)))
 
-    def about(self, message: object) -> tuple[int, int, int, int, int] | None:
-        """[task, pass, n-th, began, done] of what is on its way: None where that is not a batch that was made here."""
+    def about(self, message: object) -> tuple[int, _Fetched] | None:
+        """The task of what is on its way, and its fetch; None where that is not a batch that was made here."""
         if type(message) is not tuple or len(message) != 2 or type(message[0]) is not int:
             return None
         sent = message[1]
         wanted = {id(sent), id(sent[0]) if type(sent) is tuple and len(sent) == 3 else 0}  # torchdata adds its state
-        for place, (found, *rest) in enumerate(tuple(self._made)):  # the worker adds to it meanwhile
+        for place, (found, fetched) in enumerate(tuple(self._made)):  # the worker adds to it meanwhile
             if found in wanted:
                 for _ in range(place + 1):
                     self._made.popleft()
-                return (message[0], *rest)  # type: ignore[return-value]  # as many as `_made` holds
+                return message[0], fetched
         return None
 
-    def handed(self, about: tuple[int, ...], began: int, sent: int, size: int, crossing: Crossing) -> None:
-        self._handed.append([*about, began, sent, threading.get_native_id(), size, *crossing.counted()])
+    def handed(self, line: HandedOver) -> None:
+        self._handed.append(line)
 
-    def take_handed(self) -> list[list[int]]:
-        """[task, pass, n-th, began, done, pickling began, ended, thread, bytes of pipe, tensors, ...] of each."""
+    def take_handed(self) -> list[HandedOver]:
         return [self._handed.popleft() for _ in range(len(self._handed))]
 
 
@@ -131,7 +140,7 @@ def watch_queue(patches: Patches) -> None:
             if os.getpid() != pid:
                 return plain.dumps(obj, protocol)
             about = meter.about(obj)
-            crossing = Crossing() if about is not None and followed(*about[:2]) else None
+            crossing = Crossing() if about is not None and followed(about[0], about[1].number_of_pass) else None
             began, cpu = perf_counter_ns(), thread_time_ns()
             data = plain.dumps(obj, protocol) if crossing is None else counted(crossing, obj, protocol)
             meter.cpu += thread_time_ns() - cpu
@@ -140,7 +149,9 @@ def watch_queue(patches: Patches) -> None:
             meter.batches += 1
             meter.bytes += len(data)
             if crossing is not None and about is not None:
-                meter.handed(about, began, ended, len(data), crossing)
+                task, fetched = about
+                feeder, counts = threading.get_native_id(), crossing.counted()
+                meter.handed(HandedOver(task, *fetched, began, ended, feeder, len(data), *counts))
             return data
 
     def counted(crossing: Crossing, obj: Any, protocol: Any) -> Any:

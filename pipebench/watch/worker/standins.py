@@ -31,34 +31,34 @@ class _Dataset:
 
     @unseen
     def __getitem__(self, index: Any) -> Any:
-        sums, track = self._sums, local.track
-        if track is None:
+        sums, timer = self._sums, local.timer
+        if timer is None:
             return self._dataset[index]
-        before = track.switch(self._stage)
-        began, cpu = track.last, thread_time_ns()
+        before = timer.switch(self._stage)
+        began, cpu = timer.last, thread_time_ns()
         try:
             found = self._dataset[index]
         finally:
             cpu = thread_time_ns() - cpu
-            track.switch(before)
+            timer.switch(before)
         if self._lists and isinstance(index, list):
             sums.several(len(index), cpu)
         else:
-            sums.sample(began, track.last, index, cpu)
+            sums.sample(began, timer.last, index, cpu)
         return found
 
     def _whole_batch(self, function: Callable[[Any], Any]) -> Callable[[Any], Any]:
         @unseen
         def whole_batch(indices: Any) -> Any:
-            track = local.track
-            if track is None:
+            timer = local.timer
+            if timer is None:
                 return function(indices)
-            before, cpu, count = track.switch(self._stage), thread_time_ns(), len(indices)
+            before, cpu, count = timer.switch(self._stage), thread_time_ns(), len(indices)
             try:
                 found = function(indices)
             finally:
                 cpu = thread_time_ns() - cpu
-                track.switch(before)
+                timer.switch(before)
             self._sums.several(count, cpu)
             return found
 
@@ -99,21 +99,21 @@ class _Iterator:
 
     @unseen
     def __next__(self) -> Any:
-        track = local.track
-        if track is None:
+        timer = local.timer
+        if timer is None:
             return next(self._iterator)
-        before = track.switch(self._stage)
-        began, cpu = track.last, thread_time_ns()
+        before = timer.switch(self._stage)
+        began, cpu = timer.last, thread_time_ns()
         try:
             found = next(self._iterator)
         finally:
             cpu = thread_time_ns() - cpu
-            track.switch(before)
-        if track.batched is None:
-            self._sums.sample(began, track.last, _key_of(found, self._sums), cpu)
+            timer.switch(before)
+        if timer.batched is None:
+            self._sums.sample(began, timer.last, _key_of(found, self._sums), cpu)
         else:
-            self._sums.several(track.batched, cpu)
-            track.batched = 0
+            self._sums.several(timer.batched, cpu)
+            timer.batched = 0
         return found
 
 

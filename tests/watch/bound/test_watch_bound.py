@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections import UserDict, namedtuple
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -20,6 +20,7 @@ from pipebench.watch.bound.live_batches import LiveSource, length_of
 from pipebench.watch.bound.schedule import BUSY, DEVICE, IDLE, LARGEST_WINDOW, LIVE, Schedule, planned
 from pipebench.watch.bound.session import Bound
 from pipebench.watch.read.bound import bound_result
+from pipebench.watch.record.lines import BoundEnded, BoundPlan, BoundRoundVoid, BoundWindow
 
 LIVE_S, STEP_S = 3.0, 1.0
 
@@ -50,8 +51,8 @@ def test_batches_that_come_in_bursts_are_measured_at_their_true_rate() -> None:
     world = World(planned(150, 3, 3, (IDLE,), turn=3))
     world.burst = 3
     world.run()
-    live = [one for one in world.records if one["kind"] == LIVE]
-    assert len(live) >= 8 and {one["seconds"] / one["iterations"] for one in live} == {LIVE_S + STEP_S}
+    live = [one for one in world.lines if isinstance(one, BoundWindow) and one.kind == LIVE]
+    assert len(live) >= 8 and {one.seconds / one.iterations for one in live} == {LIVE_S + STEP_S}
 
 
 def test_too_few_steps_make_no_round() -> None:
@@ -102,12 +103,12 @@ class World:
         self.slow = self.slowed = 1.0  # a step, while the workers are kept busy
         self.noise: Callable[[], float] = lambda: 0.0
         self.log: list[str] = []
-        self.records: list[dict[str, Any]] = []
+        self.lines: list[BoundWindow | BoundRoundVoid] = []
         self.seen: dict[tuple[int, str], list[str]] = {}
         means = Means(
             lambda: self.now, lambda: None, lambda size: self.log.append(f"sweep {size}"), budget, device="cpu"
         )
-        self.alternation = Alternation(schedule, means, self.records.append)
+        self.alternation = Alternation(schedule, means, self.lines.append)
 
     def run(self, length: int | None = None, step: Any = lambda batch: None) -> list[int]:
         """Trains in passes of `length` until the schedule is done; how long each pass was."""
@@ -135,10 +136,12 @@ class World:
         return all(names == self.seen[turn, LIVE] for (turn, _), names in self.seen.items())
 
 
-def _plan(schedule: Schedule, **more: Any) -> dict[str, Any]:
-    found = {"event": "plan", "loader": 1, "window": schedule.window, "rounds": schedule.rounds, "steps": 100}
-    found |= {"batch_bytes": 1000, "last_level_cache_bytes": 32_000_000, "swept": False, "notes": []}
-    return {**found, **more}
+def _plan(schedule: Schedule, **more: Any) -> BoundPlan:
+    found = BoundPlan(
+        1, 100, schedule.begin, schedule.lead, schedule.window, schedule.rounds, [*schedule.replays], given=0,
+        batch_bytes=1000, pinned=False, last_level_cache_bytes=32_000_000, swept=False,
+    )  # fmt: skip
+    return replace(found, **more)
 
 
 SCHEDULE = Schedule(begin=3, rounds=6, window=5, lead=2, replays=(IDLE, BUSY))
@@ -148,7 +151,7 @@ def test_windows_take_what_was_planted_and_replays_are_those_of_the_live_window(
     world = World(SCHEDULE)
     world.run()
     assert len(world.seen) == 18 and world.replays_are_exact()
-    found = bound_result([_plan(SCHEDULE), *world.records, {"event": "end", "problem": None}])
+    found = bound_result([_plan(SCHEDULE), *world.lines, BoundEnded(None)])
     assert found.complete and found.rounds == 6
     assert found.live is not None and found.bound is not None and found.bound_busy is not None
     assert found.live.readings_s == (20.0,) * 6 and found.bound.readings_s == (5.0,) * 6
@@ -165,7 +168,7 @@ def test_each_kind_of_replay_has_its_own_planted_speed_up() -> None:
     world = World(Schedule(begin=3, rounds=6, window=5, lead=2, replays=(IDLE, BUSY, DEVICE)))
     world.slowed = 1.25
     world.run()
-    found = bound_result([_plan(world.alternation.schedule), *world.records, {"event": "end", "problem": None}])
+    found = bound_result([_plan(world.alternation.schedule), *world.lines, BoundEnded(None)])
     gains = [one.ratio for one in (found.gain, found.gain_busy, found.gain_device) if one is not None]
     assert gains == pytest.approx([4.0, 3.2, 4.0])
 
@@ -175,7 +178,7 @@ def test_noise_stays_inside_the_interval() -> None:
     rng = random.Random(0)
     world.noise = lambda: rng.expovariate(1 / 0.05)
     world.run()
-    found = bound_result([_plan(world.alternation.schedule), *world.records, {"event": "end", "problem": None}])
+    found = bound_result([_plan(world.alternation.schedule), *world.lines, BoundEnded(None)])
     assert found.gain is not None and found.gain.told and found.gain.low < found.gain.high
     assert found.gain.low <= 1 + LIVE_S / (STEP_S * 1.05) <= found.gain.high
 
@@ -192,17 +195,17 @@ def test_passes_that_end_within_windows_keep_their_length_and_their_beginnings_a
     world = World(SCHEDULE)
     assert set(world.run(length=7)[:-1]) == {7}
     assert len(world.seen) == 18 and world.replays_are_exact()
-    found = bound_result([_plan(SCHEDULE), *world.records, {"event": "end", "problem": None}])
+    found = bound_result([_plan(SCHEDULE), *world.lines, BoundEnded(None)])
     assert found.gain is not None and (found.gain.low, found.gain.ratio, found.gain.high) == (4.0, 4.0, 4.0)
-    windows = [one for one in world.records if one["event"] == "window"]
-    assert len(windows) == 18 and any(one["iterations"] < 5 for one in windows)
-    assert all(one["seconds"] == one["iterations"] * (4.0 if one["kind"] == LIVE else 1.0) for one in windows)
+    windows = [one for one in world.lines if isinstance(one, BoundWindow)]
+    assert len(windows) == 18 and any(one.iterations < 5 for one in windows)
+    assert all(one.seconds == one.iterations * (4.0 if one.kind == LIVE else 1.0) for one in windows)
 
 
 def test_passes_that_are_all_start_up_measure_nothing_and_say_so() -> None:
     world = World(SCHEDULE)
     world.run(length=2)
-    found = bound_result([_plan(SCHEDULE), *world.records, {"event": "end", "problem": None}])
+    found = bound_result([_plan(SCHEDULE), *world.lines, BoundEnded(None)])
     assert found.gain is None
     assert bound_lines(found)[0] == "The bound was not measured."
     assert "passes are so short" in bound_lines(found)[1]
@@ -213,7 +216,7 @@ def test_a_script_that_changes_its_batches_gets_them_unchanged(step: Any) -> Non
     world = World(SCHEDULE)
     world.run(step=step)
     assert world.replays_are_exact()
-    assert not [one for one in world.records if one["event"] == "void"]
+    assert not [one for one in world.lines if isinstance(one, BoundRoundVoid)]
 
 
 def test_a_round_whose_batches_were_changed_before_that_was_known_is_void() -> None:
@@ -224,9 +227,9 @@ def test_a_round_whose_batches_were_changed_before_that_was_known_is_void() -> N
             batch["pixels"].mul_(1)
 
     world.run(step=late)
-    void = [one["round"] for one in world.records if one["event"] == "void"]
+    void = [one.round for one in world.lines if isinstance(one, BoundRoundVoid)]
     assert void == [0]
-    found = bound_result([_plan(SCHEDULE), *world.records, {"event": "end", "problem": None}])
+    found = bound_result([_plan(SCHEDULE), *world.lines, BoundEnded(None)])
     assert found.rounds == 5 and any("in place" in note for note in found.notes)
 
 
@@ -277,9 +280,9 @@ def test_a_window_is_made_to_fit_memory_and_that_is_said(monkeypatch: pytest.Mon
     monkeypatch.setattr(session, "free_memory", lambda: 10_000)
     written: list[Any] = []
     recording = _recording(bound=400)
-    recording.write = lambda record: written.append(record[1])
+    recording.write = written.append
     Bound(recording, SimpleNamespace(), lambda: None)._plan(_Iterator(), torch.zeros(200), 1)
-    assert written[0]["window"] == 5 and "at most 5 batches" in written[0]["notes"][0]
+    assert written[0].window == 5 and "at most 5 batches" in written[0].notes[0]
 
 
 def test_too_few_steps_are_refused_with_how_many_it_takes() -> None:
@@ -291,7 +294,7 @@ def test_too_few_steps_are_refused_with_how_many_it_takes() -> None:
 def test_what_was_measured_before_a_script_ended_is_reported_as_part() -> None:
     world = World(SCHEDULE)
     world.run()
-    kept = world.records[:5]  # a round and two windows of the next
+    kept = world.lines[:5]  # a round and two windows of the next
     found = bound_result([_plan(SCHEDULE), *kept])
     assert not found.complete and found.rounds == 1
     assert found.notes == ("the script ended after 1 of 6 rounds: it takes 100 iterations",)
@@ -401,7 +404,7 @@ def test_settling_ends_where_the_workers_of_an_iterable_will_not_answer() -> Non
 )
 def test_what_the_report_says_of_a_gain(idle: float, busy: float, said: str) -> None:
     windows = [
-        {"event": "window", "round": turn, "kind": kind, "seconds": spent, "samples": 4, "iterations": 4}
+        BoundWindow(turn, kind, spent, samples=4, iterations=4)
         for turn in range(6)
         for kind, spent in ((LIVE, 4.0), (IDLE, idle), (BUSY, busy))
     ]

@@ -5,32 +5,32 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 from watching import Outcome, script, watched
 
 from pipebench.watch.bound.schedule import LIVE
 from pipebench.watch.read.gather import gather
+from pipebench.watch.record.lines import BoundPlan, BoundWindow, Line
 
 
-def _bound(tmp_path: Path, arguments: list[str], steps: int) -> tuple[Outcome, list[dict[str, Any]], list[str]]:
-    """The outcome, the records of the bound, and the batches that the script had, one by one."""
+def _bound(tmp_path: Path, arguments: list[str], steps: int) -> tuple[Outcome, list[Line], list[str]]:
+    """The outcome, the lines of all processes, and the batches that the script had, one by one."""
     records = tmp_path / "records"
     options = {"bound": True, "steps": steps, "records": str(records)}
     outcome = watched([script("bound"), str(tmp_path), *arguments], tmp_path, options)
-    found = [one for process in gather(records) for one in process.bound]
+    found = [one for process in gather(records) for one in process.lines]
     return outcome, found, (tmp_path / "notes").read_text().splitlines()
 
 
-def _had(notes: list[str], records: list[dict[str, Any]]) -> dict[tuple[int, str], list[str]]:
+def _had(notes: list[str], lines: list[Line]) -> dict[tuple[int, str], list[str]]:
     """What the script had in each window. The passes before the plan's own are counted in its `given`."""
-    plan = next(one for one in records if one["event"] == "plan")
+    plan = next(one for one in lines if isinstance(one, BoundPlan))
     batches = [one for one in notes if not one.startswith("end")]
     return {
-        (one["round"], one["kind"]): batches[plan["given"] + one["first"] :][: plan["window"]]
-        for one in records
-        if one["event"] == "window"
+        (one.round, one.kind): batches[plan.given + one.first :][: plan.window]
+        for one in lines
+        if isinstance(one, BoundWindow)
     }
 
 
@@ -48,9 +48,9 @@ def _had(notes: list[str], records: list[dict[str, Any]]) -> dict[tuple[int, str
 def test_replays_are_the_batches_of_their_live_window_and_no_weights_are_kept(
     arguments: list[str], tmp_path: Path
 ) -> None:
-    outcome, records, notes = _bound(tmp_path, arguments, 60)
+    outcome, lines, notes = _bound(tmp_path, arguments, 60)
     assert outcome.status == 0, outcome.err
-    had = _had(notes, records)
+    had = _had(notes, lines)
     replays = {key: names for key, names in had.items() if key[1] != LIVE}
     kinds = {kind for _, kind in replays}
     assert kinds == ({"bound", "bound_busy"} if "--workers" in arguments else {"bound"})

@@ -11,10 +11,11 @@ from torch.utils.data._utils.fetch import _MapDatasetFetcher
 from torchvision.transforms import Compose
 from watching import plain, script, watched
 
-from pipebench.watch.record.record_file import read
+from pipebench.watch.read.decoding import read
+from pipebench.watch.record.lines import FetchSums
 from pipebench.watch.record.recording import Recording, Settings
 from pipebench.watch.worker import fetching
-from pipebench.watch.worker.batch_sums import Place, Sums
+from pipebench.watch.worker.batch_sums import Sums, WorkerPlace
 
 SPANS = 9  # of a sample: eight transforms and __getitem__
 
@@ -31,7 +32,7 @@ def test_records_have_a_bound(tmp_path: Path) -> None:
     """A quarter of a million spans: sums at intervals, and as much in full as there is room for."""
     recording = Recording(Settings(str(tmp_path)), "script")
     recording.file.room = room = 50_000
-    sums = Sums(recording, Place(1, None, 0))
+    sums = Sums(recording, WorkerPlace(1, None, 0))
     fetcher = fetching.watch_fetcher(_MapDatasetFetcher(_Samples(), True, len, False), sums)
     batches, began = 3500, time.perf_counter()
     for _ in range(batches):
@@ -39,12 +40,12 @@ def test_records_have_a_bound(tmp_path: Path) -> None:
     took = time.perf_counter() - began
     sums.write(last=True)
     (path,) = tmp_path.iterdir()
-    records = list(read(path))
-    written = [record[1] for record in records if record[0] == "sums"]
-    assert sum(one["samples"] for one in written) == batches * 8
+    lines, _ = read(path)
+    written = [one for one in lines if isinstance(one, FetchSums)]
+    assert sum(one.samples for one in written) == batches * 8
     assert len(written) <= 256 + took / 0.05 + 2
     in_full = path.read_bytes().splitlines()
-    assert sum(len(line) for line in in_full if line.startswith(b'["spans"')) < room + 20_000
+    assert sum(len(line) for line in in_full if line.startswith(b'["BatchInFull"')) < room + 20_000
     assert path.stat().st_size < room + 20_000 + 700 * len(written) + 5_000
 
 

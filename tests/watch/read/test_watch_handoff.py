@@ -6,7 +6,7 @@ import multiprocessing.queues
 import queue
 import threading
 import types
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +16,18 @@ import torch
 
 from pipebench.render import watch_details
 from pipebench.results.watched import QueuePoint
-from pipebench.watch.read.gather import Process, Run, Window
+from pipebench.watch.read.gather import Process, Run, ShownTime
 from pipebench.watch.read.hand_off import hand_off, in_order, matched, over_time
+from pipebench.watch.record.lines import (
+    Arrival,
+    FetchSums,
+    HandedOver,
+    Line,
+    LoaderFound,
+    LoopSums,
+    Pickled,
+    ProcessStarted,
+)
 from pipebench.watch.record.patches import Patches
 from pipebench.watch.record.recording import Recording, Settings
 from pipebench.watch.record.sampling import BLOCK, followed
@@ -64,10 +74,11 @@ def test_what_crosses_is_counted_and_is_the_same_bytes(meter: Meter) -> None:
     meter.made(batch, 0, 0, 5, 9)
     assert _dumped((0, batch)) == plain
     (found,) = meter.take_handed()
-    assert found[:5] == [0, 0, 0, 5, 9] and 9 < found[5] < found[6]
-    assert found[7:] == [threading.get_native_id(), len(plain), 0, 0, 2, 24 * 8 + 80]
-    wall, cpu, batches, size = meter.take()
-    assert (batches, size) == (1, len(plain)) and wall >= found[6] - found[5] and cpu > 0
+    assert found[:5] == (0, 0, 0, 5, 9) and 9 < found.pickling < found.sent
+    assert found[7:] == (threading.get_native_id(), len(plain), 0, 0, 2, 24 * 8 + 80)
+    taken = meter.take()
+    assert (taken.batches, taken.pipe_bytes) == (1, len(plain)) and taken.cpu_ns > 0
+    assert taken.wall_ns >= found.sent - found.pickling
 
 
 def test_memory_that_tensors_share_is_counted_once(meter: Meter) -> None:
@@ -76,7 +87,7 @@ def test_memory_that_tensors_share_is_counted_once(meter: Meter) -> None:
     meter.made(batch, 2, 7, 5, 9)
     _dumped((3, batch))
     (found,) = meter.take_handed()
-    assert found[:3] == [3, 2, 7] and found[9:] == [4, 4000 + 64, 0, 0]
+    assert found[:3] == (3, 2, 7) and found[9:] == (4, 4000 + 64, 0, 0)
     assert [one.tolist() for one in batch[:2]] == [[*map(float, range(10))], [*map(float, range(10, 20))]]
 
 
@@ -88,15 +99,15 @@ def test_only_what_was_made_here_is_followed(meter: Meter) -> None:
     _dumped((5, [2]))
     assert meter.take_handed() == []
     _dumped((7, batches[1]))
-    assert [one[:3] for one in meter.take_handed()] == [[7, 0, 1]]
+    assert [one[:3] for one in meter.take_handed()] == [(7, 0, 1)]
     _dumped((5000, batches[2]))
-    assert meter.take_handed() == [] and meter.take()[2] == 4
+    assert meter.take_handed() == [] and meter.take().batches == 4
 
 
 def test_storages_without_a_count_harm_nothing() -> None:
     crossing = Crossing()
     crossing.storage(torch.zeros(3).untyped_storage())
-    assert crossing.counted() == [0, 12, 0, 0]
+    assert crossing.counted() == (0, 12, 0, 0)
 
 
 # --- in the script's process
@@ -130,12 +141,13 @@ def test_batches_are_told_apart_by_their_task(recording: Recording) -> None:
     arrivals, iterator, kind = _follow(recording, [(1, "b"), (0, "a"), ("resume", None)], True)
     assert [iterator._get_data() for _ in range(3)] == [(1, "b"), (0, "a"), ("resume", None)]
     iterator._rcvd_idx = 1
-    task, thread, asked, came, taken, *pin = arrivals.taken(iterator, 0, 3, 10**18) or []
-    assert (task, thread, asked, taken, pin) == (0, threading.get_native_id(), 3, 10**18, [0, 0, 0])
+    found = arrivals.taken(iterator, 0, 3, 10**18)
+    assert found is not None
+    assert found == Arrival(0, threading.get_native_id(), 3, found.came, 10**18, 0, 0, 0)
     assert arrivals.taken(iterator, 0, 3, 4) is None
     iterator._rcvd_idx = 2
     later = arrivals.taken(iterator, 0, 3, 10**18)
-    assert later is not None and later[0] == 1 and later[3] < came
+    assert later is not None and later.task == 1 and later.came < found.came
     recording.patches.undo()
     assert kind._get_data is _Iterator._get_data
 
@@ -144,7 +156,7 @@ def test_a_loader_that_keeps_no_order_is_followed_by_what_came_last(recording: R
     arrivals, iterator, _ = _follow(recording, [(4, "e")], False)
     iterator._get_data()
     found = arrivals.taken(iterator, 0, 3, 4)
-    assert found is not None and found[0] == 4
+    assert found is not None and found.task == 4
 
 
 def test_a_fault_ends_the_following_and_nothing_else(recording: Recording) -> None:
@@ -186,8 +198,8 @@ def test_the_pin_memory_thread_is_seen(recording: Recording) -> None:
     done.set()
     thread.join()
     iterator._rcvd_idx = 1
-    _, _, _, came, _, received, pinned, pin_thread = arrivals.taken(iterator, 0, 1, 2) or []
-    assert 0 < received <= pinned <= came and pin_thread == native
+    found = arrivals.taken(iterator, 0, 1, 2)
+    assert found is not None and 0 < found.received <= found.pinned <= found.came and found.pin_thread == native
     recording.patches.undo()
     assert module._pin_memory_loop is plain
 
@@ -195,20 +207,30 @@ def test_the_pin_memory_thread_is_seen(recording: Recording) -> None:
 # --- what follows from both ends
 
 
-def _processes(ends: list[tuple[int, int]], gots: list[tuple[int, int, int]], pin: bool = False, **loader: Any) -> Run:
-    """Tasks of two workers in turn. `ends`: done and sent of each; `gots`: asked, came and taken of each, in ms."""
-    script, workers = Process(pid=1), [Process(pid=2 + number, role="worker", loader=1) for number in (0, 1)]
-    script.loaders.append({"loader": 1, "workers": 2, "prefetch_factor": 2, **loader})
+def _processes(
+    ends: Sequence[tuple[int, int]],
+    gots: Sequence[tuple[int, int, int]],
+    pin: bool = False,
+    seen: Callable[[int], bool] = lambda task: True,
+) -> Run:
+    """Tasks of two workers in turn. `ends`: done and sent of each; `gots`: asked, came and taken of each, in ms.
+
+    `seen` says which of them the loop followed.
+    """
+    workers: list[list[Line]] = [[ProcessStarted(2 + number, "worker", 0, 1)] for number in (0, 1)]
     for task, (done, sent) in enumerate(ends):
-        times = [(done - 1) * MS, done * MS, done * MS, sent * MS, 99, 400, 2, 1000, 1, 80]
-        record = {"loader": 1, "begin": 0, "serialise": [MS, MS, 1, 400], "handed": [[task, 0, 1 + task // 2, *times]]}
-        workers[task % 2].sums.append(record)
+        times = (done - 1) * MS, done * MS, done * MS, sent * MS
+        made = HandedOver(task, 0, 1 + task // 2, *times, 99, 400, 2, 1000, 1, 80)
+        handed = [made] if followed(task) else []
+        workers[task % 2].append(FetchSums(1, 0, 0, pickled=Pickled(MS, MS, 1, 400), handed=handed))
     arrivals = []
     for task, (asked, came, taken) in enumerate(gots):
-        pinned = [(ends[task][1] + 1) * MS, (ends[task][1] + 4) * MS, 55] if pin else [0, 0, 0]
-        arrivals.append([task, 1, asked * MS, came * MS, taken * MS, *pinned, (taken + 5) * MS])
-    script.turns.append({"loader": 1, "pass": 0, "begin": 0, "turns": len(gots), "arrivals": arrivals})
-    return Run([script, *workers], Window(), (1,))
+        pinned = ((ends[task][1] + 1) * MS, (ends[task][1] + 4) * MS, 55) if pin else (0, 0, 0)
+        if followed(task) and seen(task):
+            arrivals.append(Arrival(task, 1, asked * MS, came * MS, taken * MS, *pinned, (taken + 5) * MS))
+    turns = LoopSums(1, 0, turns=len(gots), arrivals=arrivals)
+    script = Process([ProcessStarted(1, "script", 0), LoaderFound(1, "Photos", 2, 4, "fork", 2), turns])
+    return Run([script, *map(Process, workers)], ShownTime(), (1,))
 
 
 def test_the_hand_off_from_both_ends() -> None:
@@ -238,17 +260,10 @@ def test_batches_beyond_what_is_followed_leave_no_wrong_count() -> None:
     """At the end of a block the next ones are unknown: they are not counted as not ready."""
     tasks = range(1024 + 2 * BLOCK)
     ends = [(1, 2) for _ in tasks]
-    run = _processes(ends, [(10 + task, 10 + task, 10 + task) for task in tasks])
-    handed = [one for process in run.processes for record in process.sums for one in record["handed"]]
-    for process in run.processes:
-        for record in process.sums:
-            record["handed"] = [one for one in record["handed"] if followed(one[0])]
-    run.processes[0].turns[0]["arrivals"] = [
-        one for one in run.processes[0].turns[0]["arrivals"] if followed(one[0]) and one[0] < 1024 + BLOCK
-    ]
-    assert len(handed) > 1024 + BLOCK
+    gots = [(10 + task, 10 + task, 10 + task) for task in tasks]
+    run = _processes(ends, gots, seen=lambda task: task < 1024 + BLOCK)
     found = hand_off(run, (1,))
-    assert found is not None and found.ready == 4
+    assert found is not None and found.batches > found.followed and found.ready == 4
 
 
 def test_no_order_no_queue() -> None:
@@ -259,7 +274,7 @@ def test_no_order_no_queue() -> None:
 
 
 def test_without_workers_there_is_no_hand_off() -> None:
-    assert hand_off(Run([Process()], Window(), (1,)), (1,)) is None
+    assert hand_off(Run([Process([])], ShownTime(), (1,)), (1,)) is None
 
 
 def test_the_queue_over_the_run_has_a_bound() -> None:

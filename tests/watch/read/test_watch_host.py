@@ -7,60 +7,91 @@ import os
 import sys
 import threading
 import types
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from pipebench.render import watch_details
 from pipebench.results.watched import HostUse, LoaderResult, ThreadPool
 from pipebench.watch.launch import footprint
 from pipebench.watch.launch.footprint import Footprint, Held, Looker, looked_at, pause
-from pipebench.watch.read.gather import Process, Run, Window
+from pipebench.watch.read.gather import Process, Run, ShownTime
 from pipebench.watch.read.host_use import host, host_notes, workers
 from pipebench.watch.record import thread_pools
+from pipebench.watch.record.lines import FetchSums, LibraryThreads, Pool, ProcessStarted
 
 MB = 1_000_000
 
 
-def _process(proc: Path, pid: int, pss: int, rss: int, descriptors: int, threads: int) -> None:
-    """What the kernel shows of one process, as far as it is read."""
-    folder = proc / str(pid)
-    for name, count in (("fd", descriptors), ("task", threads)):
-        (folder / name).mkdir(parents=True, exist_ok=True)
-        for number in range(count):
-            (folder / name / str(number)).touch()
-    rollup = f"55a0-7fff ---p 00000000 00:00 0  [rollup]\nRss:   {rss} kB\nPss:   {pss} kB\nPss_Anon:  1 kB\n"
-    (folder / "smaps_rollup").write_text(rollup)
-    (folder / "limits").write_text("Limit  Soft Limit  Hard Limit  Units\nMax open files     1024    4096    files\n")
+@dataclass
+class _Process:
+    """What psutil says of one process, as far as it is asked."""
+
+    pss: int
+    rss: int
+    descriptors: int
+    threads: int
+    limit: int = 1024
+
+    def memory_full_info(self) -> Any:
+        return types.SimpleNamespace(pss=self.pss, rss=self.rss)
+
+    def num_fds(self) -> int:
+        return self.descriptors
+
+    def num_threads(self) -> int:
+        return self.threads
+
+    def rlimit(self, resource: int) -> tuple[int, int]:
+        assert resource == psutil.RLIMIT_NOFILE
+        return self.limit, 4096
 
 
-@pytest.fixture
-def looker(tmp_path: Path) -> Looker:
-    (tmp_path / "records").mkdir()
-    (tmp_path / "proc").mkdir()
-    for pid in (10, 20):
-        (tmp_path / "records" / f"{pid}-555.spans").touch()
-    (tmp_path / "records" / "stop").touch()
-    return Looker(tmp_path / "records", tmp_path / "proc", tmp_path / "none")
+class _System:
+    """The processes that are there."""
+
+    def __init__(self, **processes: _Process) -> None:
+        self.there = {int(name[1:]): one for name, one in processes.items()}
+
+    def __call__(self, pid: int) -> Any:
+        if pid not in self.there:
+            raise psutil.NoSuchProcess(pid)
+        return self.there[pid]
 
 
-def test_the_highest_of_each_process_and_of_all_together(looker: Looker, tmp_path: Path) -> None:
-    proc = tmp_path / "proc"
-    _process(proc, 10, pss=100, rss=300, descriptors=5, threads=2)
-    _process(proc, 20, pss=50, rss=290, descriptors=7, threads=3)
+def _records(folder: Path, *pids: int) -> Path:
+    for pid in pids:
+        (folder / f"{pid}-555.spans").touch()
+    (folder / "stop").touch()
+    return folder
+
+
+def test_the_highest_of_each_process_and_of_all_together(tmp_path: Path) -> None:
+    system = _System(
+        p10=_Process(pss=100, rss=300, descriptors=5, threads=2), p20=_Process(50, 290, 7, 3, psutil.RLIM_INFINITY)
+    )
+    looker = Looker(_records(tmp_path, 10, 20), system, tmp_path / "none")
     looker.look()
-    _process(proc, 10, pss=90, rss=400, descriptors=6, threads=2)
-    (proc / "20" / "smaps_rollup").unlink()
+    system.there = {10: _Process(pss=90, rss=400, descriptors=6, threads=2)}
     looker.look()
-    _process(proc, 20, pss=999, rss=999, descriptors=1, threads=1)
+    system.there[20] = _Process(999, 999, 1, 1)  # another one with its number: it has no file
     looker.look()
     found = looker.found
-    assert found.processes == {
-        10: Held(100 * 1024, 400 * 1024, 6, 1024, 2, 3),
-        20: Held(50 * 1024, 290 * 1024, 7, 1024, 3, 1),
-    }
-    assert found.pss_bytes == 150 * 1024 and found.shared_bytes is None
+    assert found.processes == {10: Held(100, 400, 6, 1024, 2, 3), 20: Held(50, 290, 7, None, 3, 1)}
+    assert found.pss_bytes == 150 and found.shared_bytes is None
+
+
+def test_a_process_that_may_not_be_looked_at_is_left_out(tmp_path: Path) -> None:
+    class Denied(_Process):
+        def memory_full_info(self) -> Any:
+            raise psutil.AccessDenied
+
+    looker = Looker(_records(tmp_path, 10), _System(p10=Denied(1, 2, 3, 4)), tmp_path / "none")
+    looker.look()
+    assert looker.found.processes == {} and looker.found.pss_bytes is None
 
 
 def test_this_process_is_seen_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -104,9 +135,9 @@ def test_only_what_is_loaded_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "cv2", raising=False)
     monkeypatch.delitem(sys.modules, "torch.multiprocessing", raising=False)
     before = set(sys.modules)
-    name, facts = thread_pools.record()
-    assert name == "pools" and facts["pools"] == [("torch", 3, "torch.set_num_threads(1)")]
-    assert "sharing" not in facts and facts["native_threads"] >= 0
+    found = thread_pools.library_threads()
+    assert found.pools == [Pool("torch", 3, "torch.set_num_threads(1)")]
+    assert found.sharing is None and found.native_threads is not None and found.native_threads >= 0
     assert set(sys.modules) == before
 
 
@@ -134,6 +165,17 @@ def test_hidden_pools_have_their_own_getters(monkeypatch: pytest.MonkeyPatch) ->
     ]
 
 
+def test_pools_are_those_that_threadpoolctl_finds() -> None:
+    """Inside a script the small piece of our own is used, here the library that is made for it."""
+    import numpy  # noqa: F401  # which brings a BLAS of its own
+    from threadpoolctl import threadpool_info
+
+    names = {"openmp": "OpenMP", "openblas": "OpenBLAS", "mkl": "MKL", "blis": "BLIS"}
+    theirs = {(names[one["internal_api"]], one["num_threads"]) for one in threadpool_info()}
+    ours = {(one.library.partition(" ")[0], one.threads) for one in thread_pools._pools()}
+    assert theirs and {one for one in ours if one[0] in names.values()} == theirs
+
+
 def test_a_thread_that_only_idles_does_not_count(tmp_path: Path) -> None:
     mine = threading.main_thread().native_id
     for task, user, system in ((mine, 290, 0), (77, 5, 3), (78, 1, 0), (79, 0, 4), (81, 2, 0)):
@@ -147,24 +189,17 @@ def test_a_thread_that_only_idles_does_not_count(tmp_path: Path) -> None:
 # --- summed up
 
 
-def _sums(process_cpu: int) -> dict[str, Any]:
-    return {
-        "loader": 1, "begin": 0, "end": 10**9, "batches": 2, "samples": 8, "failed": 0, "busy": 10**9, "cpu": 5 * 10**8,
-        "gc": [0, 0], "process_cpu": process_cpu,
-    }  # fmt: skip
+def _sums(process_cpu: int) -> FetchSums:
+    return FetchSums(1, 0, 10**9, batches=2, samples=8, busy_ns=10**9, cpu_ns=5 * 10**8, process_cpu_ns=process_cpu)
 
 
 def _run(native: int = 3, inside: int = 4) -> Run:
-    script, first, later = (Process(pid=pid, role="worker", loader=1, worker=0) for pid in (10, 20, 21))
-    script.role, script.loader, script.worker = "script", None, None
-    script.pools = {"pools": [["torch", 2, "torch.set_num_threads(1)"]], "native_threads": 1, "sharing": "file_system"}
-    first.pools = {
-        "pools": [["OpenCV", inside, "cv2.setNumThreads(0)"], ["torch", 1, "torch.set_num_threads(1)"]],
-        "native_threads": native,
-    }
-    first.sums += [_sums(10**9), _sums(2 * 10**9)]
-    later.sums.append(_sums(10**9))
-    return Run([script, first, later], Window(), (1,))
+    torch, cv2 = "torch.set_num_threads(1)", "cv2.setNumThreads(0)"
+    script = Process([ProcessStarted(10, "script", 0), LibraryThreads([Pool("torch", 2, torch)], 1, "file_system")])
+    threads = LibraryThreads([Pool("OpenCV", inside, cv2), Pool("torch", 1, torch)], native)
+    first = Process([ProcessStarted(20, "worker", 0, 1, 0), _sums(10**9), _sums(2 * 10**9), threads])
+    later = Process([ProcessStarted(21, "worker", 0, 1, 0), _sums(10**9)])
+    return Run([script, first, later], ShownTime(), (1,))
 
 
 def _footprint() -> Footprint:
@@ -206,7 +241,7 @@ def test_what_the_run_took_of_the_machine() -> None:
         "Threads allowed, on 8 usable cores: script torch 2 (torch.set_num_threads(1)); workers OpenCV 4 "
         "(cv2.setNumThreads(0))",
     ]
-    assert list(watch_details.host(host(Run([], Window(), ()), [], Footprint()), 8)) == []
+    assert list(watch_details.host(host(Run([], ShownTime(), ()), [], Footprint()), 8)) == []
 
 
 def test_limits_that_are_close_are_said_with_their_remedy() -> None:

@@ -1,8 +1,10 @@
-"""Records to results to text: pure, so the records are written by hand and the text is asserted whole."""
+"""Records to results to text: pure, so the lines are made by hand and the text is asserted whole."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,70 +15,70 @@ from pipebench.results.report import encode, of_watch
 from pipebench.results.watched import WatchResult
 from pipebench.watch.read.gather import Process, gather, percentile
 from pipebench.watch.read.summary import summarise
+from pipebench.watch.record.lines import (
+    Collected,
+    DeviceIdleTime,
+    FetchSums,
+    Line,
+    LoaderFound,
+    LoadersTogether,
+    LongSample,
+    LoopSums,
+    Moment,
+    NewStage,
+    PassBegun,
+    Pickled,
+    ProcessStarted,
+    StageName,
+)
 from pipebench.watch.record.options import WatchOptions
+from pipebench.watch.record.record_file import encoded
 
 MS = 1_000_000
 
 
-def _sums(worker: int | None, begin: int, stages: dict[str, list[int]], **more: Any) -> list[Any]:
-    busy = sum(wall for wall, _ in stages.values())
-    record = {
-        "loader": 1, "worker": worker, "round": 0, "batch": 0, "begin": begin, "end": begin + busy, "batches": 1,
-        "samples": 4, "failed": 0, "busy": busy, "cpu": busy, "sample_cpu": busy // 2, "stages": stages,
-        "lengths": [[300, 4]], "slow": [[5 * MS, "a\x1b[31m.jpg"]], "gc": [MS, 1], "serialise": [MS, MS // 2, 1, 400],
-    }  # fmt: skip
-    return ["sums", {**record, **more}]
+def _sums(begin: int, stages: dict[int, int], **more: Any) -> FetchSums:
+    busy = sum(stages.values())
+    line = FetchSums(
+        1, begin, begin + busy, batches=1, samples=4, busy_ns=busy, cpu_ns=busy, sample_cpu_ns=busy // 2,
+        stages_ns=stages, lengths={300: 4}, slow=[LongSample(5 * MS, "a\x1b[31m.jpg")], gc=Collected(MS, 1),
+        pickled=Pickled(MS, MS // 2, 1, 400),
+    )  # fmt: skip
+    return replace(line, **more)
 
 
-def _turn(number: int, begin: int, phases: list[int], **more: Any) -> list[Any]:
-    record = {
-        "turns": 1, "first": number, "phases": phases, "trained": 1, "begin": begin, "end": begin + sum(phases),
-        "loader": 1, "pass": 0, "waits": [], "lengths": [[400, 1]] if number else [], "idle": None,
-    }  # fmt: skip
-    return ["turns", {**record, **more}]
+def _turn(number: int, begin: int, phases: list[int], **more: Any) -> LoopSums:
+    lengths = {400: 1} if number else {}
+    line = LoopSums(1, 0, first=number, begin=begin, turns=1, trained=1, phases_ns=phases, lengths=lengths)
+    return replace(line, **more)
 
 
-def _loader(number: int = 1, **more: Any) -> list[Any]:
-    record = {
-        "loader": number, "dataset": "Photos", "workers": 2, "batch_size": 4, "start_method": "fork",
-        "prefetch_factor": 2, "persistent": False, "pin_memory": False,
-    }  # fmt: skip
-    return ["loader", {**record, **more}]
+def _loader(number: int = 1, **more: Any) -> LoaderFound:
+    return replace(LoaderFound(number, "Photos", 2, 4, "fork", 2), **more)
 
 
-def _stages() -> list[list[Any]]:
+def _stages() -> list[NewStage]:
     rows = [("getitem", "fetch", False), ("decode", "ImageFile.load", True), ("transform", "Flip\x1b", False)]
-    return [["stage", number, *row] for number, row in enumerate(rows)]
+    return [NewStage(number, StageName(*row)) for number, row in enumerate(rows)]
 
 
-def _write(folder: Path, *files: list[list[Any]]) -> list[Process]:
-    for number, lines in enumerate(files):
-        text = "".join(json.dumps(line) + "\n" for line in lines)
-        (folder / f"{number}.spans").write_text(text)
-    return gather(folder)
+def _script(*lines: Line) -> Process:
+    return Process([ProcessStarted(10, "script", 0), *lines])
 
 
-def _run(folder: Path, *, turns: list[list[Any]] | None = None, **more: Any) -> list[Process]:
-    script = [
-        ["process", {"pid": 10, "role": "script", "at": 0}],
-        _loader(**more),
-        ["pass", {"loader": 1, "number": 0, "begin": 0, "constructed": 5 * MS}],
-        *(turns if turns is not None else _turns()),
-    ]
-    workers = [
-        [
-            ["process", {"pid": 20 + worker, "role": "worker", "loader": 1, "worker": worker, "start_method": "fork"}],
-            *_stages(),
-            _sums(worker, 0, {"0": [MS, 0], "1": [(12 + worker) * MS, 8 * MS], "2": [3 * MS, 0]}),
-            ["mark", "end", 99 * MS],
-        ]
-        for worker in range(2)
-    ]
-    return _write(folder, script, *workers)
+def _run(*, turns: list[LoopSums] | None = None, later: Sequence[FetchSums] = (), **more: Any) -> list[Process]:
+    """The script and its two workers, each of which wrote once, and `later` again."""
+    script = _script(_loader(**more), PassBegun(1, 0, 0), *(turns if turns is not None else _turns()))
+    workers = []
+    for worker in range(2):
+        sums = _sums(0, {0: MS, 1: (12 + worker) * MS, 2: 3 * MS}, stages_cpu_ns={1: 8 * MS})
+        started = ProcessStarted(20 + worker, "worker", 0, 1, worker, "fork")
+        workers.append(Process([started, *_stages(), sums, *later, Moment("end", 99 * MS)]))
+    return [script, *workers]
 
 
-def _turns() -> list[list[Any]]:
-    first = _turn(0, 10 * MS, [40 * MS, 0, 30 * MS, 50 * MS, MS, MS], first_wait=40 * MS)
+def _turns() -> list[LoopSums]:
+    first = _turn(0, 10 * MS, [40 * MS, 0, 30 * MS, 50 * MS, MS, MS], first_wait_ns=40 * MS)
     return [first, *(_turn(number, 100 * MS * number, [6 * MS, 0, 2 * MS, MS, MS // 2, MS // 2]) for number in (1, 2))]
 
 
@@ -84,9 +86,9 @@ def _summary(processes: list[Process], cores: float = 8, **options: Any) -> Watc
     return summarise(processes, WatchOptions(**options), 0, cores)
 
 
-def test_the_whole_report(tmp_path: Path) -> None:
+def test_the_whole_report() -> None:
     assert (
-        render(_summary(_run(tmp_path)))
+        render(_summary(_run()))
         == """\
 The loop waits for data 60 % of each iteration (6.00 ms of 10.0 ms). Its 2 workers are busy 100 % of the time; 76 % of \
 that is ImageFile.load (read + decode).
@@ -125,78 +127,79 @@ a\\x1b[31m.jpg  loader 1  5.00
     )
 
 
-def test_the_next_move_follows_the_evidence(tmp_path: Path) -> None:
-    processes = _run(tmp_path)
+def test_the_next_move_follows_the_evidence() -> None:
+    processes = _run()
     assert _summary(processes, cores=2).next_move == (
         "make ImageFile.load cheaper, the largest part of a sample (3.12 ms of 4.12 ms): the workers already use 2.0 "
         "of 2 usable cores"
     )
 
 
-def test_no_move_where_workers_rest(tmp_path: Path) -> None:
-    processes = _run(tmp_path)
-    for process in processes[1:]:
-        process.sums.append({**process.sums[0], "begin": 900 * MS, "end": 917 * MS})
-    assert _summary(processes).next_move is None
+def test_no_move_where_workers_rest() -> None:
+    later = [_sums(900 * MS, {1: 17 * MS})]
+    assert _summary(_run(later=later)).next_move is None
 
 
-def test_data_that_does_not_limit(tmp_path: Path) -> None:
+def test_data_that_does_not_limit() -> None:
     turns = [_turn(number, number * 100 * MS, [MS, 0, 60 * MS, 30 * MS, MS, MS]) for number in (1, 2)]
-    result = _summary(_run(tmp_path, turns=turns))
+    result = _summary(_run(turns=turns))
     assert result.verdict == (
         "Not limited by data: the loop waits 1 % of an iteration of 93.0 ms. Its largest phase is forward, 65 %."
     )
     assert result.next_move is None
 
 
-def test_on_a_device_its_own_idle_time_counts(tmp_path: Path) -> None:
-    turns = [_turn(number, number * 100 * MS, [6 * MS, 0, 4 * MS, 0, 0, 0], idle=[MS, 1]) for number in (1, 2)]
-    result = _summary(_run(tmp_path, turns=turns))
+def test_on_a_device_its_own_idle_time_counts() -> None:
+    phases, idle = [6 * MS, 0, 4 * MS, 0, 0, 0], DeviceIdleTime(MS, 1)
+    turns = [_turn(number, number * 100 * MS, phases, idle=idle) for number in (1, 2)]
+    result = _summary(_run(turns=turns))
     assert result.device_idle is not None and result.device_idle.s_per_iteration == pytest.approx(0.001)
     assert result.wait_share == pytest.approx(0.6)
     assert result.verdict.startswith("The device waits for data 10 % of each iteration (1.00 ms of 10.0 ms).")
 
 
-def test_workers_that_were_not_seen_are_said_to_be_so(tmp_path: Path) -> None:
-    script = [["process", {"pid": 10, "role": "script", "at": 0}], _loader(start_method="spawn"), *_turns()]
-    result = _summary(_write(tmp_path, script))
+def test_workers_that_were_not_seen_are_said_to_be_so() -> None:
+    result = _summary([_script(_loader(start_method="spawn"), *_turns())])
     assert result.notes == ("loader 1: its workers (2, spawn) were not watched",)
     assert not result.loaders[0].watched and result.stages == ()
     assert "The inside of its 2 workers was not watched." in result.verdict
 
 
-def test_nothing_to_watch(tmp_path: Path) -> None:
-    result = _summary(_write(tmp_path, [["process", {"pid": 1, "role": "script", "at": 0}]]))
+def test_nothing_to_watch() -> None:
+    result = _summary([_script()])
     assert render(result) == "No DataLoader was iterated: nothing was watched.\n\n"
     assert result.wait_share is None and result.iterations == 0
-    assert _summary(_write(tmp_path)).loaders == ()
+    assert _summary([]).loaders == ()
 
 
-def test_loaders_in_step_share_their_iterations(tmp_path: Path) -> None:
-    script = [["process", {"pid": 10, "role": "script", "at": 0}], _loader(1, workers=0), _loader(2, workers=0)]
+def test_loaders_in_step_share_their_iterations() -> None:
+    script: list[Line] = [_loader(1, workers=0), _loader(2, workers=0)]
     for number in range(4):
         script.append(_turn(number, number * MS, [MS, 0, 0, 0, 0, 0], trained=0))
         script.append(_turn(number, number * MS, [2 * MS, 0, MS, 0, 0, 0], loader=2))
-    script.append(["together", 1, 2])
-    result = _summary(_write(tmp_path, script))
+    result = _summary([_script(*script, LoadersTogether(1, 2))])
     assert result.loaders_in_loop == (1, 2) and result.iterations == 4
     assert result.loop[0].s_per_iteration == pytest.approx(0.003)
 
 
-def test_warm_up_and_stop_bound_the_tables(tmp_path: Path) -> None:
-    script = [["process", {"pid": 10, "role": "script", "at": 0}], _loader(workers=0)]
-    script += [_turn(number, number * 10 * MS, [MS, 0, 0, 0, 0, 0]) for number in range(8)]
-    script += [["mark", "warm", 20 * MS], ["mark", "stop", 60 * MS]]
-    assert _summary(_write(tmp_path, script), warmup=2).iterations == 4
+def test_warm_up_and_stop_bound_the_tables() -> None:
+    turns = [_turn(number, number * 10 * MS, [MS, 0, 0, 0, 0, 0]) for number in range(8)]
+    script = _script(_loader(workers=0), *turns, Moment("warm", 20 * MS), Moment("stop", 60 * MS))
+    assert _summary([script], warmup=2).iterations == 4
 
 
-def test_files_of_another_version_or_cut_short_are_survived(tmp_path: Path) -> None:
-    lines = [["process", {"pid": 10, "role": "script", "at": 0}], ["future", 1, 2], [], {"no": "list"}, _loader()]
-    assert _summary(_write(tmp_path, lines)).loaders[0].dataset == "Photos"
+def test_lines_that_cannot_be_read_are_left_out_and_counted(tmp_path: Path) -> None:
+    text = encoded(ProcessStarted(10, "script", 0), _loader(workers=0), _turns()[0])
+    whole, last = text.removesuffix(b"\n").rsplit(b"\n", 1)
+    others = b'["Future",{"a":1}]\n[]\n{"no":"list"}\nno JSON\n["LoaderFound",{"loader":"one"}]\n\xff\n["Moment",3]\n'
+    (tmp_path / "10-0.spans").write_bytes(whole + b"\n" + others + last)
+    result = _summary(gather(tmp_path))
+    assert result.loaders[0].dataset == "Photos" and result.iterations == 0
+    assert result.notes == ("8 lines of the records of the script (process 10) could not be read and left out",)
 
 
-def test_the_document_has_the_keys_that_were_promised(tmp_path: Path) -> None:
-    document = json.loads(encode(of_watch(_summary(_run(tmp_path)), None)))
+def test_the_document_has_the_keys_that_were_promised() -> None:
+    document = json.loads(encode(of_watch(_summary(_run()), None)))
     assert document["schema_version"] == 1
     assert set(document["watch"]) >= {
         "stages", "loop", "iterations", "wait_share", "hand_off", "workers", "startup_s", "start_method", "slowest",

@@ -14,10 +14,12 @@ from typing import Any
 
 import pytest
 
+from pipebench.watch.read.decoding import read
 from pipebench.watch.record import exclusive_time, record_file
-from pipebench.watch.record.exclusive_time import REST, STAGES, Stages, Track, local, timed
+from pipebench.watch.record.exclusive_time import REST, STAGES, Stages, StageTimer, local, timed
+from pipebench.watch.record.lines import IterationInFull, Moment, NewStage, StageName
 from pipebench.watch.record.patches import AfterImport, Patches, unseen, without_our_frames
-from pipebench.watch.record.record_file import Pace, SpanFile, bucket, bucket_middle, read
+from pipebench.watch.record.record_file import Pace, RecordFile, bucket, bucket_middle
 from pipebench.watch.stages.labels import span
 
 
@@ -39,7 +41,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> _Clock:
 
 
 def test_time_is_exclusive(clock: _Clock) -> None:
-    one = Track()
+    one = StageTimer()
 
     def inner() -> None:
         clock.now += 7
@@ -49,25 +51,25 @@ def test_time_is_exclusive(clock: _Clock) -> None:
         timed(inner, 2)()
         clock.now += 3
 
-    local.track = one
+    local.timer = one
     try:
         timed(outer, 1)()
         clock.now += 5
         one.switch(REST)
     finally:
-        local.track = None
+        local.timer = None
     assert one.sums[:3] == [5, 13, 7]
     assert one.log == [1000, 1, 1010, 2, 1017, 1, 1020, 0, 1025, 0]
 
 
 def test_an_exception_leaves_the_stage(clock: _Clock) -> None:
-    one = local.track = Track()
+    one = local.timer = StageTimer()
     try:
         with pytest.raises(ZeroDivisionError):
             timed(lambda: 1 / 0, 1)()
         assert one.current == REST
     finally:
-        local.track = None
+        local.timer = None
 
 
 def test_wrapped_functions_are_plain_calls_when_nothing_is_fetched() -> None:
@@ -116,32 +118,33 @@ def test_records_grow_with_the_logarithm_of_the_run() -> None:
 
 
 def test_a_file_keeps_whole_lines_only(tmp_path: Path) -> None:
-    file = SpanFile(str(tmp_path))
-    file.write(["mark", "end", 1], ["stage", 1, "read", "na\x1bme\u2028", False])
+    file = RecordFile(str(tmp_path))
+    lines = [Moment("end", 1), NewStage(1, StageName("read", "na\x1bme\u2028 \udcff"))]
+    file.write(*lines)
     with open(file.path, "ab") as broken:
-        broken.write(b'not json\n["mark", "cut')
-    assert list(read(Path(file.path))) == [["mark", "end", 1], ["stage", 1, "read", "na\x1bme\u2028", False]]
+        broken.write(b'not json\n["Moment", "cut')
+    assert read(Path(file.path)) == (lines, 2)
 
 
 def test_a_full_disk_stops_recording_and_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    file = SpanFile(str(tmp_path))
-    file.write(["mark", "a", 1])
+    file = RecordFile(str(tmp_path))
+    file.write(Moment("warm", 1))
 
     def full(descriptor: int, line: bytes) -> int:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(record_file.os, "write", full)
-    file.write(["mark", "b", 2])
+    file.write(Moment("stop", 2))
     monkeypatch.undo()
-    file.write(["mark", "c", 3])
+    file.write(Moment("end", 3))
     assert [path.suffix for path in tmp_path.iterdir()] == [record_file.STOPPED]
-    assert list(read(next(tmp_path.iterdir()))) == [["mark", "a", 1]]
+    assert read(next(tmp_path.iterdir())) == ([Moment("warm", 1)], 0)
 
 
 def test_spans_kept_in_full_have_a_bound(tmp_path: Path) -> None:
-    file = SpanFile(str(tmp_path), earlier=9)
+    file = RecordFile(str(tmp_path), earlier=9)
     for _ in range(100):
-        file.write_spans({"stages": [0] * 20_000})
+        file.write_in_full(IterationInFull(1, 0, 0, 0, 0, 0, [0] * 20_000))
     assert Path(file.path).stat().st_size < 8_000_000 / 100 + 100_000
 
 
@@ -241,26 +244,26 @@ def test_our_frames_do_not_show() -> None:
 @pytest.mark.timing
 def test_a_span_costs_about_a_microsecond() -> None:
     """The goal is 1 µs; the gate is several times the noise of a shared host."""
-    one = Track()
+    one = StageTimer()
     plain: Any = int
     wrapped = timed(plain, 1)
     gc.disable()
     try:
         best = 10**9
         for _ in range(20):
-            local.track = one
+            local.timer = one
             one.begin()
             began = time.perf_counter_ns()
             for _ in range(2000):
                 wrapped()
             watched = time.perf_counter_ns() - began
-            local.track = None
+            local.timer = None
             began = time.perf_counter_ns()
             for _ in range(2000):
                 plain()
             best = min(best, (watched - (time.perf_counter_ns() - began)) / 2000)
     finally:
-        local.track = None
+        local.timer = None
         gc.enable()
     assert best < 3000, f"{best:.0f} ns a span"
     print(f"{best:.0f} ns a span")  # noqa: T201
@@ -281,13 +284,13 @@ from torch.utils.data._utils.fetch import _MapDatasetFetcher
 from pipebench.watch.record import exclusive_time
 from pipebench.watch.worker import fetching
 from pipebench.watch.record.recording import Recording, Settings
-from pipebench.watch.worker.batch_sums import Place, Sums
+from pipebench.watch.worker.batch_sums import WorkerPlace, Sums
 stages = [exclusive_time.timed(abs, exclusive_time.stages.number("transform", f"t{number}")) for number in range(8)]
 class Data:
     def __getitem__(self, index):
         for stage in stages:
             stage(index)
-sums = Sums(Recording(Settings(sys.argv[1]), "script"), Place(1, None, 0))
+sums = Sums(Recording(Settings(sys.argv[1]), "script"), WorkerPlace(1, None, 0))
 fetcher = fetching.watch_fetcher(_MapDatasetFetcher(Data(), True, lambda samples: None, False), sums)
 indices, spans, before = list(range(64)), 0, None
 while spans < 10_000_000:

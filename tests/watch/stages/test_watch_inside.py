@@ -134,7 +134,7 @@ class Texts(Dataset[Any]):
 def put_back() -> Iterator[None]:
     calls = [kind.__call__ for kind in (Flip, Blur, Compose, OneOf, Scale)]
     yield
-    assert local.track is None
+    assert local.timer is None
     assert [kind.__call__ for kind in (Flip, Blur, Compose, OneOf, Scale)] == calls
     assert "__call__" not in vars(Blur)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,20 @@ from traces import check, flows_of, holding, names_of, nanoseconds, slices_of
 from watching import plain, script, watched
 
 from pipebench.watch.read.gather import Process
+from pipebench.watch.record.lines import (
+    Arrival,
+    BatchInFull,
+    DeviceWait,
+    FetchSums,
+    HandedOver,
+    IterationInFull,
+    Line,
+    LoaderFound,
+    LoopSums,
+    NewStage,
+    ProcessStarted,
+    StageName,
+)
 from pipebench.watch.script import device_idle
 from pipebench.watch.script.device_idle import IdleDevice
 from pipebench.watch.trace.device_timeline import chains, placed
@@ -21,21 +36,32 @@ MS = 1_000_000
 WAIT, FORWARD, BACKWARD = 0, 2, 3
 
 
-def _run(pin: bool = False) -> list[Process]:
+def _run(pin: bool = False, script: Sequence[Line] = (), device: Sequence[DeviceWait] = ()) -> list[Process]:
     """Two batches of one worker: the first kept in full at both ends, the second only followed."""
-    script, worker = Process(pid=10), Process(pid=20, role="worker", loader=1, worker=0)
-    script.loaders.append({"loader": 1, "workers": 1, "prefetch_factor": 2})
-    worker.stages.update({1: ("decode", "Image.load", True), 2: ("collate", "together\x1b", False)})
-    full = {"loader": 1, "worker": 0, "round": 0, "batch": 0, "begin": 5, "end": 60, "stages": [5, 1, 25, 2, 55, 0]}
-    worker.spans.append(full)
-    handed = [[0, 0, 0, 5, 60, 70, 80, 21, 400, 1, 64, 0, 0], [1, 0, 1, 61, 90, 91, 99, 21, 400, 1, 64, 0, 0]]
-    worker.sums.append({"loader": 1, "handed": handed})
+    names = [StageName("decode", "Image.load", True), StageName("collate", "together\x1b")]
+    handed = [
+        HandedOver(0, 0, 0, 5, 60, 70, 80, 21, 400, 1, 64, 0, 0),
+        HandedOver(1, 0, 1, 61, 90, 91, 99, 21, 400, 1, 64, 0, 0),
+    ]
+    worker = Process([
+        ProcessStarted(20, "worker", 0, 1, 0),
+        *(NewStage(number, name) for number, name in enumerate(names, 1)),
+        BatchInFull(1, 0, 0, 5, 60, [5, 1, 25, 2, 55, 0]),
+        FetchSums(1, 0, 0, handed=handed),
+    ])  # fmt: skip
     phases = [0, 100, WAIT, 100, 130, FORWARD, 130, 150, BACKWARD, 150, 150, FORWARD]
-    script.spans.append({"loader": 1, "pass": 0, "turn": 0, "begin": 0, "end": 150, "phases": phases, "tid": 10})
-    first, second = ([82, 88, 11], [100, 120, 11]) if pin else ([0, 0, 0], [0, 0, 0])
-    arrivals = [[0, 10, 0, 99, 100, *first, 150], [1, 10, 150, 155, 160, *second, 200]]
-    script.turns.append({"loader": 1, "pass": 0, "begin": 0, "arrivals": arrivals})
-    return [script, worker]
+    first, second = ((82, 88, 11), (100, 120, 11)) if pin else ((0, 0, 0), (0, 0, 0))
+    arrivals = [Arrival(0, 10, 0, 99, 100, *first, 150), Arrival(1, 10, 150, 155, 160, *second, 200)]
+    return [
+        Process([
+            ProcessStarted(10, "script", 0),
+            LoaderFound(1, "Photos", 1, 4, "fork", 2),
+            IterationInFull(1, 0, 0, 0, 150, 10, phases),
+            LoopSums(1, 0, arrivals=arrivals, device=list(device)),
+            *script,
+        ]),
+        worker,
+    ]  # fmt: skip
 
 
 def test_every_rule_holds_and_times_are_whole(tmp_path: Path) -> None:
@@ -67,24 +93,21 @@ def test_arrows_lead_from_the_worker_to_the_step(tmp_path: Path) -> None:
 
 
 def test_a_batch_of_which_one_end_is_missing_has_no_arrow() -> None:
-    processes = _run()
-    processes[1].sums.clear()
-    events = list(trace_events(processes))
+    script, worker = _run()
+    events = list(trace_events([script, Process([one for one in worker.lines if not isinstance(one, FetchSums)])]))
     check(events)
     assert flows_of(events) == {}
 
 
 def test_iterations_that_cross_get_a_track_of_their_own() -> None:
     """Two loaders in step: each iteration of one ends within the next one of the other."""
-    processes = _run()
-    script = processes[0]
+    crossing = []
     for turn in range(4):
         for loader, late in ((2, 0), (3, 10)):
             begin = 1000 + 100 * turn + late
             phases = [begin, begin + 5, WAIT, begin + 5, begin + 100, FORWARD]
-            record = {"loader": loader, "pass": 0, "turn": turn, "begin": begin, "end": begin + 100, "tid": 10}
-            script.spans.append({**record, "phases": phases})
-    events = list(trace_events(processes))
+            crossing.append(IterationInFull(loader, 0, turn, begin, begin + 100, 10, phases))
+    events = list(trace_events(_run(script=crossing)))
     check(events)
     assert sorted(name for (pid, _), name in names_of(events).items() if pid == 10) == ["further iterations", "main"]
     assert len([one for slices in slices_of(events).values() for one in slices if one["name"] == "iteration"]) == 10
@@ -129,33 +152,31 @@ def test_waits_are_placed_by_events_alone(monkeypatch: pytest.MonkeyPatch) -> No
     for turn in range(3):
         idle.begin()
         idle.end(100 + turn, turn)
-    assert idle.take_placed() == [[0, 100, 2 * MS, -1], [1, 101, MS // 2, 18 * MS]]
-    assert idle.take() == [2 * MS + MS // 2, 2]
+    assert idle.take_placed() == [(0, 100, 2 * MS, -1), (1, 101, MS // 2, 18 * MS)]
+    assert idle.take() == (2 * MS + MS // 2, 2)
     last.done = True
     idle._collect()
-    assert idle.take_placed() == [[2, 102, 6 * MS, 29 * MS + MS // 2]] and idle.take_placed() == []
+    assert idle.take_placed() == [(2, 102, 6 * MS, 29 * MS + MS // 2)] and idle.take_placed() == []
 
 
 def test_a_chain_lies_as_early_as_no_event_comes_before_its_recording() -> None:
     """The second event completes long after it was recorded; the third at once, which is what places the chain."""
-    chain = [(4, 1000, 50, -1), (5, 1100, 0, 400), (6, 1600, 20, 150)]
+    chain = [DeviceWait(4, 1000, 50, -1), DeviceWait(5, 1100, 0, 400), DeviceWait(6, 1600, 20, 150)]
     assert placed(chain) == [(4, 980, 1030, 980), (5, 1430, 1430, 1030), (6, 1580, 1600, 1430)]
     for (_, host, _, _), (_, _, ended, _) in zip(chain, placed(chain), strict=True):
         assert ended >= host
 
 
 def test_chains_break_where_something_is_unknown() -> None:
-    waits = [(turn, 0, 0, 1) for turn in (0, 1, 3, 4)] + [(5, 0, 0, -1)]
+    waits = [DeviceWait(turn, 0, 0, 1) for turn in (0, 1, 3, 4)] + [DeviceWait(5, 0, 0, -1)]
     assert [[one[0] for one in chain] for chain in chains(waits)] == [[0, 1], [3, 4], [5]]
-    assert max(len(chain) for chain in chains([(turn, 0, 0, 1) for turn in range(100)])) == 32
+    assert max(len(chain) for chain in chains([DeviceWait(turn, 0, 0, 1) for turn in range(100)])) == 32
     assert list(chains([])) == []
 
 
 def test_the_device_has_a_track() -> None:
-    processes = _run()
-    waits = [[turn, 100 + 100 * turn, 10, 90 if turn else -1] for turn in range(80)]
-    processes[0].turns[0]["device"] = waits
-    events = list(trace_events(processes))
+    waits = [DeviceWait(turn, 100 + 100 * turn, 10, 90 if turn else -1) for turn in range(80)]
+    events = list(trace_events(_run(device=waits)))
     check(events)
     found = slices_of(events)[10, DEVICE]
     assert names_of(events)[10, DEVICE] == "device"

@@ -1,0 +1,31 @@
+"""Record files back into lines. What cannot be understood is left out, and counted."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import get_args
+
+import msgspec
+
+from pipebench.watch.record.lines import Line
+
+KINDS: dict[str, type[Line]] = {kind.__name__: kind for kind in get_args(Line)}
+
+
+def decoded(text: bytes) -> Line | None:
+    """The line of one process; None where it was cut short, or is of no kind that is known."""
+    try:
+        # Python's own parser takes back every name that a file may have; msgspec's refuses those that are not UTF-8.
+        name, fields = json.loads(text)
+        return msgspec.convert(fields, KINDS[name], str_keys=True)
+    except (ValueError, TypeError, KeyError, RecursionError, msgspec.ValidationError):
+        return None
+
+
+def read(path: Path) -> tuple[list[Line], int]:
+    """The lines of one file, and how many were left out: a process that is killed may not finish its last one."""
+    with path.open("rb") as file:
+        found = [decoded(text) if text.endswith(b"\n") else None for text in file]
+    lines = [one for one in found if one is not None]
+    return lines, len(found) - len(lines)

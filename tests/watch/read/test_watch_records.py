@@ -1,0 +1,120 @@
+"""Lines between processes: what is written is what is read, for every kind that there is."""
+
+from __future__ import annotations
+
+import dataclasses
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, get_args, get_type_hints
+
+import pytest
+from watching import script, watched
+
+from pipebench.watch.read.decoding import KINDS, decoded, read
+from pipebench.watch.read.gather import gather
+from pipebench.watch.record import lines
+from pipebench.watch.record.record_file import encoded
+from pipebench.watch.record.recording import Settings
+
+LINES: list[lines.Line] = [
+    lines.ProcessStarted(10, "worker", 5, 1, 0, "spawn"),
+    lines.NewStage(1, lines.StageName("decode", "Image.load", True)),
+    lines.FetchSums(
+        1, 5, 9, batches=1, samples=4, failed=2, busy_ns=4, cpu_ns=3, sample_cpu_ns=2, process_cpu_ns=7,
+        stages_ns={0: 1, 12: 3}, stages_cpu_ns={12: 2}, lengths={300: 4},
+        slow=[lines.LongSample(5, "a\udcff\u2028.jpg")], gc=lines.Collected(1, 2), pickled=lines.Pickled(1, 2, 3, 4),
+        handed=[lines.HandedOver(*range(13))],
+    ),
+    lines.BatchInFull(1, 0, 3, 5, 9, [5, 1, 7, 0]),
+    lines.LoaderFound(1, "Photos", 2, None, "fork", 2),
+    lines.PassBegun(1, 0, 5),
+    lines.PassEnded(1, "exhausted", 5),
+    lines.LoopSums(
+        1, 0, first=3, begin=5, turns=2, trained=1, phases_ns=[1, 2, 3, 4, 5, 6], first_wait_ns=1, after_loader_ns=2,
+        waits={10: 1}, lengths={20: 1}, idle=lines.DeviceIdleTime(1, 2), arrivals=[lines.Arrival(*range(9))],
+        device=[lines.DeviceWait(0, 1, 2, -1)],
+    ),
+    lines.IterationInFull(1, 0, 3, 5, 9, 77, [5, 9, 0]),
+    lines.LoadersTogether(1, 2),
+    lines.LibraryThreads([lines.Pool("torch", 2, "torch.set_num_threads(1)")], 1, "file_system"),
+    lines.Moment("warm", 5),
+    lines.Fault("watching torch", "TypeError: no"),
+    lines.BoundPlan(1, 100, 3, 2, 5, 6, ["bound"], 2, 1000, True, 32, False, ["a note"]),
+    lines.BoundWindow(0, "live", 1.5, 20, 5, 3),
+    lines.BoundRoundVoid(0),
+    lines.BoundEnded("it did not fit"),
+]  # fmt: skip
+
+
+def test_every_kind_is_here() -> None:
+    assert {type(one) for one in LINES} == set(KINDS.values()) == set(get_args(lines.Line))
+
+
+@pytest.mark.parametrize("line", LINES, ids=lambda line: type(line).__name__)
+def test_what_is_written_is_what_is_read(line: lines.Line) -> None:
+    found = decoded(encoded(line))
+    assert found == line
+    for field in dataclasses.fields(line):
+        assert type(getattr(found, field.name)) is type(getattr(line, field.name)), field.name
+        for mine, theirs in zip(_inside(getattr(found, field.name)), _inside(getattr(line, field.name)), strict=True):
+            assert type(mine) is type(theirs), field.name
+
+
+def _inside(value: Any) -> list[Any]:
+    return [*value.items()] if isinstance(value, dict) else value if isinstance(value, list) else [value]
+
+
+@pytest.mark.parametrize("line", LINES, ids=lambda line: type(line).__name__)
+def test_a_line_that_is_cut_anywhere_is_none(line: lines.Line) -> None:
+    text = encoded(line)
+    assert all(decoded(text[:end]) is None for end in range(len(text) - 1))
+
+
+@pytest.mark.parametrize("line", LINES, ids=lambda line: type(line).__name__)
+def test_a_field_of_another_type_is_not_believed(line: lines.Line) -> None:
+    for name in get_type_hints(type(line)):
+        wrong = dataclasses.replace(line, **{name: object.__name__ if not _text(line, name) else 7})
+        assert decoded(encoded(wrong)) is None, name
+
+
+def _text(line: lines.Line, name: str) -> bool:
+    return isinstance(getattr(line, name), str)
+
+
+def test_a_watched_script_gets_no_library_of_the_readers() -> None:
+    code = "import sys, pipebench.watch.launch.watched_script; print(sorted({'msgspec', 'psutil'} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
+def test_settings_reach_the_script_as_they_are() -> None:
+    for settings in (Settings("a"), Settings("b\udcff", 7, 3, 2, 1, ("a:b", "c:d"), 60)):
+        assert Settings.decoded(settings.encoded()) == settings
+
+
+@pytest.mark.parametrize(
+    ("argv", "options", "kinds"),
+    [
+        (
+            ["crossing", "2"],
+            {"every": 7},
+            {
+                "ProcessStarted", "NewStage", "FetchSums", "BatchInFull", "LoaderFound", "PassBegun", "PassEnded",
+                "LoopSums", "IterationInFull", "LibraryThreads", "Moment",
+            },
+        ),
+        (["bound", "{tmp_path}"], {"bound": True, "steps": 60}, {"BoundPlan", "BoundWindow", "BoundEnded"}),
+    ],
+    ids=["plainly", "with the bound"],
+)  # fmt: skip
+def test_every_line_of_a_run_is_read(argv: list[str], options: dict[str, Any], kinds: set[str], tmp_path: Path) -> None:
+    records = tmp_path / "records"
+    arguments = [one.format(tmp_path=tmp_path) for one in argv[1:]]
+    outcome = watched([script(argv[0]), *arguments], tmp_path, {**options, "records": str(records)})
+    assert outcome.status == 0, outcome.err
+    files = [path for path in records.iterdir() if path.name != "stop"]
+    assert files and sum(read(path)[1] for path in files) == 0
+    found = {type(line).__name__ for process in gather(records) for line in process.lines}
+    assert found >= kinds
+    assert not any("could not be read" in note for note in outcome.watch["notes"])
