@@ -35,7 +35,7 @@ from pipebench.reference.training_loop import (
 from pipebench.results.loading import Loading
 from pipebench.results.measurement import Warning
 from pipebench.results.training import Training, Window, throughput
-from pipebench.stats import Ratio, compare, median_interval
+from pipebench.stats import Speedup, compare, median_interval
 from pipebench.task import Workload
 
 Now = Callable[[], float]
@@ -143,8 +143,8 @@ def _replays(live: Source, consumer: Consumer, windows: Windows, batches: Sequen
         replay()
 
 
-def _ratio(ours: Sequence[Window], theirs: Sequence[Window]) -> Ratio:
-    """Seconds a sample of ours over theirs, window beside window."""
+def _over(ours: Sequence[Window], theirs: Sequence[Window]) -> Speedup:
+    """The speed-up of ours over theirs, by seconds a sample, window beside window."""
     return compare(_costs(ours), _costs(theirs))
 
 
@@ -179,12 +179,12 @@ def result(setting: Setting, windows: Windows) -> Training:
         live=throughput(windows.live),
         bound=throughput(windows.bound),
         bound_busy=throughput(windows.busy),
-        bound_to_live=_ratio(windows.bound, windows.live),
-        busy_to_live=_ratio(windows.busy, windows.live),
+        bound_over_live=_over(windows.bound, windows.live),
+        busy_over_live=_over(windows.busy, windows.live),
         wait_share=shares["wait"],
         phases=shares,
         bound_device=throughput(windows.device) if windows.device else None,
-        device_to_live=_ratio(windows.device, windows.live) if windows.device else None,
+        device_over_live=_over(windows.device, windows.live) if windows.device else None,
         drain_s=median_interval(windows.drains_s).median,
         oversubscribed=setting.loading.oversubscribed,
     )

@@ -5,46 +5,48 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from statistics import median
 
-from pipebench.render.cells import Table, gain, worst_of
+from pipebench.render.cells import Table, gain, spoken, worst_of
 from pipebench.results.loading import LoaderRow, hand_off
 from pipebench.results.report import Report
 from pipebench.results.training import Throughput, Training
 from pipebench.units import counted, percent, printable, seconds
 
 LEAST_CONFIDENCE = 0.75  # of three windows: with fewer an interval says nothing
-WORTH_SAYING = 1.05  # a bound less than 5 % above live is within what windows beside one another differ by
+WORTH_SAYING = 1.05  # windows beside one another differ by up to 5 %, so a smaller speed-up is no gain
 
 
 def waiting(training: Training) -> str:
-    """Whether live training waits for data, and what removing all data work could buy at most."""
+    """Whether live training waits for data, and the largest speed-up that removing all data work could give."""
     on = f"{printable(training.consumer)}; {counted(training.loading.workers, 'worker')}"
-    ratio, busy, live = training.bound_to_live, training.busy_to_live, training.live.samples_per_s
-    most = f"{1 / ratio.ratio:.2f}× ({1 / ratio.high:.2f}–{1 / ratio.low:.2f})"
+    over, busy, live = training.bound_over_live, training.busy_over_live, training.live.samples_per_s
     waits = f"{percent(training.wait_share)} of an iteration ({on})"
-    if ratio.confidence < LEAST_CONFIDENCE:
-        return f"Whether training waits for data cannot be told from {len(training.live.readings_s)} windows: {waits}."
-    if not ratio.told or ratio.ratio > 1 / WORTH_SAYING:
-        could = most if ratio.told else "nothing that these windows can tell"
+    if over.confidence < LEAST_CONFIDENCE:
+        windows = counted(len(training.live.readings_s), "window is", "windows are")
+        return f"{windows} too few to say whether training waits for data. It waited {waits}."
+    if not over.told or over.speedup < WORTH_SAYING:
+        most = f"at most {spoken(over)}" if over.told else "no measurable gain"
         return (
-            f"Training does not wait for data: {waits}. {live:,.0f} samples/s; "
-            f"removing all data work could buy at most {could}."
+            f"Training does not wait for data: {waits}. {live:,.0f} samples/s; speed-up from removing all data work: "
+            f"{most}."
         )
     return (
         f"Training waits for data: {waits}. {live:,.0f} samples/s live, {training.bound.samples_per_s:,.0f} with its "
-        f"batches ready: removing all data work could buy at most {most}; hiding it, {1 / busy.ratio:.2f}×."
+        f"batches ready. Removing all data work: at most {spoken(over)}; "
+        f"overlapping it with training: {busy.speedup:.2f}×."
     )
 
 
 def loader(report: Report) -> Table:
     """Images per second of the reference pipeline by workers; beside them what the hand-off alone would let through."""
     rows = report.loader or ()
-    kinds = list(dict.fromkeys((one.dataset, one.dtype) for one in rows))
-    cells = {(one.workers, one.dataset, one.dtype): one for one in rows}
+    kinds = list(dict.fromkeys(one.dataset for one in rows))
+    cells = {(one.dtype, one.workers, one.dataset): one for one in rows}
     lines = []
-    for count in sorted({one.workers for one in rows}):
-        name = f"{count}" + ("*" if any(one.oversubscribed for one in rows if one.workers == count) else "")
-        lines.append((name, *(_rate(cells.get((count, *kind))) for kind in kinds)))
-    headers = ("workers", *(f"{printable(kind)} {printable(dtype)}" for kind, dtype in kinds))
+    for dtype in dict.fromkeys(one.dtype for one in rows):
+        for count in sorted({one.workers for one in rows if one.dtype == dtype}):
+            name = f"{count}" + ("*" if any(one.oversubscribed for one in rows if one.workers == count) else "")
+            lines.append((printable(dtype), name, *(_rate(cells.get((dtype, count, kind))) for kind in kinds)))
+    headers = ("samples", "workers", *map(printable, kinds))
     batch = f", batch {rows[0].batch_size}" if rows else ""
     numeric = frozenset(range(1, len(headers)))
     return Table(f"Loader: images/s{batch}", headers, tuple(lines), numeric, tuple(_loader_notes(rows)))
@@ -63,7 +65,7 @@ def _loader_notes(rows: Sequence[LoaderRow]) -> Iterable[str]:
             f"{dtype} {seconds(one.seconds_per_image or 0)} an image ({counted(one.workers, 'worker')})"
             for dtype, one in ready.items()
         )
-        yield f"ready: samples that are already there, so the hand-off alone: {costs}"
+        yield f"ready: the samples are in memory already, so this is the hand-off alone: {costs}"
     if any(one.oversubscribed for one in rows):
         yield "*: more workers than usable cores"
     yield from dict.fromkeys(
@@ -74,7 +76,7 @@ def _loader_notes(rows: Sequence[LoaderRow]) -> Iterable[str]:
     started = [one.startup_s for one in rows if one.startup_s and one.workers]
     if started:
         methods = ", ".join(sorted({printable(one.start_method) for one in rows if one.workers}))
-        yield f"in no figure: start-up to the first batch, {seconds(median(started))} ({methods})"
+        yield f"Not included above: start-up to the first batch, {seconds(median(started))} ({methods})"
     warned = [
         (warning, f"{one.dataset}, {one.dtype}, {counted(one.workers, 'worker')}")
         for one in rows
@@ -84,18 +86,18 @@ def _loader_notes(rows: Sequence[LoaderRow]) -> Iterable[str]:
 
 
 def training(found: Training) -> Table:
-    """Live training beside its bounds, with what was kept out of every window in the notes."""
+    """Live training beside its bounds; the notes say what no window includes."""
     rows = [("live", *_throughput(found.live), "1")]
-    for name, one, ratio in (
-        ("batches ready, workers as busy as live", found.bound_busy, found.busy_to_live),
-        ("batches ready, workers idle", found.bound, found.bound_to_live),
-        ("batches on the device", found.bound_device, found.device_to_live),
+    for name, one, over in (
+        ("batches ready, workers busy", found.bound_busy, found.busy_over_live),
+        ("batches ready, workers idle", found.bound, found.bound_over_live),
+        ("batches on the device", found.bound_device, found.device_over_live),
     ):
         if one is not None:
-            rows.append((name, *_throughput(one), gain(ratio)))
+            rows.append((name, *_throughput(one), gain(over)))
     title = f"Training: live against bound, {printable(found.consumer)}, batch {found.batch_size}"
     headers = ("", "samples/s", "", "× live")
-    return Table(title, headers, tuple(rows), frozenset({1, 2, 3}), tuple(_training_notes(found)))
+    return Table(title, headers, tuple(rows), frozenset({1, 2, 3}), tuple(_training_notes(found)), (2,))
 
 
 def _throughput(one: Throughput) -> tuple[str, str]:
@@ -104,11 +106,11 @@ def _throughput(one: Throughput) -> tuple[str, str]:
 
 def _training_notes(found: Training) -> Iterable[str]:
     shares = {**found.phases, "rest": max(0.0, 1.0 - sum(found.phases.values()))}
-    yield "of a live iteration: " + ", ".join(
+    yield "A live iteration: " + ", ".join(
         f"{name} {percent(share)}" for name, share in shares.items() if share >= 0.005 or name == "wait"
     )
     if found.simulated:
-        yield "simulated: the consumer waits for the stated time and uses no CPU; no model was trained"
+        yield "simulated: instead of training a model, the loop waits for the stated time and uses no CPU"
     mark = ", more than the usable cores" if found.oversubscribed else ""
     shards = ", over the shards by webdataset" if found.loading.stream else ""
     yield (
@@ -117,5 +119,5 @@ def _training_notes(found: Training) -> Iterable[str]:
     )
     apart = {"start-up": found.startup_s, "draining the queue": found.drain_s, "epoch boundary": found.epoch_boundary_s}
     said = ", ".join(f"{name} {seconds(value)}" for name, value in apart.items() if value is not None)
-    yield f"in no window: {said}"
+    yield f"Not included above: {said}"
     yield from worst_of([(warning, "training") for warning in found.warnings])

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from pipebench.results.loading import Loading
 from pipebench.results.measurement import Warning
-from pipebench.stats import Interval, Ratio, median_interval
+from pipebench.stats import Interval, Speedup, median_interval
 
 
 @dataclass(frozen=True)
@@ -31,8 +31,9 @@ class Training:
     """Live training beside its bounds.
 
     `wait_share` is the part of a live iteration that the loop spends waiting for its batch, 0 to 1: near 0, faster
-    loading buys nothing. The ratios are costs of a bound over live: 0.5 says that training would be twice as fast.
-    Start-up, draining of the prefetch queue and the boundary between epochs are in no window.
+    loading buys nothing. Each `..._over_live` is the speed-up of a bound over live training: 2 says that training would
+    be twice as fast, 1 that no data work is worth removing. No window includes start-up, the draining of the prefetch
+    queue or the boundary between epochs.
     """
 
     consumer: str
@@ -45,12 +46,12 @@ class Training:
     live: Throughput
     bound: Throughput
     bound_busy: Throughput
-    bound_to_live: Ratio
-    busy_to_live: Ratio
+    bound_over_live: Speedup
+    busy_over_live: Speedup
     wait_share: float
     phases: dict[str, float] = field(default_factory=dict)
     bound_device: Throughput | None = None
-    device_to_live: Ratio | None = None
+    device_over_live: Speedup | None = None
     drain_s: float | None = None
     epoch_boundary_s: float | None = None
     oversubscribed: bool = False

@@ -130,8 +130,9 @@ def test_windows_take_what_was_planted_and_replays_are_those_of_the_live_window(
     assert found.live is not None and found.bound is not None and found.bound_busy is not None
     assert found.live.readings_s == (20.0,) * 6 and found.bound.readings_s == (5.0,) * 6
     assert (found.live.samples_per_s, found.live.low, found.live.high) == (1.0, 1.0, 1.0)
-    assert found.gain is not None and found.gain_busy is not None and found.gain_device is None
-    assert (found.gain.ratio, found.gain.low, found.gain.high) == (4.0, 4.0, 4.0) == (found.gain_busy.ratio,) * 3
+    assert found.bound_over_live is not None and found.busy_over_live is not None and found.device_over_live is None
+    over = found.bound_over_live
+    assert (over.speedup, over.low, over.high) == (4.0, 4.0, 4.0) == (found.busy_over_live.speedup,) * 3
     assert bound_lines(found)[0] == (
         "Removing all data work could buy at most 4.00× (4.00–4.00). 1 samples/s live; 4 with its batches ready, "
         "4.00× (4.00–4.00); 4 with workers as busy as live, 4.00× (4.00–4.00) (6 rounds of 5 batches, loader 1)."
@@ -151,7 +152,8 @@ def test_passes_that_end_within_windows_keep_their_length_and_their_beginnings_a
     assert set(world.run(length=7)[:-1]) == {7}
     assert len(world.seen) == 18 and world.replays_are_exact()
     found = bound_result([_plan(SCHEDULE), *world.records, {"event": "end", "problem": None}])
-    assert found.gain is not None and (found.gain.low, found.gain.ratio, found.gain.high) == (4.0, 4.0, 4.0)
+    over = found.bound_over_live
+    assert over is not None and (over.low, over.speedup, over.high) == (4.0, 4.0, 4.0)
     windows = [one for one in world.records if one["event"] == "window"]
     assert len(windows) == 18 and any(one["iterations"] < 5 for one in windows)
     assert all(one["seconds"] == one["iterations"] * (4.0 if one["kind"] == LIVE else 1.0) for one in windows)
@@ -161,7 +163,7 @@ def test_passes_that_are_all_start_up_measure_nothing_and_say_so() -> None:
     world = World(SCHEDULE)
     world.run(length=2)
     found = bound_result([_plan(SCHEDULE), *world.records, {"event": "end", "problem": None}])
-    assert found.gain is None
+    assert found.bound_over_live is None
     assert bound_lines(found)[0] == "The bound was not measured."
     assert "passes are so short" in bound_lines(found)[1]
 
@@ -254,7 +256,7 @@ def test_what_was_measured_before_a_script_ended_is_reported_as_part() -> None:
     assert not found.complete and found.rounds == 1
     assert found.notes == ("the script ended after 1 of 6 rounds: it takes 100 iterations",)
     none = bound_result([_plan(SCHEDULE)])
-    assert none.gain is None
+    assert none.bound_over_live is None
     assert none.notes == ("the script ended before its first window was complete: it takes 100 iterations",)
     assert bound_result([]).notes == ("no loop over a DataLoader was seen to train",)
 
