@@ -1,9 +1,9 @@
 """The statistics of an A/B comparison: what its rounds support. Pure functions of numbers.
 
 A round is a fresh pair of processes, one for each side, which take short readings in turn. Noise on a shared host only
-adds time, so each round gives one number: the speed-up between its two minima. The place of a process in memory can change its
-minimum by more than 10 % for its whole life (a buffer does or does not straddle cache lines). More readings within a
-pair cannot show this, so the unit of repetition is the round.
+adds time, so each round gives one number: the speed-up between its two minima. The place of a process in memory can
+change its minimum by more than 10 % for its whole life (a buffer does or does not straddle cache lines). More readings
+within a pair cannot show this, so the unit of repetition is the round.
 
 The estimate is the mean of two parts with equal weight. First, the lowest quarter of each side's minima: placement in
 memory is random, both sides draw many times, and their best draws can be compared. Second, the middle of the rounds'
