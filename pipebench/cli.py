@@ -7,7 +7,6 @@ PipebenchError; 2 usage; 3 a gate failed; 130 interrupted, with what was measure
 from __future__ import annotations
 
 import importlib
-import os
 import pkgutil
 import re
 import signal
@@ -21,11 +20,10 @@ import click
 from pipebench import __version__, commands
 from pipebench.errors import PipebenchError, UsageError
 from pipebench.host.whole_files import destination
+from pipebench.terminal import exported, formatted, rendered
 
 if TYPE_CHECKING:
     from pipebench.results.report import Report
-
-FORMATS = click.Choice(["table", "json", "markdown"])
 
 
 class _Device(click.ParamType):  # type: ignore[type-arg]  # generic in some versions of click
@@ -131,13 +129,8 @@ def main() -> None:
 @click.option("--quick", is_flag=True, help="Fewest readings that support 95 %: about 50 s.")
 @click.option("--rigorous", is_flag=True, help="More and longer readings: about 20 minutes.")
 @click.option("--list", "listing", is_flag=True, help="List stages, tasks and variants, and measure nothing.")
-@click.option(
-    "--format", "style", type=FORMATS, default="table", show_default=True, help="Of what goes to standard output."
-)
-@click.option(
-    "--export-json", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Save the report here."
-)
-@click.option("--force", is_flag=True, help="Let --export-json overwrite a file.")
+@formatted
+@exported
 def run(
     stages: tuple[str, ...],
     names: tuple[str, ...],
@@ -211,11 +204,11 @@ def _measured(
         click.echo(f"pipebench: interrupted; {kept.where}", err=True)
     except PipebenchError:
         if kept.report is not None and kept.report.measurements:
-            click.echo(_rendered(kept.report, style), nl=False)
+            click.echo(rendered(kept.report, style), nl=False)
         raise
     if kept.report is None:
         return status
-    click.echo(_rendered(kept.report, style), nl=False)
+    click.echo(rendered(kept.report, style), nl=False)
     reasons = whole_run.unmeasured(kept.report)
     for reason in reasons:
         click.echo(f"pipebench: {reason}", err=True)
@@ -263,13 +256,13 @@ def _interrupt_once(number: int, frame: object) -> None:
 
 @cli.command()
 @click.argument("file", type=click.Path(path_type=Path), required=False)
-@click.option("--format", "style", type=FORMATS, default="table", show_default=True)
+@formatted
 def show(file: Path | None, style: str) -> None:
-    """Show a saved report again (without FILE, the latest one)."""
+    """Show a report that any command saved (without FILE, the latest one of `run`)."""
     from pipebench.host import machine
     from pipebench.results import report
 
-    click.echo(_rendered(report.load(file or machine.cache_folder() / "reports" / "latest.json"), style), nl=False)
+    click.echo(rendered(report.load(file or machine.cache_folder() / "reports" / "latest.json"), style), nl=False)
 
 
 @cli.command()
@@ -325,21 +318,6 @@ def _listing(selection: Any) -> str:
             mark = "*" if one == stage.reference(task.id) else " "
             lines.append(f"  {mark} {one.name:<{width}}  {one.doc}{lossy}")
     return "\n".join([*lines, "* the reference, which the others must agree with", ""])
-
-
-def _rendered(found: Report, style: str) -> str:
-    import shutil
-
-    from pipebench.render import text
-    from pipebench.results import report
-
-    if style == "json":
-        return report.encode(found).decode()
-    if style == "markdown":
-        return text.markdown(found)
-    terminal = sys.stdout is not None and sys.stdout.isatty()
-    width = shutil.get_terminal_size((110, 40)).columns if terminal else 110
-    return text.table(found, width=max(80, width), colour=terminal and not os.environ.get("NO_COLOR"))
 
 
 def _say_if_shadowed(name: str) -> None:

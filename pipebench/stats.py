@@ -1,8 +1,8 @@
 """What a set of readings supports, and what it does not. Pure functions of numbers.
 
-A cost is a median with a distribution-free interval. A comparison of two interleaved series takes the ratio of
-minima in blocks of neighbouring pairs: noise on a shared host only ever adds time, and drift that lasts longer than
-a block is common to both sides of a ratio and cancels.
+A cost is a median with a distribution-free interval. A comparison of two interleaved series divides the minima in
+blocks of neighbouring pairs: noise on a shared host only ever adds time, and drift that lasts longer than a block slows
+both series alike and cancels. Every comparison is a speed-up: above 1 is faster.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from statistics import median
 
 CONFIDENCE = 0.95
 BLOCKS = (
-    12  # at 12 blocks the interval spans the 3rd to the 10th ratio (96 %): one or two spoilt blocks cannot widen it
+    12  # at 12 blocks the interval spans the 3rd to the 10th block (96 %): one or two spoilt blocks cannot widen it
 )
 
 
@@ -41,23 +41,29 @@ class Summary:
 
 
 @dataclass(frozen=True)
-class Ratio:
-    """One cost divided by another: below 1 is faster than what it is compared with, 0.5 is twice as fast."""
+class Speedup:
+    """How many times as fast one thing is as another: 2 is twice as fast, 0.5 takes twice as long.
 
-    ratio: float
+    The true speed-up lies between `low` and `high` with `confidence`. `smallest_change` is the smallest relative change
+    of speed that these readings could have detected, 0.03 being 3 %: how far the wider end of the interval lies from
+    the speed-up. ValueError where a figure is not above 0.
+    """
+
+    speedup: float
     low: float
     high: float
     confidence: float
+    smallest_change: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        if not (self.speedup > 0 and self.low > 0 and self.high > 0):
+            raise ValueError("a speed-up and both ends of its interval are above 0")
+        object.__setattr__(self, "smallest_change", max(self.high / self.speedup, self.speedup / self.low) - 1.0)
 
     @property
     def told(self) -> bool:
         """Whether the readings support any difference; where they do not, reports print `~`."""
         return not self.low <= 1.0 <= self.high
-
-    @property
-    def smallest_change(self) -> float:
-        """The smallest relative change that these readings could have told from none, 0.03 being 3 %."""
-        return max(self.high / self.ratio, self.ratio / self.low) - 1.0
 
 
 def median_interval(values: Sequence[float], confidence: float = CONFIDENCE) -> Interval:
@@ -87,24 +93,26 @@ def summarize(readings_s: Sequence[float], calls_per_reading: int, samples_per_c
     return Summary(interval.median, interval.low, interval.high, interval.confidence, per_second)
 
 
-def compare(ours: Sequence[float], theirs: Sequence[float], scale: float = 1.0) -> Ratio:
-    """The ratio of two interleaved series of readings, `ours` / `theirs`, reading i beside reading i.
+def compare(ours: Sequence[float], theirs: Sequence[float], scale: float = 1.0) -> Speedup:
+    """The speed-up of `ours` over `theirs`, two interleaved series of readings in seconds, reading i beside reading i.
 
-    `scale` multiplies each ratio: the calls per reading of theirs over ours. Pairs are cut into at most `BLOCKS`
-    blocks of neighbours (single pairs below 24), the minima of each block are divided, and the interval is that of
-    the median block.
+    Pairs are cut into at most `BLOCKS` blocks of neighbours (single pairs below 24). A block's speed-up is
+    `scale * min(theirs) / min(ours)`; `scale` is the work of a reading of ours over that of theirs (calls, samples).
+    The result is the median block with the interval of `median_interval` (Conover, as there). Minima, because noise
+    only adds time (Chen and Revels, Robust benchmarking in noisy environments, 2016). ValueError where the series
+    differ in length: they were not interleaved.
     """
     if len(ours) != len(theirs):
         raise ValueError(f"{len(ours)} readings beside {len(theirs)}: they were not interleaved")
     pairs = list(zip(ours, theirs, strict=True))
     blocks = min(len(pairs), BLOCKS) if len(pairs) >= 2 * BLOCKS else len(pairs)
     edges = [round(index * len(pairs) / blocks) for index in range(blocks + 1)]
-    ratios = []
+    found = []
     for begin, end in itertools.pairwise(edges):
         mine, other = zip(*pairs[begin:end], strict=True)
-        ratios.append(scale * min(mine) / min(other))
-    interval = median_interval(ratios)
-    return Ratio(interval.median, interval.low, interval.high, interval.confidence)
+        found.append(scale * min(other) / min(mine))
+    interval = median_interval(found)
+    return Speedup(interval.median, interval.low, interval.high, interval.confidence)
 
 
 def readings_needed(readings_s: Sequence[float], precision: float) -> int:

@@ -30,12 +30,12 @@ def test_one_reading_supports_nothing():
     assert stats.median_interval([2.0]).confidence == 0.0
 
 
-def _host(rng, pairs, ratio):
+def _host(rng, pairs, times):
     """Two interleaved series on a shared host: slow drift of ±30 % common to both, and noise that only adds."""
     level, ours, theirs = 1.0, [], []
     for _ in range(pairs):
         level = min(1.3, max(0.7, level * rng.lognormvariate(0.0, 0.02)))
-        ours.append(ratio * level * (1 + rng.expovariate(20)))
+        ours.append(times * level * (1 + rng.expovariate(20)))
         theirs.append(level * (1 + rng.expovariate(20)))
     return ours, theirs
 
@@ -47,11 +47,11 @@ def test_identical_code_on_a_drifting_host_is_called_different_in_at_most_6_perc
     assert told / 2000 <= 0.06
 
 
-def test_a_known_ratio_is_found_and_lies_in_its_interval():
+def test_a_known_speedup_is_found_and_lies_in_its_interval():
     rng = random.Random(1)
     found = [stats.compare(*_host(rng, 40, 0.8)) for _ in range(500)]
-    assert sum(pytest.approx(one.ratio, rel=0.03) == 0.8 for one in found) > 480
-    assert sum(one.low <= 0.8 <= one.high for one in found) > 0.93 * 500
+    assert sum(pytest.approx(one.speedup, rel=0.03) == 1.25 for one in found) > 480
+    assert sum(one.low <= 1.25 <= one.high for one in found) > 0.93 * 500
     assert all(one.told for one in found)
 
 
@@ -62,7 +62,7 @@ def test_blocks_of_minima_tell_a_3_percent_change_that_medians_of_pairs_would_mi
 
 
 def test_scale_accounts_for_different_numbers_of_calls():
-    assert stats.compare([2.0] * 6, [3.0] * 6, scale=1.5).ratio == 1.0
+    assert stats.compare([3.0] * 6, [2.0] * 6, scale=1.5).speedup == 1.0
 
 
 def test_series_of_different_length_were_not_interleaved():
@@ -71,7 +71,18 @@ def test_series_of_different_length_were_not_interleaved():
 
 
 def test_smallest_change_is_the_wider_side_of_the_interval():
-    assert stats.Ratio(1.0, 0.9, 1.05, 0.95).smallest_change == pytest.approx(1 / 0.9 - 1)
+    assert stats.Speedup(1.0, 0.9, 1.05, 0.95).smallest_change == pytest.approx(1 / 0.9 - 1)
+
+
+def test_half_the_time_is_a_speedup_of_two_and_twice_the_time_one_of_a_half():
+    assert stats.compare([1.0] * 6, [2.0] * 6).speedup == 2.0
+    assert stats.compare([2.0] * 6, [1.0] * 6).speedup == 0.5
+
+
+@pytest.mark.parametrize("figures", [(0.0, 1.0, 1.0), (1.0, 0.0, 1.0), (1.0, 1.0, -1.0), (float("nan"), 1.0, 1.0)])
+def test_a_speedup_that_no_readings_can_give_is_refused(figures):
+    with pytest.raises(ValueError, match="above 0"):
+        stats.Speedup(*figures, 0.95)
 
 
 def test_summary_is_per_call():

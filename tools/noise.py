@@ -167,7 +167,7 @@ def judge(save, run_s, out):
         told = [
             _share(permutation.differs(_planted(run, change), 6) for run in runs[name]) for change in (0.0, *CHANGES)
         ]
-        tell = statistics.median(permutation.judge(run, 6).ratio.smallest_change for run in runs[name][:10])
+        tell = statistics.median(permutation.judge(run, 6).head_over_base.smallest_change for run in runs[name][:10])
         rounds = round(share * len(kept))
         row = f"{name:<36} {call_ms:>7.2f}  {rounds:>6}  {spread:>6.1%}  {told[0]:>5.1%}  {tell:>10.1%}  "
         out.write(row + "  ".join(f"{share:>4.0%}" for share in told[1:]) + "\n")

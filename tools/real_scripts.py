@@ -214,7 +214,7 @@ def differences(place: Place, one: Real, folder: Path) -> tuple[list[str], list[
     report = folder / "watched.json"
     if not report.exists():
         return [*problems, f"no report: {watched.stderr[-500:]}"], []
-    watch = json.loads(report.read_text())["watch"]
+    watch = json.loads(report.read_text())["watched"]
     problems += _unnamed(one, watch)
     stages = len({(stage["loader"], stage["name"]) for stage in watch["stages"]})
     counts = [len(said) + len(complaints), tensors, watch["iterations"], len(watch["loaders"]), stages]

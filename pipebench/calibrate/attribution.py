@@ -14,7 +14,7 @@ from typing import Any
 from pipebench.calibrate.planted.amounts import REFERENCE
 from pipebench.calibrate.running import plainly, watched
 from pipebench.host.machine import usable_cores
-from pipebench.results.calibration import GOAL_S, GOAL_SHARE, Row
+from pipebench.results.calibration import GOAL_S, GOAL_SHARE, PlantedFigure
 from pipebench.results.watched import WatchResult
 
 # planted stage -> the row of `watch` that should show it
@@ -55,7 +55,7 @@ def plans(full: bool = False) -> list[Plan]:
     return found + [Plan(cores, method=method) for method in ("spawn", "forkserver") if full]
 
 
-def attribution(chosen: Iterable[Plan], progress: Callable[[str], object]) -> list[Row]:
+def attribution(chosen: Iterable[Plan], progress: Callable[[str], object]) -> list[PlantedFigure]:
     """The rows of every plan, after one plain run for the carriers."""
     progress("plain run: what the libraries take around the planted amounts\n")
     carriers: Carriers = plainly("samples.py", "--carriers")["carriers"]
@@ -73,7 +73,7 @@ def _arguments(plan: Plan) -> list[str]:
     return [*found, "--batches", str(plan.batches), "--batch", str(plan.batch), *(["--skew"] if plan.skew else [])]
 
 
-def compare(plan: Plan, found: dict[str, Any], carriers: Carriers, result: WatchResult) -> list[Row]:
+def compare(plan: Plan, found: dict[str, Any], carriers: Carriers, result: WatchResult) -> list[PlantedFigure]:
     """The rows of one run; pure. `found` is what was planted, by worker and stage, and per iteration and phase."""
     iteration = sum(one.s_per_iteration for one in result.loop)
     rows = []
@@ -100,7 +100,7 @@ def compare(plan: Plan, found: dict[str, Any], carriers: Carriers, result: Watch
 
 def _of_single_workers(
     plan: Plan, found: dict[str, Any], carriers: Carriers, result: WatchResult, iteration: float
-) -> Iterable[Row]:
+) -> Iterable[PlantedFigure]:
     """The workers with the least and the most work of a sample, where there are several."""
     shown = next((one for one in result.stages if one.name == STAGES["work"]), None)
     if shown is None or shown.least_s_per_sample is None or shown.most_s_per_sample is None:
@@ -123,9 +123,11 @@ def truth(stage: str, workers: Iterable[dict[str, Sequence[int]]], carriers: Car
     return wall * 1e-9, cpu * 1e-9
 
 
-def _row(plan: Plan, name: str, clock: str, per: str, truth_s: float, found_s: float, iteration: float) -> Row:
+def _row(
+    plan: Plan, name: str, clock: str, per: str, truth_s: float, found_s: float, iteration: float
+) -> PlantedFigure:
     times = plan.batch if per == "sample" else 1
     share = (found_s - truth_s) * times / iteration if iteration else 0.0
     allowed = GOAL_S * (plan.batch if per == "iteration" else 1)
     within = abs(share) <= GOAL_SHARE or abs(found_s - truth_s) <= allowed
-    return Row(plan.name, name, clock, per, truth_s, found_s, share, within)
+    return PlantedFigure(plan.name, name, clock, per, truth_s, found_s, share, within)

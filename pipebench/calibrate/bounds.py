@@ -14,7 +14,7 @@ from pathlib import Path
 import pipebench
 from pipebench.calibrate import planted
 from pipebench.errors import PipebenchError
-from pipebench.results.calibration import GOAL_SHARE, Row
+from pipebench.results.calibration import GOAL_SHARE, PlantedFigure
 from pipebench.watch.bound.schedule import BUSY, IDLE
 from pipebench.watch.command import observe
 from pipebench.watch.read.gather import gather
@@ -30,7 +30,7 @@ Noted = Sequence[
 ]  # of each iteration, in nanoseconds: what was planted, when the next batch was asked for
 
 
-def bounds(progress: Callable[[str], object]) -> list[Row]:
+def bounds(progress: Callable[[str], object]) -> list[PlantedFigure]:
     """What replayed iterations take: as planted, and as `watch --bound` has it."""
     with tempfile.TemporaryDirectory(prefix="pipebench-calibrate-") as folder:
         truth = Path(folder) / "truth"
@@ -61,7 +61,7 @@ def besides(noted: Noted) -> float:
     return statistics.median(after[1] - before[1] - after[0] for before, after in later) * 1e-9
 
 
-def compare(noted: Noted, besides_s: float, lines: Sequence[Line]) -> list[Row]:
+def compare(noted: Noted, besides_s: float, lines: Sequence[Line]) -> list[PlantedFigure]:
     """One row for each kind of replay, over all its windows; pure."""
     plan = next((one for one in lines if isinstance(one, BoundPlan)), None)
     if plan is None:
@@ -76,5 +76,9 @@ def compare(noted: Noted, besides_s: float, lines: Sequence[Line]) -> list[Row]:
         truth_s = sum(noted[place][0] for place in places) * 1e-9 / iterations + besides_s
         found_s = sum(one.seconds for one in windows) / iterations
         share = (found_s - truth_s) / truth_s
-        rows.append(Row("bound", name, "wall", "iteration", truth_s, found_s, share, abs(share) <= GOAL_SHARE, "bound"))
+        rows.append(
+            PlantedFigure(
+                "bound", name, "wall", "iteration", truth_s, found_s, share, abs(share) <= GOAL_SHARE, "bound"
+            )
+        )
     return rows

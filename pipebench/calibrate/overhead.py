@@ -50,9 +50,9 @@ def _block_ns(function: Callable[[], object], times: int) -> int:
 
 def slowdown(on: Sequence[float], off: Sequence[float], each_s: float) -> Slowdown:
     """What recording adds to a sample: windows with it beside windows without, in the same run. `each_s` is a span."""
-    ratio = compare(on, off)
+    slower = compare(off, on)  # the speed-up of not recording over recording
     sample_s = median(_least(off))
-    added, low, high = (sample_s * (one - 1) for one in (ratio.ratio, ratio.low, ratio.high))
+    added, low, high = (sample_s * (one - 1) for one in (slower.speedup, slower.low, slower.high))
     return Slowdown(sample_s, added, low, high, SPANS, SPANS * each_s)
 
 
@@ -72,6 +72,6 @@ def noise(one: Sequence[float], other: Sequence[float]) -> tuple[NoiseFloor, ...
             for begin in range(0, groups * pairs, pairs)
         ]
         if groups > 1:
-            changes = median_interval([ratio.smallest_change for ratio in found]).median
-            floors.append(NoiseFloor(pairs, changes, groups, sum(ratio.told for ratio in found)))
+            changes = median_interval([pair.smallest_change for pair in found]).median
+            floors.append(NoiseFloor(pairs, changes, groups, sum(pair.told for pair in found)))
     return tuple(floors)

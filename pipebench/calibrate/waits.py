@@ -7,13 +7,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from pipebench.calibrate.running import plainly, watched
-from pipebench.results.calibration import GOAL_SHARE, Row
+from pipebench.results.calibration import GOAL_SHARE, PlantedFigure
 from pipebench.results.watched import WatchResult
 
 Moment = Sequence[int]  # asked, began, ready, arrived, got
 
 
-def waits(progress: Callable[[str], object], cuda: bool = False) -> list[Row]:
+def waits(progress: Callable[[str], object], cuda: bool = False) -> list[PlantedFigure]:
     """The wait of every scenario; with a CUDA device also its idle time while kernels of known length were queued."""
     progress("plain run: what `next()` takes besides waiting\n")
     plain = {name: around(moments) for name, moments in plainly("waiting.py")["moments"].items()}
@@ -45,7 +45,9 @@ def true_wait(moments: Sequence[Moment], before: float, after: float) -> float:
     return statistics.fmean(spent) * 1e-9
 
 
-def compare(moments: dict[str, list[Moment]], plain: dict[str, tuple[float, float]], result: WatchResult) -> list[Row]:
+def compare(
+    moments: dict[str, list[Moment]], plain: dict[str, tuple[float, float]], result: WatchResult
+) -> list[PlantedFigure]:
     """One row for each scenario, in the order of the loaders; pure."""
     rows = []
     for loader, (name, noted) in zip(result.loaders, moments.items(), strict=True):
@@ -55,13 +57,13 @@ def compare(moments: dict[str, list[Moment]], plain: dict[str, tuple[float, floa
     return rows
 
 
-def idle(known: Sequence[int], result: WatchResult) -> list[Row]:
+def idle(known: Sequence[int], result: WatchResult) -> list[PlantedFigure]:
     """The device's idle time per wait, beside what its kernels left of each."""
     seen: Any = result.device_idle
     iteration = sum(one.s_per_iteration for one in result.loop)
     return [_row("device idle", statistics.fmean(known) * 1e-9, seen.s_per_iteration, iteration)]
 
 
-def _row(name: str, truth_s: float, found_s: float, iteration: float) -> Row:
+def _row(name: str, truth_s: float, found_s: float, iteration: float) -> PlantedFigure:
     share = (found_s - truth_s) / iteration
-    return Row("waits", name, "wall", "iteration", truth_s, found_s, share, abs(share) <= GOAL_SHARE, "wait")
+    return PlantedFigure("waits", name, "wall", "iteration", truth_s, found_s, share, abs(share) <= GOAL_SHARE, "wait")

@@ -14,7 +14,8 @@ from pipebench.calibrate.overhead import READING, noise, slowdown, span_s
 from pipebench.calibrate.running import plainly
 from pipebench.calibrate.waits import waits
 from pipebench.host.machine import usable_cores
-from pipebench.results.calibration import Calibration, keep
+from pipebench.results.calibration import Calibration
+from pipebench.results.report import keep_calibration
 
 ROUNDS = 160
 
@@ -40,7 +41,7 @@ def calibrate(chosen: Sequence[Plan], progress: Callable[[str], object] = lambda
         reading_s=READING * median(readings["work"]["off"]),
         noise=noise(readings["work"]["off"], readings["work"]["again"]),
     )
-    keep(found)
+    keep_calibration(found)
     return found
 
 

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pipebench.errors import PipebenchError, UsageError
+from pipebench.terminal import delivered, exported, formatted, place
 
 if TYPE_CHECKING:
     from pipebench.compare.rounds import Side
     from pipebench.compare.users_loader import Own
-    from pipebench.results.comparison import Change
+    from pipebench.results.comparison import Change, Comparison
 
 MAIN = (
     "read/image/open", "decode/rgb/pillow", "crop/resized-224/tensor-first", "transform/flip-normalise/v1-sample",
@@ -48,7 +49,8 @@ class _Percent(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # gene
 )
 @click.option("--rounds", type=click.IntRange(1), default=1000, show_default=True, help="Stop after so many.")
 @click.option("--fail-above", type=_Percent(), metavar="5%", help="Exit 3 where the whole interval is above this.")
-@click.option("--format", "style", type=click.Choice(["table", "json", "markdown"]), default="table", show_default=True)
+@formatted
+@exported
 @click.option("--data", default="photos", show_default=True, help="The data set, as for `pipebench run`.")
 @click.option("--build", metavar="COMMAND", help="Run once in each checkout, e.g. 'python setup.py build_ext -i'.")
 @click.option("--base-python", metavar="PATH", help="Interpreter of the base.  [default: asv's environment, else this]")
@@ -66,6 +68,8 @@ def command(
     rounds: int,
     fail_above: float | None,
     style: str,
+    export_json: Path | None,
+    force: bool,
     data: str,
     build: str | None,
     **settings: Any,
@@ -77,7 +81,9 @@ def command(
     """
     from pipebench.compare import checkouts, users_loader
     from pipebench.compare.rounds import compare
+    from pipebench.results.comparison import Comparison
 
+    export_json = place(export_json, force)
     repo = checkouts.repository(Path.cwd())
     settled = users_loader.load(repo / users_loader.CONFIG) if (repo / users_loader.CONFIG).exists() else None
     if checkouts.is_dirty(repo) and checkouts.WORKING_TREE not in (base, head):
@@ -94,7 +100,7 @@ def command(
     labels = _labels(sides)
     chosen = _chosen(settled, stages, names)
     kept: list[list[Change]] = [[]]
-    status = 0
+    status, failure = 0, None
     try:
         compare(
             sides[0],
@@ -109,11 +115,12 @@ def command(
         )
     except KeyboardInterrupt:
         click.echo("pipebench: interrupted; this is what the rounds so far say", err=True)
-        status = 130
-    except PipebenchError:
-        _show(kept[-1], labels, fail_above, style)
+        status, failure = 130, "interrupted"
+    except PipebenchError as error:
+        failure = error.problem
         raise
-    _show(kept[-1], labels, fail_above, style)
+    finally:
+        _deliver(Comparison(*labels, tuple(kept[-1]), fail_above), failure, style, export_json)
     return status or _status(kept[-1], fail_above)
 
 
@@ -206,18 +213,14 @@ def _progress() -> Any:
     return advance
 
 
-def _show(changes: Sequence[Change], labels: tuple[str, str], limit: float | None, style: str) -> None:
-    from pipebench.render import ab
+def _deliver(found: Comparison, failure: str | None, style: str, export_json: Path | None) -> None:
+    """Shows and saves what the rounds gave, also where they were cut short; nothing where there were none."""
+    from pipebench.results.report import new
 
     if sys.stderr.isatty():
         click.echo("\r".ljust(80) + "\r", err=True, nl=False)
-    if not changes:
-        return
-    if style == "json":
-        click.echo(ab.as_json(changes, *labels), nl=False)
-    else:
-        made = ab.markdown if style == "markdown" else ab.text
-        click.echo(made(changes, *labels, limit), nl=False)
+    if found.changes:
+        delivered(new(partial=failure is not None, failure=failure, comparison=found), style, export_json)
 
 
 def _status(changes: Sequence[Change], limit: float | None) -> int:

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import click
 
-if TYPE_CHECKING:
-    from pipebench.results.studies import Result
-
-FORMATS = click.Choice(["table", "json", "markdown"])
+from pipebench.terminal import delivered, exported, formatted, place
 
 
 @click.command()
@@ -23,13 +19,12 @@ FORMATS = click.Choice(["table", "json", "markdown"])
     show_default=True,
     help="full: the author's own.",
 )
-@click.option("--format", "style", type=FORMATS, default="table", show_default=True)
-@click.option("--export-json", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Save the result.")
-@click.option("--force", is_flag=True, help="Let --export-json overwrite a file.")
+@formatted
+@exported
 def command(name: str | None, size: str, style: str, export_json: Path | None, force: bool) -> None:
     """Run the study NAME: a slow baseline and its fixes, each beside its author's figure (without NAME: list them).
 
-    Every fix is first held against the row before; what the author claims and does not hold here is said.
+    Every fix must first compute the same as the row before. The report says which of the author's figures hold here.
     """
     from pipebench import studies
 
@@ -38,14 +33,11 @@ def command(name: str | None, size: str, style: str, export_json: Path | None, f
             found = studies.find(one)
             click.echo(f"{found.name:<16}{found.title}\n{'':16}{found.source}")
         return
-    if export_json is not None and export_json.exists() and not force:
-        raise click.UsageError(f"{_inert(export_json)} exists; --force overwrites it")
+    export_json = place(export_json, force)
     result = studies.find(name).run(size, _Progress())
-    if export_json is not None:
-        from pipebench.host.whole_files import write_whole
+    from pipebench.results.report import new
 
-        write_whole(export_json, _json(result))
-    click.echo(_rendered(result, style), nl=False)
+    delivered(new(studies=(result,)), style, export_json)
 
 
 class _Progress:
@@ -60,34 +52,3 @@ class _Progress:
         elif what != self._said:
             click.echo(what, err=True)
         self._said = what
-
-
-def _json(result: Result) -> bytes:
-    import msgspec
-
-    return msgspec.json.format(msgspec.json.encode(result), indent=1) + b"\n"
-
-
-def _rendered(result: Result, style: str) -> str:
-    import os
-    import shutil
-
-    from pipebench.render import study, text
-
-    if style == "json":
-        return _json(result).decode()
-    table: Any = study.table(result)
-    if style == "markdown":
-        title, *rest = text.markdown_table(table, level=2)
-        return "\n\n".join([title, *map(text.inert, study.heading(result)[1:]), *rest]) + "\n"
-    terminal = sys.stdout.isatty()
-    width = shutil.get_terminal_size((110, 40)).columns if terminal else 110
-    return text.plain(
-        study.heading(result), table, width=max(80, width), colour=terminal and "NO_COLOR" not in os.environ
-    )
-
-
-def _inert(path: Path) -> str:
-    from pipebench.units import printable
-
-    return printable(path)

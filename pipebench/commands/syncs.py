@@ -6,10 +6,12 @@ import contextlib
 import importlib
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import click
 
 from pipebench.errors import PipebenchError, UsageError
+from pipebench.terminal import delivered, exported, formatted, place
 from pipebench.units import printable
 
 
@@ -18,19 +20,30 @@ from pipebench.units import printable
 @click.option("--steps", type=click.IntRange(1), default=3, show_default=True, help="Calls to examine.")
 @click.option("--device", help="Where its tensors live.  [default: where they are; as if on a device if there is none]")
 @click.option("--fail-above", type=click.FloatRange(0), metavar="N", help="Exit with 3 above N sync points a step.")
-def command(function: str, steps: int, device: str | None, fail_above: float | None) -> int:
+@formatted
+@exported
+def command(
+    function: str,
+    steps: int,
+    device: str | None,
+    fail_above: float | None,
+    style: str,
+    export_json: Path | None,
+    force: bool,
+) -> int:
     """List the lines of MODULE:FUNCTION, called without arguments, that make the host wait for a device.
 
     One call is one iteration. No device is needed: without one, all tensors that the function makes count as on one.
-    What it prints goes to standard error.
+    What MODULE:FUNCTION itself prints goes to standard error.
     """
+    export_json = place(export_json, force)
     with contextlib.redirect_stdout(sys.stderr):
         found = _imported(function)
-        from pipebench.render import syncs
+        from pipebench.results.report import new
         from pipebench.syncpoints import examine
 
         report = examine.examine(found, iterations=steps, device=device, name=function)
-    click.echo(syncs.render(report), nl=False)
+    delivered(new(sync_points=report), style, export_json)
     return 3 if fail_above is not None and report.per_step > fail_above else 0
 
 

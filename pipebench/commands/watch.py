@@ -83,9 +83,9 @@ def _places(export_json: Path | None, export_trace: Path | None, force: bool) ->
 def saved_at(place: Path) -> Keep:
     """Saves each result at `place` as a report."""
 
-    def keep(result: WatchResult, calibration: str | None) -> None:
+    def keep(result: WatchResult, error_of_watch: str | None) -> None:
         from pipebench.results.report import of_watch, save
 
-        save(of_watch(result, calibration), place)
+        save(of_watch(result, error_of_watch), place)
 
     return keep

@@ -1,13 +1,13 @@
 """The statistics of an A/B comparison: what its rounds support. Pure functions of numbers.
 
 A round is a fresh pair of processes, one for each side, which take short readings in turn. Noise on a shared host only
-adds time, so each round gives one number: the ratio of its two minima. The place of a process in memory can change its
-minimum by more than 10 % for its whole life (a buffer does or does not straddle cache lines). More readings within a
-pair cannot show this, so the unit of repetition is the round.
+adds time, so each round gives one number: the speed-up between its two minima. The place of a process in memory can
+change its minimum by more than 10 % for its whole life (a buffer does or does not straddle cache lines). More readings
+within a pair cannot show this, so the unit of repetition is the round.
 
 The estimate is the mean of two parts with equal weight. First, the lowest quarter of each side's minima: placement in
 memory is random, both sides draw many times, and their best draws can be compared. Second, the middle of the rounds'
-ratios: a neighbour that slows a whole round slows both sides, so its effect cancels.
+speed-ups: a neighbour that slows a whole round slows both sides, so its effect cancels.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from typing import Any
 import numpy as np
 
 from pipebench.results.comparison import ALARMS, Judgement, Pair, rounds_needed, wanted_confidence
-from pipebench.stats import Ratio
+from pipebench.stats import Speedup
 
 BEST = (
     0.25  # of the rounds: with 24, two placements that are equally likely both occur in them but once in 100,000 runs
 )
-MIDDLE = 0.6  # share of the rounds' ratios that counts: as many are left out above as below
+MIDDLE = 0.6  # share of the rounds' speed-ups that counts: as many are left out above as below
 SWAPS = 6000  # random exchanges of base and head
 CACHED = 50_000  # numbers processed at once, so that they stay in the processor's cache
 WIDEST, STEPS = 8.0, 14  # the search for the ends of an interval: up to this factor away, to 0.02 %
@@ -38,24 +38,24 @@ def round_minima(pairs: Sequence[Pair]) -> Pair:
 
 
 def judge(rounds: Sequence[Sequence[Pair]], benchmarks: int = 1, alarms: float = ALARMS) -> Judgement:
-    """Head / base over rounds, with the interval that a family of `benchmarks` comparisons needs.
+    """The speed-up of head over base, with the interval that a family of `benchmarks` comparisons needs.
 
     The interval comes from an inverted permutation test of paired data (Lehmann and Romano, Testing Statistical
     Hypotheses, sections 5.8 and 5.14). It holds every factor f for which this is true: after the head's times are
-    divided by f, exchanging base and head at random within rounds gives a difference as large as the observed one in
+    multiplied by f, exchanging base and head at random within rounds gives a difference as large as the observed one in
     more than `alarms / benchmarks` of `SWAPS` tries. The test is exact for any noise that does not prefer a side. With
     fewer than `rounds_needed` rounds it cannot detect any change.
     """
     wanted = wanted_confidence(benchmarks, alarms)
     base, head, swaps = _minima_and_swaps(rounds)
-    ratio = float(np.exp(_difference(base, head)))
+    middle = float(np.exp(-_difference(base, head)))
 
     def possible(factor: float) -> bool:
-        return _chance(base, head - math.log(factor), swaps) > 1.0 - wanted
+        return _chance(base, head + math.log(factor), swaps) > 1.0 - wanted
 
     reached = 1.0 - min(1.0, 2.0 * 0.5 ** len(base))
-    found = Ratio(ratio, _end(possible, ratio, 1 / WIDEST), _end(possible, ratio, WIDEST), min(wanted, reached))
-    return Judgement(found, len(rounds), wanted)
+    low, high = _end(possible, middle, 1 / WIDEST), _end(possible, middle, WIDEST)
+    return Judgement(Speedup(middle, low, high, min(wanted, reached)), len(rounds), wanted)
 
 
 def differs(rounds: Sequence[Sequence[Pair]], benchmarks: int = 1, alarms: float = ALARMS) -> bool:
@@ -99,12 +99,12 @@ def _chance(base: Any, head: Any, swaps: Any) -> float:
     return float((1 + as_large) / (1 + len(swaps)))
 
 
-def _end(possible: Any, ratio: float, away: float) -> float:
-    """An end of the interval: the factor from `ratio` to `ratio * away` where `possible` turns False (bisection)."""
+def _end(possible: Any, middle: float, away: float) -> float:
+    """An end of the interval: the factor from `middle` to `middle * away` where `possible` turns False (bisection)."""
     near, far = 0.0, math.log(away)
-    if possible(ratio * away):
-        return ratio * away
+    if possible(middle * away):
+        return middle * away
     for _ in range(STEPS):
-        middle = (near + far) / 2
-        near, far = (middle, far) if possible(ratio * math.exp(middle)) else (near, middle)
-    return ratio * math.exp(near)
+        between = (near + far) / 2
+        near, far = (between, far) if possible(middle * math.exp(between)) else (near, between)
+    return middle * math.exp(near)

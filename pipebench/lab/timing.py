@@ -11,9 +11,9 @@ from functools import partial
 
 from pipebench import stage
 from pipebench.lab.checking import Row, fail, groups_of, lost_since, model_of, prepare, stand_in, try_all
-from pipebench.results.measurement import FEWEST_READINGS, Ceiling, Measurement, Result, Skipped, warnings_of
+from pipebench.results.measurement import FEWEST_READINGS, Ceiling, Measurement, Skipped, TaskResult, warnings_of
 from pipebench.runner import Prepared, RunnerDied, Runners
-from pipebench.stats import Ratio, compare, summarize
+from pipebench.stats import Speedup, compare, summarize
 from pipebench.task import Task, Variant, Workload
 from pipebench.units import printable
 
@@ -51,7 +51,7 @@ def measure(
     reference: Variant | None = None,
     progress: Progress = lambda done, total, what: None,
     now: Callable[[], float] = time.monotonic,
-) -> Result:
+) -> TaskResult:
     """Tries, then times, `variants` of `task` beside their `ceilings`. A row that fails never stops the others."""
     workload = task.adapt(workload)
     rows = [Row(variant) for variant in [*variants, *ceilings]]
@@ -79,7 +79,7 @@ def measure(
         with contextlib.suppress(RunnerDied):  # its rows have said so
             runner.release()
     bound = _bound(rows)
-    result = Result(
+    result = TaskResult(
         tuple(_measurement(row, known, bound, workload, len(good)) for row in rows if not row.variant.ceiling),
         tuple(_ceiling(row) for row in rows if row.variant.ceiling),
         tuple(bad),
@@ -92,7 +92,7 @@ def measure(
 class Interrupted(KeyboardInterrupt):
     """Ctrl-C while a task was being timed; `result` holds the readings until then."""
 
-    def __init__(self, result: Result) -> None:
+    def __init__(self, result: TaskResult) -> None:
         super().__init__()
         self.result = result
 
@@ -199,10 +199,10 @@ def _bound(rows: Iterable[Row]) -> Row | None:
     return next((row for row in found if "not-cold" not in row.codes), None)
 
 
-def _relative(ours: Row, theirs: Row) -> Ratio:
-    """Seconds per call of ours over theirs, from the rounds that both have."""
+def _over(ours: Row, theirs: Row) -> Speedup:
+    """The speed-up of a call of ours over one of theirs, from the rounds that both have."""
     both = min(len(ours.readings), len(theirs.readings))
-    return compare(ours.readings[:both], theirs.readings[:both], scale=theirs.calls / ours.calls)
+    return compare(ours.readings[:both], theirs.readings[:both], scale=ours.calls / theirs.calls)
 
 
 def _measurement(row: Row, reference: Row | None, bound: Row | None, workload: Workload, common: int) -> Measurement:
@@ -219,8 +219,8 @@ def _measurement(row: Row, reference: Row | None, bound: Row | None, workload: W
         calls_per_reading=row.calls if timed else 0,
         work=row.work,
         summary=summarize(row.readings, row.calls, samples) if timed else None,
-        ratio_to_reference=_relative(row, reference) if timed and reference and reference.readings else None,
-        fraction_of_ceiling=_relative(bound, row).ratio if timed and bound and variant.does_all else None,
+        over_reference=_over(row, reference) if timed and reference and reference.readings else None,
+        fraction_of_ceiling=_over(row, bound).speedup if timed and bound and variant.does_all else None,
         samples_attempted=row.attempted,
         samples_failed=len(row.bad),
         library=prepared.library,

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import datetime
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from pipebench import __version__, stage, task
+from pipebench import stage, task
 from pipebench.data import datasets
 from pipebench.errors import BadSample, PipebenchError, UsageError
 from pipebench.host import machine
@@ -17,8 +16,8 @@ from pipebench.lab.timing import Interrupted, Plan, Progress, measure
 from pipebench.reference.loader_table import LoaderPlan, measure_loader
 from pipebench.reference.watched_training import Length, check_asked, measure_training
 from pipebench.results.loading import Loading
-from pipebench.results.measurement import Result
-from pipebench.results.report import SCHEMA_VERSION, Data, Report
+from pipebench.results.measurement import TaskResult
+from pipebench.results.report import Data, Report, new
 from pipebench.runner import Runners
 from pipebench.stages import read
 from pipebench.task import Task, Variant, Workload
@@ -108,12 +107,9 @@ def run(
     listed = read.load(workload, progress)
     progress(0, 0, "importing torch")
     workload = replace(workload, device=_device(device))
-    report = Report(
-        schema_version=SCHEMA_VERSION,
+    report = new(
+        _storage_of(listed),
         partial=True,
-        created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        pipebench=__version__,
-        machine=machine.describe(_storage_of(listed)),
         workload=replace(workload, data=printable(workload.data)),
         data=_data(listed),
         bad_samples=listed.problems,
@@ -156,7 +152,7 @@ def _with(
     return _added(report, result)
 
 
-def _added(report: Report, result: Result) -> Report:
+def _added(report: Report, result: TaskResult) -> Report:
     return replace(
         report,
         measurements=report.measurements + result.measurements,

@@ -1,9 +1,8 @@
-"""An A/B comparison as text, Markdown or JSON; pure."""
+"""An A/B comparison as text or Markdown; pure."""
 
 from __future__ import annotations
 
 import io
-import json
 from collections.abc import Sequence
 
 from pipebench.results.comparison import ALARMS, Change, too_few
@@ -28,10 +27,10 @@ def rows(changes: Sequence[Change]) -> tuple[str, list[tuple[str, ...]]]:
     for one in changes:
         if one.judgement is None or one.base_s is None or one.head_s is None:
             continue
-        ratio = one.judgement.ratio
-        change = signed(ratio.ratio - 1) if one.judgement.told else "~"
-        interval = f"{signed(ratio.low - 1)} to {signed(ratio.high - 1)}"
-        tell = percent(ratio.smallest_change, 1) if one.judgement.enough else "nothing"
+        found = one.judgement.head_over_base
+        change = signed(1 / found.speedup - 1) if one.judgement.told else "~"
+        interval = f"{signed(1 / found.high - 1)} to {signed(1 / found.low - 1)}"
+        tell = percent(found.smallest_change, 1) if one.judgement.enough else "nothing"
         times = scale.number(one.base_s), scale.number(one.head_s)
         made.append((printable(one.benchmark), *times, change, interval, tell, str(one.judgement.rounds)))
     return scale.unit, made
@@ -62,8 +61,8 @@ def verdict(changes: Sequence[Change], base: str, head: str, limit: float | None
     if limit is not None and (over := exceeding(changes, limit)):
         return what + f"more than {percent(limit, 1)} slower: " + ", ".join(printable(one.benchmark) for one in over)
     told = [one for one in changes if one.judgement and one.judgement.told]
-    slower = [printable(one.benchmark) for one in told if one.judgement and one.judgement.ratio.ratio > 1]
-    faster = [printable(one.benchmark) for one in told if one.judgement and one.judgement.ratio.ratio < 1]
+    slower = [printable(one.benchmark) for one in told if one.judgement and one.judgement.head_over_base.speedup < 1]
+    faster = [printable(one.benchmark) for one in told if one.judgement and one.judgement.head_over_base.speedup > 1]
     parts = [f"slower: {', '.join(slower)}"] if slower else []
     parts += [f"faster: {', '.join(faster)}"] if faster else []
     return what + ("; ".join(parts) or "no difference can be told")
@@ -103,27 +102,3 @@ def _row(cells: Sequence[str], escape: bool = True) -> str:
 
 def _inert(words: str) -> str:
     return "".join("\\" + char if char in "\\`*_{}[]<>#|~!" else char for char in words)
-
-
-def as_json(changes: Sequence[Change], base: str, head: str) -> str:
-    """Everything, with every reading of every round in seconds, base and head in turn."""
-    found = [
-        {
-            "benchmark": one.benchmark,
-            "ratio": one.judgement.ratio.ratio if one.judgement else None,
-            "low": one.judgement.ratio.low if one.judgement else None,
-            "high": one.judgement.ratio.high if one.judgement else None,
-            "confidence": one.judgement.ratio.confidence if one.judgement else None,
-            "told": one.judgement.told if one.judgement else None,
-            "base_s": one.base_s,
-            "head_s": one.head_s,
-            "samples_per_call": one.samples_per_call,
-            "calls_per_reading": one.calls_per_reading,
-            "skipped": one.skipped,
-            "failed": one.failed,
-            "notes": list(one.notes),
-            "rounds_s": [[list(pair) for pair in pairs] for pairs in one.rounds],
-        }
-        for one in changes
-    ]
-    return json.dumps({"base": base, "head": head, "changes": found}) + "\n"

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from pipebench.results.calibration import GOAL_SAMPLE_S, GOAL_SLOWDOWN, GOAL_SPAN_S, Calibration, Row, Slowdown
+from pipebench.results.calibration import (
+    GOAL_SAMPLE_S,
+    GOAL_SLOWDOWN,
+    GOAL_SPAN_S,
+    Calibration,
+    PlantedFigure,
+    Slowdown,
+)
 from pipebench.units import percent, printable, seconds, seconds_scale
 
 # what is known to add to the error of a figure; it is read where one lies outside the goal
@@ -52,7 +59,7 @@ def _judged(within: bool) -> str:
     return "within the goal" if within else "over the goal"
 
 
-def _table(title: str, rows: Sequence[Row]) -> list[str]:
+def _table(title: str, rows: Sequence[PlantedFigure]) -> list[str]:
     scale = seconds_scale([max(row.truth_s for row in rows)])
     cells = [
         (
@@ -97,7 +104,7 @@ def _noise(found: Calibration) -> Iterable[str]:
         yield f"  {one.pairs} pairs can tell a change of {percent(one.smallest_change, 1)}; {alarms}"
 
 
-def _explained(row: Row, found: Calibration) -> str:
+def _explained(row: PlantedFigure, found: Calibration) -> str:
     known = [KNOWN_CPU] if row.clock == "cpu" else [KNOWN[row.name]] if row.name in KNOWN else []
     workers = row.run.split(" ")[0]
     if workers.isdigit() and int(workers) + 1 > found.cores:

@@ -1,12 +1,12 @@
-"""What tables are made of: cells of inert text, ratios in words, and the worst of several warnings."""
+"""What tables are made of: cells of inert text, speed-ups in words, and the worst of several warnings."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from pipebench.results.measurement import Warning
-from pipebench.stats import Ratio
+from pipebench.stats import Speedup
 from pipebench.units import percent, printable
 
 
@@ -19,27 +19,36 @@ class Table:
     rows: tuple[tuple[str, ...], ...]
     numeric: frozenset[int]
     notes: tuple[str, ...] = ()
-    spare: tuple[int, ...] = ()  # columns that a narrow terminal can do without
+    spare: tuple[int, ...] = ()  # columns that follow from the others; the first is left out first
 
-    def narrowed(self) -> Table:
-        """The table without its spare columns."""
-        kept = [index for index in range(len(self.headers)) if index not in self.spare]
-        return Table(
-            self.title,
-            tuple(self.headers[index] for index in kept),
-            tuple(tuple(row[index] for index in kept) for row in self.rows),
-            frozenset(place for place, index in enumerate(kept) if index in self.numeric),
-            self.notes,
+    def narrower(self) -> Iterator[Table]:
+        """The table, then the table without its first spare column, without its first two, and so on."""
+        for dropped in range(len(self.spare) + 1):
+            yield self._without(self.spare[:dropped])
+
+    def _without(self, columns: Sequence[int]) -> Table:
+        kept = [index for index in range(len(self.headers)) if index not in columns]
+        return replace(
+            self,
+            headers=tuple(self.headers[index] for index in kept),
+            rows=tuple(tuple(row[index] for index in kept) for row in self.rows),
+            numeric=frozenset(place for place, index in enumerate(kept) if index in self.numeric),
+            spare=(),
         )
 
 
-def gain(ratio: Ratio | None) -> str:
-    """How many times as fast as the reference, with its interval; `~` where the readings cannot tell."""
-    if ratio is None:
+def spoken(found: Speedup) -> str:
+    """A speed-up with its interval."""
+    return f"{found.speedup:.2f}× ({found.low:.2f}–{found.high:.2f})"
+
+
+def gain(found: Speedup | None) -> str:
+    """A speed-up with its interval; `~` with the smallest detectable change where there is no measurable difference."""
+    if found is None:
         return ""
-    if not ratio.told:
-        return f"~ (±{percent(ratio.smallest_change)})" if ratio.low != ratio.high else "1"
-    return f"{1 / ratio.ratio:.2f}× ({1 / ratio.high:.2f}–{1 / ratio.low:.2f})"
+    if not found.told:
+        return f"~ (±{percent(found.smallest_change)})" if found.low != found.high else "1"
+    return spoken(found)
 
 
 def worst_of(warned: Sequence[tuple[Warning, str]]) -> Iterable[str]:

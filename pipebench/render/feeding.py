@@ -5,56 +5,53 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from statistics import median
 
-from pipebench.render.cells import Table, worst_of
+from pipebench.render.cells import Table, gain, spoken, worst_of
 from pipebench.results.loading import LoaderRow, hand_off
 from pipebench.results.report import Report
 from pipebench.results.training import Training
 from pipebench.results.windows import Throughput
-from pipebench.stats import Ratio
 from pipebench.units import counted, percent, printable, seconds
 
 LEAST_CONFIDENCE = 0.75  # of three windows: with fewer an interval says nothing
-WORTH_SAYING = 1.05  # a bound less than 5 % above live is within what windows beside one another differ by
+WORTH_SAYING = 1.05  # windows beside one another differ by up to 5 %, so a smaller speed-up is no gain
 
 
 def waiting(training: Training) -> str:
-    """Whether live training waits for data, and what removing all data work could buy at most."""
+    """Whether live training waits for data, and the largest speed-up that removing all data work could give."""
     on = f"{printable(training.consumer)}; {counted(training.loading.workers, 'worker')}"
-    bound, gain = training.bound, training.bound.gain
+    bound, over = training.bound, training.bound.bound_over_live
     waits = f"{percent(training.watched.wait_share or 0.0)} of an iteration ({on})"
-    if gain is None or bound.live is None or bound.bound is None:
+    if over is None or bound.live is None or bound.bound is None:
         why = "; ".join(map(printable, bound.notes))
         return f"Whether training waits for data was not measured: {why}."
-    if gain.confidence < LEAST_CONFIDENCE:
-        return f"Whether training waits for data cannot be told from {bound.rounds} windows: {waits}."
-    live, most = bound.live.samples_per_s, _speedup(gain)
-    if not gain.told or gain.ratio < WORTH_SAYING:
-        could = most if gain.told else "nothing that these windows can tell"
+    if over.confidence < LEAST_CONFIDENCE:
+        windows = counted(bound.rounds, "window is", "windows are")
+        return f"{windows} too few to say whether training waits for data. It waited {waits}."
+    live, busy = bound.live.samples_per_s, bound.busy_over_live
+    if not over.told or over.speedup < WORTH_SAYING:
+        most = f"at most {spoken(over)}" if over.told else "no measurable gain"
         return (
-            f"Training does not wait for data: {waits}. {live:,.0f} samples/s; "
-            f"removing all data work could buy at most {could}."
+            f"Training does not wait for data: {waits}. {live:,.0f} samples/s; speed-up from removing all data work: "
+            f"{most}."
         )
-    hiding = f"; hiding it, {bound.gain_busy.ratio:.2f}×" if bound.gain_busy else ""
+    overlapped = f"; overlapping it with training: {busy.speedup:.2f}×" if busy else ""
     return (
         f"Training waits for data: {waits}. {live:,.0f} samples/s live, {bound.bound.samples_per_s:,.0f} with its "
-        f"batches ready: removing all data work could buy at most {most}{hiding}."
+        f"batches ready. Removing all data work: at most {spoken(over)}{overlapped}."
     )
-
-
-def _speedup(gain: Ratio) -> str:
-    return f"{gain.ratio:.2f}× ({gain.low:.2f}–{gain.high:.2f})"
 
 
 def loader(report: Report) -> Table:
     """Images per second of the reference pipeline by workers; beside them what the hand-off alone would let through."""
     rows = report.loader or ()
-    kinds = list(dict.fromkeys((one.dataset, one.dtype) for one in rows))
-    cells = {(one.workers, one.dataset, one.dtype): one for one in rows}
+    kinds = list(dict.fromkeys(one.dataset for one in rows))
+    cells = {(one.dtype, one.workers, one.dataset): one for one in rows}
     lines = []
-    for count in sorted({one.workers for one in rows}):
-        name = f"{count}" + ("*" if any(one.oversubscribed for one in rows if one.workers == count) else "")
-        lines.append((name, *(_rate(cells.get((count, *kind))) for kind in kinds)))
-    headers = ("workers", *(f"{printable(kind)} {printable(dtype)}" for kind, dtype in kinds))
+    for dtype in dict.fromkeys(one.dtype for one in rows):
+        for count in sorted({one.workers for one in rows if one.dtype == dtype}):
+            name = f"{count}" + ("*" if any(one.oversubscribed for one in rows if one.workers == count) else "")
+            lines.append((printable(dtype), name, *(_rate(cells.get((dtype, count, kind))) for kind in kinds)))
+    headers = ("samples", "workers", *map(printable, kinds))
     batch = f", batch {rows[0].batch_size}" if rows else ""
     numeric = frozenset(range(1, len(headers)))
     return Table(f"Loader: images/s{batch}", headers, tuple(lines), numeric, tuple(_loader_notes(rows)))
@@ -73,7 +70,7 @@ def _loader_notes(rows: Sequence[LoaderRow]) -> Iterable[str]:
             f"{dtype} {seconds(one.seconds_per_image or 0)} an image ({counted(one.workers, 'worker')})"
             for dtype, one in ready.items()
         )
-        yield f"ready: samples that are already there, so the hand-off alone: {costs}"
+        yield f"ready: the samples are in memory already, so this is the hand-off alone: {costs}"
     if any(one.oversubscribed for one in rows):
         yield "*: more workers than usable cores"
     yield from dict.fromkeys(
@@ -84,7 +81,7 @@ def _loader_notes(rows: Sequence[LoaderRow]) -> Iterable[str]:
     started = [one.startup_s for one in rows if one.startup_s and one.workers]
     if started:
         methods = ", ".join(sorted({printable(one.start_method) for one in rows if one.workers}))
-        yield f"in no figure: start-up to the first batch, {seconds(median(started))} ({methods})"
+        yield f"Not included above: start-up to the first batch, {seconds(median(started))} ({methods})"
     warned = [
         (warning, f"{one.dataset}, {one.dtype}, {counted(one.workers, 'worker')}")
         for one in rows
@@ -94,20 +91,19 @@ def _loader_notes(rows: Sequence[LoaderRow]) -> Iterable[str]:
 
 
 def training(found: Training) -> Table:
-    """Live training beside its bounds, with what was kept out of every window in the notes."""
+    """Live training beside its bounds; the notes say what no window includes."""
     bound = found.bound
     rows = [("live", *_throughput(bound.live), "1")] if bound.live else []
-    for name, one, gain in (
-        ("batches ready, workers as busy as live", bound.bound_busy, bound.gain_busy),
-        ("batches ready, workers idle", bound.bound, bound.gain),
-        ("batches on the device", bound.bound_device, bound.gain_device),
+    for name, one, over in (
+        ("batches ready, workers busy", bound.bound_busy, bound.busy_over_live),
+        ("batches ready, workers idle", bound.bound, bound.bound_over_live),
+        ("batches on the device", bound.bound_device, bound.device_over_live),
     ):
-        if one is not None and gain is not None:
-            said = _speedup(gain) if gain.told else f"~ (±{percent(gain.smallest_change)})"
-            rows.append((name, *_throughput(one), said))
+        if one is not None and over is not None:
+            rows.append((name, *_throughput(one), gain(over)))
     title = f"Training: live against bound, {printable(found.consumer)}, batch {found.batch_size}"
     headers = ("", "samples/s", "", "× live")
-    return Table(title, headers, tuple(rows), frozenset({1, 2, 3}), tuple(_training_notes(found)))
+    return Table(title, headers, tuple(rows), frozenset({1, 2, 3}), tuple(_training_notes(found)), (2,))
 
 
 def _throughput(one: Throughput) -> tuple[str, str]:
@@ -116,11 +112,11 @@ def _throughput(one: Throughput) -> tuple[str, str]:
 
 def _training_notes(found: Training) -> Iterable[str]:
     watched, workers = found.watched, found.loading.workers
-    yield "of a live iteration: " + ", ".join(
+    yield "A live iteration: " + ", ".join(
         f"{one.phase} {percent(one.share)}" for one in watched.loop if one.share >= 0.005 or one.phase == "wait"
     )
     if found.simulated:
-        yield "simulated: the consumer waits for the stated time and uses no CPU; no model was trained"
+        yield "simulated: instead of training a model, the loop waits for the stated time and uses no CPU"
     mark = ", more than the usable cores" if workers > watched.usable_cores else ""
     shards = ", over the shards by webdataset" if found.loading.stream else ""
     yield (
@@ -129,6 +125,6 @@ def _training_notes(found: Training) -> Iterable[str]:
     )
     apart = {"start-up": watched.startup_s, "epoch boundary": found.epoch_boundary_s}
     said = ", ".join(f"{name} {seconds(value)}" for name, value in apart.items() if value is not None)
-    yield f"in no window: {said}"
+    yield f"Not included above: {said}"
     yield from (printable(note) for note in (*found.bound.notes, *watched.notes))
     yield from worst_of([(warning, "training") for warning in found.warnings])

@@ -4,68 +4,75 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from pipebench.render.cells import Table, gain
-from pipebench.results.studies import Result, Row
+from pipebench.render.cells import Table, gain, spoken
+from pipebench.results.studies import StudyResult, StudyRow
 from pipebench.units import Scale, printable, seconds_scale
 
 
-def heading(result: Result) -> list[str]:
+def heading(result: StudyResult) -> list[str]:
     """What was run, whose it is, and on what."""
     size = "" if result.size == "default" else f", {result.size} size"
-    return [f"{result.title} ({result.study}{size})", result.source, result.setting]
+    return [printable(one) for one in (f"{result.title} ({result.study}{size})", result.source, result.setting)]
 
 
-def table(result: Result) -> Table:
-    """One row for each step: its figure, how many times as fast as the row before, and what the author says."""
+def table(result: StudyResult) -> Table:
+    """One row for each step: its figure, its speed-up over the row before, and the author's."""
     scale = seconds_scale([row.seconds.median for row in result.rows if row.seconds])
     timed, counted = _shown(result)
+    authors = _author_has_figures(result)
     rows = [
-        _cells(row, before, scale, timed, counted)
+        (*_cells(row, before, scale, timed, counted), *([_authors(row)] if authors else []))
         for row, before in zip(result.rows, [None, *result.rows], strict=False)
     ]
+    unit = printable(result.unit)
     headers = ["step"]
-    headers += [f"{scale.unit}/{result.unit}"] if timed else []
-    headers += [f"sync points/{result.unit}"] if counted else []
-    headers += ["× row before", "author's"]
+    headers += [f"{scale.unit}/{unit}"] if timed else []
+    headers += [f"syncs/{unit}"] if counted else []
+    headers += ["× row before" if timed else "change"]
+    headers += ["author's ×"] if authors else []
     numeric = frozenset(range(1, len(headers)))
-    return Table(result.title, tuple(headers), tuple(rows), numeric, tuple(_notes(result)))
+    return Table(printable(result.title), tuple(headers), tuple(rows), numeric, tuple(_notes(result)))
 
 
-def _shown(result: Result) -> tuple[bool, bool]:
+def _shown(result: StudyResult) -> tuple[bool, bool]:
     """Whether there are times, and whether there are counts."""
     return any(row.seconds for row in result.rows), any(row.count is not None for row in result.rows)
 
 
-def _cells(row: Row, before: Row | None, scale: Scale, timed: bool, counted: bool) -> tuple[str, ...]:
+def _cells(row: StudyRow, before: StudyRow | None, scale: Scale, timed: bool, counted: bool) -> tuple[str, ...]:
     cells = [printable(row.name)]
     if timed:
         cells.append(scale.number(row.seconds.median) if row.seconds else "skipped" if row.skipped else "")
     if counted:
         cells.append(f"{row.count:g}" if row.count is not None else "")
     cells.append(_change(row, before))
-    cells.append(f"{1 / row.author.ratio:.2f}×" + _over(row) if row.author.ratio else "")
     return tuple(cells)
 
 
-def _over(row: Row) -> str:
-    return f" (of {printable(row.author.over)})" if row.author.over else ""
+def _author_has_figures(result: StudyResult) -> bool:
+    return any(row.author.speedup for row in result.rows)
 
 
-def _change(row: Row, before: Row | None) -> str:
-    if row.ratio is not None:
-        return gain(row.ratio)
+def _authors(row: StudyRow) -> str:
+    return f"{row.author.speedup:.2f}×" if row.author.speedup else ""
+
+
+def _change(row: StudyRow, before: StudyRow | None) -> str:
+    if row.over_before is not None:
+        return gain(row.over_before)
     if row.count is not None and before is not None and before.count is not None:
         return f"{row.count - before.count:+g}"
     return ""
 
 
-def _notes(result: Result) -> Iterable[str]:
+def _notes(result: StudyResult) -> Iterable[str]:
     for row in result.rows:
         yield f"{printable(row.name)}: " + "; ".join(printable(one) for one in _said(row) if one)
+    yield from (f"→ {claim}" for row in result.rows if (claim := claimed(row)) is not None)
     yield from (f"→ {printable(one)}" for one in result.findings)
 
 
-def _said(row: Row) -> Iterable[str]:
+def _said(row: StudyRow) -> Iterable[str]:
     yield row.what
     yield row.agreement
     if row.gives_up:
@@ -74,4 +81,34 @@ def _said(row: Row) -> Iterable[str]:
         yield f"skipped: {row.skipped}"
     if row.author.says:
         yield f"author: {row.author.says}"
+    if row.author.over:
+        yield f"the author's speed-up is over {row.author.over}"
     yield from row.notes
+
+
+# What became of an author's gain, and of an author's loss
+_GAIN = {
+    "holds": "holds here",
+    "larger": "holds here, and the gain is larger",
+    "smaller": "is a smaller gain here",
+    "none": "does not hold here, there is no measurable gain",
+    "open": "is neither confirmed nor ruled out here",
+}
+_LOSS = {
+    **_GAIN,
+    "larger": "is a larger loss here",
+    "smaller": "is a smaller loss here",
+    "none": "does not hold here, there is no measurable loss",
+}
+
+
+def claimed(row: StudyRow) -> str | None:
+    """What became of the author's figure here; None where the author gives none."""
+    if row.author.speedup is None:
+        return None
+    said = f"{printable(row.name)}: the author's {row.author.speedup:.2f}×"
+    if (ours := row.over_authors) is None:
+        return f"{said} was not measured here"
+    words = {**(_LOSS if row.author.speedup < 1 else _GAIN)}
+    words["opposite"] = f"does not hold here, the step is {'faster' if ours.speedup > 1 else 'slower'}"
+    return f"{said} {words[row.outcome or 'open']}: {spoken(ours)}"

@@ -8,7 +8,7 @@ from pipebench.render import feeding
 from pipebench.render.cells import Table, gain
 from pipebench.results.measurement import Ceiling, Measurement, Warning
 from pipebench.results.report import Report
-from pipebench.stats import Ratio, compare
+from pipebench.stats import Speedup, compare
 from pipebench.units import count_scale, of_images, percent, printable, rate_scale, seconds_scale
 
 # One way from a file to a batch, as an ImageNet script goes it; the verdict adds up these tasks.
@@ -48,27 +48,27 @@ def _of_stages(report: Report) -> str:
     total, (largest, where) = sum(cost for cost, _ in costs), max(costs, key=lambda pair: pair[0])
     best = sum(per_sample_s(one) for task_id in PIPELINE if (one := fastest(report, task_id)))
     return (
-        f"One core: {1 / total:,.0f} samples/s through {', '.join(PIPELINE)} as usually written; "
-        f"{percent(largest / total)} of that time is {where.task}. "
-        f"With the fastest variant of each that gives nothing up: {1 / best:,.0f} samples/s "
-        "(the sum of stages measured in isolation)."
+        f"One core: {1 / total:,.0f} samples/s through {', '.join(PIPELINE)}, written in the usual way; "
+        f"{where.task} takes {percent(largest / total)} of that time. "
+        f"With the fastest variant of each task that gives nothing up: {1 / best:,.0f} samples/s "
+        "(the sum of stages that were measured in isolation)."
     )
 
 
 def _reference(report: Report, task_id: str) -> list[Measurement]:
-    return [one for one in timed(report, task_id) if one.ratio_to_reference and one.ratio_to_reference.ratio == 1.0][:1]
+    return [one for one in timed(report, task_id) if one.over_reference and one.over_reference.speedup == 1.0][:1]
 
 
 def _short_verdict(report: Report) -> str:
-    found = [(one.ratio_to_reference, one) for one in _best(report) if one.ratio_to_reference]
+    found = [(one.over_reference, one) for one in _best(report) if one.over_reference]
     if not found:
-        return "Nothing could be compared: no task has readings of its reference on this data."
-    gains = [(ratio.ratio, one) for ratio, one in found if ratio.told and ratio.ratio < 1]
+        return "No comparison is possible: no reference variant was measured on this data."
+    gains = [(over.speedup, one) for over, one in found if over.told and over.speedup > 1]
     if not gains:
-        return "Nothing that was measured can be told to be faster than its reference."
-    ratio, one = min(gains, key=lambda pair: pair[0])
+        return "No measurable gain: no variant is measurably faster than its reference."
+    times, one = max(gains, key=lambda pair: pair[0])
     name = printable(one.variant)
-    return f"Largest gain: {printable(one.task)}, where {name} is {1 / ratio:.2f}× as fast as the reference."
+    return f"Largest gain: {printable(one.task)}, where {name} is {times:.2f}× as fast as the reference."
 
 
 def _best(report: Report) -> list[Measurement]:
@@ -89,7 +89,7 @@ def ceilings(report: Report) -> Table:
     ]
     return Table(
         "Ceilings of this machine",
-        ("resource", "beside", rate.unit, "samples/s"),
+        ("resource", "task", rate.unit, "samples/s"),
         tuple(rows),
         frozenset({2, 3}),
         tuple(dict.fromkeys(missing)),
@@ -102,7 +102,7 @@ def _why_not(one: Ceiling) -> str:
     cold = next(
         (f"{warning.problem}; {warning.remedy}" for warning in one.warnings if warning.code == "not-cold"), None
     )
-    return one.failed or cold or "there was nothing to measure it on"
+    return one.failed or cold or "there was no data to measure it on"
 
 
 def _per_second(one: Ceiling) -> str:
@@ -128,7 +128,7 @@ def of_task(report: Report, task_id: str) -> Table:
                 seconds.number(per_sample_s(one)),
                 f"±{percent(half_width)}",
                 rates.number(1 / per_sample_s(one)),
-                gain(one.ratio_to_reference),
+                gain(one.over_reference),
                 percent(one.fraction_of_ceiling) if one.fraction_of_ceiling is not None else "",
                 _failed(one),
             )
@@ -142,7 +142,7 @@ def of_task(report: Report, task_id: str) -> Table:
         "of ceiling",
         "bad",
     )
-    return Table(_title(found[0]), headers, tuple(rows), frozenset({1, 2, 3, 4, 5, 6}), tuple(_notes(found)), (2, 3))
+    return Table(_title(found[0]), headers, tuple(rows), frozenset({1, 2, 3, 4, 5, 6}), tuple(_notes(found)), (3, 2, 5))
 
 
 def _title(one: Measurement) -> str:
@@ -161,14 +161,14 @@ def _failed(one: Measurement) -> str:
 
 
 def _few(found: Sequence[Measurement]) -> Iterable[str]:
-    """A word where some variant's limits have left less than half of the samples to time all of them on."""
+    """A note where one variant's limits leave less than half of the samples to time all variants on."""
     tried = max((one.samples_attempted for one in found), default=0)
     common = max((one.samples_common for one in found), default=0)
     if 0 < common < tried / 2:
         limits = max(found, key=lambda one: (one.samples_failed < one.samples_attempted, one.samples_failed))
         yield (
-            f"timed on the {common} of {tried} samples that all could do; {printable(limits.variant)} could not do "
-            f"{limits.samples_failed}: leave it out with --variant to time the rest"
+            f"timed on {common} of {tried} samples, those that every variant can process; {printable(limits.variant)} "
+            f"failed on {limits.samples_failed}: leave it out with --variant to time the others"
         )
 
 
@@ -204,7 +204,7 @@ def _said(one: Measurement) -> Iterable[str]:
 
 
 def summary(report: Report) -> Table:
-    """Per task: the fastest agreeing variant, its gain over the reference and its distance from the ceiling."""
+    """Per task: the fastest variant that agrees, its speed-up over the reference and its distance from the ceiling."""
     best = _best(report)
     seconds = seconds_scale([per_sample_s(one) for one in best])
     rows = [
@@ -212,22 +212,22 @@ def summary(report: Report) -> Table:
             printable(one.task),
             printable(one.variant),
             seconds.number(per_sample_s(one)),
-            gain(one.ratio_to_reference),
+            gain(one.over_reference),
             percent(one.fraction_of_ceiling) if one.fraction_of_ceiling is not None else "",
         )
         for one in best
     ]
-    headers = ("task", "fastest that agrees", f"{seconds.unit}/sample", "× reference", "of ceiling")
+    headers = ("task", "fastest variant", f"{seconds.unit}/sample", "× reference", "of ceiling")
     notes = tuple(_as_fast(one, others) for one in best if (others := _ties(report, one)))
-    return Table("Summary", headers, tuple(rows), frozenset({2, 3, 4}), notes)
+    return Table("Summary", headers, tuple(rows), frozenset({2, 3, 4}), notes, (4, 2))
 
 
 def _ties(report: Report, best: Measurement) -> list[Measurement]:
-    """The variants whose readings, taken beside those of the fastest, cannot tell them from it."""
+    """The variants that do not measurably differ from the fastest, by readings taken beside its own."""
     return [
         one
         for one in timed(report, best.task)
-        if one is not best and not one.gives_up and _beside(one, best) and not _relative(one, best).told
+        if one is not best and not one.gives_up and _beside(one, best) and not _over(one, best).told
     ]
 
 
@@ -236,23 +236,20 @@ def _beside(one: Measurement, other: Measurement) -> bool:
     return bool(one.readings_s and other.readings_s) and one.workload == other.workload
 
 
-def _relative(one: Measurement, other: Measurement) -> Ratio:
+def _over(one: Measurement, other: Measurement) -> Speedup:
     both = min(len(one.readings_s), len(other.readings_s))
-    scale = other.calls_per_reading / one.calls_per_reading
+    scale = one.calls_per_reading / other.calls_per_reading
     return compare(one.readings_s[:both], other.readings_s[:both], scale=scale)
 
 
 def _as_fast(best: Measurement, others: Sequence[Measurement]) -> str:
     names = ", ".join(printable(one.variant) for one in others)
-    return f"{printable(best.task)}: these readings cannot tell {printable(best.variant)} from {names}"
+    return f"{printable(best.task)}: no measurable difference between {printable(best.variant)} and {names}"
 
 
 def heading(report: Report) -> list[str]:
     """What was measured, on what, in a few lines."""
-    machine, data = report.machine, report.data
-    lines = [f"{printable(machine.cpu)}, {machine.usable_cores:g} usable cores, {printable(machine.system)}"]
-    versions = ", ".join(f"{printable(name)} {printable(version)}" for name, version in machine.libraries.items())
-    lines.append(f"Python {printable(machine.python)}, {versions}")
+    data, lines = report.data, _host(report)
     if data is not None:
         lines.append(
             f"{printable(data.name)}: {data.images:,} images, "
@@ -260,8 +257,19 @@ def heading(report: Report) -> list[str]:
         )
     if report.partial:
         cause = f": {printable(report.failure)}" if report.failure else "."
-        lines.append(f"This report is partial: the run did not come to its end{cause}")
+        lines.append(f"This report is partial: the run did not finish{cause}")
     return lines
+
+
+def _host(report: Report) -> list[str]:
+    """The machine and its libraries; nothing where a file of schema 1 does not say."""
+    if (machine := report.machine) is None:
+        return []
+    versions = ", ".join(f"{printable(name)} {printable(version)}" for name, version in machine.libraries.items())
+    return [
+        f"{printable(machine.cpu)}, {machine.usable_cores:g} usable cores, {printable(machine.system)}",
+        f"Python {printable(machine.python)}, {versions}",
+    ]
 
 
 def bad_samples(report: Report, most: int = 12) -> list[str]:

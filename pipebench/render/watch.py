@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from pipebench.render import watch_details
 from pipebench.results.watched import BoundResult, LoaderResult, StageResult, WatchResult
-from pipebench.stats import Ratio
+from pipebench.stats import Speedup
 from pipebench.units import Scale, counted, percent, printable, seconds, seconds_scale
 
 _SMALLEST_SHARE = 0.0005
@@ -138,16 +138,17 @@ def _slowest(result: WatchResult) -> Iterable[str]:
 def bound_lines(found: BoundResult) -> list[str]:
     """What the report says of it, for the lines under the verdict."""
     notes = [f"Bound: {printable(note)}." for note in found.notes]
-    if found.gain is None or found.live is None or found.bound is None:
+    if found.bound_over_live is None or found.live is None or found.bound is None:
         return ["The bound was not measured.", *notes]
-    best = found.gain_device or max((one for one in (found.gain, found.gain_busy) if one), key=lambda one: one.ratio)
+    replays = [one for one in (found.bound_over_live, found.busy_over_live) if one]
+    best = found.device_over_live or max(replays, key=lambda one: one.speedup)
     lines = [
         f"Removing all data work could buy at most {_times(best)}. {found.live.samples_per_s:,.0f} samples/s live; "
         f"{_rates(found)} ({found.rounds} rounds of {found.window} batches, loader {found.loader})."
     ]
     if not best.told:
         lines.append("That cannot be told from nothing.")
-    elif best.ratio < 1:
+    elif best.speedup < 1:
         lines.append("Replays were slower than live: something else had the machine. Measure again.")
     elif best.confidence < 0.95:
         lines.append(f"With so few rounds the interval has {best.confidence:.0%} confidence.")
@@ -157,14 +158,14 @@ def bound_lines(found: BoundResult) -> list[str]:
 def _rates(found: BoundResult) -> str:
     parts = []
     for rate, gain, what in (
-        (found.bound, found.gain, "with its batches ready"),
-        (found.bound_busy, found.gain_busy, "with workers as busy as live"),
-        (found.bound_device, found.gain_device, "with batches on the device"),
+        (found.bound, found.bound_over_live, "with its batches ready"),
+        (found.bound_busy, found.busy_over_live, "with workers as busy as live"),
+        (found.bound_device, found.device_over_live, "with batches on the device"),
     ):
         if rate is not None and gain is not None:
             parts.append(f"{rate.samples_per_s:,.0f} {what}, {_times(gain)}")
     return "; ".join(parts)
 
 
-def _times(gain: Ratio) -> str:
-    return f"{gain.ratio:.2f}× ({gain.low:.2f}–{gain.high:.2f})"
+def _times(gain: Speedup) -> str:
+    return f"{gain.speedup:.2f}× ({gain.low:.2f}–{gain.high:.2f})"

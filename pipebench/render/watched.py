@@ -11,9 +11,9 @@ from pipebench.units import printable
 
 def text(report: Report) -> str:
     """The machine, then the report as the person at the terminal saw it."""
-    assert report.watch is not None
-    calibration = printable(report.calibration) if report.calibration is not None else None
-    return "\n".join([*tables.heading(report), "", whole(report.watch, calibration)])
+    assert report.watched is not None
+    calibration = printable(report.error_of_watch) if report.error_of_watch is not None else None
+    return "\n".join([*tables.heading(report), "", whole(report.watched, calibration)])
 
 
 def markdown(report: Report) -> str:

@@ -1,19 +1,11 @@
-"""How far the figures of `watch` can be trusted on this machine: what calibration found, kept beside the cache."""
+"""How far the figures of `watch` can be trusted on this machine: what calibration found."""
 
 from __future__ import annotations
 
-import contextlib
-import json
-import platform
-from dataclasses import asdict, dataclass
-from pathlib import Path
-from typing import Any
+from dataclasses import dataclass
 
-from pipebench.host.machine import cache_folder
-from pipebench.host.whole_files import write_whole
 from pipebench.units import percent, seconds
 
-SCHEMA_VERSION = 1
 # The goals: attribution to 2 % of an iteration or 20 µs a sample, whichever is larger; wait to 2 %; a span in 1 µs;
 # less than 1 % of throughput with 8 spans and 1 ms a sample.
 GOAL_SHARE = 0.02
@@ -24,7 +16,7 @@ GOAL_SAMPLE_S = 1e-3
 
 
 @dataclass(frozen=True)
-class Row:
+class PlantedFigure:
     """One figure of one planted run: what was planted, and what `watch` reported.
 
     Per sample for stages, per iteration for phases (`per`). `error_share` is the error in parts of an iteration.
@@ -98,7 +90,7 @@ class Calibration:
     load: tuple[float, float]
     cores: float
     took_s: float
-    rows: tuple[Row, ...]
+    rows: tuple[PlantedFigure, ...]
     span_s: float
     slowdowns: tuple[Slowdown, ...]
     reading_s: float
@@ -130,30 +122,3 @@ class Calibration:
         parts.append(f"a span costs {seconds(self.span_s)}")
         parts.append(f"{self.within} of {len(self.rows)} figures are within the goal")
         return f"Calibrated here ({self.at[:10]}, load {max(self.load):.1f}): " + "; ".join(parts)
-
-
-def as_json(calibration: Calibration) -> str:
-    """The calibration as a JSON document, in base units."""
-    document = {"schema_version": SCHEMA_VERSION, "calibration": asdict(calibration)}
-    return json.dumps(document, indent=1) + "\n"
-
-
-def _place() -> Path:
-    return cache_folder() / "calibration" / f"{platform.node() or 'host'}.json"
-
-
-def keep(calibration: Calibration) -> Path:
-    """Saves it for this host; the newest counts."""
-    place = _place()
-    write_whole(place, as_json(calibration).encode())
-    return place
-
-
-def kept() -> Calibration | None:
-    """The calibration of this host; None where there is none, or it cannot be read."""
-    with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
-        found: dict[str, Any] = json.loads(_place().read_text(encoding="utf-8"))["calibration"]
-        lists = {"rows": Row, "slowdowns": Slowdown, "noise": NoiseFloor}
-        read = {name: tuple(kind(**one) for one in found[name]) for name, kind in lists.items()}
-        return Calibration(**{**found, **read, "load": tuple(found["load"])})
-    return None

@@ -1,4 +1,4 @@
-"""What comparing two commits gives: for each benchmark its rounds, and what they support."""
+"""What comparing two commits gives: for each benchmark its rounds, and the speed-up that they support."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pipebench.stats import Ratio
+from pipebench.stats import Speedup
 
 ALARMS = 0.01  # chance that any benchmark of a family is called changed where none is
 Pair = tuple[float, float]  # seconds of the base and of the head, taken one right after the other
@@ -14,28 +14,28 @@ Pair = tuple[float, float]  # seconds of the base and of the head, taken one rig
 
 @dataclass(frozen=True)
 class Judgement:
-    """What the rounds of one benchmark say: how much slower the head is, and whether they can tell.
+    """What the rounds of one benchmark say: the speed-up of the head over the base, and whether they suffice.
 
-    `ratio` is head / base: 1.03 is 3 % slower. `wanted` is the confidence that the family of benchmarks asks of each.
+    A speed-up of 0.97 is 3 % slower. `wanted` is the confidence that the family of benchmarks asks of each.
     """
 
-    ratio: Ratio
+    head_over_base: Speedup
     rounds: int
     wanted: float
 
     @property
     def enough(self) -> bool:
         """Whether so many rounds can reach the wanted confidence at all."""
-        return self.ratio.confidence >= self.wanted
+        return self.head_over_base.confidence >= self.wanted
 
     @property
     def told(self) -> bool:
         """Whether the rounds support any difference; where they do not, the table prints `~`."""
-        return self.enough and self.ratio.told
+        return self.enough and self.head_over_base.told
 
     def exceeds(self, limit: float) -> bool:
-        """Whether even the lower end of the interval is more than `limit` slower, 0.05 being 5 %."""
-        return self.told and self.ratio.low > 1.0 + limit
+        """Whether the whole interval is more than `limit` slower: with 0.05, over 1.05 times as long."""
+        return self.told and self.head_over_base.high < 1.0 / (1.0 + limit)
 
 
 @dataclass(frozen=True)
@@ -52,6 +52,19 @@ class Change:
     skipped: str | None = None
     failed: str | None = None
     notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two commits, or two settings of one, measured against each other. `fail_above` is the gate that was asked for.
+
+    With a `fail_above` of 0.05, a benchmark fails the gate where its whole interval is more than 5 % slower.
+    """
+
+    base: str
+    head: str
+    changes: tuple[Change, ...]
+    fail_above: float | None = None
 
 
 def wanted_confidence(benchmarks: int, alarms: float = ALARMS) -> float:

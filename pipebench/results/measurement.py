@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from pipebench.errors import BadSample
 from pipebench.host.machine import Load
-from pipebench.stats import Ratio, Summary, readings_needed, summarize
+from pipebench.stats import Speedup, Summary, readings_needed, summarize
 from pipebench.task import SkipCode, Work, Workload
 from pipebench.units import percent
 
@@ -37,7 +37,11 @@ class Skipped:
 
 @dataclass(frozen=True)
 class Measurement:
-    """All readings of one variant on one workload, with its work and its warnings; statistics are derived from them."""
+    """All readings of one variant on one workload, with its work and its warnings; statistics are derived from them.
+
+    `over_reference` is the speed-up over the task's reference variant. `fraction_of_ceiling` is the speed of this
+    variant over that of the ceiling beside it: near 1, nothing more can be gained.
+    """
 
     stage: str
     task: str
@@ -48,7 +52,7 @@ class Measurement:
     calls_per_reading: int = 0
     work: Work | None = None
     summary: Summary | None = None
-    ratio_to_reference: Ratio | None = None
+    over_reference: Speedup | None = None
     fraction_of_ceiling: float | None = None
     samples_attempted: int = 0
     samples_failed: int = 0
@@ -80,7 +84,7 @@ class Ceiling:
 
 
 @dataclass(frozen=True)
-class Result:
+class TaskResult:
     """What measuring one task gave."""
 
     measurements: tuple[Measurement, ...]
@@ -115,7 +119,7 @@ def _of_the_host(load: Load) -> Iterable[Warning]:
         )
     if steal > STEAL_LIMIT:
         yield Warning(
-            "steal", f"the hypervisor withheld {percent(steal)} of a core", "trust ratios, not single times", steal
+            "steal", f"the hypervisor withheld {percent(steal)} of a core", "trust speed-ups, not single times", steal
         )
     if load.throttled_s > 0:
         yield Warning("throttled", "the cgroup's CPU quota stopped this process", "raise the quota of the container")

@@ -1,8 +1,13 @@
-"""The one serialisable root of everything that was measured: save, load, and read again a year later."""
+"""The one serialisable root of everything that was measured: save, load, and read again a year later.
+
+Every command saves the same root. It fills the parts that it made and leaves the others empty.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import datetime
+import platform
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,15 +20,19 @@ from pipebench.errors import BadSample, PipebenchError
 from pipebench.host import machine
 from pipebench.host.machine import Machine
 from pipebench.host.whole_files import write_whole
+from pipebench.results import schema_1
+from pipebench.results.calibration import Calibration
+from pipebench.results.comparison import Comparison
 from pipebench.results.loading import LoaderRow
 from pipebench.results.measurement import Ceiling, Measurement
-from pipebench.results.training import Training, of_schema_1
+from pipebench.results.studies import StudyResult
+from pipebench.results.sync_points import SyncReport
+from pipebench.results.training import Training
 from pipebench.results.watched import WatchResult
 from pipebench.task import Workload
 from pipebench.units import printable, size
 
-SCHEMA_VERSION = 1
-_MISSHAPEN = (ArithmeticError, AttributeError, LookupError, TypeError)  # of an old report that is brought up to date
+SCHEMA_VERSION = 2
 LARGEST_FILE = 64 << 20  # bytes; a report of every variant at --rigorous is under 1 MB
 
 
@@ -44,18 +53,22 @@ class Data:
 
 @dataclass(frozen=True)
 class Report:
-    """What `pipebench run` measured, or what `pipebench watch` saw.
+    """The result of any command: the machine, and the parts that the command made. The other parts are empty.
 
-    `partial` says that it did not come to its end, or that recording did not, and `failure` what ended it. `loader` and
-    `training` are None where they were not measured; `workload` is None, and all but `watch` and `calibration` empty,
-    where a script was watched. `calibration` is what was known of the error of `watch` when it was saved.
+    `run` makes `workload`, `data`, `measurements`, `ceilings`, `bad_samples`, `loader` and `training`; `watch` makes
+    `watched` and `error_of_watch` (one line on how far its figures could be trusted on that day); `syncs` makes
+    `sync_points`, `ab` makes `comparison`, `study` makes `studies`, and `calibrate` makes `calibration`.
+
+    `partial` says that the command did not come to its end, or that its recording did not, and `failure` what ended it.
+    `created` is an ISO date and time. `created`, `pipebench` and `machine` are None where a file of schema 1 did not
+    have them.
     """
 
     schema_version: int
-    partial: bool
-    created: str
-    pipebench: str
-    machine: Machine
+    partial: bool = False
+    created: str | None = None
+    pipebench: str | None = None
+    machine: Machine | None = None
     workload: Workload | None = None
     data: Data | None = None
     measurements: tuple[Measurement, ...] = ()
@@ -64,26 +77,32 @@ class Report:
     loader: tuple[LoaderRow, ...] | None = None
     training: Training | None = None
     failure: str | None = None
-    watch: WatchResult | None = None
-    calibration: str | None = None
+    watched: WatchResult | None = None
+    error_of_watch: str | None = None
+    sync_points: SyncReport | None = None
+    comparison: Comparison | None = None
+    studies: tuple[StudyResult, ...] = ()
+    calibration: Calibration | None = None
 
 
-@dataclass(frozen=True)
-class _Versioned:
-    schema_version: int
+def new(storage: Path | None = None, **parts: Any) -> Report:
+    """A report of this moment, this machine and this pipebench, with the parts of a command.
 
-
-def of_watch(result: WatchResult, calibration: str | None) -> Report:
-    """The report of one watched run; partial where its recording, or its measuring of the bound, was cut short."""
+    `storage` is a path of the data, whose storage the machine's description names.
+    """
     return Report(
         schema_version=SCHEMA_VERSION,
-        partial=not result.complete or (result.bound is not None and not result.bound.complete),
         created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         pipebench=__version__,
-        machine=machine.describe(),
-        watch=result,
-        calibration=calibration,
+        machine=machine.describe(storage),
+        **parts,
     )
+
+
+def of_watch(result: WatchResult, error_of_watch: str | None) -> Report:
+    """The report of one watched run; partial where its recording, or its measuring of the bound, was cut short."""
+    cut = not result.complete or (result.bound is not None and not result.bound.complete)
+    return new(partial=cut, watched=result, error_of_watch=error_of_watch)
 
 
 def encode(report: Report) -> bytes:
@@ -95,27 +114,15 @@ def save(report: Report, path: Path) -> None:
 
 
 def load(path: Path) -> Report:
-    """Reads a report back, typed; whatever is not one, or is of another schema, is refused with what it is."""
+    """Reads a report back, typed. A file of schema 1 becomes a report of today's schema.
+
+    PipebenchError, saying what the file is, where it is no report or a report of another schema.
+    """
     name = printable(path)
+    content = _content(path, name)
     try:
-        if not path.is_file():
-            raise PipebenchError(f"{name} is not a file", "name a report that `pipebench run --export-json` wrote")
-        length = path.stat().st_size
-        if length > LARGEST_FILE:
-            raise PipebenchError(f"{name} has {size(length)}, more than any report", "name a pipebench report")
-        content = path.read_bytes()
-    except OSError as error:
-        raise PipebenchError(f"cannot read {name}: {error.strerror}", "check the path and its permissions") from error
-    try:
-        found = msgspec.json.decode(content, type=_Versioned).schema_version
-        if found != SCHEMA_VERSION:
-            age = "newer" if found > SCHEMA_VERSION else "older"
-            raise PipebenchError(
-                f"{name} has schema version {found}, {age} than this pipebench reads ({SCHEMA_VERSION})",
-                "use the pipebench that wrote it" + (", or upgrade this one" if age == "newer" else ""),
-            )
-        report = msgspec.convert(_today(msgspec.json.decode(content)), Report)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, *_MISSHAPEN) as error:
+        report = _typed(content, name)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise PipebenchError(
             f"{name} is not a pipebench report: {printable(str(error))[:200]}", "name a report that pipebench wrote"
         ) from error
@@ -124,17 +131,40 @@ def load(path: Path) -> Report:
     return report
 
 
-def _today(root: Any) -> Any:
-    """A decoded report whose training part has today's form."""
-    training = root.get("training")
-    if training is None or "watched" in training:
-        return root
-    return {**root, "training": of_schema_1(training, root["machine"]["usable_cores"])}
+def _content(path: Path, name: str) -> bytes:
+    try:
+        if not path.is_file():
+            raise PipebenchError(f"{name} is not a file", "name a report that `pipebench run --export-json` wrote")
+        length = path.stat().st_size
+        if length > LARGEST_FILE:
+            raise PipebenchError(f"{name} has {size(length)}, more than any report", "name a pipebench report")
+        return path.read_bytes()
+    except OSError as error:
+        raise PipebenchError(f"cannot read {name}: {error.strerror}", "check the path and its permissions") from error
+
+
+@dataclass(frozen=True)
+class _Versioned:
+    schema_version: int = 1  # the files of schema 1 that had none
+
+
+def _typed(content: bytes, name: str) -> Report:
+    """The report in `content`, of today's schema or of schema 1; PipebenchError for any other."""
+    found = msgspec.json.decode(content, type=_Versioned).schema_version
+    if found == SCHEMA_VERSION:
+        return msgspec.json.decode(content, type=Report)
+    if found == 1:
+        migrated = schema_1.migrated(msgspec.json.decode(content, type=dict[str, Any]))
+        return msgspec.convert({**migrated, "schema_version": SCHEMA_VERSION}, type=Report)
+    age = "newer" if found > SCHEMA_VERSION else "older"
+    raise PipebenchError(
+        f"{name} has schema version {found}, {age} than this pipebench reads ({SCHEMA_VERSION})",
+        "use the pipebench that wrote it" + (", or upgrade this one" if age == "newer" else ""),
+    )
 
 
 def _divisors(report: Report) -> Iterator[float]:
-    """What a renderer divides by, which in every run is positive."""
-    ratios = [one.ratio_to_reference for one in report.measurements]
+    """What a renderer divides by, which in every run is positive (a speed-up is so by its own check)."""
     for one in report.measurements:
         if one.summary is not None:
             yield from (one.summary.median_s, one.summary.low_s, one.work.samples if one.work else 0)
@@ -142,9 +172,24 @@ def _divisors(report: Report) -> Iterator[float]:
             yield from (*one.readings_s, one.calls_per_reading)
     if (training := report.training) is not None:
         bound = training.bound
-        ratios += [bound.gain, bound.gain_busy, bound.gain_device]
         rates = (bound.live, bound.bound, bound.bound_busy, bound.bound_device)
         yield from (rate.samples_per_s for rate in rates if rate is not None)
-    for ratio in ratios:
-        if ratio is not None:
-            yield from (ratio.ratio, ratio.low, ratio.high)
+    yield from (author for study in report.studies for row in study.rows if (author := row.author.speedup) is not None)
+
+
+def _place_of_calibration() -> Path:
+    return machine.cache_folder() / "calibration" / f"{platform.node() or 'host'}.json"
+
+
+def keep_calibration(calibration: Calibration) -> Path:
+    """Saves a calibration for this host, as a report; the newest counts."""
+    place = _place_of_calibration()
+    save(new(calibration=calibration), place)
+    return place
+
+
+def kept_calibration() -> Calibration | None:
+    """The calibration of this host; None where there is none, or it cannot be read."""
+    with contextlib.suppress(PipebenchError):
+        return load(_place_of_calibration()).calibration
+    return None

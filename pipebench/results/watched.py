@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pipebench.results.windows import Throughput
-from pipebench.stats import Ratio
+from pipebench.stats import Speedup
 
 
 @dataclass(frozen=True)
@@ -255,8 +255,9 @@ class BoundResult:
     """Training live, and with its batches already there: by turns in one run, the same batches beside one another.
 
     `bound` is with the workers idle, `bound_busy` with workers that a thread keeps as busy as live (None: there are
-    none), `bound_device` with the batches in the device's memory. The gains are throughputs over live, window beside
-    window: 1.0 says that no data work could be removed to any effect, 2.0 that training would be twice as fast.
+    none), `bound_device` with the batches in the device's memory. Each `..._over_live` is the speed-up of a bound over
+    live training, window beside window: 2 says that training would be twice as fast, 1 that no data work is worth
+    removing.
     `swept` says that a window's batches (`window_bytes`) were fewer than the last-level cache holds, so that as much
     other memory was written before each replay. `complete` is false where the run ended before its plan did.
     """
@@ -268,9 +269,9 @@ class BoundResult:
     bound: Throughput | None = None
     bound_busy: Throughput | None = None
     bound_device: Throughput | None = None
-    gain: Ratio | None = None
-    gain_busy: Ratio | None = None
-    gain_device: Ratio | None = None
+    bound_over_live: Speedup | None = None
+    busy_over_live: Speedup | None = None
+    device_over_live: Speedup | None = None
     window_bytes: int = 0
     last_level_cache_bytes: int = 0
     swept: bool = False

@@ -15,8 +15,9 @@ from functools import partial
 from typing import Any
 
 from pipebench.errors import SampleError, UsageError
-from pipebench.results.studies import Author, Result, Row
-from pipebench.stats import Ratio, compare, median_interval
+from pipebench.render.cells import spoken
+from pipebench.results.studies import Author, StudyResult, StudyRow
+from pipebench.stats import Speedup, compare, median_interval
 from pipebench.task import Unavailable
 from pipebench.units import printable
 
@@ -49,14 +50,14 @@ class Study:
     name: str
     title: str
     source: str
-    run: Callable[[str, Progress], Result]
+    run: Callable[[str, Progress], StudyResult]
 
 
 @dataclass(frozen=True)
-class Plan:
-    """Rounds of one reading of each step; after `least` of them, no new one once `budget_s` has run out."""
+class Rounds:
+    """At most `most` rounds of one reading of each step; after `least`, no new one once `budget_s` has run out."""
 
-    rounds: int = 24
+    most: int = 24
     least: int = 8
     budget_s: float = 60.0
 
@@ -86,11 +87,11 @@ class _Trial:
 
 def timed(
     steps: Sequence[Step],
-    plan: Plan,
+    rounds: Rounds,
     progress: Progress,
     now: Callable[[], float] = time.perf_counter,
     reading: Callable[[Callable[[], Any]], float] | None = None,
-) -> list[Row]:
+) -> list[StudyRow]:
     """Tries every step against the one before it that runs here, then times them in turn.
 
     `reading` times one call; without it, its wall time.
@@ -98,14 +99,14 @@ def timed(
     trials = [_Trial(step) for step in steps]
     _try(trials, progress)
     live = [(one, one.call) for one in trials if one.call is not None]
-    deadline = now() + plan.budget_s
-    for turn in range(plan.rounds):
-        if turn >= plan.least and now() > deadline:
+    deadline = now() + rounds.budget_s
+    for turn in range(rounds.most):
+        if turn >= rounds.least and now() > deadline:
             break
         shift = turn % max(1, len(live))
         for one, call in live[shift:] + live[:shift]:
             one.readings.append(_seconds(call, now) if reading is None else reading(call))
-        progress(turn + 1, plan.rounds, f"timing {len(live)} steps")
+        progress(turn + 1, rounds.most, f"timing {len(live)} steps")
     return list(_rows(trials))
 
 
@@ -143,12 +144,12 @@ def _seconds(call: Callable[[], Any], now: Callable[[], float]) -> float:
     return now() - begin
 
 
-def _rows(trials: Sequence[_Trial]) -> Iterator[Row]:
+def _rows(trials: Sequence[_Trial]) -> Iterator[StudyRow]:
     known: dict[str, _Trial] = {}
     previous: _Trial | None = None
     for one in trials:
         step = one.step
-        row = Row(step.name, step.what, author=step.author, agreement=one.agreement, gives_up=step.gives_up)
+        row = StudyRow(step.name, step.what, author=step.author, agreement=one.agreement, gives_up=step.gives_up)
         if not one.readings:
             yield replace(row, skipped=one.skipped or "not measured")
             continue
@@ -157,61 +158,27 @@ def _rows(trials: Sequence[_Trial]) -> Iterator[Row]:
         yield replace(
             row,
             seconds=median_interval([reading / step.work for reading in one.readings]),
-            ratio=_relative(one, previous),
-            ratio_to_first=_relative(one, first),
-            ratio_to_authors=_relative(one, theirs) if step.author.ratio else None,
+            over_before=_over(one, previous),
+            over_first=_over(one, first),
+            over_authors=_over(one, theirs) if step.author.speedup else None,
         )
         known[step.name] = previous = one
 
 
-def _relative(ours: _Trial, theirs: _Trial | None) -> Ratio | None:
-    """Seconds a unit of ours over theirs; a row that disagrees has none."""
+def _over(ours: _Trial, theirs: _Trial | None) -> Speedup | None:
+    """The speed-up of a unit of ours over one of theirs; a row that disagrees has none."""
     if theirs is None or "DISAGREES" in ours.agreement:
         return None
-    return compare(ours.readings, theirs.readings, scale=theirs.step.work / ours.step.work)
+    return compare(ours.readings, theirs.readings, scale=ours.step.work / theirs.step.work)
 
 
-def speedup(ratio: Ratio) -> str:
-    """A ratio of costs as how many times as fast, with its interval."""
-    return f"{1 / ratio.ratio:.2f}× ({1 / ratio.high:.2f}–{1 / ratio.low:.2f})"
-
-
-def findings(rows: Sequence[Row]) -> Iterator[str]:
-    """For each step of which the author gives a ratio, whether it holds here; one that does not says so."""
-    for row in rows:
-        if row.author.ratio is None:
-            continue
-        said = f"{row.name}: the author's {1 / row.author.ratio:.2f}×"
-        if row.ratio_to_authors is None:
-            yield f"{said} was not measured here"
-        else:
-            yield f"{said} {_judged(row.ratio_to_authors, row.author.ratio)} here: {speedup(row.ratio_to_authors)}"
-
-
-TOLERANCE = 0.25  # of the author's ratio: another machine, another decoder
-NONE = 0.05  # a ratio so near to 1 claims no change
-
-
-def _judged(ours: Ratio, theirs: float) -> str:
-    """Whether our interval comes within `TOLERANCE` of the author's ratio, or goes beyond it on the same side of 1."""
-    if not ours.told and abs(theirs - 1) > NONE:
-        return "cannot be told"
-    if ours.low / (1 + TOLERANCE) <= theirs <= ours.high * (1 + TOLERANCE):
-        opposed = ours.told and (ours.ratio < 1) != (theirs < 1)
-        return "does not hold" if opposed and abs(theirs - 1) > NONE else "holds"
-    if ours.ratio < theirs < 1:
-        return "understates the loss"
-    return "is exceeded" if 1 < theirs < ours.ratio else "does not hold"
-
-
-def reaches(rows: Sequence[Row], name: str, times: float) -> str:
-    """Whether a row is so many times as fast as the first."""
-    ratio = next((row.ratio_to_first for row in rows if row.name == name), None)
-    if ratio is None:
-        return f"{name}: {times:g}× of the baseline was not measured here"
-    slowest, fastest = 1 / ratio.high, 1 / ratio.low
-    word = "reaches" if slowest >= times else "does not reach" if fastest < times else "cannot be told to reach"
-    return f"{name} {word} {times:g}× of the baseline per image on one core: {speedup(ratio)}"
+def reaches(rows: Sequence[StudyRow], name: str, times: float) -> str:
+    """Whether a row has a speed-up of `times` over the first."""
+    found = next((row.over_first for row in rows if row.name == name), None)
+    if found is None:
+        return f"{name}: a speed-up of {times:g}× over the baseline was not measured here"
+    word = "reaches" if found.low >= times else "does not reach" if found.high < times else "may or may not reach"
+    return f"{name} {word} {times:g}× of the baseline per image on one core: {spoken(found)}"
 
 
 @dataclass(frozen=True)
@@ -225,11 +192,11 @@ class Counted:
     outcome: Callable[[Callable[[], Any]], dict[str, float]]
 
 
-def counted(steps: Sequence[Counted], progress: Progress, tolerance: float = 1e-4) -> list[Row]:
+def counted(steps: Sequence[Counted], progress: Progress, tolerance: float = 1e-4) -> list[StudyRow]:
     """The sync points of each step, with their lines; on a CUDA device also its time."""
     from pipebench.syncpoints import examine
 
-    rows: list[Row] = []
+    rows: list[StudyRow] = []
     before: tuple[str, dict[str, float]] | None = None
     for number, step in enumerate(steps):
         progress(number, len(steps), f"looking for sync points of {step.name}")
@@ -240,7 +207,7 @@ def counted(steps: Sequence[Counted], progress: Progress, tolerance: float = 1e-
             + ", ".join(one.name for one in point.operations)
             for point in report.points
         )
-        row = Row(step.name, step.what, count=report.per_step, author=Author(step.says), notes=lines)
+        row = StudyRow(step.name, step.what, count=report.per_step, author=Author(step.says), notes=lines)
         rows.append(replace(row, agreement=_alike(outcome, before, tolerance)))
         before = step.name, outcome
     return _on_device(steps, rows, progress)
@@ -253,7 +220,7 @@ def counting(
     outcome: Callable[[Callable[[], Any]], dict[str, float]],
     size: str,
     progress: Progress,
-) -> Result:
+) -> StudyResult:
     """A study whose figure is the sync points of a step.
 
     `steps` have a name, what they change, what the author says and `build(size)`; `sizes` are, for "small" and "full",
@@ -267,7 +234,7 @@ def counting(
     rows = counted(asked, progress)
     where = torch.cuda.get_device_name() if torch.cuda.is_available() else "as if its tensors were on a device"
     setting = f"batches of {batch} of {edge}×{edge}, {where}; sync points a step"
-    return Result(study.name, study.title, study.source, size, "step", setting, tuple(rows), (counts_found(rows),))
+    return StudyResult(study.name, study.title, study.source, size, "step", setting, tuple(rows), (counts_found(rows),))
 
 
 def _alike(ours: dict[str, float], before: tuple[str, dict[str, float]] | None, tolerance: float) -> str:
@@ -278,7 +245,7 @@ def _alike(ours: dict[str, float], before: tuple[str, dict[str, float]] | None, 
     return f"DISAGREES with {name}: {', '.join(apart)}" if apart else f"agrees with {name}"
 
 
-def _on_device(steps: Sequence[Counted], rows: list[Row], progress: Progress) -> list[Row]:
+def _on_device(steps: Sequence[Counted], rows: list[StudyRow], progress: Progress) -> list[StudyRow]:
     """The rows with the time of a step, where there is a device to wait for."""
     import torch
 
@@ -287,15 +254,15 @@ def _on_device(steps: Sequence[Counted], rows: list[Row], progress: Progress) ->
     from pipebench.host.clock import DeviceClock
 
     clock = DeviceClock()
-    found = timed([Step(one.name, one.what, one.build) for one in steps], Plan(), progress, reading=clock.elapsed)
+    found = timed([Step(one.name, one.what, one.build) for one in steps], Rounds(), progress, reading=clock.elapsed)
     return [
-        replace(row, seconds=one.seconds, ratio=one.ratio, ratio_to_first=one.ratio_to_first)
+        replace(row, seconds=one.seconds, over_before=one.over_before, over_first=one.over_first)
         for row, one in zip(rows, found, strict=True)
     ]
 
 
-def counts_found(rows: Sequence[Row]) -> str:
+def counts_found(rows: Sequence[StudyRow]) -> str:
     """Whether the fixes take every sync point away."""
     first, last = rows[0].count, rows[-1].count
     holds = "holds" if last == 0 and first else "does not hold"
-    return f"that the fixes leave no sync point {holds} here: {first:g} a step become {last:g}"
+    return f"no sync point is left after the fixes: {holds} here, {first:g} a step become {last:g}"

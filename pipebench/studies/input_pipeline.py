@@ -1,8 +1,8 @@
 """The input pipeline of Chaim Rand, "PyTorch Model Performance Analysis and Optimization, Part 4" (2023), row by row.
 
 Per sample: open, to tensor, random crop of 256, a random mask dilated by a pixel and blanked, RGB to YUV, scale. His
-figures are seconds of a training step on a GPU; ours are seconds an image on one core, which his ratios follow as long
-as data is what his training waits for. His second row doubles the workers: it is measured through DataLoaders.
+figures are seconds of a training step on a GPU; ours are seconds an image on one core. His speed-ups follow them as
+long as data is what his training waits for. His second row doubles the workers: it is measured through DataLoaders.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from pipebench.reference.pipeline import LoadedBatch, good
 from pipebench.reference.training_loop import one_thread
 from pipebench.reference.worker_health import Notebook
 from pipebench.results.loading import Loading
-from pipebench.results.studies import Author, Result, Row
+from pipebench.results.studies import Author, StudyResult, StudyRow
 from pipebench.stages import crop, transform
 from pipebench.stages.decode import difference
-from pipebench.stats import Ratio, compare
-from pipebench.studies import Plan, Progress, Step, Study, findings, reaches, timed
+from pipebench.stats import Speedup, compare
+from pipebench.studies import Progress, Rounds, Step, Study, reaches, timed
 from pipebench.task import Unavailable, Workload
 from pipebench.units import counted
 
@@ -226,21 +226,21 @@ def steps(workload: Workload) -> list[Step]:
             "the mask dilated by ORs of its shifts",
             _his(ROWS[1], workload),
             _same,
-            Author("0.78 s a step", 0.78 / 1.17),
+            Author("0.78 s a step", 1.17 / 0.78),
         ),
         Step(
             "crop-before-tensor",
             "the crop on the PIL image",
             _his(ROWS[2], workload),
             _same,
-            Author("0.72 s a step", 0.72 / 0.78),
+            Author("0.72 s a step", 0.78 / 0.72),
         ),
         Step(
             "colour-in-collate",
             "colour and scale once a batch",
             _his(ROWS[3], workload),
             _close,
-            Author("0.75 s a step", 0.75 / 0.72),
+            Author("0.75 s a step", 0.72 / 0.75),
         ),
         bytes_step("opencv-uint8", "the whole chain by OpenCV on bytes", _whole_by_opencv, Author()),
         bytes_step(
@@ -279,8 +279,8 @@ def workers(size: str) -> tuple[int, int]:
     return (4, 8) if size == "full" else (cores // 2, cores)
 
 
-def _loaders(workload: Workload, size: str, progress: Progress) -> Ratio:
-    """Seconds an image with twice the workers over those with half: two loaders of the baseline, drawn from in turn.
+def _loaders(workload: Workload, size: str, progress: Progress) -> Speedup:
+    """The speed-up of twice the workers over half of them: two loaders of the baseline, drawn from in turn.
 
     While one is drawn from, the other's workers have made all that they may and rest.
     """
@@ -313,22 +313,22 @@ def _window(live: Live, batches: int) -> float:
     return live.now() - begin
 
 
-def run(size: str, progress: Progress) -> Result:
+def run(size: str, progress: Progress) -> StudyResult:
     workload = Workload(data="photos", batch_size=256 if size == "full" else 16)
     few, many = workers(size)
     with one_thread():
         doubled = _loaders(workload, size, progress)
-        rows = timed(steps(workload), Plan(rounds=72 if size != "full" else 8, budget_s=55.0), progress)
+        rows = timed(steps(workload), Rounds(72 if size != "full" else 8, budget_s=55.0), progress)
     rows = _with_workers(rows, few, many, doubled)
-    said = [*findings(rows), reaches(rows, "opencv-uint8", 3), reaches(rows, "decode-and-crop", 5)]
+    said = [reaches(rows, "opencv-uint8", 3), reaches(rows, "decode-and-crop", 5)]
     setting = (
         f"photos, batches of {workload.batch_size}; seconds an image on one core, file to batch; "
         f"the second row by loaders with {few} and {many} workers, which ran interleaved with each other"
     )
-    return Result(STUDY.name, STUDY.title, STUDY.source, size, "image", setting, tuple(rows), tuple(said))
+    return StudyResult(STUDY.name, STUDY.title, STUDY.source, size, "image", setting, tuple(rows), tuple(said))
 
 
-def _with_workers(rows: Sequence[Row], few: int, many: int, doubled: Ratio) -> list[Row]:
+def _with_workers(rows: Sequence[StudyRow], few: int, many: int, doubled: Speedup) -> list[StudyRow]:
     """His first row is the code of the second with half the workers: only the loader's rate differs."""
     first = replace(
         rows[0],
@@ -339,11 +339,11 @@ def _with_workers(rows: Sequence[Row], few: int, many: int, doubled: Ratio) -> l
     second = replace(
         rows[0],
         what=f"{many} workers instead of {few}",
-        author=Author("1.17 s a step (8 workers)", 1.17 / 1.30),
-        ratio=doubled,
-        ratio_to_authors=doubled,
+        author=Author("1.17 s a step (8 workers)", 1.30 / 1.17),
+        over_before=doubled,
+        over_authors=doubled,
         agreement="is the same code",
-        notes=("its ratio is that of the loaders' images/s; on one core it costs what the baseline does",),
+        notes=("its speed-up is that of the loaders' images/s; on one core it costs what the baseline does",),
     )
     return [first, second, *rows[1:]]
 

@@ -15,7 +15,7 @@ from torch import nn
 from torch.nn import functional
 
 from pipebench.errors import PipebenchError
-from pipebench.results.studies import Result
+from pipebench.results.studies import StudyResult
 from pipebench.studies import Progress, Study, counting
 
 CLASSES = 1000
@@ -163,7 +163,7 @@ def _outcome(step: Any) -> dict[str, float]:
     return {name: value for name, value in step.results().items() if name != "seconds"}
 
 
-def run(size: str, progress: Progress) -> Result:
+def run(size: str, progress: Progress) -> StudyResult:
     return counting(STUDY, STEPS, SIZES, _outcome, size, progress)
 
 

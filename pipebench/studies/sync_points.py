@@ -15,7 +15,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from pipebench.results.studies import Result
+from pipebench.results.studies import StudyResult
 from pipebench.studies import Progress, Study, counting
 
 IGNORED, BACKGROUND, CHANNELS, LAYERS = -1, 9, 10, 10
@@ -127,7 +127,7 @@ def _outcome(step: Callable[[], Any]) -> dict[str, float]:
     return {"loss": float(step())}
 
 
-def run(size: str, progress: Progress) -> Result:
+def run(size: str, progress: Progress) -> StudyResult:
     return counting(STUDY, STEPS, SIZES, _outcome, size, progress)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -18,15 +18,18 @@ from pipebench.data.listing import Sample
 from pipebench.errors import PipebenchError, SampleError
 from pipebench.reference.pipeline import good
 from pipebench.reference.training_loop import one_thread
-from pipebench.results.studies import Author, Result
+from pipebench.render.cells import spoken
+from pipebench.results.studies import Author, StudyResult, StudyRow
 from pipebench.stages import read
 from pipebench.stages.crop import COARSE_TOLERANCE
 from pipebench.stages.decode import difference
-from pipebench.studies import Plan, Progress, Step, Study, findings, timed
+from pipebench.studies import Progress, Rounds, Step, Study, timed
 from pipebench.task import Unavailable, Workload
+from pipebench.units import percent
 
 RESIZED, CROPPED = 256, 224
 DRAFT = (256, 256)
+GONE = 10  # the speed-up from which a cost is called gone: less than a tenth of it is left
 
 
 def _resized(image: Any) -> Any:
@@ -155,7 +158,7 @@ def steps(workload: Workload) -> list[Step]:
         return lambda: make(workload)
 
     lossy = "resolution: decoded at the smallest of 1, 1/2, 1/4, 1/8 that has 256 pixels"
-    faster = Author("0.08 s a sample, after 0.13 s", 0.08 / 0.13, "tar-every-member")
+    faster = Author("0.08 s a sample, after 0.13 s", 0.13 / 0.08, "tar-every-member")
     found = [
         Step("tar-every-member", "webdataset, every member decoded", build(tar_every_member), None, Author("0.13 s")),
         Step("tar-image-only", "the image alone", build(tar_image_only), _same),
@@ -166,35 +169,34 @@ def steps(workload: Workload) -> list[Step]:
     return [replace(one, work=len(_samples(workload))) for one in found]
 
 
-def run(size: str, progress: Progress) -> Result:
+def run(size: str, progress: Progress) -> StudyResult:
     """In full size a batch has 512 images, built once, as his had."""
     full = size == "full"
     workload = Workload(data="web", batch_size=512 if full else 16, limit=512 if full else None)
     read.load(workload, progress)
     with one_thread():
-        rows = timed(steps(workload), Plan(rounds=72 if not full else 8, budget_s=60.0), progress)
-    said = [*findings(rows), _container(rows), _disappears(rows)]
+        rows = timed(steps(workload), Rounds(72 if not full else 8, budget_s=60.0), progress)
+    said = [_container(rows), _disappears(rows)]
     setting = f"web, {len(_samples(workload))} images a reading, from the page cache; seconds an image on one core"
-    return Result(STUDY.name, STUDY.title, STUDY.source, size, "image", setting, tuple(rows), tuple(said))
+    return StudyResult(STUDY.name, STUDY.title, STUDY.source, size, "image", setting, tuple(rows), tuple(said))
 
 
-def _container(rows: Any) -> str:
+def _container(rows: Sequence[StudyRow]) -> str:
     """Whether the container itself costs anything: the same work from files."""
-    ratio = next((row.ratio for row in rows if row.name == "files"), None)
-    if ratio is None:
+    found = next((row.over_before for row in rows if row.name == "files"), None)
+    if found is None:
         return "tar against files was not measured here"
-    if not ratio.told:
-        return f"files are not told from tar here: ~ (±{100 * ratio.smallest_change:.0f} %)"
-    word = "faster" if ratio.ratio < 1 else "slower"
-    return f"files are {word} than tar by {abs(1 - ratio.ratio) * 100:.0f} % here, all else equal"
+    if not found.told:
+        return f"no measurable difference between files and tar here: ~ (±{percent(found.smallest_change)})"
+    return f"files instead of tar, all else equal: {spoken(found)} here"
 
 
-def _disappears(rows: Any) -> str:
-    ratio = next((row.ratio for row in rows if row.name == "cached"), None)
-    if ratio is None:
+def _disappears(rows: Sequence[StudyRow]) -> str:
+    found = next((row.over_before for row in rows if row.name == "cached"), None)
+    if found is None:
         return "cached: not measured here"
-    holds = "holds here" if ratio.high < 0.1 else "does not hold here"
-    return f"cached: that loading disappears {holds}: {100 * ratio.ratio:.1f} % of the row before"
+    holds = "holds here" if found.low > GONE else "does not hold here"
+    return f"cached: that loading disappears {holds}: {spoken(found)} over the row before"
 
 
 STUDY = Study(

@@ -17,11 +17,12 @@ from typing import Any, TextIO
 
 from pipebench.reference.dataloader import Live, reference
 from pipebench.reference.training_loop import CPU_SIDE, Cached, Callback, Model, State, one_thread, train
+from pipebench.render.cells import spoken
 from pipebench.results.loading import Loading
-from pipebench.results.studies import Author, Result, Row
+from pipebench.results.studies import Author, StudyResult, StudyRow
 from pipebench.results.windows import LoopWindow
-from pipebench.stats import Ratio, compare, median_interval
-from pipebench.studies import Progress, Study, speedup
+from pipebench.stats import Speedup, compare, median_interval
+from pipebench.studies import Progress, Study
 from pipebench.task import Workload
 from pipebench.units import percent
 from pipebench.watch.bound.batches import copied
@@ -105,7 +106,7 @@ def off_the_path(book: Book, writer: Writer) -> dict[str, Callback]:
 
 
 @dataclass
-class Loop:
+class LoopWithCallbacks:
     """One way of writing the loop: its model, its callbacks, and what must be done before a window is over."""
 
     name: str
@@ -123,7 +124,7 @@ class Loop:
 
 
 @contextmanager
-def loops(workload: Workload) -> Iterator[list[Loop]]:
+def loops(workload: Workload) -> Iterator[list[LoopWithCallbacks]]:
     """The three ways, each with a model of the same weights."""
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="pipebench-")))
@@ -133,7 +134,7 @@ def loops(workload: Workload) -> Iterator[list[Loop]]:
         made = (synchronous(book), off_the_path(book, writer), dict[str, Callback]())
         ends = (lambda: None, writer.finish, lambda: None)
         yield [
-            Loop(name, Model(workload, "step/small", _side(workload)), callbacks, end)
+            LoopWithCallbacks(name, Model(workload, "step/small", _side(workload)), callbacks, end)
             for name, callbacks, end in zip(NAMES, made, ends, strict=True)
         ]
 
@@ -142,7 +143,7 @@ def _side(workload: Workload) -> int | None:
     return CPU_SIDE if workload.device == "cpu" else None
 
 
-def _weights(loop: Loop, batches: list[Any], now: Callable[[], float]) -> list[Any]:
+def _weights(loop: LoopWithCallbacks, batches: list[Any], now: Callable[[], float]) -> list[Any]:
     """The weights after a few iterations on the same batches."""
     loop.window(Cached(batches), len(batches), now)
     return [one.detach().clone() for one in loop.model.network.parameters()]
@@ -174,47 +175,49 @@ def _measure(size: str, progress: Progress) -> tuple[list[str], dict[str, list[L
     return agreements, windows, workload
 
 
-def _live_window(way: Loop, live: Live) -> LoopWindow:
+def _live_window(way: LoopWithCallbacks, live: Live) -> LoopWindow:
     """A window in the steady state: what was made meanwhile is used up first."""
     live.discard()
     way.window(live, max(1, live.loading.in_flight), live.now)
     return way.window(live, WINDOW, live.now)
 
 
-def run(size: str, progress: Progress) -> Result:
+def run(size: str, progress: Progress) -> StudyResult:
     agreements, windows, workload = _measure(size, progress)
     rows = list(_rows(agreements, windows))
-    best = rows[-1].ratio_to_first
+    best = rows[-1].over_first
     said = [
-        "an illustration of the discussion: utilisation from 80 % to 97 % is 1.2× throughput",
+        "the discussion gives an example: raising utilisation from 80 % to 97 % gives 1.2× the throughput",
         _said(best),
     ]
     setting = (
         f"photos, batches of {workload.batch_size}, 1 worker, a small model on {workload.device}; "
         f"{ROUNDS} windows of {WINDOW} iterations each, in turn"
     )
-    return Result(STUDY.name, STUDY.title, STUDY.source, size, "iteration", setting, tuple(rows), tuple(said))
+    return StudyResult(STUDY.name, STUDY.title, STUDY.source, size, "iteration", setting, tuple(rows), tuple(said))
 
 
-def _said(ratio: Ratio | None) -> str:
-    if ratio is None or not ratio.told:
-        return "what the callbacks cost in all cannot be told here" + (f": {speedup(ratio)}" if ratio else "")
-    return f"taking all callbacks away is {speedup(ratio)} throughput here"
+def _said(found: Speedup | None) -> str:
+    if found is None or not found.told:
+        return "no measurable gain from taking all callbacks away here" + (f": {spoken(found)}" if found else "")
+    return f"throughput without any callback, over the first row: {spoken(found)} here"
 
 
 WHAT = ("metric logged and images dumped in callbacks", "the same by a thread of its own", "no callbacks")
 
 
-def _rows(agreements: list[str], windows: dict[str, list[LoopWindow]]) -> Iterator[Row]:
+def _rows(agreements: list[str], windows: dict[str, list[LoopWindow]]) -> Iterator[StudyRow]:
     costs = {name: [one.elapsed_s / one.iterations for one in found] for name, found in windows.items()}
     before: str | None = None
     for name, what, agreement in zip(NAMES, WHAT, agreements, strict=True):
-        row = Row(name, what, seconds=median_interval(costs[name]), agreement=agreement, author=Author("no figure"))
+        row = StudyRow(
+            name, what, seconds=median_interval(costs[name]), agreement=agreement, author=Author("no figure")
+        )
         if before is not None and "DISAGREES" not in agreement:
             row = replace(
                 row,
-                ratio=compare(costs[name], costs[before]),
-                ratio_to_first=compare(costs[name], costs[NAMES[0]]),
+                over_before=compare(costs[name], costs[before]),
+                over_first=compare(costs[name], costs[NAMES[0]]),
             )
         yield replace(row, notes=(_shares(windows[name]),))
         before = name

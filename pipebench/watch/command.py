@@ -11,7 +11,7 @@ from pathlib import Path
 from pipebench.errors import PipebenchError
 from pipebench.host.machine import usable_cores
 from pipebench.render.watched import whole
-from pipebench.results.calibration import kept
+from pipebench.results.report import kept_calibration
 from pipebench.results.watched import WatchResult
 from pipebench.watch.bound.schedule import STEPS
 from pipebench.watch.launch import supervisor
@@ -39,7 +39,7 @@ def watch(options: WatchOptions, argv: Sequence[str], keep: Keep | None = None) 
     say = sys.stderr.write
 
     def report(result: WatchResult) -> None:
-        known = kept()
+        known = kept_calibration()
         calibration = known.foot if known else None
         _guarded(say, lambda: say("\n" + whole(result, calibration)))
         if keep is not None:

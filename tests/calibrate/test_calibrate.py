@@ -15,8 +15,10 @@ from pipebench.calibrate.attribution import Plan
 from pipebench.calibrate.planted.amounts import Ledger
 from pipebench.calibrate.running import watched
 from pipebench.commands.calibrate import command
+from pipebench.errors import UsageError
 from pipebench.render import calibration
-from pipebench.results.calibration import Calibration, NoiseFloor, Row, Slowdown, keep, kept
+from pipebench.results.calibration import Calibration, NoiseFloor, PlantedFigure, Slowdown
+from pipebench.results.report import keep_calibration, kept_calibration
 
 MS = 1_000_000
 # [units, wall, CPU, times]: the reference says 2 ms a unit, and 1.5 times as much wall time as CPU time
@@ -141,9 +143,9 @@ def test_the_noise_floor_is_from_groups_of_equal_pairs() -> None:
 
 def _calibration() -> Calibration:
     rows = (
-        Row("4 workers, fork", "decode", "wall", "sample", 0.001, 0.00101, 0.005, True),
-        Row("4 workers, fork", "wait", "wall", "iteration", 0.010, 0.0105, 0.031, False),
-        Row("waits", "plain", "wall", "iteration", 0.010, 0.0101, 0.006, True, "wait"),
+        PlantedFigure("4 workers, fork", "decode", "wall", "sample", 0.001, 0.00101, 0.005, True),
+        PlantedFigure("4 workers, fork", "wait", "wall", "iteration", 0.010, 0.0105, 0.031, False),
+        PlantedFigure("waits", "plain", "wall", "iteration", 0.010, 0.0101, 0.006, True, "wait"),
     )
     slowdowns = (Slowdown(0.001, 6e-6, 5e-6, 7e-6, 8, 4e-6), Slowdown(1e-6, 6e-6, -1e-6, 7e-6, 8, 4e-6))
     noise = (NoiseFloor(10, 0.06, 16, 1),)
@@ -186,11 +188,11 @@ def test_the_table_marks_and_explains_what_is_over_the_goal() -> None:
 
 def test_a_calibration_is_kept_for_its_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PIPEBENCH_CACHE", str(tmp_path / "cache"))
-    assert kept() is None
-    place = keep(_calibration())
-    assert kept() == _calibration()
+    assert kept_calibration() is None
+    place = keep_calibration(_calibration())
+    assert kept_calibration() == _calibration()
     place.write_text('{"calibration": {"host": "of an earlier version"}}')
-    assert kept() is None
+    assert kept_calibration() is None
 
 
 def test_the_exit_status_does_not_depend_on_the_goals(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -199,9 +201,11 @@ def test_the_exit_status_does_not_depend_on_the_goals(tmp_path: Path, monkeypatc
     for style in ("table", "json"):
         done = CliRunner().invoke(command, ["--format", style, "--export-json", str(file), "--force"])
         assert done.exit_code == 0
-    assert json.loads(done.output) == json.loads(file.read_text())
+    shown = json.loads(done.output)
+    assert shown == json.loads(file.read_text()) and shown["schema_version"] == 2
     assert json.loads(done.output)["calibration"]["rows"][1]["within"] is False
-    assert CliRunner().invoke(command, ["--export-json", str(file)]).exit_code == 2
+    with pytest.raises(UsageError, match="--force overwrites it"):
+        CliRunner().invoke(command, ["--export-json", str(file)], catch_exceptions=False)
 
 
 def test_carriers_are_what_is_left_around_planted_amounts(monkeypatch: pytest.MonkeyPatch) -> None:

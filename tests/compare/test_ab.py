@@ -1,18 +1,19 @@
 """`pipebench ab` on a small repository: what a slower commit, a broken one and bad input come to."""
 
-import json
 import os
 import sys
+from types import SimpleNamespace
 
 import pytest
 import repos
 
 from pipebench.compare import checkouts, rounds
 from pipebench.errors import PipebenchError, UsageError
-from pipebench.render import ab
+from pipebench.render import ab, text
 from pipebench.results import comparison
 from pipebench.results.comparison import Judgement
-from pipebench.stats import Ratio
+from pipebench.results.report import load
+from pipebench.stats import Speedup
 
 
 @pytest.fixture(scope="module")
@@ -32,31 +33,41 @@ def repo(tmp_path_factory):
 def compared(repo):
     """The two commits compared, and the dirty tree that was said so."""
     (repo / "sampledata.py").write_text((repo / "sampledata.py").read_text() + "# not committed\n")
-    options = ["--budget", "60", "--rounds", "8", "--fail-above", "20%", "--format", "json"]
+    options = ["--budget", "60", "--rounds", "8", "--fail-above", "20%", "--export-json", "ab.json", "--format", "json"]
     done = repos.pipebench("ab", "HEAD~1", "HEAD", "--variant", "Scale", *options, cwd=repo)
     repos.git(repo, "checkout", "--", "sampledata.py")
-    return done
+    report = load(repo / "ab.json")
+    assert (repo / "ab.json").read_text() == done.stdout
+    (repo / "ab.json").unlink()
+    return SimpleNamespace(done=done, report=report, change=report.comparison.changes[0])
 
 
 def test_the_status_is_what_the_intervals_say_and_names_the_benchmark(compared):
-    (change,) = json.loads(compared.stdout)["changes"]
-    assert change["benchmark"] == "transform/own/Scale" and change["low"] <= change["ratio"] <= change["high"]
-    over = change["told"] and change["low"] > 1.2
-    assert compared.returncode == (3 if over else 0), compared.stderr
-    assert ("pipebench: slower: transform/own/Scale" in compared.stderr) == over
+    change, found = compared.change, compared.change.judgement.head_over_base
+    assert change.benchmark == "transform/own/Scale" and found.low <= found.speedup <= found.high
+    over = change.judgement.told and found.high < 1 / 1.2
+    assert compared.done.returncode == (3 if over else 0), compared.done.stderr
+    assert ("pipebench: slower: transform/own/Scale" in compared.done.stderr) == over
 
 
-def test_every_reading_of_every_round_is_kept(compared):
-    (change,) = json.loads(compared.stdout)["changes"]
-    assert len(change["rounds_s"]) == 8
+def test_every_reading_of_every_round_is_kept_with_the_sides_and_the_gate(compared):
+    assert len(compared.change.rounds) == 8
     assert all(
-        len(pairs) >= rounds.LEAST_PAIRS and all(min(pair) > 0 for pair in pairs) for pairs in change["rounds_s"]
+        len(pairs) >= rounds.LEAST_PAIRS and all(min(pair) > 0 for pair in pairs) for pairs in compared.change.rounds
     )
+    found = compared.report.comparison
+    assert found.base.startswith("HEAD~1 (") and found.head.startswith("HEAD (") and found.fail_above == 0.2
+
+
+def test_what_was_saved_is_shown_again_as_text_and_as_markdown(compared):
+    found = compared.report.comparison
+    assert text.table(compared.report).startswith(ab.text(found.changes, found.base, found.head, 0.2))
+    assert text.markdown(compared.report).startswith("**HEAD")
 
 
 def test_a_dirty_tree_is_named_with_what_to_do(compared):
-    assert "changes that are not committed" in compared.stderr
-    assert "give `.` for the working tree" in compared.stderr
+    assert "changes that are not committed" in compared.done.stderr
+    assert "give `.` for the working tree" in compared.done.stderr
 
 
 def test_nothing_of_the_repository_is_changed(repo, compared):
@@ -114,7 +125,7 @@ def test_a_repository_of_which_nothing_would_be_measured_is_refused(tmp_path):
 def test_a_gate_that_had_too_few_rounds_does_not_pass(capsys):
     from pipebench.commands.ab import _status
 
-    few = [comparison.Change("read/image/open", Judgement(Ratio(1.5, 0.2, 8.0, 0.5), 2, 0.99), 0.001, 0.001, 8)]
+    few = [comparison.Change("read/image/open", Judgement(Speedup(1 / 1.5, 0.125, 5.0, 0.5), 2, 0.99), 0.001, 0.001, 8)]
     assert (_status(few, None), _status(few, 0.05)) == (0, 1)
     assert "the gate cannot judge" in capsys.readouterr().err
 
@@ -138,9 +149,11 @@ def test_asv_environment_is_taken_where_there_is_one_with_what_is_needed(tmp_pat
     assert checkouts.interpreter(tmp_path, ["nothing_of_the_kind"]) == sys.executable
 
 
+SLOWER = Speedup(1 / 1.1, 1 / 1.12, 1 / 1.08, 0.995)
+ALIKE = Speedup(1.0, 1 / 1.01, 1 / 0.99, 0.995)
 CHANGES = [
-    comparison.Change("decode/rgb/pillow", Judgement(Ratio(1.1, 1.08, 1.12, 0.995), 24, 0.995), 0.002, 0.0022, 8),
-    comparison.Change("read/image/open", Judgement(Ratio(1.0, 0.99, 1.01, 0.995), 24, 0.995), 0.001, 0.001, 8),
+    comparison.Change("decode/rgb/pillow", Judgement(SLOWER, 24, 0.995), 0.002, 0.0022, 8),
+    comparison.Change("read/image/open", Judgement(ALIKE, 24, 0.995), 0.001, 0.001, 8),
     comparison.Change("crop/x/y", skipped="not in this commit"),
     comparison.Change("step/x/y", failed="ValueError: it broke"),
 ]
@@ -160,8 +173,8 @@ def test_the_table_says_what_is_slower_what_cannot_be_told_and_what_was_left_out
 
 
 def test_the_markdown_is_inert():
-    text = ab.markdown([comparison.Change("a|b", failed="<script>")], "m`ain", "mine")
-    assert "<script>" not in text.replace("\\<", "") and "m\\`ain" in text
+    shown = ab.markdown([comparison.Change("a|b", failed="<script>")], "m`ain", "mine")
+    assert "<script>" not in shown.replace("\\<", "") and "m\\`ain" in shown
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from pipebench.task import Unavailable, Workload
 PLAN = Plan(rounds=24, budget_s=1e9, reading_s=0.010)
 
 
-def test_known_costs_come_out_as_cost_ratio_and_fraction_of_the_ceiling():
+def test_known_costs_come_out_as_speedup_and_fraction_of_the_ceiling():
     bench = Bench()
     bench.variant("plain", 1e-3)
     bench.variant("quick", 4e-4)
@@ -18,9 +18,9 @@ def test_known_costs_come_out_as_cost_ratio_and_fraction_of_the_ceiling():
     plain, quick = bench.measure(PLAN).measurements
     assert plain.summary.median_s == pytest.approx(4e-3, rel=0.04)  # four samples a call
     assert plain.summary.samples_per_s == pytest.approx(1000, rel=0.04)
-    assert plain.ratio_to_reference.ratio == 1.0
-    assert quick.ratio_to_reference.ratio == pytest.approx(0.4, rel=0.02)
-    assert quick.ratio_to_reference.low <= 0.4 <= quick.ratio_to_reference.high
+    assert plain.over_reference.speedup == 1.0
+    assert quick.over_reference.speedup == pytest.approx(2.5, rel=0.02)
+    assert quick.over_reference.low <= 2.5 <= quick.over_reference.high
     assert quick.fraction_of_ceiling == pytest.approx(0.5, rel=0.02)
     assert (quick.work.samples, quick.work.input_bytes, quick.work.output_bytes) == (4, 400, 1200)
 
@@ -195,7 +195,7 @@ def test_without_its_reference_a_task_is_held_against_the_first_that_runs():
     bench.variant("quick", 1e-3)
     bench.variant("wrong", 1e-3, call=lambda given: 2 * given + 1)
     _, _, quick, wrong = bench.measure(PLAN).measurements
-    assert quick.readings_s and quick.ratio_to_reference is None
+    assert quick.readings_s and quick.over_reference is None
     assert not wrong.readings_s and "disagrees" in wrong.failed
 
 
@@ -220,7 +220,7 @@ def test_the_reference_is_asked_for_agreement_even_where_it_is_not_measured():
             bench.task, [wrong], Workload(data="none"), runners=runners, plan=PLAN, reference=plain
         ).measurements
     assert one.samples_failed == 9  # minus nought is nought
-    assert one.ratio_to_reference is None
+    assert one.over_reference is None
 
 
 def test_quick_tries_at_most_512_samples():

@@ -94,7 +94,7 @@ def row(kind="map", dtype="float32", workers=0, rate=100.0, **changes):
     )
 
 
-def test_the_table_has_a_column_for_each_container_and_dtype():
+def test_the_table_has_a_row_for_each_dtype_and_a_column_for_each_container():
     found = (
         row(),
         row(workers=2, rate=190.0, oversubscribed=True),
@@ -102,10 +102,13 @@ def test_the_table_has_a_column_for_each_container_and_dtype():
         row("webdataset", skipped=Skipped("not-installed", "pip install 'pipebench[webdataset]'")),
     )
     found = (*found[:3], replace(found[3], images_per_s=None))
-    bare = Report(1, False, "", "", machine.describe(), Workload(), loader=found)
+    bare = Report(2, False, "", "", machine.describe(), Workload(), loader=found)
     table = feeding.loader(bare)
-    assert table.headers == ("workers", "map float32", "ready float32", "webdataset float32")
-    assert table.rows == (("0", "100 ±10 %", "", "skipped"), ("2*", "190 ±10 %", "2,000 ±10 %", ""))
+    assert table.headers == ("samples", "workers", "map", "ready", "webdataset")
+    assert table.rows == (
+        ("float32", "0", "100 ±10 %", "", "skipped"),
+        ("float32", "2*", "190 ±10 %", "2,000 ±10 %", ""),
+    )
     notes = "\n".join(table.notes)
     assert "the hand-off alone: float32 500 µs an image (2 workers)" in notes
     assert "*: more workers than usable cores" in notes

@@ -5,14 +5,24 @@ from pathlib import Path
 
 import pytest
 from fake import Bench, FakeClock
+from rich.cells import cell_len
 
 from pipebench.errors import BadSample
 from pipebench.host.machine import Machine
 from pipebench.lab.timing import Plan
-from pipebench.render import tables, text
+from pipebench.render import study, tables, text
+from pipebench.render.cells import Table
+from pipebench.results.loading import LoaderRow, Loading
 from pipebench.results.report import Data, Report
-from pipebench.stats import Ratio
+from pipebench.results.studies import Author, StudyResult
+from pipebench.results.training import Training
+from pipebench.results.watched import BoundResult, PhaseResult
+from pipebench.results.windows import Throughput
+from pipebench.stats import Speedup
+from pipebench.studies import Rounds, Step, timed
 from pipebench.task import Unavailable, Workload
+from pipebench.watch.read.summary import summarise
+from pipebench.watch.record.options import WatchOptions
 
 GOLDEN = Path(__file__).parent / "golden"
 HOSTILE = "\x1b[31m[bold]x[/x]\n| `code` | \u202e"
@@ -44,7 +54,7 @@ def report():
     )
     still = tuple(replace(one, warnings=()) for one in result.measurements)  # the host's load is not the fake's
     return Report(
-        schema_version=1,
+        schema_version=2,
         partial=False,
         created="2026-01-01T00:00:00+00:00",
         pipebench="0.1.0",
@@ -66,6 +76,80 @@ def test_the_text_to_the_letter(report, name, render):
         path.write_text(render(report))
         pytest.fail(f"{name} did not exist: read what was written")
     assert render(report) == path.read_text()
+
+
+@pytest.fixture(scope="module")
+def full(report):
+    """All that the lab and the studies can put into a report, with its longest names, loader table and notes."""
+    clock = FakeClock(noise=0.02, seed=2)
+    steps = [
+        Step(
+            name,
+            f"what {name} is, in words that no line of eighty columns can hold",
+            _spending(clock, cost),
+        )
+        for name, cost in (("tar-every-member", 0.01), ("tar-image-only", 0.009), ("decode-and-crop", 0.002))
+    ]
+    steps[2] = replace(steps[2], author=Author("0.08 s a sample, after 0.13 s", 1.62, "tar-every-member"))
+    rows = timed(steps, Rounds(12), lambda done, total, what: None, now=lambda: clock.now)
+    rows = [replace(row, count=5.0) for row in rows]
+    setting = "web, 16 images a reading, from the page cache; seconds an image on one core"
+    study = StudyResult("tar-or-files", "Is it the tar?", "P. Freeman (2022)", "full", "image", setting, tuple(rows))
+    loader = tuple(
+        LoaderRow(kind, dtype, workers, 64, "fork", (0.1,), (64,), 12_640.0, 12_000.0, 13_100.0, 0.97, 8e-5, 0.2)
+        for kind in ("map", "webdataset", "ready")
+        for dtype in ("float32", "uint8")
+        for workers in (0, 1, 2, 4, 8)
+    )
+    rate = Throughput((0.5,) * 12, (640,) * 12, 1_280.0, 1_250.0, 1_310.0, 0.96)
+    bound = BoundResult(
+        1, 12, 12, rate, rate, rate, rate, Speedup(2.73, 2.61, 2.84, 0.96), Speedup(2.21, 2.11, 2.35, 0.96),
+        Speedup(2.95, 2.84, 3.11, 0.96), complete=True,
+    )  # fmt: skip
+    loop = tuple(PhaseResult(name, share * 0.5, share) for name, share in (("wait", 0.64), ("forward", 0.36)))
+    watched = replace(
+        summarise([], WatchOptions(bound=True), 0, 4.0),
+        bound=bound, loop=loop, wait_share=0.64, startup_s=1.5, start_method="forkserver", notes=(),
+    )  # fmt: skip
+    consumer = "step/resnet18 on images of 224×224, one CPU thread and as much besides"
+    training = Training(consumer, False, 64, Loading(workers=3), watched)
+    return replace(report, loader=loader, training=training, studies=(study,))
+
+
+def _spending(clock, cost):
+    def call():
+        clock.spend(cost)
+        return 1
+
+    return lambda: call
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_no_line_is_wider_than_the_terminal_and_no_row_of_a_table_is_wrapped(full, width):
+    shown = text.table(full, width=width).splitlines()
+    assert max(map(cell_len, shown)) <= width
+    assert not any("…" in line for line in shown)
+    for one in [*tables.all_tables(full), study.table(full.studies[0])]:
+        forms = list(one.narrower())
+        for row in one.rows:
+            kept = [[cell for cell in cells if cell] for form in forms for cells in form.rows if cells[0] == row[0]]
+            assert any(all(cell in line for cell in cells) for cells in kept for line in shown), row
+
+
+def test_a_wide_terminal_shows_every_column_and_a_narrow_one_those_that_do_not_follow_from_others(full):
+    wide, narrow = text.table(full, width=120), text.table(full, width=80)
+    assert "of ceiling" in wide and "of ceiling" in narrow
+    assert len(wide.splitlines()) <= len(narrow.splitlines())
+    table = Table("t", ("name", "a", "b"), (("n" * 30, "a" * 30, "b" * 30),), frozenset(), spare=(1,))
+    assert [form.headers for form in table.narrower()] == [("name", "a", "b"), ("name", "b")]
+
+
+def test_a_table_that_fits_in_no_form_is_stacked(report):
+    """A name of a hundred letters: its cells stand below it, each under its header's name."""
+    long = replace(report, measurements=tuple(replace(one, variant="n" * 100) for one in report.measurements))
+    shown = text.table(long, width=80).splitlines()
+    assert max(map(cell_len, shown)) <= 80
+    assert any(line.startswith("  µs/sample: ") for line in shown)
 
 
 def test_no_name_from_data_acts_in_any_output(report):
@@ -99,31 +183,32 @@ def test_the_summary_says_which_variants_are_as_fast_as_the_fastest():
         bench.variant(name, cost)
     bench.variant("lossy", 5e-4, gives_up="half of it")
     result = bench.measure(Plan(rounds=24, budget_s=1e9))
-    found = Report(1, False, "", "", None, Workload(), measurements=result.measurements)
+    found = Report(2, False, "", "", None, Workload(), measurements=result.measurements)
     (note,) = tables.summary(found).notes
     assert note in (
-        "decode/number: these readings cannot tell quick from as-quick",
-        "decode/number: these readings cannot tell as-quick from quick",
+        "decode/number: no measurable difference between quick and as-quick",
+        "decode/number: no measurable difference between as-quick and quick",
     )
 
 
-def test_a_gain_that_cannot_be_told_is_no_gain():
+def test_a_gain_that_is_not_measurable_is_no_gain():
     bench = Bench(FakeClock(noise=0.02, seed=1))
     bench.variant("plain", 1e-3)
     bench.variant("alike", 1e-3)
     result = bench.measure(Plan(rounds=24, budget_s=1e9))
-    found = Report(1, False, "", "", None, Workload(), measurements=result.measurements)
-    assert tables.verdict(found) == "Nothing that was measured can be told to be faster than its reference."
+    found = Report(2, False, "", "", None, Workload(), measurements=result.measurements)
+    assert tables.verdict(found) == "No measurable gain: no variant is measurably faster than its reference."
 
 
 @pytest.mark.parametrize(
-    ("ratio", "said"),
+    ("found", "said"),
     [
-        (Ratio(0.5, 0.4, 0.625, 0.95), "2.00× (1.60–2.50)"),
-        (Ratio(1.0, 1.0, 1.0, 0.95), "1"),
-        (Ratio(1.01, 0.98, 1.03, 0.95), "~ (±3 %)"),
+        (Speedup(2.0, 1.6, 2.5, 0.95), "2.00× (1.60–2.50)"),
+        (Speedup(0.5, 0.4, 0.625, 0.95), "0.50× (0.40–0.62)"),
+        (Speedup(1.0, 1.0, 1.0, 0.95), "1"),
+        (Speedup(1.01, 0.98, 1.03, 0.95), "~ (±3 %)"),
         (None, ""),
     ],
 )
-def test_a_gain_is_said_in_times_as_fast_or_not_at_all(ratio, said):
-    assert tables.gain(ratio) == said
+def test_a_gain_is_said_in_times_as_fast_or_not_at_all(found, said):
+    assert tables.gain(found) == said

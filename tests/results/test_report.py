@@ -14,7 +14,7 @@ from pipebench.errors import BadSample, PipebenchError
 from pipebench.host import machine
 from pipebench.results import report
 from pipebench.results.measurement import Measurement, Skipped
-from pipebench.stats import Ratio, Summary
+from pipebench.stats import Speedup, Summary
 from pipebench.task import Work, Workload
 
 
@@ -29,7 +29,7 @@ def _measurement(**changes):
         calls_per_reading=2,
         work=Work(8, 800, 2400),
         summary=Summary(0.006, 0.0055, 0.0065, 0.96875, 8 / 0.006),
-        ratio_to_reference=Ratio(1.0, 1.0, 1.0, 0.96875),
+        over_reference=Speedup(1.0, 1.0, 1.0, 0.96875),
         samples_attempted=10,
         samples_failed=1,
     )
@@ -39,7 +39,7 @@ def _measurement(**changes):
 @pytest.fixture
 def example():
     return report.Report(
-        schema_version=1,
+        schema_version=2,
         partial=False,
         created="2026-01-01T00:00:00+00:00",
         pipebench="0.1.0",
@@ -73,7 +73,7 @@ def test_the_keys_that_readers_rely_on(example):
     assert first["skipped"] is None and second["skipped"] == {"code": "not-built", "reason": "no"}
     assert first["work"] == {"samples": 8, "input_bytes": 800, "output_bytes": 2400}
     assert set(first["summary"]) == {"median_s", "low_s", "high_s", "confidence", "samples_per_s"}
-    assert {"ratio", "low", "high"} <= set(first["ratio_to_reference"])
+    assert set(first["over_reference"]) == {"speedup", "low", "high", "confidence", "smallest_change"}
     assert second["readings_s"] == []
 
 
@@ -83,10 +83,14 @@ def test_the_keys_that_readers_rely_on(example):
         (b"", "not a pipebench report"),
         (b"{}", "not a pipebench report"),
         (b"[1, 2]", "not a pipebench report"),
-        (b'{"schema_version": 2}', "schema version 2, newer than"),
+        (b'{"schema_version": 3}', "schema version 3, newer than"),
         (b'{"schema_version": 0}', "schema version 0, older than"),
-        (b'{"schema_version": 1, "partial": "perhaps"}', "not a pipebench report"),
-        (b'{"schema_version": 1, "partial": NaN}', "not a pipebench report"),
+        (b'{"schema_version": 2, "partial": "perhaps"}', "not a pipebench report"),
+        (b'{"schema_version": 1, "machine": 5}', "not a pipebench report"),
+        (b'{"calibration": 5}', "not a pipebench report"),
+        (b'{"rows": [{}], "findings": []}', "not a pipebench report"),
+        (b'{"changes": [5], "base": "", "head": ""}', "not a pipebench report"),
+        (b'{"schema_version": 2, "partial": NaN}', "not a pipebench report"),
         (b"[" * 100_000, "not a pipebench report"),
         (b'{"schema_version": 1, "x": ' + b"[" * 100_000, "not a pipebench report"),
         (b"\xff\xfe\x00", "not a pipebench report"),

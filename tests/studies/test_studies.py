@@ -12,9 +12,10 @@ from pipebench import studies
 from pipebench.errors import SampleError, UsageError
 from pipebench.render import study as rendered
 from pipebench.render import text
-from pipebench.results.studies import Author, Result, Row
-from pipebench.stats import Interval, Ratio
-from pipebench.studies import Plan, Step, findings, timed
+from pipebench.results.report import Report
+from pipebench.results.studies import Author, StudyResult, StudyRow
+from pipebench.stats import Interval, Speedup
+from pipebench.studies import Rounds, Step, timed
 from pipebench.task import Unavailable, Workload
 
 NAMES = ["input-pipeline", "metrics", "sync-points", "tar-or-files", "training-loop"]
@@ -45,8 +46,8 @@ class Planned:
 
         return Step(name, f"what {name} is", build, same, **facts)
 
-    def rows(self, *steps, plan=None):
-        return timed(steps, plan or Plan(rounds=6), quiet, now=lambda: self.clock.now)
+    def rows(self, *steps, rounds=None):
+        return timed(steps, rounds or Rounds(6), quiet, now=lambda: self.clock.now)
 
 
 def test_every_study_is_found_by_its_name():
@@ -58,27 +59,28 @@ def test_every_study_is_found_by_its_name():
         studies.find("nosuch")
 
 
-def test_planted_costs_come_out_as_ratios_to_the_row_before_and_to_the_first():
+def test_planted_costs_come_out_as_speedups_over_the_row_before_and_to_the_first():
     planned = Planned()
     rows = planned.rows(
         planned.step("slow", 0.8, work=4),
-        planned.step("less", 0.4, work=4, author=Author("half", 0.5)),
-        planned.step("least", 0.05, work=2, author=Author("", 0.125, over="slow")),
+        planned.step("less", 0.4, work=4, author=Author("half", 2.0)),
+        planned.step("least", 0.05, work=2, author=Author("", 8.0, over="slow")),
     )
     assert [row.seconds.median for row in rows] == pytest.approx([0.2, 0.1, 0.025])
-    assert [row.ratio and round(row.ratio.ratio, 6) for row in rows] == [None, 0.5, 0.25]
-    assert rows[2].ratio_to_first.ratio == pytest.approx(0.125)
-    assert list(findings(rows)) == [
+    assert [row.over_before and round(row.over_before.speedup, 6) for row in rows] == [None, 2.0, 4.0]
+    assert rows[2].over_first.speedup == pytest.approx(8.0)
+    assert [rendered.claimed(row) for row in rows] == [
+        None,
         "less: the author's 2.00× holds here: 2.00× (2.00–2.00)",
         "least: the author's 8.00× holds here: 8.00× (8.00–8.00)",
     ]
     assert [row.agreement for row in rows] == ["is the baseline", "agrees with slow", "agrees with less"]
 
 
-def test_a_step_that_computes_something_else_has_no_ratio_and_says_so():
+def test_a_step_that_computes_something_else_has_no_speedup_and_says_so():
     planned = Planned()
     rows = planned.rows(planned.step("one", 0.1), planned.step("other", 0.05, output=2))
-    assert rows[1].ratio is None and rows[1].agreement == "DISAGREES with one: 2 is not 1"
+    assert rows[1].over_before is None and rows[1].agreement == "DISAGREES with one: 2 is not 1"
 
 
 def test_a_step_that_cannot_run_is_skipped_and_the_next_is_held_against_the_last_that_did():
@@ -88,35 +90,63 @@ def test_a_step_that_cannot_run_is_skipped_and_the_next_is_held_against_the_last
         raise Unavailable("not-installed", "pip install it")
 
     rows = planned.rows(planned.step("one", 0.2), Step("gone", "", missing), planned.step("two", 0.1))
-    assert rows[1].skipped == "pip install it" and rows[1].ratio is None
-    assert rows[2].agreement == "agrees with one" and rows[2].ratio.ratio == pytest.approx(0.5)
+    assert rows[1].skipped == "pip install it" and rows[1].over_before is None
+    assert rows[2].agreement == "agrees with one" and rows[2].over_before.speedup == pytest.approx(2.0)
 
 
 def test_readings_end_with_the_budget_but_not_before_the_fewest():
     planned = Planned()
-    planned.rows(planned.step("one", 1.0), plan=Plan(rounds=50, least=3, budget_s=2.0))
+    planned.rows(planned.step("one", 1.0), rounds=Rounds(50, least=3, budget_s=2.0))
     assert planned.clock.now == pytest.approx(4.0)  # one try and three readings
+
+
+GAIN, LOSS = 2.0, 0.8  # what the author states
 
 
 @pytest.mark.parametrize(
     ("ours", "theirs", "said"),
     [
-        (Ratio(0.67, 0.6, 0.7, 0.95), 0.667, "holds"),
-        (Ratio(0.30, 0.29, 0.31, 0.95), 0.667, "understates the loss"),
-        (Ratio(0.95, 0.94, 0.96, 0.95), 0.5, "does not hold"),
-        (Ratio(1.20, 1.15, 1.25, 0.95), 0.9, "does not hold"),
-        (Ratio(1.00, 0.80, 1.20, 0.95), 0.9, "cannot be told"),
-        (Ratio(1.00, 0.98, 1.02, 0.95), 1.04, "holds"),
+        ((2.1, 1.9, 2.2), GAIN, "holds here: 2.10× (1.90–2.20)"),
+        ((3.55, 3.5, 3.6), 1.62, "holds here, and the gain is larger: 3.55× (3.50–3.60)"),
+        ((1.2, 1.1, 1.3), GAIN, "is a smaller gain here: 1.20× (1.10–1.30)"),
+        ((1.0, 0.9, 1.1), GAIN, "does not hold here, there is no measurable gain: 1.00× (0.90–1.10)"),
+        ((0.9, 0.8, 0.95), GAIN, "does not hold here, the step is slower: 0.90× (0.80–0.95)"),
+        ((1.5, 0.9, 2.5), GAIN, "is neither confirmed nor ruled out here: 1.50× (0.90–2.50)"),
+        ((0.8, 0.7, 0.9), LOSS, "holds here: 0.80× (0.70–0.90)"),
+        ((0.5, 0.4, 0.6), LOSS, "is a larger loss here: 0.50× (0.40–0.60)"),
+        ((0.9, 0.85, 0.95), LOSS, "is a smaller loss here: 0.90× (0.85–0.95)"),
+        ((1.0, 0.9, 1.1), LOSS, "does not hold here, there is no measurable loss: 1.00× (0.90–1.10)"),
+        ((1.2, 1.1, 1.3), LOSS, "does not hold here, the step is faster: 1.20× (1.10–1.30)"),
+        ((0.9, 0.7, 1.1), LOSS, "is neither confirmed nor ruled out here: 0.90× (0.70–1.10)"),
+        ((1.0, 0.98, 1.02), 1.0, "holds here: 1.00× (0.98–1.02)"),
+        ((1.2, 1.1, 1.3), 1.0, "does not hold here, the step is faster: 1.20× (1.10–1.30)"),
     ],
 )
-def test_a_claim_that_does_not_hold_here_is_said_not_to(ours, theirs, said):
-    row = Row("fix", "", ratio_to_authors=ours, author=Author("", theirs))
-    (finding,) = findings([row])
-    assert f"× {said} here: " in finding
+def test_an_authors_figure_is_judged_by_our_interval_and_its_own_size(ours, theirs, said):
+    row = StudyRow("fix", "", over_authors=Speedup(*ours, 0.95), author=Author("", theirs))
+    assert rendered.claimed(row) == f"fix: the author's {theirs:.2f}× {said}"
 
 
-def test_a_result_is_a_table_with_the_authors_ratios_beside_ours():
-    result = Result(
+def test_an_authors_figure_that_was_not_measured_says_so():
+    assert rendered.claimed(StudyRow("fix", "", author=Author("", 2.0))) == (
+        "fix: the author's 2.00× was not measured here"
+    )
+    assert rendered.claimed(StudyRow("fix", "", author=Author("no figure"))) is None
+
+
+def test_a_speedup_over_the_baseline_is_reached_where_the_whole_interval_is_above():
+    for figures, word in (
+        ((3.2, 3.1, 3.3), "reaches"),
+        ((2.0, 1.9, 2.1), "does not reach"),
+        ((3.0, 2.9, 3.1), "may or may not reach"),
+    ):
+        row = StudyRow("fix", "", over_first=Speedup(*figures, 0.95))
+        assert studies.reaches([row], "fix", 3).startswith(f"fix {word} 3× of the baseline")
+    assert "was not measured here" in studies.reaches([], "fix", 3)
+
+
+def test_a_result_is_a_table_with_the_authors_figures_beside_ours():
+    result = StudyResult(
         "example",
         "An example",
         "A. Uthor (2020)",
@@ -124,13 +154,13 @@ def test_a_result_is_a_table_with_the_authors_ratios_beside_ours():
         "image",
         "here",
         (
-            Row("slow", "as written", Interval(0.004, 0.0035, 0.005, 0.97), agreement="is the baseline"),
-            Row(
+            StudyRow("slow", "as written", Interval(0.004, 0.0035, 0.005, 0.97), agreement="is the baseline"),
+            StudyRow(
                 "fast\x1b[31m",
                 "better",
                 Interval(0.002, 0.002, 0.002, 0.97),
-                ratio=Ratio(0.5, 0.4, 0.6, 0.97),
-                author=Author("2 s, then 1 s", 0.5),
+                over_before=Speedup(2.0, 1.6, 2.5, 0.97),
+                author=Author("2 s, then 1 s", 2.0),
                 agreement="agrees with slow",
                 gives_up="nothing",
             ),
@@ -138,27 +168,27 @@ def test_a_result_is_a_table_with_the_authors_ratios_beside_ours():
         ("it holds",),
     )
     table = rendered.table(result)
-    assert table.headers == ("step", "ms/image", "× row before", "author's")
-    assert table.rows == (("slow", "4.00", "", ""), ("fast\\x1b[31m", "2.00", "2.00× (1.67–2.50)", "2.00×"))
+    assert table.headers == ("step", "ms/image", "× row before", "author's ×")
+    assert table.rows == (("slow", "4.00", "", ""), ("fast\\x1b[31m", "2.00", "2.00× (1.60–2.50)", "2.00×"))
     assert table.notes[1] == ("fast\\x1b[31m: better; agrees with slow; gives up nothing; author: 2 s, then 1 s")
-    assert table.notes[-1] == "→ it holds"
-    assert "An example (example, full size)" in text.plain(rendered.heading(result), table)
+    assert table.notes[-2:] == ("→ fast\\x1b[31m: the author's 2.00× was not measured here", "→ it holds")
+    assert text.table(Report(2, studies=(result,))).startswith("An example (example, full size)\nA. Uthor (2020)\n")
 
 
 def test_counts_are_shown_with_their_change():
-    rows = (Row("a", "", count=5.0), Row("b", "", count=0.0))
-    table = rendered.table(Result("s", "S", "", "default", "step", "", rows))
-    assert table.headers == ("step", "sync points/step", "× row before", "author's")
+    rows = (StudyRow("a", "", count=5.0), StudyRow("b", "", count=0.0))
+    table = rendered.table(StudyResult("s", "S", "", "default", "step", "", rows))
+    assert table.headers == ("step", "syncs/step", "change")
     assert [row[1:3] for row in table.rows] == [("5", ""), ("0", "-5")]
-    assert studies.counts_found(rows) == "that the fixes leave no sync point holds here: 5 a step become 0"
-    assert "does not hold" in studies.counts_found((rows[0], Row("b", "", count=1.0)))
+    assert studies.counts_found(rows) == "no sync point is left after the fixes: holds here, 5 a step become 0"
+    assert "does not hold" in studies.counts_found((rows[0], StudyRow("b", "", count=1.0)))
 
 
 def test_every_fix_of_the_input_pipeline_computes_what_the_row_before_does(monkeypatch):
     from pipebench.studies import input_pipeline
 
     steps = input_pipeline.steps(Workload(data="tiny", batch_size=3))
-    rows = timed(steps, Plan(rounds=1, least=1), quiet)
+    rows = timed(steps, Rounds(1, least=1), quiet)
     assert rows[0].name == "workers-doubled"
     for row, before in zip(rows[1:], rows, strict=False):
         assert row.skipped is None or row.name == "decode-and-crop"
@@ -206,7 +236,7 @@ def test_the_sync_points_of_the_study_go_to_none():
     found = studies.find("sync-points").run("default", quiet)
     assert [row.count for row in found.rows] == [5, 4, 3, 0]
     assert all("agrees" in row.agreement for row in found.rows[1:])
-    assert found.findings == ("that the fixes leave no sync point holds here: 5 a step become 0",)
+    assert found.findings == ("no sync point is left after the fixes: holds here, 5 a step become 0",)
 
 
 def pipebench(*arguments):
@@ -238,9 +268,11 @@ def test_a_study_runs_from_the_command_line(name, tmp_path):
     done = pipebench("study", name, "--export-json", place)
     assert done.returncode == 0, done.stderr
     found = json.loads(place.read_text())
-    assert found["study"] == name and found["findings"]
-    assert not any("DISAGREES" in row["agreement"] for row in found["rows"])
-    assert all(row["name"] in done.stdout for row in found["rows"])
+    (study,) = found["studies"]
+    assert study["study"] == name and study["findings"]
+    assert not any("DISAGREES" in row["agreement"] for row in study["rows"])
+    assert all(row["name"] in done.stdout for row in study["rows"])
+    assert pipebench("show", place).stdout == done.stdout
 
 
 def test_one_thread_gives_back_what_there_was():

@@ -11,8 +11,9 @@ from examining import DEVICE, mask, no_device, nothing_stays_patched, total, x  
 
 from pipebench.commands import syncs as command
 from pipebench.errors import PipebenchError, UsageError
-from pipebench.render import syncs
+from pipebench.render import syncs, text
 from pipebench.results import sync_points
+from pipebench.results.report import load
 from pipebench.syncpoints import examine
 
 cuda = pytest.mark.cuda
@@ -283,6 +284,17 @@ def test_the_command_prints_the_report_and_nothing_of_the_functions_own(tmp_path
         "mine.py:8: 1 a step: .item(): _local_scalar_dense (its result depends on values)",
     ]
     assert done.stderr.splitlines() == ["imported", "called", "called"]
+
+
+def test_the_command_saves_a_report_that_show_shows_again(tmp_path):
+    (tmp_path / "mine.py").write_text(MODULE)
+    done = syncs_command(tmp_path, "mine:step", "--export-json", "syncs.json")
+    assert done.returncode == 0
+    found = load(tmp_path / "syncs.json")
+    assert found.sync_points is not None and found.sync_points.per_step == 1
+    assert text.table(found) == done.stdout and "mine.py:8: 1 a step" in text.markdown(found)
+    again = syncs_command(tmp_path, "mine:step", "--export-json", "syncs.json")
+    assert again.returncode == 2 and "--force overwrites it" in again.stderr
 
 
 @pytest.mark.parametrize(

@@ -43,16 +43,16 @@ def test_the_report_is_read_typed_and_shown_again(saved: tuple[Path, subprocess.
     assert done.returncode == 0
     found = load(place)
     assert encode(found) == place.read_bytes()
-    assert found.watch is not None and not found.partial and found.watch.iterations > 40
+    assert found.watched is not None and not found.partial and found.watched.iterations > 40
     assert json.loads(place.read_bytes())["measurements"] == []
     again = _pipebench("show", place)
     assert again.returncode == 0
-    assert whole(found.watch, found.calibration) in done.stderr
-    assert again.stdout.endswith(whole(found.watch, found.calibration))
+    assert whole(found.watched, found.error_of_watch) in done.stderr
+    assert again.stdout.endswith(whole(found.watched, found.error_of_watch))
     assert found.machine.cpu in again.stdout
     assert _pipebench("show", place, "--format", "json").stdout == place.read_text()
     markdown = _pipebench("show", place, "--format", "markdown").stdout
-    assert found.watch.verdict in markdown and markdown.count("````") == 2
+    assert found.watched.verdict in markdown and markdown.count("````") == 2
 
 
 def test_a_recording_that_was_cut_short_is_partial() -> None:
@@ -63,7 +63,7 @@ def test_a_recording_that_was_cut_short_is_partial() -> None:
 def test_names_in_a_saved_report_act_in_no_output(tmp_path: Path) -> None:
     machine = Machine(HOSTILE, HOSTILE, "3", HOSTILE, 2, 1, 1, "ext4", None, "fork", {HOSTILE: HOSTILE})
     result = _nothing_watched(verdict=HOSTILE, next_move=HOSTILE, notes=(HOSTILE,))
-    save(Report(1, False, "", "", machine, watch=result, calibration=HOSTILE), tmp_path / "r.json")
+    save(Report(2, False, "", "", machine, watched=result, error_of_watch=HOSTILE), tmp_path / "r.json")
     for render in (text.table, text.markdown):
         shown = render(load(tmp_path / "r.json"))
         assert "\x1b" not in shown and "\u202e" not in shown
@@ -97,7 +97,7 @@ def test_two_exports_to_one_file_are_refused(tmp_path: Path) -> None:
 
 def test_a_file_that_only_looks_like_one_is_refused(tmp_path: Path) -> None:
     content = json.loads(encode(of_watch(_nothing_watched(), None)))
-    content["watch"]["iterations"] = "many"
+    content["watched"]["iterations"] = "many"
     (tmp_path / "r.json").write_text(json.dumps(content))
     with pytest.raises(PipebenchError, match="not a pipebench report"):
         load(tmp_path / "r.json")

@@ -66,7 +66,7 @@ def watched(argv: Sequence[str], tmp_path: Path, options: dict[str, Any] | None 
     report = tmp_path / "watch.json"
     command = watch_command({"export_json": str(report), **(options or {})}, argv)
     done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, **how)
-    found = json.loads(report.read_text())["watch"] if report.exists() else {}
+    found = json.loads(report.read_text())["watched"] if report.exists() else {}
     return Outcome(done.returncode, done.stdout, done.stderr, found)
 
 

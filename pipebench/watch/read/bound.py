@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from pipebench.results.watched import BoundResult
 from pipebench.results.windows import LoopWindow, throughput
-from pipebench.stats import Ratio, compare
+from pipebench.stats import Speedup, compare
 from pipebench.units import size
 from pipebench.watch.bound.schedule import BUSY, DEVICE, IDLE, LIVE
 from pipebench.watch.record.lines import BoundEnded, BoundPlan, BoundRoundVoid, BoundWindow, Line
@@ -29,9 +29,9 @@ def bound_result(lines: Sequence[Line]) -> BoundResult:
         window=plan.window,
         live=throughput(list(live.values())) if live else None,
         **{kind: throughput([mine for mine, _ in found]) for kind, found in pairs.items() if found},
-        gain=_gain(pairs[IDLE]),
-        gain_busy=_gain(pairs[BUSY]),
-        gain_device=_gain(pairs[DEVICE]),
+        bound_over_live=_over_live(pairs[IDLE]),
+        busy_over_live=_over_live(pairs[BUSY]),
+        device_over_live=_over_live(pairs[DEVICE]),
         window_bytes=plan.batch_bytes * plan.window,
         last_level_cache_bytes=plan.last_level_cache_bytes,
         swept=plan.swept,
@@ -61,10 +61,10 @@ def _pairs(windows: dict[str, dict[int, LoopWindow]], kind: str) -> list[tuple[L
     return [(one, live[turn]) for turn, one in sorted(windows.get(kind, {}).items()) if turn in live]
 
 
-def _gain(pairs: Sequence[tuple[LoopWindow, LoopWindow]]) -> Ratio | None:
+def _over_live(pairs: Sequence[tuple[LoopWindow, LoopWindow]]) -> Speedup | None:
     if not pairs:
         return None
-    return compare([_cost(live) for _, live in pairs], [_cost(mine) for mine, _ in pairs])
+    return compare([_cost(mine) for mine, _ in pairs], [_cost(live) for _, live in pairs])
 
 
 def _cost(window: LoopWindow) -> float:

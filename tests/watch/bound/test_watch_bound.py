@@ -156,8 +156,9 @@ def test_windows_take_what_was_planted_and_replays_are_those_of_the_live_window(
     assert found.live is not None and found.bound is not None and found.bound_busy is not None
     assert found.live.readings_s == (20.0,) * 6 and found.bound.readings_s == (5.0,) * 6
     assert (found.live.samples_per_s, found.live.low, found.live.high) == (1.0, 1.0, 1.0)
-    assert found.gain is not None and found.gain_busy is not None and found.gain_device is None
-    assert (found.gain.ratio, found.gain.low, found.gain.high) == (4.0, 4.0, 4.0) == (found.gain_busy.ratio,) * 3
+    assert found.bound_over_live is not None and found.busy_over_live is not None and found.device_over_live is None
+    over = found.bound_over_live
+    assert (over.speedup, over.low, over.high) == (4.0, 4.0, 4.0) == (found.busy_over_live.speedup,) * 3
     assert bound_lines(found)[0] == (
         "Removing all data work could buy at most 4.00× (4.00–4.00). 1 samples/s live; 4 with its batches ready, "
         "4.00× (4.00–4.00); 4 with workers as busy as live, 4.00× (4.00–4.00) (6 rounds of 5 batches, loader 1)."
@@ -169,7 +170,8 @@ def test_each_kind_of_replay_has_its_own_planted_speed_up() -> None:
     world.slowed = 1.25
     world.run()
     found = bound_result([_plan(world.alternation.schedule), *world.lines, BoundEnded(None)])
-    gains = [one.ratio for one in (found.gain, found.gain_busy, found.gain_device) if one is not None]
+    overs = [found.bound_over_live, found.busy_over_live, found.device_over_live]
+    gains = [one.speedup for one in overs if one is not None]
     assert gains == pytest.approx([4.0, 3.2, 4.0])
 
 
@@ -179,8 +181,9 @@ def test_noise_stays_inside_the_interval() -> None:
     world.noise = lambda: rng.expovariate(1 / 0.05)
     world.run()
     found = bound_result([_plan(world.alternation.schedule), *world.lines, BoundEnded(None)])
-    assert found.gain is not None and found.gain.told and found.gain.low < found.gain.high
-    assert found.gain.low <= 1 + LIVE_S / (STEP_S * 1.05) <= found.gain.high
+    over = found.bound_over_live
+    assert over is not None and over.told and over.low < over.high
+    assert over.low <= 1 + LIVE_S / (STEP_S * 1.05) <= over.high
 
 
 def test_before_a_live_window_the_queue_is_discarded_and_before_a_replay_workers_are_settled_or_kept_busy() -> None:
@@ -196,7 +199,7 @@ def test_passes_that_end_within_windows_keep_their_length_and_their_beginnings_a
     assert set(world.run(length=7)[:-1]) == {7}
     assert len(world.seen) == 18 and world.replays_are_exact()
     found = bound_result([_plan(SCHEDULE), *world.lines, BoundEnded(None)])
-    assert found.gain is not None and (found.gain.low, found.gain.ratio, found.gain.high) == (4.0, 4.0, 4.0)
+    assert (over := found.bound_over_live) is not None and (over.low, over.speedup, over.high) == (4.0, 4.0, 4.0)
     windows = [one for one in world.lines if isinstance(one, BoundWindow)]
     assert len(windows) == 18 and any(one.iterations < 5 for one in windows)
     assert all(one.seconds == one.iterations * (4.0 if one.kind == LIVE else 1.0) for one in windows)
@@ -206,7 +209,7 @@ def test_passes_that_are_all_start_up_measure_nothing_and_say_so() -> None:
     world = World(SCHEDULE)
     world.run(length=2)
     found = bound_result([_plan(SCHEDULE), *world.lines, BoundEnded(None)])
-    assert found.gain is None
+    assert found.bound_over_live is None
     assert bound_lines(found)[0] == "The bound was not measured."
     assert "passes are so short" in bound_lines(found)[1]
 
@@ -299,7 +302,7 @@ def test_what_was_measured_before_a_script_ended_is_reported_as_part() -> None:
     assert not found.complete and found.rounds == 1
     assert found.notes == ("the script ended after 1 of 6 rounds: it takes 100 iterations",)
     none = bound_result([_plan(SCHEDULE)])
-    assert none.gain is None
+    assert none.bound_over_live is None
     assert none.notes == ("the script ended before its first window was complete: it takes 100 iterations",)
     assert bound_result([]).notes == ("no loop over a DataLoader was seen to train",)
 

@@ -65,7 +65,7 @@ def test_replays_are_the_batches_of_their_live_window_and_no_weights_are_kept(
     assert not (tmp_path / "checkpoint").exists() and not (tmp_path / "on-the-way-out").exists()
     found = outcome.watch["bound"]
     assert found["complete"] and found["live"]["samples_per_s"] > 0 and found["bound"]["readings_s"]
-    assert {"ratio", "low", "high", "confidence"} <= set(found["gain"])
+    assert {"speedup", "low", "high", "confidence"} <= set(found["bound_over_live"])
     assert outcome.err.startswith("pipebench: --bound trains on replayed batches")
     assert outcome.err.endswith("pipebench: the weights of this run are not to be kept (--bound).\n")
 
@@ -92,7 +92,7 @@ def test_where_nothing_can_be_measured_that_is_said(
 ) -> None:
     outcome, _, _ = _bound(tmp_path, arguments, steps)
     assert outcome.status == status
-    assert outcome.watch["bound"]["gain"] is None and said in outcome.watch["bound"]["notes"][0]
+    assert outcome.watch["bound"]["bound_over_live"] is None and said in outcome.watch["bound"]["notes"][0]
     assert "The bound was not measured." in outcome.err
 
 
@@ -121,4 +121,4 @@ def test_on_a_device_batches_are_replayed_from_its_memory_too(tmp_path: Path) ->
     outcome = watched([str(path)], tmp_path, {"bound": True, "steps": 300})
     found = outcome.watch["bound"]
     assert outcome.status == 0 and found["complete"], outcome.err
-    assert found["bound_device"]["samples_per_s"] > 0 and found["gain_device"]["ratio"] > 0
+    assert found["bound_device"]["samples_per_s"] > 0 and found["device_over_live"]["speedup"] > 0

@@ -98,7 +98,7 @@ def test_what_was_recorded_before_an_interrupt_is_reported(
     assert expected in (1, 128 + number) and out == times * "ready\n"  # 1: torch ran code after the interrupt
     report = tmp_path / "watch.json"
     assert signalled(watch_command({"export_json": str(report)}, argv), send(number), times) == (expected, out)
-    watch = json.loads(report.read_text())["watch"]
+    watch = json.loads(report.read_text())["watched"]
     assert watch["status"] == expected and watch["iterations"] >= 20 * times
     assert [one["passes"] for one in watch["loaders"]] == times * [1]
 

@@ -200,11 +200,11 @@ def test_lines_that_cannot_be_read_are_left_out_and_counted(tmp_path: Path) -> N
 
 def test_the_document_has_the_keys_that_were_promised() -> None:
     document = json.loads(encode(of_watch(_summary(_run()), None)))
-    assert document["schema_version"] == 1
-    assert set(document["watch"]) >= {
+    assert document["schema_version"] == 2
+    assert set(document["watched"]) >= {
         "stages", "loop", "iterations", "wait_share", "hand_off", "workers", "startup_s", "start_method", "slowest",
     }  # fmt: skip
-    assert set(document["watch"]["stages"][0]) >= {
+    assert set(document["watched"]["stages"][0]) >= {
         "name", "kind", "loader", "samples", "exclusive_s_per_sample", "cpu_s_per_sample", "worker_share",
     }  # fmt: skip
     json.dumps(document, allow_nan=False)
