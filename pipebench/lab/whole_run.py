@@ -107,7 +107,7 @@ def run(
     """
     listed = read.load(workload, progress)
     progress(0, 0, "importing torch")
-    workload = replace(workload, device=_device(device))
+    workload = replace(workload, device=chosen_device(device))
     report = Report(
         schema_version=SCHEMA_VERSION,
         partial=True,
@@ -206,7 +206,8 @@ def _merged(known: tuple[BadSample, ...], more: tuple[BadSample, ...]) -> tuple[
     return known + tuple(one for one in more if one.sample not in seen)
 
 
-def _device(wanted: str | None) -> Literal["cpu", "cuda"]:
+def chosen_device(wanted: str | None) -> Literal["cpu", "cuda"]:
+    """Where transfers and steps go: the device asked for, by default the CUDA device if there is one."""
     import torch
 
     if wanted == "cuda" and not torch.cuda.is_available():
