@@ -6,6 +6,8 @@ torch nor any other package: a function imports what it needs when it is called.
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal, overload
 
 from pipebench.native.region import RandomCropFromBytes, RandomResizedCropFromBytes, decode_and_crop
@@ -13,8 +15,6 @@ from pipebench.syncpoints.examine import syncs
 from pipebench.watch.stages.labels import span
 
 if TYPE_CHECKING:
-    import os
-
     from pipebench.lab.one_task import Cost, TaskCosts
     from pipebench.results.report import Report
     from pipebench.watch.with_block import Watching
@@ -35,8 +35,8 @@ __all__ = [
 def watching(*, functions: tuple[str, ...] = (), warmup: int = 0, every: int = 50) -> Watching:
     """A `with` block that watches the DataLoaders inside it; afterwards its `result` says where the time went.
 
-    `functions` names more functions to time, each as `module:function`. The first `warmup` batches of each loader are
-    left out. One batch in `every` is sampled in detail.
+    `functions` names more functions to time, each as `module:function`. The first `warmup` iterations stay out of the
+    result. `every` is how many batches lie between two whose spans are kept in full.
     """
     from pipebench.watch.with_block import Watching
 
@@ -45,8 +45,6 @@ def watching(*, functions: tuple[str, ...] = (), warmup: int = 0, every: int = 5
 
 def load(report: str | os.PathLike[str]) -> Report:
     """Reads a saved report back, typed. Raises `PipebenchError` for a file that is not a report of pipebench."""
-    from pathlib import Path
-
     from pipebench.results import report as reports
 
     return reports.load(Path(report))
@@ -97,8 +95,6 @@ def measure(
     It measures in this process, with one torch thread as in a worker, and sets the number of threads back. Raises
     `UsageError` for a name that there is not, and `PipebenchError` where the data or `variant` cannot be used.
     """
-    import os
-
     from pipebench.lab import one_task
     from pipebench.lab.timing import Plan
     from pipebench.task import Workload
