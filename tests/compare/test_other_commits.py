@@ -162,12 +162,17 @@ def test_the_suite_of_this_tree_runs_on_both_sides_of_the_move(suites, old, pack
 
 @pytest.mark.slow
 def test_the_suite_from_before_the_move_runs_on_this_tree(suites):
-    """Its stages run. Loader, training and sync points are n/a: their modules have moved."""
+    """Its stages run. Loader, training and sync points are n/a: their modules have moved.
+
+    `overhead` is the one that fails: it reads the module `pipebench.measure`, which is a public function now.
+    """
     rows = suites["old", "new"]
     assert {row["name"].partition(".")[0] for row in rows if row["outcome"] == "n/a"} <= {
         "loader", "training", "syncs", "transfer",
     }  # fmt: skip
-    assert names(rows, "failed") == set()
+    failed = [row for row in rows if str(row["outcome"]).startswith("failed")]
+    assert {row["name"].partition(".")[0] for row in failed} <= {"overhead"}
+    assert all("'function' object has no attribute 'Plan'" in row["outcome"] for row in failed)
 
 
 @pytest.mark.slow
