@@ -1,32 +1,106 @@
-"""pipebench: what each stage of a PyTorch input pipeline costs, and how far it is from what the machine can do."""
+"""pipebench: what each stage of a PyTorch input pipeline costs, and how far it is from what the machine can do.
+
+The names below are the whole Python interface; docs/python.md shows each of them. `import pipebench` imports neither
+torch nor any other package: a function imports what it needs when it is called.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, overload
+
+from pipebench.native.region import RandomCropFromBytes, RandomResizedCropFromBytes, decode_and_crop
+from pipebench.syncpoints.examine import syncs
+from pipebench.watch.stages.labels import span
 
 if TYPE_CHECKING:
-    from pipebench.native.region import RandomCropFromBytes, RandomResizedCropFromBytes, decode_and_crop
-    from pipebench.syncpoints.examine import syncs
-    from pipebench.watch.stages.labels import span
-    from pipebench.watch.with_block import watching
+    from pipebench.lab.one_task import Cost, TaskCosts
+    from pipebench.results.report import Report
+    from pipebench.watch.with_block import Watching
 
 __version__ = "0.1.0"
-__all__ = ["RandomCropFromBytes", "RandomResizedCropFromBytes", "decode_and_crop", "span", "syncs", "watching"]
+__all__ = [
+    "RandomCropFromBytes",
+    "RandomResizedCropFromBytes",
+    "decode_and_crop",
+    "load",
+    "measure",
+    "span",
+    "syncs",
+    "watching",
+]
 
-_HOMES = {
-    "RandomCropFromBytes": "pipebench.native.region",
-    "RandomResizedCropFromBytes": "pipebench.native.region",
-    "decode_and_crop": "pipebench.native.region",
-    "span": "pipebench.watch.stages.labels",
-    "syncs": "pipebench.syncpoints.examine",
-    "watching": "pipebench.watch.with_block",
-}
+
+def watching(*, functions: tuple[str, ...] = (), warmup: int = 0, every: int = 50) -> Watching:
+    """A `with` block that watches the DataLoaders inside it; afterwards its `result` says where the time went.
+
+    `functions` names more functions to time, each as `module:function`. The first `warmup` iterations stay out of the
+    result. `every` is how many batches lie between two whose spans are kept in full.
+    """
+    from pipebench.watch.with_block import Watching
+
+    return Watching(functions=functions, warmup=warmup, every=every)
 
 
-def __getattr__(name: str) -> Any:
-    """Imports a public name when it is first used, so that `import pipebench` costs nothing."""
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    import importlib
+def load(report: str | os.PathLike[str]) -> Report:
+    """Reads a saved report back, typed. Raises `PipebenchError` for a file that is not a report of pipebench."""
+    from pipebench.results import report as reports
 
-    return getattr(importlib.import_module(_HOMES[name]), name)
+    return reports.load(Path(report))
+
+
+@overload
+def measure(
+    task: str,
+    variant: str,
+    *,
+    data: str | os.PathLike[str] = ...,
+    limit: int | None = ...,
+    batch_size: int = ...,
+    device: Literal["cpu", "cuda"] | None = ...,
+    quick: bool = ...,
+) -> Cost: ...
+
+
+@overload
+def measure(
+    task: str,
+    variant: None = ...,
+    *,
+    data: str | os.PathLike[str] = ...,
+    limit: int | None = ...,
+    batch_size: int = ...,
+    device: Literal["cpu", "cuda"] | None = ...,
+    quick: bool = ...,
+) -> TaskCosts: ...
+
+
+def measure(
+    task: str,
+    variant: str | None = None,
+    *,
+    data: str | os.PathLike[str] = "photos",
+    limit: int | None = None,
+    batch_size: int = 64,
+    device: Literal["cpu", "cuda"] | None = None,
+    quick: bool = False,
+) -> Cost | TaskCosts:
+    """What one variant of a task costs beside the task's reference; without `variant`, what all of them cost.
+
+    `task` and `variant` are names of `pipebench run --list`. `data` is the name of a data set, or a folder, a tar file
+    or shards; at most `limit` of its samples are used. `device` is where transfers and steps go, by default the CUDA
+    device if there is one. `quick` takes the fewest readings that support 95 %.
+
+    It measures in this process, with one torch thread as in a worker, and sets the number of threads back. Raises
+    `UsageError` for a name that there is not, and `PipebenchError` where the data or `variant` cannot be used.
+    """
+    from pipebench.lab import one_task
+    from pipebench.lab.timing import Plan
+    from pipebench.task import Workload
+
+    workload = Workload(os.fspath(data), limit, batch_size, quick=quick)
+    plan = Plan.quick() if quick else Plan()
+    if variant is None:
+        return one_task.of_task(task, workload, plan, device)
+    return one_task.of_variant(task, variant, workload, plan, device)

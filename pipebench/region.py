@@ -6,6 +6,7 @@ from pipebench.native.region import (
     decode_and_crop,
     image_size,
     library_name,
+    register_beside_torch,
     scaled_size,
     torch_operator,
 )
@@ -19,3 +20,5 @@ __all__ = [
     "scaled_size",
     "torch_operator",
 ]
+
+register_beside_torch()

@@ -1,60 +1,9 @@
 """The asv suite, collected as asv collects it: every benchmark runs once, and its names and parameters are stable."""
 
 import ast
-import json
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
-
-ROOT = Path(__file__).absolute().parent.parent
-RUN = """
-import json, os, sys, traceback
-from asv_runner._aux import update_sys_path
-from asv_runner.discovery import disc_benchmarks
-root, thrifty = sys.argv[1], sys.argv[2] == "thrifty"
-update_sys_path(root)
-
-class Once:
-    number = repeat = rounds = 1
-    warmup_time = 0.0
-
-found = []
-for benchmark in disc_benchmarks(root):
-    sets = 1
-    for values in benchmark.params:
-        sets *= len(values)
-    enough = False
-    for index in range(sets):
-        if enough and thrifty and not benchmark.name.endswith("time_sample"):
-            break  # starting workers takes seconds: one parameter set of each benchmark is enough of a smoke test
-        if benchmark.params:
-            benchmark.set_param_idx(index)
-        benchmark._attr_sources.insert(0, Once)
-        row = {"name": benchmark.name, "version": benchmark.version, "params": [*map(str, benchmark._current_params)]}
-        try:
-            if benchmark.do_setup():
-                row["outcome"] = "n/a"
-            else:
-                benchmark._load_vars() if hasattr(benchmark, "_load_vars") else None
-                value = benchmark.do_run()
-                benchmark.do_teardown()
-                row["outcome"] = value["samples"][0] if isinstance(value, dict) else value
-                enough = True
-        except BaseException:
-            row["outcome"] = "failed: " + traceback.format_exc()
-        found.append(row)
-sys.stderr.write("RESULT " + json.dumps(found) + chr(10))
-"""
-
-
-def collected(how):
-    """One process for all of them. The suite imports torch before anything forks."""
-    command = [sys.executable, "-c", RUN, str(ROOT / "benchmarks"), how]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=900, cwd="/")
-    assert "RESULT " in done.stderr, done.stderr[-3000:]
-    return json.loads(done.stderr.rpartition("RESULT ")[2])
+from asv_rows import ROOT, collected
 
 
 @pytest.fixture(scope="module")

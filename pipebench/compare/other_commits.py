@@ -27,11 +27,15 @@ BEFORE = {
 
 
 def module(name: str) -> Any:
-    """The module `pipebench.<name>` of the commit under measurement; `ImportError` where it has none."""
+    """The module `pipebench.<name>` of the commit under measurement; `ImportError` where it has none.
+
+    A module that is there and cannot import what it needs raises that error: only one that is absent has an old name.
+    """
+    wanted = f"pipebench.{name}"
     try:
-        return importlib.import_module(f"pipebench.{name}")
+        return importlib.import_module(wanted)
     except ModuleNotFoundError as missing:
-        ours = (missing.name or "").startswith("pipebench.")
-        if not ours or name not in BEFORE:
+        absent = missing.name == wanted or wanted.startswith(f"{missing.name}.")
+        if not absent or missing.name == "pipebench" or name not in BEFORE:
             raise
     return importlib.import_module(f"pipebench.{BEFORE[name]}")

@@ -106,7 +106,7 @@ def run(
     """
     listed = read.load(workload, progress)
     progress(0, 0, "importing torch")
-    workload = replace(workload, device=_device(device))
+    workload = replace(workload, device=chosen_device(device))
     report = new(
         _storage_of(listed),
         partial=True,
@@ -202,7 +202,8 @@ def _merged(known: tuple[BadSample, ...], more: tuple[BadSample, ...]) -> tuple[
     return known + tuple(one for one in more if one.sample not in seen)
 
 
-def _device(wanted: str | None) -> Literal["cpu", "cuda"]:
+def chosen_device(wanted: str | None) -> Literal["cpu", "cuda"]:
+    """Where transfers and steps go: the device asked for, by default the CUDA device if there is one."""
     import torch
 
     if wanted == "cuda" and not torch.cuda.is_available():

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from pipebench.errors import SampleError
-from pipebench.native import building
 
 if TYPE_CHECKING:
     import torch
@@ -140,7 +139,8 @@ def library_name() -> str:
 def torch_operator() -> Any:
     """`torch.ops.pipebench.decode_and_crop(data, left, top, width, height, scale=1)`.
 
-    The operator is registered when this module is imported after torch, at the first decode, or by this function.
+    The operator is registered when `pipebench.region` is imported after torch, at the first decode, or by this
+    function.
 
     `data` is a 1-D uint8 tensor in host memory. It has a fake implementation, so that shapes propagate under
     `torch.compile` and `torch.export`.
@@ -153,7 +153,7 @@ def torch_operator() -> Any:
     return torch.ops.pipebench.decode_and_crop
 
 
-def _register_beside_torch() -> None:
+def register_beside_torch() -> None:
     """Registers the operator if torch is imported already. This module imports torch only to decode."""
     if hasattr(sys.modules.get("torch"), "library"):
         torch_operator()
@@ -243,6 +243,8 @@ def _error(kind: int, message: ctypes.Array[ctypes.c_char]) -> Exception:
 
 @functools.cache
 def _library() -> ctypes.CDLL:
+    from pipebench.native import building  # here, so that `import pipebench` stays quick
+
     library = building.load(Path(__file__).with_name("region.c"), ("jpeg",), _wrong_with)
     unsigned, pointer = ctypes.c_uint, ctypes.c_void_p
     library.region_size.argtypes = [pointer, ctypes.c_ulong, pointer, pointer, pointer]
@@ -250,7 +252,7 @@ def _library() -> ctypes.CDLL:
         pointer, ctypes.c_ulong, unsigned, unsigned, unsigned, unsigned, unsigned, pointer, pointer,
     ]  # fmt: skip
     library.region_version.restype = ctypes.c_char_p
-    _register_beside_torch()
+    register_beside_torch()
     return library
 
 
@@ -376,6 +378,3 @@ def _four_sides(padding: int | Sequence[int] | None) -> Box:
         raise ValueError(f"padding must be one, two or four numbers, not {len(sides)}")
     left, top, right, bottom = sides * (4 // len(sides))
     return left, top, right, bottom
-
-
-_register_beside_torch()

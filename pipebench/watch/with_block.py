@@ -15,12 +15,13 @@ from pipebench.watch.record.options import WatchOptions
 from pipebench.watch.record.recording import Settings
 
 
-class watching:
+class Watching:
     """Watches what runs inside the block; afterwards `result` says where the time went, and nothing is patched.
 
     Loaders whose workers were started before the block are not seen inside.
 
-    >>> with watching() as watched:
+    >>> import pipebench
+    >>> with pipebench.watching() as watched:
     ...     pass
     >>> watched.result.verdict
     'No DataLoader was iterated: nothing was watched.'
@@ -31,7 +32,7 @@ class watching:
     def __init__(self, *, functions: tuple[str, ...] = (), warmup: int = 0, every: int = 50) -> None:
         self._options = WatchOptions(functions=functions, warmup=warmup, every=every)
 
-    def __enter__(self) -> watching:
+    def __enter__(self) -> Watching:
         self._folder = tempfile.mkdtemp(prefix="pipebench-watch-")
         chosen = self._options
         self._script = WatchedScript(

@@ -13,9 +13,9 @@ from torch.utils.data import DataLoader
 from torchvision import transforms
 from torchvision.datasets import ImageFolder
 
+from pipebench import watching
 from pipebench.watch import with_block
 from pipebench.watch.stages import labels
-from pipebench.watch.with_block import watching
 
 
 def _loop(images: Path, workers: int) -> torch.Tensor:

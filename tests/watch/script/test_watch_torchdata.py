@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from watching import SCRIPTS, plain, script, watched
 
-from pipebench.watch.with_block import watching
+from pipebench import watching
 
 pytest.importorskip("torchdata.stateful_dataloader")
 

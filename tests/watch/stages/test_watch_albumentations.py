@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from torch.utils.data import DataLoader, Dataset
 
-from pipebench.watch.with_block import watching
+from pipebench import watching
 
 os.environ.setdefault("NO_ALBUMENTATIONS_UPDATE", "1")
 A: Any = pytest.importorskip("albumentations")

@@ -24,10 +24,10 @@ from torch.utils.data import (
 )
 from torchvision.transforms import v2
 
+from pipebench import watching
 from pipebench.watch.record.exclusive_time import local
 from pipebench.watch.record.patches import Patches
 from pipebench.watch.stages import finding_transforms
-from pipebench.watch.with_block import watching
 
 CLOCK = Clock()
 

@@ -16,11 +16,11 @@ import torch
 from clockwork import Clock, Rows
 from watching import plain, script, watched
 
+from pipebench import watching
 from pipebench.watch.record import exclusive_time
 from pipebench.watch.record.patches import Patches
 from pipebench.watch.script import iterators, phases, webdataset_loader
 from pipebench.watch.stages.webdataset import watch_pipeline
-from pipebench.watch.with_block import watching
 
 wds = pytest.importorskip("webdataset")
 SHARDS, SAMPLES = 2, 6

@@ -1,0 +1,133 @@
+"""One task measured from Python: `pipebench.measure`."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from pipebench import stage
+from pipebench.errors import BadSample, PipebenchError, UsageError
+from pipebench.lab.timing import Plan, measure
+from pipebench.lab.whole_run import chosen_device
+from pipebench.results.measurement import Measurement, TaskResult, Warning
+from pipebench.runner import Runners
+from pipebench.stages import read
+from pipebench.stats import Speedup
+from pipebench.task import Task, Variant, Workload
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What one sample costs with one variant, in seconds: the median of the readings, and its 95 % interval.
+
+    `speedup` is over the task's reference, read in the same turns; None where the reference cannot run here.
+    `measurement` has all readings.
+    """
+
+    task: str
+    variant: str
+    per_sample_s: float
+    low_s: float
+    high_s: float
+    speedup: Speedup | None
+    warnings: tuple[Warning, ...]
+    measurement: Measurement
+
+    @property
+    def samples_per_s(self) -> float:
+        return 1 / self.per_sample_s
+
+
+@dataclass(frozen=True)
+class TaskCosts:
+    """What the variants of one task cost, by their names, the reference first.
+
+    `missing` says for each variant without a figure why it has none. `bad_samples` are those that a variant could not
+    do; all variants are timed on the same samples, which all of them can do.
+    """
+
+    task: str
+    costs: Mapping[str, Cost]
+    missing: Mapping[str, str]
+    bad_samples: tuple[BadSample, ...]
+
+
+def of_task(task_id: str, workload: Workload, plan: Plan, device: str | None) -> TaskCosts:
+    """What every variant of a task costs."""
+    task = _task(task_id)
+    return _measured(task, stage.variants(task.id), workload, plan, device)
+
+
+def of_variant(task_id: str, name: str, workload: Workload, plan: Plan, device: str | None) -> Cost:
+    """What one variant costs, measured beside the reference of its task."""
+    task = _task(task_id)
+    known = {one.name: one for one in stage.variants(task.id)}
+    if name not in known:
+        raise UsageError(f"{task.id} has no variant {name!r}", f"its variants are {', '.join(known)}")
+    chosen = dict.fromkeys([stage.reference(task.id), known[name]])
+    found = _measured(task, list(chosen), workload, plan, device)
+    if name in found.missing:
+        raise PipebenchError(f"{task.id}/{name} was not measured: {found.missing[name]}", "choose another variant")
+    return found.costs[name]
+
+
+def _task(task_id: str) -> Task:
+    known = {one.id: one for one in stage.tasks()}
+    if task_id not in known:
+        raise UsageError(f"there is no task {task_id!r}", f"the tasks are {', '.join(known)}")
+    return known[task_id]
+
+
+def _measured(task: Task, variants: list[Variant], workload: Workload, plan: Plan, device: str | None) -> TaskCosts:
+    read.load(workload, lambda done, total, what: None)
+    workload = replace(workload, device=chosen_device(device))
+    with _threads_as_they_were(), Runners() as runners:
+        runners.start(variants)
+        return costs(task, measure(task, variants, workload, runners=runners, plan=plan))
+
+
+@contextlib.contextmanager
+def _threads_as_they_were() -> Iterator[None]:
+    """Sets the thread counts of torch and OpenCV back, which measuring sets to one."""
+    import torch
+
+    before, opencv = torch.get_num_threads(), sys.modules.get("cv2")
+    opencv_before = opencv.getNumThreads() if opencv is not None else -1  # -1 is OpenCV's own default
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+        if (imported := sys.modules.get("cv2")) is not None:
+            imported.setNumThreads(opencv_before)
+
+
+def costs(task: Task, result: TaskResult) -> TaskCosts:
+    """The result of measuring a task, a sample at a time."""
+    missing = {one.variant: why for one in result.measurements if (why := _why_missing(one)) is not None}
+    found = {one.variant: _cost(one) for one in result.measurements if one.variant not in missing}
+    return TaskCosts(task.id, found, missing, result.bad_samples)
+
+
+def _why_missing(one: Measurement) -> str | None:
+    if one.skipped is not None:
+        return one.skipped.reason
+    if one.failed is not None:
+        return one.failed
+    return "there is no sample that all variants can do" if one.summary is None else None
+
+
+def _cost(one: Measurement) -> Cost:
+    assert one.summary is not None and one.work is not None
+    samples, seconds = one.work.samples, one.summary
+    return Cost(
+        one.task,
+        one.variant,
+        seconds.median_s / samples,
+        seconds.low_s / samples,
+        seconds.high_s / samples,
+        one.over_reference,
+        one.warnings,
+        one,
+    )
