@@ -98,7 +98,7 @@ class _Reading(_Stage):
 class _Batches(_Stage):
     """The last stage of a pipeline that makes batches. It counts the samples in each batch; nothing else knows them."""
 
-    def __init__(self, iterator: Any, stage: int, source: _Counted, most: int) -> None:
+    def __init__(self, iterator: Any, stage: int, source: _CountedItems, most: int) -> None:
         super().__init__(iterator, stage)
         self._source, self._most, self._given = source, most, 0
 
@@ -114,13 +114,13 @@ class _Batches(_Stage):
         return found
 
 
-class _Counted:
+class _CountedItems:
     """Counts the items that a stage asks for."""
 
     def __init__(self, source: Any) -> None:
         self._source, self.count = iter(source), 0
 
-    def __iter__(self) -> _Counted:
+    def __iter__(self) -> _CountedItems:
         return self
 
     @unseen
@@ -142,7 +142,7 @@ def watch_pipeline(patches: Patches, module: Any) -> None:
             return plain(self, f, *args, **kwargs)
         kind, name = _described(f)
         stage = stages.number(kind, name)
-        source = _Counted(args[0]) if len(args) == 1 and _makes_last_batches(self, f) else None
+        source = _CountedItems(args[0]) if len(args) == 1 and _makes_last_batches(self, f) else None
         before = timer.switch(stage) if timer is not None else 0
         try:
             found = plain(self, _told_apart(f), *((source,) if source is not None else args), **kwargs)
