@@ -7,7 +7,6 @@ PipebenchError; 2 usage; 3 a gate failed; 130 interrupted, with what was measure
 from __future__ import annotations
 
 import importlib
-import os
 import pkgutil
 import re
 import signal
@@ -264,12 +263,14 @@ def _interrupt_once(number: int, frame: object) -> None:
 @cli.command()
 @click.argument("file", type=click.Path(path_type=Path), required=False)
 @click.option("--format", "style", type=FORMATS, default="table", show_default=True)
-def show(file: Path | None, style: str) -> None:
+@click.option("--full", is_flag=True, help="Show every figure of a watched run. By default they fit a screen.")
+def show(file: Path | None, style: str, full: bool) -> None:
     """Show a saved report again (without FILE, the latest one)."""
     from pipebench.host import machine
     from pipebench.results import report
 
-    click.echo(_rendered(report.load(file or machine.cache_folder() / "reports" / "latest.json"), style), nl=False)
+    found = report.load(file or machine.cache_folder() / "reports" / "latest.json")
+    click.echo(_rendered(found, style, full), nl=False)
 
 
 @cli.command()
@@ -327,9 +328,8 @@ def _listing(selection: Any) -> str:
     return "\n".join([*lines, "* the reference, which the others must agree with", ""])
 
 
-def _rendered(found: Report, style: str) -> str:
-    import shutil
-
+def _rendered(found: Report, style: str, full: bool = False) -> str:
+    from pipebench.host.terminal import colours, columns
     from pipebench.render import text
     from pipebench.results import report
 
@@ -337,9 +337,7 @@ def _rendered(found: Report, style: str) -> str:
         return report.encode(found).decode()
     if style == "markdown":
         return text.markdown(found)
-    terminal = sys.stdout is not None and sys.stdout.isatty()
-    width = shutil.get_terminal_size((110, 40)).columns if terminal else 110
-    return text.table(found, width=max(80, width), colour=terminal and not os.environ.get("NO_COLOR"))
+    return text.table(found, width=columns(sys.stdout), colour=colours(sys.stdout), full=full)
 
 
 def _say_if_shadowed(name: str) -> None:

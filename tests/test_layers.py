@@ -14,11 +14,12 @@ import pipebench
 ROOT = Path(pipebench.__file__).parent
 HOUSE = {
     "": "errors units stats",
-    "host": "clock machine limits page_cache whole_files",
+    "host": "clock terminal machine limits page_cache whole_files",
     "native": "building region",
     "task": "",
     "results": "sync_points measurement loading windows watched training calibration comparison studies report",
-    "render": "cells feeding tables watch_details watch watched text study syncs ab calibration",
+    "render": "cells layout feeding tables watch_notes watch_verdict watch_details watch watched "
+    "text study syncs ab calibration",
     "syncpoints": "placement book reviewed_operators modes session examine",
     "watch.record": "options lines patches exclusive_time record_file recording sampling thread_pools",
     "watch.stages": "labels transforms webdataset library_calls finding_transforms",

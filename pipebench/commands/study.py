@@ -69,22 +69,16 @@ def _json(result: Result) -> bytes:
 
 
 def _rendered(result: Result, style: str) -> str:
-    import os
-    import shutil
-
-    from pipebench.render import study, text
+    from pipebench.host.terminal import colours, columns
+    from pipebench.render import layout, study, text
 
     if style == "json":
         return _json(result).decode()
     table: Any = study.table(result)
     if style == "markdown":
-        title, *rest = text.markdown_table(table, level=2)
-        return "\n\n".join([title, *map(text.inert, study.heading(result)[1:]), *rest]) + "\n"
-    terminal = sys.stdout.isatty()
-    width = shutil.get_terminal_size((110, 40)).columns if terminal else 110
-    return text.plain(
-        study.heading(result), table, width=max(80, width), colour=terminal and "NO_COLOR" not in os.environ
-    )
+        title, *rest = layout.markdown_table(table, level=2)
+        return "\n\n".join([title, *map(layout.inert, study.heading(result)[1:]), *rest]) + "\n"
+    return text.plain(study.heading(result), table, width=columns(sys.stdout), colour=colours(sys.stdout))
 
 
 def _inert(path: Path) -> str:

@@ -22,8 +22,8 @@ class watching:
 
     >>> with watching() as watched:
     ...     pass
-    >>> watched.result.verdict
-    'No DataLoader was iterated: nothing was watched.'
+    >>> watched.result.verdict.limit
+    'nothing-watched'
     """
 
     result: WatchResult

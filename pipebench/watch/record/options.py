@@ -26,5 +26,4 @@ class WatchOptions:
     functions: tuple[str, ...] = ()
     every: int = 50
     records: Path | None = None
-    colour: bool | None = None
     bound: bool = False
