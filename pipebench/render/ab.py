@@ -82,7 +82,7 @@ def notes(changes: Sequence[Change]) -> list[str]:
         found += [
             "speed-up: base over head; below 1 the head is slower; ~ where no difference was detected. "
             f"{together} with a confidence of {sure}.",
-            "detectable (on a wide terminal): the smallest change that so many rounds can detect.",
+            "detectable: the smallest change that so many rounds can detect (not shown on a narrow terminal).",
         ]
     few = too_few(changes)
     found += [few] if few else []

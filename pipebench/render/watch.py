@@ -32,12 +32,6 @@ def parts(result: WatchResult, *, full: bool = False) -> list[Part]:
     return made
 
 
-def loader_name(one: LoaderResult) -> str:
-    how = f"{counted(one.workers, 'worker')} ({printable(one.start_method)})" if one.workers else "no workers"
-    batch = f", batch {one.batch_size}" if one.batch_size else ""
-    return f"loader {one.loader}: {printable(one.dataset)}{batch}, {how}"
-
-
 def _stages(loader: LoaderResult, stages: list[StageResult], full: bool) -> list[Part]:
     shown = [one for one in stages if one.worker_share >= _SMALLEST_SHARE]
     if not shown:
@@ -49,7 +43,7 @@ def _stages(loader: LoaderResult, stages: list[StageResult], full: bool) -> list
         rows.append(_rest_cells(rest, scale))
     headers = ("stage", "kind", f"{scale.unit}/sample", "CPU", "share", "least–most")
     table = Table(
-        f"Stages of {loader_name(loader)}; {loader.samples:,} samples",
+        f"Stages of {watch_details.loader_name(loader)}; {loader.samples:,} samples",
         headers,
         tuple(rows),
         frozenset({2, 3, 4, 5}),

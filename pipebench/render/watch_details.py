@@ -52,15 +52,21 @@ def _percentiles(found: Sequence[float | None]) -> str:
     return f"p50 {scale.number(values[0])}, p95 {scale.number(values[1])}, p99 {scale.text(values[2])}"
 
 
+def loader_name(one: LoaderResult) -> str:
+    how = f"{counted(one.workers, 'worker')} ({printable(one.start_method)})" if one.workers else "no workers"
+    batch = f", batch {one.batch_size}" if one.batch_size else ""
+    return f"loader {one.loader}: {printable(one.dataset)}{batch}, {how}"
+
+
 def start_up(one: LoaderResult, in_loop: Sequence[int]) -> Iterable[str]:
-    name = f"Loader {one.loader} ({printable(one.dataset)})"
+    name = f"L{loader_name(one)[1:]}"
     if one.startup_s is not None:
         later = f"; in later passes after {seconds(one.later_startup_s)}" if one.later_startup_s else ""
         ends = f"; a pass ends in {seconds(one.pass_end_s)}" if one.workers and one.pass_end_s else ""
-        yield f"{name}: first batch after {seconds(one.startup_s)}{later}{ends}"
+        yield f"{name}; first batch after {seconds(one.startup_s)}{later}{ends}"
     if one.loader not in in_loop and one.s_per_iteration and one.wait_s_per_iteration is not None:
         yield (
-            f"{name} is outside the training loop: {counted(one.iterations, 'iteration')} of "
+            f"Loader {one.loader} is outside the training loop: {counted(one.iterations, 'iteration')} of "
             f"{seconds(one.s_per_iteration)}, of which {seconds(one.wait_s_per_iteration)} are waiting"
         )
 
@@ -85,7 +91,8 @@ def workers(loader: int, found: Sequence[WorkerResult]) -> Table:
     )
     unit = busy.unit
     headers = ("worker", "batches", "busy", f"busy {unit}", f"CPU {unit}", f"all CPU {unit}", memory.unit)
-    return Table(
+    empty = tuple(index for index in range(len(headers)) if not any(row[index] for row in rows))
+    table = Table(
         f"Workers of loader {loader}",
         (*headers, f"GC {pause.unit} (runs)"),
         rows,
@@ -94,7 +101,9 @@ def workers(loader: int, found: Sequence[WorkerResult]) -> Table:
             "busy: making batches, from its first batch to its last. CPU: of that, on a core. all CPU: of the whole "
             f"process, with start-up and all threads. {memory.unit}: memory, shared pages divided among processes.",
         ),
+        empty,
     )
+    return table.narrowed() if empty else table
 
 
 def hand_off(one: HandOff) -> Iterable[str]:

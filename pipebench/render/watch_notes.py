@@ -38,7 +38,10 @@ def _ended_early(values: Values) -> str:
         if "rounds" in values
         else "before its first window was complete"
     )
-    return f"The script ended {where}. The bound needs {values['steps']:,} iterations: train for longer."
+    return (
+        f"The script ended {where}. The bound needs {values['steps']:,} iterations: train for longer, or give a "
+        "smaller --steps."
+    )
 
 
 def _oversubscribed(values: Values) -> str:
