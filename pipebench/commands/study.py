@@ -21,15 +21,16 @@ FORMATS = click.Choice(["table", "json", "markdown"])
     type=click.Choice(["default", "full"]),
     default="default",
     show_default=True,
-    help="full: the author's own.",
+    help="full is the size that the author used.",
 )
 @click.option("--format", "style", type=FORMATS, default="table", show_default=True)
 @click.option("--export-json", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Save the result.")
 @click.option("--force", is_flag=True, help="Let --export-json overwrite a file.")
 def command(name: str | None, size: str, style: str, export_json: Path | None, force: bool) -> None:
-    """Run the study NAME: a slow baseline and its fixes, each beside its author's figure (without NAME: list them).
+    """Run the study NAME: a slow baseline and its fixes, beside the author's figures. Without NAME, list the studies.
 
-    Every fix is first held against the row before; what the author claims and does not hold here is said.
+    The output of each fix is first checked against the row before it. The report names each claim of the author that
+    does not hold here.
     """
     from pipebench import studies
 

@@ -221,7 +221,7 @@ def test_results_are_those_of_the_function():
 
 
 def test_a_device_that_is_not_there():
-    with pytest.raises(PipebenchError, match="does not wait for the CPU"):
+    with pytest.raises(PipebenchError, match="never waits for the CPU"):
         examine.examine(item, device="cpu")
     with pytest.raises(PipebenchError, match="no CUDA device"):
         examine.examine(item, device="cuda")
@@ -248,7 +248,7 @@ def one_by_one():
 
 @pytest.mark.parametrize(("function", "kind"), [(later, "coroutine"), (one_by_one, "generator")])
 def test_a_function_that_runs_nothing_when_called_is_refused(function, kind):
-    with pytest.raises(PipebenchError, match=f"It gave a {kind} and ran nothing"):
+    with pytest.raises(PipebenchError, match=f"the call gave a {kind} and ran nothing"):
         examine.examine(function)
 
 
