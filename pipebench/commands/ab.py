@@ -63,7 +63,7 @@ class _Percent(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # gene
     "--fail-above",
     type=_Percent(),
     metavar="5%",
-    help="Exit with 3 if a benchmark is slower by more than this, with its whole interval.",
+    help="Exit with 3 if the whole interval of a benchmark is above this slow-down.",
 )
 @click.option("--format", "style", type=click.Choice(["table", "json", "markdown"]), default="table", show_default=True)
 @click.option("--data", default="photos", show_default=True, help="Data set, as for `pipebench run`.")

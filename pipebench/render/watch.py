@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable, Sequence
 
 from pipebench.render import watch_details
@@ -10,7 +9,7 @@ from pipebench.render.cells import Table
 from pipebench.render.layout import Part
 from pipebench.render.watch_notes import sentence
 from pipebench.render.watch_verdict import next_command, next_move, verdict
-from pipebench.results.watched import BoundResult, LoaderResult, StageResult, WatchResult
+from pipebench.results.watched import BoundResult, LoaderResult, StageResult, Verdict, WatchResult
 from pipebench.stats import Ratio
 from pipebench.units import Scale, counted, percent, printable, seconds, seconds_scale
 
@@ -22,9 +21,7 @@ def parts(result: WatchResult, *, full: bool = False) -> list[Part]:
     """The report: on about 30 lines, or with every figure where it is `full`."""
     made: list[Part] = [verdict(result.verdict)]
     made += bound_parts(result.bound, full=full) if result.bound is not None else []
-    for one in result.loaders:
-        if full or one.loader in result.loaders_in_loop:
-            made += _stages(one, [stage for stage in result.stages if stage.loader == one.loader], full)
+    made += _all_stages(result, full)
     made += _loop(result, full)
     made += watch_details.everything(result) if full else []
     made += _notes(result, full)
@@ -32,10 +29,26 @@ def parts(result: WatchResult, *, full: bool = False) -> list[Part]:
     return made
 
 
-def _stages(loader: LoaderResult, stages: list[StageResult], full: bool) -> list[Part]:
+def _all_stages(result: WatchResult, full: bool) -> list[Part]:
+    """A table for each loader; in the short report only for the one that the verdict is about."""
+    tables = {
+        one.loader: table
+        for one in result.loaders
+        for table in _stages(one, [stage for stage in result.stages if stage.loader == one.loader], full)
+    }
+    if full:
+        return [*tables.values(), *([f"  {_STAGE_TABLE}"] if tables else [])]
+    main = result.verdict.loader if isinstance(result.verdict, Verdict) else None
+    shown = tables.get(main or 0) or next(iter(tables.values()), None)
+    rest = len(tables) - 1
+    more = [f"  --full shows the stages of {counted(rest, 'more loader')}."] if rest > 0 else []
+    return [shown, *more] if shown else []
+
+
+def _stages(loader: LoaderResult, stages: list[StageResult], full: bool) -> Iterable[Table]:
     shown = [one for one in stages if one.worker_share >= _SMALLEST_SHARE]
     if not shown:
-        return []
+        return
     scale = seconds_scale([max(one.exclusive_s_per_sample for one in shown)])
     most = len(shown) if full or len(shown) <= _FEW_STAGES + 1 else _FEW_STAGES
     rows = [_stage_cells(one, scale) for one in shown[:most]]
@@ -47,10 +60,10 @@ def _stages(loader: LoaderResult, stages: list[StageResult], full: bool) -> list
         headers,
         tuple(rows),
         frozenset({2, 3, 4, 5}),
-        (*_samples(loader), _STAGE_TABLE) if full else (),
+        tuple(_samples(loader)) if full else (),
         () if full else (5,),
     )
-    return [table if full else dataclasses.replace(table.narrowed(), spare=())]
+    yield table if full else table.narrowed()
 
 
 _STAGE_TABLE = (
@@ -100,13 +113,15 @@ def _loop(result: WatchResult, full: bool) -> list[Part]:
         return []
     whole = sum(one.s_per_iteration for one in result.loop)
     which = ", ".join(str(one) for one in result.loaders_in_loop)
-    title = f"Loop over loader {which}: {seconds(whole)} an iteration; {counted(result.iterations, 'iteration')}"
+    loaders = "loader" if len(result.loaders_in_loop) == 1 else "loaders"
+    title = f"Loop over {loaders} {which}: {seconds(whole)} an iteration; {counted(result.iterations, 'iteration')}"
     shown = [one for one in result.loop if one.s_per_iteration or one.phase == "wait"]
     idle = []
     if (found := result.device_idle) is not None:
         idle.append(f"The device was idle {seconds(found.s_per_iteration)} of each wait ({percent(found.share, 1)}).")
     if not full:
-        return ["", title, f"  {', '.join(f'{one.phase} {percent(one.share, 1)}' for one in shown)}", *idle]
+        phases = [f"{one.phase} {percent(one.share, 1)}" for one in shown if one.share >= _SMALLEST_SHARE]
+        return ["", title, f"  {', '.join(phases)}", *idle]
     scale = seconds_scale([whole])
     rows = tuple((one.phase, scale.number(one.s_per_iteration), percent(one.share, 1)) for one in shown)
     headers = ("phase", f"{scale.unit}/iteration", "share")

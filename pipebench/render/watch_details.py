@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from itertools import pairwise
+from itertools import groupby, pairwise
 
 from pipebench.render.cells import Table
 from pipebench.render.layout import Part
@@ -20,6 +20,10 @@ from pipebench.results.watched import (
 from pipebench.units import bytes_scale, counted, percent, printable, seconds, seconds_scale, size
 
 _LEVELS = "▁▂▃▄▅▆▇█"
+_WORKER_TABLE = (
+    "busy: making batches, from its first batch to its last. CPU: of that, on a core. all CPU: of the whole process, "
+    "with start-up and all threads. RAM: shared pages are divided among their processes."
+)
 
 
 def everything(result: WatchResult) -> list[Part]:
@@ -27,9 +31,8 @@ def everything(result: WatchResult) -> list[Part]:
     made: list[Part] = [f"  {line}" for line in iterations(result)]
     if starts := [line for one in result.loaders for line in start_up(one, result.loaders_in_loop)]:
         made += ["", "Start-up and the end of a pass (not included above)", *(f"  {line}" for line in starts)]
-    for one in result.loaders:
-        if found := [worker for worker in result.workers if worker.loader == one.loader]:
-            made.append(workers(one.loader, found))
+    made += [workers(one, list(found)) for one, found in groupby(result.workers, key=lambda worker: worker.loader)]
+    made += [f"  {_WORKER_TABLE}"] if result.workers else []
     if result.hand_off is not None:
         made += ["", "Hand-off from workers to the script", *(f"  {line}" for line in hand_off(result.hand_off))]
     if result.host is not None and result.loaders and (used := list(host(result.host, result.usable_cores))):
@@ -90,18 +93,14 @@ def workers(loader: int, found: Sequence[WorkerResult]) -> Table:
         for one in found
     )
     unit = busy.unit
-    headers = ("worker", "batches", "busy", f"busy {unit}", f"CPU {unit}", f"all CPU {unit}", memory.unit)
+    headers = ("worker", "batches", "busy", f"busy {unit}", f"CPU {unit}", f"all CPU {unit}", f"RAM {memory.unit}")
     empty = tuple(index for index in range(len(headers)) if not any(row[index] for row in rows))
     table = Table(
         f"Workers of loader {loader}",
         (*headers, f"GC {pause.unit} (runs)"),
         rows,
         frozenset(range(len(headers) + 1)),
-        (
-            "busy: making batches, from its first batch to its last. CPU: of that, on a core. all CPU: of the whole "
-            f"process, with start-up and all threads. {memory.unit}: memory, shared pages divided among processes.",
-        ),
-        empty,
+        spare=empty,
     )
     return table.narrowed() if empty else table
 

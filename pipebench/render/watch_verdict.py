@@ -55,10 +55,10 @@ def next_move(move: NextMove | str | None) -> str | None:
     used = f"{move.cores_used or 0.0:.1f} of {cores}"
     if move.action == "raise-num-workers":
         return f"Next: raise num_workers above {move.workers}. The workers are always busy and use only {used}."
-    part = f"{seconds(move.stage_s or 0.0)} of {seconds(move.sample_s or 0.0)}"
     return (
-        f"Next: make {printable(move.stage or '')} cheaper. It is the largest part of a sample ({part}), and the "
-        f"workers already use {used}."
+        f"Next: make {printable(move.stage or '')} cheaper; it takes {seconds(move.stage_s or 0.0)} of the "
+        f"{seconds(move.sample_s or 0.0)} of a sample. No core is free for another worker: of {move.usable_cores:g}, the "
+        f"workers use {move.cores_used or 0.0:.1f} and the loop one."
     )
 
 

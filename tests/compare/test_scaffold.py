@@ -43,8 +43,8 @@ def test_a_file_of_the_users_is_never_overwritten_unasked(repo):
 @pytest.mark.parametrize(
     ("loader", "said"),
     [
-        ("sampledata", "not module:function"),
-        ("sampledata:make('x')", "not module:function"),
+        ("sampledata", "not the name of a function"),
+        ("sampledata:make('x')", "not the name of a function"),
         ("sampledata:nosuch", "sampledata:nosuch does not exist"),
         ("nosuch_module:make", "No module named 'nosuch_module'"),
     ],
