@@ -57,8 +57,8 @@ def next_move(move: NextMove | str | None) -> str | None:
         return f"Next: raise num_workers above {move.workers}. The workers are always busy and use only {used}."
     return (
         f"Next: make {printable(move.stage or '')} cheaper; it takes {seconds(move.stage_s or 0.0)} of the "
-        f"{seconds(move.sample_s or 0.0)} of a sample. No core is free for another worker: of {move.usable_cores:g}, the "
-        f"workers use {move.cores_used or 0.0:.1f} and the loop one."
+        f"{seconds(move.sample_s or 0.0)} of a sample. No core is free for another worker: of {move.usable_cores:g}, "
+        f"the workers use {move.cores_used or 0.0:.1f} and the loop one."
     )
 
 
