@@ -18,7 +18,7 @@ HOUSE = {
     "native": "building region",
     "task": "",
     "results": "sync_points measurement loading windows watched training calibration comparison studies report",
-    "render": "cells layout feeding tables watch_notes watch_verdict watch_details watch watched "
+    "render": "cells layout watch_notes feeding tables watch_verdict watch_details watch watched "
     "text study syncs ab calibration",
     "syncpoints": "placement book reviewed_operators modes session examine",
     "watch.record": "options lines patches exclusive_time record_file recording sampling thread_pools",

@@ -67,8 +67,7 @@ _SENTENCES: dict[str, Callable[[Values], str]] = {
         f"{_who(found).capitalize()} was ended from outside, or crashed. Its last batches may be missing here."
     ),
     "lines-unread": lambda found: (
-        f"{counted(found['lines'], 'line')} of the records of {_who(found)} could not be read and left out. Figures may "
-        "be missing."
+        f"{counted(found['lines'], 'line')} of the records of {_who(found)} could not be read. Figures may be missing."
     ),
     "fault": lambda found: f"Fault of pipebench in {_who(found)}: {found['fault']}. Figures may be missing.",
     "shared-memory-nearly-full": lambda found: (

@@ -5,7 +5,6 @@ from dataclasses import replace
 from pipebench.results.calibration import Calibration, NoiseFloor, Row, Slowdown
 from pipebench.results.comparison import Change, Judgement
 from pipebench.results.sync_points import CompiledRegion, Operation, SyncPoint, SyncReport
-from pipebench.results.training import Throughput
 from pipebench.results.watched import (
     BoundResult,
     HandOff,
@@ -22,6 +21,7 @@ from pipebench.results.watched import (
     WatchResult,
     WorkerResult,
 )
+from pipebench.results.windows import Throughput
 from pipebench.stats import Ratio
 
 MB = 1_000_000
