@@ -257,12 +257,14 @@ def _interrupt_once(number: int, frame: object) -> None:
 @cli.command()
 @click.argument("file", type=click.Path(path_type=Path), required=False)
 @formatted
-def show(file: Path | None, style: str) -> None:
+@click.option("--full", is_flag=True, help="Show every figure of a watched run. By default they fit a screen.")
+def show(file: Path | None, style: str, full: bool) -> None:
     """Show a report that any command saved (without FILE, the latest one of `run`)."""
     from pipebench.host import machine
     from pipebench.results import report
 
-    click.echo(rendered(report.load(file or machine.cache_folder() / "reports" / "latest.json"), style), nl=False)
+    found = report.load(file or machine.cache_folder() / "reports" / "latest.json")
+    click.echo(rendered(found, style, full), nl=False)
 
 
 @cli.command()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -11,13 +9,14 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
+from pipebench.host.terminal import colours, columns
 from pipebench.host.whole_files import check_writable, destination
 
 if TYPE_CHECKING:
     from pipebench.results.report import Report
 
 Command = TypeVar("Command", bound=Callable[..., object])
-NARROWEST, USUAL = 80, 110  # columns: the least that tables are made for, and those of a file or a pipe
+UNBROKEN = 10_000  # columns: a program that reads sync points gets one line for each
 
 
 def formatted(command: Command) -> Command:
@@ -57,7 +56,7 @@ def delivered(report: Report, style: str, export_json: Path | None) -> None:
     click.echo(rendered(report, style), nl=False)
 
 
-def rendered(report: Report, style: str) -> str:
+def rendered(report: Report, style: str, full: bool = False) -> str:
     """The report as JSON, as Markdown, or as tables of the terminal's width."""
     from pipebench.render import text
     from pipebench.results.report import encode
@@ -66,6 +65,7 @@ def rendered(report: Report, style: str) -> str:
         return encode(report).decode()
     if style == "markdown":
         return text.markdown(report)
-    terminal = sys.stdout is not None and sys.stdout.isatty()
-    width = shutil.get_terminal_size((USUAL, 40)).columns if terminal else USUAL
-    return text.table(report, width=max(NARROWEST, width), colour=terminal and not os.environ.get("NO_COLOR"))
+    width = columns(sys.stdout)
+    if report.sync_points is not None and not colours(sys.stdout):
+        width = max(width, UNBROKEN)
+    return text.table(report, width=width, colour=colours(sys.stdout), full=full)

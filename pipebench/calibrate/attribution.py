@@ -57,7 +57,7 @@ def plans(full: bool = False) -> list[Plan]:
 
 def attribution(chosen: Iterable[Plan], progress: Callable[[str], object]) -> list[PlantedFigure]:
     """The rows of every plan, after one plain run for the carriers."""
-    progress("plain run: what the libraries take around the planted amounts\n")
+    progress("plain run: the time of libraries around the planted work\n")
     carriers: Carriers = plainly("samples.py", "--carriers")["carriers"]
     carriers["hand-off"] = plainly("samples.py", "--carriers", "--workers", "1")["carriers"]["hand-off"]
     rows = []

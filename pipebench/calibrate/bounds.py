@@ -34,12 +34,12 @@ def bounds(progress: Callable[[str], object]) -> list[PlantedFigure]:
     """What replayed iterations take: as planted, and as `watch --bound` has it."""
     with tempfile.TemporaryDirectory(prefix="pipebench-calibrate-") as folder:
         truth = Path(folder) / "truth"
-        progress("plain run: what an iteration takes besides its step\n")
+        progress("plain run: the time of an iteration besides its step\n")
         root = str(Path(pipebench.__file__).parent.parent)
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join([root, os.environ.get("PYTHONPATH", "")])}
         done = subprocess.run([sys.executable, str(_SCRIPT), str(truth), "--ready"], env=environment)
         besides_s = besides(_noted(truth, done.returncode))
-        progress("planted run: a bound that is known\n")
+        progress("planted run: a known bound\n")
         options = WatchOptions(bound=True, steps=_STEPS, records=Path(folder) / "records")
         status, _ = observe(options, [str(_SCRIPT), str(truth)], sys.stderr.write)
         noted = _noted(truth, status)
@@ -72,7 +72,7 @@ def compare(noted: Noted, besides_s: float, lines: Sequence[Line]) -> list[Plant
         iterations = sum(one.iterations for one in windows)
         places = [plan.given + one.first + at for one in windows for at in range(plan.window)]
         if iterations != len(places) or not places:
-            raise PipebenchError("a planted bound was not measured whole", "run pipebench calibrate again")
+            raise PipebenchError("a planted bound was measured only in part", "run pipebench calibrate again")
         truth_s = sum(noted[place][0] for place in places) * 1e-9 / iterations + besides_s
         found_s = sum(one.seconds for one in windows) / iterations
         share = (found_s - truth_s) / truth_s

@@ -15,13 +15,13 @@ Moment = Sequence[int]  # asked, began, ready, arrived, got
 
 def waits(progress: Callable[[str], object], cuda: bool = False) -> list[PlantedFigure]:
     """The wait of every scenario; with a CUDA device also its idle time while kernels of known length were queued."""
-    progress("plain run: what `next()` takes besides waiting\n")
+    progress("plain run: the time of `next()` besides waiting\n")
     plain = {name: around(moments) for name, moments in plainly("waiting.py")["moments"].items()}
-    progress("planted run: waits that are known\n")
+    progress("planted run: known waits\n")
     found, result = watched("waiting.py")
     rows = compare(found["moments"], plain, result)
     if cuda:
-        progress("planted run: kernels that are launched for later\n")
+        progress("planted run: kernels that are launched ahead\n")
         found, result = watched("waiting.py", "--only", "launches", "--device", "cuda")
         rows += idle(found["idle"], result)
     return rows

@@ -26,7 +26,7 @@ def calibrate(chosen: Sequence[Plan], progress: Callable[[str], object] = lambda
     rows = attribution(chosen, progress)
     rows += waits(progress, cuda=_cuda())
     rows += bounds(progress)
-    progress("recording switched on and off by turns, and equal windows beside each other\n")
+    progress("recording switched on and off in turn, and equal work in turn\n")
     readings = plainly("switching.py", "--rounds", str(ROUNDS))
     each_s = span_s()
     found = Calibration(

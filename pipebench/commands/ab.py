@@ -35,30 +35,59 @@ class _Percent(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # gene
         except ValueError:
             self.fail(f"{value!r} is not a percentage such as 5%", param, ctx)
         if not 0 <= found < 100:
-            self.fail(f"{value!r} is not a sensible limit", param, ctx)
+            self.fail(f"{value!r} is outside 0 to 9999 %", param, ctx)
         return found
 
 
 @click.command("ab")
 @click.argument("base")
 @click.argument("head")
-@click.option("--stage", "stages", multiple=True, metavar="STAGE", help="Every variant of this stage or task instead.")
-@click.option("--variant", "names", multiple=True, metavar="NAME", help="Only variants of this name.")
 @click.option(
-    "--budget", type=click.FloatRange(10), default=180.0, show_default=True, help="Seconds, start-up included."
+    "--stage",
+    "stages",
+    multiple=True,
+    metavar="STAGE",
+    help="Compare every variant of this stage or task (may be repeated).",
 )
-@click.option("--rounds", type=click.IntRange(1), default=1000, show_default=True, help="Stop after so many.")
-@click.option("--fail-above", type=_Percent(), metavar="5%", help="Exit 3 where the whole interval is above this.")
+@click.option(
+    "--variant", "names", multiple=True, metavar="NAME", help="Compare only variants of this name (may be repeated)."
+)
+@click.option(
+    "--budget",
+    type=click.FloatRange(10),
+    default=180.0,
+    show_default=True,
+    help="Seconds for the whole comparison, with start-up.",
+)
+@click.option("--rounds", type=click.IntRange(1), default=1000, show_default=True, help="Stop after this many rounds.")
+@click.option(
+    "--fail-above",
+    type=_Percent(),
+    metavar="5%",
+    help="Exit with 3 if the whole interval of a benchmark is above this slow-down.",
+)
+@click.option("--rounds", type=click.IntRange(1), default=1000, show_default=True, help="Stop after this many rounds.")
+@click.option("--fail-above", type=_Percent(), metavar="5%", help="Exit with 3 if the whole interval is above this.")
 @formatted
 @exported
-@click.option("--data", default="photos", show_default=True, help="The data set, as for `pipebench run`.")
-@click.option("--build", metavar="COMMAND", help="Run once in each checkout, e.g. 'python setup.py build_ext -i'.")
-@click.option("--base-python", metavar="PATH", help="Interpreter of the base.  [default: asv's environment, else this]")
-@click.option("--head-python", metavar="PATH", help="Interpreter of the head.")
-@click.option("--base-env", multiple=True, metavar="NAME=VALUE", help="Set in the base's environment.")
-@click.option("--head-env", multiple=True, metavar="NAME=VALUE", help="Set in the head's environment.")
-@click.option("--base-runner", metavar="NAME", help="Run the base as variants of this runner are, e.g. pillow-simd.")
-@click.option("--head-runner", metavar="NAME", help="Run the head so: `ab HEAD HEAD --head-runner pillow-simd`.")
+@click.option("--data", default="photos", show_default=True, help="Data set, as for `pipebench run`.")
+@click.option(
+    "--build", metavar="COMMAND", help="Build command, run once in each checkout: 'python setup.py build_ext -i'."
+)
+@click.option(
+    "--base-python", metavar="PATH", help="Python of the base.  [default: that of asv's environment, else this one]"
+)
+@click.option("--head-python", metavar="PATH", help="Python of the head.")
+@click.option(
+    "--base-env", multiple=True, metavar="NAME=VALUE", help="Environment variable for the base (may be repeated)."
+)
+@click.option(
+    "--head-env", multiple=True, metavar="NAME=VALUE", help="Environment variable for the head (may be repeated)."
+)
+@click.option("--base-runner", metavar="NAME", help="Run the base with this runner, for example pillow-simd.")
+@click.option(
+    "--head-runner", metavar="NAME", help="Run the head with this runner: `ab HEAD HEAD --head-runner pillow-simd`."
+)
 def command(
     base: str,
     head: str,
@@ -74,10 +103,10 @@ def command(
     build: str | None,
     **settings: Any,
 ) -> int:
-    """Say what got slower from commit BASE to commit HEAD (`.` is the working tree as it is), and how sure that is.
+    """Compare commit BASE with commit HEAD: what became slower, and how sure that is. `.` is the working tree.
 
-    Both run at the same time, one live process each, in turn call by call. A repository that has a `pipebench.toml`
-    (see `pipebench init`) is measured by the benchmarks of its own loader.
+    Each commit has its own process, and the two take turns, call by call. If the repository has a `pipebench.toml`
+    (see `pipebench init`), the benchmarks of its own loader are compared.
     """
     from pipebench.compare import checkouts, users_loader
     from pipebench.compare.rounds import compare
@@ -88,15 +117,15 @@ def command(
     settled = users_loader.load(repo / users_loader.CONFIG) if (repo / users_loader.CONFIG).exists() else None
     if checkouts.is_dirty(repo) and checkouts.WORKING_TREE not in (base, head):
         click.echo(
-            "pipebench: the working tree has changes that are not committed, and they are not compared\n"
-            "  commit them, or give `.` for the working tree as it is",
+            "pipebench: the comparison leaves out your uncommitted changes\n"
+            "  commit them, or give `.` to compare the working tree",
             err=True,
         )
     sides = [_side(repo, which, name, build, settings, settled) for which, name in (("base", base), ("head", head))]
     if settled is None:
         _something_differs(sides)
     for note in checkouts.dependencies_differ(repo, base, head) if sides[0].executable == sides[1].executable else ():
-        click.echo(f"pipebench: {note}\n  give --base-python or --head-python where that matters", err=True)
+        click.echo(f"pipebench: {note}\n  give --base-python or --head-python if the difference matters", err=True)
     labels = _labels(sides)
     chosen = _chosen(settled, stages, names)
     kept: list[list[Change]] = [[]]
@@ -114,7 +143,7 @@ def command(
             keep=kept.append,
         )
     except KeyboardInterrupt:
-        click.echo("pipebench: interrupted; this is what the rounds so far say", err=True)
+        click.echo("pipebench: interrupted; the report covers the rounds so far", err=True)
         status, failure = 130, "interrupted"
     except PipebenchError as error:
         failure = error.problem
@@ -144,8 +173,8 @@ def _something_differs(sides: Sequence[Side]) -> None:
     """A usage error where nothing that is measured lies in the repository, and both sides would be the same."""
     same = len({(side.executable, side.environment, side.runner) for side in sides}) == 1
     if same and not any(side.folder and (side.folder / "pipebench").is_dir() for side in sides):
-        problem = "nothing of this repository would be measured: it has no pipebench.toml"
-        raise UsageError(problem, "write it and a suite with: pipebench init module:make_loader")
+        problem = "this repository has no pipebench.toml, so none of its code would be measured"
+        raise UsageError(problem, "write one, with a suite: pipebench init module:make_loader")
 
 
 def _runner(name: str | None) -> Any:
@@ -161,7 +190,7 @@ def _runner(name: str | None) -> Any:
         if one.runner is not None
     }
     if name not in known:
-        raise UsageError(f"there is no runner {name!r}", f"there are {', '.join(sorted(known))}")
+        raise UsageError(f"there is no runner {name!r}", f"choose one of {', '.join(sorted(known))}")
     return known[name]
 
 
@@ -184,7 +213,7 @@ def _chosen(own: Own | None, stages: Sequence[str], names: Sequence[str]) -> lis
         kept = [one for one in known if not stages or one.partition("/")[0] in stages]
         kept = [one for one in kept if not names or one.rpartition("/")[2] in names]
         if not kept:
-            raise UsageError("no benchmark is left", f"there are {', '.join(known)}")
+            raise UsageError("no benchmark has this stage and name", f"choose from {', '.join(known)}")
         return kept
     if not stages and not names:
         return list(MAIN)
@@ -233,6 +262,6 @@ def _status(changes: Sequence[Change], limit: float | None) -> int:
         click.echo(f"pipebench: slower: {', '.join(one.benchmark for one in over)}", err=True)
         return GATE_FAILED
     if limit is not None and (few := comparison.too_few(changes)):
-        click.echo(f"pipebench: the gate cannot judge: {few}", err=True)
+        click.echo(f"pipebench: the gate has no result: {few}", err=True)
         return 1
     return 1 if any(one.failed for one in changes) or not any(one.judgement for one in changes) else 0

@@ -10,13 +10,14 @@ from pipebench.terminal import delivered, exported, formatted, place
 
 
 @click.command()
-@click.option("--full", is_flag=True, help="Also workers that are started with spawn and forkserver.")
+@click.option("--full", is_flag=True, help="Also test workers started by spawn and forkserver.")
 @formatted
 @exported
 def command(full: bool, style: str, export_json: Path | None, force: bool) -> int:
-    """Watch pipelines whose truth is known and print the error of each figure; later reports quote it.
+    """Measure the error of `pipebench watch` here: it watches pipelines whose true times are known.
 
-    About two minutes. A figure outside its goal is marked and explained; the exit status is 0 all the same.
+    Takes about two minutes. Figures over their goal are marked and explained; the exit status is still 0. Later
+    reports of `watch` quote the result.
     """
     export_json = place(export_json, force)
     from pipebench.calibrate import whole

@@ -11,13 +11,16 @@ from pipebench.errors import UsageError
 
 @click.command("init")
 @click.argument("loader", metavar="MODULE:MAKE_LOADER")
-@click.option("--transform", metavar="MODULE:MAKE_TRANSFORM", help="Gives what is done to one image.")
-@click.option("--workers", default="0,2", show_default=True, help="Numbers of workers to measure the loader with.")
-@click.option("--samples", type=click.IntRange(1), default=64, show_default=True, help="Samples read in one call.")
-@click.option("--requirement", default="pipebench", show_default=True, help="What pip installs to get pipebench.")
-@click.option("--force", is_flag=True, help="Overwrite files that are there.")
+@click.option("--transform", metavar="MODULE:MAKE_TRANSFORM", help="Function that returns the transform of one image.")
+@click.option("--workers", default="0,2", show_default=True, help="Measure the loader with these numbers of workers.")
+@click.option("--samples", type=click.IntRange(1), default=64, show_default=True, help="Samples that one call reads.")
+@click.option("--requirement", default="pipebench", show_default=True, help="What pip must install to get pipebench.")
+@click.option("--force", is_flag=True, help="Overwrite existing files.")
 def command(loader: str, transform: str | None, workers: str, samples: int, requirement: str, force: bool) -> None:
-    """Write asv.conf.json, pipebench.toml, benchmarks/ and a GitHub workflow for your loader into this repository."""
+    """Add benchmarks of your own loader to this repository.
+
+    MODULE:MAKE_LOADER returns the loader. Writes asv.conf.json, pipebench.toml, benchmarks/ and a GitHub workflow.
+    """
     from pipebench.compare import checkouts, scaffold
 
     try:

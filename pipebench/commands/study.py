@@ -17,14 +17,15 @@ from pipebench.terminal import delivered, exported, formatted, place
     type=click.Choice(["default", "full"]),
     default="default",
     show_default=True,
-    help="full: the author's own.",
+    help="full is the size that the author used.",
 )
 @formatted
 @exported
 def command(name: str | None, size: str, style: str, export_json: Path | None, force: bool) -> None:
-    """Run the study NAME: a slow baseline and its fixes, each beside its author's figure (without NAME: list them).
+    """Run the study NAME: a slow baseline and its fixes, beside the author's figures. Without NAME, list the studies.
 
-    Every fix must first compute the same as the row before. The report says which of the author's figures hold here.
+    The output of each fix is first checked against the row before it. The report names each claim of the author that
+    does not hold here.
     """
     from pipebench import studies
 

@@ -17,9 +17,11 @@ from pipebench.units import printable
 
 @click.command()
 @click.argument("function", metavar="MODULE:FUNCTION")
-@click.option("--steps", type=click.IntRange(1), default=3, show_default=True, help="Calls to examine.")
-@click.option("--device", help="Where its tensors live.  [default: where they are; as if on a device if there is none]")
-@click.option("--fail-above", type=click.FloatRange(0), metavar="N", help="Exit with 3 above N sync points a step.")
+@click.option("--steps", type=click.IntRange(1), default=3, show_default=True, help="Examine this many calls.")
+@click.option("--device", help="Device of its tensors.  [default: their own; without a device, as if on one]")
+@click.option(
+    "--fail-above", type=click.FloatRange(0), metavar="N", help="Exit with 3 if a step has more than N sync points."
+)
 @formatted
 @exported
 def command(
@@ -31,10 +33,10 @@ def command(
     export_json: Path | None,
     force: bool,
 ) -> int:
-    """List the lines of MODULE:FUNCTION, called without arguments, that make the host wait for a device.
+    """List the lines of MODULE:FUNCTION that make the host wait for a device.
 
-    One call is one iteration. No device is needed: without one, all tensors that the function makes count as on one.
-    What MODULE:FUNCTION itself prints goes to standard error.
+    The function is called without arguments; one call is one iteration. It works without a device: the tensors that
+    the function makes are then treated as if on one. What the function prints goes to standard error.
     """
     export_json = place(export_json, force)
     with contextlib.redirect_stdout(sys.stderr):
@@ -51,7 +53,7 @@ def _imported(name: str) -> Callable[[], object]:
     """The callable that `module:attribute` names; the current folder comes first, as for `python -m`."""
     module_name, colon, attribute = name.partition(":")
     if not colon or not module_name or not attribute:
-        raise UsageError(f"{printable(name)} names no function", "write it as module:function")
+        raise UsageError(f"{printable(name)} is not the name of a function", "write it as module:function")
     if "" not in sys.path:
         sys.path.insert(0, "")
     try:
@@ -72,8 +74,8 @@ def _refused(module: str, error: BaseException) -> PipebenchError:
     """What is said of a module that cannot be imported: it is not there, or its own code is at fault."""
     name = printable(module)
     if isinstance(error, ModuleNotFoundError) and error.name and f"{module}.".startswith(f"{error.name}."):
-        return UsageError(f"cannot import {name}: {error}", "run it from the folder that holds it")
+        return UsageError(f"cannot import {name}: {error}", "run the command in the folder that holds the module")
     said = f"{type(error).__name__}: {error}"
     return PipebenchError(
-        f"importing {name} raised {printable(said)[:300]}", "make it one that can be imported without running a script"
+        f"importing {name} raised {printable(said)[:300]}", "guard what runs at import: if __name__ == '__main__'"
     )

@@ -19,18 +19,28 @@ FILE = click.Path(path_type=Path, dir_okay=False)
 
 
 @click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
-@click.option("-m", "module", metavar="MODULE", help="Run a module, as `python -m` does.")
+@click.option("-m", "module", metavar="MODULE", help="Run a module, like `python -m`.")
 @click.option(
-    "--steps", type=click.IntRange(1), metavar="N", help="Record N iterations; the script runs on (--bound: it ends)."
+    "--steps",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Record N iterations. The script runs on; with --bound it ends.",
 )
-@click.option("--bound", is_flag=True, help="Measure what removing all data work could buy; spoils the weights.")
-@click.option("--yes-discard-weights", "discard", is_flag=True, help="Agree to that: --bound needs it.")
-@click.option("--warmup", type=click.IntRange(0), default=0, metavar="N", help="Keep N iterations out of the tables.")
-@click.option("--loader", type=click.IntRange(1), metavar="N", help="Only the N-th loader iterated.")
-@click.option("--span", "functions", multiple=True, metavar="MODULE:FUNCTION", help="Time this function too.")
-@click.option("--export-json", type=FILE, metavar="FILE", help="Save the result.")
-@click.option("--export-trace", type=FILE, metavar="FILE", help="Save a trace that opens in Perfetto.")
-@click.option("--force", is_flag=True, help="Let the exports overwrite files.")
+@click.option("--bound", is_flag=True, help="Measure how fast training is without data work. Spoils the weights.")
+@click.option("--yes-discard-weights", "discard", is_flag=True, help="Agree that --bound spoils the weights.")
+@click.option(
+    "--warmup", type=click.IntRange(0), default=0, metavar="N", help="Leave the first N iterations out of the tables."
+)
+@click.option(
+    "--loader", type=click.IntRange(1), metavar="N", help="Show only the N-th loader that the script iterates."
+)
+@click.option(
+    "--span", "functions", multiple=True, metavar="MODULE:FUNCTION", help="Time this function too (may be repeated)."
+)
+@click.option("--export-json", type=FILE, metavar="FILE", help="Save the report.")
+@click.option("--export-trace", type=FILE, metavar="FILE", help="Save a trace for Perfetto.")
+@click.option("--full", is_flag=True, help="Show every figure. By default the report fits a screen.")
+@click.option("--force", is_flag=True, help="Let the two exports overwrite files.")
 @click.argument("command_line", nargs=-1, type=click.UNPROCESSED, metavar="SCRIPT [ARGS]...")
 def command(
     module: str | None,
@@ -42,14 +52,18 @@ def command(
     functions: tuple[str, ...],
     export_json: Path | None,
     export_trace: Path | None,
+    full: bool,
     force: bool,
     command_line: tuple[str, ...],
 ) -> int:
-    """Run SCRIPT unmodified and say where each iteration's time went; the script's own exit status is returned."""
+    """Run SCRIPT unmodified and show where the time of each iteration goes, inside the workers too.
+
+    The report goes to standard error; the exit status is that of the script.
+    """
     if bound and not discard:
         raise UsageError(
-            "--bound makes the script train on replayed batches: its weights will be worth nothing",
-            "add --yes-discard-weights where no checkpoint that matters can be overwritten",
+            "--bound trains on replayed batches, which spoils the weights of this run",
+            "add --yes-discard-weights if the script can overwrite no checkpoint that you need",
         )
     argv = [module, *command_line] if module else list(command_line)
     if not argv:
@@ -66,7 +80,7 @@ def command(
         functions=functions,
         bound=bound,
     )
-    return watch(options, argv, saved_at(export_json) if export_json is not None else None)
+    return watch(options, argv, saved_at(export_json) if export_json is not None else None, full=full)
 
 
 def _places(export_json: Path | None, export_trace: Path | None, force: bool) -> list[Path | None]:
@@ -76,7 +90,7 @@ def _places(export_json: Path | None, export_trace: Path | None, force: bool) ->
         if place is not None:
             check_writable(place)
     if asked[0] is not None and asked[0] == asked[1]:
-        raise UsageError("--export-json and --export-trace name the same file", "name two files")
+        raise UsageError("--export-json and --export-trace name the same file", "give each its own file")
     return asked
 
 

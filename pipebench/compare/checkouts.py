@@ -49,9 +49,9 @@ def repository(start: Path) -> Path:
         found = _git("rev-parse", "--show-toplevel", at=start)
     except subprocess.CalledProcessError as error:
         problem = f"{printable(start.absolute())} is not in a git repository"
-        raise PipebenchError(problem, "run this inside the repository whose commits you compare") from error
+        raise PipebenchError(problem, "run this in the repository whose commits you compare") from error
     except FileNotFoundError as error:
-        raise PipebenchError("git is not installed", "apt-get install git or dnf install git") from error
+        raise PipebenchError("git is not installed", "install it: apt-get install git, or dnf install git") from error
     return Path(found)
 
 
@@ -69,7 +69,7 @@ def resolve(repo: Path, name: str) -> str:
         remedy = "the clone is shallow: git fetch --unshallow (in a workflow: fetch-depth: 0)"
         raise UsageError(
             f"there is no commit {printable(name)!r} in {printable(repo)}",
-            remedy if shallow else "give a branch, a tag, a hash, or `.` for the working tree as it is",
+            remedy if shallow else "give a branch, a tag, a hash, or `.` for the working tree",
         ) from error
 
 
@@ -122,7 +122,7 @@ def _fill(repo: Path, sha: str, name: str, build: str | None, python: str, parti
         _git("checkout", "--quiet", "--detach", sha, at=partial)
     except subprocess.CalledProcessError as error:
         said = printable(_last(error.stderr))
-        remedy = _FULL if "No space left" in said else "see what git says above"
+        remedy = _FULL if "No space left" in said else "mend what git reports"
         raise PipebenchError(f"{what} cannot be checked out: {said}", remedy) from error
     if build is None:
         return
@@ -162,7 +162,9 @@ def dependencies_differ(repo: Path, base: str, head: str) -> list[str]:
     names = ["pyproject.toml", "setup.py", "setup.cfg", "requirements.txt", "environment.yml"]
     shas = [resolve(repo, name) for name in (base, head) if name != WORKING_TREE]  # one: against the files as they are
     changed = _git("diff", "--name-only", *shas, "--", *names, at=repo) if shas else ""
-    return [f"{name} differs between the two, and both run with the same packages" for name in changed.splitlines()]
+    return [
+        f"{name} differs between the two commits, but both run with the same packages" for name in changed.splitlines()
+    ]
 
 
 def _asv_pythons(repo: Path) -> list[str]:

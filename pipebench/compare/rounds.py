@@ -80,7 +80,7 @@ class Server(ChildRunner):
         try:
             self.receive()
         except (RunnerDied, RunnerFailed) as error:
-            remedy = "compare commits that import, or give the interpreter that has what this one needs"
+            remedy = "compare commits that can be imported, or give a Python that has their packages"
             raise PipebenchError(f"{self._side.label} does not start: {error}", remedy) from error
 
     def send(self, method: str, *arguments: Any) -> None:
@@ -190,7 +190,9 @@ def _server(side: Side, own: dict[str, Any] | None) -> Server:
         raise PipebenchError(f"{side.label} cannot be run: {missing.reason}", "build or install it first") from missing
     except OSError as error:
         problem = f"{side.executable} cannot be started: {error.strerror or error}"
-        raise PipebenchError(problem, "give a Python interpreter that has torch and pipebench's other needs") from error
+        raise PipebenchError(
+            problem, "give a Python that has torch and the other packages that pipebench needs"
+        ) from error
 
 
 def _size_all(rows: list[_Row], servers: Sequence[Server], knobs: dict[str, Any], progress: Progress) -> None:
@@ -224,7 +226,7 @@ def _take(row: _Row, answers: Sequence[dict[str, Any]]) -> None:
     if libraries[0] != libraries[1]:
         row.notes.append(f"{libraries[0]} against {libraries[1]}")
     if len({tuple(answer["keys"]) for answer in answers}) == 1 and answers[0]["work"] != answers[1]["work"]:
-        row.notes.append("the two do not do the same work: bytes or samples differ")
+        row.notes.append("the two sides do different work: bytes or samples differ")
 
 
 def _measure(

@@ -59,7 +59,8 @@ def plan(
     for name in (loader, transform):
         if name is not None and not _is_a_name(name):
             raise PipebenchError(
-                f"{printable(name)} is not module:function", "write for example mypackage.data:make_loader"
+                f"{printable(name)} is not the name of a function",
+                "write it as module:function: mypackage.data:make_loader",
             )
     if os.fspath(repo) not in sys.path:
         sys.path.insert(0, os.fspath(repo))
@@ -95,7 +96,7 @@ def _looked_at(settings: users_loader.Own) -> list[str]:
         what = (
             f"{settings.loader} or its transform cannot be used: {type(error).__name__}: {printable(str(error))[:300]}"
         )
-        raise PipebenchError(what, "run this where the loader's own imports and data are at hand") from error
+        raise PipebenchError(what, "run this where the loader finds its imports and its data") from error
 
 
 def _requirements(repo: Path) -> str:
@@ -115,7 +116,9 @@ def write(made: Plan, *, force: bool = False) -> list[str]:
     """Writes the files and returns their names. Without `force`, writes nothing if one exists with other contents."""
     if made.existing and not force:
         listed = ", ".join(made.existing)
-        raise PipebenchError(f"{printable(listed)} would be overwritten", "--force overwrites, or move them away first")
+        raise PipebenchError(
+            f"these files exist: {printable(listed)}", "move them away, or overwrite them with --force"
+        )
     for name, text in made.files.items():
         write_whole(made.repo / name, text.encode())
     return list(made.files)

@@ -49,11 +49,11 @@ def load(path: Path) -> Own:
         found = tomllib.loads(path.read_text(encoding="utf-8"))
         lists: dict[str, Any] = {name: tuple(one) if isinstance(one, list) else one for name, one in found.items()}
         if set(found) - known:
-            raise ValueError(f"it knows no {', '.join(sorted(set(found) - known))}")
+            raise ValueError(f"unknown keys: {', '.join(sorted(set(found) - known))}")
         return Own(**lists)
     except (OSError, ValueError, TypeError) as error:
         problem = f"{printable(path)} cannot be used: {printable(str(error))}"
-        raise PipebenchError(problem, "write it anew with `pipebench init --force`") from error
+        raise PipebenchError(problem, "write it again with `pipebench init --force`") from error
 
 
 def imported(own: Own | dict[str, Any]) -> None:

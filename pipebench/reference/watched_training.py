@@ -20,6 +20,7 @@ from pipebench.reference.dataloader import reference
 from pipebench.reference.loader_table import said_against
 from pipebench.reference.training_loop import adapted
 from pipebench.reference.training_script import INTERRUPTED, ScriptNote, TrainingJob, read_note
+from pipebench.render.watch_notes import sentence
 from pipebench.results.loading import Loading
 from pipebench.results.training import Training
 from pipebench.task import Workload
@@ -80,7 +81,7 @@ def measure_training(
     if status == INTERRUPTED:
         raise KeyboardInterrupt
     if status:
-        raise _ended_early(status, note, [*found.bound.notes, *faults])
+        raise _ended_early(status, note, [*map(sentence, found.bound.notes), *faults])
     return found
 
 

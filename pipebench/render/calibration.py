@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from pipebench.render import layout
+from pipebench.render.cells import Table
+from pipebench.render.layout import Part
 from pipebench.results.calibration import (
     GOAL_SAMPLE_S,
     GOAL_SLOWDOWN,
@@ -16,34 +19,50 @@ from pipebench.units import percent, printable, seconds, seconds_scale
 
 # what is known to add to the error of a figure; it is read where one lies outside the goal
 KNOWN = {
-    "wait": "what watch writes about an iteration is written while the next batch is waited for, in the first 256 "
-    "iterations after each of them",
-    "optimiser": "the row begins and ends at the optimiser's hooks; what torch runs around them is in other",
-    "other": "the row also has what torch runs around the optimiser's hooks",
-    "forward": "the row begins when the batch has been noted, and ends inside torch's own backward",
-    "getitem": "the row also has what lies between stages: part of each wrapper of ours",
-    "hand-off": "the feeder thread and its worker take turns with the interpreter's lock",
+    "wait": "What watch writes about an iteration is written in the wait for the next batch, in each of the first 256 "
+    "iterations.",
+    "optimiser": "The row begins and ends at the optimiser's hooks; what torch runs around them counts as other.",
+    "other": "The row includes what torch runs around the optimiser's hooks.",
+    "forward": "The row begins when the batch has been recorded, and ends inside torch's own backward.",
+    "getitem": "The row includes the time between stages, which is partly that of our own wrappers.",
+    "hand-off": "The feeder thread and its worker take turns with the interpreter's lock.",
 }
-KNOWN_CPU = "code of a library that is cold after a sleep takes more CPU time than where it was measured apart"
-SHARED = "more processes than cores: what a library takes around the planted amounts is stretched by an estimate"
-BUSY = "the machine had other work to do"
-_HEADERS = ("", "clock", "per", "planted", "shown", "error", "of iteration", "")
+KNOWN_CPU = "A library's code is cold after a sleep and then takes more CPU time than where it was measured alone."
+SHARED = (
+    "There are more processes than cores: the time of libraries around the planted amounts is stretched by an estimate."
+)
+BUSY = "The machine had other work."
 
 
-def render(found: Calibration) -> str:
+def render(found: Calibration, *, width: int = layout.WIDTH, colour: bool = False) -> str:
     """The whole report of `pipebench calibrate`."""
-    lines = [_verdict(found), found.foot + ".", ""]
-    lines.append(
-        f"On {printable(found.host)}, {found.at}, {found.cores:g} usable cores, in {found.took_s:.0f} s; load "
-        f"{found.load[0]:.1f} before and {found.load[1]:.1f} after"
-    )
-    for run in dict.fromkeys((row.part, row.run) for row in found.rows):
-        lines += _table(f"{run[0]}: {run[1]}", [row for row in found.rows if (row.part, row.run) == run])
-    lines += ["", *_overhead(found), *_noise(found)]
-    outside = [row for row in found.rows if not row.within]
-    if outside:
-        lines += ["", "Over the goal, and what is known to add to it:", *(_explained(row, found) for row in outside)]
-    return "\n".join(line.rstrip() for line in lines) + "\n"
+    return layout.text(_parts(found), width=width, colour=colour)
+
+
+def markdown(found: Calibration) -> str:
+    """The same as Markdown."""
+    return layout.markdown(_parts(found))
+
+
+def _parts(found: Calibration) -> list[Part]:
+    parts: list[Part] = [_verdict(found), f"{found.foot}."]
+    for part, run in dict.fromkeys((row.part, row.run) for row in found.rows):
+        rows = [row for row in found.rows if (row.part, row.run) == (part, run)]
+        parts.append(_table(f"{part}: {run}" if part != run else part, rows))
+    parts += ["", *_overhead(found), "", *_noise(found)]
+    if outside := [row for row in found.rows if not row.within]:
+        parts += [
+            "",
+            "Over the goal, and what is known to add to the error",
+            *(_explained(row, found) for row in outside),
+        ]
+    load = f"load {found.load[0]:.1f} before and {found.load[1]:.1f} after"
+    return [
+        *parts,
+        "",
+        f"Measured on {printable(found.host)}, {found.at}, {found.cores:g} usable cores, in {found.took_s:.0f} s; "
+        f"{load}.",
+    ]
 
 
 def _verdict(found: Calibration) -> str:
@@ -59,49 +78,43 @@ def _judged(within: bool) -> str:
     return "within the goal" if within else "over the goal"
 
 
-def _table(title: str, rows: Sequence[PlantedFigure]) -> list[str]:
+def _table(title: str, rows: Sequence[PlantedFigure]) -> Table:
     scale = seconds_scale([max(row.truth_s for row in rows)])
-    cells = [
+    cells = tuple(
         (
-            row.name,
-            row.clock,
+            f"{printable(row.name)}, CPU" if row.clock == "cpu" else printable(row.name),
             row.per,
             scale.number(row.truth_s),
             scale.number(row.found_s),
-            f"{row.error_s * 1e6:+,.1f} µs",
+            f"{row.error_s * 1e6:+,.1f}",
             f"{100 * row.error_share:+.2f} %",
-            "" if row.within else "over the goal",
+            "" if row.within else "over",
         )
         for row in rows
-    ]
-    widths = [max(len(line[column]) for line in (_HEADERS, *cells)) for column in range(len(_HEADERS))]
-    lines = ["", f"{title} ({scale.unit})"]
-    for line in (_HEADERS, *cells):
-        left = "  ".join(cell.ljust(width) for cell, width in zip(line[:3], widths[:3], strict=True))
-        right = "  ".join(cell.rjust(width) for cell, width in zip(line[3:7], widths[3:7], strict=True))
-        lines.append(f"{left}  {right}  {line[7]}")
-    return lines
+    )
+    headers = ("figure", "per", "planted", "shown", "error µs", "of iteration", "goal")
+    return Table(f"{title} ({scale.unit})", headers, cells, frozenset({2, 3, 4, 5}))
 
 
 def _overhead(found: Calibration) -> Iterable[str]:
-    yield f"Overhead: a span costs {seconds(found.span_s)} (goal {seconds(GOAL_SPAN_S)})"
+    yield f"Overhead: a span costs {seconds(found.span_s)} (goal {seconds(GOAL_SPAN_S)})."
     for one in found.slowdowns:
         sample = f"{one.spans} spans in a sample of {seconds(one.sample_s)}"
-        yield f"  {sample}: recording adds {_added(one)}; the spans alone {seconds(one.expected_s)}"
+        yield f"  {sample}: recording adds {_added(one)}; the spans alone take {seconds(one.expected_s)}."
 
 
 def _added(one: Slowdown) -> str:
     bounds = f"{one.low_s * 1e6:.1f} to {one.high_s * 1e6:.1f} µs"
-    if not one.told:
-        return f"nothing that these readings can tell ({bounds})"
-    return f"{seconds(one.added_s)} ({bounds})"
+    return f"{seconds(one.added_s)} ({bounds})" if one.told else f"no measurable time ({bounds})"
 
 
 def _noise(found: Calibration) -> Iterable[str]:
-    yield f"Noise floor, equal readings of {seconds(found.reading_s)} beside each other:"
+    yield f"Noise floor: readings of {seconds(found.reading_s)} of the same work, taken in turn."
     for one in found.noise:
-        alarms = f"{one.alarms} of {one.groups} groups told a difference that is not there"
-        yield f"  {one.pairs} pairs can tell a change of {percent(one.smallest_change, 1)}; {alarms}"
+        yield (
+            f"  {one.pairs} pairs detect a change of {percent(one.smallest_change, 1)} or more. False alarms: "
+            f"{one.alarms} of {one.groups} groups."
+        )
 
 
 def _explained(row: PlantedFigure, found: Calibration) -> str:
@@ -111,5 +124,7 @@ def _explained(row: PlantedFigure, found: Calibration) -> str:
         known.append(SHARED)
     if found.load[0] > found.cores:
         known.append(BUSY)
+    clock = ", CPU" if row.clock == "cpu" else ""
     error = f"{row.error_s * 1e6:+,.1f} µs a{'n iteration' if row.per == 'iteration' else ' sample'}"
-    return f"  {row.run}, {row.name}, {row.clock}: {error}: {'; '.join(known) or 'nothing that is known'}"
+    causes = " ".join(known) or "No cause is known."
+    return f"  {printable(row.run)}, {printable(row.name)}{clock}: {error}. {causes}"

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from statistics import median
 
 from pipebench.render.cells import Table, gain, spoken, worst_of
+from pipebench.render.watch_notes import sentence
 from pipebench.results.loading import LoaderRow, hand_off
 from pipebench.results.report import Report
 from pipebench.results.training import Training
@@ -22,8 +23,8 @@ def waiting(training: Training) -> str:
     bound, over = training.bound, training.bound.bound_over_live
     waits = f"{percent(training.watched.wait_share or 0.0)} of an iteration ({on})"
     if over is None or bound.live is None or bound.bound is None:
-        why = "; ".join(map(printable, bound.notes))
-        return f"Whether training waits for data was not measured: {why}."
+        why = " ".join(map(sentence, bound.notes))
+        return f"Whether training waits for data was not measured: {why}"
     if over.confidence < LEAST_CONFIDENCE:
         windows = counted(bound.rounds, "window is", "windows are")
         return f"{windows} too few to say whether training waits for data. It waited {waits}."
@@ -126,5 +127,5 @@ def _training_notes(found: Training) -> Iterable[str]:
     apart = {"start-up": watched.startup_s, "epoch boundary": found.epoch_boundary_s}
     said = ", ".join(f"{name} {seconds(value)}" for name, value in apart.items() if value is not None)
     yield f"Not included above: {said}"
-    yield from (printable(note) for note in (*found.bound.notes, *watched.notes))
+    yield from (sentence(note) for note in (*found.bound.notes, *watched.notes))
     yield from worst_of([(warning, "training") for warning in found.warnings])

@@ -1,70 +1,93 @@
-"""A watched run as text: the verdict first, then tables. Pure; everything that comes from data is made inert."""
+"""A watched run as a document: the verdict, its evidence, what to do next. Pure; names from data are made inert."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
 from pipebench.render import watch_details
-from pipebench.results.watched import BoundResult, LoaderResult, StageResult, WatchResult
+from pipebench.render.cells import Table, spoken
+from pipebench.render.layout import Part
+from pipebench.render.watch_notes import sentence
+from pipebench.render.watch_verdict import next_command, next_move, verdict
+from pipebench.results.watched import BoundResult, LoaderResult, StageResult, Verdict, WatchResult
 from pipebench.stats import Speedup
 from pipebench.units import Scale, counted, percent, printable, seconds, seconds_scale
 
 _SMALLEST_SHARE = 0.0005
+_FEW_STAGES, _FEW_NOTES = 5, 3  # of the short report, which fits a screen of 30 lines
 
 
-def render(result: WatchResult) -> str:
-    """The whole report. Ends with what was not seen."""
-    parts = [printable(result.verdict)]
-    if result.next_move:
-        parts.append(f"Next: {printable(result.next_move)}.")
-    parts += bound_lines(result.bound) if result.bound is not None else []
-    for one in result.loaders:
-        parts += _stages(one, [stage for stage in result.stages if stage.loader == one.loader])
-    parts += _loop(result)
-    parts += _apart(result)
-    parts += _slowest(result)
-    parts += [f"Note: {printable(note)}." for note in result.notes]
-    return "\n".join(part.rstrip() for part in parts) + "\n"
+def parts(result: WatchResult, *, full: bool = False) -> list[Part]:
+    """The report: on about 30 lines, or with every figure where it is `full`."""
+    made: list[Part] = [verdict(result.verdict)]
+    made += bound_parts(result.bound, full=full) if result.bound is not None else []
+    made += _all_stages(result, full)
+    made += _loop(result, full)
+    made += watch_details.everything(result) if full else []
+    made += _notes(result, full)
+    made += _next(result)
+    return made
 
 
-def _table(title: str, headers: Sequence[str], rows: Sequence[Sequence[str]], left: int = 2) -> list[str]:
-    """Aligned columns; the first `left` are text, the others numbers."""
-    widths = [max(len(row[column]) for row in (headers, *rows)) for column in range(len(headers))]
-
-    def line(cells: Sequence[str]) -> str:
-        return "  ".join(
-            cell.ljust(width) if column < left else cell.rjust(width)
-            for column, (cell, width) in enumerate(zip(cells, widths, strict=True))
-        ).rstrip()
-
-    return ["", title, line(headers), "-" * len(line(["-" * width for width in widths])), *(line(row) for row in rows)]
-
-
-def _loader_name(one: LoaderResult) -> str:
-    how = f"{counted(one.workers, 'worker')}, {one.start_method}" if one.workers else "no workers"
-    batch = f", batch {one.batch_size}" if one.batch_size else ""
-    return f"loader {one.loader}: {printable(one.dataset)}{batch}, {printable(how)}"
+def _all_stages(result: WatchResult, full: bool) -> list[Part]:
+    """A table for each loader; in the short report only for the one that the verdict is about."""
+    tables = {
+        one.loader: table
+        for one in result.loaders
+        for table in _stages(one, [stage for stage in result.stages if stage.loader == one.loader], full)
+    }
+    if full:
+        return [*tables.values(), *([f"  {_STAGE_TABLE}"] if tables else [])]
+    main = result.verdict.loader if isinstance(result.verdict, Verdict) else None
+    shown = tables.get(main or 0) or next(iter(tables.values()), None)
+    rest = len(tables) - 1
+    more = [f"  --full shows the stages of {counted(rest, 'more loader')}."] if rest > 0 else []
+    return [shown, *more] if shown else []
 
 
-def _stages(loader: LoaderResult, stages: list[StageResult]) -> list[str]:
+def _stages(loader: LoaderResult, stages: list[StageResult], full: bool) -> Iterable[Table]:
     shown = [one for one in stages if one.worker_share >= _SMALLEST_SHARE]
     if not shown:
-        return []
+        return
     scale = seconds_scale([max(one.exclusive_s_per_sample for one in shown)])
-    rows = [
-        (
-            printable(one.name),
-            "read + decode" if one.includes_read else one.kind,
-            scale.number(one.exclusive_s_per_sample),
-            scale.number(one.cpu_s_per_sample) if one.cpu_s_per_sample is not None else "",
-            percent(one.worker_share, 1) if one.kind != "serialise" else "apart",
-            _spread(one, scale),
-        )
-        for one in shown
-    ]
-    headers = ("stage", "kind", f"{scale.unit}/sample", "on CPU", "of worker time", "least–most of a worker")
-    title = f"Inside {_loader_name(loader)} ({loader.samples:,} samples, exclusive time)"
-    return _table(title, headers, rows) + _samples(loader)
+    most = len(shown) if full or len(shown) <= _FEW_STAGES + 1 else _FEW_STAGES
+    rows = [_stage_cells(one, scale) for one in shown[:most]]
+    if rest := shown[most:]:
+        rows.append(_rest_cells(rest, scale))
+    headers = ("stage", "kind", f"{scale.unit}/sample", "CPU", "share", "least–most")
+    table = Table(
+        f"Stages of {watch_details.loader_name(loader)}; {loader.samples:,} samples",
+        headers,
+        tuple(rows),
+        frozenset({2, 3, 4, 5}),
+        tuple(_samples(loader)) if full else (),
+        () if full else (5,),
+    )
+    yield table if full else table.narrowed()
+
+
+_STAGE_TABLE = (
+    "Times are exclusive: a stage without the stages inside it. share: of the time in which workers make batches. CPU: "
+    "time on a core; the rest of the time the stage was blocked or waited for a core. least–most: of a worker."
+)
+
+
+def _stage_cells(one: StageResult, scale: Scale) -> tuple[str, ...]:
+    return (
+        printable(one.name),
+        "read + decode" if one.includes_read else printable(one.kind),
+        scale.number(one.exclusive_s_per_sample),
+        scale.number(one.cpu_s_per_sample) if one.cpu_s_per_sample is not None else "",
+        percent(one.worker_share, 1) if one.kind != "serialise" else "apart",
+        _spread(one, scale),
+    )
+
+
+def _rest_cells(rest: Sequence[StageResult], scale: Scale) -> tuple[str, ...]:
+    inside = [one for one in rest if one.kind != "serialise"]
+    spent = scale.number(sum(one.exclusive_s_per_sample for one in rest))
+    share = percent(sum(one.worker_share for one in inside), 1) if inside else ""
+    return (f"{len(rest)} more stages", "", spent, "", share, "")
 
 
 def _spread(one: StageResult, scale: Scale) -> str:
@@ -73,99 +96,86 @@ def _spread(one: StageResult, scale: Scale) -> str:
     return f"{scale.number(one.least_s_per_sample)}–{scale.number(one.most_s_per_sample)}"
 
 
-def _samples(one: LoaderResult) -> list[str]:
+def _samples(one: LoaderResult) -> Iterable[str]:
     if one.sample_p50_s is None or one.sample_p95_s is None or one.sample_p99_s is None:
-        return []
+        return
     scale = seconds_scale([one.sample_p50_s])
-    on_cpu = f"; {scale.number(one.sample_cpu_s)} on the CPU on average" if one.sample_cpu_s is not None else ""
-    return [
+    cpu = f"; CPU time {scale.number(one.sample_cpu_s)} on average" if one.sample_cpu_s is not None else ""
+    yield (
         f"A sample: p50 {scale.number(one.sample_p50_s)}, p95 {scale.number(one.sample_p95_s)}, "
-        f"p99 {scale.text(one.sample_p99_s)}{on_cpu}"
-    ]
+        f"p99 {scale.text(one.sample_p99_s)}{cpu}"
+    )
 
 
-def _loop(result: WatchResult) -> list[str]:
+def _loop(result: WatchResult, full: bool) -> list[Part]:
+    """The phases of an iteration: a table in the full report, else a sentence."""
     if not result.loop:
         return []
     whole = sum(one.s_per_iteration for one in result.loop)
-    scale = seconds_scale([whole])
-    rows = [
-        (one.phase, scale.number(one.s_per_iteration), percent(one.share, 1))
-        for one in result.loop
-        if one.s_per_iteration or one.phase == "wait"
-    ]
-    rows.append(("all", scale.number(whole), ""))
     which = ", ".join(str(one) for one in result.loaders_in_loop)
-    title = f"The loop over loader {which} ({result.iterations:,} iterations)"
-    lines = _table(title, ("phase", f"{scale.unit}/iteration", "share"), rows, left=1) + watch_details.iterations(
-        result
-    )
-    if result.device_idle is not None:
-        idle = result.device_idle
-        lines.append(f"The device was idle {seconds(idle.s_per_iteration)} of each wait ({percent(idle.share, 1)}).")
-    return lines
+    loaders = "loader" if len(result.loaders_in_loop) == 1 else "loaders"
+    title = f"Loop over {loaders} {which}: {seconds(whole)} an iteration; {counted(result.iterations, 'iteration')}"
+    shown = [one for one in result.loop if one.s_per_iteration or one.phase == "wait"]
+    idle = []
+    if (found := result.device_idle) is not None:
+        idle.append(f"The device was idle {seconds(found.s_per_iteration)} of each wait ({percent(found.share, 1)}).")
+    if not full:
+        phases = [f"{one.phase} {percent(one.share, 1)}" for one in shown if one.share >= _SMALLEST_SHARE]
+        return ["", title, f"  {', '.join(phases)}", *idle]
+    scale = seconds_scale([whole])
+    rows = tuple((one.phase, scale.number(one.s_per_iteration), percent(one.share, 1)) for one in shown)
+    headers = ("phase", f"{scale.unit}/iteration", "share")
+    return [Table(title, headers, rows, frozenset({1, 2}), tuple(idle))]
 
 
-def _apart(result: WatchResult) -> list[str]:
-    """Start-up, loaders outside the training loop, workers, hand-off: a line each."""
-    lines = [""]
-    for one in result.loaders:
-        if one.startup_s is not None:
-            later = f"; in later passes after {seconds(one.later_startup_s)}" if one.later_startup_s else ""
-            ends = f"; a pass ends in {seconds(one.pass_end_s)}" if one.workers and one.pass_end_s else ""
-            lines.append(f"Start-up of {_loader_name(one)}: first batch after {seconds(one.startup_s)}{later}{ends}")
-        if one.loader not in result.loaders_in_loop and one.s_per_iteration and one.wait_s_per_iteration is not None:
-            lines.append(
-                f"Outside the training loop, {_loader_name(one)}: {one.iterations:,} iterations of "
-                f"{seconds(one.s_per_iteration)}, of which {seconds(one.wait_s_per_iteration)} waiting"
-            )
-    lines += [watch_details.worker(one) for one in result.workers]
-    if result.hand_off is not None:
-        lines += watch_details.hand_off(result.hand_off)
-    if result.host is not None and result.loaders:
-        lines += watch_details.host(result.host, result.usable_cores)
-    return lines
-
-
-def _slowest(result: WatchResult) -> Iterable[str]:
-    if not result.slowest:
+def _notes(result: WatchResult, full: bool) -> list[Part]:
+    if not result.notes:
         return []
-    scale = seconds_scale([result.slowest[0].s])
-    rows = [(printable(one.name), f"loader {one.loader}", scale.number(one.s)) for one in result.slowest[:5]]
-    return _table("Slowest samples", ("sample", "", scale.unit), rows)
+    most = len(result.notes) if full or len(result.notes) <= _FEW_NOTES + 1 else _FEW_NOTES
+    made: list[Part] = ["", "Notes"]
+    made += [f"  {sentence(note)}" for note in result.notes[:most]]
+    rest = len(result.notes) - most
+    return [*made, f"  {rest} more notes: --full shows them."] if rest else made
 
 
-def bound_lines(found: BoundResult) -> list[str]:
-    """What the report says of it, for the lines under the verdict."""
-    notes = [f"Bound: {printable(note)}." for note in found.notes]
+def _next(result: WatchResult) -> list[Part]:
+    made: list[Part] = [one for one in (next_move(result.next_move), next_command(result)) if one]
+    return ["", *made] if made else []
+
+
+def bound_parts(found: BoundResult, *, full: bool = True) -> list[Part]:
+    """What training would gain without any data work, with the rates behind it."""
+    notes: list[Part] = [f"  {sentence(note)}" for note in found.notes]
     if found.bound_over_live is None or found.live is None or found.bound is None:
         return ["The bound was not measured.", *notes]
-    replays = [one for one in (found.bound_over_live, found.busy_over_live) if one]
-    best = found.device_over_live or max(replays, key=lambda one: one.speedup)
-    lines = [
-        f"Removing all data work could buy at most {_times(best)}. {found.live.samples_per_s:,.0f} samples/s live; "
-        f"{_rates(found)} ({found.rounds} rounds of {found.window} batches, loader {found.loader})."
-    ]
+    gains = [one for one in (found.bound_over_live, found.busy_over_live) if one]
+    best = found.device_over_live or max(gains, key=lambda one: one.speedup)
+    most = f"Without any data work, training could be at most {spoken(best)} as fast. {_trust(best)}"
+    table = Table(
+        f"Live and replayed windows: {found.rounds} rounds of {found.window} batches of loader {found.loader}",
+        ("batches", "samples/s", "speed-up"),
+        (("live", f"{found.live.samples_per_s:,.0f}", "1"), *_rates(found)),
+        frozenset({1, 2}),
+    )
+    whole = "  The other tables are of live iterations; figures of workers are of the whole run."
+    return [most.strip(), table, *notes, whole] if full else [most.strip(), table]
+
+
+def _trust(best: Speedup) -> str:
     if not best.told:
-        lines.append("That cannot be told from nothing.")
-    elif best.speedup < 1:
-        lines.append("Replays were slower than live: something else had the machine. Measure again.")
-    elif best.confidence < 0.95:
-        lines.append(f"With so few rounds the interval has {best.confidence:.0%} confidence.")
-    return [*lines, *notes, "The tables are of live iterations; the rows of workers are of the whole run."]
+        return "No measurable gain."
+    if best.speedup < 1:
+        return "Replays were slower than live windows: another program used the machine. Measure again."
+    if best.confidence < 0.95:
+        return f"With so few rounds, the interval has a confidence of {percent(best.confidence)}."
+    return ""
 
 
-def _rates(found: BoundResult) -> str:
-    parts = []
+def _rates(found: BoundResult) -> Iterable[tuple[str, ...]]:
     for rate, gain, what in (
-        (found.bound, found.bound_over_live, "with its batches ready"),
-        (found.bound_busy, found.busy_over_live, "with workers as busy as live"),
-        (found.bound_device, found.device_over_live, "with batches on the device"),
+        (found.bound, found.bound_over_live, "ready, workers idle"),
+        (found.bound_busy, found.busy_over_live, "ready, workers as busy as live"),
+        (found.bound_device, found.device_over_live, "ready on the device"),
     ):
         if rate is not None and gain is not None:
-            parts.append(f"{rate.samples_per_s:,.0f} {what}, {_times(gain)}")
-    return "; ".join(parts)
-
-
-def _times(gain: Speedup) -> str:
-    return f"{gain.speedup:.2f}× ({gain.low:.2f}–{gain.high:.2f})"
+            yield what, f"{rate.samples_per_s:,.0f}", spoken(gain)

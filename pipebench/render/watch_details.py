@@ -1,22 +1,52 @@
-"""Workers, hand-off, memory and threads of a watched run as lines of text. Pure."""
+"""What only the full report of a watched run shows: start-up, workers, hand-off, memory, slowest samples. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from itertools import pairwise
+from itertools import groupby, pairwise
 
-from pipebench.results.watched import HandOff, HostUse, QueuePoint, ThreadPool, WatchResult, WorkerResult
-from pipebench.units import counted, percent, printable, seconds, seconds_scale, size
+from pipebench.render.cells import Table
+from pipebench.render.layout import Part
+from pipebench.results.watched import (
+    HandOff,
+    HostUse,
+    LoaderResult,
+    QueuePoint,
+    SlowSample,
+    ThreadPool,
+    WatchResult,
+    WorkerResult,
+)
+from pipebench.units import bytes_scale, counted, percent, printable, seconds, seconds_scale, size
 
 _LEVELS = "▁▂▃▄▅▆▇█"
+_WORKER_TABLE = (
+    "busy: making batches, from its first batch to its last. CPU: of that, on a core. all CPU: of the whole process, "
+    "with start-up and all threads. RAM: shared pages are divided among their processes."
+)
+
+
+def everything(result: WatchResult) -> list[Part]:
+    """All that the short report leaves out, besides what it shortens."""
+    made: list[Part] = [f"  {line}" for line in iterations(result)]
+    if starts := [line for one in result.loaders for line in start_up(one, result.loaders_in_loop)]:
+        made += ["", "Start-up and the end of a pass (not included above)", *(f"  {line}" for line in starts)]
+    made += [workers(one, list(found)) for one, found in groupby(result.workers, key=lambda worker: worker.loader)]
+    made += [f"  {_WORKER_TABLE}"] if result.workers else []
+    if result.hand_off is not None:
+        made += ["", "Hand-off from workers to the script", *(f"  {line}" for line in hand_off(result.hand_off))]
+    if result.host is not None and result.loaders and (used := list(host(result.host, result.usable_cores))):
+        made += ["", "Memory and threads (the highest seen)", *(f"  {line}" for line in used)]
+    return made + ([slowest(result.slowest)] if result.slowest else [])
 
 
 def iterations(result: WatchResult) -> list[str]:
     """How iterations scatter, and the waits in them."""
     spread = (result.iteration_p50_s, result.iteration_p95_s, result.iteration_p99_s)
     waits = (result.wait_p50_s, result.wait_p95_s, result.wait_p99_s)
-    parts = [f"{name}: {_percentiles(found)}" for name, found in (("An iteration", spread), ("its wait", waits))]
-    return ["; ".join(parts)] if None not in (*spread, *waits) else []
+    if None in (*spread, *waits):
+        return []
+    return [f"An iteration: {_percentiles(spread)}", f"Its wait: {_percentiles(waits)}"]
 
 
 def _percentiles(found: Sequence[float | None]) -> str:
@@ -25,49 +55,87 @@ def _percentiles(found: Sequence[float | None]) -> str:
     return f"p50 {scale.number(values[0])}, p95 {scale.number(values[1])}, p99 {scale.text(values[2])}"
 
 
-def worker(one: WorkerResult) -> str:
-    parts = [
-        f"Worker {one.worker} of loader {one.loader}: {counted(one.batches, 'batch', 'batches')}, busy "
-        f"{percent(one.busy_share)}, {seconds(one.cpu_s)} on the CPU of {seconds(one.busy_s)} busy",
-        f"{counted(one.gc_collections, 'garbage collection')}, {seconds(one.gc_s)}",
-    ]
-    if one.process_cpu_s is not None:
-        parts.append(f"{seconds(one.process_cpu_s)} on the CPU with start-up and all threads")
-    if one.pss_bytes is not None:
-        parts.append(f"{size(one.pss_bytes)} of memory")
-    return ", ".join(parts)
+def loader_name(one: LoaderResult) -> str:
+    how = f"{counted(one.workers, 'worker')} ({printable(one.start_method)})" if one.workers else "no workers"
+    batch = f", batch {one.batch_size}" if one.batch_size else ""
+    return f"loader {one.loader}: {printable(one.dataset)}{batch}, {how}"
+
+
+def start_up(one: LoaderResult, in_loop: Sequence[int]) -> Iterable[str]:
+    name = f"L{loader_name(one)[1:]}"
+    if one.startup_s is not None:
+        later = f"; in later passes after {seconds(one.later_startup_s)}" if one.later_startup_s else ""
+        ends = f"; a pass ends in {seconds(one.pass_end_s)}" if one.workers and one.pass_end_s else ""
+        yield f"{name}; first batch after {seconds(one.startup_s)}{later}{ends}"
+    if one.loader not in in_loop and one.s_per_iteration and one.wait_s_per_iteration is not None:
+        yield (
+            f"Loader {one.loader} is outside the training loop: {counted(one.iterations, 'iteration')} of "
+            f"{seconds(one.s_per_iteration)}, of which {seconds(one.wait_s_per_iteration)} are waiting"
+        )
+
+
+def workers(loader: int, found: Sequence[WorkerResult]) -> Table:
+    """A row for each worker of one loader."""
+    busy = seconds_scale([max(one.busy_s for one in found)])
+    pause = seconds_scale([max(one.gc_s for one in found)])
+    memory = bytes_scale([max(one.pss_bytes or 0 for one in found)])
+    rows = tuple(
+        (
+            str(one.worker),
+            f"{one.batches:,}",
+            percent(one.busy_share),
+            busy.number(one.busy_s),
+            busy.number(one.cpu_s),
+            busy.number(one.process_cpu_s) if one.process_cpu_s is not None else "",
+            memory.number(one.pss_bytes) if one.pss_bytes is not None else "",
+            f"{pause.number(one.gc_s)} ({one.gc_collections:,})",
+        )
+        for one in found
+    )
+    unit = busy.unit
+    headers = ("worker", "batches", "busy", f"busy {unit}", f"CPU {unit}", f"all CPU {unit}", f"RAM {memory.unit}")
+    empty = tuple(index for index in range(len(headers)) if not any(row[index] for row in rows))
+    table = Table(
+        f"Workers of loader {loader}",
+        (*headers, f"GC {pause.unit} (runs)"),
+        rows,
+        frozenset(range(len(headers) + 1)),
+        spare=empty,
+    )
+    return table.narrowed() if empty else table
 
 
 def hand_off(one: HandOff) -> Iterable[str]:
-    parts = [
-        f"Hand-off: pickling takes a worker's feeder thread {seconds(one.serialise_s_per_batch)} and "
-        f"{size(one.pipe_bytes_per_batch)} of pipe a batch"
-    ]
+    """What it costs a batch to get from its worker to the loop, a line for each part that was measured."""
+    yield (
+        f"Pickling takes the worker's feeder thread {seconds(one.serialise_s_per_batch)} a batch; "
+        f"{size(one.pipe_bytes_per_batch)} go through the pipe."
+    )
     if one.tensors_per_batch is not None:
-        parts.append(_crossing(one))
+        yield _crossing(one)
     if one.latency_s is not None:
-        parts.append(f"a batch that is waited for arrives {seconds(one.latency_s)} after its worker is done")
+        yield f"A batch that the loop waits for arrives {seconds(one.latency_s)} after its worker has finished it."
     if one.pin_s is not None:
-        parts.append(f"pinning it takes {seconds(one.pin_s)}")
+        yield f"Pinning a batch takes {seconds(one.pin_s)}."
     if one.ready is not None:
-        parts.append(f"{one.ready:.1f} of at most {one.most_ready} batches lie ready when one is asked for")
+        yield f"When the loop asks for a batch, {one.ready:.1f} of at most {one.most_ready} batches are ready."
     if one.out_of_order:
-        parts.append(
-            f"in {percent(one.out_of_order)} of waits another batch comes first "
-            f"({seconds(one.out_of_order_s_per_batch or 0.0)} a batch)"
+        yield (
+            f"Head-of-line blocking: in {percent(one.out_of_order)} of waits a later batch arrives first. This costs "
+            f"{seconds(one.out_of_order_s_per_batch or 0.0)} a batch."
         )
-    yield "; ".join(parts)
     if len(one.ready_over_time) > 1 and one.most_ready:
         line = sparkline(one.ready_over_time, one.most_ready)
-        yield f"Batches ready over the run, from 0 ({_LEVELS[0]}) to {one.most_ready} ({_LEVELS[-1]}): {line}"
+        yield f"Batches ready over the run, from 0 ({_LEVELS[0]}) to {one.most_ready} ({_LEVELS[-1]}):"
+        yield line
 
 
 def _crossing(one: HandOff) -> str:
     tensors, arrays = _several(one.tensors_per_batch, "tensor"), _several(one.arrays_per_batch, "NumPy array")
-    text = f"{tensors} in {size(one.shared_bytes_per_batch or 0.0)} of shared memory"
-    return (
-        f"{text} and {arrays} of {size(one.array_bytes_per_batch or 0.0)} in the pipe" if one.arrays_per_batch else text
-    )
+    text = f"A batch holds {tensors} in {size(one.shared_bytes_per_batch or 0.0)} of shared memory"
+    if not one.arrays_per_batch:
+        return f"{text}."
+    return f"{text}, and {arrays} of {size(one.array_bytes_per_batch or 0.0)}, copied through the pipe."
 
 
 def _several(mean: float | None, what: str) -> str:
@@ -87,27 +155,34 @@ def sparkline(points: Sequence[QueuePoint], most: float) -> str:
 
 def host(used: HostUse, usable_cores: float) -> Iterable[str]:
     """Memory, descriptors and threads: a line each, of what is known."""
-    parts = []
     if used.pss_bytes is not None and used.script_pss_bytes is not None:
-        parts.append(
-            f"at most {size(used.pss_bytes)} in all processes together, shared pages counted once "
-            f"({size(used.script_pss_bytes)} in the script's own)"
+        yield (
+            f"Memory: {size(used.pss_bytes)} in all processes, shared pages counted once; "
+            f"{size(used.script_pss_bytes)} in the script's own process."
         )
     if used.shared_memory_bytes is not None and used.shared_memory_size_bytes:
-        parts.append(
-            f"at most {size(used.shared_memory_bytes)} of {size(used.shared_memory_size_bytes)} of /dev/shm in use "
-            f"({size(used.shared_memory_before_bytes or 0)} before)"
+        yield (
+            f"/dev/shm: {size(used.shared_memory_bytes)} of {size(used.shared_memory_size_bytes)} in use; "
+            f"{size(used.shared_memory_before_bytes or 0)} before the run."
         )
     if used.script_descriptors is not None and used.descriptor_limit is not None:
-        how = f", tensors are shared by {printable(used.sharing_strategy)}" if used.sharing_strategy else ""
-        parts.append(f"at most {used.script_descriptors} of {used.descriptor_limit:,} descriptors open{how}")
-    if parts:
-        yield "Memory: " + "; ".join(parts)
+        how = f" Tensors are shared by {printable(used.sharing_strategy)}." if used.sharing_strategy else ""
+        yield f"File descriptors of the script: {used.script_descriptors:,} of {used.descriptor_limit:,} open.{how}"
     pools = [_pools(where, [one for one in used.pools if one.where == where]) for where in ("script", "workers")]
     if any(pools):
-        yield f"Threads allowed, on {usable_cores:g} usable cores: " + "; ".join(part for part in pools if part)
+        allowed = "; ".join(part for part in pools if part)
+        yield f"Threads that libraries may use, on {usable_cores:g} usable cores: {allowed}."
 
 
 def _pools(where: str, pools: Sequence[ThreadPool]) -> str:
     several = [f"{printable(one.name)} {one.threads} ({printable(one.set_with)})" for one in pools if one.threads > 1]
     return f"{where} {', '.join(several) or 'one'}" if pools else ""
+
+
+def slowest(found: Sequence[SlowSample]) -> Table:
+    scale = seconds_scale([found[0].s])
+    rows = tuple(
+        (printable(one.name), str(one.loader), "" if one.worker is None else str(one.worker), scale.number(one.s))
+        for one in found
+    )
+    return Table("Slowest samples", ("sample", "loader", "worker", scale.unit), rows, frozenset({1, 2, 3}))

@@ -1,29 +1,45 @@
-"""A saved report of one watched run, shown again as it was shown at its end, under the machine that it ran on."""
+"""A report of one watched run, for the terminal and as Markdown, at its end and from a file. Pure."""
 
 from __future__ import annotations
 
-from pipebench.render import tables
-from pipebench.render.watch import render
+from pipebench.render import layout, tables
+from pipebench.render.layout import Part
+from pipebench.render.watch import parts
 from pipebench.results.report import Report
 from pipebench.results.watched import WatchResult
 from pipebench.units import printable
 
+NOT_CALIBRATED = "Not calibrated on this machine: `pipebench calibrate` measures the error of these figures"
+_MORE = " --full shows every figure."
 
-def text(report: Report) -> str:
-    """The machine, then the report as the person at the terminal saw it."""
+
+def text(report: Report, *, width: int = layout.WIDTH, colour: bool = False, full: bool = False) -> str:
+    """The report as the person at the terminal saw it, then the machine."""
+    return layout.text(_saved(report, full), width=width, colour=colour)
+
+
+def markdown(report: Report, *, full: bool = True) -> str:
+    """The same as Markdown, with every figure."""
+    return layout.markdown(_saved(report, full))
+
+
+def whole(
+    result: WatchResult,
+    calibration: str | None,
+    *,
+    width: int = layout.WIDTH,
+    colour: bool = False,
+    full: bool = False,
+) -> str:
+    """The report at the end of a run, with what is known of its error at its foot."""
+    return layout.text([*parts(result, full=full), *_foot(calibration, full)], width=width, colour=colour)
+
+
+def _saved(report: Report, full: bool) -> list[Part]:
     assert report.watched is not None
-    calibration = printable(report.error_of_watch) if report.error_of_watch is not None else None
-    return "\n".join([*tables.heading(report), "", whole(report.watched, calibration)])
+    known = printable(report.error_of_watch) if report.error_of_watch is not None else None
+    return [*parts(report.watched, full=full), *_foot(known, full), "", *tables.heading(report)]
 
 
-def markdown(report: Report) -> str:
-    """The same in a block that Markdown leaves alone; no line of it can end the block."""
-    return f"````text\n{text(report).replace('````', '` ` ` `')}````\n"
-
-
-NOT_CALIBRATED = "Not calibrated on this machine: pipebench calibrate measures the error of these figures"
-
-
-def whole(result: WatchResult, calibration: str | None) -> str:
-    """The report as text, with what is known of its error at its foot."""
-    return f"{render(result)}{calibration or NOT_CALIBRATED}.\n"
+def _foot(calibration: str | None, full: bool) -> list[Part]:
+    return ["", f"{calibration or NOT_CALIBRATED}.{'' if full else _MORE}"]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Literal
 
 from pipebench.results.windows import Throughput
 from pipebench.stats import Speedup
@@ -216,14 +217,73 @@ class DeviceIdle:
 
 
 @dataclass(frozen=True)
+class Verdict:
+    """What limits the training loop, and the figures that say so.
+
+    `limit` is "data" where waiting for batches takes 5 % of an iteration or more, else "training"; "nothing-watched"
+    and "no-iteration" say that there is nothing to judge. `waits` is who waits: the "device", where its idle time was
+    measured, else the "loop". `loader` is the loader that the loop spends most time with; `workers_busy` is the mean
+    `busy_share` of its workers (None: no workers, or not comparable), `stage` the largest stage inside it, and
+    `stage_share` that stage's part of the time in which workers were busy (0 to 1). `phase` is the largest phase of the
+    loop.
+    """
+
+    limit: Literal["data", "training", "nothing-watched", "no-iteration"]
+    waits: Literal["loop", "device"] = "loop"
+    wait_share: float = 0.0
+    wait_s: float = 0.0
+    iteration_s: float = 0.0
+    phase: str | None = None
+    phase_share: float | None = None
+    loader: int | None = None
+    workers: int = 0
+    inside_watched: bool = True
+    workers_busy: float | None = None
+    stage: str | None = None
+    stage_kind: str | None = None
+    stage_includes_read: bool = False
+    stage_share: float | None = None
+
+
+@dataclass(frozen=True)
+class NextMove:
+    """One change that the figures support.
+
+    `workers` is the present number of workers, `cores_used` how many cores they keep busy. `stage` is what should
+    become cheaper: it takes `stage_s` of the `sample_s` seconds of a sample.
+    """
+
+    action: Literal["set-num-workers", "raise-num-workers", "make-stage-cheaper"]
+    usable_cores: float
+    workers: int = 0
+    cores_used: float | None = None
+    stage: str | None = None
+    stage_kind: str | None = None
+    stage_s: float | None = None
+    sample_s: float | None = None
+
+
+@dataclass(frozen=True)
+class Note:
+    """What a reader must know besides the figures: a stable `code`, and its numbers (base units) and names.
+
+    `render.watch_notes` has the sentence of each code.
+    """
+
+    code: str
+    values: dict[str, str | int | float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class WatchResult:
     """Where the time of a training script went. `wait_share` is the loop's waiting over its time, first batches apart.
 
-    `loaders_in_loop` are those whose iterations the loop table shows. `notes` say what was not seen, and why.
+    `loaders_in_loop` are those whose iterations the loop table shows. `notes` say what was not seen, and why. In older
+    reports `verdict`, `next_move` and `notes` are sentences.
     """
 
-    verdict: str
-    next_move: str | None
+    verdict: Verdict | str
+    next_move: NextMove | str | None
     stages: tuple[StageResult, ...]
     loop: tuple[PhaseResult, ...]
     iterations: int
@@ -245,7 +305,7 @@ class WatchResult:
     usable_cores: float
     status: int
     complete: bool
-    notes: tuple[str, ...]
+    notes: tuple[Note | str, ...]
     bound: BoundResult | None = None
     host: HostUse | None = None
 
@@ -276,4 +336,4 @@ class BoundResult:
     last_level_cache_bytes: int = 0
     swept: bool = False
     complete: bool = False
-    notes: tuple[str, ...] = ()
+    notes: tuple[Note | str, ...] = ()

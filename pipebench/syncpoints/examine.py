@@ -30,7 +30,7 @@ def examine(
     function uses a CUDA device. If it does, tensors on it count; else all tensors count as if they were on a device.
     """
     if iterations < 1:
-        raise UsageError(f"{iterations} iterations cannot be examined.", "Ask for 1 or more.")
+        raise UsageError(f"{iterations} is not a number of steps", "give 1 or more")
     from pipebench.syncpoints.session import Watch, call, pretends
 
     shown = str(name or getattr(function, "__qualname__", type(function).__qualname__))
@@ -45,7 +45,7 @@ def examine(
     except (Exception, SystemExit) as error:
         raise PipebenchError(
             f"{units.printable(shown)} raised {type(error).__name__}: {units.printable(str(error))}",
-            "Sync points are looked for while it runs: make it run through when called with no arguments.",
+            "make it run to its end when called without arguments; sync points are found while it runs",
         ) from error
     return watch.report(shown)
 
@@ -96,5 +96,7 @@ class SyncsOfLoop:
 
     def _open(self) -> Watch:
         if self._watch is None:
-            raise PipebenchError("No sync points were looked for yet.", "Use it as `with pipebench.syncs() as found:`.")
+            raise PipebenchError(
+                "there is no report before the `with` block has begun", "write: with pipebench.syncs() as found: ..."
+            )
         return self._watch

@@ -34,7 +34,8 @@ def call(function: Callable[[], object]) -> None:
     if inspect.isawaitable(made) or inspect.isgenerator(made) or inspect.isasyncgen(made):
         getattr(made, "close", lambda: None)()
         raise PipebenchError(
-            f"It gave a {type(made).__name__} and ran nothing.", "Name a function that runs one iteration when called."
+            f"the call gave a {type(made).__name__} and ran nothing",
+            "name a function that runs one iteration when called",
         )
 
 
@@ -56,9 +57,11 @@ def pretends(function: Callable[[], object] | None, device: str | None) -> bool:
 def _need(device: str) -> None:
     kind = torch.device(device).type
     if kind == "cpu":
-        raise PipebenchError("The host does not wait for the CPU.", "Leave the device out, or name another one.")
+        raise PipebenchError("the host never waits for the CPU", "leave out the device, or name another one")
     if kind == "cuda" and not torch.cuda.is_available():
-        raise PipebenchError("There is no CUDA device here.", "Leave the device out: tensors then count as on one.")
+        raise PipebenchError(
+            "there is no CUDA device here", "leave out the device: tensors are then treated as if on one"
+        )
 
 
 class Watch:

@@ -7,9 +7,11 @@ import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from pipebench.errors import PipebenchError
 from pipebench.host.machine import usable_cores
+from pipebench.host.terminal import colours, columns
 from pipebench.render.watched import whole
 from pipebench.results.report import kept_calibration
 from pipebench.results.watched import WatchResult
@@ -23,25 +25,26 @@ from pipebench.watch.record.recording import Settings
 from pipebench.watch.trace.perfetto import write_trace
 
 AT_START = (
-    "pipebench: --bound trains on replayed batches: the weights of this run, and every checkpoint that it writes on "
-    "the way, are not to be kept. It ends after {} iterations.\n"
+    "pipebench: --bound trains on replayed batches. Discard the weights of this run, and every checkpoint that it "
+    "writes. It ends after {} iterations.\n"
 )
-AT_END = "pipebench: the weights of this run are not to be kept (--bound).\n"
+AT_END = "pipebench: discard the weights of this run (--bound).\n"
 Keep = Callable[[WatchResult, str | None], object]
 
 
-def watch(options: WatchOptions, argv: Sequence[str], keep: Keep | None = None) -> int:
+def watch(options: WatchOptions, argv: Sequence[str], keep: Keep | None = None, *, full: bool = False) -> int:
     """Runs `argv` (a script and its arguments), reports on standard error, and returns the script's own status.
 
-    `keep` is given the result, and what is known of its error, once it has been shown. A fault of ours is a line on
-    standard error and changes no status.
+    `keep` is given the result, and what is known of its error, once it has been shown. `full` shows every figure. A
+    fault of ours is a line on standard error and changes no status.
     """
     say = sys.stderr.write
+    shown: dict[str, Any] = {"width": columns(sys.stderr), "colour": colours(sys.stderr), "full": full}
 
     def report(result: WatchResult) -> None:
         known = kept_calibration()
         calibration = known.foot if known else None
-        _guarded(say, lambda: say("\n" + whole(result, calibration)))
+        _guarded(say, lambda: say("\n" + whole(result, calibration, **shown)))
         if keep is not None:
             _guarded(say, lambda: keep(result, calibration))
 
@@ -91,7 +94,9 @@ def _folder(options: WatchOptions) -> Path:
         return Path(tempfile.mkdtemp(prefix="pipebench-watch-"))
     options.records.mkdir(parents=True, exist_ok=True)
     if any(options.records.iterdir()):
-        raise PipebenchError("the folder for records is not empty", "name an empty one, or one that does not exist")
+        raise PipebenchError(
+            "the folder for records is not empty", "name an empty folder, or one that does not exist yet"
+        )
     return options.records.resolve()
 
 
@@ -113,4 +118,4 @@ def _guarded(say: Callable[[str], object], act: Callable[[], object]) -> None:
     except PipebenchError as error:
         say(f"pipebench: {error.problem}\n  {error.remedy}\n")
     except Exception as error:
-        say(f"pipebench: could not report on the run ({type(error).__name__}: {error})\n")
+        say(f"pipebench: this run has no report, because of a fault of pipebench ({type(error).__name__}: {error})\n")

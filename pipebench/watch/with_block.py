@@ -23,8 +23,8 @@ class Watching:
     >>> import pipebench
     >>> with pipebench.watching() as watched:
     ...     pass
-    >>> watched.result.verdict
-    'No DataLoader was iterated: nothing was watched.'
+    >>> watched.result.verdict.limit
+    'nothing-watched'
     """
 
     result: WatchResult

@@ -177,7 +177,7 @@ def test_the_text(tmp_path, monkeypatch):
 
     assert syncs.render(examine.examine(train.step)) == (
         "4 sync points a step (would synchronise; no device here)\n"
-        "train.py:7: 2 a step: 1 x .cpu(): device to host; 1 x .tolist()\n"
+        "train.py:7: 2 a step: 1× .cpu(): device to host; 1× .tolist()\n"
         "train.py:6: 1 a step: .item(): _local_scalar_dense (its result depends on values)\n"
         "train.py:8: 1 a step: x[mask] = number (one mask: CUDA fills and need not wait)\n"
     )
@@ -222,7 +222,7 @@ def test_results_are_those_of_the_function():
 
 
 def test_a_device_that_is_not_there():
-    with pytest.raises(PipebenchError, match="does not wait for the CPU"):
+    with pytest.raises(PipebenchError, match="never waits for the CPU"):
         examine.examine(item, device="cpu")
     with pytest.raises(PipebenchError, match="no CUDA device"):
         examine.examine(item, device="cuda")
@@ -249,7 +249,7 @@ def one_by_one():
 
 @pytest.mark.parametrize(("function", "kind"), [(later, "coroutine"), (one_by_one, "generator")])
 def test_a_function_that_runs_nothing_when_called_is_refused(function, kind):
-    with pytest.raises(PipebenchError, match=f"It gave a {kind} and ran nothing"):
+    with pytest.raises(PipebenchError, match=f"the call gave a {kind} and ran nothing"):
         examine.examine(function)
 
 
@@ -340,8 +340,8 @@ def test_a_checked_report_as_text():
     )
     assert syncs.render(sync_points.SyncReport("step", 3, 3, "NVIDIA X", None, points)) == (
         "3 sync points a step (NVIDIA X: the debug mode saw 2 waits a step, 1.50 ms lost)\n"
-        "train.py:7: 2 a step: .item() [does synchronise (2 a step), 1.50 ms lost]\n"
-        "train.py:9: 1 a step: x[mask] = number [would synchronise, not seen, 1.00 µs lost]\n"
+        "train.py:7: 2 a step: .item() [seen 2 times a step, 1.50 ms lost]\n"
+        "train.py:9: 1 a step: x[mask] = number [not seen to wait, 1.00 µs lost]\n"
     )
 
 

@@ -1,14 +1,13 @@
-"""What a run with --bound found: live beside replayed windows, as plain values and as one line of the report. Pure."""
+"""What a run with --bound found: live beside replayed windows, as plain values. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
-from pipebench.results.watched import BoundResult
+from pipebench.results.watched import BoundResult, Note
 from pipebench.results.windows import LoopWindow, throughput
 from pipebench.stats import Speedup, compare
-from pipebench.units import size
 from pipebench.watch.bound.schedule import BUSY, DEVICE, IDLE, LIVE
 from pipebench.watch.record.lines import BoundEnded, BoundPlan, BoundRoundVoid, BoundWindow, Line
 
@@ -19,7 +18,7 @@ def bound_result(lines: Sequence[Line]) -> BoundResult:
     """The result of the lines of one run."""
     plan, end = next(iter(_of(lines, BoundPlan)), None), next(iter(_of(lines, BoundEnded)), None)
     if plan is None:
-        why = end.problem if end and end.problem else "no loop over a DataLoader was seen to train"
+        why = end.problem if end and end.problem else Note("no-training-loop")
         return BoundResult(notes=(why,))
     windows = _windows(lines)
     live, pairs = windows.get(LIVE, {}), {kind: _pairs(windows, kind) for kind in (IDLE, BUSY, DEVICE)}
@@ -71,25 +70,19 @@ def _cost(window: LoopWindow) -> float:
     return window.elapsed_s / window.samples
 
 
-def _notes(plan: BoundPlan, end: BoundEnded | None, lines: Sequence[Line], rounds: int) -> Iterable[str]:
+def _notes(plan: BoundPlan, end: BoundEnded | None, lines: Sequence[Line], rounds: int) -> Iterable[Note | str]:
     yield from plan.notes
     if not rounds and any(one.kind != LIVE for one in _of(lines, BoundWindow)):
-        yield "no window had an iteration that could be counted: passes are so short that all of them is start-up"
+        yield Note("passes-too-short")
     if end is None:
-        where = (
-            f"after {rounds} of {plan.rounds} rounds"
-            if _of(lines, BoundWindow)
-            else "before its first window was complete"
-        )
-        yield f"the script ended {where}: it takes {plan.steps} iterations"
+        done = {"rounds": rounds, "planned": plan.rounds} if _of(lines, BoundWindow) else {}
+        yield Note("ended-early", {**done, "steps": plan.steps})
     elif end.problem:
         yield end.problem
     if _of(lines, BoundRoundVoid):
-        yield "a round is left out: the script changes its batches in place, and copies of them were too late"
+        yield Note("round-void")
     if plan.swept:
-        yield (
-            f"a window's batches ({size(plan.batch_bytes * plan.window)}) do not exceed 1.2 times the last-level "
-            f"cache ({size(plan.last_level_cache_bytes)}): as much other memory was written before each replay"
-        )
+        window_bytes = plan.batch_bytes * plan.window
+        yield Note("cache-swept", {"window_bytes": window_bytes, "cache_bytes": plan.last_level_cache_bytes})
     elif not plan.last_level_cache_bytes:
-        yield "the size of the last-level cache is not known: replayed batches may have been found in it"
+        yield Note("cache-unknown")

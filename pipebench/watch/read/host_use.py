@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from pipebench.results.watched import HostUse, LoaderResult, ThreadPool, WorkerResult
-from pipebench.units import size
+from pipebench.results.watched import HostUse, LoaderResult, Note, ThreadPool, WorkerResult
 from pipebench.watch.launch.footprint import Footprint, Held
 from pipebench.watch.read.gather import Process, Run
 from pipebench.watch.record.lines import FetchSums
@@ -88,31 +87,23 @@ def _pools(where: str, processes: Iterable[Process]) -> Iterable[ThreadPool]:
     return [ThreadPool(where, name, threads, setter) for (name, setter), threads in sorted(most.items())]
 
 
-def host_notes(found: HostUse, loaders: Sequence[LoaderResult], usable_cores: float) -> Iterable[str]:
-    """What is close to a limit, and what to do about it. Nothing is said of pools that never ran."""
+def host_notes(found: HostUse, loaders: Sequence[LoaderResult], usable_cores: float) -> Iterable[Note]:
+    """What is close to a limit. Nothing is said of pools that never ran."""
     yield from _threads(found, loaders, usable_cores)
     used, whole = found.shared_memory_bytes, found.shared_memory_size_bytes
     if used is not None and whole and used >= _NEARLY * whole:
-        yield (
-            f"/dev/shm was filled to {size(used)} of {size(whole)}: give it more (docker run --shm-size), or use fewer "
-            "workers, a smaller prefetch_factor or smaller batches"
-        )
+        yield Note("shared-memory-nearly-full", {"used_bytes": used, "size_bytes": whole})
     open_, limit = found.script_descriptors, found.descriptor_limit
     if open_ is not None and limit and open_ >= _NEARLY * limit:
-        yield (
-            f"the script had {open_} of {limit} descriptors open: raise the limit (ulimit -n), or call "
-            "torch.multiprocessing.set_sharing_strategy('file_system')"
-        )
+        yield Note("descriptors-nearly-used-up", {"open": open_, "limit": limit})
 
 
-def _threads(found: HostUse, loaders: Sequence[LoaderResult], usable_cores: float) -> Iterable[str]:
-    """Over-subscription: native threads that did run in workers, times the workers, are more than the usable cores."""
+def _threads(found: HostUse, loaders: Sequence[LoaderResult], usable_cores: float) -> Iterable[Note]:
+    """Oversubscription: native threads that did run in workers, times the workers, are more than the usable cores."""
     running = 1 + (found.worker_native_threads or 0)
     pools = [one for one in found.pools if one.where == "workers" and one.threads > 1]
     for loader in loaders:
         if running > 1 and pools and loader.workers * running > usable_cores:
             named = ", ".join(f"{one.name} {one.threads} ({one.set_with})" for one in pools)
-            yield (
-                f"loader {loader.loader}: a worker ran up to {running} threads at once, times {loader.workers} workers "
-                f"on {usable_cores:g} usable cores; its libraries allow, and what sets it: {named}"
-            )
+            threads = {"loader": loader.loader, "workers": loader.workers, "threads": running}
+            yield Note("oversubscribed", {**threads, "usable_cores": usable_cores, "pools": named})

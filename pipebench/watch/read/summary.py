@@ -5,8 +5,16 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable
 
-from pipebench.results.watched import DeviceIdle, LoaderResult, PhaseResult, SlowSample, StageResult, WatchResult
-from pipebench.units import counted, seconds
+from pipebench.results.watched import (
+    DeviceIdle,
+    LoaderResult,
+    Note,
+    PhaseResult,
+    SlowSample,
+    StageResult,
+    Verdict,
+    WatchResult,
+)
 from pipebench.watch.launch.footprint import Footprint
 from pipebench.watch.read.bound import bound_result
 from pipebench.watch.read.gather import Process, Run, added, gather, loaders_found, percentile, shown_time
@@ -53,7 +61,7 @@ def summarise(
     numbers = [one.loader for one in loaders]
     used = host(run, numbers, footprint)
     result = WatchResult(
-        verdict="",
+        verdict=Verdict("nothing-watched"),
         next_move=None,
         stages=stages,
         loop=loop,
@@ -282,29 +290,30 @@ def _device_idle(turns: list[LoopSums], loop: tuple[PhaseResult, ...]) -> Device
     return DeviceIdle(idle, idle / (sum(one.s_per_iteration for one in loop) or 1.0), waits)
 
 
-def _loader_notes(run: Run, loaders: tuple[LoaderResult, ...]) -> Iterable[str]:
+def _loader_notes(run: Run, loaders: tuple[LoaderResult, ...]) -> Iterable[Note]:
     for one in loaders:
         if not one.watched:
-            yield f"loader {one.loader}: its workers ({one.workers}, {one.start_method}) were not watched"
+            how = one.start_method
+            yield Note("workers-not-watched", {"loader": one.loader, "workers": one.workers, "start_method": how})
         if one.failed_batches:
-            yield f"loader {one.loader}: batches that failed with an exception: {one.failed_batches}"
+            yield Note("failed-batches", {"loader": one.loader, "batches": one.failed_batches})
         turns = run.turns(one.loader)
         if own := sum(record.after_loader_ns for record in turns):
-            spent = seconds(own * _NS / _count(turns))
-            yield f"loader {one.loader}: {spent} of each wait are stages after it, in the script's own process"
+            yield Note("stages-after-loader", {"loader": one.loader, "s": own * _NS / _count(turns)})
 
 
-def _notes(run: Run, loaders: tuple[LoaderResult, ...], status: int) -> Iterable[str]:
+def _notes(run: Run, loaders: tuple[LoaderResult, ...], status: int) -> Iterable[Note]:
     ended_well = status == 0 and all(one.moment("end") is not None for one in run.of_script())
     yield from _loader_notes(run, loaders)
     for process in run.processes:
-        who = "the script" if process.role == "script" else f"worker {process.worker} of loader {process.loader}"
+        who: dict[str, str | int | float] = {"pid": process.pid}
+        if process.role != "script":
+            who |= {"worker": process.worker or 0, "loader": process.loader or 0}
         if process.stopped:
-            yield f"recording stopped in {who} (process {process.pid}): its records could not be written"
+            yield Note("recording-stopped", who)
         elif process.role == "worker" and process.moment("end") is None and not ended_well:
-            yield f"{who} (process {process.pid}) did not end by itself: its last batches may be missing"
+            yield Note("worker-lost", who)
         if process.unread:
-            lines = counted(process.unread, "line")
-            yield f"{lines} of the records of {who} (process {process.pid}) could not be read and left out"
+            yield Note("lines-unread", {**who, "lines": process.unread})
         for fault in process.of(Fault):
-            yield f"a fault of pipebench in {who}: {fault.where}: {fault.text}"
+            yield Note("fault", {**who, "fault": f"{fault.where}: {fault.text}"})

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from pipebench.results.watched import LoaderResult, StageResult, WatchResult, WorkerResult
-from pipebench.units import counted, percent, printable, seconds
+from collections.abc import Sequence
+
+from pipebench.results.watched import LoaderResult, NextMove, StageResult, Verdict, WatchResult, WorkerResult
 
 # Under 5 % of an iteration waiting costs less than a loop's own scatter; from 10 % on it is worth an effort.
 _SMALL = 0.05
@@ -11,27 +12,38 @@ _LARGE = 0.10
 _BUSY = 0.90
 
 
-def diagnose(result: WatchResult) -> tuple[str, str | None]:
-    """The verdict line and the next move (None: nothing measured says what would help)."""
+def diagnose(result: WatchResult) -> tuple[Verdict, NextMove | None]:
+    """The verdict and the next move (None: nothing measured says what would help)."""
     if not result.loaders:
-        return "No DataLoader was iterated: nothing was watched.", None
+        return Verdict("nothing-watched"), None
     if result.wait_share is None or not result.iterations:
-        return "No iteration was completed: there is nothing to judge.", None
+        return Verdict("no-iteration"), None
     main = max((one for one in result.loaders if one.loader in result.loaders_in_loop), key=_total)
-    share, waiting = result.wait_share, result.loop[0].s_per_iteration
+    share, wait_s = result.wait_share, result.loop[0].s_per_iteration
     if result.device_idle is not None:
-        share, waiting = result.device_idle.share, result.device_idle.s_per_iteration
-    whole = seconds(sum(one.s_per_iteration for one in result.loop))
-    if share < _SMALL:
-        waits = f"{_who(result)} waits {percent(share)} of an iteration of {whole}"
-        return f"Not limited by data: {waits}. {_busiest(result)}", None
-    verdict = f"{_who(result).capitalize()} waits for data {percent(share)} of each iteration "
-    verdict += f"({seconds(waiting)} of {whole}). "
-    stages = [one for one in result.stages if one.loader == main.loader and one.kind != "serialise"]
-    alternated = result.bound is not None  # by turns idle and kept busy: how busy they were says nothing
-    workers = [] if alternated else [one for one in result.workers if one.loader == main.loader]
-    verdict += _inside(main, stages, workers)
-    return verdict.strip(), _next_move(result, main, workers) if share >= _LARGE else None
+        share, wait_s = result.device_idle.share, result.device_idle.s_per_iteration
+    largest = max(result.loop, key=lambda one: one.s_per_iteration)
+    stage = _largest_stage(result, main)
+    workers = _comparable_workers(result, main)
+    verdict = Verdict(
+        limit="training" if share < _SMALL else "data",
+        waits="loop" if result.device_idle is None else "device",
+        wait_share=share,
+        wait_s=wait_s,
+        iteration_s=sum(one.s_per_iteration for one in result.loop),
+        phase=largest.phase,
+        phase_share=largest.share,
+        loader=main.loader,
+        workers=main.workers,
+        inside_watched=main.watched,
+        workers_busy=_busy(workers) if workers else None,
+        stage=stage.name if stage else None,
+        stage_kind=stage.kind if stage else None,
+        stage_includes_read=bool(stage and stage.includes_read),
+        stage_share=stage.worker_share if stage else None,
+    )
+    move = _next_move(result.usable_cores, main, stage, workers) if stage and share >= _LARGE else None
+    return verdict, move
 
 
 def _total(one: LoaderResult) -> float:
@@ -39,60 +51,37 @@ def _total(one: LoaderResult) -> float:
     return (one.s_per_iteration or 0.0) * one.iterations
 
 
-def _who(result: WatchResult) -> str:
-    return "the device" if result.device_idle is not None else "the loop"
+def _largest_stage(result: WatchResult, main: LoaderResult) -> StageResult | None:
+    return next((one for one in result.stages if one.loader == main.loader and one.kind != "serialise"), None)
 
 
-def _busiest(result: WatchResult) -> str:
-    name = max(result.loop, key=lambda one: one.s_per_iteration)
-    return f"Its largest phase is {name.phase}, {percent(name.share)}."
+def _comparable_workers(result: WatchResult, main: LoaderResult) -> list[WorkerResult]:
+    """The workers of the loader; none with a bound, where they are idle and kept busy by turns."""
+    return [] if result.bound is not None else [one for one in result.workers if one.loader == main.loader]
 
 
-def _inside(main: LoaderResult, stages: list[StageResult], workers: list[WorkerResult]) -> str:
-    if not main.watched:
-        return f"The inside of its {counted(main.workers, 'worker')} was not watched."
-    if not stages:
-        return ""
-    top = stages[0]
-    what = f"{percent(top.worker_share)} of {{}} is {printable(top.name)} ({_kind(top)})."
-    if not main.workers:
-        return "There are no workers: loading runs inside the loop, and " + what.format("it")
-    if not workers:
-        return what.format(f"the time in its {counted(main.workers, 'worker')}")
-    are = "is" if main.workers == 1 else "are"
-    return f"Its {counted(main.workers, 'worker')} {are} busy {percent(_busy(workers))} of the time; " + what.format(
-        "that"
-    )
-
-
-def _kind(stage: StageResult) -> str:
-    return "read + decode" if stage.includes_read else stage.kind
-
-
-def _busy(workers: list[WorkerResult]) -> float:
+def _busy(workers: Sequence[WorkerResult]) -> float:
     return sum(one.busy_share for one in workers) / len(workers) if workers else 0.0
 
 
-def _next_move(result: WatchResult, main: LoaderResult, workers: list[WorkerResult]) -> str | None:
+def _next_move(
+    usable_cores: float, main: LoaderResult, stage: StageResult, workers: Sequence[WorkerResult]
+) -> NextMove | None:
     """More workers where those there are busy and cores stand idle; a cheaper stage where no core is left."""
-    top = next((one for one in result.stages if one.loader == main.loader and one.kind != "serialise"), None)
-    if top is None:
-        return None
     if not main.workers:
-        if result.usable_cores < 2:
-            return None
-        return f"set num_workers: loading and training take turns on one of {result.usable_cores:g} usable cores"
+        return NextMove("set-num-workers", usable_cores) if usable_cores >= 2 else None
     if _busy(workers) < _BUSY:
         return None
     on_cpu = sum(one.busy_share * one.cpu_s / one.busy_s for one in workers if one.busy_s)
-    idle = result.usable_cores - on_cpu - 1
-    if idle >= 1:
-        return (
-            f"raise num_workers above {main.workers}: its workers use {on_cpu:.1f} of {result.usable_cores:g} usable "
-            "cores and never rest"
-        )
-    part = f"{seconds(top.exclusive_s_per_sample)} of {seconds(main.sample_s or 0.0)}"
-    return (
-        f"make {printable(top.name)} cheaper, the largest part of a sample ({part}): "
-        f"the workers already use {on_cpu:.1f} of {result.usable_cores:g} usable cores"
+    if usable_cores - on_cpu - 1 >= 1:
+        return NextMove("raise-num-workers", usable_cores, main.workers, on_cpu)
+    return NextMove(
+        "make-stage-cheaper",
+        usable_cores,
+        main.workers,
+        on_cpu,
+        stage.name,
+        "decode" if stage.includes_read else stage.kind,
+        stage.exclusive_s_per_sample,
+        main.sample_s or 0.0,
     )

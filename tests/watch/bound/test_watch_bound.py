@@ -13,7 +13,10 @@ import pytest
 import torch
 from torch.utils.data import DataLoader, Dataset
 
-from pipebench.render.watch import bound_lines
+from pipebench.render import layout
+from pipebench.render.watch import bound_parts
+from pipebench.render.watch_notes import sentence
+from pipebench.results.watched import Note
 from pipebench.watch.bound import batches, session
 from pipebench.watch.bound.alternation import Alternation, Means, Refused
 from pipebench.watch.bound.live_batches import LiveSource, length_of
@@ -157,11 +160,20 @@ def test_windows_take_what_was_planted_and_replays_are_those_of_the_live_window(
     assert found.live.readings_s == (20.0,) * 6 and found.bound.readings_s == (5.0,) * 6
     assert (found.live.samples_per_s, found.live.low, found.live.high) == (1.0, 1.0, 1.0)
     assert found.bound_over_live is not None and found.busy_over_live is not None and found.device_over_live is None
-    over = found.bound_over_live
-    assert (over.speedup, over.low, over.high) == (4.0, 4.0, 4.0) == (found.busy_over_live.speedup,) * 3
-    assert bound_lines(found)[0] == (
-        "Removing all data work could buy at most 4.00× (4.00–4.00). 1 samples/s live; 4 with its batches ready, "
-        "4.00× (4.00–4.00); 4 with workers as busy as live, 4.00× (4.00–4.00) (6 rounds of 5 batches, loader 1)."
+    assert (
+        (found.bound_over_live.speedup, found.bound_over_live.low, found.bound_over_live.high)
+        == (4.0, 4.0, 4.0)
+        == (found.busy_over_live.speedup,) * 3
+    )
+    assert layout.text(bound_parts(found, full=False)) == (
+        "Without any data work, training could be at most 4.00× (4.00–4.00) as fast.\n"
+        "\n"
+        "Live and replayed windows: 6 rounds of 5 batches of loader 1\n"
+        "batches                          samples/s            speed-up\n"
+        "──────────────────────────────────────────────────────────────\n"
+        "live                                     1                   1\n"
+        "ready, workers idle                      4   4.00× (4.00–4.00)\n"
+        "ready, workers as busy as live           4   4.00× (4.00–4.00)\n"
     )
 
 
@@ -210,8 +222,10 @@ def test_passes_that_are_all_start_up_measure_nothing_and_say_so() -> None:
     world.run(length=2)
     found = bound_result([_plan(SCHEDULE), *world.lines, BoundEnded(None)])
     assert found.bound_over_live is None
-    assert bound_lines(found)[0] == "The bound was not measured."
-    assert "passes are so short" in bound_lines(found)[1]
+    assert bound_parts(found) == [
+        "The bound was not measured.",
+        "  No window had an iteration that counts: passes are so short that all of each is start-up. Use more data.",
+    ]
 
 
 @pytest.mark.parametrize("step", [lambda batch: batch["pixels"].add_(1000), lambda batch: batch.clear()])
@@ -233,7 +247,7 @@ def test_a_round_whose_batches_were_changed_before_that_was_known_is_void() -> N
     void = [one.round for one in world.lines if isinstance(one, BoundRoundVoid)]
     assert void == [0]
     found = bound_result([_plan(SCHEDULE), *world.lines, BoundEnded(None)])
-    assert found.rounds == 5 and any("in place" in note for note in found.notes)
+    assert found.rounds == 5 and Note("round-void") in found.notes
 
 
 def test_a_window_that_outgrows_memory_is_refused() -> None:
@@ -300,20 +314,25 @@ def test_what_was_measured_before_a_script_ended_is_reported_as_part() -> None:
     kept = world.lines[:5]  # a round and two windows of the next
     found = bound_result([_plan(SCHEDULE), *kept])
     assert not found.complete and found.rounds == 1
-    assert found.notes == ("the script ended after 1 of 6 rounds: it takes 100 iterations",)
+    assert found.notes == (Note("ended-early", {"rounds": 1, "planned": 6, "steps": 100}),)
+    assert sentence(found.notes[0]) == (
+        "The script ended after 1 of 6 rounds. The bound needs 100 iterations: train for longer, or give a smaller "
+        "--steps."
+    )
     none = bound_result([_plan(SCHEDULE)])
     assert none.bound_over_live is None
-    assert none.notes == ("the script ended before its first window was complete: it takes 100 iterations",)
-    assert bound_result([]).notes == ("no loop over a DataLoader was seen to train",)
+    assert none.notes == (Note("ended-early", {"steps": 100}),)
+    assert sentence(none.notes[0]).startswith("The script ended before its first window was complete.")
+    assert bound_result([]).notes == (Note("no-training-loop"),)
 
 
 def test_a_small_window_says_that_the_cache_was_swept() -> None:
     said = bound_result([_plan(SCHEDULE, swept=True)]).notes[-1]
-    assert said == (
-        "a window's batches (5.00 kB) do not exceed 1.2 times the last-level cache (32.0 MB): as much other "
-        "memory was written before each replay"
+    assert said == Note("cache-swept", {"window_bytes": 5000, "cache_bytes": 32_000_000})
+    assert sentence(said).startswith(
+        "The batches of a window (5.00 kB) are smaller than 1.2 times the last-level cache"
     )
-    assert "not known" in bound_result([_plan(SCHEDULE, last_level_cache_bytes=0)]).notes[-1]
+    assert bound_result([_plan(SCHEDULE, last_level_cache_bytes=0)]).notes[-1] == Note("cache-unknown")
 
 
 Pair = namedtuple("Pair", "image label")
@@ -400,9 +419,14 @@ def test_settling_ends_where_the_workers_of_an_iterable_will_not_answer() -> Non
 @pytest.mark.parametrize(
     ("idle", "busy", "said"),
     [
-        (2.5, 2.0, "Removing all data work could buy at most 2.00× (2.00–2.00)."),
-        (5.0, 8.0, "Replays were slower than live: something else had the machine. Measure again."),
-        (4.0, 5.0, "That cannot be told from nothing."),
+        (2.5, 2.0, "2.00× (2.00–2.00) as fast."),
+        (
+            5.0,
+            8.0,
+            "0.80× (0.80–0.80) as fast. Replays were slower than live windows: another program used the machine. "
+            "Measure again.",
+        ),
+        (4.0, 5.0, "1.00× (1.00–1.00) as fast. No measurable gain."),
     ],
 )
 def test_what_the_report_says_of_a_gain(idle: float, busy: float, said: str) -> None:
@@ -411,4 +435,5 @@ def test_what_the_report_says_of_a_gain(idle: float, busy: float, said: str) -> 
         for turn in range(6)
         for kind, spent in ((LIVE, 4.0), (IDLE, idle), (BUSY, busy))
     ]
-    assert any(line.startswith(said) for line in bound_lines(bound_result([_plan(SCHEDULE), *windows])))
+    found = bound_parts(bound_result([_plan(SCHEDULE), *windows]))
+    assert found[0] == f"Without any data work, training could be at most {said}"

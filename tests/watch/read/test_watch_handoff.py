@@ -292,11 +292,13 @@ def test_the_hand_off_as_text() -> None:
     found = hand_off(_processes(ends, [(10, 18, 18), (30, 30, 30), (40, 64, 64), (70, 45, 70)]), (1,))
     assert found is not None
     assert list(watch_details.hand_off(found)) == [
-        "Hand-off: pickling takes a worker's feeder thread 1.00 ms and 400 B of pipe a batch; 2 tensors in 1.00 kB of "
-        "shared memory and 1 NumPy array of 80.0 B in the pipe; a batch that is waited for arrives 3.50 ms after its "
-        "worker is done; 0.5 of at most 4 batches lie ready when one is asked for; in 25 % of waits another batch "
-        "comes first (4.75 ms a batch)",
-        "Batches ready over the run, from 0 (▁) to 4 (█): ▁ ▃▁  ▃",
+        "Pickling takes the worker's feeder thread 1.00 ms a batch; 400 B go through the pipe.",
+        "A batch holds 2 tensors in 1.00 kB of shared memory, and 1 NumPy array of 80.0 B, copied through the pipe.",
+        "A batch that the loop waits for arrives 3.50 ms after its worker has finished it.",
+        "When the loop asks for a batch, 0.5 of at most 4 batches are ready.",
+        "Head-of-line blocking: in 25 % of waits a later batch arrives first. This costs 4.75 ms a batch.",
+        "Batches ready over the run, from 0 (▁) to 4 (█):",
+        "▁ ▃▁  ▃",
     ]
 
 

@@ -15,7 +15,8 @@ import psutil
 import pytest
 
 from pipebench.render import watch_details
-from pipebench.results.watched import HostUse, LoaderResult, ThreadPool
+from pipebench.render.watch_notes import sentence
+from pipebench.results.watched import HostUse, LoaderResult, Note, ThreadPool
 from pipebench.watch.launch import footprint
 from pipebench.watch.launch.footprint import Footprint, Held, Looker, looked_at, pause
 from pipebench.watch.read.gather import Process, Run, ShownTime
@@ -235,31 +236,41 @@ def test_what_the_run_took_of_the_machine() -> None:
         ),
     )  # fmt: skip
     assert list(watch_details.host(found, 8)) == [
-        "Memory: at most 420 MB in all processes together, shared pages counted once (300 MB in the script's own); at "
-        "most 60.0 MB of 64.0 MB of /dev/shm in use (1.00 MB before); at most 900 of 1,024 descriptors open, tensors "
-        "are shared by file_system",
-        "Threads allowed, on 8 usable cores: script torch 2 (torch.set_num_threads(1)); workers OpenCV 4 "
-        "(cv2.setNumThreads(0))",
+        "Memory: 420 MB in all processes, shared pages counted once; 300 MB in the script's own process.",
+        "/dev/shm: 60.0 MB of 64.0 MB in use; 1.00 MB before the run.",
+        "File descriptors of the script: 900 of 1,024 open. Tensors are shared by file_system.",
+        "Threads that libraries may use, on 8 usable cores: script torch 2 (torch.set_num_threads(1)); workers "
+        "OpenCV 4 "
+        "(cv2.setNumThreads(0)).",
     ]
     assert list(watch_details.host(host(Run([], ShownTime(), ()), [], Footprint()), 8)) == []
 
 
 def test_limits_that_are_close_are_said_with_their_remedy() -> None:
-    assert [*host_notes(host(_run(), [1], _footprint()), _loaders(2), 8)] == [
-        "/dev/shm was filled to 60.0 MB of 64.0 MB: give it more (docker run --shm-size), or use fewer workers, a "
-        "smaller prefetch_factor or smaller batches",
-        "the script had 900 of 1024 descriptors open: raise the limit (ulimit -n), or call "
-        "torch.multiprocessing.set_sharing_strategy('file_system')",
+    found = [*host_notes(host(_run(), [1], _footprint()), _loaders(2), 8)]
+    assert found == [
+        Note("shared-memory-nearly-full", {"used_bytes": 60 * MB, "size_bytes": 64 * MB}),
+        Note("descriptors-nearly-used-up", {"open": 900, "limit": 1024}),
+    ]
+    assert [sentence(one) for one in found] == [
+        "/dev/shm was filled to 60.0 MB of 64.0 MB. Give it more space (docker run --shm-size), or use fewer "
+        "workers, a "
+        "smaller prefetch_factor or smaller batches.",
+        "The script had 900 of 1,024 file descriptors open. Raise the limit (ulimit -n), or call "
+        "torch.multiprocessing.set_sharing_strategy('file_system').",
     ]
 
 
 def test_too_many_threads_are_said_only_where_they_ran() -> None:
     def said(count: int, cores: float, **more: Any) -> list[str]:
-        return [*host_notes(host(_run(**more), [1], Footprint()), _loaders(count), cores)]
+        found = host_notes(host(_run(**more), [1], Footprint()), _loaders(count), cores)
+        return [sentence(one) for one in found]
 
     assert said(2, 4) == [
-        "loader 1: a worker ran up to 4 threads at once, times 2 workers on 4 usable cores; its libraries allow, and "
-        "what sets it: OpenCV 4 (cv2.setNumThreads(0))"
+        "Oversubscription: each of the 2 workers of loader 1 ran up to 4 threads at once, on 4 usable cores. "
+        "Allow fewer "
+        "threads in the workers; these libraries allow more than one (with what sets it): OpenCV 4 "
+        "(cv2.setNumThreads(0))."
     ]
     assert said(2, 8) == []  # 2 × 4 is not more than 8
     assert said(2, 4, native=0) == []  # a pool that never ran

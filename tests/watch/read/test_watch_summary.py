@@ -10,9 +10,12 @@ from typing import Any
 
 import pytest
 
-from pipebench.render.watch import render
+from pipebench.render import layout
+from pipebench.render.watch import parts
+from pipebench.render.watch_notes import sentence
+from pipebench.render.watch_verdict import verdict
 from pipebench.results.report import encode, of_watch
-from pipebench.results.watched import WatchResult
+from pipebench.results.watched import NextMove, Note, Verdict, WatchResult
 from pipebench.watch.read.gather import Process, gather, percentile
 from pipebench.watch.read.summary import summarise
 from pipebench.watch.record.lines import (
@@ -35,6 +38,56 @@ from pipebench.watch.record.options import WatchOptions
 from pipebench.watch.record.record_file import encoded
 
 MS = 1_000_000
+
+
+WHOLE = """\
+The loop waits for data 60 % of each iteration (6.00 ms of 10.0 ms). Its 2 workers are busy 100 % of the time;
+76 % of that is ImageFile.load (read + decode).
+
+Stages of loader 1: Photos, batch 4, 2 workers (fork); 8 samples
+stage                 kind            ms/sample    CPU    share   least–most
+────────────────────────────────────────────────────────────────────────────
+ImageFile.load        read + decode        3.12   2.00   75.8 %    3.00–3.25
+Flip\\x1b              transform            0.75          18.2 %    0.75–0.75
+fetch                 getitem              0.25           6.1 %    0.25–0.25
+queue feeder thread   serialise            0.25   0.12    apart
+  A sample: p50 3.74, p95 3.74, p99 3.74 ms; CPU time 2.06 on average
+  Times are exclusive: a stage without the stages inside it. share: of the time in which workers make batches.
+  CPU: time on a core; the rest of the time the stage was blocked or waited for a core. least–most: of a
+  worker.
+
+Loop over loader 1: 10.0 ms an iteration; 3 iterations
+phase       ms/iteration    share
+─────────────────────────────────
+wait                6.00   60.0 %
+forward             2.00   20.0 %
+backward            1.00   10.0 %
+optimiser           0.50    5.0 %
+other               0.50    5.0 %
+
+Start-up and the end of a pass (not included above)
+  Loader 1: Photos, batch 4, 2 workers (fork); first batch after 50.0 ms
+
+Workers of loader 1
+worker   batches    busy   busy ms   CPU ms   GC ms (runs)
+──────────────────────────────────────────────────────────
+     0         1   100 %      16.0     16.0       1.00 (1)
+     1         1   100 %      17.0     17.0       1.00 (1)
+  busy: making batches, from its first batch to its last. CPU: of that, on a core. all CPU: of the whole
+  process, with start-up and all threads. RAM: shared pages are divided among their processes.
+
+Hand-off from workers to the script
+  Pickling takes the worker's feeder thread 1.00 ms a batch; 400 B go through the pipe.
+
+Slowest samples
+sample          loader   worker     ms
+──────────────────────────────────────
+a\\x1b[31m.jpg        1        0   5.00
+a\\x1b[31m.jpg        1        1   5.00
+
+Next: raise num_workers above 2. The workers are always busy and use only 2.0 of 8 usable cores.
+Then: `pipebench watch --bound` measures how much faster training could be. It spoils the weights.
+"""
 
 
 def _sums(begin: int, stages: dict[int, int], **more: Any) -> FetchSums:
@@ -86,53 +139,41 @@ def _summary(processes: list[Process], cores: float = 8, **options: Any) -> Watc
     return summarise(processes, WatchOptions(**options), 0, cores)
 
 
+def _text(result: WatchResult) -> str:
+    return layout.text(parts(result, full=True))
+
+
 def test_the_whole_report() -> None:
-    assert (
-        render(_summary(_run()))
-        == """\
-The loop waits for data 60 % of each iteration (6.00 ms of 10.0 ms). Its 2 workers are busy 100 % of the time; 76 % of \
-that is ImageFile.load (read + decode).
-Next: raise num_workers above 2: its workers use 2.0 of 8 usable cores and never rest.
-
-Inside loader 1: Photos, batch 4, 2 workers, fork (8 samples, exclusive time)
-stage                kind           ms/sample  on CPU  of worker time  least–most of a worker
----------------------------------------------------------------------------------------------
-ImageFile.load       read + decode       3.12    2.00          75.8 %               3.00–3.25
-Flip\\x1b             transform           0.75                  18.2 %               0.75–0.75
-fetch                getitem             0.25                   6.1 %               0.25–0.25
-queue feeder thread  serialise           0.25    0.12           apart
-A sample: p50 3.74, p95 3.74, p99 3.74 ms; 2.06 on the CPU on average
-
-The loop over loader 1 (3 iterations)
-phase      ms/iteration   share
--------------------------------
-wait               6.00  60.0 %
-forward            2.00  20.0 %
-backward           1.00  10.0 %
-optimiser          0.50   5.0 %
-other              0.50   5.0 %
-all                10.0
-
-Start-up of loader 1: Photos, batch 4, 2 workers, fork: first batch after 50.0 ms
-Worker 0 of loader 1: 1 batch, busy 100 %, 16.0 ms on the CPU of 16.0 ms busy, 1 garbage collection, 1.00 ms
-Worker 1 of loader 1: 1 batch, busy 100 %, 17.0 ms on the CPU of 17.0 ms busy, 1 garbage collection, 1.00 ms
-Hand-off: pickling takes a worker's feeder thread 1.00 ms and 400 B of pipe a batch
-
-Slowest samples
-sample                     ms
------------------------------
-a\\x1b[31m.jpg  loader 1  5.00
-a\\x1b[31m.jpg  loader 1  5.00
-"""
-    )
+    assert _text(_summary(_run())) == WHOLE
 
 
 def test_the_next_move_follows_the_evidence() -> None:
     processes = _run()
-    assert _summary(processes, cores=2).next_move == (
-        "make ImageFile.load cheaper, the largest part of a sample (3.12 ms of 4.12 ms): the workers already use 2.0 "
-        "of 2 usable cores"
+    more = _summary(processes).next_move
+    assert isinstance(more, NextMove) and more.cores_used == pytest.approx(2)
+    assert (more.action, more.workers, more.usable_cores, more.stage) == ("raise-num-workers", 2, 8, None)
+    cheaper = _summary(processes, cores=2)
+    assert isinstance(cheaper.next_move, NextMove)
+    assert (cheaper.next_move.action, cheaper.next_move.stage) == ("make-stage-cheaper", "ImageFile.load")
+    assert cheaper.next_move.stage_s == pytest.approx(0.003125) and cheaper.next_move.stage_kind == "decode"
+    assert _text(cheaper).endswith(
+        "\nNext: make ImageFile.load cheaper; it takes 3.12 ms of the 4.12 ms of a sample. No core is free for "
+        "another\n"
+        "worker: of 2, the workers use 2.0 and the loop one.\n"
+        "Then: `pipebench run --stage decode` compares ways to do it on this machine.\n"
     )
+
+
+def test_without_workers_the_move_is_to_set_some_where_a_core_is_free() -> None:
+    processes = [_script(_loader(workers=0), *_stages(), *_turns(), _sums(0, {1: 12 * MS}))]
+    found = _summary(processes)
+    assert found.next_move == NextMove("set-num-workers", 8)
+    assert verdict(found.verdict) == (
+        "The loop waits for data 60 % of each iteration (6.00 ms of 10.0 ms). It has no workers, so loading "
+        "runs inside "
+        "the loop; 100 % of loading is ImageFile.load (read + decode)."
+    )
+    assert _summary(processes, cores=1).next_move is None
 
 
 def test_no_move_where_workers_rest() -> None:
@@ -143,10 +184,12 @@ def test_no_move_where_workers_rest() -> None:
 def test_data_that_does_not_limit() -> None:
     turns = [_turn(number, number * 100 * MS, [MS, 0, 60 * MS, 30 * MS, MS, MS]) for number in (1, 2)]
     result = _summary(_run(turns=turns))
-    assert result.verdict == (
-        "Not limited by data: the loop waits 1 % of an iteration of 93.0 ms. Its largest phase is forward, 65 %."
+    assert isinstance(result.verdict, Verdict) and result.next_move is None
+    assert (result.verdict.limit, result.verdict.phase) == ("training", "forward")
+    assert verdict(result.verdict) == (
+        "Data does not limit training: the loop waits for data 1 % of each iteration (1.00 ms of 93.0 ms). Its largest "
+        "phase is forward, 65 %."
     )
-    assert result.next_move is None
 
 
 def test_on_a_device_its_own_idle_time_counts() -> None:
@@ -155,19 +198,21 @@ def test_on_a_device_its_own_idle_time_counts() -> None:
     result = _summary(_run(turns=turns))
     assert result.device_idle is not None and result.device_idle.s_per_iteration == pytest.approx(0.001)
     assert result.wait_share == pytest.approx(0.6)
-    assert result.verdict.startswith("The device waits for data 10 % of each iteration (1.00 ms of 10.0 ms).")
+    assert isinstance(result.verdict, Verdict) and result.verdict.waits == "device"
+    assert result.verdict.wait_share == pytest.approx(0.1)
+    assert verdict(result.verdict).startswith("The device waits for data 10 % of each iteration (1.00 ms of 10.0 ms).")
 
 
 def test_workers_that_were_not_seen_are_said_to_be_so() -> None:
     result = _summary([_script(_loader(start_method="spawn"), *_turns())])
-    assert result.notes == ("loader 1: its workers (2, spawn) were not watched",)
+    assert result.notes == (Note("workers-not-watched", {"loader": 1, "workers": 2, "start_method": "spawn"}),)
     assert not result.loaders[0].watched and result.stages == ()
-    assert "The inside of its 2 workers was not watched." in result.verdict
+    assert verdict(result.verdict).endswith("Its 2 workers were not watched, so their stages are unknown.")
 
 
 def test_nothing_to_watch() -> None:
     result = _summary([_script()])
-    assert render(result) == "No DataLoader was iterated: nothing was watched.\n\n"
+    assert _text(result) == "Nothing was watched: the script iterated no DataLoader.\n"
     assert result.wait_share is None and result.iterations == 0
     assert _summary([]).loaders == ()
 
@@ -195,7 +240,10 @@ def test_lines_that_cannot_be_read_are_left_out_and_counted(tmp_path: Path) -> N
     (tmp_path / "10-0.spans").write_bytes(whole + b"\n" + others + last)
     result = _summary(gather(tmp_path))
     assert result.loaders[0].dataset == "Photos" and result.iterations == 0
-    assert result.notes == ("8 lines of the records of the script (process 10) could not be read and left out",)
+    assert result.notes == (Note("lines-unread", {"pid": 10, "lines": 8}),)
+    assert sentence(result.notes[0]) == (
+        "8 lines of the records of the script (process 10) could not be read. Figures may be missing."
+    )
 
 
 def test_the_document_has_the_keys_that_were_promised() -> None:

@@ -1,0 +1,24 @@
+"""How wide the terminal is, and whether it shows colours."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from typing import Any
+
+LEAST, ELSEWHERE = 80, 110  # columns: the fewest that anything is laid out for, and those of a file or a pipe
+
+
+def columns(stream: Any) -> int:
+    """The columns of `stream`: what COLUMNS says, else those of its terminal, else 110."""
+    with contextlib.suppress(KeyError, ValueError):
+        return max(LEAST, int(os.environ["COLUMNS"]))
+    if stream is not None and stream.isatty():
+        with contextlib.suppress(OSError, ValueError):
+            return max(LEAST, os.get_terminal_size(stream.fileno()).columns)
+    return ELSEWHERE
+
+
+def colours(stream: Any) -> bool:
+    """Whether `stream` is a terminal and the user has not set NO_COLOR."""
+    return stream is not None and bool(stream.isatty()) and not os.environ.get("NO_COLOR")

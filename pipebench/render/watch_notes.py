@@ -1,0 +1,102 @@
+"""The notes of a watched run as sentences: one for each code, with the cause and the remedy. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from pipebench.results.watched import Note
+from pipebench.units import counted, printable, seconds, size
+
+Values = dict[str, Any]
+
+
+def sentence(note: Note | str) -> str:
+    """The note in words; an older report has the words themselves."""
+    if isinstance(note, str):
+        return printable(note).removesuffix(".") + "."
+    if note.code not in _SENTENCES:
+        return f"{printable(note.code)}: {printable(str(note.values))}"
+    return printable(_SENTENCES[note.code](note.values))
+
+
+def _who(values: Values) -> str:
+    who = f"worker {values['worker']} of loader {values['loader']}" if "worker" in values else "the script"
+    return f"{who} (process {values['pid']})"
+
+
+def _not_watched(values: Values) -> str:
+    return (
+        f"The {counted(values['workers'], 'worker')} of loader {values['loader']} ({values['start_method']}) were not "
+        "watched, so their stages are unknown."
+    )
+
+
+def _ended_early(values: Values) -> str:
+    where = (
+        f"after {values['rounds']} of {values['planned']} rounds"
+        if "rounds" in values
+        else "before its first window was complete"
+    )
+    return (
+        f"The script ended {where}. The bound needs {values['steps']:,} iterations: train for longer, or give a "
+        "smaller --steps."
+    )
+
+
+def _oversubscribed(values: Values) -> str:
+    return (
+        f"Oversubscription: each of the {values['workers']} workers of loader {values['loader']} ran up to "
+        f"{values['threads']} threads at once, on {values['usable_cores']:g} usable cores. Allow fewer threads in the "
+        f"workers; these libraries allow more than one (with what sets it): {values['pools']}."
+    )
+
+
+_SENTENCES: dict[str, Callable[[Values], str]] = {
+    "workers-not-watched": _not_watched,
+    "failed-batches": lambda found: f"In loader {found['loader']}, {_batches(found)} failed with an exception.",
+    "stages-after-loader": lambda found: (
+        f"Each wait for loader {found['loader']} includes {seconds(found['s'])} of stages that run after it, in the "
+        "script's own process."
+    ),
+    "recording-stopped": lambda found: (
+        f"Recording stopped in {_who(found)}: its records could not be written. Free some space where temporary files "
+        "lie, or set TMPDIR to a folder on another disk."
+    ),
+    "worker-lost": lambda found: (
+        f"{_who(found).capitalize()} was ended from outside, or crashed. Its last batches may be missing here."
+    ),
+    "lines-unread": lambda found: (
+        f"{counted(found['lines'], 'line')} of the records of {_who(found)} could not be read. Figures may be missing."
+    ),
+    "fault": lambda found: f"Fault of pipebench in {_who(found)}: {found['fault']}. Figures may be missing.",
+    "shared-memory-nearly-full": lambda found: (
+        f"/dev/shm was filled to {size(found['used_bytes'])} of {size(found['size_bytes'])}. Give it more space "
+        "(docker run --shm-size), or use fewer workers, a smaller prefetch_factor or smaller batches."
+    ),
+    "descriptors-nearly-used-up": lambda found: (
+        f"The script had {found['open']:,} of {found['limit']:,} file descriptors open. Raise the limit (ulimit -n), "
+        "or call torch.multiprocessing.set_sharing_strategy('file_system')."
+    ),
+    "oversubscribed": _oversubscribed,
+    "no-training-loop": lambda found: "No loop over a DataLoader trained a model, so there was nothing to replay.",
+    "passes-too-short": lambda found: (
+        "No window had an iteration that counts: passes are so short that all of each is start-up. Use more data."
+    ),
+    "ended-early": _ended_early,
+    "round-void": lambda found: (
+        "A round was left out: the script changes its batches in place, and in that round copies of them came too late."
+    ),
+    "cache-swept": lambda found: (
+        f"The batches of a window ({size(found['window_bytes'])}) are smaller than 1.2 times the last-level cache "
+        f"({size(found['cache_bytes'])}). So before each replay as much other memory was written, to empty the cache."
+    ),
+    "cache-unknown": lambda found: (
+        "The size of the last-level cache is unknown. Replayed batches may still have been in the cache, which makes "
+        "replays look faster."
+    ),
+}
+
+
+def _batches(found: Values) -> str:
+    return counted(found["batches"], "batch", "batches")

@@ -1,0 +1,76 @@
+"""The verdict of a watched run and what to do next, as sentences. Pure."""
+
+from __future__ import annotations
+
+from pipebench.results.watched import NextMove, Verdict, WatchResult
+from pipebench.units import counted, percent, printable, seconds
+
+_OWN_STAGES = ("read", "decode", "transform", "collate")  # kinds of stages that `pipebench run` also measures
+
+
+def verdict(found: Verdict | str) -> str:
+    """What limits the loop, with its evidence."""
+    if isinstance(found, str):
+        return printable(found)
+    if found.limit == "nothing-watched":
+        return "Nothing was watched: the script iterated no DataLoader."
+    if found.limit == "no-iteration":
+        return "There is nothing to judge: no iteration was completed."
+    waits = (
+        f"he {found.waits} waits for data {percent(found.wait_share)} of each iteration "
+        f"({seconds(found.wait_s)} of {seconds(found.iteration_s)})"
+    )
+    if found.limit == "training":
+        largest = f" Its largest phase is {found.phase}, {percent(found.phase_share or 0.0)}." if found.phase else ""
+        return f"Data does not limit training: t{waits}.{largest}"
+    return f"T{waits}. {_inside(found)}".strip()
+
+
+def _inside(found: Verdict) -> str:
+    workers = counted(found.workers, "worker")
+    are = "is" if found.workers == 1 else "are"
+    if not found.inside_watched:
+        return f"Its {workers} {'was' if found.workers == 1 else 'were'} not watched, so their stages are unknown."
+    if found.stage is None:
+        return ""
+    kind = "read + decode" if found.stage_includes_read else found.stage_kind
+    largest = f"is {printable(found.stage)} ({printable(kind or '')})."
+    share = percent(found.stage_share or 0.0)
+    if not found.workers:
+        return f"It has no workers, so loading runs inside the loop; {share} of loading {largest}"
+    if found.workers_busy is None:
+        return f"{share} of the time in its {workers} {largest}"
+    return f"Its {workers} {are} busy {percent(found.workers_busy)} of the time; {share} of that {largest}"
+
+
+def next_move(move: NextMove | str | None) -> str | None:
+    """The change that the figures support; None where they support none."""
+    if move is None:
+        return None
+    if isinstance(move, str):
+        return f"Next: {printable(move)}."
+    cores = f"{move.usable_cores:g} usable cores"
+    if move.action == "set-num-workers":
+        return f"Next: set num_workers to 1 or more. Now loading and training take turns on one of {cores}."
+    used = f"{move.cores_used or 0.0:.1f} of {cores}"
+    if move.action == "raise-num-workers":
+        return f"Next: raise num_workers above {move.workers}. The workers are always busy and use only {used}."
+    return (
+        f"Next: make {printable(move.stage or '')} cheaper; it takes {seconds(move.stage_s or 0.0)} of the "
+        f"{seconds(move.sample_s or 0.0)} of a sample. No core is free for another worker: of {move.usable_cores:g}, "
+        f"the workers use {move.cores_used or 0.0:.1f} and the loop one."
+    )
+
+
+def next_command(result: WatchResult) -> str | None:
+    """The command that says more about what limits the loop; None where nothing was judged."""
+    found, move = result.verdict, result.next_move
+    if isinstance(found, str) or found.limit not in ("data", "training"):
+        return None
+    if isinstance(move, NextMove) and move.stage_kind in _OWN_STAGES:
+        return f"Then: `pipebench run --stage {move.stage_kind}` compares ways to do it on this machine."
+    if found.limit == "training":
+        return "Then: `pipebench syncs MODULE:STEP` lists the lines where training waits for the device."
+    if result.bound is None:
+        return "Then: `pipebench watch --bound` measures how much faster training could be. It spoils the weights."
+    return None

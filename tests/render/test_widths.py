@@ -1,0 +1,118 @@
+"""Every report at 80 and at 120 columns, to the letter: no line too long, nothing wrapped in a table, names inert."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import made_up
+import pytest
+
+from pipebench.render import ab, calibration, layout, syncs, watched
+from pipebench.render.cells import Table
+from pipebench.results.comparison import Change
+from pipebench.results.watched import NextMove, Note, Verdict
+
+GOLDEN = Path(__file__).parent / "golden"
+
+
+def _watch(width, **more):
+    return watched.whole(made_up.watched(), made_up.CALIBRATED, width=width, **more)
+
+
+def _bound(width):
+    return watched.whole(replace(made_up.watched(), bound=made_up.bound()), None, width=width)
+
+
+RENDERED = {
+    "watch": _watch,
+    "watch-full": lambda width: _watch(width, full=True),
+    "watch-bound": _bound,
+    "ab": lambda width: ab.text(made_up.CHANGES, "main", "mine", 0.05, width=width),
+    "calibration": lambda width: calibration.render(made_up.CALIBRATION, width=width),
+    "syncs": lambda width: syncs.render(made_up.SYNCS, width=width),
+}
+
+
+@pytest.mark.parametrize("width", [80, 120])
+@pytest.mark.parametrize("name", RENDERED)
+def test_the_text_to_the_letter(name, width):
+    """To accept a change of wording: delete tests/render/golden/NAME, run this, and read the new file."""
+    path = GOLDEN / f"{name}-{width}.txt"
+    found = RENDERED[name](width)
+    if not path.exists():
+        path.write_text(found)
+        pytest.fail(f"{path.name} did not exist: read what was written")
+    assert found == path.read_text()
+    assert max(map(len, found.splitlines())) <= width
+
+
+def test_markdown_to_the_letter():
+    path = GOLDEN / "ab.md"
+    found = ab.markdown(made_up.CHANGES, "main", "mine")
+    if not path.exists():
+        path.write_text(found)
+        pytest.fail(f"{path.name} did not exist: read what was written")
+    assert found == path.read_text()
+
+
+def test_a_watched_run_fits_a_screen_unless_all_of_it_is_asked_for():
+    """With as much as a usual run has, and one note."""
+    usual = replace(made_up.watched(), notes=made_up.watched().notes[:1])
+    assert len(watched.whole(usual, made_up.CALIBRATED, width=80).splitlines()) <= 30
+    assert len(_watch(80, full=True).splitlines()) > 60
+
+
+def _hostile():
+    name = made_up.HOSTILE
+    result = made_up.watched(name)
+    return replace(
+        result,
+        verdict=Verdict("data", stage=name, stage_kind=name, stage_share=0.5, phase=name),
+        next_move=NextMove("make-stage-cheaper", 2, stage=name),
+        loaders=tuple(replace(one, dataset=name, start_method=name) for one in result.loaders),
+        slowest=(replace(result.slowest[0], name=name),),
+        notes=(Note("fault", {"pid": 1, "fault": name}), Note(name, {"x": name}), name),
+    )
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        lambda: watched.whole(_hostile(), None, full=True),
+        lambda: watched.whole(replace(_hostile(), verdict=made_up.HOSTILE, next_move=made_up.HOSTILE), None),
+        lambda: ab.text([Change(made_up.HOSTILE, failed=made_up.HOSTILE)], made_up.HOSTILE, made_up.HOSTILE),
+        lambda: syncs.render(
+            replace(made_up.SYNCS, points=tuple(replace(one, path=made_up.HOSTILE) for one in made_up.SYNCS.points))
+        ),
+    ],
+)
+def test_names_from_data_are_inert(found):
+    shown = found()
+    assert "\x1b" not in shown and "\u202e" not in shown
+    assert "\\x1b[31m[bold]x[/x]\\n" in shown.replace("\n    ", " ").replace("\n", " ")
+
+
+def test_a_long_name_loses_its_middle_and_figures_lose_nothing():
+    one = Table("t", ("name", "other", "s"), (("a" * 40 + "b" * 40, "c" * 30, "1,234.5"),), frozenset({2}))
+    assert layout.text([one], width=60).splitlines()[-1] == f"{'a' * 11}…{'b' * 11}   {'c' * 11}…{'c' * 11}   1,234.5"
+    assert layout.shortened("abcdefghij", 5) == "ab…ij"
+    assert layout.shortened("abcde", 5) == "abcde"
+    assert layout.shortened("目" * 5, 6) == "目…目"
+
+
+def test_spare_columns_go_before_names_are_shortened():
+    one = Table("t", ("name", "a", "b"), (("n" * 30, "1", "2" * 20),), frozenset({1, 2}), spare=(2,))
+    assert "n" * 30 in layout.text([one], width=50) and "22" not in layout.text([one], width=50)
+    assert "22" in layout.text([one], width=80)
+
+
+def test_prose_wraps_at_words_and_keeps_its_indent():
+    assert layout.text(["one two three", "  four five six"], width=10) == "one two\nthree\n  four\n  five six\n"
+    assert layout.wrapped("a:1: two three", 10, hanging="  ") == ["a:1: two", "  three"]
+
+
+def test_colour_adds_styles_and_nothing_else():
+    from rich.text import Text
+
+    coloured = _watch(80, colour=True)
+    assert "\x1b[1m" in coloured
+    assert [line.rstrip() for line in Text.from_ansi(coloured).plain.splitlines()] == _watch(80).splitlines()
