@@ -31,7 +31,7 @@ HOUSE = {
     "watch": "with_block command",
     "__init__": "",
     "region": "",
-    "calibrate.planted": "amounts replaying stages samples switching waiting",
+    "calibrate.planted": "amounts looping replaying stages samples waiting",
     "calibrate": "running attribution bounds overhead waits whole",
     "data": "image_header listing synthetic datasets",
     "stages": "read decode crop transform collate transfer step ceilings",

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from pipebench.calibrate.running import plainly, watched
-from pipebench.results.calibration import GOAL_SHARE, Row
+from pipebench.results.calibration import Row, judged
 from pipebench.results.watched import WatchResult
 
 Moment = Sequence[int]  # asked, began, ready, arrived, got
@@ -63,5 +63,4 @@ def idle(known: Sequence[int], result: WatchResult) -> list[Row]:
 
 
 def _row(name: str, truth_s: float, found_s: float, iteration: float) -> Row:
-    share = (found_s - truth_s) / iteration
-    return Row("waits", name, "wall", "iteration", truth_s, found_s, share, abs(share) <= GOAL_SHARE, "wait")
+    return judged(Row("waits", name, "wall", "iteration", truth_s, found_s, part="wait"), iteration)

@@ -10,13 +10,10 @@ from statistics import median
 
 from pipebench.calibrate.attribution import Plan, attribution
 from pipebench.calibrate.bounds import bounds
-from pipebench.calibrate.overhead import READING, noise, slowdown, span_s
-from pipebench.calibrate.running import plainly
+from pipebench.calibrate.overhead import equal, looped, noise, slowdowns, span_s
 from pipebench.calibrate.waits import waits
 from pipebench.host.machine import usable_cores
 from pipebench.results.calibration import Calibration, keep
-
-ROUNDS = 160
 
 
 def calibrate(chosen: Sequence[Plan], progress: Callable[[str], object] = lambda line: None) -> Calibration:
@@ -25,8 +22,8 @@ def calibrate(chosen: Sequence[Plan], progress: Callable[[str], object] = lambda
     rows = attribution(chosen, progress)
     rows += waits(progress, cuda=_cuda())
     rows += bounds(progress)
-    progress("recording switched on and off by turns, and equal windows beside each other\n")
-    readings = plainly("switching.py", "--rounds", str(ROUNDS))
+    runs = looped(progress)
+    plain = equal(runs)
     each_s = span_s()
     found = Calibration(
         host=platform.node(),
@@ -36,9 +33,9 @@ def calibrate(chosen: Sequence[Plan], progress: Callable[[str], object] = lambda
         took_s=time.monotonic() - began,
         rows=tuple(rows),
         span_s=each_s,
-        slowdowns=tuple(slowdown(one["on"], one["off"], each_s) for one in readings.values()),
-        reading_s=READING * median(readings["work"]["off"]),
-        noise=noise(readings["work"]["off"], readings["work"]["again"]),
+        slowdowns=slowdowns(runs, each_s),
+        reading_s=median(plain[0]),
+        noise=noise(*plain),
     )
     keep(found)
     return found

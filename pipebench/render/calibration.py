@@ -20,7 +20,7 @@ KNOWN = {
 KNOWN_CPU = "code of a library that is cold after a sleep takes more CPU time than where it was measured apart"
 SHARED = "more processes than cores: what a library takes around the planted amounts is stretched by an estimate"
 BUSY = "the machine had other work to do"
-_HEADERS = ("", "clock", "per", "planted", "shown", "error", "of iteration", "")
+_HEADERS = ("", "clock", "per", "planted", "shown", "error", "of iteration", "of row", "")
 
 
 def render(found: Calibration) -> str:
@@ -42,13 +42,15 @@ def render(found: Calibration) -> str:
 def _verdict(found: Calibration) -> str:
     parts = [f"{found.within} of {len(found.rows)} figures are within the goal"]
     parts.append(f"a span costs {seconds(found.span_s)}, {_judged(found.span_s <= GOAL_SPAN_S)}")
-    if (one := found.slowdown) is not None:
-        share = f"{percent(one.of_goal, 2)} of a sample of {seconds(GOAL_SAMPLE_S)} with {one.spans} spans"
-        parts.append(f"recording takes {share}, {_judged(one.of_goal < GOAL_SLOWDOWN)}")
+    for one in found.slowdowns:
+        share = f"{percent(one.of_goal, 2)} to a sample of {seconds(GOAL_SAMPLE_S)} with {one.spans} spans"
+        parts.append(f"{one.batches}: watch adds {share}, {_judged(one.within)}")
     return "; ".join(parts) + "."
 
 
-def _judged(within: bool) -> str:
+def _judged(within: bool | None) -> str:
+    if within is None:
+        return "too noisy to judge"
     return "within the goal" if within else "over the goal"
 
 
@@ -63,6 +65,7 @@ def _table(title: str, rows: Sequence[Row]) -> list[str]:
             scale.number(row.found_s),
             f"{row.error_s * 1e6:+,.1f} µs",
             f"{100 * row.error_share:+.2f} %",
+            "" if row.row_share is None else f"{100 * row.row_share:+.1f} %",
             "" if row.within else "over the goal",
         )
         for row in rows
@@ -71,16 +74,17 @@ def _table(title: str, rows: Sequence[Row]) -> list[str]:
     lines = ["", f"{title} ({scale.unit})"]
     for line in (_HEADERS, *cells):
         left = "  ".join(cell.ljust(width) for cell, width in zip(line[:3], widths[:3], strict=True))
-        right = "  ".join(cell.rjust(width) for cell, width in zip(line[3:7], widths[3:7], strict=True))
-        lines.append(f"{left}  {right}  {line[7]}")
+        right = "  ".join(cell.rjust(width) for cell, width in zip(line[3:8], widths[3:8], strict=True))
+        lines.append(f"{left}  {right}  {line[8]}")
     return lines
 
 
 def _overhead(found: Calibration) -> Iterable[str]:
     yield f"Overhead: a span costs {seconds(found.span_s)} (goal {seconds(GOAL_SPAN_S)})"
     for one in found.slowdowns:
-        sample = f"{one.spans} spans in a sample of {seconds(one.sample_s)}"
-        yield f"  {sample}: recording adds {_added(one)}; the spans alone {seconds(one.expected_s)}"
+        sample = f"{one.batches}, {one.spans} spans in a sample of {seconds(one.sample_s)}"
+        yield f"  {sample}: watch adds {_added(one)}; the spans alone {seconds(one.expected_s)}"
+    yield f"  The goal is less than {percent(GOAL_SLOWDOWN)} of a sample of {seconds(GOAL_SAMPLE_S)}, for each"
 
 
 def _added(one: Slowdown) -> str:

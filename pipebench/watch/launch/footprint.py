@@ -14,6 +14,7 @@ from pathlib import Path
 from time import perf_counter
 
 from pipebench.watch.record import record_file
+from pipebench.watch.record.recording import told
 
 _PROC = Path("/proc")
 _SHARED = Path("/dev/shm")
@@ -47,6 +48,7 @@ class Footprint:
     shared_bytes: int | None = None
     shared_size_bytes: int | None = None
     shared_before_bytes: int | None = None
+    fault: str | None = None
 
 
 class Looker:
@@ -58,6 +60,9 @@ class Looker:
         self._gone: set[str] = set()
         self._look_at_shared()
         self.found.shared_before_bytes = self.found.shared_bytes
+
+    def failed(self, error: Exception) -> None:
+        self.found.fault = told(error)
 
     def look(self) -> None:
         total = 0
@@ -123,18 +128,23 @@ def pause(cost_s: float, age_s: float) -> float:
 
 
 @contextlib.contextmanager
-def looked_at(look: Callable[[], None]) -> Iterator[None]:
-    """Looks from a thread of this process for as long as the block runs. A fault ends the looking, and nothing else."""
+def looked_at(look: Callable[[], None], failed: Callable[[Exception], None]) -> Iterator[None]:
+    """Looks from a thread of this process for as long as the block runs. A fault ends the looking, and nothing else.
+
+    `failed` is told of it.
+    """
     over = threading.Event()
 
     def run() -> None:
         began = perf_counter()
         wait = _SHORTEST_S
-        with contextlib.suppress(Exception):
+        try:
             while not over.wait(wait):
                 now = perf_counter()
                 look()
                 wait = pause(perf_counter() - now, now - began)
+        except Exception as error:
+            failed(error)
 
     thread = threading.Thread(target=run, name="pipebench footprint", daemon=True)
     thread.start()

@@ -67,7 +67,7 @@ def summarise(
         usable_cores=usable_cores,
         status=status,
         complete=not any(one.stopped for one in processes),
-        notes=(*_notes(run, loaders, status), *host_notes(used, loaders, usable_cores)),
+        notes=(*_notes(run, loaders, status), *_unseen(run, footprint), *host_notes(used, loaders, usable_cores)),
         host=used,
         bound=bound_result([one for process in run.of_script() for one in process.bound]) if options.bound else None,
     )
@@ -281,10 +281,18 @@ def _notes(run: Run, loaders: tuple[LoaderResult, ...], status: int) -> Iterable
     ended_well = status == 0 and all("end" in one.marks for one in run.of_script())
     yield from _loader_notes(run, loaders)
     for process in run.processes:
-        who = "the script" if process.role == "script" else f"worker {process.worker} of loader {process.loader}"
+        who = f"worker {process.worker} of loader {process.loader}"
+        who = {"script": "the script", "fork": "a process that was forked"}.get(process.role, who)
         if process.stopped:
             yield f"recording stopped in {who} (process {process.pid}): its records could not be written"
         elif process.role == "worker" and "end" not in process.marks and not ended_well:
             yield f"{who} (process {process.pid}) did not end by itself: its last batches may be missing"
         for fault in process.faults:
             yield f"a fault of pipebench in {who}: {fault}"
+
+
+def _unseen(run: Run, footprint: Footprint) -> Iterable[str]:
+    if not run.of_script():
+        yield "the script was not watched: its process left no records, and standard error says why"
+    if footprint.fault is not None:
+        yield f"a fault of pipebench in looking at memory and descriptors: {footprint.fault}"

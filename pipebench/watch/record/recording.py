@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from time import perf_counter_ns
 from typing import Any
@@ -31,6 +32,24 @@ class Settings:
     bound: int | None = None
 
 
+def told(error: BaseException) -> str:
+    """An exception in one line: its class, its text, and the line that raised it.
+
+    >>> told(ValueError("no such stage"))
+    'ValueError: no such stage'
+    """
+    try:
+        text = f"{type(error).__name__}: {error}"
+    except Exception:  # a script's own exception may fail at its own text: its class is what can be said
+        text = type(error).__name__
+    place = error.__traceback__
+    while place is not None and place.tb_next is not None:
+        place = place.tb_next
+    if place is None:
+        return text
+    return f"{text} ({os.path.basename(place.tb_frame.f_code.co_filename)}:{place.tb_lineno})"
+
+
 class Recording:
     """One process's recording. `on` turns false when the steps are done or the disk is full; then all is put back."""
 
@@ -38,7 +57,7 @@ class Recording:
         self.settings = settings
         stages.all_again()
         self.file = SpanFile(settings.folder, earlier)
-        self.patches = Patches()
+        self.patches = Patches(self.fault)
         self.pid = os.getpid()
         self.turns = 0
         self.on = True
@@ -54,8 +73,19 @@ class Recording:
             self.on = False
 
     def fault(self, where: str, error: BaseException) -> None:
-        """A fault of ours: it goes to the report, and the script goes on."""
-        self.write(["fault", where, f"{type(error).__name__}: {error}"])
+        """A fault of ours: its cause and its place go to the report, and the script goes on.
+
+        A process that was forked from this one, and has no recording of its own, writes a file for it.
+        """
+        recording = self if os.getpid() == self.pid else Recording(self.settings, "fork")
+        recording.write(["fault", where, told(error)])
+
+    def guarded(self, where: str, act: Callable[[], object]) -> None:
+        """Runs `act`; what it raises goes to the report, and no further."""
+        try:
+            act()
+        except Exception as error:
+            self.fault(where, error)
 
     def told_to_stop(self) -> bool:
         """Whether the script's process has ended the recording (looked up when sums are written)."""

@@ -33,7 +33,7 @@ def record() -> list[Any]:
     with contextlib.suppress(OSError):
         facts["native_threads"] = _running()
     multiprocessing: Any = sys.modules.get("torch.multiprocessing")
-    with contextlib.suppress(Exception):
+    if multiprocessing is not None:
         facts["sharing"] = multiprocessing.get_sharing_strategy()
     return ["pools", facts]
 
@@ -56,13 +56,13 @@ def _pools() -> Iterator[tuple[str, int, str]]:
         ("torch", "torch", "get_num_threads", "torch.set_num_threads(1)"),
         ("cv2", "OpenCV", "getNumThreads", "cv2.setNumThreads(0)"),
     ):
-        with contextlib.suppress(Exception):
+        with contextlib.suppress(KeyError, AttributeError):  # not imported, or another module of that name
             yield name, int(getattr(sys.modules[module], getter)()), setter
     ctypes: Any = sys.modules.get("ctypes")
     if ctypes is not None:
         found: set[tuple[str, int, str]] = set()
         for path in sorted(_loaded()):
-            with contextlib.suppress(Exception):
+            with contextlib.suppress(OSError):  # no longer loaded
                 found.update(_native(ctypes, path))
         yield from sorted(found)
 

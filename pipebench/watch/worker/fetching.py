@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import multiprocessing.util
 import sys
@@ -61,20 +60,19 @@ def _collate(function: Any) -> Any:
     return timed_with_cpu(function, stages.number("collate", getattr(function, "__name__", type(function).__name__)))
 
 
-class WatchedWorker:
-    """One worker process: its own record file, and the patches that only a worker needs."""
+def recording_of(settings: Settings, place: Place, start_method: str) -> Recording:
+    """The recording of one worker process, with a file of its own."""
+    facts = {"loader": place.loader, "worker": place.worker, "start_method": start_method}
+    return Recording(settings, "worker", place.first_pass, **facts)
 
-    def __init__(self, settings: Settings, place: Place, start_method: str) -> None:
+
+class WatchedWorker:
+    """One worker process: what it spends, and the patches that only a worker needs."""
+
+    def __init__(self, recording: Recording, place: Place) -> None:
         local.track = None
-        self.recording = Recording(
-            settings,
-            "worker",
-            place.first_pass,
-            loader=place.loader,
-            worker=place.worker,
-            start_method=start_method,
-        )
-        self.sums = Sums(self.recording, place)
+        self.recording = recording
+        self.sums = Sums(recording, place)
         multiprocessing.util.Finalize(
             None, self.finish, exitpriority=-10
         )  # after the queue has joined its feeder thread
@@ -91,15 +89,11 @@ class WatchedWorker:
             functools.partial(_clean_errors, patches),
         )
         for step in steps:
-            try:
-                step()
-            except Exception as error:
-                self.recording.fault("preparing a worker", error)
+            self.recording.guarded("preparing a worker", step)
 
     def finish(self) -> None:
-        with contextlib.suppress(Exception):
-            self.sums.write(last=True)
-            self.recording.write(["mark", "end", perf_counter_ns()])
+        self.recording.guarded("ending a worker", lambda: self.sums.write(last=True))
+        self.recording.write(["mark", "end", perf_counter_ns()])
 
 
 def _clean_errors(patches: Patches) -> None:

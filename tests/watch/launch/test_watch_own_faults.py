@@ -1,0 +1,59 @@
+"""A fault of pipebench's own costs the script nothing, and its cause and place are in the report's notes."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from watching import Outcome, plain, script, watched
+
+OUT = "[24.0, 88.0, 152.0]\n"
+INJECTED = r"RuntimeError: injected \(broken\.py:\d+\)"
+SCRIPT, WORKER = "a fault of pipebench in the script: ", "a fault of pipebench in worker 0 of loader 1: "
+
+
+def _noted(found: Outcome, note: str) -> bool:
+    return any(re.fullmatch(note, one) for one in found.watch["notes"])
+
+
+def test_the_script_alone_has_this_output() -> None:
+    assert plain([script("broken"), "nothing", "fork"]).out == OUT
+
+
+@pytest.mark.parametrize(
+    ("part", "method", "note"),
+    [
+        ("worker", "spawn", f"{WORKER}preparing a worker: {INJECTED}"),
+        ("start", "spawn", f"{WORKER}starting to watch a worker: {INJECTED}"),
+        ("worker's end", "fork", f"{WORKER}ending a worker: {INJECTED}"),
+        ("recording", "fork", f"a fault of pipebench in a process that was forked: watching a fetcher: {INJECTED}"),
+        ("leaf", "fork", f"{SCRIPT}watching PIL\\.ImageFile: {INJECTED}"),
+        ("import", "fork", f"{SCRIPT}watching torchvision\\.transforms\\.transforms: {INJECTED}"),
+        ("undo", "fork", f"{SCRIPT}putting back what was replaced: {INJECTED}"),
+        ("end", "fork", f"{SCRIPT}ending the loop: {INJECTED}"),
+        (
+            "refused",
+            "spawn",
+            f"{SCRIPT}handing the recording to spawned workers: AttributeError: not this one \\(broken\\.py:\\d+\\)",
+        ),
+    ],
+)
+def test_a_fault_is_in_the_notes_with_cause_and_place(part: str, method: str, note: str, tmp_path: Path) -> None:
+    found = watched([script("broken"), part, method], tmp_path)
+    assert (found.status, found.out) == (0, OUT), found.err
+    assert _noted(found, note), found.watch["notes"]
+
+
+def test_a_script_that_runs_well_has_no_such_note(tmp_path: Path) -> None:
+    found = watched([script("broken"), "nothing", "spawn"], tmp_path)
+    assert (found.status, found.out) == (0, OUT), found.err
+    assert not _noted(found, ".*fault.*")
+
+
+def test_a_trace_that_cannot_be_written_is_in_the_notes(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    found = watched([script("broken"), "nothing", "fork"], tmp_path, {"export_trace": str(tmp_path / "file" / "trace")})
+    assert (found.status, found.out) == (0, OUT), found.err
+    note = r"a fault of pipebench in writing the trace: (\w+): .*file.* \(\w+\.py:\d+\)"
+    assert _noted(found, note), found.watch["notes"]
