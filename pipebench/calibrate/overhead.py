@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from statistics import fmean
 
 from pipebench.calibrate.planted.looping import BATCH, BATCHES, BLOCK
-from pipebench.calibrate.running import in_turns
+from pipebench.calibrate.running import Reading, in_turns
 from pipebench.results.calibration import NoiseFloor, Slowdown
 from pipebench.stats import compare, median_interval
 from pipebench.watch.record.exclusive_time import Track, local, timed
@@ -19,7 +19,7 @@ FIRST = 256  # batches that are written to the records one by one: see record_fi
 RUNS = 3
 PAIRS = (10, 20, 40, 80)
 RESAMPLED = 2000
-Run = tuple[list[int], list[int]]  # nanoseconds of each block: plainly, under watch
+Run = tuple[list[Reading], list[Reading]]  # each block, plainly and under watch
 
 
 def span_s(spans: int = 2000, repeats: int = 20) -> float:
@@ -69,24 +69,33 @@ def slowdowns(runs: Sequence[Run], each_s: float) -> tuple[Slowdown, ...]:
     A block of batches counts with the least time that it took in any run, plainly as under `watch`: what else the
     machine does only ever adds time. No block is left out, and what is added is the mean over them all.
     """
-    plain, watched = [list(map(min, zip(*kind, strict=True))) for kind in zip(*runs, strict=True)]
     first = FIRST // BLOCK
     parts = {f"first {FIRST} batches": slice(0, first), "later batches": slice(first, None)}
-    return tuple(_slowdown(name, watched[part], plain[part], each_s) for name, part in parts.items())
+    found = []
+    for name, part in parts.items():
+        for place, clock in enumerate(("wall", "cpu")):
+            plain, watched = (_least([kind[part] for kind in kinds], place) for kinds in zip(*runs, strict=True))
+            found.append(_slowdown(name, clock, watched, plain, SPANS * each_s))
+    return tuple(found)
 
 
-def _slowdown(batches: str, on: Sequence[int], off: Sequence[int], each_s: float) -> Slowdown:
+def _least(runs: Sequence[Sequence[Reading]], place: int) -> list[int]:
+    """Of each block, the least that one of the clocks has shown in any run."""
+    return [min(reading[place] for reading in readings) for readings in zip(*runs, strict=True)]
+
+
+def _slowdown(batches: str, clock: str, on: Sequence[int], off: Sequence[int], expected_s: float) -> Slowdown:
     unit = 1e-9 / (BLOCK * BATCH)
     added = [(one - other) * unit for one, other in zip(on, off, strict=True)]
     chance = random.Random(0)
     means = sorted(fmean(chance.choices(added, k=len(added))) for _ in range(RESAMPLED))
     low, high = means[round(0.025 * RESAMPLED)], means[round(0.975 * RESAMPLED) - 1]
-    return Slowdown(fmean(off) * unit, fmean(added), low, high, SPANS, SPANS * each_s, batches)
+    return Slowdown(fmean(off) * unit, fmean(added), low, high, SPANS, expected_s, batches, clock)
 
 
 def equal(runs: Sequence[Run]) -> tuple[list[float], list[float]]:
     """Seconds of plain blocks that are alike, and of their neighbours; without the one that starts each run."""
-    plain = [spent * 1e-9 for run in runs for spent in run[0][1 : len(run[0]) - 1 + len(run[0]) % 2]]
+    plain = [wall * 1e-9 for run in runs for wall, _ in run[0][1 : len(run[0]) - 1 + len(run[0]) % 2]]
     return plain[::2], plain[1::2]
 
 

@@ -55,14 +55,17 @@ def _read(truth: Path, status: int) -> dict[str, Any]:
     return found
 
 
-def in_turns(script: str, blocks: int, samples: int, order: random.Random) -> tuple[list[int], list[int]]:
-    """Nanoseconds of each block of a script that runs them when asked to: plainly, and under `watch`.
+Reading = tuple[int, int]  # nanoseconds of wall time and of CPU time
+
+
+def in_turns(script: str, blocks: int, samples: int, order: random.Random) -> tuple[list[Reading], list[Reading]]:
+    """What each block took of a script that runs them when asked to: plainly, and under `watch`.
 
     Both run in fresh processes at the same time, and take turns in a random order. The watched one must have been
     watched to the last of its `samples`.
     """
-    plain: list[int] = []
-    under_watch: list[int] = []
+    plain: list[Reading] = []
+    under_watch: list[Reading] = []
     with tempfile.TemporaryDirectory(prefix="pipebench-calibrate-") as folder:
         report = Path(folder) / "report.json"
         command = [sys.executable, "-m", "pipebench", "watch", "--export-json", str(report), str(FOLDER / script)]
@@ -78,21 +81,22 @@ def in_turns(script: str, blocks: int, samples: int, order: random.Random) -> tu
 
 
 @contextlib.contextmanager
-def _asked(command: Sequence[str]) -> Iterator[Callable[[], int]]:
-    """A process that is ready, and what asks it for its next number."""
+def _asked(command: Sequence[str]) -> Iterator[Callable[[], Reading]]:
+    """A process that is ready, and what asks it for its next block."""
     process = subprocess.Popen(
         command, env=_environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
     assert process.stdin is not None and process.stdout is not None
     asking, answers = process.stdin, process.stdout
 
-    def answer() -> int:
+    def answer() -> Reading:
         line = answers.readline()
         if not line:
             raise PipebenchError("a planted run ended before its time", "run pipebench calibrate again")
-        return int(line)
+        wall, cpu = line.split()
+        return int(wall), int(cpu)
 
-    def ask() -> int:
+    def ask() -> Reading:
         with contextlib.suppress(BrokenPipeError):  # it has ended, which its answer says
             asking.write("\n")
             asking.flush()

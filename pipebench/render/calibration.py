@@ -44,7 +44,7 @@ def _verdict(found: Calibration) -> str:
     parts.append(f"a span costs {seconds(found.span_s)}, {_judged(found.span_s <= GOAL_SPAN_S)}")
     for one in found.slowdowns:
         share = f"{percent(one.of_goal, 2)} to a sample of {seconds(GOAL_SAMPLE_S)} with {one.spans} spans"
-        parts.append(f"{one.batches}: watch adds {share}, {_judged(one.within)}")
+        parts.append(f"{one.batches}, {one.clock}: watch adds {share}, {_judged(one.within)}")
     return "; ".join(parts) + "."
 
 
@@ -82,7 +82,7 @@ def _table(title: str, rows: Sequence[Row]) -> list[str]:
 def _overhead(found: Calibration) -> Iterable[str]:
     yield f"Overhead: a span costs {seconds(found.span_s)} (goal {seconds(GOAL_SPAN_S)})"
     for one in found.slowdowns:
-        sample = f"{one.batches}, {one.spans} spans in a sample of {seconds(one.sample_s)}"
+        sample = f"{one.batches}, {one.clock}, {one.spans} spans in a sample of {seconds(one.sample_s)}"
         yield f"  {sample}: watch adds {_added(one)}; the spans alone {seconds(one.expected_s)}"
     yield f"  The goal is less than {percent(GOAL_SLOWDOWN)} of a sample of {seconds(GOAL_SAMPLE_S)}, for each"
 

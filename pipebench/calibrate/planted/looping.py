@@ -1,8 +1,9 @@
 """A loop over a loader that runs one block of batches each time it is told to, and says how long the block took.
 
-    python looping.py        a line on standard input asks for a block; the answer is its nanoseconds, on a line
+    python looping.py        a line on standard input asks for a block; the answer is its nanoseconds of
+                             wall time and of CPU time, on a line
 
-The first line that it writes, a 0, says that it is ready.
+The first line that it writes, of zeros, says that it is ready.
 
 Several of these take turns: plain ones and a watched one, each in a process of its own, so that what else the machine
 does meets them alike. The first block begins before the iterator is made: nothing of the run is left out. A sample has
@@ -44,8 +45,8 @@ class Samples(Dataset[Any]):
         return found
 
 
-def _say(number: int) -> None:
-    sys.stdout.write(f"{number}\n")
+def _say(wall: int, cpu: int) -> None:
+    sys.stdout.write(f"{wall} {cpu}\n")
     sys.stdout.flush()
 
 
@@ -53,14 +54,14 @@ def main() -> None:
     torch.set_num_threads(1)
     loader = DataLoader(Samples(), BATCH, collate_fn=len)
     batches = None
-    _say(0)
+    _say(0, 0)
     for _ in sys.stdin:
-        began = time.perf_counter_ns()
+        began, cpu = time.perf_counter_ns(), time.process_time_ns()
         if batches is None:
             batches = iter(loader)
         for _ in range(BLOCK):
             next(batches)
-        _say(time.perf_counter_ns() - began)
+        _say(time.perf_counter_ns() - began, time.process_time_ns() - cpu)
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ from pipebench.watch.record.patches import Patches
 from pipebench.watch.record.record_file import SpanFile
 
 STOP_FILE = "stop"
+FAULTS = 20  # of one process
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,7 @@ class Recording:
         self.file = SpanFile(settings.folder, earlier)
         self.patches = Patches(self.fault)
         self.pid = os.getpid()
-        self.turns = 0
+        self.turns = self.faults = 0
         self.on = True
         self.write(["process", {"pid": self.pid, "role": role, "at": self.file.began, **facts}])
 
@@ -75,8 +76,12 @@ class Recording:
     def fault(self, where: str, error: BaseException) -> None:
         """A fault of ours: its cause and its place go to the report, and the script goes on.
 
-        A process that was forked from this one, and has no recording of its own, writes a file for it.
+        A process that was forked from this one, and has no recording of its own, writes a file for it. What a process
+        tells has a bound, however often the same goes wrong.
         """
+        self.faults += 1
+        if self.faults > FAULTS:
+            return
         recording = self if os.getpid() == self.pid else Recording(self.settings, "fork")
         recording.write(["fault", where, told(error)])
 

@@ -47,13 +47,22 @@ def watch_fetcher(fetcher: Any, sums: Sums) -> Any:
             track.end()
             if getattr(fetcher, name) is stand_in:
                 setattr(fetcher, name, own)
-            sums.batch(began, track.last, thread_time_ns() - cpu, failed)
-            if found is not None and sums.place.worker is not None:
-                pickling.meter.made(found, sums.round, sums.number, began, track.last)
-            sums.number += 1
+            _note(sums, began, thread_time_ns() - cpu, failed, found)
 
     fetcher.fetch = fetch
     return fetcher
+
+
+def _note(sums: Sums, began: int, cpu: int, failed: bool, found: Any) -> None:
+    """Adds up one fetch. A fault of ours ends the recording, never the script."""
+    try:
+        sums.batch(began, sums.track.last, cpu, failed)
+        if found is not None and sums.place.worker is not None:
+            pickling.meter.made(found, sums.round, sums.number, began, sums.track.last)
+        sums.number += 1
+    except Exception as error:
+        sums.recording.fault("adding up a batch", error)
+        sums.recording.on = False
 
 
 def _collate(function: Any) -> Any:

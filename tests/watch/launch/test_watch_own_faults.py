@@ -26,6 +26,7 @@ def test_the_script_alone_has_this_output() -> None:
     [
         ("worker", "spawn", f"{WORKER}preparing a worker: {INJECTED}"),
         ("start", "spawn", f"{WORKER}starting to watch a worker: {INJECTED}"),
+        ("batch", "fork", f"{WORKER}adding up a batch: {INJECTED}"),
         ("worker's end", "fork", f"{WORKER}ending a worker: {INJECTED}"),
         ("recording", "fork", f"a fault of pipebench in a process that was forked: watching a fetcher: {INJECTED}"),
         ("leaf", "fork", f"{SCRIPT}watching PIL\\.ImageFile: {INJECTED}"),

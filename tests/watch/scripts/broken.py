@@ -20,6 +20,7 @@ PARTS = {
     "worker": (pickling, "watch_queue"),
     "start": (patches.Patches, "rebind_held"),
     "recording": (fetching, "recording_of"),
+    "batch": (batch_sums.Sums, "batch"),
     "worker's end": (batch_sums.Sums, "write"),
     "leaf": (library_calls, "_watch_load"),
     "import": (library_calls, "watch_module"),
@@ -31,7 +32,7 @@ if sys.argv[1] in PARTS:
     setattr(owner, name, broken)
 
 import torch  # noqa: E402
-from PIL import Image  # noqa: E402, F401
+from PIL import Image  # noqa: E402
 from torch.utils.data import DataLoader, Dataset  # noqa: E402
 from torchvision.transforms import Compose  # noqa: E402
 
