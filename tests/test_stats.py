@@ -6,7 +6,6 @@ import pytest
 
 from pipebench import stats
 
-
 # 1 - 2·P(Binomial(n, ½) < k), by hand: below six values not even the full range reaches 95 %
 COVERED = {5: 0.9375, 6: 0.9688, 9: 0.9609, 12: 0.9614, 15: 0.9648, 30: 0.9572}
 

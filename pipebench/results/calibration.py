@@ -76,11 +76,11 @@ def judged(row: Row, iteration_s: float, allowed_s: float = 0.0) -> Row:
 class Slowdown:
     """A loop plainly and under `watch`, in turns: what a sample takes, and what being watched adds to it.
 
-    By wall time and by CPU time (`clock`): the loop has no workers, and nothing in it waits, so both say the same on an
-    idle machine; on a busy one CPU time is the steadier. `batches` says which batches: the first ones, each of which is written to the records at once, with the start of the
-    loop; or the later ones. `low_s` and `high_s` bound `added_s` with 95 %. `expected_s` is the number of spans times
-    the cost of one, which was measured apart: far below `added_s`, something besides the spans costs time (what is kept
-    per sample and batch, and writing it).
+    By wall time and by CPU time (`clock`): the loop has no workers and nothing in it waits, so on an idle machine both
+    say the same; on a busy one CPU time is the steadier. `batches` says which batches: the first ones, each of which is
+    written to the records at once, with the start of the loop; or the later ones. `low_s` and `high_s` bound `added_s`
+    with 95 %. `expected_s` is the number of spans times the cost of one, which was measured apart: far below `added_s`,
+    something besides the spans costs time (what is kept per sample and batch, and writing it).
     """
 
     sample_s: float

@@ -238,8 +238,8 @@ def _calibration() -> Calibration:
 def test_the_table_marks_and_explains_what_is_over_the_goal() -> None:
     assert calibration.render(_calibration()) == (
         "2 of 3 figures are within the goal; a span costs 470 ns, within the goal; first 256 batches, wall: watch adds "
-        "1.20 % to a sample of 1.00 ms with 8 spans, over the goal; later batches, cpu: watch adds 0.60 % to a sample of "
-        "1.00 ms with 8 spans, too noisy to judge.\n"
+        "1.20 % to a sample of 1.00 ms with 8 spans, over the goal; later batches, cpu: watch adds 0.60 % to a sample "
+        "of 1.00 ms with 8 spans, too noisy to judge.\n"
         "Calibrated here (2026-01-02, load 1.5): attribution is within 10.0 µs a sample and 3.1 % of an iteration "
         "(and, for each row above 5 % of one, 5.0 % of it); "
         "wait is within 0.6 % of an iteration; a span costs 470 ns; "

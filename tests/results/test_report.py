@@ -16,6 +16,7 @@ from pipebench.results import report
 from pipebench.results.measurement import Measurement, Skipped
 from pipebench.stats import Ratio, Summary
 from pipebench.task import Work, Workload
+from pipebench.units import printable
 
 
 def _measurement(**changes):
@@ -120,8 +121,7 @@ def test_what_is_not_a_file_is_refused(tmp_path):
     for name in ("absent", "fifo", "."):
         with pytest.raises(PipebenchError) as caught:
             report.load(tmp_path / name)
-        shown = printable(tmp_path / name)
-        assert caught.value.problem == f"{shown} is not a file"
+        assert caught.value.problem == f"{printable(tmp_path / name)} is not a file"
 
 
 def test_a_full_disk_leaves_the_old_file_whole_and_nothing_beside_it(tmp_path, example, monkeypatch):

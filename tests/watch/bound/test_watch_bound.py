@@ -240,7 +240,7 @@ def test_a_round_whose_batches_were_changed_before_that_was_known_is_void() -> N
 
 
 def test_a_window_that_outgrows_memory_is_refused() -> None:
-    with pytest.raises(Refused, match="^the batches of a window do not fit the memory that is free$"):
+    with pytest.raises(Refused, match=r"^the batches of a window do not fit the memory that is free$"):
         World(SCHEDULE, budget=100).run()
 
 
