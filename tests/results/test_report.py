@@ -112,7 +112,7 @@ def test_a_huge_file_is_refused_unread(tmp_path):
     path = tmp_path / "huge.json"
     with path.open("wb") as file:
         file.truncate(report.LARGEST_FILE + 1)
-    with pytest.raises(PipebenchError, match=r"^huge\.json has 1[0-9.]* [A-Z]*B, more than any report\n"):
+    with pytest.raises(PipebenchError, match=r"huge\.json has 67\.1 MB, more than any report\n"):
         report.load(path)
 
 

@@ -28,7 +28,7 @@ REPLAYS = ((IDLE,), (IDLE, BUSY), (IDLE, BUSY, DEVICE))
 @pytest.mark.parametrize(
     ("steps", "replays", "rounds"),
     [
-        *((30, replays, 1) for replays in REPLAYS),
+        *zip([30] * 3, REPLAYS, (2, 1, 1), strict=True),
         *zip([60] * 3, REPLAYS, (4, 3, 2), strict=True),
         *((400, replays, 8) for replays in REPLAYS),
         *zip([5000] * 3, REPLAYS, (37, 25, 18), strict=True),

@@ -31,8 +31,8 @@ if sys.argv[1] in PARTS:
     owner, name = PARTS[sys.argv[1]]
     setattr(owner, name, broken)
 
+import PIL.ImageFile  # noqa: E402
 import torch  # noqa: E402
-from PIL import Image  # noqa: E402
 from torch.utils.data import DataLoader, Dataset  # noqa: E402
 from torchvision.transforms import Compose  # noqa: E402
 

@@ -94,8 +94,8 @@ def test_what_lies_inside_stays_on_the_track() -> None:
     outer = group(1, 1, Slice("iteration", 0, 100), [Slice("wait", 0, 10), Slice("other", 40, 100)])
     inside, across = group(1, 1, Slice("iteration", 50, 80)), group(1, 1, Slice("iteration", 30, 60))
     further = lay([across, outer, inside])
-    ((process, track),) = further  # the first to begin stays, and what crosses it is laid beside
-    assert (process, outer.track, across.track, inside.track) == (1, 1, 1, track) and track != 1
+    ((process, track),) = further  # what crosses a part of the iteration is laid beside it
+    assert (process, outer.track, inside.track, across.track) == (1, 1, 1, track) and track != 1
     assert list(further.values()) == [1]
 
 
