@@ -200,6 +200,13 @@ def test_the_start_of_the_loop_is_not_left_out() -> None:
     assert first.added_s == pytest.approx(15e-6) and later.added_s == pytest.approx(5e-6)
 
 
+def test_a_run_beside_other_work_does_not_count_where_another_was_alone() -> None:
+    runs = _runs(5.0, 5.0)
+    runs[1] = ([(2 * wall, cpu) for wall, cpu in runs[1][0]], [(3 * wall, cpu) for wall, cpu in runs[1][1]])
+    first, _, later, _ = overhead.slowdowns(runs, 5e-7)
+    assert (first.added_s, later.added_s) == (pytest.approx(5e-6), pytest.approx(5e-6))
+
+
 def test_noise_that_hides_the_goal_is_said_and_not_judged() -> None:
     first, first_cpu, later, _ = overhead.slowdowns(_runs(9.0, 9.0, noise=0.5), 5e-7)
     assert first.low_s < 10e-6 < first.high_s and first.within is None and later.within is None
