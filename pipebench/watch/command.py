@@ -113,6 +113,8 @@ def _traced(processes: list[Process], place: Path | None) -> Iterator[str]:
         return
     try:
         write_trace(processes, place)
+    except PipebenchError as error:
+        yield f"the trace was not written: {error.problem}; {error.remedy}"
     except Exception as error:
         yield f"a fault of pipebench in writing the trace: {told(error)}"
 

@@ -40,7 +40,7 @@ def told(error: BaseException) -> str:
     'ValueError: no such stage'
     """
     try:
-        text = f"{type(error).__name__}: {error}"
+        text = "; ".join(f"{type(error).__name__}: {error}".splitlines())
     except Exception:  # a script's own exception may fail at its own text: its class is what can be said
         text = type(error).__name__
     place = error.__traceback__

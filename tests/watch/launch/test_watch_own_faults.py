@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from watching import Outcome, plain, script, watched
+
+from pipebench.errors import PipebenchError
+from pipebench.results.watched import WatchResult
+from pipebench.watch import command
+from pipebench.watch.launch.supervisor import Ended
+from pipebench.watch.read.gather import gather
+from pipebench.watch.record.options import WatchOptions
+from pipebench.watch.record.recording import Recording, Settings, told
 
 OUT = "[24.0, 88.0, 152.0]\n"
 INJECTED = r"RuntimeError: injected \(broken\.py:\d+\)"
@@ -56,5 +65,42 @@ def test_a_trace_that_cannot_be_written_is_in_the_notes(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     found = watched([script("broken"), "nothing", "fork"], tmp_path, {"export_trace": str(tmp_path / "file" / "trace")})
     assert (found.status, found.out) == (0, OUT), found.err
-    note = r"a fault of pipebench in writing the trace: (\w+): .*file.* \(\w+\.py:\d+\)"
+    note = r"the trace was not written: cannot write \S+/file/trace: File exists; .*"
     assert _noted(found, note), found.watch["notes"]
+
+
+def test_a_fault_in_the_trace_is_in_the_notes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def fails(*_: object) -> None:
+        raise KeyError("no such track")
+
+    def run(*_: object, afterwards: Callable[[Ended], None], **__: object) -> Ended:
+        afterwards(Ended(5, None))
+        return Ended(5, None)
+
+    monkeypatch.setattr(command, "write_trace", fails)
+    monkeypatch.setattr(command.supervisor, "run", run)
+    reported: list[WatchResult] = []
+    options = WatchOptions(export_trace=tmp_path / "trace.json")
+    status, result = command.observe(options, ["train.py"], lambda text: None, reported.append)
+    assert status == 5 and reported == [result] and result is not None
+    note = r"a fault of pipebench in writing the trace: KeyError: 'no such track' \(test_watch_own_faults\.py:\d+\)"
+    assert any(re.fullmatch(note, one) for one in result.notes), result.notes
+    assert "the script was not watched: its process left no records, and standard error says why" in result.notes
+
+
+def test_a_cause_is_one_line_whatever_the_exception_says() -> None:
+    class Mute(Exception):
+        def __str__(self) -> str:
+            raise ValueError
+
+    assert told(PipebenchError("it is full", "make room")) == "PipebenchError: it is full; make room"
+    assert told(Mute()) == "Mute"
+
+
+def test_what_one_process_tells_of_its_faults_has_a_bound(tmp_path: Path) -> None:
+    recording = Recording(Settings(str(tmp_path)), "script")
+    for _ in range(100):
+        recording.guarded("counting", lambda: 1 // 0)
+    (process,) = gather(tmp_path)
+    assert len(process.faults) == 20
+    assert re.fullmatch(r"counting: ZeroDivisionError: .* \(test_watch_own_faults\.py:\d+\)", process.faults[-1])
