@@ -32,7 +32,7 @@ HOUSE = {
     "watch.trace": "tracks device_timeline perfetto",
     "watch": "with_block command",
     "region": "",
-    "calibrate.planted": "amounts replaying stages samples switching waiting",
+    "calibrate.planted": "amounts looping replaying stages samples waiting",
     "calibrate": "running attribution bounds overhead waits whole",
     "data": "image_header listing synthetic datasets",
     "stages": "read decode crop transform collate transfer step ceilings",

@@ -51,7 +51,8 @@ def test_a_childs_path_comes_first_and_its_environment_is_its_own(tmp_path):
     runner = ChildRunner(RunnerSpec("other", path=lambda: Path(tmp_path), environment=(("MARK", "x"),)))
     assert runner.prepare(IDENTITY, WORKLOAD).skip_reason.startswith("not here: x")
     runner.close()
-    assert "PIL" not in sys.modules or "MARK" not in os.environ
+    assert "MARK" not in os.environ and str(tmp_path) not in sys.path
+    assert getattr(sys.modules.get("PIL"), "__file__", None) != str(tmp_path / "PIL" / "__init__.py")
 
 
 def test_a_child_that_dies_says_how():

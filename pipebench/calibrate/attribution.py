@@ -14,7 +14,7 @@ from typing import Any
 from pipebench.calibrate.planted.amounts import REFERENCE
 from pipebench.calibrate.running import plainly, watched
 from pipebench.host.machine import usable_cores
-from pipebench.results.calibration import GOAL_S, GOAL_SHARE, PlantedFigure
+from pipebench.results.calibration import GOAL_S, PlantedFigure, judged
 from pipebench.results.watched import WatchResult
 
 # planted stage -> the row of `watch` that should show it
@@ -126,8 +126,7 @@ def truth(stage: str, workers: Iterable[dict[str, Sequence[int]]], carriers: Car
 def _row(
     plan: Plan, name: str, clock: str, per: str, truth_s: float, found_s: float, iteration: float
 ) -> PlantedFigure:
-    times = plan.batch if per == "sample" else 1
-    share = (found_s - truth_s) * times / iteration if iteration else 0.0
-    allowed = GOAL_S * (plan.batch if per == "iteration" else 1)
-    within = abs(share) <= GOAL_SHARE or abs(found_s - truth_s) <= allowed
-    return PlantedFigure(plan.name, name, clock, per, truth_s, found_s, share, within)
+    row = PlantedFigure(plan.name, name, clock, per, truth_s, found_s)
+    if per == "sample":
+        return judged(row, iteration / plan.batch, GOAL_S)
+    return judged(row, iteration, GOAL_S * plan.batch)

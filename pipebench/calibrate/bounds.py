@@ -14,7 +14,7 @@ from pathlib import Path
 import pipebench
 from pipebench.calibrate import planted
 from pipebench.errors import PipebenchError
-from pipebench.results.calibration import GOAL_SHARE, PlantedFigure
+from pipebench.results.calibration import PlantedFigure, judged
 from pipebench.watch.bound.schedule import BUSY, IDLE
 from pipebench.watch.command import observe
 from pipebench.watch.read.gather import gather
@@ -75,10 +75,6 @@ def compare(noted: Noted, besides_s: float, lines: Sequence[Line]) -> list[Plant
             raise PipebenchError("a planted bound was measured only in part", "run pipebench calibrate again")
         truth_s = sum(noted[place][0] for place in places) * 1e-9 / iterations + besides_s
         found_s = sum(one.seconds for one in windows) / iterations
-        share = (found_s - truth_s) / truth_s
-        rows.append(
-            PlantedFigure(
-                "bound", name, "wall", "iteration", truth_s, found_s, share, abs(share) <= GOAL_SHARE, "bound"
-            )
-        )
+        row = PlantedFigure("bound", name, "wall", "iteration", truth_s, found_s, part="bound")
+        rows.append(judged(row, truth_s))
     return rows

@@ -1,19 +1,25 @@
-"""Overhead and noise: what a span costs, what recording adds to a sample, and what equal readings can tell."""
+"""Overhead and noise: what a span costs, what being watched adds to a sample, and what equal readings can tell."""
 
 from __future__ import annotations
 
 import gc
+import random
 import time
 from collections.abc import Callable, Sequence
-from statistics import median
+from statistics import fmean
 
+from pipebench.calibrate.planted.looping import BATCH, BATCHES, BLOCK
+from pipebench.calibrate.running import Reading, in_turns
 from pipebench.results.calibration import NoiseFloor, Slowdown
-from pipebench.stats import BLOCKS, compare, median_interval
+from pipebench.stats import compare, median_interval
 from pipebench.watch.record.exclusive_time import StageTimer, local, timed
 
-SPANS = 8  # a sample of switching.py
-READING = 16  # samples in one of its windows
+SPANS = 8  # a sample of looping.py
+FIRST = 256  # batches that are written to the records one by one: see record_file.Pace
+RUNS = 3
 PAIRS = (10, 20, 40, 80)
+RESAMPLED = 2000
+Run = tuple[list[Reading], list[Reading]]  # each block, plainly and under watch
 
 
 def span_s(spans: int = 2000, repeats: int = 20) -> float:
@@ -48,18 +54,49 @@ def _block_ns(function: Callable[[], object], times: int) -> int:
     return time.perf_counter_ns() - began
 
 
-def slowdown(on: Sequence[float], off: Sequence[float], each_s: float) -> Slowdown:
-    """What recording adds to a sample: windows with it beside windows without, in the same run. `each_s` is a span."""
-    slower = compare(off, on)  # the speed-up of not recording over recording
-    sample_s = median(_least(off))
-    added, low, high = (sample_s * (one - 1) for one in (slower.speedup, slower.low, slower.high))
-    return Slowdown(sample_s, added, low, high, SPANS, SPANS * each_s)
+def looped(progress: Callable[[str], object]) -> list[Run]:
+    """Runs of a loop from its first batch on, plainly and under `watch` in turns."""
+    found = []
+    for number in range(RUNS):
+        progress(f"a loop plainly and under watch, in turns: {number + 1} of {RUNS}\n")
+        found.append(in_turns("looping.py", BATCHES // BLOCK, BATCH * BATCHES, random.Random(number)))
+    return found
 
 
-def _least(readings: Sequence[float]) -> list[float]:
-    """The least of each block of neighbours: what a comparison divides by, when the machine has other work too."""
-    size = max(1, len(readings) // BLOCKS)
-    return [min(readings[begin : begin + size]) for begin in range(0, len(readings), size)]
+def slowdowns(runs: Sequence[Run], each_s: float) -> tuple[Slowdown, ...]:
+    """What being watched adds to a sample in the first batches and in the later ones. `each_s` is a span.
+
+    A block of batches counts with the least time that it took in any run, plainly as under `watch`: what else the
+    machine does only ever adds time. No block is left out, and what is added is the mean over them all.
+    """
+    first = FIRST // BLOCK
+    parts = {f"first {FIRST} batches": slice(0, first), "later batches": slice(first, None)}
+    found = []
+    for name, part in parts.items():
+        for place, clock in enumerate(("wall", "cpu")):
+            plain, watched = (_least([kind[part] for kind in kinds], place) for kinds in zip(*runs, strict=True))
+            found.append(_slowdown(name, clock, watched, plain, SPANS * each_s))
+    return tuple(found)
+
+
+def _least(runs: Sequence[Sequence[Reading]], place: int) -> list[int]:
+    """Of each block, the least that one of the clocks has shown in any run."""
+    return [min(reading[place] for reading in readings) for readings in zip(*runs, strict=True)]
+
+
+def _slowdown(batches: str, clock: str, on: Sequence[int], off: Sequence[int], expected_s: float) -> Slowdown:
+    unit = 1e-9 / (BLOCK * BATCH)
+    added = [(one - other) * unit for one, other in zip(on, off, strict=True)]
+    chance = random.Random(0)
+    means = sorted(fmean(chance.choices(added, k=len(added))) for _ in range(RESAMPLED))
+    low, high = means[round(0.025 * RESAMPLED)], means[round(0.975 * RESAMPLED) - 1]
+    return Slowdown(fmean(off) * unit, fmean(added), low, high, SPANS, expected_s, batches, clock)
+
+
+def equal(runs: Sequence[Run]) -> tuple[list[float], list[float]]:
+    """Seconds of plain blocks that are alike, and of their neighbours; without the one that starts each run."""
+    plain = [wall * 1e-9 for run in runs for wall, _ in run[0][1 : len(run[0]) - 1 + len(run[0]) % 2]]
+    return plain[::2], plain[1::2]
 
 
 def noise(one: Sequence[float], other: Sequence[float]) -> tuple[NoiseFloor, ...]:

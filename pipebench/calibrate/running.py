@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import random
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,14 +23,17 @@ from pipebench.watch.record.options import WatchOptions
 FOLDER = Path(planted.__file__).parent
 
 
+def _environment() -> dict[str, str]:
+    root = str(Path(pipebench.__file__).parent.parent)
+    return {**os.environ, "PYTHONPATH": os.pathsep.join([root, os.environ.get("PYTHONPATH", "")])}
+
+
 def plainly(script: str, *arguments: str) -> dict[str, Any]:
     """Runs a planted script that nobody watches; what it wrote."""
-    root = str(Path(pipebench.__file__).parent.parent)
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([root, os.environ.get("PYTHONPATH", "")])}
     with tempfile.TemporaryDirectory(prefix="pipebench-calibrate-") as folder:
         truth = Path(folder) / "truth.json"
         command = [sys.executable, str(FOLDER / script), str(truth), *arguments]
-        done = subprocess.run(command, env=environment, stdin=subprocess.DEVNULL)
+        done = subprocess.run(command, env=_environment(), stdin=subprocess.DEVNULL)
         return _read(truth, done.returncode)
 
 
@@ -47,3 +53,57 @@ def _read(truth: Path, status: int) -> dict[str, Any]:
         raise PipebenchError(f"a planted run ended with status {status}", "run pipebench calibrate again")
     found: dict[str, Any] = json.loads(truth.read_text(encoding="utf-8"))
     return found
+
+
+Reading = tuple[int, int]  # nanoseconds of wall time and of CPU time
+
+
+def in_turns(script: str, blocks: int, samples: int, order: random.Random) -> tuple[list[Reading], list[Reading]]:
+    """What each block took of a script that runs them when asked to: plainly, and under `watch`.
+
+    Both run in fresh processes at the same time, and take turns in a random order. The watched one must have been
+    watched to the last of its `samples`.
+    """
+    plain: list[Reading] = []
+    under_watch: list[Reading] = []
+    with tempfile.TemporaryDirectory(prefix="pipebench-calibrate-") as folder:
+        report = Path(folder) / "report.json"
+        command = [sys.executable, "-m", "pipebench", "watch", "--export-json", str(report), str(FOLDER / script)]
+        with _asked([sys.executable, str(FOLDER / script)]) as one, _asked(command) as other:
+            turns = [(one, plain), (other, under_watch)]
+            for _ in range(blocks):
+                for ask, answers in order.sample(turns, 2):
+                    answers.append(ask())
+        loaders = json.loads(report.read_text(encoding="utf-8"))["watch"]["loaders"] if report.exists() else []
+    if sum(one["samples"] for one in loaders) != samples:
+        raise PipebenchError("a planted run was not watched to its end", "run pipebench calibrate again")
+    return plain, under_watch
+
+
+@contextlib.contextmanager
+def _asked(command: Sequence[str]) -> Iterator[Callable[[], Reading]]:
+    """A process that is ready, and what asks it for its next block."""
+    process = subprocess.Popen(
+        command, env=_environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stdin is not None and process.stdout is not None
+    asking, answers = process.stdin, process.stdout
+
+    def answer() -> Reading:
+        line = answers.readline()
+        if not line:
+            raise PipebenchError("a planted run ended before its time", "run pipebench calibrate again")
+        wall, cpu = line.split()
+        return int(wall), int(cpu)
+
+    def ask() -> Reading:
+        with contextlib.suppress(BrokenPipeError):  # it has ended, which its answer says
+            asking.write("\n")
+            asking.flush()
+        return answer()
+
+    try:
+        answer()
+        yield ask
+    finally:
+        process.communicate()

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from pipebench.calibrate.running import plainly, watched
-from pipebench.results.calibration import GOAL_SHARE, PlantedFigure
+from pipebench.results.calibration import PlantedFigure, judged
 from pipebench.results.watched import WatchResult
 
 Moment = Sequence[int]  # asked, began, ready, arrived, got
@@ -65,5 +65,4 @@ def idle(known: Sequence[int], result: WatchResult) -> list[PlantedFigure]:
 
 
 def _row(name: str, truth_s: float, found_s: float, iteration: float) -> PlantedFigure:
-    share = (found_s - truth_s) / iteration
-    return PlantedFigure("waits", name, "wall", "iteration", truth_s, found_s, share, abs(share) <= GOAL_SHARE, "wait")
+    return judged(PlantedFigure("waits", name, "wall", "iteration", truth_s, found_s, part="wait"), iteration)

@@ -10,14 +10,11 @@ from statistics import median
 
 from pipebench.calibrate.attribution import Plan, attribution
 from pipebench.calibrate.bounds import bounds
-from pipebench.calibrate.overhead import READING, noise, slowdown, span_s
-from pipebench.calibrate.running import plainly
+from pipebench.calibrate.overhead import equal, looped, noise, slowdowns, span_s
 from pipebench.calibrate.waits import waits
 from pipebench.host.machine import usable_cores
 from pipebench.results.calibration import Calibration
 from pipebench.results.report import keep_calibration
-
-ROUNDS = 160
 
 
 def calibrate(chosen: Sequence[Plan], progress: Callable[[str], object] = lambda line: None) -> Calibration:
@@ -26,8 +23,8 @@ def calibrate(chosen: Sequence[Plan], progress: Callable[[str], object] = lambda
     rows = attribution(chosen, progress)
     rows += waits(progress, cuda=_cuda())
     rows += bounds(progress)
-    progress("recording switched on and off in turn, and equal work in turn\n")
-    readings = plainly("switching.py", "--rounds", str(ROUNDS))
+    runs = looped(progress)
+    plain = equal(runs)
     each_s = span_s()
     found = Calibration(
         host=platform.node(),
@@ -37,9 +34,9 @@ def calibrate(chosen: Sequence[Plan], progress: Callable[[str], object] = lambda
         took_s=time.monotonic() - began,
         rows=tuple(rows),
         span_s=each_s,
-        slowdowns=tuple(slowdown(one["on"], one["off"], each_s) for one in readings.values()),
-        reading_s=READING * median(readings["work"]["off"]),
-        noise=noise(readings["work"]["off"], readings["work"]["again"]),
+        slowdowns=slowdowns(runs, each_s),
+        reading_s=median(plain[0]),
+        noise=noise(*plain),
     )
     keep_calibration(found)
     return found

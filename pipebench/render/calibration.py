@@ -68,13 +68,15 @@ def _parts(found: Calibration) -> list[Part]:
 def _verdict(found: Calibration) -> str:
     parts = [f"{found.within} of {len(found.rows)} figures are within the goal"]
     parts.append(f"a span costs {seconds(found.span_s)}, {_judged(found.span_s <= GOAL_SPAN_S)}")
-    if (one := found.slowdown) is not None:
-        share = f"{percent(one.of_goal, 2)} of a sample of {seconds(GOAL_SAMPLE_S)} with {one.spans} spans"
-        parts.append(f"recording takes {share}, {_judged(one.of_goal < GOAL_SLOWDOWN)}")
+    for one in found.slowdowns:
+        share = f"{percent(one.of_goal, 2)} to a sample of {seconds(GOAL_SAMPLE_S)} with {one.spans} spans"
+        parts.append(f"{one.batches}, {one.clock}: watch adds {share}, {_judged(one.within)}")
     return "; ".join(parts) + "."
 
 
-def _judged(within: bool) -> str:
+def _judged(within: bool | None) -> str:
+    if within is None:
+        return "too noisy to judge"
     return "within the goal" if within else "over the goal"
 
 
@@ -88,19 +90,21 @@ def _table(title: str, rows: Sequence[PlantedFigure]) -> Table:
             scale.number(row.found_s),
             f"{row.error_s * 1e6:+,.1f}",
             f"{100 * row.error_share:+.2f} %",
+            "" if row.row_share is None else f"{100 * row.row_share:+.1f} %",
             "" if row.within else "over",
         )
         for row in rows
     )
-    headers = ("figure", "per", "planted", "shown", "error µs", "of iteration", "goal")
-    return Table(f"{title} ({scale.unit})", headers, cells, frozenset({2, 3, 4, 5}))
+    headers = ("figure", "per", "planted", "shown", "error µs", "of iteration", "of row", "goal")
+    return Table(f"{title} ({scale.unit})", headers, cells, frozenset({2, 3, 4, 5, 6}), spare=(1,))
 
 
 def _overhead(found: Calibration) -> Iterable[str]:
     yield f"Overhead: a span costs {seconds(found.span_s)} (goal {seconds(GOAL_SPAN_S)})."
     for one in found.slowdowns:
-        sample = f"{one.spans} spans in a sample of {seconds(one.sample_s)}"
-        yield f"  {sample}: recording adds {_added(one)}; the spans alone take {seconds(one.expected_s)}."
+        sample = f"{one.batches}, {one.clock} time, {one.spans} spans in a sample of {seconds(one.sample_s)}"
+        yield f"  {sample}: watch adds {_added(one)}; the spans alone take {seconds(one.expected_s)}."
+    yield f"  The goal for each is less than {percent(GOAL_SLOWDOWN)} of a sample of {seconds(GOAL_SAMPLE_S)}."
 
 
 def _added(one: Slowdown) -> str:

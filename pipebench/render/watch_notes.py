@@ -21,7 +21,9 @@ def sentence(note: Note | str) -> str:
 
 
 def _who(values: Values) -> str:
-    who = f"worker {values['worker']} of loader {values['loader']}" if "worker" in values else "the script"
+    who = "a process that was forked" if "forked" in values else "the script"
+    if "worker" in values:
+        who = f"worker {values['worker']} of loader {values['loader']}"
     return f"{who} (process {values['pid']})"
 
 
@@ -70,6 +72,11 @@ _SENTENCES: dict[str, Callable[[Values], str]] = {
         f"{counted(found['lines'], 'line')} of the records of {_who(found)} could not be read. Figures may be missing."
     ),
     "fault": lambda found: f"Fault of pipebench in {_who(found)}: {found['fault']}. Figures may be missing.",
+    "fault-outside": lambda found: f"Fault of pipebench in {found['what']}: {found['fault']}. Figures may be missing.",
+    "script-not-watched": lambda found: (
+        "The script was not watched: its process left no records. Standard error says why."
+    ),
+    "trace-not-written": lambda found: f"The trace was not written: {found['problem']}. {found['remedy']}.",
     "shared-memory-nearly-full": lambda found: (
         f"/dev/shm was filled to {size(found['used_bytes'])} of {size(found['size_bytes'])}. Give it more space "
         "(docker run --shm-size), or use fewer workers, a smaller prefetch_factor or smaller batches."

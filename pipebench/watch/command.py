@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +15,14 @@ from pipebench.host.machine import usable_cores
 from pipebench.host.terminal import colours, columns
 from pipebench.render.watched import whole
 from pipebench.results.report import kept_calibration
-from pipebench.results.watched import WatchResult
+from pipebench.results.watched import Note, WatchResult
 from pipebench.watch.bound.schedule import STEPS
 from pipebench.watch.launch import supervisor
 from pipebench.watch.launch.footprint import Looker, looked_at
-from pipebench.watch.read.gather import gather
+from pipebench.watch.read.gather import Process, gather
 from pipebench.watch.read.summary import summarise
 from pipebench.watch.record.options import WatchOptions
-from pipebench.watch.record.recording import Settings
+from pipebench.watch.record.recording import Settings, told
 from pipebench.watch.trace.perfetto import write_trace
 
 AT_START = (
@@ -71,16 +72,15 @@ def observe(
 
     def read(ended: supervisor.Ended) -> None:
         processes = gather(folder)
-        found.append(summarise(processes, options, ended.status, usable_cores(), looker.found))
+        result = summarise(processes, options, ended.status, usable_cores(), looker.found)
+        found.append(dataclasses.replace(result, notes=(*result.notes, *_traced(processes, options.export_trace))))
         report(found[0])
-        if options.export_trace is not None:
-            write_trace(processes, options.export_trace)
 
     try:
         ended = supervisor.run(
             ["-m", *argv] if options.module else list(argv),
             _settings(options, folder),
-            meanwhile=lambda: looked_at(looker.look),
+            meanwhile=lambda: looked_at(looker.look, looker.failed),
             afterwards=lambda ended: _guarded(say, lambda: read(ended)),
         )
         return ended.status, found[0] if found else None
@@ -110,6 +110,18 @@ def _settings(options: WatchOptions, folder: Path) -> Settings:
         functions=options.functions,
         bound=(options.steps or STEPS) if options.bound else None,
     )
+
+
+def _traced(processes: list[Process], place: Path | None) -> Iterator[Note]:
+    """Writes the trace where one was asked for; the note of why it could not be written."""
+    if place is None:
+        return
+    try:
+        write_trace(processes, place)
+    except PipebenchError as error:
+        yield Note("trace-not-written", {"problem": error.problem, "remedy": error.remedy})
+    except Exception as error:
+        yield Note("fault-outside", {"what": "writing the trace", "fault": told(error)})
 
 
 def _guarded(say: Callable[[str], object], act: Callable[[], object]) -> None:

@@ -214,7 +214,9 @@ def test_the_environment_names_the_cache(tmp_path, monkeypatch):
 
 
 def test_a_limit_below_one_is_refused(tmp_path):
-    with pytest.raises(PipebenchError, match="nothing to measure"):
+    with pytest.raises(
+        PipebenchError, match=r"^A limit of 0 samples leaves nothing to measure\.\nGive a limit of at least 1\.$"
+    ):
         tiny(tmp_path, limit=0)
 
 

@@ -156,11 +156,14 @@ CALIBRATION = Calibration(
     90.0,
     (
         PlantedFigure("4 workers, fork", "work, least", "cpu", "sample", 0.001, 0.00101, 0.005, True),
-        PlantedFigure("4 workers, fork", "wait", "wall", "iteration", 0.010, 0.0105, 0.031, False),
+        PlantedFigure("4 workers, fork", "wait", "wall", "iteration", 0.010, 0.0105, 0.031, False, size=0.65),
         PlantedFigure("waits", "plain", "wall", "iteration", 0.010, 0.0101, 0.006, True, "wait"),
     ),
     4.7e-7,
-    (Slowdown(0.001, 6e-6, 5e-6, 7e-6, 8, 4e-6), Slowdown(1e-6, 6e-6, -1e-6, 7e-6, 8, 4e-6)),
+    (
+        Slowdown(0.001, 12e-6, 11e-6, 14e-6, 8, 4e-6, "first 256 batches", "wall"),
+        Slowdown(0.001, 6e-6, -1e-6, 17e-6, 8, 4e-6, "later batches", "cpu"),
+    ),
     0.016,
     (NoiseFloor(10, 0.06, 16, 1),),
 )

@@ -16,6 +16,7 @@ from pipebench.results import report
 from pipebench.results.measurement import Measurement, Skipped
 from pipebench.stats import Speedup, Summary
 from pipebench.task import Work, Workload
+from pipebench.units import printable
 
 
 def _measurement(**changes):
@@ -107,7 +108,7 @@ def test_a_field_of_the_wrong_type_is_named(tmp_path, example):
     root = json.loads(report.encode(example))
     root["measurements"][0]["readings_s"] = "many"
     (tmp_path / "r.json").write_text(json.dumps(root))
-    with pytest.raises(PipebenchError, match=r"measurements\[0\]\.readings_s|readings_s"):
+    with pytest.raises(PipebenchError, match=r"measurements\[0\]\.readings_s"):
         report.load(tmp_path / "r.json")
 
 
@@ -115,15 +116,16 @@ def test_a_huge_file_is_refused_unread(tmp_path):
     path = tmp_path / "huge.json"
     with path.open("wb") as file:
         file.truncate(report.LARGEST_FILE + 1)
-    with pytest.raises(PipebenchError, match="more than any report"):
+    with pytest.raises(PipebenchError, match=r"huge\.json has 67\.1 MB, more than any report\n"):
         report.load(path)
 
 
 def test_what_is_not_a_file_is_refused(tmp_path):
     os.mkfifo(tmp_path / "fifo")
     for name in ("absent", "fifo", "."):
-        with pytest.raises(PipebenchError, match="not a file"):
+        with pytest.raises(PipebenchError) as caught:
             report.load(tmp_path / name)
+        assert caught.value.problem == f"{printable(tmp_path / name)} is not a file"
 
 
 def test_a_full_disk_leaves_the_old_file_whole_and_nothing_beside_it(tmp_path, example, monkeypatch):

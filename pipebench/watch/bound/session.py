@@ -6,7 +6,6 @@ at once, with nothing of the script's run on the way out: no end of the script, 
 
 from __future__ import annotations
 
-import contextlib
 import os
 import sys
 import time
@@ -235,13 +234,12 @@ class Bound:
         self.recording.write(BoundEnded(problem))
         self._end_pass()
         for iterator in list(self.loop.passes):
-            with contextlib.suppress(Exception):
-                iterator._shutdown_workers()
-        with contextlib.suppress(Exception):
-            self.finish()
+            if (shutdown := getattr(iterator, "_shutdown_workers", None)) is not None:
+                self.recording.guarded("ending workers", shutdown)
+        self.recording.guarded("ending the recording", self.finish)
         for stream in (sys.stdout, sys.stderr):
-            with contextlib.suppress(Exception):
-                stream.flush()
+            if stream is not None:
+                self.recording.guarded("flushing what the script printed", stream.flush)
         os._exit(status)
 
 

@@ -16,6 +16,7 @@ from time import perf_counter
 import psutil
 
 from pipebench.watch.record import record_file
+from pipebench.watch.record.recording import told
 
 _SHARED = Path("/dev/shm")
 _SHORTEST_S = 0.25
@@ -48,6 +49,7 @@ class Footprint:
     shared_bytes: int | None = None
     shared_size_bytes: int | None = None
     shared_before_bytes: int | None = None
+    fault: str | None = None
 
 
 class Looker:
@@ -61,6 +63,9 @@ class Looker:
         self._gone: set[str] = set()
         self._look_at_shared()
         self.found.shared_before_bytes = self.found.shared_bytes
+
+    def failed(self, error: Exception) -> None:
+        self.found.fault = told(error)
 
     def look(self) -> None:
         total = 0
@@ -107,18 +112,23 @@ def pause(cost_s: float, age_s: float) -> float:
 
 
 @contextlib.contextmanager
-def looked_at(look: Callable[[], None]) -> Iterator[None]:
-    """Looks from a thread of this process for as long as the block runs. A fault ends the looking, and nothing else."""
+def looked_at(look: Callable[[], None], failed: Callable[[Exception], None]) -> Iterator[None]:
+    """Looks from a thread of this process for as long as the block runs. A fault ends the looking, and nothing else.
+
+    `failed` is told of it.
+    """
     over = threading.Event()
 
     def run() -> None:
         began = perf_counter()
         wait = _SHORTEST_S
-        with contextlib.suppress(Exception):
+        try:
             while not over.wait(wait):
                 now = perf_counter()
                 look()
                 wait = pause(perf_counter() - now, now - began)
+        except Exception as error:
+            failed(error)
 
     thread = threading.Thread(target=run, name="pipebench footprint", daemon=True)
     thread.start()

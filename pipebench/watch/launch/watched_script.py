@@ -39,17 +39,15 @@ class WatchedScript:
         self.imports = AfterImport(names, self._imported)
 
     def start(self) -> None:
+        """Patches what is imported and what will be; a fault goes to the report, and the script runs all the same."""
         self.recording.patches.on_undo(self.imports.uninstall)
-        self.imports.install()
-        self.recording.patches.rebind()
+        self.recording.guarded("watching imports", self.imports.install)
+        self.recording.guarded("watching what was imported", self.recording.patches.rebind)
 
     def _imported(self, module: ModuleType) -> None:
         if not self.recording.on:
             return
-        try:
-            self._watch(module)
-        except Exception as error:
-            self.recording.fault(f"watching {module.__name__}", error)
+        self.recording.guarded(f"watching {module.__name__}", lambda: self._watch(module))
 
     def _watch(self, module: ModuleType) -> None:
         patches = self.recording.patches
@@ -70,12 +68,14 @@ class WatchedScript:
     def finish(self) -> None:
         """Writes what is left and puts everything back."""
         if self.bound is not None:
-            self.bound.rest()
+            self.recording.guarded("ending the bound", self.bound.rest)
         if self.recording.on:
-            self.loop.finish()
-            self.loaders.finish()
+            self.recording.guarded("ending the loop", self.loop.finish)
+            self.recording.guarded("ending the loaders", self.loaders.finish)
         if self.recording.pid == os.getpid():
-            self.recording.write(thread_pools.library_threads())
+            self.recording.guarded(
+                "looking at thread pools", lambda: self.recording.write(thread_pools.library_threads())
+            )
         self.recording.write(Moment("end", perf_counter_ns()))
         self.recording.on = False
         self.recording.patches.undo()

@@ -84,7 +84,7 @@ def summarise(
         usable_cores=usable_cores,
         status=status,
         complete=not any(one.stopped for one in processes),
-        notes=(*_notes(run, loaders, status), *host_notes(used, loaders, usable_cores)),
+        notes=(*_notes(run, loaders, status), *_unseen(run, footprint), *host_notes(used, loaders, usable_cores)),
         host=used,
         bound=bound_result([one for process in run.of_script() for one in process.lines]) if options.bound else None,
     )
@@ -307,7 +307,9 @@ def _notes(run: Run, loaders: tuple[LoaderResult, ...], status: int) -> Iterable
     yield from _loader_notes(run, loaders)
     for process in run.processes:
         who: dict[str, str | int | float] = {"pid": process.pid}
-        if process.role != "script":
+        if process.role == "fork":
+            who |= {"forked": 1}
+        elif process.role != "script":
             who |= {"worker": process.worker or 0, "loader": process.loader or 0}
         if process.stopped:
             yield Note("recording-stopped", who)
@@ -317,3 +319,10 @@ def _notes(run: Run, loaders: tuple[LoaderResult, ...], status: int) -> Iterable
             yield Note("lines-unread", {**who, "lines": process.unread})
         for fault in process.of(Fault):
             yield Note("fault", {**who, "fault": f"{fault.where}: {fault.text}"})
+
+
+def _unseen(run: Run, footprint: Footprint) -> Iterable[Note]:
+    if not run.of_script():
+        yield Note("script-not-watched")
+    if footprint.fault is not None:
+        yield Note("fault-outside", {"what": "looking at memory and descriptors", "fault": footprint.fault})

@@ -120,7 +120,7 @@ class ProcessStarted:
     """The first line of every file. `loader`, `worker` and `start_method` are None for the script's own process."""
 
     pid: int
-    role: Literal["script", "worker"]
+    role: Literal["script", "worker", "fork"]
     at: int
     loader: int | None = None
     worker: int | None = None

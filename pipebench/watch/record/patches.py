@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 HIDDEN = "<pipebench importlib._bootstrap>"
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(__file__))) + os.sep
 Function = TypeVar("Function", bound=Callable[..., Any])
+Fault = Callable[[str, BaseException], object]
 
 
 def unseen(function: Function) -> Function:
@@ -74,10 +75,18 @@ def _cleaned(traceback: types.TracebackType | None) -> types.TracebackType | Non
     return cleaned
 
 
-class Patches:
-    """What was replaced, so that it can be put back, last first."""
+def _raised(where: str, error: BaseException) -> None:
+    raise error
 
-    def __init__(self) -> None:
+
+class Patches:
+    """What was replaced, so that it can be put back, last first.
+
+    `fault` is told of what could not be put back, and the rest is put back all the same; without it, it is raised.
+    """
+
+    def __init__(self, fault: Fault = _raised) -> None:
+        self._fault = fault
         self._undo: list[Callable[[], None]] = []
         self._replaced: dict[int, tuple[Any, Any]] = {}
         self._names: dict[int, str] = {}
@@ -135,14 +144,18 @@ class Patches:
 
     def undo(self) -> None:
         while self._undo:
-            with contextlib.suppress(Exception):
-                self._undo.pop()()
+            self._put_back(self._undo.pop())
         if self._replaced:
-            _exchange(self._replaced)
-            with contextlib.suppress(Exception):
-                _exchange_held(self._replaced)
-            self._replaced = {}
+            replaced, self._replaced = self._replaced, {}
+            self._put_back(lambda: _exchange(replaced))
+            self._put_back(lambda: _exchange_held(replaced))
         self._names = {}
+
+    def _put_back(self, act: Callable[[], object]) -> None:
+        try:
+            act()
+        except Exception as error:
+            self._fault("putting back what was replaced", error)
 
 
 def _exchange(pairs: dict[int, tuple[Any, Any]]) -> None:
@@ -196,7 +209,10 @@ def behind(values: Iterable[Any]) -> list[dict[str, Any]]:
 
 
 class AfterImport:
-    """A finder that changes no import, and calls `act(module)` when one of the named modules has been executed."""
+    """A finder that changes no import, and calls `act(module)` when one of the named modules has been executed.
+
+    `act` may not raise: it would be the script's import that fails.
+    """
 
     def __init__(self, names: Iterable[str], act: Callable[[types.ModuleType], None]) -> None:
         self.names = set(names)
@@ -224,8 +240,7 @@ class AfterImport:
                 with contextlib.suppress(AttributeError):
                     del loader.exec_module
                 execute(module)
-                with contextlib.suppress(Exception):
-                    self.act(module)
+                self.act(module)
 
             loader.exec_module = exec_module
             exec_module.__code__ = exec_module.__code__.replace(co_filename=HIDDEN)
@@ -234,8 +249,7 @@ class AfterImport:
     def install(self) -> None:
         """Acts on what is there already, and on the rest when it comes."""
         for name in sorted(self.names & set(sys.modules)):
-            with contextlib.suppress(Exception):
-                self.act(sys.modules[name])
+            self.act(sys.modules[name])
         sys.meta_path.insert(0, self)
 
     def uninstall(self) -> None:

@@ -35,7 +35,7 @@ def library_threads() -> LibraryThreads:
     with contextlib.suppress(OSError):
         found.native_threads = _running()
     multiprocessing: Any = sys.modules.get("torch.multiprocessing")
-    with contextlib.suppress(Exception):
+    if multiprocessing is not None:
         found.sharing = multiprocessing.get_sharing_strategy()
     return found
 
@@ -58,13 +58,13 @@ def _pools() -> Iterator[Pool]:
         ("torch", "torch", "get_num_threads", "torch.set_num_threads(1)"),
         ("cv2", "OpenCV", "getNumThreads", "cv2.setNumThreads(0)"),
     ):
-        with contextlib.suppress(Exception):
+        with contextlib.suppress(KeyError, AttributeError):  # not imported, or another module of that name
             yield Pool(name, int(getattr(sys.modules[module], getter)()), setter)
     ctypes: Any = sys.modules.get("ctypes")
     if ctypes is not None:
         found: set[Pool] = set()
         for path in sorted(_loaded()):
-            with contextlib.suppress(Exception):
+            with contextlib.suppress(OSError):  # no longer loaded
                 found.update(_native(ctypes, path))
         yield from sorted(found)
 

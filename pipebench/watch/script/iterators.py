@@ -74,7 +74,7 @@ class Loaders:
         self.constructing.append((number, start_method))
         try:
             init = self._init_of(loader, number, start_method)
-            with spawned_workers.handed_over(iterator, loader, init, self.recording.patches):
+            with spawned_workers.handed_over(iterator, loader, init, self.recording):
                 plain(iterator, loader, *state)
         finally:
             self.constructing.pop()
@@ -125,9 +125,8 @@ class Loaders:
         if self.worker is None:
             loader, start_method = self.constructing[-1]
             self.loop.here.open.clear()
-            self.worker = WatchedWorker(
-                self.recording.settings, WorkerPlace(loader, number, self.passes[loader] + 1), start_method
-            )
+            place = WorkerPlace(loader, number, self.passes[loader] + 1)
+            self.worker = WatchedWorker(fetching.recording_of(self.recording.settings, place, start_method), place)
             self.worker.prepare(fetcher.dataset)
         return fetching.watch_fetcher(fetcher, self.worker.sums)
 
@@ -198,7 +197,7 @@ def watch_dataloader(loaders: Loaders, module: ModuleType) -> None:
         try:
             return loaders.watch_fetcher(fetcher) if loaders.recording.on else fetcher
         except Exception as error:
-            loaders.recording.fault("watching a fetcher", error)
+            (loaders.worker or loaders).recording.fault("watching a fetcher", error)
             return fetcher
 
     loaders.recording.patches.replace(kind, "create_fetcher", staticmethod(create_fetcher))

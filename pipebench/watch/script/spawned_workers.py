@@ -13,7 +13,7 @@ from typing import Any
 
 from pipebench.watch.record.exclusive_time import local
 from pipebench.watch.record.patches import AfterImport, Patches, unseen
-from pipebench.watch.record.recording import Settings
+from pipebench.watch.record.recording import Recording, Settings
 from pipebench.watch.stages import labels, library_calls
 from pipebench.watch.worker import fetching
 from pipebench.watch.worker.batch_sums import WorkerPlace
@@ -32,25 +32,26 @@ class WatchedInit:
         self.init = init
 
     def __call__(self, number: int) -> None:
-        with contextlib.suppress(Exception):
-            start(self.settings, dataclasses.replace(self.place, worker=number), self.start_method)
+        place = dataclasses.replace(self.place, worker=number)
+        recording = fetching.recording_of(self.settings, place, self.start_method)
+        recording.guarded("starting to watch a worker", lambda: start(recording, place))
         if self.init is not None:
             self.init(number)
 
 
-def start(settings: Settings, place: WorkerPlace, start_method: str) -> None:
+def start(recording: Recording, place: WorkerPlace) -> None:
     """In the worker: patches what is imported, and the factory of its one fetcher."""
-    watched = WatchedWorker(settings, place, start_method)
-    patches = watched.recording.patches
+    watched = WatchedWorker(recording, place)
+    patches, functions = recording.patches, recording.settings.functions
+
+    def watch(module: ModuleType) -> None:
+        library_calls.watch_module(patches, module)
+        labels.watch_functions(patches, functions)
 
     def imported(module: ModuleType) -> None:
-        try:
-            library_calls.watch_module(patches, module)
-            labels.watch_functions(patches, settings.functions)
-        except Exception as error:
-            watched.recording.fault(f"watching {module.__name__}", error)
+        recording.guarded(f"watching {module.__name__}", lambda: watch(module))
 
-    AfterImport({*library_calls.MODULES, *labels.modules_of(settings.functions)}, imported).install()
+    AfterImport({*library_calls.MODULES, *labels.modules_of(functions)}, imported).install()
     patches.rebind()
     patches.rebind_held()
     _watch_factory(watched, patches)
@@ -86,13 +87,16 @@ def _is_own(fetcher: Any) -> bool:
 
 
 @contextlib.contextmanager
-def handed_over(iterator: Any, loader: Any, init: WatchedInit | None, patches: Patches) -> Iterator[None]:
+def handed_over(iterator: Any, loader: Any, init: WatchedInit | None, recording: Recording) -> Iterator[None]:
     """While `iterator` is being constructed, its workers get `init`; afterwards nobody can see that they did."""
     if init is None:
         yield
         return
     pickler: Any = sys.modules["multiprocessing.reduction"].ForkingPickler
-    if not _given(loader, init):
+    patches = recording.patches
+    refusal = _refusal(loader, init)
+    if refusal is not None:
+        recording.fault("handing the recording to spawned workers", refusal)
         with patches.pickled_by_name(pickler):
             yield
         return
@@ -106,12 +110,12 @@ def handed_over(iterator: Any, loader: Any, init: WatchedInit | None, patches: P
             iterator._worker_init_fn = own
 
 
-def _given(loader: Any, init: WatchedInit) -> bool:
-    """Whether the loader took `init`; not where a new process could not import pipebench and would fail on it."""
-    if PathFinder.find_spec("pipebench") is None:
-        return False
+def _refusal(loader: Any, init: WatchedInit) -> Exception | None:
+    """Why the loader did not take `init`. A new process that cannot import pipebench would fail on it."""
     try:
+        if PathFinder.find_spec("pipebench") is None:
+            return ImportError("a new process would not find pipebench: install it where the script's Python is")
         loader.worker_init_fn = init
-    except Exception:
-        return False
-    return loader.worker_init_fn is init
+    except Exception as error:
+        return error
+    return None if loader.worker_init_fn is init else TypeError("the loader keeps its own worker_init_fn")

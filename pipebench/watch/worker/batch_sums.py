@@ -100,7 +100,9 @@ class Sums:
     def write(self, now: int | None = None, last: bool = False) -> None:
         """Writes what has been added up; at the end also what only the feeder thread has done since."""
         if last and self.place.first_pass == 0:
-            self.recording.write(thread_pools.library_threads())
+            self.recording.guarded(
+                "looking at thread pools", lambda: self.recording.write(thread_pools.library_threads())
+            )
         if not (self.batches or self.failed or (last and pickling.meter.batches)):
             return
         self.began = self.began or self.timer.last

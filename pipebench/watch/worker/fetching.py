@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import multiprocessing.util
 import sys
@@ -49,33 +48,42 @@ def watch_fetcher(fetcher: Any, sums: Sums) -> Any:
             timer.end()
             if getattr(fetcher, name) is stand_in:
                 setattr(fetcher, name, own)
-            sums.batch(began, timer.last, thread_time_ns() - cpu, failed)
-            if found is not None and sums.place.worker is not None:
-                pickling.meter.made(found, sums.round, sums.number, began, timer.last)
-            sums.number += 1
+            _note(sums, began, thread_time_ns() - cpu, failed, found)
 
     fetcher.fetch = fetch
     return fetcher
+
+
+def _note(sums: Sums, began: int, cpu: int, failed: bool, found: Any) -> None:
+    """Adds up one fetch. A fault of ours ends the recording, never the script."""
+    try:
+        sums.batch(began, sums.timer.last, cpu, failed)
+        if found is not None and sums.place.worker is not None:
+            pickling.meter.made(found, sums.round, sums.number, began, sums.timer.last)
+        sums.number += 1
+    except Exception as error:
+        sums.recording.fault("adding up a batch", error)
+        sums.recording.on = False
 
 
 def _collate(function: Any) -> Any:
     return timed_with_cpu(function, stages.number("collate", getattr(function, "__name__", type(function).__name__)))
 
 
-class WatchedWorker:
-    """One worker process: its own record file, and the patches that only a worker needs."""
+def recording_of(settings: Settings, place: WorkerPlace, start_method: str) -> Recording:
+    """The recording of one worker process, with a file of its own."""
+    return Recording(
+        settings, "worker", place.first_pass, loader=place.loader, worker=place.worker, start_method=start_method
+    )
 
-    def __init__(self, settings: Settings, place: WorkerPlace, start_method: str) -> None:
+
+class WatchedWorker:
+    """One worker process: what it spends, and the patches that only a worker needs."""
+
+    def __init__(self, recording: Recording, place: WorkerPlace) -> None:
         local.timer = None
-        self.recording = Recording(
-            settings,
-            "worker",
-            place.first_pass,
-            loader=place.loader,
-            worker=place.worker,
-            start_method=start_method,
-        )
-        self.sums = Sums(self.recording, place)
+        self.recording = recording
+        self.sums = Sums(recording, place)
         multiprocessing.util.Finalize(
             None, self.finish, exitpriority=-10
         )  # after the queue has joined its feeder thread
@@ -92,15 +100,11 @@ class WatchedWorker:
             functools.partial(_clean_errors, patches),
         )
         for step in steps:
-            try:
-                step()
-            except Exception as error:
-                self.recording.fault("preparing a worker", error)
+            self.recording.guarded("preparing a worker", step)
 
     def finish(self) -> None:
-        with contextlib.suppress(Exception):
-            self.sums.write(last=True)
-            self.recording.write(Moment("end", perf_counter_ns()))
+        self.recording.guarded("ending a worker", lambda: self.sums.write(last=True))
+        self.recording.write(Moment("end", perf_counter_ns()))
 
 
 def _clean_errors(patches: Patches) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import re
 import sys
 import threading
 import types
@@ -21,8 +22,10 @@ from pipebench.watch.launch import footprint
 from pipebench.watch.launch.footprint import Footprint, Held, Looker, looked_at, pause
 from pipebench.watch.read.gather import Process, Run, ShownTime
 from pipebench.watch.read.host_use import host, host_notes, workers
+from pipebench.watch.read.summary import summarise
 from pipebench.watch.record import thread_pools
 from pipebench.watch.record.lines import FetchSums, LibraryThreads, Pool, ProcessStarted
+from pipebench.watch.record.options import WatchOptions
 
 MB = 1_000_000
 
@@ -104,24 +107,37 @@ def test_this_process_is_seen_as_it_is(tmp_path: Path, monkeypatch: pytest.Monke
         looker.look()
         seen.set()
 
-    with looked_at(look):
+    with looked_at(look, looker.failed):
         assert seen.wait(10)
+    assert looker.found.fault is None
     held = looker.found.processes[os.getpid()]
     assert held.pss_bytes and held.rss_bytes and 0 < held.pss_bytes <= held.rss_bytes
     assert held.descriptors and held.descriptors > 2 and held.threads and held.threads >= 2
     assert "pipebench footprint" not in {one.name for one in threading.enumerate()}
 
 
-def test_a_fault_while_looking_ends_the_looking(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fault_while_looking_ends_the_looking_and_is_in_the_notes(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setattr(footprint, "_SHORTEST_S", 0.001)
-    seen = threading.Event()
+    looker, seen, looks = Looker(tmp_path), threading.Event(), []
 
     def look() -> None:
-        seen.set()
-        raise OSError
+        looks.append(1)
+        raise OSError("no such process")
 
-    with looked_at(look):
+    def failed(error: Exception) -> None:
+        looker.failed(error)
+        seen.set()
+
+    with looked_at(look, failed):
         assert seen.wait(10)
+    assert len(looks) == 1
+    assert looker.found.fault is not None
+    assert re.fullmatch(r"OSError: no such process \(test_watch_host.py:\d+\)", looker.found.fault)
+    notes = summarise([Process([])], WatchOptions(), 0, 2.0, looker.found).notes
+    what = "looking at memory and descriptors"
+    assert Note("fault-outside", {"what": what, "fault": looker.found.fault}) in notes
 
 
 def test_looking_is_rare() -> None:

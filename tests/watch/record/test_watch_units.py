@@ -159,7 +159,7 @@ def test_patches_are_put_back_unless_someone_else_was_there() -> None:
     patches.replace(module, "two", lambda: 3)
     patches.replace(module, "three", 4)
     patches.rebind()
-    assert other.alias() in (2, 3)
+    assert other.alias() == 3  # of two that stand for it, the later
     module.two = theirs = lambda: 5
     patches.undo()
     del sys.modules["elsewhere"]

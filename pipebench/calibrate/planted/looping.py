@@ -1,0 +1,68 @@
+"""A loop over a loader that runs one block of batches each time it is told to, and says how long the block took.
+
+    python looping.py        a line on standard input asks for a block; the answer is its nanoseconds of
+                             wall time and of CPU time, on a line
+
+The first line that it writes, of zeros, says that it is ready.
+
+Several of these take turns: plain ones and a watched one, each in a process of its own, so that what else the machine
+does meets them alike. The first block begins before the iterator is made: nothing of the run is left out. A sample has
+eight spans (seven transforms and `__getitem__`) and about 1 ms of work.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import Any
+
+import torch
+from torch.utils.data import DataLoader, Dataset
+from torchvision.transforms import Compose
+
+from pipebench.calibrate.planted.amounts import work
+
+BATCH = 16
+BLOCK = 4  # batches
+BATCHES = 512  # of which each of the first 256 is written to the records
+UNITS = 15  # of work, about 1 ms
+
+
+def _passed(value: int) -> int:
+    return value
+
+
+class Samples(Dataset[Any]):
+    def __init__(self) -> None:
+        self.transform = Compose([_passed] * 7)
+
+    def __len__(self) -> int:
+        return BATCH * BATCHES
+
+    def __getitem__(self, index: int) -> int:
+        work(UNITS)
+        found: int = self.transform(index)
+        return found
+
+
+def _say(wall: int, cpu: int) -> None:
+    sys.stdout.write(f"{wall} {cpu}\n")
+    sys.stdout.flush()
+
+
+def main() -> None:
+    torch.set_num_threads(1)
+    loader = DataLoader(Samples(), BATCH, collate_fn=len)
+    batches = None
+    _say(0, 0)
+    for _ in sys.stdin:
+        began, cpu = time.perf_counter_ns(), time.process_time_ns()
+        if batches is None:
+            batches = iter(loader)
+        for _ in range(BLOCK):
+            next(batches)
+        _say(time.perf_counter_ns() - began, time.process_time_ns() - cpu)
+
+
+if __name__ == "__main__":
+    main()
