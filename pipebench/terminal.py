@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from pipebench.host.terminal import colours, columns
+from pipebench.host.screen import colours, columns
 from pipebench.host.whole_files import check_writable, destination
 
 if TYPE_CHECKING:
     from pipebench.results.report import Report
 
+WHOLE_LINES = 10_000  # columns
 Command = TypeVar("Command", bound=Callable[..., object])
-UNBROKEN = 10_000  # columns: a program that reads sync points gets one line for each
 
 
 def formatted(command: Command) -> Command:
@@ -27,7 +27,7 @@ def formatted(command: Command) -> Command:
         type=click.Choice(["table", "json", "markdown"]),
         default="table",
         show_default=True,
-        help="Of what goes to standard output.",
+        help="Format of the report on standard output.",
     )(command)
 
 
@@ -57,7 +57,7 @@ def delivered(report: Report, style: str, export_json: Path | None) -> None:
 
 
 def rendered(report: Report, style: str, full: bool = False) -> str:
-    """The report as JSON, as Markdown, or as tables of the terminal's width."""
+    """The report as JSON, as Markdown, or as tables of the terminal's width; `full` is for a watched run."""
     from pipebench.render import text
     from pipebench.results.report import encode
 
@@ -65,7 +65,10 @@ def rendered(report: Report, style: str, full: bool = False) -> str:
         return encode(report).decode()
     if style == "markdown":
         return text.markdown(report)
-    width = columns(sys.stdout)
-    if report.sync_points is not None and not colours(sys.stdout):
-        width = max(width, UNBROKEN)
-    return text.table(report, width=width, colour=colours(sys.stdout), full=full)
+    return text.table(report, width=_width(report), colour=colours(sys.stdout), full=full)
+
+
+def _width(report: Report) -> int:
+    """The columns of standard output; sync points keep to a line each where a program reads them."""
+    read_by_program = report.sync_points is not None and not (sys.stdout is not None and sys.stdout.isatty())
+    return WHOLE_LINES if read_by_program else columns(sys.stdout)

@@ -14,13 +14,13 @@ import pipebench
 ROOT = Path(pipebench.__file__).parent
 HOUSE = {
     "": "errors units stats",
-    "host": "clock terminal machine limits page_cache whole_files",
+    "host": "clock screen machine limits page_cache whole_files",
     "native": "building region",
     "task": "",
     "results": "sync_points measurement loading windows watched training calibration comparison studies schema_1"
     " report",
-    "render": "cells layout watch_notes feeding tables watch_verdict watch_details watch watched study syncs ab"
-    " calibration text",
+    "render": "cells layout watch_notes feeding tables watch_verdict watch_details watch watched "
+    "study syncs ab calibration text",
     "syncpoints": "placement book reviewed_operators modes session examine",
     "watch.record": "options lines patches exclusive_time record_file recording sampling thread_pools",
     "watch.stages": "labels transforms webdataset library_calls finding_transforms",

@@ -66,8 +66,6 @@ class _Percent(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # gene
     metavar="5%",
     help="Exit with 3 if the whole interval of a benchmark is above this slow-down.",
 )
-@click.option("--rounds", type=click.IntRange(1), default=1000, show_default=True, help="Stop after this many rounds.")
-@click.option("--fail-above", type=_Percent(), metavar="5%", help="Exit with 3 if the whole interval is above this.")
 @formatted
 @exported
 @click.option("--data", default="photos", show_default=True, help="Data set, as for `pipebench run`.")

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pipebench.render import layout
 from pipebench.render.cells import Table
-from pipebench.render.layout import WIDTH, Part
-from pipebench.results.comparison import ALARMS, Change, Judgement, too_few
+from pipebench.render.layout import Line, Part
+from pipebench.results.comparison import ALARMS, Change, Comparison, Judgement, too_few
 from pipebench.units import counted, percent, printable, seconds_scale
 
 
@@ -16,29 +15,12 @@ def exceeding(changes: Sequence[Change], limit: float) -> list[Change]:
     return [one for one in changes if one.judgement and one.judgement.exceeds(limit)]
 
 
-def text(
-    changes: Sequence[Change],
-    base: str,
-    head: str,
-    limit: float | None = None,
-    *,
-    width: int = WIDTH,
-    colour: bool = False,
-) -> str:
+def parts(found: Comparison) -> list[Part]:
     """The verdict, a row for each benchmark, and what must be known besides."""
-    return layout.text(_parts(changes, base, head, limit), width=width, colour=colour)
-
-
-def markdown(changes: Sequence[Change], base: str, head: str, limit: float | None = None) -> str:
-    """The same for a pull request."""
-    return layout.markdown(_parts(changes, base, head, limit))
-
-
-def _parts(changes: Sequence[Change], base: str, head: str, limit: float | None) -> list[Part]:
-    compared = [one for one in changes if one.judgement and one.base_s and one.head_s]
-    parts: list[Part] = [verdict(changes, base, head, limit)]
-    parts += [_table(compared, base, head)] if compared else []
-    return [*parts, *(f"  {note}" for note in notes(changes))]
+    compared = [one for one in found.changes if one.judgement and one.base_s and one.head_s]
+    made: list[Part] = [Line(verdict(found), "bold")]
+    made += [_table(compared, found.base, found.head)] if compared else []
+    return [*made, *(f"  {note}" for note in notes(found.changes))]
 
 
 def _table(changes: Sequence[Change], base: str, head: str) -> Table:
@@ -88,9 +70,10 @@ def notes(changes: Sequence[Change]) -> list[str]:
     return found
 
 
-def verdict(changes: Sequence[Change], base: str, head: str, limit: float | None) -> str:
+def verdict(found: Comparison) -> str:
     """One line: what the gate says, or else which benchmarks became slower or faster."""
-    what = f"{printable(head)} against {printable(base)}: "
+    changes, limit = found.changes, found.fail_above
+    what = f"{printable(found.head)} against {printable(found.base)}: "
     if limit is not None and (over := exceeding(changes, limit)):
         return what + f"more than {percent(limit, 1)} slower: " + ", ".join(printable(one.benchmark) for one in over)
     told = [(printable(one.benchmark), one.judgement) for one in changes if one.judgement and one.judgement.told]

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from pipebench.render import layout
 from pipebench.render.cells import Table
-from pipebench.render.layout import Part
+from pipebench.render.layout import Line, Part
 from pipebench.results.calibration import (
     GOAL_SAMPLE_S,
     GOAL_SLOWDOWN,
@@ -36,16 +36,16 @@ BUSY = "The machine had other work."
 
 def render(found: Calibration, *, width: int = layout.WIDTH, colour: bool = False) -> str:
     """The whole report of `pipebench calibrate`."""
-    return layout.text(_parts(found), width=width, colour=colour)
+    return layout.text(parts(found), width=width, colour=colour)
 
 
 def markdown(found: Calibration) -> str:
     """The same as Markdown."""
-    return layout.markdown(_parts(found))
+    return layout.markdown(parts(found))
 
 
-def _parts(found: Calibration) -> list[Part]:
-    parts: list[Part] = [_verdict(found), f"{found.foot}."]
+def parts(found: Calibration) -> list[Part]:
+    parts: list[Part] = [Line(_verdict(found), "bold"), f"{found.foot}."]
     for part, run in dict.fromkeys((row.part, row.run) for row in found.rows):
         rows = [row for row in found.rows if (row.part, row.run) == (part, run)]
         parts.append(_table(f"{part}: {run}" if part != run else part, rows))

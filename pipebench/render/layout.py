@@ -1,65 +1,83 @@
 """How text is laid out: prose that wraps at words and tables that fit the width, for a terminal or as Markdown. Pure.
 
-A document is a list of parts, one under another: a table, a line of prose (`""` is a blank line; a line that begins
-with spaces keeps them when it wraps), the most important part first.
+A document is a list of parts, one under another: tables and lines of prose, the most important first. `""` is a blank
+line, and a line that begins with spaces keeps them where it wraps.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import io
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from pipebench.render.cells import Table
 
-Part = str | Table
+
+@dataclass(frozen=True)
+class Line:
+    """A line of prose in a style of rich's; `hanging` stands before its second and later parts where it wraps."""
+
+    text: str
+    style: str = ""
+    hanging: str = ""
+
+
+Part = str | Line | Table
 WIDTH = 110  # columns, where nobody says how many there are
 _GAP = 3  # columns between two cells
 _LEAST = 12  # columns that a name keeps however narrow the terminal is
 
 
 def text(parts: Iterable[Part], *, width: int = WIDTH, colour: bool = False) -> str:
-    """The parts for a terminal, with no line longer than `width`; the first one is bold where there is `colour`."""
+    """The parts for a terminal, with no line longer than `width`; `colour` adds styles and nothing else."""
     screen, out = console(width, colour)
-    for place, part in enumerate(parts):
+
+    def say(line: Line) -> None:
+        for one in wrapped(line.text, width, line.hanging):
+            screen.print(_styled(one, line.style))
+
+    for part in parts:
         if isinstance(part, Table):
-            _table(screen, fitted(part, width), width)
+            _table(screen, part, width, say)
         else:
-            _say(screen, part, width, "" if place else "bold")
+            say(Line(part) if isinstance(part, str) else part)
     lines = [line.rstrip() for line in out.getvalue().splitlines()]
     return "\n".join(_no_doubled_blanks(lines)).rstrip("\n") + "\n"
 
 
-def _table(screen: Any, one: Table, width: int) -> None:
-    """A table with its notes; where even its narrowest form does not fit, its rows stand one below another."""
-    screen.print("")
-    if _columns(one) <= width:
-        screen.print(laid_out(one))
+def _table(screen: Any, one: Table, width: int, say: Callable[[Line], None]) -> None:
+    """Title, rows and notes; where not even the shortened table fits, the cells of a row one below another."""
+    say(Line(""))
+    if one.title:
+        say(Line(one.title, "bold"))
+    form = fitted(one, width)
+    if form is not None:
+        screen.print(_laid_out(form))
     else:
-        _say(screen, one.title, width, "bold")
         for row in one.rows:
-            _say(screen, row[0], width)
+            say(Line(row[0]))
             for name, cell in zip(one.headers[1:], row[1:], strict=True):
-                _say(screen, f"  {name}: {cell}" if name else f"  {cell}", width) if cell else None
+                say(Line(f"  {name}: {cell}" if name else f"  {cell}")) if cell else None
     for note in one.notes:
-        _say(screen, f"  {note}", width)
-
-
-def _say(screen: Any, line: str, width: int, style: str = "") -> None:
-    for one in wrapped(line, width):
-        screen.print(styled(one, style))
+        say(Line(f"  {note}", "dim"))
 
 
 def wrapped(line: str, width: int, hanging: str = "") -> list[str]:
-    """The line broken at words; those after the first have the indent of the first and `hanging` before them."""
+    """The line broken at words; a word that is wider than the page loses its middle.
+
+    The parts after the first have the indent of the first, and `hanging` after it.
+    """
     body = line.lstrip(" ")
     if not body:
         return [""]
     first = " " * (len(line) - len(body))
     rest = first + hanging
+    room = width - len(rest)
+    body = " ".join(shortened(word, room) for word in body.split(" "))
     screen, _ = console(width, False)
-    found = [one.plain.rstrip() for one in styled(body).wrap(screen, width - len(rest))]
+    found = [one.plain.rstrip() for one in _styled(body).wrap(screen, room)]
     return [f"{rest if place else first}{one}" for place, one in enumerate(found)]
 
 
@@ -77,49 +95,52 @@ def console(width: int, colour: bool) -> tuple[Any, io.StringIO]:
     ), out
 
 
-def styled(words: str, style: str = "") -> Any:
+def _styled(words: str, style: str = "") -> Any:
     """Text in which rich finds no markup."""
     from rich.text import Text
 
     return Text(words, style=style)
 
 
-def laid_out(one: Table) -> Any:
-    """Title and cells; `numeric` columns are aligned right, and no cell is wrapped."""
+def _laid_out(one: Table) -> Any:
+    """Cells in columns; `numeric` columns are aligned right, and no cell is wrapped."""
     from rich.box import SIMPLE_HEAD
-    from rich.console import Group
     from rich.table import Table as RichTable
 
     laid = RichTable(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
     for index, header in enumerate(one.headers):
-        laid.add_column(styled(header), justify="right" if index in one.numeric else "left", no_wrap=True)
+        laid.add_column(_styled(header), justify="right" if index in one.numeric else "left", no_wrap=True)
     for row in one.rows:
-        laid.add_row(*(styled(cell) for cell in row))
-    return Group(styled(one.title, "bold"), laid) if one.title else laid
+        laid.add_row(*(_styled(cell) for cell in row))
+    return laid
 
 
-def fitted(one: Table, width: int) -> Table:
-    """The table in `width` columns: without as many spare columns as it must, then with its longest names shortened.
+def fitted(one: Table, width: int) -> Table | None:
+    """The widest form of the table that fits: without spare columns, then with its longest names shortened.
 
-    Figures are never shortened, so that the result can still be too wide.
+    Figures are never shortened: None where they alone are too wide.
     """
-    for narrower in one.narrower():
-        one = narrower
-        if _columns(one) <= width:
-            break
-    while (over := _columns(one) - width) > 0:
-        widths = _widths(one)
-        names = sorted((widths[index] for index in range(len(widths)) if index not in one.numeric), reverse=True)
+    form = one
+    for form in one.narrower():
+        if _columns(form) <= width:
+            return form
+    while (over := _columns(form) - width) > 0:
+        widths = _widths(form)
+        names = sorted((widths[index] for index in range(len(widths)) if index not in form.numeric), reverse=True)
         if not names or names[0] <= _LEAST:
-            break
-        others = min(names[1], names[0] - 1) if len(names) > 1 else _LEAST
-        most = max(_LEAST, names[0] - over, others)
-        rows = tuple(
-            tuple(cell if index in one.numeric else shortened(cell, most) for index, cell in enumerate(row))
-            for row in one.rows
-        )
-        one = dataclasses.replace(one, rows=rows)
-    return one
+            return None
+        second = min(names[1], names[0] - 1) if len(names) > 1 else _LEAST
+        form = _with_names_of(form, max(_LEAST, names[0] - over, second))
+    return form
+
+
+def _with_names_of(one: Table, most: int) -> Table:
+    rows = tuple(
+        tuple(cell if index in one.numeric else shortened(cell, most) for index, cell in enumerate(row))
+        for row in one.rows
+    )
+    headers = tuple(cell if index in one.numeric else shortened(cell, most) for index, cell in enumerate(one.headers))
+    return dataclasses.replace(one, headers=headers, rows=rows)
 
 
 def _widths(one: Table) -> list[int]:
@@ -153,35 +174,30 @@ def _first(name: str, most: int) -> str:
 
 
 def markdown(parts: Iterable[Part]) -> str:
-    """The parts as paragraphs and tables of Markdown; the first one is bold, indented ones are items of a list."""
+    """The parts as paragraphs and tables of Markdown; bold lines are bold, indented ones are items of a list."""
     made: list[str] = []
     listed: list[str] = []
-    for part in parts:
-        if isinstance(part, str) and part.startswith(" "):
-            listed.append(f"- {inert(part.strip())}")
+    for part in [*parts, ""]:
+        line = Line(part) if isinstance(part, str) else part
+        if isinstance(line, Line) and line.text.startswith(" "):
+            listed.append(f"- {inert(line.text.strip())}")
             continue
         made += ["\n".join(listed)] if listed else []
         listed = []
-        if isinstance(part, Table):
-            made += markdown_table(part)
-        elif part:
-            made.append(inert(part) if made else f"**{inert(part)}**")
-    made += ["\n".join(listed)] if listed else []
+        if isinstance(line, Table):
+            made += _markdown_table(line)
+        elif line.text:
+            made.append(f"**{inert(line.text)}**" if line.style == "bold" else inert(line.text))
     return "\n\n".join(made) + "\n"
 
 
-def markdown_table(one: Table, level: int = 3) -> list[str]:
+def _markdown_table(one: Table) -> list[str]:
     """Title, table and notes, as paragraphs of Markdown."""
     rule = ["---:" if index in one.numeric else "---" for index in range(len(one.headers))]
     lines = [_row(one.headers), _row(tuple(rule), escape=False), *(_row(row) for row in one.rows)]
     notes = ["\n".join(f"- {inert(note)}" for note in one.notes)] if one.notes else []
-    title = [f"{'#' * level} {inert(one.title)}"] if one.title else []
+    title = [f"### {inert(one.title)}"] if one.title else []
     return [*title, "\n".join(lines), *notes]
-
-
-def fenced(words: str) -> str:
-    """Text in a block that Markdown leaves alone; no line of it can end the block."""
-    return f"````text\n{words.replace('````', '` ` ` `')}````\n"
 
 
 def _row(cells: tuple[str, ...], escape: bool = True) -> str:

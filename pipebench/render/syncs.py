@@ -3,35 +3,22 @@
 from __future__ import annotations
 
 from pipebench import units
-from pipebench.render import layout
+from pipebench.render.layout import Line, Part
 from pipebench.results.sync_points import CompiledRegion, SyncPoint, SyncReport
 
-_LINE_NUMBER = 10  # columns for `:line:` after a path
+_HANGING = "    "
 
 
-def render(report: SyncReport, *, width: int | None = None) -> str:
-    """The report as text: the verdict, then one item a sync point, which alone starts with `path:line:`.
-
-    Without a `width` no line is wrapped, so that each can be read by a program. With one, lines wrap at words, what
-    follows is indented, and a path that does not fit is shortened.
-    """
-    lines = [_verdict(report)]
-    lines += [_point_line(point, width) for point in report.points]
-    lines += [_region_line(region, width) for region in report.not_inspected]
-    return "\n".join(line for one in lines for line in _wrapped(one, width)) + "\n"
+def parts(report: SyncReport) -> list[Part]:
+    """The verdict, then one line a sync point, which alone starts with `path:line:`; where it wraps, it is indented."""
+    lines = [Line(_verdict(report), "bold")]
+    lines += [Line(_point_line(point), hanging=_HANGING) for point in report.points]
+    lines += [Line(_region_line(region), hanging=_HANGING) for region in report.not_inspected]
+    return list(lines)
 
 
-def _wrapped(line: str, width: int | None) -> list[str]:
-    return [line] if width is None else layout.wrapped(line, width, hanging="    ")
-
-
-def _path(path: str, width: int | None) -> str:
-    shown = units.printable(path)
-    return shown if width is None else layout.shortened(shown, width - _LINE_NUMBER)
-
-
-def _region_line(region: CompiledRegion, width: int | None) -> str:
-    where = f"line {region.line} of {_path(region.path, width)}"
+def _region_line(region: CompiledRegion) -> str:
+    where = f"line {region.line} of {units.printable(region.path)}"
     return f"not inspected: compiled region {units.printable(region.name)}, called in {where}"
 
 
@@ -45,12 +32,12 @@ def _verdict(report: SyncReport) -> str:
     return f"{count} ({device}: the debug mode saw {_number(waits)} waits a step, {units.seconds(lost)} lost)"
 
 
-def _point_line(point: SyncPoint, width: int | None) -> str:
+def _point_line(point: SyncPoint) -> str:
     names = "; ".join(
         operation.name if len(point.operations) == 1 else f"{_number(operation.per_step)}× {operation.name}"
         for operation in point.operations
     )
-    place = f"{_path(point.path, width)}:{point.line}"
+    place = f"{units.printable(point.path)}:{point.line}"
     return f"{place}: {_number(point.per_step)} a step: {units.printable(names)}{_evidence(point)}"
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from pipebench.render import watch_details
 from pipebench.render.cells import Table, spoken
-from pipebench.render.layout import Part
+from pipebench.render.layout import Line, Part
 from pipebench.render.watch_notes import sentence
 from pipebench.render.watch_verdict import next_command, next_move, verdict
 from pipebench.results.watched import BoundResult, LoaderResult, StageResult, Verdict, WatchResult
@@ -19,7 +19,7 @@ _FEW_STAGES, _FEW_NOTES = 5, 3  # of the short report, which fits a screen of 30
 
 def parts(result: WatchResult, *, full: bool = False) -> list[Part]:
     """The report: on about 30 lines, or with every figure where it is `full`."""
-    made: list[Part] = [verdict(result.verdict)]
+    made: list[Part] = [Line(verdict(result.verdict), "bold")]
     made += bound_parts(result.bound, full=full) if result.bound is not None else []
     made += _all_stages(result, full)
     made += _loop(result, full)
@@ -63,7 +63,7 @@ def _stages(loader: LoaderResult, stages: list[StageResult], full: bool) -> Iter
         tuple(_samples(loader)) if full else (),
         () if full else (5,),
     )
-    yield table if full else table.narrowed()
+    yield table if full else [*table.narrower()][-1]
 
 
 _STAGE_TABLE = (

@@ -102,7 +102,7 @@ def workers(loader: int, found: Sequence[WorkerResult]) -> Table:
         frozenset(range(len(headers) + 1)),
         spare=empty,
     )
-    return table.narrowed() if empty else table
+    return [*table.narrower()][-1]
 
 
 def hand_off(one: HandOff) -> Iterable[str]:

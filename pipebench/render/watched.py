@@ -13,16 +13,6 @@ NOT_CALIBRATED = "Not calibrated on this machine: `pipebench calibrate` measures
 _MORE = " --full shows every figure."
 
 
-def text(report: Report, *, width: int = layout.WIDTH, colour: bool = False, full: bool = False) -> str:
-    """The report as the person at the terminal saw it, then the machine."""
-    return layout.text(_saved(report, full), width=width, colour=colour)
-
-
-def markdown(report: Report, *, full: bool = True) -> str:
-    """The same as Markdown, with every figure."""
-    return layout.markdown(_saved(report, full))
-
-
 def whole(
     result: WatchResult,
     calibration: str | None,
@@ -35,7 +25,8 @@ def whole(
     return layout.text([*parts(result, full=full), *_foot(calibration, full)], width=width, colour=colour)
 
 
-def _saved(report: Report, full: bool) -> list[Part]:
+def saved(report: Report, full: bool) -> list[Part]:
+    """The report as the person at the terminal saw it, then the machine."""
     assert report.watched is not None
     known = printable(report.error_of_watch) if report.error_of_watch is not None else None
     return [*parts(report.watched, full=full), *_foot(known, full), "", *tables.heading(report)]

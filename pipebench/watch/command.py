@@ -12,7 +12,7 @@ from typing import Any
 
 from pipebench.errors import PipebenchError
 from pipebench.host.machine import usable_cores
-from pipebench.host.terminal import colours, columns
+from pipebench.host.screen import colours, columns
 from pipebench.render.watched import whole
 from pipebench.results.report import kept_calibration
 from pipebench.results.watched import Note, WatchResult

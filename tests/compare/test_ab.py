@@ -10,7 +10,7 @@ import repos
 from pipebench.commands.ab import _status
 from pipebench.compare import checkouts, rounds
 from pipebench.errors import PipebenchError, UsageError
-from pipebench.render import ab, text
+from pipebench.render import ab, layout, text
 from pipebench.results import comparison
 from pipebench.results.comparison import Judgement
 from pipebench.results.report import load
@@ -34,8 +34,18 @@ def repo(tmp_path_factory):
 def compared(repo):
     """The two commits compared, and the dirty tree that was said so."""
     (repo / "sampledata.py").write_text((repo / "sampledata.py").read_text() + "# not committed\n")
-    options = ["--budget", "600", "--rounds", "8", "--fail-above", "20%"]
-    options += ["--export-json", "ab.json", "--format", "json"]
+    options = [
+        "--budget",
+        "600",
+        "--rounds",
+        "8",
+        "--fail-above",
+        "20%",
+        "--export-json",
+        "ab.json",
+        "--format",
+        "json",
+    ]
     done = repos.pipebench("ab", "HEAD~1", "HEAD", "--variant", "Scale", *options, cwd=repo)
     repos.git(repo, "checkout", "--", "sampledata.py")
     report = load(repo / "ab.json")
@@ -62,7 +72,7 @@ def test_every_reading_of_every_round_is_kept_with_the_sides_and_the_gate(compar
 
 def test_what_was_saved_is_shown_again_as_text_and_as_markdown(compared):
     found = compared.report.comparison
-    assert text.table(compared.report).startswith(ab.text(found.changes, found.base, found.head, 0.2))
+    assert text.table(compared.report).startswith(layout.text(ab.parts(found)))
     assert text.markdown(compared.report).startswith("**HEAD")
 
 
@@ -147,9 +157,9 @@ def test_asv_environment_is_taken_where_there_is_one_with_what_is_needed(tmp_pat
     assert checkouts.interpreter(tmp_path, ["nothing_of_the_kind"]) == sys.executable
 
 
-def _change(ratio, low, high, name="decode/rgb/pillow", rounds=24):
-    found = Speedup(1 / ratio, 1 / high, 1 / low, 0.995)
-    return comparison.Change(name, Judgement(found, rounds, 0.995), 0.002, 0.002 * ratio, 8)
+def _change(times_as_long, low, high, name="decode/rgb/pillow"):
+    over = Speedup(1 / times_as_long, 1 / high, 1 / low, 0.995)
+    return comparison.Change(name, Judgement(over, 24, 0.995), 0.002, 0.002 * times_as_long, 8)
 
 
 @pytest.mark.parametrize(
@@ -168,6 +178,10 @@ def test_the_status_is_what_the_interval_says(change, limit, status, capsys):
     assert ("slower: decode/rgb/pillow" in capsys.readouterr().err) == (status == 3)
 
 
+def _text(changes, limit=None):
+    return layout.text(ab.parts(comparison.Comparison("main", "mine", tuple(changes), limit)))
+
+
 def test_the_table_says_what_is_slower_what_cannot_be_told_and_what_was_left_out():
     changes = [
         _change(1.1, 1.08, 1.12),
@@ -175,7 +189,7 @@ def test_the_table_says_what_is_slower_what_cannot_be_told_and_what_was_left_out
         comparison.Change("crop/x/y", skipped="not in this commit"),
         comparison.Change("step/x/y", failed="ValueError: it broke"),
     ]
-    assert ab.text(changes, "main", "mine", 0.05) == (
+    assert _text(changes, 0.05) == (
         "mine against main: more than 5.0 % slower: decode/rgb/pillow\n"
         "\n"
         "mine against main\n"
@@ -189,14 +203,14 @@ def test_the_table_says_what_is_slower_what_cannot_be_told_and_what_was_left_out
         "  crop/x/y: not measured, not in this commit\n"
         "  step/x/y: failed, ValueError: it broke\n"
     )
-    assert ab.text(changes, "main", "mine").startswith("mine against main: slower: decode/rgb/pillow\n")
-    assert ab.text(changes[1:2], "main", "mine").startswith(
-        "mine against main: no measurable difference in 1 benchmark\n"
-    )
+    assert _text(changes).startswith("mine against main: slower: decode/rgb/pillow\n")
+    assert _text(changes[1:2]).startswith("mine against main: no measurable difference in 1 benchmark\n")
 
 
 def test_the_markdown_is_inert():
-    shown = ab.markdown([comparison.Change("a|b", failed="<script>")], "m`ain", "mine")
+    shown = layout.markdown(
+        ab.parts(comparison.Comparison("m`ain", "mine", (comparison.Change("a|b", failed="<script>"),)))
+    )
     assert "<script>" not in shown.replace("\\<", "") and "m\\`ain" in shown
 
 

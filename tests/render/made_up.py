@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from pipebench.results.calibration import Calibration, NoiseFloor, PlantedFigure, Slowdown
-from pipebench.results.comparison import Change, Judgement
+from pipebench.results.comparison import Change, Comparison, Judgement
 from pipebench.results.sync_points import CompiledRegion, Operation, SyncPoint, SyncReport
 from pipebench.results.watched import (
     BoundResult,
@@ -130,14 +130,9 @@ def bound():
     )  # fmt: skip
 
 
-def _change(name, ratio, **more):
-    return Change(
-        name,
-        Judgement(Speedup(1 / ratio, 1 / (ratio + 0.02), 1 / (ratio - 0.02), 0.995), 24, 0.995),
-        0.002,
-        0.002 * ratio,
-        **more,
-    )
+def _change(name, times_as_long, **more):
+    over = Speedup(1 / times_as_long, 1 / (times_as_long + 0.02), 1 / (times_as_long - 0.02), 0.995)
+    return Change(name, Judgement(over, 24, 0.995), 0.002, 0.002 * times_as_long, **more)
 
 
 CHANGES = (
@@ -147,6 +142,7 @@ CHANGES = (
     Change("crop/x/y", skipped="not in this commit"),
     Change("step/x/y", failed="ValueError: it broke"),
 )
+COMPARISON = Comparison("main", "mine", CHANGES, 0.05)
 
 CALIBRATION = Calibration(
     "a\x1bhost",

@@ -8,7 +8,8 @@ import pytest
 
 from pipebench.render import ab, calibration, layout, syncs, watched
 from pipebench.render.cells import Table
-from pipebench.results.comparison import Change
+from pipebench.render.layout import Line
+from pipebench.results.comparison import Change, Comparison
 from pipebench.results.watched import NextMove, Note, Verdict
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -26,9 +27,9 @@ RENDERED = {
     "watch": _watch,
     "watch-full": lambda width: _watch(width, full=True),
     "watch-bound": _bound,
-    "ab": lambda width: ab.text(made_up.CHANGES, "main", "mine", 0.05, width=width),
-    "calibration": lambda width: calibration.render(made_up.CALIBRATION, width=width),
-    "syncs": lambda width: syncs.render(made_up.SYNCS, width=width),
+    "ab": lambda width: layout.text(ab.parts(made_up.COMPARISON), width=width),
+    "calibration": lambda width: layout.text(calibration.parts(made_up.CALIBRATION), width=width),
+    "syncs": lambda width: layout.text(syncs.parts(made_up.SYNCS), width=width),
 }
 
 
@@ -47,7 +48,7 @@ def test_the_text_to_the_letter(name, width):
 
 def test_markdown_to_the_letter():
     path = GOLDEN / "ab.md"
-    found = ab.markdown(made_up.CHANGES, "main", "mine")
+    found = layout.markdown(ab.parts(made_up.COMPARISON))
     if not path.exists():
         path.write_text(found)
         pytest.fail(f"{path.name} did not exist: read what was written")
@@ -79,9 +80,13 @@ def _hostile():
     [
         lambda: watched.whole(_hostile(), None, full=True),
         lambda: watched.whole(replace(_hostile(), verdict=made_up.HOSTILE, next_move=made_up.HOSTILE), None),
-        lambda: ab.text([Change(made_up.HOSTILE, failed=made_up.HOSTILE)], made_up.HOSTILE, made_up.HOSTILE),
-        lambda: syncs.render(
-            replace(made_up.SYNCS, points=tuple(replace(one, path=made_up.HOSTILE) for one in made_up.SYNCS.points))
+        lambda: layout.text(
+            ab.parts(Comparison(made_up.HOSTILE, made_up.HOSTILE, (Change(made_up.HOSTILE, failed=made_up.HOSTILE),)))
+        ),
+        lambda: layout.text(
+            syncs.parts(
+                replace(made_up.SYNCS, points=tuple(replace(one, path=made_up.HOSTILE) for one in made_up.SYNCS.points))
+            )
         ),
     ],
 )
@@ -108,6 +113,12 @@ def test_spare_columns_go_before_names_are_shortened():
 def test_prose_wraps_at_words_and_keeps_its_indent():
     assert layout.text(["one two three", "  four five six"], width=10) == "one two\nthree\n  four\n  five six\n"
     assert layout.wrapped("a:1: two three", 10, hanging="  ") == ["a:1: two", "  three"]
+    assert layout.text([Line("abcdefghijkl:7: x", hanging="  ")], width=10) == "abc…l:7:\n  x\n"
+
+
+def test_where_figures_alone_are_too_wide_the_cells_stand_one_below_another():
+    one = Table("t", ("name", "a", "b"), (("n", "1" * 30, "2" * 30),), frozenset({1, 2}))
+    assert layout.text([one], width=40) == f"t\nn\n  a: {'1' * 30}\n  b: {'2' * 30}\n"
 
 
 def test_colour_adds_styles_and_nothing_else():

@@ -11,7 +11,7 @@ from examining import DEVICE, mask, no_device, nothing_stays_patched, total, x  
 
 from pipebench.commands import syncs as command
 from pipebench.errors import PipebenchError, UsageError
-from pipebench.render import syncs, text
+from pipebench.render import layout, syncs, text
 from pipebench.results import sync_points
 from pipebench.results.report import load
 from pipebench.syncpoints import examine
@@ -21,6 +21,11 @@ cuda = pytest.mark.cuda
 
 def item():
     x.sum().item()
+
+
+def _shown(report):
+    """As a page shows it that is wide enough for every line."""
+    return layout.text(syncs.parts(report), width=1000)
 
 
 def listed(function, **options):
@@ -159,7 +164,7 @@ def test_compiled_regions_are_not_inspected():
     assert [region.name.rpartition(".")[2] for region in report.not_inspected] == ["inner"]
     assert report.not_inspected[0].line == step.__code__.co_firstlineno + 1
     assert listed(step) == {2: 1}
-    text = syncs.render(report)
+    text = _shown(report)
     assert text.splitlines()[-1].startswith("not inspected: compiled region ")
     assert f":{report.not_inspected[0].line}" not in text
 
@@ -175,7 +180,7 @@ def test_the_text(tmp_path, monkeypatch):
     monkeypatch.delitem(sys.modules, "train", raising=False)
     import train
 
-    assert syncs.render(examine.examine(train.step)) == (
+    assert _shown(examine.examine(train.step)) == (
         "4 sync points a step (would synchronise; no device here)\n"
         "train.py:7: 2 a step: 1× .cpu(): device to host; 1× .tolist()\n"
         "train.py:6: 1 a step: .item(): _local_scalar_dense (its result depends on values)\n"
@@ -190,7 +195,7 @@ def test_a_hostile_path_is_inert(tmp_path, monkeypatch):
     script.write_text("def step(x):\n    x.cpu()\n")
     scope = {}
     exec(compile(script.read_text(), str(script), "exec"), scope)
-    text = syncs.render(examine.examine(lambda: scope["step"](x)))
+    text = _shown(examine.examine(lambda: scope["step"](x)))
     assert "\x1b" not in text
     assert len(text.splitlines()) == 2
     assert text.splitlines()[1].endswith("a\\x1b[31m\\nb/odd.py:2: 1 a step: .cpu(): device to host")
@@ -202,7 +207,7 @@ def test_a_report_is_plain_data():
 
 
 def test_nothing_to_list():
-    text = syncs.render(examine.examine(lambda: torch.where(mask, x, 0.0)))
+    text = _shown(examine.examine(lambda: torch.where(mask, x, 0.0)))
     assert text == "0 sync points a step (would synchronise; no device here)\n"
 
 
@@ -338,7 +343,7 @@ def test_a_checked_report_as_text():
             "train.py", 9, 1, (sync_points.Operation("x[mask] = number", 1, 1e-6),), confirmed=0, lost_s=1e-6
         ),
     )
-    assert syncs.render(sync_points.SyncReport("step", 3, 3, "NVIDIA X", None, points)) == (
+    assert _shown(sync_points.SyncReport("step", 3, 3, "NVIDIA X", None, points)) == (
         "3 sync points a step (NVIDIA X: the debug mode saw 2 waits a step, 1.50 ms lost)\n"
         "train.py:7: 2 a step: .item() [seen 2 times a step, 1.50 ms lost]\n"
         "train.py:9: 1 a step: x[mask] = number [not seen to wait, 1.00 µs lost]\n"

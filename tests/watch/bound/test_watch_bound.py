@@ -169,11 +169,8 @@ def test_windows_take_what_was_planted_and_replays_are_those_of_the_live_window(
     assert found.live.readings_s == (20.0,) * 6 and found.bound.readings_s == (5.0,) * 6
     assert (found.live.samples_per_s, found.live.low, found.live.high) == (1.0, 1.0, 1.0)
     assert found.bound_over_live is not None and found.busy_over_live is not None and found.device_over_live is None
-    assert (
-        (found.bound_over_live.speedup, found.bound_over_live.low, found.bound_over_live.high)
-        == (4.0, 4.0, 4.0)
-        == (found.busy_over_live.speedup,) * 3
-    )
+    over = found.bound_over_live
+    assert (over.speedup, over.low, over.high) == (4.0, 4.0, 4.0) == (found.busy_over_live.speedup,) * 3
     assert layout.text(bound_parts(found, full=False)) == (
         "Without any data work, training could be at most 4.00× (4.00–4.00) as fast.\n"
         "\n"
