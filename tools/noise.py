@@ -5,10 +5,10 @@
     python tools/noise.py report noise.jsonl
     python tools/noise.py simulate
 
-`equal` runs `pipebench ab` on two commits of equal code. `planted` runs it on two commits, and the second does more work
-in every call; a clock of its own records how much (`tools/noise_plant.py`). Both append one line to the file when a run
-is finished, so `report` can pool files from several times of day and several machines. `tools/noise_asv.py` asks the
-same of `asv continuous`.
+`equal` runs `pipebench ab` on two commits of equal code. `planted` runs it on two commits; the second does more work in
+every call, and a clock of its own records how much (`tools/noise_plant.py`). Both append one line to the file when a
+run is finished, so `report` can pool files from several times of day and several machines. `tools/noise_asv.py` asks
+the same of `asv continuous`.
 """
 
 import argparse

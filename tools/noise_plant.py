@@ -1,4 +1,4 @@
-"""More work in every call of a benchmark, with a clock of its own; `tools/noise.py planted` copies it into both commits.
+"""More work in every call of a benchmark, and a clock of its own. `tools/noise.py planted` copies it to both commits.
 
 The work is an empty loop after each call. The clock reads the time before the call, between call and loop, and after
 the loop, so the true share of the added work is known without the statistics of `pipebench ab`. The base has the same
@@ -25,17 +25,17 @@ def rounds_in(path):
     return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
-def steps_for(change, rounds, call, clock=time.perf_counter_ns):
+def steps_for(change, rounds, call, clock):
     """How many steps make a call longer by `change`: from what the rounds so far took, else from a few calls now.
 
     Calls now are slower than in a round, because both sides arm at the same time; so only the first round uses them.
     """
-    if change and rounds:
+    if not change:
+        return 0
+    if rounds:
         call_ns = statistics.median(one["least_call_ns"] / one["calls"] for one in rounds)
         step_ns = statistics.median(one["least_more_ns"] / one["calls"] / one["steps"] for one in rounds)
         return max(1, round(change * call_ns / step_ns))
-    if not change:
-        return 0
 
     def least(act):
         took = []
@@ -53,16 +53,16 @@ def work(steps):
         pass
 
 
-def plant(runner, change):
+def plant(runner, change, clock=time.perf_counter_ns):
     """Makes every armed call of the class `runner` do `change` more work, and times it."""
     folder, plain_arm, plain_reading, plain_exit = os.environ["NOISE_CLOCK"], runner.arm, runner.reading, os._exit
-    last, taken, armed, clock = [0, 0], [], {}, time.perf_counter_ns
+    last, taken, armed = [0, 0], [], {}
 
     def arm(self, identity, workload, keys):
         done = plain_arm(self, identity, workload, keys)
         *rest, block = self._armed[identity]
         path = kept_in(folder, change, identity)
-        steps = steps_for(change, rounds_in(path), lambda: block(1))
+        steps = steps_for(change, rounds_in(path), lambda: block(1), clock)
 
         def longer(calls):
             begin = clock()

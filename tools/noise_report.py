@@ -1,6 +1,16 @@
-"""The arithmetic of `tools/noise.py report`: how often whole runs were right."""
+"""The arithmetic of `tools/noise.py`: the true change of a run, and how often whole runs were right. Pure.
 
+A line is what `tools/noise.py` appends for a run: `planted` is 0 for equal code, and each of its `benchmarks` has the
+`change` that `pipebench ab` estimates, the interval `low` to `high`, the `verdict` and the `true` change. A change is
+one of time: 0.03 is 3 % longer.
+"""
+
+import math
 import statistics
+from collections import Counter
+
+ALARMS = 0.01  # the chance of a false alarm in a family that `pipebench ab` promises
+SURE = 0.95  # of the intervals of counts
 
 
 def truth(base_rounds, head_rounds):
@@ -20,5 +30,139 @@ def truth(base_rounds, head_rounds):
     }  # fmt: skip
 
 
+def clopper_pearson(hits, of, sure=SURE):
+    """The exact interval of a share that was counted: Clopper and Pearson, Biometrika 26 (1934), 404-413."""
+
+    def exactly(count, share):
+        ways = math.lgamma(of + 1) - math.lgamma(count + 1) - math.lgamma(of - count + 1)
+        return math.exp(ways + count * math.log(share) + (of - count) * math.log1p(-share))
+
+    def at_most(count, share):
+        return math.fsum(exactly(one, share) for one in range(count + 1))
+
+    def where(goes_down, level):
+        low, high = 0.0, 1.0
+        for _ in range(60):
+            middle = (low + high) / 2
+            low, high = (middle, high) if goes_down(middle) > level else (low, middle)
+        return (low + high) / 2
+
+    tail = (1 - sure) / 2
+    low = where(lambda share: at_most(hits - 1, share), 1 - tail) if hits else 0.0
+    high = where(lambda share: at_most(hits, share), tail) if hits < of else 1.0
+    return low, high
+
+
+def enough(row, family):
+    """Whether the rounds could tell anything; where not, `pipebench ab` says `~` whatever they are."""
+    return row["confidence"] >= 1 - ALARMS / family - 1e-6
+
+
+def alarms(lines):
+    """Of the runs of equal code, those in which any benchmark is called changed, in whichever direction."""
+    return [line for line in lines if not line["planted"] and any(one["verdict"] != "~" for one in line["benchmarks"])]
+
+
+def covers(row, by="true"):
+    return row["low"] <= row[by] <= row["high"]
+
+
+def judged(lines):
+    """The rows that had enough rounds; the interval of any other is as wide as the search for it goes."""
+    return [one for line in lines for one in line["benchmarks"] if enough(one, len(line["benchmarks"]))]
+
+
+def whole(lines):
+    """The runs in which every benchmark had enough rounds."""
+    return [line for line in lines if all(enough(one, len(line["benchmarks"])) for one in line["benchmarks"])]
+
+
+def counted(hits, of):
+    """A count as text, with the exact interval of its share."""
+    if not of:
+        return "none"
+    low, high = clopper_pearson(hits, of)
+    return f"{hits} of {of} ({100 * low:.1f} to {100 * high:.1f} %)"
+
+
+def by_benchmark(lines):
+    found = {}
+    for line in lines:
+        for one in line["benchmarks"]:
+            found.setdefault(one["benchmark"], []).append((one, len(line["benchmarks"])))
+    return found
+
+
+def rows(lines, planted):
+    """A row of text for each benchmark of one kind of run."""
+    for name, pairs in by_benchmark(lines).items():
+        every, kept = [one for one, _ in pairs], [one for one, family in pairs if enough(one, family)]
+        hits = sum(one["verdict"] == "slower" if planted else one["verdict"] != "~" for one in every)
+        cells = [name, counted(hits, len(every))]
+        cells += [percent(statistics.median(one["true"] for one in every))] if planted else []
+        cells += [counted(sum(map(covers, kept)), len(kept))]
+        cells += [percent(statistics.median((one["high"] - one["low"]) / 2 for one in kept)) if kept else "none"]
+        yield [*cells, str(round(statistics.median(one["rounds"] for one in every)))]
+
+
+def percent(fraction):
+    return f"{100 * fraction:.1f} %"
+
+
+def table(cells):
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    return [
+        "  ".join([row[0].ljust(widths[0]), *(one.rjust(wide) for one, wide in zip(row[1:], widths[1:], strict=True))])
+        for row in cells
+    ]
+
+
+def coverage(lines):
+    """Lines of text: how many intervals contain the true change, one by one and by whole runs."""
+    kept, complete = judged(lines), whole(lines)
+    families = sum(all(map(covers, line["benchmarks"])) for line in complete)
+    said = [
+        f"intervals that contain the true change: {counted(sum(map(covers, kept)), len(kept))}",
+        f"runs in which all intervals do: {counted(families, len(complete))}",
+    ]
+    clocked = [one for one in kept if "true_of_sums" in one]
+    if clocked:
+        by_sums = sum(covers(one, "true_of_sums") for one in clocked)
+        said.append(f"intervals that contain the ratio of summed times: {counted(by_sums, len(clocked))}")
+        beside = [one["call_change"] for one in clocked]
+        said.append(f"original call in the head against the base, median: {100 * statistics.median(beside):+.2f} %")
+    return said
+
+
+def section(lines, planted, budget_s):
+    """Everything about one kind of run."""
+    what = f"{percent(planted)} more work" if planted else "equal code"
+    said = [f"{what}, runs of {budget_s:.0f} s: {len(lines)}, all benchmarks with enough rounds in {len(whole(lines))}"]
+    loads = sorted((line["load_before"] + line["load_after"]) / 2 for line in lines)
+    said.append(f"load {loads[0]:.1f} to {loads[-1]:.1f}, median {statistics.median(loads):.1f}")
+    header = ["benchmark", "found slower", "true change"] if planted else ["benchmark", "called changed"]
+    said += table([[*header, "interval contains truth", "half width", "rounds"], *rows(lines, planted)])
+    if not planted:
+        said.append(f"runs with a false alarm: {counted(len(alarms(lines)), len(lines))}")
+        complete = whole(lines)
+        said.append(
+            f"of the runs with enough rounds for all benchmarks: {counted(len(alarms(complete)), len(complete))}"
+        )
+    else:
+        wrong = sum(one["verdict"] == "faster" for line in lines for one in line["benchmarks"])
+        said.append(f"wrongly called faster: {wrong}")
+    return [*said, *coverage(lines)]
+
+
 def report(lines):
-    raise NotImplementedError
+    """What the pooled runs say, as text; one section for each planted change and budget."""
+    if not lines:
+        return "no runs\n"
+    when = sorted(line["began"] for line in lines)
+    said = [f"{len(lines)} runs from {when[0]} to {when[-1]}; in brackets: exact {SURE:.0%} intervals"]
+    machines = Counter((line["machine"], line["cpus"]) for line in lines)
+    said += [f"{count} on {name}, {cpus} CPUs" for (name, cpus), count in machines.items()]
+    for planted, budget_s in sorted({(line["planted"], line["budget_s"]) for line in lines}):
+        kind = [line for line in lines if (line["planted"], line["budget_s"]) == (planted, budget_s)]
+        said += ["", *section(kind, planted, budget_s)]
+    return "\n".join([*said, "", "all runs", *coverage(lines)]) + "\n"
