@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 TOOLS = Path(__file__).absolute().parent.parent / "tools"
+CLOCK = {"true_of_sums": 0.05, "true_in_first_round": 0.02, "call_change": 0.001}
 
 
 @pytest.fixture
@@ -42,7 +43,8 @@ def test_a_family_with_two_alarms_counts_once_and_faster_is_an_alarm_too(report)
     quiet = run(row("read"), row("step"))
     twice = run(row("read", 0.05, verdict="slower"), row("step", 0.05, verdict="slower"))
     faster = run(row("read"), row("step", -0.05, verdict="faster"))
-    right = run(row("read", 0.03, verdict="slower", true=0.03), row("step"), planted=0.03)
+    found = [row(name, 0.03, verdict="slower", true=0.03, **CLOCK) for name in ("read", "step")]
+    right = run(*found, planted=0.03)
     lines = [quiet, twice, quiet, faster, right]
     assert report.alarms(lines) == [twice, faster]
     assert "runs with a false alarm: 2 of 4 (6.8 to 93.2 %)\n" in report.report(lines)
@@ -88,29 +90,28 @@ def test_the_truth_is_the_middle_round_of_fastest_to_fastest(report):
 
 def test_a_report_in_full(report):
     """Power, coverage and width of one benchmark, and the ranges of time and load."""
-    clock = {"true_of_sums": 0.05, "call_change": 0.001}
     lines = [
-        run(row(change=0.03, verdict="slower", true=0.03, **clock), planted=0.03, load=2.0, hour=7),
-        run(row(change=0.01, true=0.03, **clock), planted=0.03, load=4.0, hour=9),
+        run(row(change=0.03, verdict="slower", true=0.03, **CLOCK), planted=0.03, load=2.0, hour=7),
+        run(row(change=0.01, true=0.03, **CLOCK), planted=0.03, load=4.0, hour=9),
         run(row(), hour=8),
     ]
     assert report.report(lines) == (
         "3 runs from 2026-01-01T07:00:00+00:00 to 2026-01-01T09:00:00+00:00; in brackets: exact 95% intervals\n"
         "3 on a processor, 2 CPUs\n"
         "\n"
-        "equal code, runs of 60 s: 1, all benchmarks with enough rounds in 1\n"
+        "equal code, runs of 60 s: 1, with enough rounds for every benchmark: 1\n"
         "load 1.0 to 1.0, median 1.0\n"
         "benchmark          called changed  interval contains truth  half width  rounds\n"
         "read       0 of 1 (0.0 to 97.5 %)  1 of 1 (2.5 to 100.0 %)       1.0 %      20\n"
         "runs with a false alarm: 0 of 1 (0.0 to 97.5 %)\n"
-        "of the runs with enough rounds for all benchmarks: 0 of 1 (0.0 to 97.5 %)\n"
+        "of those with enough rounds for every benchmark: 0 of 1 (0.0 to 97.5 %)\n"
         "intervals that contain the true change: 1 of 1 (2.5 to 100.0 %)\n"
         "runs in which all intervals do: 1 of 1 (2.5 to 100.0 %)\n"
         "\n"
-        "3.0 % more work, runs of 60 s: 2, all benchmarks with enough rounds in 2\n"
+        "3.0 % more work, runs of 60 s: 2, with enough rounds for every benchmark: 2\n"
         "load 2.0 to 4.0, median 3.0\n"
-        "benchmark            found slower  true change  interval contains truth  half width  rounds\n"
-        "read       1 of 2 (1.3 to 98.7 %)        3.0 %   1 of 2 (1.3 to 98.7 %)       1.0 %      20\n"
+        "benchmark            found slower  true change  at first  interval contains truth  half width  rounds\n"
+        "read       1 of 2 (1.3 to 98.7 %)        3.0 %     2.0 %   1 of 2 (1.3 to 98.7 %)       1.0 %      20\n"
         "wrongly called faster: 0\n"
         "intervals that contain the true change: 1 of 2 (1.3 to 98.7 %)\n"
         "runs in which all intervals do: 1 of 2 (1.3 to 98.7 %)\n"

@@ -99,7 +99,8 @@ def rows(lines, planted):
         every, kept = [one for one, _ in pairs], [one for one, family in pairs if enough(one, family)]
         hits = sum(one["verdict"] == "slower" if planted else one["verdict"] != "~" for one in every)
         cells = [name, counted(hits, len(every))]
-        cells += [percent(statistics.median(one["true"] for one in every))] if planted else []
+        if planted:
+            cells += [percent(statistics.median(one[by] for one in every)) for by in ("true", "true_in_first_round")]
         cells += [counted(sum(map(covers, kept)), len(kept))]
         cells += [percent(statistics.median((one["high"] - one["low"]) / 2 for one in kept)) if kept else "none"]
         yield [*cells, str(round(statistics.median(one["rounds"] for one in every)))]
@@ -137,17 +138,17 @@ def coverage(lines):
 def section(lines, planted, budget_s):
     """Everything about one kind of run."""
     what = f"{percent(planted)} more work" if planted else "equal code"
-    said = [f"{what}, runs of {budget_s:.0f} s: {len(lines)}, all benchmarks with enough rounds in {len(whole(lines))}"]
+    said = [
+        f"{what}, runs of {budget_s:.0f} s: {len(lines)}, with enough rounds for every benchmark: {len(whole(lines))}"
+    ]
     loads = sorted((line["load_before"] + line["load_after"]) / 2 for line in lines)
     said.append(f"load {loads[0]:.1f} to {loads[-1]:.1f}, median {statistics.median(loads):.1f}")
-    header = ["benchmark", "found slower", "true change"] if planted else ["benchmark", "called changed"]
+    header = ["benchmark", "found slower", "true change", "at first"] if planted else ["benchmark", "called changed"]
     said += table([[*header, "interval contains truth", "half width", "rounds"], *rows(lines, planted)])
     if not planted:
         said.append(f"runs with a false alarm: {counted(len(alarms(lines)), len(lines))}")
         complete = whole(lines)
-        said.append(
-            f"of the runs with enough rounds for all benchmarks: {counted(len(alarms(complete)), len(complete))}"
-        )
+        said.append(f"of those with enough rounds for every benchmark: {counted(len(alarms(complete)), len(complete))}")
     else:
         wrong = sum(one["verdict"] == "faster" for line in lines for one in line["benchmarks"])
         said.append(f"wrongly called faster: {wrong}")
