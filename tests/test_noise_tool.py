@@ -126,6 +126,16 @@ def test_a_report_in_full(report):
     )
 
 
+def test_runs_of_too_few_rounds_are_neither_right_nor_wrong(report):
+    few = run(row(width=5.0, confidence=0.9), row("step", width=5.0, confidence=0.9))
+    half = run(row(), row("step", width=5.0, confidence=0.9))
+    assert "nothing can be told: 20 rounds at most, and too few everywhere" in report.report([few, few])
+    said = report.report([few, half])
+    assert "runs of 60 s: 2, with enough rounds for every benchmark: 0\n" in said
+    assert "read       0 of 1 (0.0 to 97.5 %)  1 of 1 (2.5 to 100.0 %)       1.0 %      20\n" in said
+    assert "of those with enough rounds for every benchmark: none\n" in said
+
+
 class Runner:
     """A call takes 1000 ns of a made-up clock, as does each of its warm-up calls."""
 

@@ -94,13 +94,14 @@ def by_benchmark(lines):
 
 
 def rows(lines, planted):
-    """A row of text for each benchmark of one kind of run."""
+    """A row of text for each benchmark of one kind of run; only power also counts runs with too few rounds."""
     for name, pairs in by_benchmark(lines).items():
         every, kept = [one for one, _ in pairs], [one for one, family in pairs if enough(one, family)]
-        hits = sum(one["verdict"] == "slower" if planted else one["verdict"] != "~" for one in every)
-        cells = [name, counted(hits, len(every))]
         if planted:
+            cells = [name, counted(sum(one["verdict"] == "slower" for one in every), len(every))]
             cells += [percent(statistics.median(one[by] for one in every)) for by in ("true", "true_in_first_round")]
+        else:
+            cells = [name, counted(sum(one["verdict"] != "~" for one in kept), len(kept))]
         cells += [counted(sum(map(covers, kept)), len(kept))]
         cells += [percent(statistics.median((one["high"] - one["low"]) / 2 for one in kept)) if kept else "none"]
         yield [*cells, str(round(statistics.median(one["rounds"] for one in every)))]
@@ -143,6 +144,9 @@ def section(lines, planted, budget_s):
     ]
     loads = sorted((line["load_before"] + line["load_after"]) / 2 for line in lines)
     said.append(f"load {loads[0]:.1f} to {loads[-1]:.1f}, median {statistics.median(loads):.1f}")
+    if not judged(lines):
+        most = max(one["rounds"] for line in lines for one in line["benchmarks"])
+        return [*said, f"nothing can be told: {most} rounds at most, and too few everywhere"]
     header = ["benchmark", "found slower", "true change", "at first"] if planted else ["benchmark", "called changed"]
     said += table([[*header, "interval contains truth", "half width", "rounds"], *rows(lines, planted)])
     if not planted:
