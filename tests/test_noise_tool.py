@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 TOOLS = Path(__file__).absolute().parent.parent / "tools"
+DOCS = TOOLS.parent / "docs"
 CLOCK = {"true_of_sums": 0.05, "true_in_first_round": 0.02, "call_change": 0.001}
 
 
@@ -223,6 +224,12 @@ def test_what_ab_says_is_kept_with_what_the_clock_says(tool, tmp_path):
         noise.benchmark(found(rounds_s=[[[0.1, 0.1]] * 3, [[0.1, 0.1]] * 2]), 0.03, tmp_path)
     with pytest.raises(SystemExit, match="was not measured: it broke"):
         noise.benchmark(found(ratio=None, failed="it broke"), 0.0, tmp_path)
+
+
+def test_the_published_tables_are_the_report_of_the_published_runs(report):
+    lines = (DOCS / "results" / "noise.jsonl").read_text().splitlines()
+    page = (DOCS / "figures" / "noise.md").read_text()
+    assert f"```\n{report.report([json.loads(line) for line in lines])}```\n" in page
 
 
 @pytest.mark.slow
