@@ -1,117 +1,36 @@
-"""What `pipebench ab` can tell: a simulation, and an experiment with equal code on both sides.
+"""What `pipebench ab` finds and where it is wrong: whole runs with a known answer, and a simulation.
 
+    python tools/noise.py equal --runs 4 --save noise.jsonl
+    python tools/noise.py planted --change 0.03 --runs 4 --save noise.jsonl
+    python tools/noise.py report noise.jsonl
     python tools/noise.py simulate
-    python tools/noise.py experiment --budget 600 --save noise.json
-    python tools/noise.py judge noise.json
-    python tools/noise.py planted --change 0.03 --runs 4
 
-`experiment` compares the last commit with itself and keeps every reading. `judge` draws runs of as many rounds as fit
-into three minutes from it and counts how many call equal code changed, and how many find a change that is planted by
-making the head's readings so much longer. `planted` runs
-`pipebench ab` as it is against a copy of the last commit that does so much more work in every call: an empty loop, its
-length fixed once as a share of the call's time. `tools/noise_asv.py` does the same for `asv continuous`.
+`equal` runs `pipebench ab` on two commits of equal code. `planted` runs it on two commits; the second does more work in
+every call, and a clock of its own records how much (`tools/noise_plant.py`). Both append one line to the file when a
+run is finished, so `report` can pool files from several times of day and several machines. `tools/noise_asv.py` asks
+the same of `asv continuous`.
 """
 
 import argparse
+import datetime
 import json
+import math
 import os
+import platform
 import random
-import statistics
+import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
-from pipebench.commands.ab import MAIN
-from pipebench.compare import permutation, rounds
+import noise_report
+from noise_plant import kept_in, rounds_in
 
 CHANGES = (0.01, 0.02, 0.03, 0.05, 0.10)
-DRAWS = 200
-RUN_S = 180.0
 ROOT = Path(__file__).absolute().parent.parent
-MORE_WORK = """
-
-def _more_work(plain: Any) -> Any:
-    import hashlib
-    from pathlib import Path
-
-    def least(act: Any, times: int) -> float:
-        return min(WallClock().elapsed(act) for _ in range(times))
-
-    def work(steps: int) -> None:
-        for _ in range(steps):
-            pass
-
-    def steps(identity: str, keys: Any, block: Any) -> int:
-        name = hashlib.sha256(repr((identity, keys)).encode()).hexdigest()
-        kept = Path(__file__).with_name(f"steps-{{name[:16]}}.txt")
-        if not kept.exists():
-            call_s = least(lambda: block(1), 40)
-            step_s = least(lambda: work(100_000), 40) / 100_000
-            kept.write_text(str(round({change!r} * call_s / step_s)))
-        return int(kept.read_text())
-
-    def arm(self: Any, identity: str, workload: Any, keys: Any) -> Work:
-        done = plain(self, identity, workload, keys)
-        *rest, block = self._armed[identity]
-        more = steps(identity, keys, block)
-
-        def longer(calls: int) -> None:
-            block(calls)
-            work(calls * more)
-
-        self._armed[identity] = (*rest, longer)
-        return done  # type: ignore[no-any-return]  # what the plain one gave
-
-    return arm
-
-
-LocalRunner.arm = _more_work(LocalRunner.arm)  # type: ignore[method-assign]
-"""
-
-
-def simulated(rng, rounds, placement, change, pairs=50, noise=0.05, spoilt=0.05):
-    """Rounds of equal code: processes placed well or badly, readings that only get longer, some rounds spoilt."""
-    made = []
-    for _ in range(rounds):
-        base, head = 1 + rng.gauss(0, placement), (1 + change) * (1 + rng.gauss(0, placement))
-        head *= 1 + (rng.uniform(0, 1) if rng.random() < spoilt else 0)
-        base *= 1 + (rng.uniform(0, 1) if rng.random() < spoilt else 0)
-        made.append([(base * (1 + noise * rng.expovariate(pairs)), head * (1 + noise * rng.expovariate(pairs)))])
-    return made
-
-
-def simulate(draws, out, rounds=70):
-    """Power and false alarms over a family of six by spread of placement, for as many rounds as each stage has."""
-    rng = random.Random(0)
-    out.write(f"{rounds} rounds, {draws} families of six\n")
-    out.write("placement  false alarms  " + "  ".join(f"{change:+.0%} found" for change in CHANGES) + "\n")
-    for placement in (0.01, 0.02, 0.04):
-        alarms = sum(
-            any(permutation.differs(simulated(rng, rounds, placement, 0.0), 6) for _ in range(6)) for _ in range(draws)
-        )
-        found = [
-            sum(permutation.differs(simulated(rng, rounds, placement, change), 6) for _ in range(draws))
-            for change in CHANGES
-        ]
-        shares = "  ".join(f"{count / draws:>9.1%}" for count in found)
-        out.write(f"{placement:>9.1%}  {alarms / draws:>12.1%}  {shares}\n")
-        out.flush()
-
-
-def experiment(budget_s, save, out):
-    """The last commit against itself; every reading goes to `save`."""
-
-    def keep(changes):
-        found = {one.benchmark: [one.calls_per_reading, one.rounds] for one in changes}
-        save.write_text(json.dumps({"seconds": budget_s, "benchmarks": found}))
-
-    with tempfile.TemporaryDirectory() as folder:
-        clone = clone_to(Path(folder) / "clone")
-        sides = [rounds.Side(label, clone) for label in ("base", "head")]
-        changes = rounds.compare(*sides, MAIN, budget_s=budget_s, most_rounds=10_000, keep=keep)
-    for one in changes:
-        out.write(f"{one.benchmark}: {len(one.rounds)} rounds {one.failed or one.skipped or ''}\n")
+PLANTING = "\n\nfrom pipebench.noise_plant import plant\n\nplant(LocalRunner, {change!r})\n"
 
 
 def clone_to(folder):
@@ -124,89 +43,138 @@ def commit_in(folder, *options):
     subprocess.run(["git", *author, "commit", "--quiet", *options], cwd=folder, check=True)
 
 
-def _with_more_work(folder, change):
-    """A second commit in which each benchmark does `change` more work a call, an amount fixed when first armed."""
-    runner = folder / "pipebench" / "runner.py"
-    runner.write_text(runner.read_text() + MORE_WORK.format(change=change))
-    commit_in(folder, "-am", "more work")
+def with_more_work(clone, change):
+    """Two commits: one with the clock and a loop of no steps, then one with a loop that adds `change`."""
+    (where,) = [path for path in clone.glob("pipebench/**/*.py") if "\nclass LocalRunner" in path.read_text()]
+    shutil.copy(ROOT / "tools" / "noise_plant.py", clone / "pipebench")
+    plain = where.read_text()
+    for one in (0.0, change):
+        where.write_text(plain + PLANTING.format(change=one))
+        subprocess.run(["git", "add", "--all"], cwd=clone, check=True)
+        commit_in(clone, "-m", f"{one:.1%} more work")
 
 
-def planted(change, runs, budget_s, out):
-    """Whole runs of `pipebench ab` against a commit that does more work; with a change of 0, against equal work."""
+def run_ab(clone, budget_s, change):
+    """One line of the file: a whole run of `pipebench ab` by its command line. The process ends where the run fails."""
+    began, before = time.time(), os.getloadavg()
+    with tempfile.TemporaryDirectory() as clock:
+        command = [sys.executable, "-m", "pipebench", "ab", "HEAD~1", "HEAD", "--budget", str(budget_s)]
+        done = subprocess.run(
+            [*command, "--format", "json"], cwd=clone, env={**os.environ, "NOISE_CLOCK": clock},
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        if done.returncode:
+            sys.exit(f"pipebench ab ended with status {done.returncode}:\n{done.stderr[-2000:]}{done.stdout[-2000:]}")
+        rows = [benchmark(one, change, clock) for one in json.loads(done.stdout)["comparison"]["changes"]]
+    return {
+        "began": datetime.datetime.fromtimestamp(began, datetime.UTC).isoformat(timespec="seconds"),
+        "took_s": round(time.time() - began, 1), "load_before": before[0], "load_after": os.getloadavg()[0],
+        "machine": processor(), "cpus": os.cpu_count(), "budget_s": budget_s, "planted": change, "benchmarks": rows,
+    }  # fmt: skip
+
+
+def benchmark(found, change, clock):
+    """What a run says of one benchmark, and what is true; changes of time, 0.03 being 3 % longer."""
+    judgement = found["judgement"]
+    if judgement is None:
+        sys.exit(f"{found['benchmark']} was not measured: {found['failed'] or found['skipped']}")
+    over = judgement["head_over_base"]
+    differs = over["confidence"] >= judgement["wanted"] and not over["low"] <= 1 <= over["high"]
+    row = {
+        "benchmark": found["benchmark"], "change": 1 / over["speedup"] - 1, "low": 1 / over["high"] - 1,
+        "high": 1 / over["low"] - 1, "verdict": ("slower" if over["speedup"] < 1 else "faster") if differs else "~",
+        "confidence": over["confidence"], "rounds": len(found["rounds"]), "base_s": found["base_s"],
+    }  # fmt: skip
+    truth = {"true": 0.0}
+    if change:
+        base, head = (rounds_in(kept_in(clock, one, found["benchmark"])) for one in (0.0, change))
+        judged, clocked = [len(one) for one in found["rounds"]], [one["readings"] for one in head]
+        if judged != clocked:
+            sys.exit(f"{found['benchmark']}: ab judged {judged} readings by round, and the clock has {clocked}")
+        truth = noise_report.truth(base, head)
+    return {name: round(value, 7) if isinstance(value, float) else value for name, value in {**row, **truth}.items()}
+
+
+def processor():
+    lines = Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor() or platform.machine()
+
+
+def runs(chosen, change, out):
+    """Whole runs one after the other, each appended to the file at once."""
     with tempfile.TemporaryDirectory() as folder:
         clone = clone_to(Path(folder) / "clone")
-        _with_more_work(clone, change)
-        for number in range(runs):
-            command = [sys.executable, "-m", "pipebench", "ab", "HEAD~1", "HEAD", "--budget", str(budget_s)]
-            done = subprocess.run(command, cwd=clone, capture_output=True, text=True, check=False)
-            out.write(f"run {number + 1} of {runs}, {change:.0%} more work, load {os.getloadavg()[0]:.1f}\n")
-            out.write(done.stdout or done.stderr)
+        if change:
+            with_more_work(clone, change)
+        else:
+            commit_in(clone, "--allow-empty", "-m", "the same")
+        for number in range(chosen.runs):
+            line = run_ab(clone, chosen.budget, change)
+            with chosen.save.open("a") as file:
+                file.write(json.dumps(line) + "\n")
+            said = ", ".join(f"{one['benchmark']} {one['verdict']}" for one in line["benchmarks"])
+            out.write(f"{line['began']} run {number + 1} of {chosen.runs}, {change:.0%} planted: {said}\n")
             out.flush()
 
 
-def judge(save, run_s, out):
-    """What runs drawn from an experiment say, each of as many rounds as fit into `run_s`."""
+def simulated(rng, rounds, placement, change, pairs=50, noise=0.05, spoilt=0.05):
+    """Rounds of a call of 1 s to which `change` is added: processes placed well or badly, some rounds spoilt.
+
+    The added work takes the same time wherever a process lies, so no factor makes the two sides exchangeable, and it is
+    an open question whether an interval contains the change.
+    """
+    made = []
+    for _ in range(rounds):
+        base, head = 1 + rng.gauss(0, placement), 1 + rng.gauss(0, placement) + change
+        head *= 1 + (rng.uniform(0, 1) if rng.random() < spoilt else 0)
+        base *= 1 + (rng.uniform(0, 1) if rng.random() < spoilt else 0)
+        made.append([(base * (1 + noise * rng.expovariate(pairs)), head * (1 + noise * rng.expovariate(pairs)))])
+    return made
+
+
+def simulate(draws, out, rounds=70):
+    """False alarms over a family of six and power, by spread of placement; a quarter of the draws for coverage."""
+    from pipebench.compare import permutation
+
     rng = random.Random(0)
-    whole = json.loads(save.read_text())
-    found, share = whole["benchmarks"], min(1.0, run_s / whole["seconds"])
-    found = {
-        name: (calls, [[tuple(permutation.round_minima(pairs))] for pairs in kept])
-        for name, (calls, kept) in found.items()
-    }
-    out.write(f"runs of {run_s:.0f} s, drawn {DRAWS} times from {whole['seconds']:.0f} s\n")
-    changes = "  ".join(f"{change:+.0%}" for change in CHANGES)
-    out.write(f"{'benchmark':<36} call ms  rounds  spread  alarm  could tell  {changes}\n")
-    runs = {
-        name: [_swapped(rng, rng.sample(kept, round(share * len(kept)))) for _ in range(DRAWS)]
-        for name, (_, kept) in found.items()
-    }
-    for name, (calls, kept) in found.items():
-        ratios = sorted(head / base for base, head in map(permutation.round_minima, kept))
-        spread = (ratios[len(ratios) * 3 // 4] - ratios[len(ratios) // 4]) / 1.349  # of a normal distribution, its SD
-        call_ms = min(base for pairs in kept for base, _ in pairs) / calls * 1e3
-        told = [
-            _share(permutation.differs(_planted(run, change), 6) for run in runs[name]) for change in (0.0, *CHANGES)
+    out.write(f"{rounds} rounds, {draws} families of six\n")
+    out.write("placement  false alarms  " + "  ".join(f"{change:+.0%} found" for change in CHANGES) + "  +3% covered\n")
+    for placement in (0.01, 0.02, 0.04):
+        alarms = sum(
+            any(permutation.differs(simulated(rng, rounds, placement, 0.0), 6) for _ in range(6)) for _ in range(draws)
+        )
+        found = [
+            sum(permutation.differs(simulated(rng, rounds, placement, change), 6) for _ in range(draws))
+            for change in CHANGES
         ]
-        tell = statistics.median(permutation.judge(run, 6).head_over_base.smallest_change for run in runs[name][:10])
-        rounds = round(share * len(kept))
-        row = f"{name:<36} {call_ms:>7.2f}  {rounds:>6}  {spread:>6.1%}  {told[0]:>5.1%}  {tell:>10.1%}  "
-        out.write(row + "  ".join(f"{share:>4.0%}" for share in told[1:]) + "\n")
-    families = [any(permutation.differs(runs[name][draw], 6) for name in found) for draw in range(DRAWS)]
-    out.write(f"families of {len(found)} with a false alarm: {_share(families):.1%}\n")
-
-
-def _swapped(rng, run):
-    """The rounds with base and head exchanged at random: equal code, however long the experiment was."""
-    return [[pair[::-1] for pair in pairs] if rng.random() < 0.5 else pairs for pairs in run]
-
-
-def _planted(run, change):
-    return [[(base, head * (1 + change)) for base, head in pairs] for pairs in run]
-
-
-def _share(outcomes):
-    kept = list(outcomes)
-    return sum(kept) / len(kept)
+        judged = [permutation.judge(simulated(rng, rounds, placement, 0.03), 6) for _ in range(draws // 4)]
+        intervals = [one.head_over_base for one in judged]
+        covered = sum(one.low <= 1 / 1.03 <= one.high for one in intervals)
+        shares = "  ".join(f"{count / draws:>9.1%}" for count in found)
+        out.write(f"{placement:>9.1%}  {alarms / draws:>12.1%}  {shares}  {covered / len(intervals):>11.1%}\n")
+        out.flush()
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["simulate", "experiment", "judge", "planted"])
-    parser.add_argument("file", nargs="?", type=Path)
-    parser.add_argument("--budget", type=float, default=600.0, help="seconds of the experiment")
+    parser.add_argument("what", choices=["equal", "planted", "report", "simulate"])
+    parser.add_argument("files", nargs="*", type=Path, help="what `report` pools")
+    parser.add_argument("--budget", type=float, default=60.0, help="seconds of a run")
     parser.add_argument("--change", type=float, default=0.03, help="how much more work the planted commit does")
-    parser.add_argument("--runs", type=int, default=4, help="whole runs with that change")
-    parser.add_argument("--save", type=Path, default=Path("noise.json"))
-    parser.add_argument("--draws", type=int, default=500)
+    parser.add_argument("--runs", type=int, default=1, help="whole runs")
+    parser.add_argument("--save", type=Path, default=Path("noise.jsonl"), help="the file that runs are appended to")
+    parser.add_argument("--draws", type=int, default=500, help="families that `simulate` draws")
     chosen = parser.parse_args()
+    if chosen.what == "planted" and not (chosen.change > 0 and math.isfinite(chosen.change)):
+        parser.error("--change is a share above 0, for example 0.03")
     if chosen.what == "simulate":
         simulate(chosen.draws, sys.stdout)
-    elif chosen.what == "experiment":
-        experiment(chosen.budget, chosen.save, sys.stdout)
-    elif chosen.what == "planted":
-        planted(chosen.change, chosen.runs, RUN_S, sys.stdout)
+    elif chosen.what == "report":
+        lines = [json.loads(line) for path in chosen.files or [chosen.save] for line in path.read_text().splitlines()]
+        sys.stdout.write(noise_report.report(lines))
     else:
-        judge(chosen.file or chosen.save, RUN_S, sys.stdout)
+        runs(chosen, chosen.change if chosen.what == "planted" else 0.0, sys.stdout)
 
 
 if __name__ == "__main__":
