@@ -1,11 +1,11 @@
-"""What commands share: the options for a report's format and file, and a report as text for standard output."""
+"""Shared by the commands: the options for a report's format and file, output, and progress on standard error."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -72,3 +72,31 @@ def _width(report: Report) -> int:
     """The columns of standard output; sync points keep to a line each where a program reads them."""
     read_by_program = report.sync_points is not None and not (sys.stdout is not None and sys.stdout.isatty())
     return WHOLE_LINES if read_by_program else columns(sys.stdout)
+
+
+class progress:
+    """A `with` block that gives a progress callback: a bar on a terminal, else a line for each new activity."""
+
+    def __enter__(self) -> Callable[[int, int, str], None]:
+        self._what = ""
+        self._bar: Any = None
+        if sys.stderr is not None and sys.stderr.isatty():
+            from rich.console import Console
+            from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+            columns = (TextColumn("{task.description}", markup=False), BarColumn(), TimeElapsedColumn())
+            self._bar = Progress(*columns, console=Console(stderr=True), transient=True)
+            self._bar.start()
+            self._id = self._bar.add_task("starting", total=None)
+        return self._advance
+
+    def _advance(self, done: int, total: int, what: str) -> None:
+        if self._bar is not None:
+            self._bar.update(self._id, completed=done, total=total or None, description=what)
+        elif what != self._what:
+            click.echo(what, err=True)
+        self._what = what
+
+    def __exit__(self, *_: object) -> None:
+        if self._bar is not None:
+            self._bar.stop()

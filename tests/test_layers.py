@@ -45,7 +45,7 @@ HOUSE = {
     "compare": "other_commits permutation users_loader checkouts scaffold rounds round_process",
     "asvbench": "",
     "terminal": "",
-    "commands": "ab calibrate init study syncs watch",
+    "commands": "ab build calibrate data init run show study syncs watch",
     "cli": "",
     "__main__": "",
 }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pipebench.errors import PipebenchError, UsageError
-from pipebench.terminal import delivered, exported, formatted, place
+from pipebench.terminal import delivered, exported, formatted, place, progress
 
 if TYPE_CHECKING:
     from pipebench.compare.rounds import Side
@@ -39,7 +38,7 @@ class _Percent(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # gene
         return found
 
 
-@click.command("ab")
+@click.command("ab", short_help="Compare two commits: what became slower, and how sure that is")
 @click.argument("base")
 @click.argument("head")
 @click.option(
@@ -129,17 +128,18 @@ def command(
     kept: list[list[Change]] = [[]]
     status, failure = 0, None
     try:
-        compare(
-            sides[0],
-            sides[1],
-            chosen,
-            budget_s=budget,
-            most_rounds=rounds,
-            own=_plain(settled),
-            knobs={"data": data},
-            progress=_progress(),
-            keep=kept.append,
-        )
+        with progress() as advance:
+            compare(
+                sides[0],
+                sides[1],
+                chosen,
+                budget_s=budget,
+                most_rounds=rounds,
+                own=_plain(settled),
+                knobs={"data": data},
+                progress=advance,
+                keep=kept.append,
+            )
     except KeyboardInterrupt:
         click.echo("pipebench: interrupted; the report covers the rounds so far", err=True)
         status, failure = 130, "interrupted"
@@ -226,26 +226,10 @@ def _plain(own: Own | None) -> dict[str, Any] | None:
     return None if own is None else asdict(own)
 
 
-def _progress() -> Any:
-    """A line for each new activity; on a terminal one line that is rewritten."""
-    last = [""]
-
-    def advance(done: int, total: int, what: str) -> None:
-        if sys.stderr.isatty():
-            click.echo(f"\r{what}: {100 * done // max(1, total)} %".ljust(78), err=True, nl=False)
-        elif what != last[0]:
-            click.echo(what, err=True)
-        last[0] = what
-
-    return advance
-
-
 def _deliver(found: Comparison, failure: str | None, style: str, export_json: Path | None) -> None:
     """Shows and saves what the rounds gave, also where they were cut short; nothing where there were none."""
     from pipebench.results.report import new
 
-    if sys.stderr.isatty():
-        click.echo("\r".ljust(80) + "\r", err=True, nl=False)
     if found.changes:
         delivered(new(partial=failure is not None, failure=failure, comparison=found), style, export_json)
 

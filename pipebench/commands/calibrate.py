@@ -9,7 +9,7 @@ import click
 from pipebench.terminal import delivered, exported, formatted, place
 
 
-@click.command()
+@click.command(short_help="Measure the error of `pipebench watch` on this machine")
 @click.option("--full", is_flag=True, help="Also test workers started by spawn and forkserver.")
 @formatted
 @exported

@@ -9,7 +9,7 @@ import click
 from pipebench.errors import UsageError
 
 
-@click.command("init")
+@click.command("init", short_help="Add benchmarks of your own loader to your repository")
 @click.argument("loader", metavar="MODULE:MAKE_LOADER")
 @click.option("--transform", metavar="MODULE:MAKE_TRANSFORM", help="Function that returns the transform of one image.")
 @click.option("--workers", default="0,2", show_default=True, help="Measure the loader with these numbers of workers.")

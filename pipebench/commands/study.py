@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import click
 
-from pipebench.terminal import delivered, exported, formatted, place
+from pipebench.terminal import delivered, exported, formatted, place, progress
 
 
-@click.command()
+@click.command(short_help="Run a worked example: a slow baseline and its fixes")
 @click.argument("name", required=False)
 @click.option(
     "--size",
@@ -35,21 +34,8 @@ def command(name: str | None, size: str, style: str, export_json: Path | None, f
             click.echo(f"{found.name:<16}{found.title}\n{'':16}{found.source}")
         return
     export_json = place(export_json, force)
-    result = studies.find(name).run(size, _Progress())
+    with progress() as advance:
+        result = studies.find(name).run(size, advance)
     from pipebench.results.report import new
 
     delivered(new(studies=(result,)), style, export_json)
-
-
-class _Progress:
-    """Progress on standard error: a line that is written over on a terminal, one for each new activity elsewhere."""
-
-    def __init__(self) -> None:
-        self._said = ""
-
-    def __call__(self, done: int, total: int, what: str) -> None:
-        if sys.stderr.isatty():
-            click.echo(f"\r\x1b[K{what} {done}/{total}" + ("\r\x1b[K" if done == total else ""), nl=False, err=True)
-        elif what != self._said:
-            click.echo(what, err=True)
-        self._said = what

@@ -15,7 +15,7 @@ from pipebench.terminal import delivered, exported, formatted, place
 from pipebench.units import printable
 
 
-@click.command()
+@click.command(short_help="List the lines that make the host wait for the device")
 @click.argument("function", metavar="MODULE:FUNCTION")
 @click.option("--steps", type=click.IntRange(1), default=3, show_default=True, help="Examine this many calls.")
 @click.option("--device", help="Device of its tensors.  [default: their own; without a device, as if on one]")

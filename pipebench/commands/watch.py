@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 FILE = click.Path(path_type=Path, dir_okay=False)
 
 
-@click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+@click.command(
+    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
+    short_help="Run a script unmodified and show where its time goes",
+)
 @click.option("-m", "module", metavar="MODULE", help="Run a module, like `python -m`.")
 @click.option(
     "--steps",

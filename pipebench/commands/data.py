@@ -1,0 +1,42 @@
+"""`pipebench data`: which data sets there are, and what one holds."""
+
+from __future__ import annotations
+
+import click
+
+from pipebench.terminal import progress
+
+
+@click.command(short_help="List the data sets, or build one and describe it")
+@click.argument("name", required=False)
+@click.option("--limit", type=click.IntRange(1), help="Build this many images instead of the manifest's number.")
+def command(name: str | None, limit: int | None) -> None:
+    """Build or list the data set NAME and say what it holds (without NAME: which there are)."""
+    from pipebench.data import datasets
+    from pipebench.units import of_images
+
+    if name is None:
+        click.echo("\n".join(datasets.names()))
+        return
+    say_if_shadowed(name)
+    with progress() as advance:
+        listed = datasets.load(name, limit=limit, progress=advance)
+        facts = datasets.describe(listed)
+    click.echo(
+        f"{listed.name}: {facts.images:,} images in {len(listed.shards)} shards, "
+        + of_images(facts.mean_bytes, facts.bits_per_pixel, facts.bits_per_pixel_sd)
+    )
+    if name == "synthetic":
+        photographs = datasets.describe(datasets.load("photos"))
+        click.echo(f"photographs of that size spend {photographs.bits_per_pixel or 0:.2f}")
+    for problem in listed.problems:
+        click.echo(f"{problem.sample}: {problem.message}", err=True)
+
+
+def say_if_shadowed(name: str) -> None:
+    """Says on standard error where a path here has the name of an embedded data set."""
+    from pipebench.data import datasets
+
+    note = datasets.shadowed(name)
+    if note is not None:
+        click.echo(f"pipebench: {note}", err=True)

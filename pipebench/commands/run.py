@@ -1,0 +1,238 @@
+"""`pipebench run`: the lab, the loader table and training against its bound."""
+
+from __future__ import annotations
+
+import re
+import signal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from pipebench.commands.data import say_if_shadowed
+from pipebench.errors import PipebenchError
+from pipebench.terminal import exported, formatted, place, progress, rendered
+from pipebench.units import printable
+
+if TYPE_CHECKING:
+    from pipebench.results.report import Report
+
+
+class _Device(click.ParamType):  # type: ignore[type-arg]  # generic in some versions of click
+    """cpu, cuda, or `simulated:` and a duration in s, ms or us: the name, and the seconds of a simulated device."""
+
+    name = "device"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str | None, float | None]:
+        if isinstance(value, tuple):
+            return value
+        if value in ("cpu", "cuda"):
+            return value, None
+        found = re.fullmatch(r"simulated:(\d+(?:\.\d+)?)(s|ms|us|µs)", value)
+        seconds = float(found[1]) * {"s": 1.0, "ms": 1e-3}.get(found[2], 1e-6) if found else 0.0
+        if not 0 < seconds <= 60:
+            self.fail(f"{value!r} is not cpu, cuda or simulated:25ms (above 0, at most 60 s)", param, ctx)
+        return None, seconds
+
+
+@click.command(short_help="Measure every stage and variant, the loader, and training")
+@click.option("--stage", "stages", multiple=True, metavar="STAGE", help="Only this stage or task (may be repeated).")
+@click.option("--variant", "names", multiple=True, metavar="NAME", help="Only this variant (may be repeated).")
+@click.option(
+    "--data", default="photos", show_default=True, help="photos, web, tiny, synthetic; or a folder, tar or shards."
+)
+@click.option(
+    "--limit",
+    type=click.IntRange(1),
+    help="Number of samples: at most this many of your own data, exactly this many of embedded data.",
+)
+@click.option("--batch-size", type=click.IntRange(1, 4096), help="Samples in a batch.  [default: 64]")
+@click.option(
+    "--seed",
+    type=click.IntRange(0, 2**63 - 1),
+    default=0,
+    show_default=True,
+    help="Seed of crop boxes, masks and flips.",
+)
+@click.option(
+    "--cache",
+    type=click.Choice(["warm", "cold"]),
+    default="warm",
+    show_default=True,
+    help="State of the page cache for reads.",
+)
+@click.option(
+    "--device",
+    type=_Device(),
+    help="Device of transfer, step and training: cpu, cuda; for training also simulated:25ms.  [default: cuda if any]",
+)
+@click.option(
+    "--workers",
+    type=click.IntRange(0, 1024),
+    help="DataLoader workers of the training loop.  [default: usable cores minus one]",
+)
+@click.option(
+    "--prefetch-factor",
+    type=click.IntRange(1),
+    default=2,
+    show_default=True,
+    help="Batches that each worker loads ahead.",
+)
+@click.option("--persistent-workers/--no-persistent-workers", default=True, help="Keep workers between epochs.")
+@click.option("--pin-memory", is_flag=True, help="Pin batches in memory. Always on if they go to a CUDA device.")
+@click.option(
+    "--start-method",
+    type=click.Choice(["fork", "spawn", "forkserver"]),
+    help="Start method of workers.  [default: the platform's]",
+)
+@click.option("--stream", is_flag=True, help="Train on shards read by webdataset, not on single samples.")
+@click.option("--steps", type=click.IntRange(1), help="Iterations of training, live and replayed together.")
+@click.option(
+    "--timeout",
+    type=click.FloatRange(0.1),
+    default=120.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="Report a worker as hung after this long without a batch.",
+)
+@click.option("--quick", is_flag=True, help="The fewest readings that support 95 % confidence: about 50 s.")
+@click.option("--rigorous", is_flag=True, help="More and longer readings: about 20 minutes.")
+@click.option("--list", "listing", is_flag=True, help="List stages, tasks and variants, and measure nothing.")
+@formatted
+@exported
+def command(
+    stages: tuple[str, ...],
+    names: tuple[str, ...],
+    listing: bool,
+    style: str,
+    export_json: Path | None,
+    force: bool,
+    quick: bool,
+    rigorous: bool,
+    device: tuple[str | None, float | None] | None,
+    batch_size: int | None,
+    workers: int | None,
+    steps: int | None,
+    timeout: float,
+    data: str,
+    limit: int | None,
+    seed: int,
+    cache: Any,
+    **loading: Any,
+) -> int:
+    """Measure the ceilings of this machine, every variant of every stage, the loader, and training against its bound.
+
+    With --stage or --variant, only these stages or variants are measured.
+    """
+    if quick and rigorous:
+        raise click.UsageError("--quick and --rigorous exclude each other")
+    export_json = place(export_json, force)
+    from pipebench.lab import whole_run
+
+    selection = whole_run.select(stages, names)
+    if listing:
+        click.echo(_listing(selection), nl=False)
+        return 0
+    say_if_shadowed(data)
+    from pipebench.lab.timing import Plan
+    from pipebench.reference.watched_training import Length
+    from pipebench.results.loading import Loading
+    from pipebench.task import Workload
+
+    workload = Workload(data, limit, batch_size or 64, seed=seed, cache=cache, quick=quick)
+    length: Length = "quick" if quick else "rigorous" if rigorous else "usual"
+    plan = {"quick": Plan.quick, "usual": Plan, "rigorous": Plan.rigorous}[length]()
+    name, simulated_s = device or (None, None)
+    feeding = None
+    if not stages and not names:
+        feeding = whole_run.feeding(Loading(timeout_s=timeout, **loading), workers, length, steps, simulated_s)
+    return _measured(selection, workload, plan, name, feeding, style, export_json)
+
+
+def _measured(
+    selection: Any,
+    workload: Any,
+    plan: Any,
+    device: str | None,
+    feeding: Any,
+    style: str,
+    export_json: Path | None,
+) -> int:
+    """Runs the lab with progress, saving after every task; Ctrl-C keeps and shows what there is."""
+    from pipebench.lab import whole_run
+
+    kept = _Kept(export_json)
+    status = 0
+    signal.signal(signal.SIGINT, _interrupt_once)
+    try:
+        with progress() as advance:
+            whole_run.run(selection, workload, plan, device=device, feeding=feeding, progress=advance, keep=kept)
+    except KeyboardInterrupt:
+        status = 130
+        click.echo(f"pipebench: interrupted; {kept.where}", err=True)
+    except PipebenchError:
+        if kept.report is not None and kept.report.measurements:
+            click.echo(rendered(kept.report, style), nl=False)
+        raise
+    if kept.report is None:
+        return status
+    click.echo(rendered(kept.report, style), nl=False)
+    reasons = whole_run.unmeasured(kept.report)
+    for reason in reasons:
+        click.echo(f"pipebench: {reason}", err=True)
+    if kept.unsaved is not None and export_json is not None:
+        raise kept.unsaved
+    return status or (1 if reasons else 0)
+
+
+class _Kept:
+    """The report so far, saved whenever there is more of it: where it was asked for, else as the latest one."""
+
+    def __init__(self, export_json: Path | None) -> None:
+        from pipebench.host import machine
+
+        self.report: Report | None = None
+        self.unsaved: PipebenchError | None = None
+        self._asked = export_json is not None
+        self._place = export_json or machine.cache_folder() / "reports" / "latest.json"
+
+    def __call__(self, report: Report) -> None:
+        """Keeps and saves; a place that cannot be written ends the run only before anything has been measured."""
+        from pipebench.results.report import save
+
+        self.report = report
+        self.unsaved = None
+        try:
+            save(report, self._place)
+        except PipebenchError as error:
+            if self._asked and not report.measurements:
+                raise
+            self.unsaved = error
+
+    @property
+    def where(self) -> str:
+        if self.report is None or self.unsaved is not None:
+            return "nothing was saved"
+        return f"what was measured is in {printable(self._place)}"
+
+
+def _interrupt_once(number: int, frame: object) -> None:
+    """The first Ctrl-C interrupts; while what was measured is being saved and shown, further ones do nothing."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    raise KeyboardInterrupt
+
+
+def _listing(selection: Any) -> str:
+    from pipebench import stage
+
+    lines = []
+    for task, variants in selection.rows:
+        lines.append(f"{task.id}: {task.summary}")
+        width = max(len(one.name) for one in variants)
+        for one in variants:
+            lossy = f" (gives up {one.gives_up})" if one.gives_up else ""
+            mark = "*" if one == stage.reference(task.id) else " "
+            lines.append(f"  {mark} {one.name:<{width}}  {one.doc}{lossy}")
+    return "\n".join([*lines, "* the reference, which the others must agree with", ""])
