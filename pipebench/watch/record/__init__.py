@@ -1,1 +1,1 @@
-"""How a process records: patches, exclusive time, and the record file."""
+"""How a watched process records itself: patches, exclusive time, and the record file."""

@@ -1,4 +1,4 @@
-"""Exclusive time: at each moment a thread is in exactly one stage, and every change of stage reads the clock once."""
+"""Measures exclusive time: a thread is in exactly one stage at a time. Each change of stage reads the clock once."""
 
 from __future__ import annotations
 
@@ -22,12 +22,13 @@ FUNCTIONS = (
 
 
 class StageTimer:
-    """Where one thread's time goes. `sums[stage]` is the time during which that stage, and nothing inside it, ran.
+    """Measures where one thread's time goes.
 
-    `log` holds the changes of stage of the current batch (time, stage, time, stage, ...), for those batches whose
-    spans are kept in full; `file` is the last file that a decoder was seen to read. `busy` is true while a batch is
-    fetched. `cpu_inside` is the CPU time of those stages inside the current one that measure theirs. `batched` counts
-    the samples of a dataset that makes batches itself (None: what it gives are samples).
+    `sums[stage]` is the exclusive time of a stage in nanoseconds: the stages inside it are not included. `cpu[stage]`
+    is its CPU time, for the stages that measure it. `log` holds the changes of stage of the current batch (time, stage,
+    time, stage, ...), because some batches are recorded in full. `file` is the last file that a decoder read. `busy` is
+    true while a batch is fetched. `cpu_inside` is the CPU time of the stages inside the current one, as far as they
+    measure it. `batched` counts the samples of a dataset that makes batches itself (None: the dataset gives samples).
     """
 
     __slots__ = ("batched", "busy", "cpu", "cpu_inside", "current", "file", "last", "log", "sums")
@@ -44,7 +45,7 @@ class StageTimer:
         self.batched: int | None = None
 
     def switch(self, stage: int) -> int:
-        """Enters `stage` and returns the one that was left."""
+        """Enters `stage` and returns the stage before it."""
         now = perf_counter_ns()
         before = self.current
         self.sums[before] += now - self.last
@@ -69,7 +70,7 @@ class StageTimer:
 
 
 class _Local(threading.local):
-    """The timer of this thread while it fetches a batch, else None: then every wrapper of ours is a plain call."""
+    """The timer of this thread while it fetches a batch, else None. With None, our wrappers only call the original."""
 
     timer: StageTimer | None = None
 
@@ -84,16 +85,16 @@ def _innermost(function: Any) -> Any:
 
 
 def name_of(function: Any) -> str:
-    """What a transform is called: a function by its own name, anything else that can be called by its class."""
+    """The name of a transform: a function's own name, or the class of any other callable object."""
     inner = _innermost(function)
     name = getattr(inner, "__name__", None) if isinstance(inner, (*FUNCTIONS, type)) else None
     return str(name or type(inner).__name__)
 
 
 class Stages:
-    """The stages of one process: what they are called and of what kind they are, each with a small number.
+    """The stages of one process. Each has a small number, a kind and a name.
 
-    There is room for 255; what comes later is one stage called "further stages", so that memory has a bound.
+    There is room for 255. All later stages share one stage called "further stages", so memory is bounded.
     """
 
     def __init__(self) -> None:
@@ -113,7 +114,7 @@ class Stages:
         return found
 
     def of_transform(self, transform: Any) -> int:
-        """The stage of one entry of a Compose, named by its class or, for a function, by its name."""
+        """The stage of one entry of a Compose. A function gives its own name to the stage, an object its class."""
         kind = type(transform)
         found = self._of.get(transform.__code__ if kind is types.FunctionType else kind)
         if found is None:
@@ -135,7 +136,7 @@ class Stages:
         return taken
 
     def all_again(self) -> None:
-        """A forked process writes its own file, which needs every name once more."""
+        """Marks every stage as new. A forked process writes its own file, and that file needs every name again."""
         self.new = [NewStage(number, key) for key, number in self.known.items()]
 
 
@@ -143,7 +144,7 @@ stages = Stages()
 
 
 def timed(function: Callable[..., Any], stage: int) -> Callable[..., Any]:
-    """`function` as a stage of its own while this thread fetches a batch; otherwise it is called as it is."""
+    """Wraps `function` so that it is a stage of its own while this thread fetches a batch. Otherwise it just runs."""
 
     @unseen
     @functools.wraps(function)
@@ -161,7 +162,10 @@ def timed(function: Callable[..., Any], stage: int) -> Callable[..., Any]:
 
 
 def timed_with_cpu(function: Callable[..., Any], stage: int) -> Callable[..., Any]:
-    """As `timed`, and with the thread's CPU time: what is missing from it was spent blocked, or not scheduled."""
+    """Does the same as `timed`, and measures the thread's CPU time.
+
+    Wall time minus CPU time is the time in which the thread was blocked or not scheduled.
+    """
 
     @unseen
     @functools.wraps(function)

@@ -1,11 +1,11 @@
-"""What processes write about themselves while they are watched: one class for each kind of line in a record file.
+"""The lines of a record file: one class for each kind of line that a watched process writes about itself.
 
-A line is a JSON list of two items: the name of its class, and its fields. What occurs many times inside a line is a
-named tuple, which JSON writes as a list. The process of the script writes these with nothing but the standard library;
+A line is a JSON list of two items: the name of its class, and its fields. Items that occur many times inside a line
+are named tuples, which JSON writes as lists. The script's process writes the lines with the standard library only;
 `watch.read.decoding` turns them back into the same classes.
 
 Every moment (`at`, `begin`, `asked`, ...) is in nanoseconds of the monotonic clock, which all processes of a machine
-share. Every field that ends in `_ns` is a duration in nanoseconds, every field that ends in `_bytes` a size.
+share. A field that ends in `_ns` is a duration in nanoseconds; a field that ends in `_bytes` is a size.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, TypeAlias
 
 Buckets: TypeAlias = dict[int, int]
-"""How many durations fell into each logarithmic bucket: see `record_file.bucket`."""
+"""The number of durations in each logarithmic bucket: see `record_file.bucket`."""
 
 
 class StageName(NamedTuple):
-    """What a stage is called. `includes_read` says that reading the file is part of it."""
+    """The kind and name of a stage. `includes_read` says that the stage also reads the file."""
 
     kind: str
     name: str
@@ -33,14 +33,14 @@ class LongSample(NamedTuple):
 
 
 class Collected(NamedTuple):
-    """Garbage collections and the time that they took."""
+    """The number of garbage collections, and the time that they took."""
 
     spent_ns: int = 0
     collections: int = 0
 
 
 class Pickled(NamedTuple):
-    """What the feeder thread of a worker's queue spent on batches, and the bytes that crossed the pipe."""
+    """The time that the feeder thread of a worker's queue spent on batches, and the bytes that crossed the pipe."""
 
     wall_ns: int = 0
     cpu_ns: int = 0
@@ -49,12 +49,12 @@ class Pickled(NamedTuple):
 
 
 class HandedOver(NamedTuple):
-    """A followed batch, as its worker knows it.
+    """A followed batch, as its worker sees it.
 
-    `nth` counts the batches of this worker in the pass, from 0. `began` and `done` are the moments of its fetch; from
-    `pickling` to `sent` the feeder thread (`feeder`, the system's number) turned it into bytes. `shared_bytes` are
-    those of its tensors' storages, each counted once; `array_bytes` are those of its NumPy arrays, which are copied
-    through the pipe.
+    `nth` counts the batches of this worker in the pass, from 0. The fetch lasted from `began` to `done`. From
+    `pickling` to `sent` the feeder thread turned the batch into bytes; `feeder` is the system's number of that thread.
+    `shared_bytes` is the size of the storages of its tensors, each counted once. `array_bytes` is the size of its NumPy
+    arrays, which are copied through the pipe.
     """
 
     task: int
@@ -73,11 +73,11 @@ class HandedOver(NamedTuple):
 
 
 class Arrival(NamedTuple):
-    """A followed batch, as the script's process knows it.
+    """A followed batch, as the script's process sees it.
 
-    `asked` is the call of `next()`, `taken` its return, `left` the next call. `came` is when the batch left the queue:
-    before `asked` where it came while the loop waited for another batch. `received` and `pinned` are moments of the
-    pin-memory thread (`pin_thread`), all three 0 where there is none.
+    `asked` is the call of `next()`, `taken` is its return, and `left` is the following call. `came` is when the batch
+    left the queue; it is before `asked` if the batch came while the loop waited for another one. The pin-memory thread
+    (number `pin_thread`) got the batch at `received` and had pinned it at `pinned`. Without it, all three are 0.
     """
 
     task: int
@@ -92,7 +92,11 @@ class Arrival(NamedTuple):
 
 
 class DeviceWait(NamedTuple):
-    """One wait on a CUDA device. `host` is the moment of its end; `busy_ns` is from the wait before (-1: unknown)."""
+    """One wait for a batch, as a CUDA device sees it.
+
+    `host` is the end of the wait on the host's clock. `idle_ns` is the device's idle time in the wait. `busy_ns` is the
+    device's time from the end of the previous wait to the begin of this one (-1: unknown).
+    """
 
     turn: int
     host: int
@@ -101,14 +105,14 @@ class DeviceWait(NamedTuple):
 
 
 class DeviceIdleTime(NamedTuple):
-    """How long a CUDA device lay idle in so many waits."""
+    """The total idle time of a CUDA device in a number of waits."""
 
     idle_ns: int
     waits: int
 
 
 class Pool(NamedTuple):
-    """How many threads a loaded library may use, and what sets that."""
+    """How many threads a loaded library may use, and the call or variable that limits it to one thread."""
 
     library: str
     threads: int
@@ -129,7 +133,7 @@ class ProcessStarted:
 
 @dataclass
 class NewStage:
-    """Before the first line of a process that uses the stage's number."""
+    """Gives a stage its number. Written before the first line of the process that uses this number."""
 
     number: int
     stage: StageName
@@ -137,13 +141,13 @@ class NewStage:
 
 @dataclass
 class FetchSums:
-    """What one process's fetcher did since its last such line: after each of its first batches, later at intervals.
+    """What the fetcher of one process did since its last line of this kind.
 
-    `begin` and `end` bound the fetches. `busy_ns` and `cpu_ns` are the time inside fetches, `sample_cpu_ns` the CPU
-    time inside `__getitem__`; `process_cpu_ns` is that of the whole process since its start. `stages_ns` is
-    the exclusive time by the stage's number, `stages_cpu_ns` the CPU time of those for which it is measured. `lengths`
-    are those of single samples. Batches that failed with an exception
-    are in `failed`, not in `batches`.
+    Written after each of the first batches, later at intervals. The fetches lie between `begin` and `end`. `busy_ns` is
+    the wall time inside fetches and `cpu_ns` the CPU time. `sample_cpu_ns` is the CPU time inside `__getitem__`.
+    `process_cpu_ns` is the CPU time of the whole process since its start. `stages_ns` is the exclusive time of each
+    stage, by its number; `stages_cpu_ns` is the CPU time of the stages that measure it. `lengths` are the durations of
+    single samples. Batches that failed with an exception count in `failed`, not in `batches`.
     """
 
     loader: int
@@ -167,9 +171,9 @@ class FetchSums:
 
 @dataclass
 class BatchInFull:
-    """One batch in every detail: every N-th one and the one with the slowest sample so far, while there is room.
+    """One batch in every detail. Written for every N-th batch and for a new slowest sample, while there is room.
 
-    `stages` are changes of stage: moment, stage's number, moment, stage's number, ...
+    `stages` are the changes of stage: moment, stage's number, moment, stage's number, ...
     """
 
     loader: int
@@ -182,7 +186,7 @@ class BatchInFull:
 
 @dataclass
 class LoaderFound:
-    """When a loader is first iterated. Loaders are numbered from 1, in the order of that."""
+    """A loader. Written when it is first iterated; loaders are numbered in that order, from 1."""
 
     loader: int
     dataset: str
@@ -194,7 +198,10 @@ class LoaderFound:
 
 @dataclass
 class PassBegun:
-    """When an iterator of a loader has been constructed: its `number`-th pass, from 0. `begin` is before that."""
+    """The begin of the `number`-th pass over a loader, from 0. Written after the iterator's construction.
+
+    `begin` is the moment before the construction.
+    """
 
     loader: int
     number: int
@@ -203,9 +210,9 @@ class PassBegun:
 
 @dataclass
 class PassEnded:
-    """When a pass is over: its iterator was used up, failed with an exception, or was left when recording ended.
+    """The end of a pass: the iterator was exhausted, failed with an exception, or was left when recording ended.
 
-    `wait_ns` is the wait of the last `next()`, which gave no batch.
+    `wait_ns` is the wait in the last `next()`, which gave no batch.
     """
 
     loader: int
@@ -215,13 +222,13 @@ class PassEnded:
 
 @dataclass
 class LoopSums:
-    """What a loop did since its last such line: after each of its first iterations, later at intervals.
+    """What a loop did since its last line of this kind. Written after each of the first iterations, later at intervals.
 
-    `first` is the number of the first of its `turns` iterations in the pass, from 0; `begin` is that one's begin.
-    `trained` counts those with a backward or an optimiser's step. `phases_ns` has one entry for each of
-    `record_file.PHASES`. `first_wait_ns` is the wait for the first batch of the pass, where that is in here.
+    The line covers `turns` iterations. `first` is the number of the first one in the pass, from 0, and `begin` is its
+    begin. `trained` counts the iterations with a backward or an optimiser's step. `phases_ns` has one entry for each of
+    `record_file.PHASES`. `first_wait_ns` is the wait for the first batch of the pass, if this line covers it.
     `after_loader_ns` is the part of the waits that a pipeline spends in stages after its DataLoader. `waits` and
-    `lengths` are those of single iterations, without the first of the pass.
+    `lengths` are the waits and durations of single iterations, without the first iteration of the pass.
     """
 
     loader: int
@@ -242,7 +249,7 @@ class LoopSums:
 
 @dataclass
 class IterationInFull:
-    """One iteration in every detail, every N-th one: `phases` are begin, end, phase, begin, end, phase, ..."""
+    """One iteration in every detail, for every N-th iteration. `phases` is begin, end, phase, begin, end, phase, ..."""
 
     loader: int
     number_of_pass: int
@@ -255,7 +262,7 @@ class IterationInFull:
 
 @dataclass
 class LoadersTogether:
-    """When two loaders are seen to be iterated in step, as in `zip(first, second)`."""
+    """Says that the loop iterates two loaders in step, as in `zip(first, second)`."""
 
     first: int
     second: int
@@ -263,9 +270,10 @@ class LoadersTogether:
 
 @dataclass
 class LibraryThreads:
-    """When a process ends: the pools of its libraries, and how many native threads did run (None: not known).
+    """The thread pools of a process's libraries. Written when the process ends.
 
-    `sharing` is torch's sharing strategy, None where torch is not loaded.
+    `native_threads` is how many native threads did more than idle (None: unknown). `sharing` is torch's sharing
+    strategy (None: `torch.multiprocessing` is not loaded).
     """
 
     pools: list[Pool] = field(default_factory=list)
@@ -275,7 +283,7 @@ class LibraryThreads:
 
 @dataclass
 class Moment:
-    """The end of the warm-up, of the recording after the iterations asked for, or of the process."""
+    """The end of the warm-up ("warm"), of the recording ("stop"), or of the process ("end")."""
 
     name: Literal["warm", "stop", "end"]
     at: int
@@ -283,7 +291,7 @@ class Moment:
 
 @dataclass
 class Fault:
-    """A fault of pipebench: where, and its exception. The script went on."""
+    """A fault of pipebench: where it happened, and its exception. The script went on."""
 
     where: str
     text: str
@@ -291,7 +299,7 @@ class Fault:
 
 @dataclass
 class BoundPlan:
-    """With --bound, before the first window: what is replayed and how often. Counts are iterations.
+    """The plan of `--bound`: what is replayed and how often. Written before the first window. Counts are iterations.
 
     `given` is how many batches the script had before. `swept` says that a cache is cleared before each replay.
     """
@@ -313,7 +321,10 @@ class BoundPlan:
 
 @dataclass
 class BoundWindow:
-    """With --bound, after each window. `kind` is one of `schedule`'s, `first` its first iteration in the schedule."""
+    """One window of `--bound`. Written after the window.
+
+    `kind` is one of the kinds in `bound.schedule`. `first` is the window's first iteration in the schedule.
+    """
 
     round: int
     kind: str
@@ -325,14 +336,14 @@ class BoundWindow:
 
 @dataclass
 class BoundRoundVoid:
-    """With --bound, where the script changed the batches of a round before that was known."""
+    """Says that a round of `--bound` does not count: the script changed its batches, and this was found too late."""
 
     round: int
 
 
 @dataclass
 class BoundEnded:
-    """With --bound, before the process is left. `problem` is None where the plan was carried out."""
+    """The end of `--bound`. Written before the process ends. `problem` is None if the plan was carried out."""
 
     problem: str | None
 

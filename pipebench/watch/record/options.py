@@ -1,4 +1,4 @@
-"""What the person at the terminal asked `watch` to do."""
+"""The options of `watch`, as the user gave them."""
 
 from __future__ import annotations
 
@@ -8,14 +8,18 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class WatchOptions:
-    """How to watch: none of these but `bound` changes what the script does.
+    """How to watch. Only `bound` changes what the script does.
 
-    `steps` ends recording after so many iterations (`None`: never); `warmup` iterations at the start stay out of the
-    tables; `loader` limits them to the N-th loader iterated (from 1); `module` means that the first argument names a
-    module, as in `python -m`. `every` is how many batches lie between two whose spans are kept in full: high values
-    keep less. `records` is the folder for the records of each process (`None`: a temporary one, removed at the end).
-    `bound` measures how fast the loop would be without any data work. It does change what the script does: its weights
-    are not to be kept, and it is ended after `steps` iterations.
+    - `steps` ends recording after so many iterations (`None`: never).
+    - `warmup` iterations at the start are left out of the tables.
+    - `loader` limits the tables to the N-th loader that is iterated (from 1).
+    - `module` says that the first argument names a module, as in `python -m`.
+    - `export_trace` is the file to which a trace is written (`None`: no trace).
+    - `functions` are further functions to time, each as `module:function` or `module:Class.method`.
+    - `every`: one batch in so many is recorded in full, so a high value keeps less.
+    - `records` is the folder for the records of each process (`None`: a temporary folder, removed at the end).
+    - `bound` measures how fast the loop would be without any data work. The script then ends after `steps` iterations
+      (`None`: `bound.schedule.STEPS`), and its weights must not be used.
     """
 
     steps: int | None = None

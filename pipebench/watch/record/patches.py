@@ -1,4 +1,4 @@
-"""Replacing things in other people's modules, in such a way that all of it can be put back and none of it shows."""
+"""Replaces functions in other people's modules. Replacements can be undone, and warnings and tracebacks hide them."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable, Iterator
 from importlib.machinery import ModuleSpec
 from typing import Any, TypeVar
 
-# `warnings` skips frames of the import system when it counts stack levels: with this name ours are skipped too, so
-# that a warning from inside a wrapped function names the same line as without us.
+# `warnings` skips frames of the import system when it counts stack levels. With this name it skips our frames too, so
+# a warning from inside a wrapped function names the same line as without us.
 HIDDEN = "<pipebench importlib._bootstrap>"
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(__file__))) + os.sep
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -29,9 +29,10 @@ def unseen(function: Function) -> Function:
 
 
 def in_place_of(make: Callable[..., Any], plain: Any, operation: str, **names: Any) -> Any:
-    """The function that `make(plain)` makes, with the file, name and line of the call in `plain` that it stands for.
+    """The function that `make(plain)` makes, compiled with the file, name and line of the call in `plain`.
 
-    For a function that is replaced, not wrapped: warnings and tracebacks show the frame that they would have shown.
+    The call is the last instruction `operation` in `plain`. This is for a function that is replaced, not wrapped:
+    warnings and tracebacks show the same frame as without us.
     """
     import ast
     import dis
@@ -54,7 +55,7 @@ def is_ours(frame_file: str) -> bool:
 
 
 def without_our_frames(error: BaseException | None) -> None:
-    """Takes our frames out of the traceback of `error` and of everything that led to it."""
+    """Removes our frames from the tracebacks of `error` and of all exceptions that led to it."""
     seen: set[int] = set()
     while error is not None and id(error) not in seen:
         seen.add(id(error))
@@ -80,9 +81,10 @@ def _raised(where: str, error: BaseException) -> None:
 
 
 class Patches:
-    """What was replaced, so that it can be put back, last first.
+    """The replacements of one process. `undo` puts the originals back, the last one first.
 
-    `fault` is told of what could not be put back, and the rest is put back all the same; without it, it is raised.
+    `fault` is called for each original that cannot be put back; the others are still put back. Without `fault`, the
+    error is raised.
     """
 
     def __init__(self, fault: Fault = _raised) -> None:
@@ -92,7 +94,7 @@ class Patches:
         self._names: dict[int, str] = {}
 
     def replace(self, owner: Any, name: str, new: Any) -> None:
-        """Sets `owner.name`; undoing leaves it alone where someone else has replaced it since."""
+        """Sets `owner.name` to `new`. If someone else replaces it later, `undo` leaves it alone."""
         missing = object()
         old = vars(owner).get(name, missing)
         setattr(owner, name, new)
@@ -114,18 +116,18 @@ class Patches:
         self._undo.append(action)
 
     def rebind(self) -> None:
-        """Gives names that were bound by `from ... import` before we came the replacement too."""
+        """Sets the replacement also in names that `from ... import` bound earlier."""
         _exchange({id(old): (old, new) for new, old in self._replaced.values()})
 
     def rebind_held(self) -> None:
-        """The same for what objects hold: in a worker, whose objects came before its patches and are its own."""
+        """Does the same in objects. For a worker: its objects are its own, and older than its patches."""
         _exchange_held({id(old): (old, new) for new, old in self._replaced.values()})
 
     @contextlib.contextmanager
     def pickled_by_name(self, pickler: Any) -> Iterator[None]:
-        """Meanwhile objects of class `pickler` write a function that is replaced, and what replaces it, by its name.
+        """Inside this block, the class `pickler` writes a replaced function, or its replacement, by its name.
 
-        Pickle takes a function only where its name leads to that same one, and a script may hold either of the two.
+        Pickle accepts a function only if its name leads to that same function. A script may hold either of the two.
         """
         names, own = dict(self._names), vars(pickler).get("reducer_override")
 
@@ -166,7 +168,7 @@ def _exchange(pairs: dict[int, tuple[Any, Any]]) -> None:
 
 
 def _exchange_held(pairs: dict[int, tuple[Any, Any]]) -> None:
-    """In dictionaries, lists, partials and attributes of objects; not in classes, nor in what is ours."""
+    """Exchanges objects in dictionaries, lists, partials and attributes of objects, but not in classes or functions."""
     wanted = [one for one, _ in pairs.values()]
     holder: Any
     for holder in gc.get_referrers(*wanted):
@@ -182,7 +184,7 @@ def _exchange_held(pairs: dict[int, tuple[Any, Any]]) -> None:
 
 
 def _exchange_named(names: Any, pairs: dict[int, tuple[Any, Any]]) -> None:
-    """In one dictionary, unless it is that of a class, a wrapper or a module, which are none of an object's."""
+    """Exchanges objects in one dictionary, unless it belongs to a class, a wrapper or a module."""
     if type(names) is dict and not {"__module__", "__wrapped__", "__builtins__"} & names.keys():
         for name, one in list(names.items()):
             if id(one) in pairs:
@@ -190,7 +192,10 @@ def _exchange_named(names: Any, pairs: dict[int, tuple[Any, Any]]) -> None:
 
 
 def _namespaces() -> Iterator[dict[str, Any]]:
-    """What every module that is not ours holds. A spawned worker's main module runs on another dict than it shows."""
+    """The namespace of every module that is not ours.
+
+    A spawned worker's main module shows one dictionary, but its functions run on another: both are given.
+    """
     for module in list(sys.modules.values()):
         names = getattr(module, "__dict__", None)
         if type(names) is not dict or is_ours(str(names.get("__file__"))):
@@ -201,7 +206,10 @@ def _namespaces() -> Iterator[dict[str, Any]]:
 
 
 def behind(values: Iterable[Any]) -> list[dict[str, Any]]:
-    """The globals in which these functions, and the methods of these classes, look up names."""
+    """The globals in which these functions, and the methods of these classes, look up names.
+
+    Only globals of a spawned worker's main module (`__mp_main__`) are given.
+    """
     classes = [one for one in values if isinstance(one, type) and one.__module__ == "__mp_main__"]
     functions = [*values, *(method for one in classes for method in vars(one).values())]
     found = {id(one.__globals__): one.__globals__ for one in functions if isinstance(one, types.FunctionType)}
@@ -209,9 +217,9 @@ def behind(values: Iterable[Any]) -> list[dict[str, Any]]:
 
 
 class AfterImport:
-    """A finder that changes no import, and calls `act(module)` when one of the named modules has been executed.
+    """An import finder that calls `act(module)` after one of the named modules has run. It changes no import.
 
-    `act` may not raise: it would be the script's import that fails.
+    `act` must not raise, because the script's import would then fail.
     """
 
     def __init__(self, names: Iterable[str], act: Callable[[types.ModuleType], None]) -> None:
@@ -231,7 +239,7 @@ class AfterImport:
         return None
 
     def _with_action(self, spec: ModuleSpec) -> ModuleSpec:
-        """Sets `exec_module` on this one loader; it takes itself away again before it runs."""
+        """Sets `exec_module` on this one loader. The new method removes itself before it runs."""
         loader: Any = spec.loader
         with contextlib.suppress(AttributeError):
             execute = loader.exec_module
@@ -247,7 +255,7 @@ class AfterImport:
         return spec
 
     def install(self) -> None:
-        """Acts on what is there already, and on the rest when it comes."""
+        """Acts on the modules that are already imported, and later on each other one after its import."""
         for name in sorted(self.names & set(sys.modules)):
             self.act(sys.modules[name])
         sys.meta_path.insert(0, self)

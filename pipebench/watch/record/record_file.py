@@ -1,7 +1,7 @@
-"""The record file: each process appends lines to its own, and `watch.read` takes them back in.
+"""The record file. Each process appends lines to a file of its own, and `watch.read` reads them.
 
-`lines` has every kind of line. Files are opened for one append at a time, so a script that closes every descriptor, or
-that is killed, harms nothing but its last line. No locks, no queues.
+`lines` defines every kind of line. The file is opened for each append and closed again. A script that closes every
+descriptor therefore does no harm, and a script that is killed can spoil only its last line. No locks, no queues.
 """
 
 from __future__ import annotations
@@ -22,15 +22,16 @@ _encode = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
 
 
 def encoded(*lines: Line) -> bytes:
-    """Each as a list of its class's name and its fields."""
+    """The lines as JSON, one a line: each is a list of its class's name and its fields."""
     return "".join([_encode([type(line).__name__, vars(line)]) + "\n" for line in lines]).encode()
 
 
 class RecordFile:
-    """The append-only file of one process. Once a write fails it is renamed to `*.stopped`, and nothing more is kept.
+    """The append-only file of one process. If a write fails, the file is renamed to `*.stopped` and writing ends.
 
-    Renaming needs no space, so that the supervisor learns of a full disk from the name. `earlier` is how many like
-    this one there have been (a loader starts new workers for each pass): later ones keep less, so the sum is bounded.
+    Renaming needs no space, so the supervisor learns from the name that the disk is full. `earlier` is the number of
+    similar processes before this one, because a loader starts new workers for each pass. Later processes keep less in
+    full, so the sum is bounded.
     """
 
     def __init__(self, folder: str, earlier: int = 0) -> None:
@@ -46,7 +47,7 @@ class RecordFile:
             self._append(encoded(*lines))
 
     def write_in_full(self, line: BatchInFull | IterationInFull) -> None:
-        """While there is room: what a process keeps of this kind is bounded, however long it runs."""
+        """Writes a line of full detail while there is room. The room is bounded, however long the process runs."""
         if self.stopped or self.in_full_bytes > self.room:
             return
         text = encoded(line)
@@ -69,10 +70,10 @@ class RecordFile:
 
 
 class Pace:
-    """When sums are due: after each of the first batches, later at intervals that grow with the age of the process.
+    """Decides when sums are due: after each of the first batches, later at intervals that grow with the process's age.
 
-    So the records grow with the logarithm of the run's length, and a killed process loses at most 50 ms (times one
-    more than the `earlier` ones) or 0.05 % of its records.
+    The records therefore grow with the logarithm of the run's length. A killed process loses at most 50 ms times
+    (1 + `earlier`) of its records, or 0.05 % of them.
     """
 
     def __init__(self, began: int, earlier: int = 0) -> None:
@@ -94,7 +95,7 @@ _SUB = 4
 
 
 def bucket(nanoseconds: int) -> int:
-    """The logarithmic bucket of a duration: 16 to an octave, so a percentile read from it is within 6 %."""
+    """The logarithmic bucket of a duration. An octave has 16 buckets, so a percentile read from them is within 6 %."""
     shift = nanoseconds.bit_length() - _SUB - 1
     return nanoseconds if shift <= 0 else (shift << _SUB) + (nanoseconds >> shift)
 

@@ -1,4 +1,4 @@
-"""What one process knows about being watched: its options, its record file, and whether recording goes on."""
+"""The recording of one watched process: its settings, its record file, and whether recording goes on."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ FAULTS = 20  # of one process
 
 @dataclass(frozen=True)
 class Settings:
-    """What every watched process has to know; plain values, so that they can be handed to a spawned one.
+    """What every watched process must know. The values are plain, so they can be sent to a spawned process.
 
-    `bound` is after how many iterations a run that measures the bound leaves; None where it is not measured.
+    `bound` is the number of iterations after which a run that measures the bound ends; None if it is not measured.
     """
 
     folder: str
@@ -35,7 +35,7 @@ class Settings:
     bound: int | None = None
 
     def encoded(self) -> str:
-        """As an argument of the process that runs the script."""
+        """The settings as JSON text, for the arguments of the process that runs the script."""
         return json.dumps(vars(self))
 
     @classmethod
@@ -45,14 +45,14 @@ class Settings:
 
 
 def told(error: BaseException) -> str:
-    """An exception in one line: its class, its text, and the line that raised it.
+    """Describes an exception in one line: its class, its text, and the line that raised it.
 
     >>> told(ValueError("no such stage"))
     'ValueError: no such stage'
     """
     try:
         text = "; ".join(f"{type(error).__name__}: {error}".splitlines())
-    except Exception:  # a script's own exception may fail at its own text: its class is what can be said
+    except Exception:  # str() of a script's own exception may fail: then only its class is named
         text = type(error).__name__
     place = error.__traceback__
     while place is not None and place.tb_next is not None:
@@ -63,7 +63,11 @@ def told(error: BaseException) -> str:
 
 
 class Recording:
-    """One process's recording. `on` turns false when the steps are done or the disk is full; then all is put back."""
+    """The recording of one process.
+
+    `on` becomes false when the steps are done, when a write fails (the disk is full), or after some faults of ours.
+    `stop` also puts back what was replaced.
+    """
 
     def __init__(
         self,
@@ -85,7 +89,7 @@ class Recording:
         self.write(ProcessStarted(self.pid, role, self.file.began, loader, worker, start_method))
 
     def write(self, *lines: Line) -> None:
-        """Appends lines. A process that was forked from this one, and is none of ours, leaves its file alone."""
+        """Appends lines. In a process that was forked from this one, ends the recording and writes nothing."""
         if os.getpid() != self.pid:
             self.on = False
             return
@@ -94,10 +98,10 @@ class Recording:
             self.on = False
 
     def fault(self, where: str, error: BaseException) -> None:
-        """A fault of ours: its cause and its place go to the report, and the script goes on.
+        """Records a fault of pipebench: its place and its cause go to the report, and the script goes on.
 
-        A process that was forked from this one, and has no recording of its own, writes a file for it. What a process
-        tells has a bound, however often the same goes wrong.
+        A process that was forked from this one, and has no recording of its own, writes the fault to a new file. A
+        process records at most `FAULTS` faults, however often something goes wrong.
         """
         self.faults += 1
         if self.faults > FAULTS:
@@ -106,14 +110,14 @@ class Recording:
         recording.write(Fault(where, told(error)))
 
     def guarded(self, where: str, act: Callable[[], object]) -> None:
-        """Runs `act`; what it raises goes to the report, and no further."""
+        """Runs `act`. An exception in it goes to the report and is not raised."""
         try:
             act()
         except Exception as error:
             self.fault(where, error)
 
     def told_to_stop(self) -> bool:
-        """Whether the script's process has ended the recording (looked up when sums are written)."""
+        """Whether the recording has ended, here or in the script's process. Asked each time that sums are written."""
         if self.on and os.path.exists(os.path.join(self.settings.folder, STOP_FILE)):
             self.on = False
         return not self.on

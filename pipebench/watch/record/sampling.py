@@ -1,7 +1,7 @@
-"""Which batches are followed one by one, from their worker to the step that uses them.
+"""Chooses the batches that are followed one by one, from their worker to the step that uses them.
 
-Worker and script decide alike from the number of the pass and of the task, with nothing said between them. Batches are
-followed in blocks of neighbours, since how many lay ready can only be counted among neighbours.
+Worker and script make the same choice from the numbers of the pass and the task, without communication. Batches are
+followed in blocks of neighbours, because only among neighbours can one count how many batches lay ready.
 """
 
 from __future__ import annotations
@@ -12,13 +12,14 @@ _BLOCK_BITS = 4
 
 
 def _thinned(place: int, bits: int) -> bool:
-    """All places of up to `bits` binary digits, then half as many in each further doubling."""
+    """Whether `place` is chosen: all places of up to `bits` binary digits, then half as many in each doubling."""
     return place & ((1 << max(0, place.bit_length() - bits)) - 1) == 0
 
 
 def followed(task: int, number_of_pass: int = 0) -> bool:
     """Whether a batch is followed: the first 1,024 of a pass and 512 of each doubling after that, in blocks of 64.
 
-    Of passes the first eight, and four of each doubling: what is kept grows with the logarithm of the run's length.
+    Of the passes, the first eight are followed and four of each doubling after that. The records therefore grow with
+    the logarithm of the run's length.
     """
     return _thinned(task // BLOCK, _BLOCK_BITS) and _thinned(number_of_pass, _PASS_BITS)

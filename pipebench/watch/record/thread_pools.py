@@ -1,6 +1,6 @@
-"""The thread pools of libraries that are already loaded: how many threads each may use, and the call that sets it.
+"""Finds the thread pools of the loaded libraries: how many threads each may use, and how to limit it to one.
 
-Nothing is imported, loaded or started here: a library that the process has not is not asked.
+Nothing is imported, loaded or started here. Only libraries that the process already has are asked.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from pipebench.watch.record.lines import LibraryThreads, Pool
 
 _IDLING_S = 0.02  # the kernel counts in hundredths of a second
 
-# What each native library's own getter is called, and what sets it. OpenBLAS is built under several names.
+# For each native library: its file, its label, the setting for one thread, and the names of its getter. OpenBLAS is
+# built under several names.
 _NATIVE = (
     (r"lib(gomp|omp|iomp5)\b.*\.so", "OpenMP ({})", "OMP_NUM_THREADS=1", ("omp_get_max_threads",)),
     (
@@ -30,7 +31,7 @@ _NATIVE = (
 
 
 def library_threads() -> LibraryThreads:
-    """What this process would write of itself when it ends: its pools, and how many threads of theirs did run."""
+    """The line that a process writes when it ends: its pools, and how many native threads did more than idle."""
     found = LibraryThreads(list(_pools()))
     with contextlib.suppress(OSError):
         found.native_threads = _running()
@@ -41,7 +42,10 @@ def library_threads() -> LibraryThreads:
 
 
 def _running(tasks: str = "/proc/self/task") -> int:
-    """The threads besides Python's own that used more of the CPU than idling does: 20 ms, and 1 % of all threads'."""
+    """The number of native threads (not Python's own) that did more than idle.
+
+    Such a thread used at least 20 ms of CPU time, and at least 1 % of the CPU time of all threads.
+    """
     own = {str(one.native_id) for one in threading.enumerate()}
     used = {}
     for task in os.listdir(tasks):
@@ -53,7 +57,7 @@ def _running(tasks: str = "/proc/self/task") -> int:
 
 
 def _pools() -> Iterator[Pool]:
-    """The pools of each library that is loaded."""
+    """The pools of the loaded libraries."""
     for module, name, getter, setter in (
         ("torch", "torch", "get_num_threads", "torch.set_num_threads(1)"),
         ("cv2", "OpenCV", "getNumThreads", "cv2.setNumThreads(0)"),

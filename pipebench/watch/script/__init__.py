@@ -1,1 +1,1 @@
-"""What is observed in the script's own process: loader iterators, loop phases, arrivals of batches."""
+"""Observes the script's own process: loader iterators, phases of the loop, arrivals of batches."""

@@ -1,6 +1,6 @@
-"""The hand-off as the script's process sees it: when a batch arrived, was pinned, and was taken.
+"""Observes the hand-off in the script's process: when a batch arrived, was pinned, and was taken.
 
-Nothing is polled and nothing is asked for: batches are told apart by the number that torch itself sends with them.
+Nothing is polled, and workers send nothing more than before. The number that torch sends with a batch identifies it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pipebench.watch.record.sampling import followed
 
 
 class _UnderWay:
-    """The followed batches of one iterator, by task, and the last task that came in."""
+    """The followed batches of one iterator, by task number, and the last task that arrived."""
 
     def __init__(self) -> None:
         self.came: dict[int, int] = {}
@@ -28,14 +28,17 @@ class _UnderWay:
 
 
 class Arrivals:
-    """The batches of every iterator with workers. Each is known by the queue from which its loop takes batches."""
+    """The followed batches of every iterator with workers. The queue from which its loop takes batches identifies it.
+
+    `lost` says that a fault has ended the following of batches.
+    """
 
     def __init__(self) -> None:
         self._under_way: weakref.WeakKeyDictionary[Any, _UnderWay] = weakref.WeakKeyDictionary()
         self.lost = False
 
     def note(self, recording: Recording, act: Callable[..., None], *args: Any) -> None:
-        """Runs `act`; a fault in it ends the following of batches, and nothing else."""
+        """Runs `act`. A fault in it goes to the report and ends the following of batches; recording goes on."""
         if not recording.on or self.lost:
             return
         try:
@@ -51,7 +54,7 @@ class Arrivals:
         return found
 
     def came(self, queue: Any, task: object) -> None:
-        """The loop has just got the batch of `task` out of its queue: the one it asked for, or another."""
+        """Notes that the loop has just taken the batch of `task` from its queue. It may have waited for another one."""
         if type(task) is int:
             this = self.of(queue)
             this.last = task
@@ -59,12 +62,12 @@ class Arrivals:
                 this.came[task] = perf_counter_ns()
 
     def pinned(self, this: _UnderWay, task: object, received: int) -> None:
-        """The pin-memory thread got a batch at `received`, and is about to hand it on."""
+        """Notes that the pin-memory thread got a batch at `received`, and now passes it on."""
         if type(task) is int and followed(task):
             this.pinned[task] = (received, perf_counter_ns(), threading.get_native_id())
 
     def taken(self, iterator: Any, number_of_pass: int, asked: int, now: int) -> Arrival | None:
-        """What is known of the batch that `next()` has just returned; None where it is not followed."""
+        """What is known about the batch that `next()` has just returned; None if the batch is not followed."""
         queue = getattr(iterator, "_data_queue", None)
         this = self._under_way.get(queue) if queue is not None and not self.lost else None
         if this is None:
@@ -77,7 +80,7 @@ class Arrivals:
 
 
 def watch_queues(recording: Recording, arrivals: Arrivals, kind: Any) -> None:
-    """Notes each batch that comes in, on the iterator class with workers."""
+    """Patches the iterator class with workers, so that each arriving batch is noted."""
     get = kind._get_data
 
     @unseen
@@ -91,7 +94,7 @@ def watch_queues(recording: Recording, arrivals: Arrivals, kind: Any) -> None:
 
 
 class _In:
-    """Stands in for the workers' queue inside the pin-memory thread, and nowhere else."""
+    """A proxy of the workers' queue, used only in the pin-memory thread. It notes when the last batch was received."""
 
     def __init__(self, queue: Any) -> None:
         self._queue = queue
@@ -108,7 +111,7 @@ class _In:
 
 
 class _Out:
-    """Stands in for the loop's queue inside the pin-memory thread, and nowhere else."""
+    """A proxy of the loop's queue, used only in the pin-memory thread. It notes each pinned batch."""
 
     def __init__(self, queue: Any, came: _In, recording: Recording, arrivals: Arrivals) -> None:
         self._queue, self._came, self._recording, self._arrivals = queue, came, recording, arrivals
@@ -125,7 +128,7 @@ class _Out:
 
 
 def watch_pinning(recording: Recording, arrivals: Arrivals, module: Any) -> None:
-    """Notes when the pin-memory thread gets a batch and when it has pinned it, in torch's module of that name."""
+    """Patches torch's module `pin_memory`: notes when the pin-memory thread gets a batch and when it has pinned it."""
     plain = module._pin_memory_loop
 
     @unseen

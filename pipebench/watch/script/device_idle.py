@@ -1,8 +1,8 @@
-"""How long a CUDA device lay idle while the loop waited for a batch. Nothing here synchronises.
+"""Measures how long a CUDA device is idle while the loop waits for a batch. Nothing here synchronises.
 
-One event is recorded on the current stream when `next()` is called and one when it returns. The first completes when
-the device has done all earlier work, the second when the host has the batch and the device nothing before it, so the
-time between them on the device's own clock is the device's idle time inside the wait.
+Two events are recorded on the current stream: one when `next()` is called, one when it returns. The first completes
+when the device has finished all earlier work. The second completes when the host has the batch and the device has
+finished all work before it. The time between them, on the device's own clock, is the device's idle time in the wait.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _MOST = 64
 
 
 class IdleDevice:
-    """The idle time of the current device over the waits of one pass. High: the device itself waits for data."""
+    """The idle time of the current device in the waits of one pass. A high value: the device itself waits for data."""
 
     def __init__(self) -> None:
         self._begun: Any = None
@@ -31,7 +31,7 @@ class IdleDevice:
         self._begun = _recorded()
 
     def end(self, host: int = 0, turn: int | None = None) -> None:
-        """The wait is over at `host` on the host's clock; `turn` is its number where it is to be placed in time."""
+        """Ends the wait at `host` on the host's clock. `turn` is its number if the trace must show it, else None."""
         before, self._ended = self._ended, None
         if self._begun is not None and len(self._flying) < _MOST:
             self._ended = _recorded()
@@ -51,7 +51,7 @@ class IdleDevice:
                 self._placed.append(DeviceWait(turn, host, idle, busy))
 
     def take(self) -> DeviceIdleTime | None:
-        """The idle time since the last call; None where no CUDA was in use."""
+        """The idle time since the last call; None if no wait was measured, as without CUDA."""
         if not self._waits:
             return None
         taken = DeviceIdleTime(self._idle_ns, self._waits)
@@ -59,13 +59,13 @@ class IdleDevice:
         return taken
 
     def take_placed(self) -> list[DeviceWait]:
-        """The waits since the last call that are to be placed in time."""
+        """The single waits since the last call, of those that have a `turn`."""
         taken, self._placed = self._placed, []
         return taken
 
 
 def _recorded() -> Any:
-    """An event on the current stream; None where CUDA is not in use, or while a graph is being captured."""
+    """A new event on the current stream; None if CUDA is not in use, or while a CUDA graph is captured."""
     torch: Any = sys.modules.get("torch")
     cuda = getattr(torch, "cuda", None)
     if cuda is None or not cuda.is_initialized() or cuda.is_current_stream_capturing():

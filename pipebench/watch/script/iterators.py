@@ -1,4 +1,4 @@
-"""The loader's iterators, in the script's process: their classes are patched, never a loader object."""
+"""Watches the loaders' iterators in the script's process. Their classes are patched, never a loader object."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ TORCHDATA = "torchdata.stateful_dataloader.stateful_dataloader"
 
 
 class BatchProvider(Protocol):
-    """Stands between the script and its batches where the bound is measured: see `watch/bound/session.py`."""
+    """Stands between the script and its batches when the bound is measured: see `watch/bound/session.py`."""
 
     def opened(self, iterator: Any, loader: Any) -> None:
-        """A loader is about to be iterated."""
+        """Called before a loader is iterated."""
 
     def batch(self, iterator: Any, plain: Any, recorded: Any) -> Any:
-        """What the script gets from `next(iterator)`."""
+        """The batch that the script gets from `next(iterator)`."""
 
 
 class Loaders:
-    """The loaders of one process, numbered in the order in which they are first iterated, from 1."""
+    """The loaders of one process. They are numbered from 1, in the order in which they are first iterated."""
 
     def __init__(self, recording: Recording, loop: LoopPhases, bound: BatchProvider | None = None) -> None:
         self.recording = recording
@@ -60,7 +60,7 @@ class Loaders:
         return found
 
     def construct(self, plain: Any, iterator: Any, loader: Any, *state: Any) -> None:
-        """Runs an iterator's own constructor, in which workers are started and fetchers made."""
+        """Runs an iterator's own constructor, which starts workers and creates fetchers."""
         if self.bound is not None:
             self.bound.opened(iterator, loader)
         try:
@@ -81,14 +81,14 @@ class Loaders:
         self.guarded(self.new_pass, iterator, number, began)
 
     def _init_of(self, loader: Any, number: int, start_method: str) -> WatchedInit | None:
-        """What workers need that inherit nothing from this process; None where they are forked."""
+        """The `worker_init_fn` for workers that inherit nothing from this process; None for forked or no workers."""
         if start_method in ("none", "fork"):
             return None
         place = WorkerPlace(number, None, self.passes[number] + 1)
         return WatchedInit(self.recording.settings, place, start_method, loader.worker_init_fn)
 
     def new_pass(self, iterator: Any, number: int, began: int) -> None:
-        """A pass over a loader begins. Inside a larger pipeline, its iteration is under way already."""
+        """Begins a pass over a loader. Inside a larger pipeline, that pipeline's iteration has already begun."""
         whole = self.loop.here.whole
         if whole in self.loop.passes:
             self.loop.after_next(whole, "exhausted")
@@ -103,7 +103,7 @@ class Loaders:
         self.recording.write(PassBegun(number, self.passes[number], began))
 
     def watch_fetcher(self, fetcher: Any) -> Any:
-        """A fetcher has just been created, here or in a worker that was forked from here."""
+        """Watches a fetcher that was just created, here or in a worker that was forked from here."""
         info = _worker_info()
         if info is not None and self.recording.pid != os.getpid():
             return self._in_worker(fetcher, info.id) if info.dataset is fetcher.dataset else fetcher
@@ -131,7 +131,7 @@ class Loaders:
         return fetching.watch_fetcher(fetcher, self.worker.sums)
 
     def guarded(self, act: Callable[..., None], *args: Any) -> None:
-        """A fault of ours ends the recording, never the script."""
+        """Runs `act`. A fault in it ends the recording, never the script."""
         try:
             act(*args)
         except Exception as error:
@@ -167,7 +167,7 @@ def _described(loader: Any, number: int) -> LoaderFound:
 
 
 def _watch_iterators(loaders: Loaders, alone: Any, with_workers: Any) -> None:
-    """Patches the iterator of a loader without workers, and that of one with workers."""
+    """Patches two iterator classes: the one for loaders without workers, and the one for loaders with workers."""
     for kind in (alone, with_workers):
         _watch_constructor(loaders, kind)
     _watch_reset(loaders, with_workers)
@@ -175,7 +175,10 @@ def _watch_iterators(loaders: Loaders, alone: Any, with_workers: Any) -> None:
 
 
 def watch_torchdata(loaders: Loaders, module: Any) -> None:
-    """torchdata's StatefulDataLoader has iterators of its own, over torch's base class and its factory of fetchers."""
+    """Patches the iterator classes of torchdata's StatefulDataLoader.
+
+    They use torch's base class and torch's factory of fetchers, which `watch_dataloader` patches.
+    """
     _watch_iterators(
         loaders, module._StatefulSingleProcessDataLoaderIter, module._StatefulMultiProcessingDataLoaderIter
     )
@@ -204,7 +207,7 @@ def watch_dataloader(loaders: Loaders, module: ModuleType) -> None:
 
 
 def _elsewhere(loaders: Loaders) -> bool:
-    """Whether this is another process than the one that is watched: a worker, or one that the script forked."""
+    """Whether this process is not the watched one: it is a worker, or the script forked it."""
     return os.getpid() != loaders.recording.pid
 
 
@@ -281,7 +284,7 @@ def _watch_next(loaders: Loaders, kind: Any) -> None:
 
 
 def watch_transfers_once(loaders: Loaders) -> None:
-    """Transfers are watched from the moment at which the script itself has started CUDA."""
+    """Starts watching transfers, once, as soon as the script itself has initialised CUDA."""
     if loaders.transfers or not loaders.recording.on:
         return
     torch: Any = sys.modules["torch"]

@@ -1,8 +1,8 @@
-"""The phases of a training loop, from what can be seen without touching the model.
+"""Measures the phases of a training loop without touching the model.
 
-`next()` on a loader's iterator is the wait, `backward` and the optimiser's step are wrapped, and what lies between is
-named by what ends it: forward when a backward does, other (callbacks, logging, gradient clipping) when anything else
-does. No hooks on modules: `torch.compile` reacts to them.
+`next()` on a loader's iterator is the wait. `backward` and the optimiser's step are wrapped. The event that ends any
+other piece of time names it: before a backward it is forward, before anything else it is other (callbacks, logging,
+gradient clipping). Modules get no hooks, because `torch.compile` reacts to them.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _KEPT = 20_000
 
 
 class Pass:
-    """One pass over a loader: the iteration under way, and those not yet written."""
+    """One pass over a loader: the current iteration, and the earlier ones that are not yet written."""
 
     def __init__(self, recording: Recording, loader: int, number: int) -> None:
         self.recording = recording
@@ -56,7 +56,7 @@ class Pass:
         self.pending = LoopSums(self.loader, self.number, first=self.turn, phases_ns=[0] * len(PHASES))
 
     def close(self, now: int) -> None:
-        """Ends the iteration under way; sums are written when due."""
+        """Ends the current iteration, and writes the sums if they are due."""
         if self.began is None:
             return
         first = self.turn == 0
@@ -99,7 +99,7 @@ class Pass:
         self._clear()
 
     def finish(self, how: Literal["exhausted", "failed", "left"]) -> None:
-        """The pass has ended (its iterator is exhausted), or recording has."""
+        """Writes what is left of the pass, and how it ended: its iterator ended or failed, or recording ended."""
         if self.recording.pid == self.recording.file.pid:
             self._write()
             self.recording.write(PassEnded(self.loader, how, self.phases[WAIT]))
@@ -111,13 +111,16 @@ def _count(buckets: Buckets, spent: int) -> None:
 
 
 class _Threads(threading.local):
-    """The passes that this thread has open, the innermost last, and the moment up to which its time is spent."""
+    """The state of one thread: its open passes (the innermost last), and the moment up to which its time is assigned.
+
+    `unnamed` is the time, in nanoseconds, that the next event of the thread will name.
+    """
 
     def __init__(self) -> None:
         self.open: list[Pass] = []
         self.mark = 0
         self.unnamed = 0
-        self.whole: Any = None  # the pipeline around a loader whose `next()` is under way
+        self.whole: Any = None  # the pipeline around a loader, while `next()` of that pipeline runs
 
 
 class LoopPhases:
@@ -131,7 +134,7 @@ class LoopPhases:
         self.arrivals = Arrivals()
 
     def spend(self, phase: int, unnamed: int = OTHER) -> None:
-        """Gives the time since the last event of this thread to `phase`, and what was left unnamed to `unnamed`."""
+        """Adds the time since this thread's last event to `phase`, and the time that `defer` kept to `unnamed`."""
         here = self.here
         now = perf_counter_ns()
         if here.open:
@@ -143,7 +146,7 @@ class LoopPhases:
         here.unnamed = 0
 
     def defer(self) -> None:
-        """Leaves the time since the last event unnamed until the next one names it."""
+        """Keeps the time since the last event without a name, until the next event names it."""
         now = perf_counter_ns()
         self.here.unnamed += now - self.here.mark
         self.here.mark = now
@@ -168,7 +171,7 @@ class LoopPhases:
         this.device.begin()
 
     def _count(self, this: Pass) -> None:
-        """Ends the warm-up and the recording after the iterations that were asked for."""
+        """Counts an iteration. Ends the warm-up and the recording after the numbers of iterations in the settings."""
         settings = self.recording.settings
         if this.began is None or settings.loader not in (None, this.loader):
             return
@@ -180,7 +183,7 @@ class LoopPhases:
             self.recording.stop()
 
     def after_next(self, iterator: Any, event: Literal["exhausted", "failed"] | None) -> None:
-        """`event` is None where a batch came, else what came instead: "exhausted" or "failed"."""
+        """Ends the wait. `event` is None if a batch came, else what happened instead: "exhausted" or "failed"."""
         self.spend(WAIT)
         this = self.passes.get(iterator)
         if this is None:
@@ -196,7 +199,7 @@ class LoopPhases:
                 self.here.open.remove(this)
 
     def leave(self, iterator: Any) -> None:
-        """Ends the iteration under way: what follows, until a batch of this iterator is asked for, is in no table."""
+        """Ends the current iteration. No table includes the time from here to the next `next()` of this iterator."""
         here, this = self.here, self.passes.get(iterator)
         self.spend(OTHER)
         if this is None:
@@ -205,10 +208,10 @@ class LoopPhases:
             del here.open[here.open.index(this) :]
         this.close(here.mark)
         this.began = None
-        this.turn = max(1, this.turn)  # a first batch that is not seen: no later one is the first
+        this.turn = max(1, this.turn)  # the first batch of the pass was not seen, so no later one counts as the first
 
     def finish(self) -> None:
-        """Writes what is left of every pass that did not come to its end; the iteration under way is not counted."""
+        """Writes what is left of every pass that has not ended. The current iteration is not counted."""
         for this in list(self.passes.values()):
             if this.began is not None:
                 this.finish("left")
@@ -221,7 +224,7 @@ def _compiling() -> bool:
 
 
 def watched_backward(loop: LoopPhases, function: Callable[..., Any]) -> Callable[..., Any]:
-    """`torch.autograd.backward`, which `Tensor.backward` calls too."""
+    """Wraps `torch.autograd.backward`, which `Tensor.backward` calls too."""
 
     @unseen
     @functools.wraps(function)
@@ -239,7 +242,7 @@ def watched_backward(loop: LoopPhases, function: Callable[..., Any]) -> Callable
 
 
 def watch_optimisers(loop: LoopPhases, module: Any) -> None:
-    """Hooks before and after every optimiser's step. A closure given to `step` runs forward and backward inside it."""
+    """Sets hooks before and after every optimiser's step. A closure given to `step` runs forward and backward in it."""
 
     def before(optimiser: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if _compiling() or not loop.here.open:
@@ -264,7 +267,7 @@ def watch_optimisers(loop: LoopPhases, module: Any) -> None:
 
 
 def _outside(loop: LoopPhases, closure: Callable[..., Any]) -> Callable[..., Any]:
-    """A closure whose time is not the optimiser's."""
+    """Wraps a closure of `step`, so that its time does not count as the optimiser's."""
 
     @unseen
     def run(*args: Any, **kwargs: Any) -> Any:
@@ -278,7 +281,7 @@ def _outside(loop: LoopPhases, closure: Callable[..., Any]) -> Callable[..., Any
 
 
 def watch_transfers(loop: LoopPhases, tensor: Any, patches: Any) -> None:
-    """`Tensor.to` and `Tensor.cuda` to a CUDA device, between a batch's arrival and its backward."""
+    """Patches `Tensor.to` and `Tensor.cuda`: copies from the host to a CUDA device are the phase host-to-device."""
 
     def wrapped(function: Callable[..., Any], always: bool) -> Callable[..., Any]:
         @unseen

@@ -1,4 +1,4 @@
-"""Workers that are started by spawn or forkserver: what is handed to them, since they inherit nothing."""
+"""Watches workers that are started by spawn or forkserver. They inherit nothing, so the recording is sent to them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _DATALOADER = "torch.utils.data.dataloader"
 
 
 class WatchedInit:
-    """A `worker_init_fn` that starts the watching of one worker, then runs the script's own."""
+    """A `worker_init_fn` that starts to watch one worker, then runs the script's own `worker_init_fn`."""
 
     def __init__(self, settings: Settings, place: WorkerPlace, start_method: str, init: Any) -> None:
         self.settings = settings
@@ -40,7 +40,7 @@ class WatchedInit:
 
 
 def start(recording: Recording, place: WorkerPlace) -> None:
-    """In the worker: patches what is imported, and the factory of its one fetcher."""
+    """Runs in the worker: patches the libraries, now or after their import, and the factory of its one fetcher."""
     watched = WatchedWorker(recording, place)
     patches, functions = recording.patches, recording.settings.functions
 
@@ -81,14 +81,17 @@ def _watch_factory(watched: WatchedWorker, patches: Patches) -> None:
 
 
 def _is_own(fetcher: Any) -> bool:
-    """Whether this is the fetcher of the worker itself, not of a loader that the script iterates inside it."""
+    """Whether this fetcher belongs to the worker itself, not to a loader that the script iterates inside it."""
     info = sys.modules["torch.utils.data._utils.worker"]._worker_info
     return info is not None and info.dataset is fetcher.dataset
 
 
 @contextlib.contextmanager
 def handed_over(iterator: Any, loader: Any, init: WatchedInit | None, recording: Recording) -> Iterator[None]:
-    """While `iterator` is being constructed, its workers get `init`; afterwards nobody can see that they did."""
+    """Inside this block, the workers of `iterator` get `init`; afterwards the loader has its own function again.
+
+    The block is the construction of `iterator`.
+    """
     if init is None:
         yield
         return
@@ -111,7 +114,10 @@ def handed_over(iterator: Any, loader: Any, init: WatchedInit | None, recording:
 
 
 def _refusal(loader: Any, init: WatchedInit) -> Exception | None:
-    """Why the loader did not take `init`. A new process that cannot import pipebench would fail on it."""
+    """Gives `init` to the loader; returns why that is impossible, else None.
+
+    A new process that cannot import pipebench would fail on `init`, so it is then not given.
+    """
     try:
         if PathFinder.find_spec("pipebench") is None:
             return ImportError("a new process would not find pipebench: install it where the script's Python is")

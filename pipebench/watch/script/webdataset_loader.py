@@ -1,8 +1,8 @@
-"""webdataset's WebLoader: stages after the DataLoader, which run in the script's process while the loop waits.
+"""Watches webdataset's WebLoader: its stages after the DataLoader run in the script's process while the loop waits.
 
-`WebLoader(...).unbatched().shuffle(1000).batched(64)` takes the workers' batches apart and makes others. For the loop
-only the whole of it counts: its `next()` is the wait, and an iteration is what it gives, however many batches of the
-DataLoader went into it.
+`WebLoader(...).unbatched().shuffle(1000).batched(64)` splits the workers' batches and makes new ones. For the loop,
+only the whole pipeline counts: its `next()` is the wait, and each item that it gives is one iteration, however many
+batches of the DataLoader went into it.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ WEBLOADER = "webdataset.pipeline"
 
 
 class _Whole(Passing):
-    """Stands in for the iterator of such a pipeline: its `next()` is recorded, those of the DataLoader are not.
+    """A proxy of such a pipeline's iterator. Its `next()` is recorded instead of the DataLoader's.
 
-    `inside` adds up what the DataLoader's own iterator took: the rest of the wait is spent in the stages after it.
+    `inside` is the time that the DataLoader's own iterator took. The stages after it took the rest of the wait.
     """
 
     def __init__(self, iterator: Any, loaders: Loaders) -> None:
@@ -61,7 +61,7 @@ class _Whole(Passing):
 
 
 def watch_webloader(loaders: Loaders, module: Any) -> None:
-    """Patches `DataPipeline.__iter__` where a pipeline of several stages begins with a DataLoader."""
+    """Patches `DataPipeline.__iter__`. Pipelines of several stages that begin with a DataLoader are watched."""
     plain = module.DataPipeline.__iter__
 
     @unseen

@@ -1,1 +1,1 @@
-"""Which functions are timed as stages: transforms, library calls, webdataset, user labels."""
+"""Chooses the functions that are timed as stages: transforms, library calls, webdataset, the user's labels."""

@@ -1,4 +1,4 @@
-"""Labels set by the script: `span`, and `torch.profiler.record_function`, which the profiler loses in workers."""
+"""Times the labels that the script sets: `span`, and `record_function`, which torch's profiler loses in workers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The functions where libraries spend their time. Each is a stage of its own, whatever calls it."""
+"""Lists the functions where libraries spend their time. Each is a stage of its own, whatever calls it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ FUNCTIONS: dict[str, tuple[tuple[str, str, bool], ...]] = {
     "simplejpeg._jpeg": (("decode_jpeg", "decode", False),),
     "turbojpeg": (("decompress", "decode", False),),
 }
-# Image formats that read in a `load` of their own before they call ImageFile's.
+# module -> image class that decodes in `load`. Some formats read in their own `load` before they call ImageFile's.
 LAZY = {
     "PIL.ImageFile": "ImageFile",
     "PIL.WebPImagePlugin": "WebPImageFile",

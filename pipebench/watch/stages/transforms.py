@@ -17,7 +17,7 @@ _ALBUMENTATIONS = ("albumentations.", "albucore.")
 
 
 def watch_v1(patches: Patches, module: Any) -> None:
-    """torchvision.transforms.Compose: `for t in self.transforms: img = t(img)`."""
+    """Patches torchvision.transforms.Compose, whose loop is `for t in self.transforms: img = t(img)`."""
     plain = module.Compose.__call__
     if _looks_like(plain, ("transforms",)):
         patches.replace(module.Compose, "__call__", in_place_of(_each_v1, plain, "CALL"))
@@ -43,7 +43,7 @@ def _each_v1(plain: Any) -> Any:
 
 
 def watch_v2(patches: Patches, module: Any) -> None:
-    """torchvision.transforms.v2.Compose, which unpacks several inputs."""
+    """Patches torchvision.transforms.v2.Compose, which also takes several inputs and unpacks them."""
     plain = module.Compose.forward
     if _looks_like(plain, ("len", "transforms")):
         patches.replace(module.Compose, "forward", in_place_of(_each_v2, plain, "CALL_FUNCTION_EX"))
@@ -79,12 +79,12 @@ def _looks_like(function: Any, names: tuple[str, ...]) -> bool:
 
 
 def watch_entries(patches: Patches, module: Any) -> None:
-    """albumentations' transforms: all inherit one `__call__`, which is timed under the name of each class."""
+    """Patches albumentations' transforms: all inherit one `__call__`, which is timed under the name of each class."""
     _watch_calls(patches, [module.BasicTransform])
 
 
 def watch_containers(patches: Patches, module: Any) -> None:
-    """albumentations' containers (Compose, OneOf, ...): their own time, without the transforms inside."""
+    """Patches albumentations' containers (Compose, OneOf, ...): times them without the transforms inside."""
     kinds = [one for one in vars(module).values() if isinstance(one, type) and one.__module__ == module.__name__]
     _watch_calls(patches, [one for one in kinds if issubclass(one, module.BaseCompose)])
 

@@ -44,7 +44,7 @@ class Passing:
 
     @property
     def __class__(self) -> Any:
-        return type(self._iterator)  # whoever asks sees a generator, where it is one
+        return type(self._iterator)  # other code sees the iterator's own class, such as a generator
 
     @__class__.setter
     def __class__(self, kind: Any) -> None:

@@ -1,1 +1,1 @@
-"""What is observed inside a worker, around the fetcher."""
+"""Observes a worker from the inside, around its fetcher."""

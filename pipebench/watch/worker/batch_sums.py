@@ -1,4 +1,4 @@
-"""What one process spent on one loader since it last wrote: added up per batch, written when due."""
+"""Adds up what one process spends on one loader, batch by batch, and writes the sums when they are due."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ _SLOWEST = 10
 
 @dataclass(frozen=True)
 class WorkerPlace:
-    """Whose batches these are: the N-th loader, its worker (None: the script's own process), from which pass on."""
+    """Where batches are made: for which loader (from 1), by which worker, and from which pass on (from 0).
+
+    `worker` is None in the script's own process.
+    """
 
     loader: int
     worker: int | None
@@ -28,7 +31,7 @@ class WorkerPlace:
 
 
 class Sums:
-    """What one process spent on one loader since it last wrote, and its slowest samples so far."""
+    """What one process spent on one loader since its last `FetchSums` line, and its slowest samples so far."""
 
     def __init__(self, recording: Recording, place: WorkerPlace) -> None:
         self.recording = recording
@@ -48,7 +51,7 @@ class Sums:
         self.slow_new: list[LongSample] = []
 
     def sample(self, began: int, now: int, index: object, cpu: int) -> None:
-        """One sample is done: `began` to `now` on the clock, `cpu` on the thread's own."""
+        """Adds one sample, made from `began` to `now`. `cpu` is the CPU time of the thread, in nanoseconds."""
         spent = now - began
         self.samples += 1
         self.sample_cpu += cpu
@@ -59,7 +62,7 @@ class Sums:
         self.timer.file = None
 
     def several(self, samples: int, cpu: int) -> None:
-        """A whole batch of samples is done at once: how long each of them took is not known."""
+        """Adds several samples that were made in one call. The time of each single sample is unknown."""
         self.samples += samples
         self.sample_cpu += cpu
         self.timer.file = None
@@ -74,7 +77,7 @@ class Sums:
             self.slow_floor = self.slow[0][0]
 
     def batch(self, began: int, now: int, cpu: int, failed: bool) -> None:
-        """One fetch is done; what has been added up is written when due."""
+        """Adds one fetch, and writes the sums if they are due."""
         self.began = self.began or began
         self.busy += now - began
         self.cpu += cpu
@@ -89,7 +92,7 @@ class Sums:
             self.recording.told_to_stop()
 
     def _has_slowest(self) -> bool:
-        """Whether the slowest sample so far is in this batch."""
+        """Whether this batch contains the slowest sample so far."""
         return bool(self.slow) and max(self.slow)[1] == self.fetched
 
     def _write_in_full(self, began: int, now: int) -> None:
@@ -98,7 +101,11 @@ class Sums:
         self.recording.file.write_in_full(line)
 
     def write(self, now: int | None = None, last: bool = False) -> None:
-        """Writes what has been added up; at the end also what only the feeder thread has done since."""
+        """Writes the sums, if there are any. With `last`, the process ends.
+
+        The feeder thread may then have done more since the last batch, which is written too. A process that started in
+        the first pass also writes its thread pools.
+        """
         if last and self.place.first_pass == 0:
             self.recording.guarded(
                 "looking at thread pools", lambda: self.recording.write(thread_pools.library_threads())
@@ -134,7 +141,7 @@ class Sums:
 
 
 class _Collections:
-    """Garbage collections of this process, counted from the interpreter's own callbacks."""
+    """Counts and times the garbage collections of this process. The interpreter calls it through `gc.callbacks`."""
 
     def __init__(self) -> None:
         self.began = self.spent = self.count = 0

@@ -1,4 +1,4 @@
-"""What runs around a fetcher: in a worker process, or in the script's own process where there are no workers."""
+"""Watches a fetcher: in a worker process, or in the script's own process if the loader has no workers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ from pipebench.watch.worker.batch_sums import Sums, WorkerPlace, collections
 
 
 def watch_fetcher(fetcher: Any, sums: Sums) -> Any:
-    """Puts the stand-ins into `fetcher` (an object of torch's that no script sees) and times its `fetch`."""
+    """Times `fetch` and `collate_fn` of `fetcher`, and puts a proxy of the dataset into it while it fetches.
+
+    `fetcher` is an internal object of torch, which scripts do not see.
+    """
     name, stand_in_for = standins.stand_in_for(fetcher, sums)
     fetcher.collate_fn = _collate(fetcher.collate_fn)
     plain = fetcher.fetch
@@ -29,7 +32,7 @@ def watch_fetcher(fetcher: Any, sums: Sums) -> Any:
     @unseen
     def fetch(index: Any) -> Any:
         if not sums.recording.on or local.timer is not None or sums.timer.busy:
-            return plain(index)  # inside another fetch, whose rows it is part of; or two threads on one loader
+            return plain(index)  # inside another fetch, and part of its rows; or two threads use one loader
         timer = local.timer = sums.timer
         own = getattr(fetcher, name)
         stand_in = stand_in_for(own)
@@ -55,7 +58,7 @@ def watch_fetcher(fetcher: Any, sums: Sums) -> Any:
 
 
 def _note(sums: Sums, began: int, cpu: int, failed: bool, found: Any) -> None:
-    """Adds up one fetch. A fault of ours ends the recording, never the script."""
+    """Adds one fetch to the sums. A fault in this ends the recording, never the script."""
     try:
         sums.batch(began, sums.timer.last, cpu, failed)
         if found is not None and sums.place.worker is not None:
@@ -78,7 +81,7 @@ def recording_of(settings: Settings, place: WorkerPlace, start_method: str) -> R
 
 
 class WatchedWorker:
-    """One worker process: what it spends, and the patches that only a worker needs."""
+    """The watching of one worker process: its sums, and the patches that only a worker needs."""
 
     def __init__(self, recording: Recording, place: WorkerPlace) -> None:
         local.timer = None
@@ -89,7 +92,7 @@ class WatchedWorker:
         )  # after the queue has joined its feeder thread
 
     def prepare(self, dataset: Any) -> None:
-        """Patches what a worker alone needs; it stays until the process ends."""
+        """Sets the patches that only a worker needs. They stay until the process ends."""
         patches = self.recording.patches
         steps: tuple[Callable[[], None], ...] = (
             functools.partial(collections.install, patches),
@@ -108,7 +111,7 @@ class WatchedWorker:
 
 
 def _clean_errors(patches: Patches) -> None:
-    """A worker sends its exception to the script as text: take our frames out before it is made."""
+    """Removes our frames from a worker's exceptions, before the worker turns them into text for the script."""
     module: Any = sys.modules["torch.utils.data._utils.worker"]
     plain = module.ExceptionWrapper
 

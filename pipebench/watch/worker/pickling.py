@@ -1,4 +1,4 @@
-"""The hand-off inside a worker: its queue's feeder thread turns a batch into bytes and descriptors."""
+"""Observes the hand-off inside a worker: the feeder thread of its queue turns a batch into bytes and descriptors."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _UNDER_WAY = 1024
 
 
 class Crossing:
-    """What one batch is handed over as, counted where the pickler meets it, so that nothing is walked twice.
+    """Counts the tensors and arrays of one batch while the pickler meets them, so the batch is not walked twice.
 
-    `shared_bytes` are those of the storages that tensors lie in, each counted once; `array_bytes` are NumPy's, which
-    are copied through the pipe.
+    `shared_bytes` is the size of the storages of the tensors, each counted once. `array_bytes` is the size of the NumPy
+    arrays, which are copied through the pipe.
     """
 
     def __init__(self) -> None:
@@ -40,7 +40,7 @@ class Crossing:
 
 
 class _Reducers:
-    """A pickler's table of reducers that also counts; what it returns is what the table would have."""
+    """A proxy of a pickler's table of reducers. It also counts; its reducers return what those of the table would."""
 
     def __init__(self, table: Any, protocol: int | None, crossing: Crossing) -> None:
         self._table = table
@@ -72,7 +72,7 @@ class _Reducers:
 
 
 class _Fetched(NamedTuple):
-    """Which batch of which pass the worker made, and when."""
+    """A batch that the worker made: its pass, its number in the pass, and the moments of its fetch."""
 
     number_of_pass: int
     nth: int
@@ -81,9 +81,10 @@ class _Fetched(NamedTuple):
 
 
 class Meter:
-    """What the feeder thread spent: wall and CPU nanoseconds, batches and bytes that crossed the pipe.
+    """Adds up what the feeder thread does: wall and CPU time in nanoseconds, and the batches and bytes in the pipe.
 
-    High: the batch is made of many small objects, or of data that torch does not hand over through shared memory.
+    High values mean that a batch consists of many small objects, or of data that torch does not hand over through
+    shared memory.
     """
 
     def __init__(self) -> None:
@@ -97,16 +98,16 @@ class Meter:
         return taken
 
     def made(self, batch: object, number_of_pass: int, nth: int, began: int, done: int) -> None:
-        """The worker has just ended `batch`, the n-th of its pass; its feeder thread will meet it soon."""
+        """Notes that the worker has just made `batch`, its `nth` of the pass. Its feeder thread will pickle it soon."""
         self._made.append((id(batch), _Fetched(number_of_pass, nth, began, done)))
 
     def about(self, message: object) -> tuple[int, _Fetched] | None:
-        """The task of what is on its way, and its fetch; None where that is not a batch that was made here."""
+        """The task number of a message in the queue, and its fetch; None if it is not a batch that was made here."""
         if type(message) is not tuple or len(message) != 2 or type(message[0]) is not int:
             return None
         sent = message[1]
         wanted = {id(sent), id(sent[0]) if type(sent) is tuple and len(sent) == 3 else 0}  # torchdata adds its state
-        for place, (found, fetched) in enumerate(tuple(self._made)):  # the worker adds to it meanwhile
+        for place, (found, fetched) in enumerate(tuple(self._made)):  # a copy: the main thread may append
             if found in wanted:
                 for _ in range(place + 1):
                     self._made.popleft()
@@ -124,12 +125,12 @@ meter = Meter()
 
 
 def watch_queue(patches: Patches) -> None:
-    """Times pickling in this process's queues (in a worker: the one queue to the script)."""
+    """Patches the queues of this process to time their pickling. A worker has one queue, to the script."""
     module: Any = sys.modules["multiprocessing.queues"]
     plain: Any = module._ForkingPickler
     pid = os.getpid()
 
-    class Counting(plain):  # type: ignore[misc]  # a class known only when it runs
+    class Counting(plain):  # type: ignore[misc]  # the base class is known only at run time
         def __init__(self, crossing: Crossing, file: Any, protocol: Any = None) -> None:
             super().__init__(file, protocol)
             self.dispatch_table: Any = _Reducers(self.dispatch_table, protocol, crossing)

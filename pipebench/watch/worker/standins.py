@@ -1,7 +1,7 @@
-"""What stands in for a dataset inside torch's fetcher while a batch is fetched, and only then: times each sample.
+"""Proxies that replace a dataset inside torch's fetcher while a batch is fetched. They time each sample.
 
-Between two batches the fetcher holds what torch put there, so that whoever looks at it (torchdata's state, a resumed
-iterator) sees the script's own dataset and iterator. In a thread that is not the fetching one it only passes on.
+Between two batches the fetcher holds the original, so other code that looks at it (torchdata's state, a resumed
+iterator) sees the script's own dataset and iterator. In any thread that is not fetching, a proxy only forwards.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pipebench.watch.worker.batch_sums import Sums
 
 
 class _Dataset:
-    """Stands in for a map-style dataset. `lists` says that an index which is a list asks for a whole batch."""
+    """A proxy of a map-style dataset. `lists` says that an index that is a list asks for a whole batch."""
 
     def __init__(self, dataset: Any, sums: Sums, stage: int, lists: bool) -> None:
         self._dataset, self._sums, self._stage, self._lists = dataset, sums, stage, lists
@@ -65,13 +65,13 @@ class _Dataset:
         return whole_batch
 
     def _in_subset(self, function: Any) -> Callable[[Any], Any]:
-        """`Subset.__getitems__`, unchanged, over a stand-in for the dataset inside: so its samples are told apart."""
+        """The unchanged `Subset.__getitems__` over a proxy of the inner dataset, so that each sample is timed."""
         inside = _Dataset(self._dataset.dataset, self._sums, self._stage, self._lists)
         return types.MethodType(function.__func__, _Subset(self._dataset, inside))
 
 
 class _Subset:
-    """A `Subset` as its own methods see it, but for the dataset that it holds."""
+    """A proxy of a `Subset` for the methods of that `Subset`. Only the dataset that it holds is another one."""
 
     def __init__(self, subset: Any, dataset: _Dataset) -> None:
         self._subset, self.dataset = subset, dataset
@@ -86,7 +86,7 @@ def _is_subset(dataset: Any) -> bool:
 
 
 class _Iterator:
-    """Stands in for the iterator of an iterable dataset."""
+    """A proxy of the iterator of an iterable dataset."""
 
     def __init__(self, iterator: Any, sums: Sums, stage: int) -> None:
         self._iterator, self._sums, self._stage = iterator, sums, stage
@@ -123,7 +123,7 @@ def _key_of(sample: Any, sums: Sums) -> object:
 
 
 def _name_of(dataset: Any) -> str:
-    """The class of the dataset that does the work: inside Subset, ConcatDataset and others that only hold one."""
+    """The class name of the dataset that does the work. Torch's own wrappers of one dataset, as Subset, are skipped."""
     for _ in range(8):
         inner = vars(dataset).get("dataset") if hasattr(dataset, "__dict__") else None
         if inner is None or not type(dataset).__module__.startswith("torch.utils.data"):
@@ -133,14 +133,14 @@ def _name_of(dataset: Any) -> str:
 
 
 def _gives_batches(dataset: Any) -> bool:
-    """Whether it is the dataset itself, within any `Subset`, that makes a whole batch at once."""
+    """Whether the dataset itself, inside any `Subset`, makes a whole batch in one call."""
     while _is_subset(dataset):
         dataset = dataset.dataset
     return bool(getattr(dataset, "__getitems__", None))
 
 
 def stand_in_for(fetcher: Any, sums: Sums) -> tuple[str, Callable[[Any], Any]]:
-    """The attribute of `fetcher` to be replaced while it fetches, and what makes the stand-in from what is there."""
+    """The attribute of `fetcher` to replace while it fetches, and a function that makes the proxy of its value."""
     name = _name_of(fetcher.dataset)
     if hasattr(fetcher, "dataset_iter"):
         stage = stages.number("getitem", f"{name}.__iter__")
