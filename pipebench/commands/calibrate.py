@@ -16,8 +16,8 @@ from pipebench.terminal import delivered, exported, formatted, place
 def command(full: bool, style: str, export_json: Path | None, force: bool) -> int:
     """Measure the error of `pipebench watch` here: it watches pipelines whose true times are known.
 
-    Takes about two minutes. Figures over their goal are marked and explained; the exit status is still 0. Later
-    reports of `watch` quote the result.
+    Takes about three minutes on a quiet machine. Figures over their goal are marked and explained; the exit status is
+    still 0. Later reports of `watch` quote the result.
     """
     export_json = place(export_json, force)
     from pipebench.calibrate import whole

@@ -69,9 +69,15 @@ def _verdict(found: Calibration) -> str:
     parts = [f"{found.within} of {len(found.rows)} figures are within the goal"]
     parts.append(f"a span costs {seconds(found.span_s)}, {_judged(found.span_s <= GOAL_SPAN_S)}")
     for one in found.slowdowns:
-        share = f"{percent(one.of_goal, 2)} to a sample of {seconds(GOAL_SAMPLE_S)} with {one.spans} spans"
+        added = percent(one.of_goal, 2) if one.within is not None else _between(one)
+        share = f"{added} to a sample of {seconds(GOAL_SAMPLE_S)} with {one.spans} spans"
         parts.append(f"{one.batches}, {one.clock}: watch adds {share}, {_judged(one.within)}")
     return "; ".join(parts) + "."
+
+
+def _between(one: Slowdown) -> str:
+    """The bounds of what is added, in parts of a sample of the length that the goal is about."""
+    return f"between {percent(one.low_s / GOAL_SAMPLE_S, 1)} and {percent(one.high_s / GOAL_SAMPLE_S, 1)}"
 
 
 def _judged(within: bool | None) -> str:

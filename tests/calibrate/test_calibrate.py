@@ -259,6 +259,13 @@ def test_what_is_over_the_goal_is_marked_and_explained() -> None:
     assert calibration.BUSY not in " ".join(line.strip() for line in outside)
 
 
+def test_what_is_too_noisy_to_judge_is_given_as_an_interval() -> None:
+    said = " ".join(calibration.render(_calibration()).split())
+    assert "first 256 batches, wall: watch adds 1.20 % to a sample of 1.00 ms with 8 spans, over the goal" in said
+    assert "later batches, cpu: watch adds between -0.1 % and 1.7 % to a sample of 1.00 ms" in said
+    assert "with 8 spans, too noisy to judge." in said
+
+
 def test_a_calibration_is_kept_for_its_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PIPEBENCH_CACHE", str(tmp_path / "cache"))
     assert kept_calibration() is None
