@@ -1,1 +1,1 @@
-"""The instrument measures itself: pipelines whose truth is known, watched, and the difference reported."""
+"""The instrument measures itself: it watches pipelines whose true times are known, and reports the difference."""

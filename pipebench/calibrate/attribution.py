@@ -1,8 +1,9 @@
-"""Attribution: runs with planted amounts in every stage and phase, watched, and what was planted beside what is shown.
+"""Attribution: watches runs with planted amounts in every stage and phase, and compares the rows with these amounts.
 
-The truth of a stage is what was planted in it (work as units times the cost of a unit, wall time from innermost
-clocks) and its carrier: what the library around it takes, from a run that nobody watched. Where the cores are shared a
-carrier is stretched as planted work in the same process was.
+The true time of a stage is the sum of two parts. One is what was planted in it: its CPU time is units of work times the
+cost of a unit, its wall time comes from innermost clocks. The other is its carrier: the time of the library around it,
+from a run that nobody watched. On shared cores, a carrier's wall time grows by the same factor as the wall time of
+planted work in the same process.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ Carriers = dict[str, tuple[float, float]]
 
 @dataclass(frozen=True)
 class Plan:
-    """One planted run: how many workers, whether later ones have more to do, how they are started."""
+    """One planted run: how many workers, whether later workers have more work, and how workers are started."""
 
     workers: int
     skew: bool = False
@@ -49,14 +50,14 @@ class Plan:
 
 
 def plans(full: bool = False) -> list[Plan]:
-    """Workers from none to twice the usable cores, evenly loaded and skewed; other start methods where asked for."""
+    """Plans with zero workers up to twice the usable cores, even and skewed. `full` adds the other start methods."""
     cores = max(1, int(usable_cores()))
     found = [Plan(0), Plan(1), Plan(cores, skew=True), Plan(2 * cores)]
     return found + [Plan(cores, method=method) for method in ("spawn", "forkserver") if full]
 
 
 def attribution(chosen: Iterable[Plan], progress: Callable[[str], object]) -> list[PlantedFigure]:
-    """The rows of every plan, after one plain run for the carriers."""
+    """The rows of every plan. First, plain runs measure the carriers."""
     progress("plain run: the time of libraries around the planted work\n")
     carriers: Carriers = plainly("samples.py", "--carriers")["carriers"]
     carriers["hand-off"] = plainly("samples.py", "--carriers", "--workers", "1")["carriers"]["hand-off"]
@@ -74,7 +75,7 @@ def _arguments(plan: Plan) -> list[str]:
 
 
 def compare(plan: Plan, found: dict[str, Any], carriers: Carriers, result: WatchResult) -> list[PlantedFigure]:
-    """The rows of one run; pure. `found` is what was planted, by worker and stage, and per iteration and phase."""
+    """The rows of one run; pure. `found` is what was planted: by worker and stage, and by iteration and phase."""
     iteration = sum(one.s_per_iteration for one in result.loop)
     rows = []
     for stage, name in STAGES.items():
@@ -101,7 +102,7 @@ def compare(plan: Plan, found: dict[str, Any], carriers: Carriers, result: Watch
 def _of_single_workers(
     plan: Plan, found: dict[str, Any], carriers: Carriers, result: WatchResult, iteration: float
 ) -> Iterable[PlantedFigure]:
-    """The workers with the least and the most work of a sample, where there are several."""
+    """Rows for the workers with the least and with the most work per sample, if there are several workers."""
     shown = next((one for one in result.stages if one.name == STAGES["work"]), None)
     if shown is None or shown.least_s_per_sample is None or shown.most_s_per_sample is None:
         return
@@ -112,7 +113,7 @@ def _of_single_workers(
 
 
 def truth(stage: str, workers: Iterable[dict[str, Sequence[int]]], carriers: Carriers) -> tuple[float, float]:
-    """Wall and CPU seconds that a stage took in all workers together."""
+    """The true wall and CPU seconds of a stage in all workers together."""
     wall = cpu = 0.0
     for amounts in workers:
         reference_units, reference_wall, reference_cpu, _ = amounts[REFERENCE]

@@ -1,4 +1,4 @@
-"""The bound: a loop whose step time is known, fed by a loader that is slower."""
+"""Bound: measures a loop whose step time is known, with a loader that is slower."""
 
 from __future__ import annotations
 
@@ -25,13 +25,12 @@ _SCRIPT = Path(planted.__file__).with_name("replaying.py")
 _STEPS = 150
 _SETTLED = 10  # iterations of the plain run that are start-up
 _NAMES = {IDLE: "bound, workers idle", BUSY: "bound, workers busy"}
-Noted = Sequence[
-    tuple[int, int]
-]  # of each iteration, in nanoseconds: what was planted, when the next batch was asked for
+# For each iteration, in nanoseconds: the planted time, and the moment at which the next batch was asked for.
+Noted = Sequence[tuple[int, int]]
 
 
 def bounds(progress: Callable[[str], object]) -> list[PlantedFigure]:
-    """What replayed iterations take: as planted, and as `watch --bound` has it."""
+    """Rows that compare the planted time of replayed iterations with what `watch --bound` finds."""
     with tempfile.TemporaryDirectory(prefix="pipebench-calibrate-") as folder:
         truth = Path(folder) / "truth"
         progress("plain run: the time of an iteration besides its step\n")
@@ -56,7 +55,7 @@ def _noted(truth: Path, status: int) -> list[tuple[int, int]]:
 
 
 def besides(noted: Noted) -> float:
-    """Seconds of an iteration that are not planted, from a run whose batches are there already."""
+    """Median seconds of an iteration besides the planted time, from a run whose batches are ready in advance."""
     later = itertools.pairwise(noted[_SETTLED:])
     return statistics.median(after[1] - before[1] - after[0] for before, after in later) * 1e-9
 

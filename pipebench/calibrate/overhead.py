@@ -1,4 +1,4 @@
-"""Overhead and noise: what a span costs, what being watched adds to a sample, and what equal readings can tell."""
+"""Overhead and noise: what a span costs, what watching adds to a sample, and how much equal readings differ."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from pipebench.results.calibration import NoiseFloor, Slowdown
 from pipebench.stats import compare, median_interval
 from pipebench.watch.record.exclusive_time import StageTimer, local, timed
 
-SPANS = 8  # a sample of looping.py
-FIRST = 256  # batches that are written to the records one by one: see record_file.Pace
+SPANS = 8  # in a sample of looping.py
+FIRST = 256  # batches that are written to the records one by one; see `record_file.Pace`
 RUNS = 3
 PAIRS = (10, 20, 40, 80)
 RESAMPLED = 2000
-Run = tuple[list[Reading], list[Reading]]  # each block, plainly and under watch
+Run = tuple[list[Reading], list[Reading]]  # the readings of each block, plainly and under watch
 
 
 def span_s(spans: int = 2000, repeats: int = 20) -> float:
-    """What one span adds to a call, in seconds, from the least of several blocks with and without.
+    """What one span adds to a call, in seconds: the least of several blocks with spans, minus the least without.
 
-    High: `watch` slows down a script of many small stages.
+    If it is high, `watch` slows down a script with many small stages.
     """
     timer = StageTimer()
     plain: Callable[[], object] = int
@@ -55,7 +55,7 @@ def _block_ns(function: Callable[[], object], times: int) -> int:
 
 
 def looped(progress: Callable[[str], object]) -> list[Run]:
-    """Runs of a loop from its first batch on, plainly and under `watch` in turns."""
+    """Runs a loop from its first batch on, plainly and under `watch` in turns; returns the readings of each run."""
     found = []
     for number in range(RUNS):
         progress(f"a loop plainly and under watch, in turns: {number + 1} of {RUNS}\n")
@@ -64,10 +64,10 @@ def looped(progress: Callable[[str], object]) -> list[Run]:
 
 
 def slowdowns(runs: Sequence[Run], each_s: float) -> tuple[Slowdown, ...]:
-    """What being watched adds to a sample in the first batches and in the later ones. `each_s` is a span.
+    """What watching adds to a sample, in the first batches and in the later ones. `each_s` is the cost of a span.
 
-    A block of batches counts with the least time that it took in any run, plainly as under `watch`: what else the
-    machine does only ever adds time. No block is left out, and what is added is the mean over them all.
+    For each block of batches, the least time of all runs counts, both plainly and under `watch`: other load on the
+    machine only ever adds time. No block is left out. The added time is the mean over all blocks.
     """
     first = FIRST // BLOCK
     parts = {f"first {FIRST} batches": slice(0, first), "later batches": slice(first, None)}
@@ -80,7 +80,7 @@ def slowdowns(runs: Sequence[Run], each_s: float) -> tuple[Slowdown, ...]:
 
 
 def _least(runs: Sequence[Sequence[Reading]], place: int) -> list[int]:
-    """Of each block, the least that one of the clocks has shown in any run."""
+    """For each block, the least reading of one clock in any run. `place` selects the clock."""
     return [min(reading[place] for reading in readings) for readings in zip(*runs, strict=True)]
 
 
@@ -94,13 +94,13 @@ def _slowdown(batches: str, clock: str, on: Sequence[int], off: Sequence[int], e
 
 
 def equal(runs: Sequence[Run]) -> tuple[list[float], list[float]]:
-    """Seconds of plain blocks that are alike, and of their neighbours; without the one that starts each run."""
+    """Seconds of equal plain blocks, and of their neighbours. The first block of each run is left out."""
     plain = [wall * 1e-9 for run in runs for wall, _ in run[0][1 : len(run[0]) - 1 + len(run[0]) % 2]]
     return plain[::2], plain[1::2]
 
 
 def noise(one: Sequence[float], other: Sequence[float]) -> tuple[NoiseFloor, ...]:
-    """What pairs of equal readings tell, for each number of pairs of which there are at least two groups."""
+    """The noise of pairs of equal readings, for each number of pairs for which there are at least two groups."""
     floors = []
     for pairs in PAIRS:
         groups = len(one) // pairs

@@ -29,7 +29,7 @@ def _environment() -> dict[str, str]:
 
 
 def plainly(script: str, *arguments: str) -> dict[str, Any]:
-    """Runs a planted script that nobody watches; what it wrote."""
+    """Runs a planted script without watching it, and returns what it wrote."""
     with tempfile.TemporaryDirectory(prefix="pipebench-calibrate-") as folder:
         truth = Path(folder) / "truth.json"
         command = [sys.executable, str(FOLDER / script), str(truth), *arguments]
@@ -38,7 +38,7 @@ def plainly(script: str, *arguments: str) -> dict[str, Any]:
 
 
 def watched(script: str, *arguments: str) -> tuple[dict[str, Any], WatchResult]:
-    """Runs a planted script under `watch`; what it wrote, and what `watch` found."""
+    """Runs a planted script under `watch`, and returns what it wrote and what `watch` found."""
     with tempfile.TemporaryDirectory(prefix="pipebench-calibrate-") as folder:
         truth = Path(folder) / "truth.json"
         status, result = observe(WatchOptions(), [str(FOLDER / script), str(truth), *arguments], sys.stderr.write)
@@ -59,10 +59,10 @@ Reading = tuple[int, int]  # nanoseconds of wall time and of CPU time
 
 
 def in_turns(script: str, blocks: int, samples: int, order: random.Random) -> tuple[list[Reading], list[Reading]]:
-    """What each block took of a script that runs them when asked to: plainly, and under `watch`.
+    """The reading of each block of a script, plainly and under `watch`. The script runs a block when asked to.
 
-    Both run in fresh processes at the same time, and take turns in a random order. The watched one must have been
-    watched to the last of its `samples`.
+    Both run in fresh processes at the same time, and take turns in a random order. Raises `PipebenchError` if `watch`
+    did not see all of the `samples`.
     """
     plain: list[Reading] = []
     under_watch: list[Reading] = []
@@ -82,7 +82,7 @@ def in_turns(script: str, blocks: int, samples: int, order: random.Random) -> tu
 
 @contextlib.contextmanager
 def _asked(command: Sequence[str]) -> Iterator[Callable[[], Reading]]:
-    """A process that is ready, and what asks it for its next block."""
+    """Starts a process, waits until it is ready, and yields a function that asks it for its next block."""
     process = subprocess.Popen(
         command, env=_environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
@@ -97,7 +97,7 @@ def _asked(command: Sequence[str]) -> Iterator[Callable[[], Reading]]:
         return int(wall), int(cpu)
 
     def ask() -> Reading:
-        with contextlib.suppress(BrokenPipeError):  # it has ended, which its answer says
+        with contextlib.suppress(BrokenPipeError):  # the process has ended; `answer` reports it
             asking.write("\n")
             asking.flush()
         return answer()

@@ -1,4 +1,4 @@
-"""Wait: loops whose true waits are known, with the work in the loop's thread, in others, and launched for later."""
+"""Wait: loops whose true waits are known. The work is in the loop's thread, in other threads, or launched ahead."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Moment = Sequence[int]  # asked, began, ready, arrived, got
 
 
 def waits(progress: Callable[[str], object], cuda: bool = False) -> list[PlantedFigure]:
-    """The wait of every scenario; with a CUDA device also its idle time while kernels of known length were queued."""
+    """The wait of every scenario. With a CUDA device, also its idle time when kernels of known length are queued."""
     progress("plain run: the time of `next()` besides waiting\n")
     plain = {name: around(moments) for name, moments in plainly("waiting.py")["moments"].items()}
     progress("planted run: known waits\n")
@@ -28,15 +28,16 @@ def waits(progress: Callable[[str], object], cuda: bool = False) -> list[Planted
 
 
 def around(moments: Sequence[Moment]) -> tuple[float, float]:
-    """From a run that nobody watched, in nanoseconds: what `next()` takes before it looks for a batch, and after."""
+    """Mean nanoseconds of `next()` before it looks for a batch, and after the batch arrived. The run is not watched."""
     before = statistics.fmean(began - asked for asked, began, *_ in moments[1:])
     return before, statistics.fmean(got - arrived for *_, arrived, got in moments[1:])
 
 
 def true_wait(moments: Sequence[Moment], before: float, after: float) -> float:
-    """Seconds per iteration, without the first.
+    """The true wait in seconds per iteration, without the first iteration.
 
-    A batch that was not made when it was asked for ends the wait, whoever was slow to begin waiting for it.
+    If the batch was not ready when the loop asked for it, the wait begins with the request, even if `next()` was slow
+    to look for the batch.
     """
     spent = [
         arrived - (asked if ready > asked else began - before) + after
@@ -58,7 +59,7 @@ def compare(
 
 
 def idle(known: Sequence[int], result: WatchResult) -> list[PlantedFigure]:
-    """The device's idle time per wait, beside what its kernels left of each."""
+    """The device's idle time per wait, compared with the part of each wait in which no kernel ran."""
     seen: Any = result.device_idle
     iteration = sum(one.s_per_iteration for one in result.loop)
     return [_row("device idle", statistics.fmean(known) * 1e-9, seen.s_per_iteration, iteration)]

@@ -1,4 +1,4 @@
-"""A whole calibration: everything that is planted, one after the other."""
+"""Runs a whole calibration: all planted scripts, one after the other."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from pipebench.results.report import keep_calibration
 
 
 def calibrate(chosen: Sequence[Plan], progress: Callable[[str], object] = lambda line: None) -> Calibration:
-    """Runs everything that is planted and keeps, for this host, how far the figures were from the truth."""
+    """Runs all planted scripts. Keeps for this host, and returns, how far the figures were from the truth."""
     began, load = time.monotonic(), os.getloadavg()[0]
     rows = attribution(chosen, progress)
     rows += waits(progress, cuda=_cuda())

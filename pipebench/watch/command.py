@@ -1,4 +1,4 @@
-"""`pipebench watch` as one function: run the script, read what its processes wrote, say what it cost."""
+"""`pipebench watch` as one function: runs the script, reads what its processes wrote, and reports what it cost."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ Keep = Callable[[WatchResult, str | None], object]
 
 
 def watch(options: WatchOptions, argv: Sequence[str], keep: Keep | None = None, *, full: bool = False) -> int:
-    """Runs `argv` (a script and its arguments), reports on standard error, and returns the script's own status.
+    """Runs `argv` (a script and its arguments), reports on standard error, and returns the script's own exit status.
 
-    `keep` is given the result, and what is known of its error, once it has been shown. `full` shows every figure. A
-    fault of ours is a line on standard error and changes no status.
+    `keep` receives the result after it is shown, and the line on its error from the kept calibration (None: there is
+    none). `full` shows every figure. If pipebench fails, it prints a message on standard error; the status is the same.
     """
     say = sys.stderr.write
     shown: dict[str, Any] = {"width": columns(sys.stderr), "colour": colours(sys.stderr), "full": full}
@@ -63,7 +63,10 @@ def observe(
     say: Callable[[str], object],
     report: Callable[[WatchResult], object] = lambda result: None,
 ) -> tuple[int, WatchResult | None]:
-    """Runs, summarises, and hands the result to `report`; the result is None where the records could not be read."""
+    """Runs `argv`, summarises its records, and hands the result to `report`.
+
+    Returns the script's exit status and the result. The result is None if the records could not be read.
+    """
     if not argv:
         raise PipebenchError("there is no script to watch", "name one: pipebench watch train.py [its arguments]")
     folder = _folder(options)
@@ -113,7 +116,7 @@ def _settings(options: WatchOptions, folder: Path) -> Settings:
 
 
 def _traced(processes: list[Process], place: Path | None) -> Iterator[Note]:
-    """Writes the trace where one was asked for; the note of why it could not be written."""
+    """Writes the trace if `place` is given. Yields a note with the reason if it could not be written."""
     if place is None:
         return
     try:

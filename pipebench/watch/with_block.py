@@ -1,4 +1,4 @@
-"""Watching a part of one's own script: a `with` block instead of a command."""
+"""Watches a part of the user's own script: a `with` block instead of a command."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from pipebench.watch.record.recording import Settings
 
 
 class Watching:
-    """Watches what runs inside the block; afterwards `result` says where the time went, and nothing is patched.
+    """Watches what runs inside the block. Afterwards `result` says where the time went, and all patches are removed.
 
-    Loaders whose workers were started before the block are not seen inside.
+    If a loader's workers were started before the block, their stages are not seen.
 
     >>> import pipebench
     >>> with pipebench.watching() as watched:

@@ -1,1 +1,1 @@
-"""Training scripts whose truth is known, for `pipebench calibrate`: each is run as a script, watched or plainly."""
+"""Training scripts whose true times are known, for `pipebench calibrate`. Each runs as a script, watched or not."""

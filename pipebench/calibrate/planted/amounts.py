@@ -1,11 +1,13 @@
 """What is planted: fixed amounts of CPU work, and sleeps as long as the kernel made them.
 
-The instrument has no part in the truth. Work is a number of equal units; what a unit costs is known from units that
-lie in a stage of their own (`REFERENCE`), so it follows the speed of the machine from sample to sample without any
-clock near the work that is judged. Wall time has to be read from a clock, because a busy machine takes the core away
-while work is under way: it is read innermost, inside everything that the instrument wraps, so that nothing of the
-instrument's own cost lies between the two readings. What is left around the innermost readings (the carriers: code of
-a library, or of the script) is measured in a run that nobody watches.
+The instrument has no part in the truth:
+
+- Work is a number of equal units. The cost of a unit is known from units in a stage of their own (`REFERENCE`). So it
+  follows the speed of the machine from sample to sample, and no clock is near the work that is judged.
+- Wall time must come from a clock, because a busy machine takes the core away during the work. The clock is read
+  innermost, inside everything that the instrument wraps. So the two readings include no cost of the instrument.
+- Carriers are the code around the innermost readings, of a library or of the script. Their time is measured in a run
+  that nobody watches.
 """
 
 from __future__ import annotations
@@ -15,14 +17,14 @@ import zlib
 from collections.abc import Callable
 from typing import Any
 
-BLOCK = bytes(range(256)) * 1024  # stays in the second-level cache; long, since each unit takes the GIL once
+BLOCK = bytes(range(256)) * 1024  # fits the second-level cache; long, because each unit takes the GIL once
 REFERENCE = "reference"
 Amount = tuple[int, int, int, int]  # units of work; wall nanoseconds; CPU nanoseconds of the work; times planted
 NOTHING: Amount = (0, 0, 0, 0)
 
 
 def work(units: int) -> int:
-    """`units` of CPU work, however long they take; the CPU nanoseconds of this thread."""
+    """Does `units` of CPU work, however long they take. Returns the CPU nanoseconds of this thread."""
     cpu = time.thread_time_ns()
     for _ in range(units):
         zlib.crc32(BLOCK)
@@ -34,7 +36,7 @@ def plus(first: Amount, second: Amount) -> Amount:
 
 
 class Ledger:
-    """What one thread has planted, by stage; and in a plain run the carriers, which clocks around each stage see."""
+    """What one thread has planted, by stage. In a plain run, clocks around each stage also measure the carriers."""
 
     def __init__(self) -> None:
         self.amounts: dict[str, Amount] = {}
@@ -44,7 +46,7 @@ class Ledger:
         self._wall = self._cpu = 0
 
     def begin(self) -> None:
-        """The innermost reading at which a stage begins; the next `end` belongs to it."""
+        """Takes the innermost reading at which a stage begins. The next `end` belongs to it."""
         self._began = time.perf_counter_ns()
 
     def end(self, stage: str, units: int = 0, cpu: int = 0) -> None:
@@ -58,7 +60,7 @@ class Ledger:
         self.end(stage, units, work(units))
 
     def around(self, stage: str, act: Callable[[], Any]) -> Any:
-        """Runs `act`; in a plain run it notes what `act` took besides what is planted, or noted, inside it."""
+        """Runs `act`. In a plain run, also notes what `act` took besides what is planted or noted inside it."""
         if not self.outer:
             return act()
         before = self._wall, self._cpu

@@ -1,13 +1,13 @@
-"""A loop over a loader that runs one block of batches each time it is told to, and says how long the block took.
+"""A loop over a loader that runs one block of batches each time it is asked to, and says how long the block took.
 
-    python looping.py        a line on standard input asks for a block; the answer is its nanoseconds of
-                             wall time and of CPU time, on a line
+    python looping.py        a line on standard input asks for a block; the answer is a line with the block's
+                             nanoseconds of wall time and of CPU time
 
-The first line that it writes, of zeros, says that it is ready.
+The first line that it writes has zeros and says that it is ready.
 
-Several of these take turns: plain ones and a watched one, each in a process of its own, so that what else the machine
-does meets them alike. The first block begins before the iterator is made: nothing of the run is left out. A sample has
-eight spans (seven transforms and `__getitem__`) and about 1 ms of work.
+A plain loop and a watched one take turns, each in a process of its own, so that other load on the machine affects both
+alike. The first block begins before the iterator is made, so nothing of the run is left out. A sample has eight spans
+(seven transforms and `__getitem__`) and about 1 ms of work.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from pipebench.calibrate.planted.amounts import work
 
 BATCH = 16
 BLOCK = 4  # batches
-BATCHES = 512  # of which each of the first 256 is written to the records
+BATCHES = 512  # the first 256 are written to the records one by one
 UNITS = 15  # of work, about 1 ms
 
 

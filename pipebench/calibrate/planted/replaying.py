@@ -1,11 +1,11 @@
-"""A training script whose bound is known: what its step takes is planted, and its loader is slower than that.
+"""A training script whose bound is known: its step time is planted, and its loader is slower than the step.
 
     python replaying.py TRUTH [--ready]
 
-Every step is a sleep, timed innermost, and a small model's backward. With `--ready` its batches are there already and
-nobody watches: what an iteration takes besides the sleep is known from that run. TRUTH is a row of two numbers for
-each iteration, in nanoseconds: the sleep, and when the next batch was asked for. It is mapped into memory, because
-the process that measures a bound leaves without coming to the script's end.
+Every step is a sleep, timed innermost, and the backward pass of a small model. With `--ready` the batches are ready in
+advance and nobody watches: that run shows what an iteration takes besides the sleep. TRUTH has a row of two numbers for
+each iteration, in nanoseconds: how long the sleep took, and when the next batch was asked for. The file is mapped into
+memory, because the process that measures a bound ends before the script's own end.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from torch.utils.data import DataLoader, Dataset
 
 from pipebench.calibrate.planted.amounts import work
 
-ITERATIONS = 2000  # of a pass: more than are ever asked for
+ITERATIONS = 2000  # in a pass: more than any run asks for
 READY = 60
 STEP_S = 0.02
-LOADING = 100  # units for a batch: about 6 ms, and as much again asleep as makes it slower than a step
+LOADING = 100  # units for a batch: about 6 ms; with the sleep of LOADING_S, a batch is slower than a step
 LOADING_S = 0.024
 ROW = struct.Struct("<qq")
 
 
 class Slow(Dataset[Any]):
-    """One sample a batch, slower than the loop."""
+    """Makes samples more slowly than the loop uses them, one sample per batch."""
 
     def __len__(self) -> int:
         return ITERATIONS

@@ -2,8 +2,8 @@
 
     python samples.py TRUTH.json --workers N --batches N --batch N [--skew] [--method fork] [--carriers]
 
-It writes what was planted, and knows nothing of whoever may be watching. `--carriers` is for a run that nobody
-watches: it adds clocks around each stage, and writes what the stages take besides what is planted in them.
+It writes what was planted, and does not know whether it is watched. `--carriers` is for a run that nobody watches: it
+adds clocks around each stage, and writes what the stages take besides what is planted in them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ outside = Ledger()
 
 
 class Slow(torch.autograd.Function):
-    """A sum, with work in its backward."""
+    """A sum with planted work in its backward pass."""
 
     @staticmethod
     def forward(ctx: Any, value: Any) -> Any:
@@ -49,7 +49,7 @@ class Descent(torch.optim.SGD):
 
 
 class Loop:
-    """Trains on every batch and keeps, per iteration, the wall nanoseconds of each phase and of what was planted."""
+    """Trains on every batch. Keeps, per iteration, the wall nanoseconds of each phase and of what was planted in it."""
 
     def __init__(self, loader: DataLoader[Any]) -> None:
         leaf: Any = torch.zeros(8, requires_grad=True)
@@ -67,7 +67,7 @@ class Loop:
         self.handed_off: list[tuple[int, int]] = []
 
     def take(self) -> Any:
-        """The wait, innermost: in torch's own code, inside `__next__`."""
+        """Times the wait innermost: in torch's own code, inside `__next__`."""
         self.began = time.perf_counter_ns()
         try:
             return self.taking()
@@ -75,7 +75,11 @@ class Loop:
             self.arrived = time.perf_counter_ns()
 
     def wait(self, asked: int, ready: int) -> int:
-        """A batch that was not made when it was asked for ends the wait, whoever was slow to begin waiting for it."""
+        """The true wait in nanoseconds.
+
+        With workers, if the batch was not ready when the loop asked for it, the wait begins with the request, even if
+        `next()` was slow to look for the batch.
+        """
         return self.arrived - (asked if self.workers and ready > asked else self.began)
 
     def run(self) -> None:
@@ -107,7 +111,7 @@ class Loop:
 
 
 def carriers(loop: Loop) -> dict[str, tuple[float, float]]:
-    """Mean wall and CPU nanoseconds that each stage takes besides what is planted; of phases the median, wall only."""
+    """Mean wall and CPU nanoseconds of each stage besides what is planted. For phases: the median, wall time only."""
     seen = {**inside.carriers, **({"hand-off": loop.handed_off} if loop.handed_off else {})}
     found = {
         stage: (statistics.mean(wall for wall, _ in both), statistics.mean(cpu for _, cpu in both))

@@ -1,6 +1,6 @@
 """What `samples.py` plants inside a loader: reading, decoding, transforms, `__getitem__`, collate and the hand-off.
 
-Reading and decoding go Pillow's own lazy ways, with a format of ours behind them.
+Reading and decoding are lazy, as Pillow does them, with an image format of our own.
 """
 
 from __future__ import annotations
@@ -18,17 +18,20 @@ from torchvision.transforms import Compose
 from pipebench.calibrate.planted.amounts import NOTHING, REFERENCE, Amount, Ledger, work
 
 _HEAD = b"PLANTED!"
-inside = Ledger()  # of the thread that fetches: a worker's, or the script's own
+inside = Ledger()  # for the thread that fetches: a worker's, or the script's own
 
 
 def _units(units: int) -> int:
-    """Later workers have more to do, where asked for (the dataset is told, since spawned workers inherit nothing)."""
+    """`units`, or more for later workers if the dataset is skewed.
+
+    The dataset carries this setting, because spawned workers inherit nothing.
+    """
     info: Any = get_worker_info()
     return units * (1 + info.id) if info is not None and info.dataset.skew else units
 
 
 class Head(io.BytesIO):
-    """A file in memory; Pillow's first call on it is where reading begins, innermost."""
+    """A file in memory. Reading begins, innermost, with Pillow's first call on it."""
 
     opened = False
 
@@ -67,7 +70,7 @@ class PlantedImage(ImageFile.ImageFile):
 
 
 class Reference:
-    """The work that says what a unit costs."""
+    """The work that shows what a unit costs."""
 
     def __call__(self, image: Any) -> Any:
         inside.around(REFERENCE, lambda: inside.plant(REFERENCE, _units(5)))
@@ -75,7 +78,7 @@ class Reference:
 
 
 class Work:
-    """CPU work; the first to need pixels, so that decoding happens inside it."""
+    """CPU work. It is the first transform that needs pixels, so decoding happens inside it."""
 
     def __call__(self, image: Any) -> Any:
         return inside.around("work", lambda: self.act(image))
@@ -121,7 +124,7 @@ class Planted(Dataset[Any]):
 
 
 class Mark:
-    """The first thing of a batch that is turned into bytes: where the hand-off begins, innermost."""
+    """The first item of a batch that is pickled: here the hand-off begins, innermost."""
 
     began = 0
 
@@ -131,7 +134,7 @@ class Mark:
 
 
 class Parcel:
-    """The last thing of a batch: turning it into bytes takes a fixed amount of work, in whichever thread does so."""
+    """The last item of a batch. Pickling it takes a fixed amount of work, in the thread that pickles."""
 
     def __init__(self, units: int, amount: Amount = NOTHING) -> None:
         self.units, self.amount = units, amount
@@ -152,7 +155,7 @@ def _collated(samples: list[torch.Tensor]) -> torch.Tensor:
 
 
 class Batch(NamedTuple):
-    """What the loop needs besides tensors: who made it, what was planted, and when it was done."""
+    """What the loop needs besides tensors: which worker made the batch, what was planted, and when it was done."""
 
     mark: Mark
     tensor: torch.Tensor
@@ -175,7 +178,7 @@ def collate(samples: list[torch.Tensor]) -> tuple[Batch, Parcel]:
 
 
 def watch_pickling() -> None:
-    """In a plain run: notes what the queue's feeder thread takes for a batch, besides the parcel in it."""
+    """Notes, in a plain run, what the queue's feeder thread takes for a batch besides the parcel in it."""
     queues: Any = multiprocessing.queues
     plain: Any = queues._ForkingPickler
 
@@ -194,7 +197,7 @@ def watch_pickling() -> None:
 
 
 def _register() -> None:
-    """In every process: the format, first in line, so that no other plugin is asked before it, or imported later."""
+    """Registers the format first in line, in every process: Pillow asks no other plugin before it and imports none."""
     Image.init()
     Image.register_open("PLANTED", PlantedImage, lambda head: head.startswith(_HEAD))
     Image.ID.remove("PLANTED")

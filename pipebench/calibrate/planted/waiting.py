@@ -2,14 +2,14 @@
 
     python waiting.py TRUTH.json [--only plain|threads|launches] [--device cuda]
 
-One worker makes batches in bursts, a slow one before four fast ones, so that some are waited for and others are not.
-It notes the moment at which each is done, the batch notes the moment at which it is turned from bytes into itself in
-the script's process, and the loop the moment at which it asks. What `next()` takes before and after is from a run that
-nobody watches.
+One worker makes batches in bursts, a slow one before four fast ones. So the loop waits for some and not for others. The
+worker notes when each batch is done. The batch notes when it is unpickled in the script's process. The loop notes when
+it asks. What `next()` takes before and after is known from a run that nobody watches.
 
-In `plain` the loop works in its own thread; in `threads` the loop and the worker have others work for them and wait for
-those; in `launches` the loop only enqueues its work, which a thread (with `--device cuda`, the device) does later, and
-the loop waits for it every fifth iteration.
+- `plain`: the loop works in its own thread.
+- `threads`: the loop and the worker give their work to other threads and wait for these.
+- `launches`: the loop only enqueues its work. A thread (with `--device cuda`, the device) does the work later, and the
+  loop waits for it in every fifth iteration.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ DEVICE_S = 0.008
 
 
 class Bursts(Dataset[Any]):
-    """Sleeps for every batch; in threads of its own where asked to."""
+    """Sleeps for every batch, in threads of its own if `threads` is true."""
 
     def __init__(self, threads: bool) -> None:
         self.threads = threads
@@ -55,7 +55,7 @@ class Bursts(Dataset[Any]):
 
 
 class Stamp:
-    """Turned from bytes into the moment at which that happens; last in its batch."""
+    """The last item of a batch. Unpickling replaces it by the moment at which it is unpickled."""
 
     def __reduce__(self) -> Any:
         return time.perf_counter_ns, ()
@@ -66,7 +66,7 @@ def stamped(samples: list[torch.Tensor]) -> tuple[torch.Tensor, int, Any]:
 
 
 class Launches:
-    """Work that the loop only enqueues: a thread does it in order, as a device would."""
+    """Work that the loop only enqueues. A thread does it in order, as a device would."""
 
     def __init__(self) -> None:
         self.waiting: queue.SimpleQueue[int | None] = queue.SimpleQueue()
@@ -88,7 +88,7 @@ class Launches:
 
 
 class OnDevice:
-    """Kernels of a known length, and the moments from which the device would have nothing left to do."""
+    """Launches kernels of known length, and knows from when on the device has nothing left to do."""
 
     def __init__(self) -> None:
         self.cuda: Any = torch.cuda
@@ -122,7 +122,7 @@ def _threaded(pool: ThreadPoolExecutor) -> None:
 def loop(scenario: str, step: Callable[[], Any], device: OnDevice | None) -> list[tuple[int, int, int, int, int]]:
     """(asked, began, ready, arrived, got) of every batch, in nanoseconds of the clock that all processes share.
 
-    `began` is when torch's own code began to look for the batch, inside `next()`.
+    `began` is when torch's own code, inside `next()`, began to look for the batch.
     """
     moments = []
     batches: Any = iter(DataLoader(Bursts(scenario == "threads"), 1, collate_fn=stamped, num_workers=1))

@@ -1,1 +1,1 @@
-"""The bound: live windows beside replays of the same batches, inside the script's own loop."""
+"""Measures the bound (`--bound`): live windows and replays of the same batches, inside the script's own loop."""

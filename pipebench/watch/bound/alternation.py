@@ -1,7 +1,7 @@
-"""Live windows and their replays, turn by turn, inside the script's own loop: what it gets when it asks for a batch.
+"""Alternates live windows and their replays inside the script's own loop: decides which batch the script gets next.
 
-An iteration lasts from one asking to the next. Copying, discarding and settling lie between windows, in none of them.
-Iterations in which a pass begins, and those after it that lead in, are not counted either.
+An iteration lasts from one request for a batch to the next. Copying, discarding and settling happen between windows and
+are not timed. The first iteration of a pass and the lead-in iterations after it are not counted either.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Refused(Exception):
 
 
 class LiveBatches(Protocol):
-    """What is asked of the live batches behind a pass."""
+    """The live batches of one pass, as an `Alternation` uses them. `LiveSource` provides them."""
 
     cold: bool
     given: int
@@ -37,9 +37,10 @@ class LiveBatches(Protocol):
 
 @dataclass(frozen=True)
 class Means:
-    """What the windows need of the machine: a clock, waiting for a device, clearing caches of so many bytes of batches.
+    """What the windows need from the machine: `now` is a clock, `finish` waits for a device, `sweep` clears caches.
 
-    `budget` is how many bytes a window's batches may take; `pin` says that live batches are in pinned memory.
+    `sweep` takes the size of a window's batches in bytes. `budget` is how many bytes these batches may take. `pin` says
+    that live batches are in pinned memory.
     """
 
     now: Callable[[], float]
@@ -53,7 +54,7 @@ class Means:
 
 @dataclass
 class _Counted:
-    """What was counted of the window under way."""
+    """What has been counted so far in the current window."""
 
     seconds: float = 0.0
     samples: int = 0
@@ -61,7 +62,7 @@ class _Counted:
 
 
 class Alternation:
-    """Follows a schedule. `report` takes a line after each window, and where a round is void."""
+    """Follows a schedule. `report` receives a line after each window, and a line for each round that is void."""
 
     def __init__(
         self, schedule: Schedule, means: Means, report: Callable[[BoundWindow | BoundRoundVoid], None]
@@ -84,17 +85,17 @@ class Alternation:
 
     @property
     def done(self) -> bool:
-        """Whether the next batch is no part of the schedule. To be asked after `close`."""
+        """Whether the schedule has ended. Ask this after `close`."""
         return self.step >= self.schedule.end
 
     @property
     def goes_on(self) -> bool:
-        """Whether the next iteration is live and follows one that is being counted, in the same window."""
+        """Whether the next iteration is live and follows a counted iteration of the same window."""
         place = self.schedule.at(self.step)
         return self._began is not None and not place.replayed and place.number > 0
 
     def close(self) -> None:
-        """Ends the iteration under way; after the last of a window, what it took is reported."""
+        """Ends the current iteration. After the last iteration of a window, reports the window."""
         place = self._place
         if place is None or not place.measured:
             return
@@ -118,16 +119,16 @@ class Alternation:
         self.report(BoundWindow(place.round, place.kind, window.seconds, window.samples, window.iterations, first))
 
     def interrupt(self) -> None:
-        """The pass is at its end, or another begins: nobody draws, and the window goes on in the next one."""
+        """Notes that the pass has ended, or that another begins. Drawing stops; the window goes on in the next pass."""
         self._began = None
         if self._source is not None:
             self._source.rest()
         self._source = None
 
     def next(self, source: LiveBatches, recorded: Callable[[Draw], Any]) -> Any:
-        """The batch for the iteration that begins now. `recorded` draws a live batch that the loop's table may show.
+        """The batch for the iteration that begins now. `recorded` draws a live batch that the loop's table may include.
 
-        StopIteration where the pass is at its end; then the step is not used up.
+        Raises StopIteration at the end of the pass. The step is then still to be done.
         """
         if source.over():
             raise StopIteration
@@ -135,7 +136,7 @@ class Alternation:
         if source is not self._source or place.number == self._start(place):
             self._enter(place, source)
         if place.kind == BUSY and source.cold:
-            self._skip = self.schedule.window  # nothing is left to draw: its workers are no longer busy
+            self._skip = self.schedule.window  # no batch is left to draw: the workers are no longer busy
         if place.number == 0:
             self.means.finish()
         counted = place.measured and not self._skip
@@ -157,7 +158,7 @@ class Alternation:
         return -REPLAY_LEAD if place.replayed else -self.schedule.lead
 
     def _enter(self, place: Place, source: LiveBatches) -> None:
-        """Before the first iteration of a window's lead-in, or the first of a pass."""
+        """Prepares the first iteration of a window's lead-in, or the first iteration of a pass."""
         resumed = place.number != self._start(place)
         if self._source is not None and source is not self._source:
             self._source.rest()
@@ -197,7 +198,7 @@ class Alternation:
         self._last = None
 
     def _hold(self, batch: Any) -> None:
-        """Keeps a live batch for its replays: as it is, or a copy where the script would change it."""
+        """Keeps a live batch for its replays: the batch itself, or a copy if the script changes its batches."""
         self._held_bytes += batches.nbytes(batch)
         if self._held_bytes > self.means.budget:
             raise Refused("the batches of a window do not fit the memory that is free")
@@ -210,7 +211,7 @@ class Alternation:
             self._began += self.means.now() - before
 
     def _prepare(self, place: Place) -> None:
-        """Makes the copies that a replay hands out; those of the live window first, which then lets go of its own."""
+        """Makes the batches that a replay hands out. First copies and releases what the live window holds."""
         if self._held:
             self._copy(place.round)
         self._ready = {}

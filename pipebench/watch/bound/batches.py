@@ -1,4 +1,4 @@
-"""Batches of any shape: what is in them, and copies of them. Tensors are found as deep as a script would nest them."""
+"""Finds the tensors and arrays in batches of any structure, up to `_DEPTH` levels deep, and copies batches."""
 
 from __future__ import annotations
 
@@ -72,12 +72,12 @@ def leaves(batch: Any, depth: int = _DEPTH) -> Iterator[Any]:
 
 
 def same(batch: Any) -> Any:
-    """New containers around the same tensors: a script that takes things out of a batch leaves these as they are."""
+    """New containers around the same tensors. If a script removes items, the original batch stays complete."""
     return rebuilt(batch, lambda value: value)
 
 
 def copied(batch: Any, pin: bool = False) -> Any:
-    """A copy in this process's own memory, pinned where asked for."""
+    """A copy in this process's own memory; CPU tensors are pinned if `pin` is true."""
 
     def leaf(value: Any) -> Any:
         if not _tensor(value):
@@ -106,12 +106,12 @@ def samples(batch: Any, batch_size: int | None) -> int:
 
 
 def versions(batch: Any) -> tuple[int, ...]:
-    """How often each tensor has been changed in place; other figures later say that the script changed the batch."""
+    """How often each tensor has been changed in place. If this differs later, the script has changed the batch."""
     return tuple(_version(value) for value in leaves(batch) if _tensor(value))
 
 
 def _version(value: Any) -> int:
     try:
         return int(value._version)
-    except RuntimeError:  # tensors made in inference mode do not count
+    except RuntimeError:  # tensors made in inference mode have no such counter
         return 0

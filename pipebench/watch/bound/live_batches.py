@@ -1,7 +1,7 @@
-"""The live batches behind one pass of the script's loader, for a run that also replays: drawn, discarded, settled.
+"""Draws and discards the live batches of one pass of the script's loader, for a run that also replays.
 
-The script's iterator is the source until it is used up before the script has had as many batches as its pass has;
-then the loader is iterated anew behind it. So a pass has as many iterations as without replays.
+The script's own iterator is the first source. It may be used up before the script has had as many batches as a pass
+has. Then the loader is iterated again in its place. So a pass has as many iterations as without replays.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from collections.abc import Callable
 from typing import Any
 
 Now = Callable[[], float]
-_SETTLED_S = 0.02  # from the last batch collated to the last one handed over
+_SETTLED_S = 0.02  # allows the last batch to go from its collate to the queue
 _POLL_S = 0.002
 _QUIET_S = 0.1
 
 
 class LiveSource:
-    """One pass. `given` counts the batches that the script has had of it, of whatever kind.
+    """One pass. `given` counts all batches of the pass that the script has had, live and replayed.
 
-    `plain` is `next` as torch has it; `reopen` iterates the loader anew (None: that cannot be done). `length` is how
-    many batches a pass has: None until an iterable has been used up for the first time. `cold` is set where the loader
-    was just started: what follows is start-up, not the steady state.
+    `plain` is torch's own `next`. `reopen` iterates the loader again (None: this is not possible). `length` is how many
+    batches a pass has; for an iterable it is None until the iterable has been used up once. `cold` is true if the
+    loader has just been started: the next batches are start-up, not the steady state.
     """
 
     def __init__(
@@ -49,11 +49,11 @@ class LiveSource:
         self._thread: threading.Thread | None = None
 
     def over(self) -> bool:
-        """Whether the script has had as many batches as this pass has."""
+        """Whether the script has had all batches of this pass."""
         return self.length is not None and self.given >= self.length
 
     def draw(self) -> Any:
-        """The next live batch. StopIteration where the pass is at its end, and whatever else a loader raises."""
+        """The next live batch. Raises StopIteration at the end of the pass, and any error that the loader raises."""
         if self._failure is not None:
             failure, self._failure = self._failure, None
             raise failure
@@ -75,15 +75,16 @@ class LiveSource:
         return found
 
     def discard(self) -> None:
-        """Drops what was made ahead, so that batches come at the rate of the workers."""
+        """Drops the prefetched batches, so that the next batches come at the rate of the workers."""
         for _ in range(self.in_flight):
             self.draw()
 
     def settle(self, interval_s: float) -> None:
-        """Waits until the workers have nothing left to do: every batch that they may make ahead is made.
+        """Waits until the workers are idle, because they have made every batch that they may prefetch.
 
-        A worker whose part of an iterable is used up never answers what else it was asked for: then the end is that
-        none has come for twice as long as a worker takes, where live batches come every `interval_s`.
+        A worker whose part of an iterable is used up never answers its other requests. With an iterable, the wait
+        therefore also ends when no batch has come for twice the time that a worker takes for one (plus `_QUIET_S`).
+        `interval_s` is the time between live batches; a worker takes this times the number of workers.
         """
         if not self.workers:
             return
@@ -91,7 +92,7 @@ class LiveSource:
         made, changed = self._made(), self.now()
         while made < self.iterator._tasks_outstanding and self.now() < changed + patience:
             if not any(one.is_alive() for one in self.iterator._workers):
-                return  # what became of it is said where its batch is asked for
+                return  # its error is raised when its batch is asked for
             time.sleep(_POLL_S)
             before, made = made, self._made()
             changed = self.now() if made != before else changed
@@ -102,7 +103,10 @@ class LiveSource:
         return sum(one.qsize() for one in queues.values())
 
     def keep_busy(self, interval_s: float) -> None:
-        """A thread draws and drops a batch every `interval_s` until `rest`: workers are as busy as with a live loop."""
+        """Starts a thread that draws and drops a batch every `interval_s`, until `rest` is called.
+
+        So the workers are as busy as with a live loop.
+        """
         self.rest()
         if not self.workers:
             return
@@ -114,9 +118,9 @@ class LiveSource:
                 try:
                     self._next()
                 except StopIteration:
-                    self.cold = True  # nothing is left to draw: the workers are no longer busy
+                    self.cold = True  # no batch is left to draw: the workers are no longer busy
                     return
-                except BaseException as error:  # raised where the script asks for its next live batch
+                except BaseException as error:  # raised when the script asks for its next live batch
                     self._failure = error
                     return
                 due = max(due + interval_s, self.now() - interval_s)
@@ -126,7 +130,7 @@ class LiveSource:
         self._thread.start()
 
     def rest(self) -> None:
-        """Ends the thread that keeps workers busy; nobody but the caller draws from here on."""
+        """Ends the thread that keeps workers busy. From then on only the caller draws."""
         self._ended.set()
         thread, self._thread = self._thread, None
         if thread is not None and thread is not threading.current_thread():
@@ -134,7 +138,7 @@ class LiveSource:
 
 
 def length_of(loader: Any) -> int | None:
-    """How many batches a pass over a map-style loader has; what an iterable says of itself is not relied upon."""
+    """How many batches a pass over a map-style loader has, else None: an iterable may state a wrong length."""
     data: Any = sys.modules.get("torch.utils.data")
     if loader is None or data is None or isinstance(loader.dataset, data.IterableDataset):
         return None

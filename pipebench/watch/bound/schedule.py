@@ -1,4 +1,4 @@
-"""Which iteration is live and which is replayed: a pure function of the number of steps, so alike on all ranks."""
+"""Says which iteration is live and which is replayed: a pure function of plan and step, so equal on all ranks."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from dataclasses import dataclass
 
 LIVE, IDLE, BUSY, DEVICE = "live", "bound", "bound_busy", "bound_device"
 STEPS = 400  # iterations without --steps
-BEGIN = 3  # iterations before the first window, the one in which a library sets itself up among them
-ROUNDS = 8  # as many as there should at least be: a median's interval needs 6 for 95 %
+BEGIN = 3  # iterations before the first window; libraries set themselves up in one of them
+ROUNDS = 8  # the number aimed for; the 95 % interval of a median needs at least 6
 LEAST_WINDOW = 4  # iterations
 LARGEST_WINDOW = 64
-REPLAY_LEAD = 2  # iterations before a replay counts: what copying put in and out of the caches is settled
+REPLAY_LEAD = 2  # iterations before a replay counts: after them, the caches no longer show the copying
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where one iteration stands: the `number`-th of its window from 0; below 0 it leads in and is not measured."""
+    """The place of one iteration: `number` counts within its window, from 0. Below 0 is the lead-in, not measured."""
 
     round: int
     kind: str
@@ -32,7 +32,10 @@ class Place:
 
 @dataclass(frozen=True)
 class Schedule:
-    """`rounds` of one live window of `window` iterations and its replays, each led in, from iteration `begin` on."""
+    """`rounds` rounds from iteration `begin` on. A round is one live window and its replays, `window` iterations each.
+
+    Before a live window there are `lead` lead-in iterations, before a replay `REPLAY_LEAD`.
+    """
 
     begin: int
     rounds: int
@@ -46,17 +49,17 @@ class Schedule:
 
     @property
     def end(self) -> int:
-        """The first iteration that is no part of it."""
+        """The first iteration after the schedule."""
         return self.begin + self.rounds * self.round_steps
 
     def order(self, turn: int) -> tuple[str, ...]:
-        """The replays of a round: workers idle and workers busy take turns in being first."""
+        """The replays of a round. In every second round, the first two swap places."""
         if turn % 2 and len(self.replays) > 1:
             return (self.replays[1], self.replays[0], *self.replays[2:])
         return self.replays
 
     def at(self, step: int) -> Place:
-        """The place of iteration `step`; before `begin` it is live and leads in."""
+        """The place of iteration `step`. Before `begin`, every iteration is live and lead-in."""
         if step < self.begin:
             return Place(0, LIVE, step - self.begin - self.lead)
         turn, within = divmod(step - self.begin, self.round_steps)
@@ -74,10 +77,11 @@ def least_steps(begin: int, lead: int, replays: tuple[str, ...]) -> int:
 def planned(
     steps: int, begin: int, lead: int, replays: tuple[str, ...], most: int = LARGEST_WINDOW, turn: int = 1
 ) -> Schedule:
-    """Windows as long as `ROUNDS` of them allow in `steps` iterations, at most `most`; more rounds where there is room.
+    """The schedule for `steps` iterations, with windows as long as `ROUNDS` rounds allow, but at most `most`.
 
-    Fewer rounds where they would be shorter than `LEAST_WINDOW`; none where not even one fits. Workers work in step, so
-    batches come in bursts of `turn`, one from each: a window is a whole number of these, where one fits into it.
+    There are more rounds if there is room for them. There are fewer if windows would otherwise be shorter than
+    `LEAST_WINDOW`, and none if not even one fits. Workers work in step, so batches come in bursts of `turn`, one from
+    each worker. A window is a whole number of bursts, if at least one burst fits into it.
     """
     most = min(most, LARGEST_WINDOW)
     windows, leads = 1 + len(replays), lead + REPLAY_LEAD * len(replays)

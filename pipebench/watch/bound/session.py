@@ -1,7 +1,7 @@
-"""`--bound` in the script's process: finds the loop that trains, alternates its windows, and leaves at the end.
+"""Runs `--bound` in the script's process: finds the loop that trains, alternates its windows, then ends the process.
 
-What the script is given is no longer what it asked for, so its weights are worth nothing. At the end the process leaves
-at once, with nothing of the script's run on the way out: no end of the script, no `atexit`, no `finally`.
+The script gets other batches than it asked for, so its weights are worth nothing. The process ends at once, and nothing
+of the script runs on the way out: not the rest of the script, no `atexit` function, no `finally` block.
 """
 
 from __future__ import annotations
@@ -34,18 +34,19 @@ from pipebench.watch.record.recording import Recording
 from pipebench.watch.script.phases import LoopPhases
 
 MEASURED, FAILED = 0, 1  # the exit statuses
-_CACHE_FACTOR = 1.2  # of the last-level cache: a replayed window, or what is written over it before
-_MEMORY_SHARE = 0.9 / 2  # of free memory: a window's batches are there twice while they are copied
+# Times the last-level cache: a replayed window is at least this large, or this much is written before the replay.
+_CACHE_FACTOR = 1.2
+_MEMORY_SHARE = 0.9 / 2  # of free memory: a window's batches exist twice while they are copied
 _DEVICE_SHARE = 0.25  # of a device's free memory
-_ELSEWHERE = 3  # iterations in a row that train on another loader: the pass under way was left
-_DESCRIPTORS = 64  # left to everything else
+_ELSEWHERE = 3  # iterations in a row that train on another loader: the script has left the current pass
+_DESCRIPTORS = 64  # file descriptors that are left for everything else
 
 Plain = Callable[[Any], Any]
 Recorded = Callable[[Any, Plain], Any]
 
 
 class Bound:
-    """The bound of one script. `finish` writes what is left of the recording."""
+    """Measures the bound of one script. `finish` writes the rest of the recording."""
 
     def __init__(self, recording: Recording, loop: LoopPhases, finish: Callable[[], None]) -> None:
         self.recording, self.loop, self.finish = recording, loop, finish
@@ -54,13 +55,13 @@ class Bound:
         self.alternation: Alternation | None = None
         self._loaders: weakref.WeakKeyDictionary[Any, Callable[[], Any]] = weakref.WeakKeyDictionary()
         self._given: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
-        self._script: Any = None  # the script's own iterator in the pass under way
+        self._script: Any = None  # the script's own iterator in the current pass
         self._source: LiveSource | None = None
         self._opening = False
         self._elsewhere = 0
 
     def opened(self, iterator: Any, loader: Any) -> None:
-        """The script is about to iterate a loader: where it is that of the pass under way, that pass is at its end."""
+        """Notes that the script is about to iterate `loader`. If the current pass is over this loader, it ends."""
         if self._opening:
             return
         if self._script is not None and self._loaders.get(self._script, _nothing)() is loader:
@@ -78,7 +79,7 @@ class Bound:
         self._source = self._script = None
 
     def batch(self, iterator: Any, plain: Plain, recorded: Recorded) -> Any:
-        """What the script gets from `next(iterator)`; `recorded(iterator, draw)` draws for the loop's table to see."""
+        """What the script gets from `next(iterator)`. `recorded(iterator, draw)` draws for the loop's table."""
         if os.getpid() != self.recording.pid:
             return plain(iterator)
         if not self.recording.on:
@@ -102,14 +103,14 @@ class Bound:
         elif this.loader != self.number and this.trained:
             self._elsewhere += 1
             if self._script is None or self._elsewhere >= _ELSEWHERE:
-                self.number = this.loader  # the first to train, or a loader made anew for this pass
+                self.number = this.loader  # the first loader that trains, or one created again for this pass
         if this.loader != self.number:
             return False
         self._elsewhere = 0
         return True
 
     def _first(self, iterator: Any, plain: Plain, recorded: Recorded) -> Any:
-        """One more batch as it comes: its size decides how long the windows may be."""
+        """One more batch as it comes. Its size decides how long the windows may be."""
         found = recorded(iterator, plain)
         given = self._given[iterator] = self._given.get(iterator, 0) + 1
         self._guarded(lambda: self._plan(iterator, found, given))
@@ -148,7 +149,7 @@ class Bound:
         return LiveSource(iterator, plain, given, length_of(loader), None if loader is None else reopen)
 
     def _guarded(self, act: Callable[[], object]) -> None:
-        """A fault of ours ends the run: the script must not go on to keep its weights."""
+        """Runs `act`. If it fails, the run ends, because the script must not go on and save its weights."""
         try:
             act()
         except Refused as error:
@@ -197,11 +198,11 @@ class Bound:
         self.alternation = Alternation(schedule, means, self.recording.write)
 
     def _limits(self, iterator: Any, batch: Any, budget: float) -> Iterator[tuple[int | None, str]]:
-        """How many batches a window may hold, and what says so."""
+        """The limits on the number of batches in a window, each with its reason."""
         one, workers = max(1, batches.nbytes(batch)), int(getattr(iterator, "_num_workers", 0))
         yield LARGEST_WINDOW, ""
         yield int(budget // one), f"{size(budget / _MEMORY_SHARE)} of memory are free"
-        if workers and not getattr(iterator, "_pin_memory", False):  # held until the window ends: in shared memory
+        if workers and not getattr(iterator, "_pin_memory", False):  # batches stay in shared memory for a whole window
             flying = workers * (int(iterator._prefetch_factor) + 1)
             shared, files = free_bytes(SHARED_MEMORY), descriptors()
             if shared is not None:
@@ -211,7 +212,10 @@ class Bound:
                 yield (files - _DESCRIPTORS) // tensors - flying, f"{files} file descriptors are left"
 
     def _sweeper(self, window_bytes: int) -> Callable[[int], None]:
-        """What makes sure that no batch is found in a cache when its turn comes: nothing where they are many enough."""
+        """A function that clears the last-level cache before a replay, so that no replayed batch is found there.
+
+        It does nothing if a window's batches are larger than the cache, or if the size of the cache is unknown.
+        """
         wanted = int(_CACHE_FACTOR * machine.last_level_cache_bytes())
         if not wanted or window_bytes >= wanted:
             return _nothing
@@ -226,11 +230,11 @@ class Bound:
         return sweep
 
     def rest(self) -> None:
-        """The script has come to its own end: nobody draws any more."""
+        """Stops drawing, because the script has come to its own end."""
         self._end_pass()
 
     def leave(self, status: int, problem: str | None = None) -> NoReturn:
-        """Ends the process here and now, its workers first, so that they can write what they have."""
+        """Ends the process at once. Its workers end first, so that they can write their records."""
         self.recording.write(BoundEnded(problem))
         self._end_pass()
         for iterator in list(self.loop.passes):
@@ -252,7 +256,7 @@ def _nothing(*_: object) -> None:
 
 
 def _cuda() -> Any:
-    """`torch.cuda`, where the script itself has started it."""
+    """`torch.cuda` if the script itself has initialised it, else None."""
     torch: Any = sys.modules.get("torch")
     cuda = getattr(torch, "cuda", None)
     return cuda if cuda is not None and cuda.is_initialized() else None

@@ -1,1 +1,1 @@
-"""Starts a script under watch and outlives it."""
+"""Starts a script under watch and supervises it to its end."""

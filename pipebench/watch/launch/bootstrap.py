@@ -1,6 +1,6 @@
-"""Runs a script as `python` would have run it, and watches it: the first file of the supervisor's child process.
+"""Runs a script as `python` would run it, and watches it. The supervisor's child process starts with this file.
 
-python bootstrap.py SETTINGS SCRIPT [ARGS...]        SETTINGS are those of `recording`
+python bootstrap.py SETTINGS SCRIPT [ARGS...]        SETTINGS: `record.recording.Settings`, encoded
 python bootstrap.py SETTINGS -m MODULE [ARGS...]
 """
 
@@ -15,7 +15,7 @@ _ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), *[os.pardir] * 3
 
 
 def main() -> None:
-    """Starts the recording, then becomes the script. A fault of ours is a line on standard error; the script runs."""
+    """Starts the recording, then runs the script. If pipebench fails, it prints one line and the script still runs."""
     settings = sys.argv[1]
     rest = sys.argv[2:]
     sys.orig_argv[:] = [sys.executable, *rest]
@@ -47,14 +47,14 @@ def _watch(settings: str) -> None:
 
 
 def run(rest: list[str]) -> None:
-    """Runs `rest`, a script or `-m` and a module, with its arguments as `__main__`."""
+    """Runs `rest` as `__main__`: a script, or `-m` and a module, and its arguments."""
     import runpy
     import types
 
     module = types.ModuleType("__main__")
     module.__dict__.update(__builtins__=sys.modules["builtins"], __annotations__={})
     sys.modules["__main__"] = module
-    if "__mp_main__" in sys.modules:  # multiprocessing, which we import, has set it to this file
+    if "__mp_main__" in sys.modules:  # pipebench imports multiprocessing, which has set it to this file
         sys.modules["__mp_main__"] = module
     if rest[0] == "-m":
         sys.argv[:] = ["-m", *rest[2:]]
@@ -103,7 +103,7 @@ def _run_file(script: str, module: object) -> None:
 
 
 def _hide_our_frames_once() -> None:
-    """The script's uncaught exception is printed by whatever hook the script has set, without our frames."""
+    """Removes our frames from the script's uncaught exception. The hook that the script has set then prints it."""
     try:
         from pipebench.watch.record.patches import without_our_frames
     except ImportError:

@@ -1,6 +1,6 @@
-"""What the processes of a run hold, looked up from outside: their own time is not spent on it.
+"""Reads from outside what the processes of a run hold, so that the processes themselves spend no time on it.
 
-Looking takes the kernel longer the more a process has mapped, so it is done rarely: at most half a percent of the time.
+A look takes the kernel longer if a process has more memory mapped. So looks are rare: at most 0.5 % of the time.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _MOST_PROCESSES = 4096
 
 @dataclass
 class Held:
-    """What one process held at its highest. None: not seen, or not told by the system."""
+    """The highest values seen for one process. None: not seen, not given by the system, or (a limit) unlimited."""
 
     pss_bytes: int | None = None
     rss_bytes: int | None = None
@@ -39,9 +39,9 @@ class Held:
 
 @dataclass
 class Footprint:
-    """What all processes of a run held at their highest, and how full /dev/shm was.
+    """The highest values for each process and for all together, and how full /dev/shm was at most.
 
-    `pss_bytes` is the highest sum over the processes that were there at the same time.
+    `pss_bytes` is the highest sum over the processes that existed at the same time.
     """
 
     processes: dict[int, Held] = field(default_factory=dict)
@@ -53,7 +53,7 @@ class Footprint:
 
 
 class Looker:
-    """Looks at every process that has a record file in `folder`, until it is gone."""
+    """Looks at every process that has a record file in `folder`, until the process is gone."""
 
     def __init__(
         self, folder: Path, process: Callable[[int], psutil.Process] = psutil.Process, shared: Path = _SHARED
@@ -77,7 +77,7 @@ class Looker:
         self._look_at_shared()
 
     def _look_at(self, name: str) -> int:
-        """The proportional memory of one process, 0 where it is gone."""
+        """Looks at one process. Returns its proportional memory (PSS) in bytes, 0 if it is gone or over the limit."""
         pid = int(name.partition("-")[0])
         try:
             process = self._process(pid)
@@ -107,15 +107,15 @@ class Looker:
 
 
 def pause(cost_s: float, age_s: float) -> float:
-    """Seconds until the next look: rarer where one look is expensive, and as the run gets longer."""
+    """Seconds until the next look: more if one look is expensive, and more as the run gets longer."""
     return max(_SHORTEST_S, _OF_ITS_TIME * cost_s, min(10.0, age_s / _OF_THE_RUN))
 
 
 @contextlib.contextmanager
 def looked_at(look: Callable[[], None], failed: Callable[[Exception], None]) -> Iterator[None]:
-    """Looks from a thread of this process for as long as the block runs. A fault ends the looking, and nothing else.
+    """Calls `look` again and again, from a thread of this process, while the block runs.
 
-    `failed` is told of it.
+    An error ends only the looking; `failed` receives it.
     """
     over = threading.Event()
 

@@ -1,4 +1,4 @@
-"""Runs the script in a child process, passes signals on, and outlives whatever the script does."""
+"""Runs the script in a child process, passes signals on, and survives whatever the script does."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _PR_SET_PDEATHSIG = 1
 
 @dataclass(frozen=True)
 class Ended:
-    """How the script ended: its exit status as a shell would show it (128 + n where signal n ended it)."""
+    """How the script ended: its exit status as a shell would show it (128 + n if signal n ended it)."""
 
     status: int
     signal: int | None
@@ -41,9 +41,9 @@ def run(
 ) -> Ended:
     """Runs `arguments` (a script, or `-m` and a module, with its own arguments) under the bootstrap.
 
-    `meanwhile` is entered once nothing is forked here any more (it may start a thread), and left when the script ends.
-    `afterwards` is called then, with signals still held back: a second Ctrl-C that comes after the script's end does
-    not cost the report.
+    `meanwhile` is entered after the last fork here, so it may start a thread. It is left when the script ends. Then
+    `afterwards` is called while signals are still blocked, so that a second Ctrl-C after the script's end does not cost
+    the report.
     """
     flags = _interpreter_flags()
     command = [sys.executable, *flags, str(_BOOTSTRAP), settings.encoded(), *arguments]
@@ -86,7 +86,7 @@ def _start(command: list[str], mask: set[int | signal.Signals], libc: ctypes.CDL
 
 
 def _become(command: list[str], mask: set[int | signal.Signals], libc: ctypes.CDLL, parent: int) -> NoReturn:
-    """In the child: dies with its supervisor, gets back the signals, becomes the script's interpreter."""
+    """In the child: arranges to die with the supervisor, unblocks the signals, and becomes the script's interpreter."""
     libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
         os._exit(127)
@@ -97,11 +97,11 @@ def _become(command: list[str], mask: set[int | signal.Signals], libc: ctypes.CD
 
 
 class Canary:
-    """A process that does nothing but let signals that are sent to the whole process group lie pending.
+    """An idle process in which every signal to the whole process group stays pending, so that we can recognise it.
 
-    The script is in the same group and has had those already: they must not be passed on once more. Signals from the
-    terminal can be told apart without it, those that a program sent to the group cannot. It is looked at from outside,
-    so it need not run for a signal to be seen, however busy the machine is.
+    The script is in the same group and has already received such a signal, so it must not be passed on again. Signals
+    from the terminal can be recognised without this process; signals that a program sends to the group cannot. Pending
+    signals are read from outside. So the process need not run for a signal to be seen, however busy the machine is.
     """
 
     def __init__(self, libc: ctypes.CDLL) -> None:
@@ -120,7 +120,7 @@ class Canary:
         os.close(answer)
 
     def noticed(self, number: int) -> bool:
-        """Whether this signal went to the group; each is counted once."""
+        """Whether this signal went to the whole group. Each signal counts once."""
         end = time.monotonic() + _GROUP_WAIT_S  # a signal reaches the processes of a group one after the other
         while not self._pending(number):
             if time.monotonic() > end:
@@ -129,7 +129,7 @@ class Canary:
         while True:
             os.write(self._ask, bytes([number]))
             os.read(self._answered, 1)
-            # One more that came meanwhile was one with the first to the canary, or lies there again.
+            # If another one came meanwhile, the canary saw both as one signal, or has it pending again.
             if signal.sigtimedwait({number}, 0) is None or not self._pending(number):
                 return True
 
@@ -149,7 +149,7 @@ class Canary:
 def _supervise(child: int, canary: Canary, waited: frozenset[signal.Signals]) -> Ended:
     while True:
         got = signal.sigtimedwait(waited, _LOOK_S)
-        if got is None or got.si_signo == signal.SIGCHLD:  # another thread of this process may have had the signal
+        if got is None or got.si_signo == signal.SIGCHLD:  # another thread of this process may have received SIGCHLD
             pid, status = os.waitpid(child, os.WNOHANG)
             if pid:
                 return _ended(status)

@@ -1,4 +1,4 @@
-"""One watched process: puts the patches in, and takes them out again."""
+"""Watches one process: applies the patches, and removes them at the end."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ OPTIMISER = "torch.optim.optimizer"
 
 
 class WatchedScript:
-    """The watching of the process that runs the script. What is not imported yet is patched when it comes."""
+    """Watches the process that runs the script. A module that is not imported yet is patched when it is imported."""
 
     def __init__(self, settings: Settings) -> None:
         self.recording = Recording(settings, "script")
@@ -39,7 +39,7 @@ class WatchedScript:
         self.imports = AfterImport(names, self._imported)
 
     def start(self) -> None:
-        """Patches what is imported and what will be; a fault goes to the report, and the script runs all the same."""
+        """Patches what is imported now and what will be imported. A fault goes to the report; the script runs on."""
         self.recording.patches.on_undo(self.imports.uninstall)
         self.recording.guarded("watching imports", self.imports.install)
         self.recording.guarded("watching what was imported", self.recording.patches.rebind)
@@ -66,7 +66,7 @@ class WatchedScript:
         labels.watch_functions(patches, self.recording.settings.functions)
 
     def finish(self) -> None:
-        """Writes what is left and puts everything back."""
+        """Writes the rest of the records and removes all patches."""
         if self.bound is not None:
             self.recording.guarded("ending the bound", self.bound.rest)
         if self.recording.on:

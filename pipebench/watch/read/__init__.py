@@ -1,1 +1,1 @@
-"""From the records of all processes to results."""
+"""Turns the records of all processes into results."""

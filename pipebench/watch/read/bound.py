@@ -1,4 +1,4 @@
-"""What a run with --bound found: live beside replayed windows, as plain values. Pure."""
+"""Computes the result of a run with `--bound`: replayed windows compared with live ones. Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Kind = TypeVar("Kind", BoundPlan, BoundWindow, BoundRoundVoid, BoundEnded)
 
 
 def bound_result(lines: Sequence[Line]) -> BoundResult:
-    """The result of the lines of one run."""
+    """The result of one run, from its lines."""
     plan, end = next(iter(_of(lines, BoundPlan)), None), next(iter(_of(lines, BoundEnded)), None)
     if plan is None:
         why = end.problem if end and end.problem else Note("no-training-loop")
@@ -44,7 +44,7 @@ def _of(lines: Sequence[Line], kind: type[Kind]) -> list[Kind]:
 
 
 def _windows(lines: Sequence[Line]) -> dict[str, dict[int, LoopWindow]]:
-    """Kind -> round -> window, of those in which anything was counted and that are not void."""
+    """Kind -> round -> window. Windows of void rounds, and windows in which nothing was counted, are left out."""
     void = {one.round for one in _of(lines, BoundRoundVoid)}
     found: dict[str, dict[int, LoopWindow]] = {}
     for one in _of(lines, BoundWindow):
@@ -55,7 +55,7 @@ def _windows(lines: Sequence[Line]) -> dict[str, dict[int, LoopWindow]]:
 
 
 def _pairs(windows: dict[str, dict[int, LoopWindow]], kind: str) -> list[tuple[LoopWindow, LoopWindow]]:
-    """The windows of `kind`, each with the live one that it replayed."""
+    """The windows of `kind`, each with the live window that it replayed."""
     live = windows.get(LIVE, {})
     return [(one, live[turn]) for turn, one in sorted(windows.get(kind, {}).items()) if turn in live]
 

@@ -1,4 +1,4 @@
-"""Record files back into lines. What cannot be understood is left out, and counted."""
+"""Decodes record files into lines. What cannot be decoded is left out and counted."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ KINDS: dict[str, type[Line]] = {kind.__name__: kind for kind in get_args(Line)}
 
 
 def decoded(text: bytes) -> Line | None:
-    """The line of one process; None where it was cut short, or is of no kind that is known."""
+    """One line of a process; None if it was cut short or its kind is unknown."""
     try:
-        # Python's own parser takes back every name that a file may have; msgspec's refuses those that are not UTF-8.
+        # Python's own parser accepts every name that a file may have; msgspec's refuses names that are not UTF-8.
         name, fields = json.loads(text)
         return msgspec.convert(fields, KINDS[name], str_keys=True)
     except (ValueError, TypeError, KeyError, RecursionError, msgspec.ValidationError):
@@ -24,7 +24,7 @@ def decoded(text: bytes) -> Line | None:
 
 
 def read(path: Path) -> tuple[list[Line], int]:
-    """The lines of one file, and how many were left out: a process that is killed may not finish its last one."""
+    """The lines of one file, and how many were left out. A process that is killed may not finish its last line."""
     with path.open("rb") as file:
         found = [decoded(text) if text.endswith(b"\n") else None for text in file]
     lines = [one for one in found if one is not None]

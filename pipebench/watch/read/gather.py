@@ -1,4 +1,4 @@
-"""The records of all processes of a run, read back and put in order; nothing is judged here."""
+"""Reads the records of all processes of a run and puts them in order. Nothing is judged here."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Summed = TypeVar("Summed", FetchSums, LoopSums)
 
 
 class Process:
-    """What one process wrote. `stopped` says that writing failed, `unread` how many lines could not be understood."""
+    """What one process wrote. `stopped` says that writing failed, `unread` how many lines could not be decoded."""
 
     def __init__(self, lines: Iterable[Line], stopped: bool = False, unread: int = 0) -> None:
         self.lines = list(lines)
@@ -71,7 +71,7 @@ class Process:
         return next(reversed(self.of(LibraryThreads)), LibraryThreads())
 
     def moment(self, name: Literal["warm", "stop", "end"]) -> int | None:
-        """When it first was at this point; None where it never was."""
+        """When the process first reached this point; None if it never did."""
         return next((line.at for line in self.of(Moment) if line.name == name), None)
 
 
@@ -95,7 +95,7 @@ def _read(path: Path) -> tuple[list[Line], bool, int]:
 
 @dataclass(frozen=True)
 class ShownTime:
-    """The part of the run that the tables are about, in nanoseconds of the monotonic clock."""
+    """The part of the run that the tables show, in nanoseconds of the monotonic clock."""
 
     begin: float = -math.inf
     end: float = math.inf
@@ -106,7 +106,7 @@ class ShownTime:
 
 @dataclass(frozen=True)
 class Run:
-    """What every part of the summary looks at."""
+    """What every part of the summary reads: the processes, the shown time and the numbers of the loaders."""
 
     processes: list[Process]
     shown: ShownTime
@@ -138,7 +138,7 @@ def loaders_found(processes: Iterable[Process]) -> dict[int, LoaderFound]:
 
 
 def shown_time(processes: list[Process], warmup: int) -> ShownTime:
-    """From the end of the warm-up, where there is one, to where recording was stopped."""
+    """The time that the tables show: from the end of the warm-up, if there is one, until recording stopped."""
     script = [one for one in processes if one.role == "script"]
     warm = [at for one in script if (at := one.moment("warm")) is not None]
     stop = [at for one in script if (at := one.moment("stop")) is not None]
@@ -147,7 +147,7 @@ def shown_time(processes: list[Process], warmup: int) -> ShownTime:
 
 
 def percentile(buckets: Buckets, fraction: float) -> float | None:
-    """A percentile in seconds, within 6 %, from logarithmic buckets; None where nothing was counted."""
+    """A percentile in seconds, within 6 %, from logarithmic buckets; None if nothing was counted."""
     total = sum(buckets.values())
     reached = 0
     for key in sorted(buckets):
@@ -158,7 +158,7 @@ def percentile(buckets: Buckets, fraction: float) -> float | None:
 
 
 def added(buckets: Iterable[Buckets]) -> Buckets:
-    """All of them added up."""
+    """The sum of all these buckets, key by key."""
     total: Buckets = {}
     for one in buckets:
         for key, count in one.items():

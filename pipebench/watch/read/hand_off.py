@@ -1,4 +1,4 @@
-"""Batches from their worker to the step that used them: both ends matched, and what follows from them. Pure."""
+"""Follows batches from their worker to the step that used them, and computes latency, order and queue. Pure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _POINTS = 60
 
 @dataclass(frozen=True)
 class FollowedBatch:
-    """One batch of which both ends are known: `made` by the worker with this process id, `got` by the loop."""
+    """One batch with both ends known. `made` is from the worker with process id `pid`, `got` from the loop."""
 
     loader: int
     number_of_pass: int
@@ -36,7 +36,7 @@ Ends = dict[tuple[int, int], HandedOver]
 def matched(
     processes: Sequence[Process], loader: int, shown: ShownTime | None = None
 ) -> tuple[list[FollowedBatch], Ends]:
-    """The followed batches that the loop took, in its order, and all that the workers made, by pass and task."""
+    """The followed batches that the loop took, in its order; and all that the workers made, by pass and task."""
     shown = shown or ShownTime()
     made = _made(processes, loader)
     batches = []
@@ -50,7 +50,7 @@ def matched(
 
 
 def _made(processes: Sequence[Process], loader: int) -> dict[tuple[int, int], tuple[int, HandedOver]]:
-    """By pass and task: the worker's process id, and what it knows of the batch."""
+    """For each pass and task: the worker's process id, and what the worker recorded about the batch."""
     return {
         (one.number_of_pass, one.task): (process.pid, one)
         for process in processes
@@ -61,15 +61,15 @@ def _made(processes: Sequence[Process], loader: int) -> dict[tuple[int, int], tu
 
 
 def in_order(batches: Sequence[FollowedBatch]) -> bool:
-    """Whether the loop took every batch in the order of the tasks (a loader can be told not to)."""
+    """Whether the loop took every batch in the order of the tasks (a loader can be set to ignore it)."""
     places = [(one.number_of_pass, one.task) for one in sorted(batches, key=lambda one: one.got.taken)]
     return places == sorted(places)
 
 
 def latency_s(batches: Iterable[FollowedBatch]) -> float | None:
-    """Median time from a worker's end of a batch to its arrival, of batches that were waited for when it ended.
+    """Median seconds from a worker's end of a batch to its arrival, over batches that the loop already waited for.
 
-    A worker's first batch is start-up: its feeder thread is started for it.
+    A worker's first batch is left out as start-up: the feeder thread is started for it.
     """
     late = [
         (one.got.received or one.got.came) - one.made.done
@@ -80,15 +80,15 @@ def latency_s(batches: Iterable[FollowedBatch]) -> float | None:
 
 
 def pin_s(batches: Iterable[FollowedBatch]) -> float | None:
-    """Median time that the pin-memory thread took for a batch; None where there is no such thread."""
+    """Median seconds that the pin-memory thread took for a batch; None if there is no such thread."""
     found = [one.got.pinned - one.got.received for one in batches if one.got.pinned]
     return statistics.median(found) * _NS if found else None
 
 
 def overtaken_ns(batches: Sequence[FollowedBatch], most: int) -> list[int]:
-    """For each batch: for how long the loop waited for it with a later one already there. 0: it came first.
+    """For each batch: how long the loop waited for it while a later batch was already there. 0: it came first.
 
-    Without the first one of each worker: which of them starts first says nothing about order.
+    The first batch of each worker is left out: which worker starts first says nothing about order.
     """
     came = {(one.number_of_pass, one.task): one.got.came for one in batches}
     found = []
@@ -100,10 +100,10 @@ def overtaken_ns(batches: Sequence[FollowedBatch], most: int) -> list[int]:
 
 
 def ready_when_asked(batches: Sequence[FollowedBatch], ends: Ends, most: int) -> list[tuple[int, int]]:
-    """(moment, finished batches that lay there when the loop asked for one), where all that could lie there are known.
+    """(moment, number of ready batches) of each request by the loop for which every possible batch was followed.
 
-    A batch lies ready once it is pickled, or pinned where there is a pin-memory thread. `most` is how many the loader
-    lets be under way; more than 64 cannot be counted.
+    A batch is ready once it is pickled or, with a pin-memory thread, pinned. `most` is how many batches the loader
+    keeps in flight; more than 64 cannot be counted. The list is empty if batches came out of order.
     """
     if not in_order(batches):
         return []
@@ -119,7 +119,7 @@ def ready_when_asked(batches: Sequence[FollowedBatch], ends: Ends, most: int) ->
 
 
 def over_time(points: Sequence[tuple[int, int]], most: int = _POINTS) -> tuple[QueuePoint, ...]:
-    """At most `most` points: averages over equal parts of the time from first to last, empty parts left out."""
+    """At most `most` points: averages over equal parts of the time from first to last. Empty parts are left out."""
     if not points:
         return ()
     begin, end = min(at for at, _ in points), max(at for at, _ in points)
@@ -134,7 +134,7 @@ def over_time(points: Sequence[tuple[int, int]], most: int = _POINTS) -> tuple[Q
 
 
 def hand_off(run: Run, in_loop: tuple[int, ...]) -> HandOff | None:
-    """The hand-off of the loaders of the loop together; None where none of them has workers that were watched."""
+    """The hand-off of all loaders of the loop together; None if no workers of these loaders were watched."""
     pickled = [sums.pickled for loader in in_loop for _, sums in run.sums(loader)]
     count = sum(one.batches for one in pickled)
     if not count:
@@ -170,7 +170,7 @@ def hand_off(run: Run, in_loop: tuple[int, ...]) -> HandOff | None:
 
 
 def under_way(processes: Iterable[Process], loader: int) -> int:
-    """How many batches a loader lets be under way at once: its prefetch factor for each worker."""
+    """How many batches a loader keeps in flight: its prefetch factor times the number of workers."""
     described = [one for process in processes for one in process.of(LoaderFound) if one.loader == loader]
     return max((one.workers * (one.prefetch_factor or 0) for one in described), default=0)
 

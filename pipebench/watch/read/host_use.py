@@ -1,4 +1,4 @@
-"""What workers and script took of the machine: time on the CPU, memory, descriptors, threads. Pure."""
+"""Computes what the workers and the script used: CPU time, memory, descriptors and threads. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _NEARLY = 0.8
 
 
 def workers(run: Run, loaders: Sequence[int], footprint: Footprint) -> Iterable[WorkerResult]:
-    """The workers of these loaders, those of all passes with the same number as one."""
+    """The workers of these loaders. Workers of several passes with the same number count as one."""
     found: dict[tuple[int, int], list[Process]] = {}
     for process in run.processes:
         loader, number = process.loader, process.worker
@@ -57,7 +57,7 @@ def _highest(values: Iterable[int | None]) -> int | None:
 
 
 def host(run: Run, loaders: Sequence[int], footprint: Footprint) -> HostUse:
-    """What the whole run took, and the thread pools of the script and of the workers of these loaders."""
+    """What the whole run used, and the thread pools of the script and of the workers of these loaders."""
     script = next(iter(run.of_script()), Process([]))
     own = footprint.processes.get(script.pid, Held())
     inside = [one for one in run.processes if one.role == "worker" and one.loader in loaders]
@@ -78,7 +78,7 @@ def host(run: Run, loaders: Sequence[int], footprint: Footprint) -> HostUse:
 
 
 def _pools(where: str, processes: Iterable[Process]) -> Iterable[ThreadPool]:
-    """Of several processes the one with the most threads counts."""
+    """The thread pools of these processes. For each library, the process with the most threads counts."""
     most: dict[tuple[str, str], int] = {}
     for process in processes:
         for one in process.threads.pools:
@@ -88,7 +88,7 @@ def _pools(where: str, processes: Iterable[Process]) -> Iterable[ThreadPool]:
 
 
 def host_notes(found: HostUse, loaders: Sequence[LoaderResult], usable_cores: float) -> Iterable[Note]:
-    """What is close to a limit. Nothing is said of pools that never ran."""
+    """Notes about what is close to a limit. Thread pools that never ran are not mentioned."""
     yield from _threads(found, loaders, usable_cores)
     used, whole = found.shared_memory_bytes, found.shared_memory_size_bytes
     if used is not None and whole and used >= _NEARLY * whole:
@@ -99,7 +99,7 @@ def host_notes(found: HostUse, loaders: Sequence[LoaderResult], usable_cores: fl
 
 
 def _threads(found: HostUse, loaders: Sequence[LoaderResult], usable_cores: float) -> Iterable[Note]:
-    """Oversubscription: native threads that did run in workers, times the workers, are more than the usable cores."""
+    """Notes oversubscription: the threads that ran in one worker, times the workers, exceed the usable cores."""
     running = 1 + (found.worker_native_threads or 0)
     pools = [one for one in found.pools if one.where == "workers" and one.threads > 1]
     for loader in loaders:

@@ -1,4 +1,4 @@
-"""Records to results: pure arithmetic on what the processes wrote."""
+"""Turns records into results: pure arithmetic on what the processes wrote."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def summarise(
     usable_cores: float,
     footprint: Footprint | None = None,
 ) -> WatchResult:
-    """The tables of one run; `status` is the script's own, `footprint` what was seen of its processes from outside."""
+    """The tables of one run. `status` is the script's exit status; `footprint` is what was seen from outside."""
     footprint = footprint or Footprint()
     shown = shown_time(processes, 0 if options.bound else options.warmup)
     described = loaders_found(processes)
@@ -93,7 +93,7 @@ def summarise(
 
 
 def _in_loop(run: Run, loaders: tuple[LoaderResult, ...]) -> tuple[int, ...]:
-    """The loaders whose iterations are the training loop; where nothing trains, all of them."""
+    """The loaders whose iterations are the training loop; all loaders if none of them trains."""
     training = {one.loader for one in loaders if one.training}
     counts = {one.loader: one.iterations for one in loaders}
     for process in run.of_script():
@@ -114,9 +114,10 @@ def _count(turns: Iterable[LoopSums]) -> int:
 
 
 def _loop(run: Run, in_loop: tuple[int, ...]) -> tuple[PhaseResult, ...]:
-    """Seconds per iteration of each phase. The wait for the first batch of a pass is start-up, and not in here.
+    """Seconds per iteration of each phase, without start-up.
 
-    Nor is the first iteration of all, where there are others: libraries set themselves up in it.
+    Start-up is the wait for the first batch of each pass. It is also the very first iteration, if there are others:
+    libraries set themselves up in it.
     """
     per_turn = [0.0] * len(PHASES)
     groups = {loader: _settled(run.turns(loader)) for loader in in_loop}
@@ -141,7 +142,7 @@ def _settled(turns: list[LoopSums]) -> list[LoopSums]:
 
 
 def _together(run: Run, groups: dict[int, list[LoopSums]]) -> int:
-    """How many iterations there were: loaders in step share theirs, others add."""
+    """How many iterations there were. Loaders in step share their iterations; those of other loaders are added."""
     counts = {loader: _count(records) for loader, records in groups.items()}
     for process in run.of_script():
         for first, second in _in_step(process):
@@ -189,7 +190,7 @@ def _loader(run: Run, described: LoaderFound) -> LoaderResult:
 
 
 def _startup(run: Run, loader: int) -> float | None:
-    """From the start of the first iterator's construction to its first batch, also where that was warm-up."""
+    """Seconds from the start of the first iterator's construction to its first batch, even if that was warm-up."""
     for process in run.of_script():
         begun = [one.begin for one in process.of(PassBegun) if one.loader == loader and one.number == 0]
         first = next((at for one in process.of(LoopSums) if one.loader == loader and (at := _first_batch(one))), None)
@@ -199,12 +200,12 @@ def _startup(run: Run, loader: int) -> float | None:
 
 
 def _first_batch(turns: LoopSums) -> int | None:
-    """The moment at which the first batch of a pass came; None where that is not among these iterations."""
+    """The moment at which the first batch of a pass came; None if it did not come in these iterations."""
     return None if turns.first_wait_ns is None else turns.begin + turns.first_wait_ns
 
 
 def _later_startup(run: Run, loader: int) -> float | None:
-    """The same on average over the later passes that are shown."""
+    """The same start-up time, as the mean over the later passes that are shown."""
     begun = {
         one.number: one.begin for process in run.of_script() for one in process.of(PassBegun) if one.loader == loader
     }
@@ -217,7 +218,7 @@ def _later_startup(run: Run, loader: int) -> float | None:
 
 
 def _pass_end(run: Run, loader: int) -> float | None:
-    """The last `next()` of a pass, on average over those that came to their end."""
+    """Mean seconds of the last `next()` of a pass, over the passes that came to their end."""
     found = [
         one.wait_ns
         for process in run.of_script()
@@ -228,7 +229,7 @@ def _pass_end(run: Run, loader: int) -> float | None:
 
 
 def _stages(run: Run, loader: int) -> list[StageResult]:
-    """The stages of one loader, the largest first. Names are per process; rows are by kind and name."""
+    """The stages of one loader, the largest first. Each process numbers its own stages; rows are by kind and name."""
     sums = run.sums(loader)
     samples = sum(record.samples for _, record in sums)
     busy = sum(record.busy_ns for _, record in sums) * _NS

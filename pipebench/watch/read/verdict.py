@@ -1,4 +1,4 @@
-"""What limits the loop, with its evidence, and one next move where a measurement backs it."""
+"""Says what limits the loop, with the evidence, and suggests one next move if a measurement supports it."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections.abc import Sequence
 
 from pipebench.results.watched import LoaderResult, NextMove, StageResult, Verdict, WatchResult, WorkerResult
 
-# Under 5 % of an iteration waiting costs less than a loop's own scatter; from 10 % on it is worth an effort.
+# A wait below 5 % of an iteration is smaller than a loop's own scatter; from 10 % on, a fix is worth the effort.
 _SMALL = 0.05
 _LARGE = 0.10
 _BUSY = 0.90
 
 
 def diagnose(result: WatchResult) -> tuple[Verdict, NextMove | None]:
-    """The verdict and the next move (None: nothing measured says what would help)."""
+    """The verdict and the next move (None: no measurement shows what would help)."""
     if not result.loaders:
         return Verdict("nothing-watched"), None
     if result.wait_share is None or not result.iterations:
@@ -47,7 +47,7 @@ def diagnose(result: WatchResult) -> tuple[Verdict, NextMove | None]:
 
 
 def _total(one: LoaderResult) -> float:
-    """The time that a loader's iterations took in all."""
+    """The total seconds of a loader's iterations."""
     return (one.s_per_iteration or 0.0) * one.iterations
 
 
@@ -56,7 +56,7 @@ def _largest_stage(result: WatchResult, main: LoaderResult) -> StageResult | Non
 
 
 def _comparable_workers(result: WatchResult, main: LoaderResult) -> list[WorkerResult]:
-    """The workers of the loader; none with a bound, where they are idle and kept busy by turns."""
+    """The workers of the loader. The list is empty with `--bound`: there, workers are idle and busy in turns."""
     return [] if result.bound is not None else [one for one in result.workers if one.loader == main.loader]
 
 
@@ -67,7 +67,7 @@ def _busy(workers: Sequence[WorkerResult]) -> float:
 def _next_move(
     usable_cores: float, main: LoaderResult, stage: StageResult, workers: Sequence[WorkerResult]
 ) -> NextMove | None:
-    """More workers where those there are busy and cores stand idle; a cheaper stage where no core is left."""
+    """More workers if the present ones are busy and cores are idle; a cheaper stage if no core is left."""
     if not main.workers:
         return NextMove("set-num-workers", usable_cores) if usable_cores >= 2 else None
     if _busy(workers) < _BUSY:

@@ -1,1 +1,1 @@
-"""The followed batches as a trace for Perfetto."""
+"""Writes the followed batches as a trace for Perfetto."""

@@ -1,7 +1,7 @@
-"""The device's work on the host's clock, from the durations between its own events. Pure.
+"""Places the device's work on the host's clock, from the durations between the device's own events. Pure.
 
-An event cannot complete before the host has recorded it, and completes at once where the device has nothing left to
-do. So a chain of durations is put where it fits best: as early as no event comes before its recording.
+An event cannot complete before the host has recorded it. It completes at once if the device has nothing left to do. So
+a chain of durations is placed as early as possible, but no event may come before its recording.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from pipebench.watch.read.gather import Process
 from pipebench.watch.record.lines import DeviceWait, LoopSums
 from pipebench.watch.trace.tracks import DEVICE, Group, Slice, group
 
-# The two clocks drift apart by some ten millionths: no chain is longer than this.
+# The two clocks drift apart by about ten millionths, so no chain is longer than this.
 _CHAIN = 32
 
 
 def chains(waits: list[DeviceWait]) -> Iterator[list[DeviceWait]]:
-    """Neighbouring waits of one pass, in pieces."""
+    """The waits of one pass, divided into chains of at most `_CHAIN` consecutive waits."""
     chain: list[DeviceWait] = []
     for one in sorted(waits):
         if chain and (one.turn != chain[-1].turn + 1 or one.busy_ns < 0 or len(chain) == _CHAIN):
@@ -29,7 +29,7 @@ def chains(waits: list[DeviceWait]) -> Iterator[list[DeviceWait]]:
 
 
 def placed(chain: list[DeviceWait]) -> list[tuple[int, int, int, int]]:
-    """(turn, end of the work before, end of the idle time after it, begin of that work) on the host's clock."""
+    """For each wait, on the host's clock: (turn, end of the work before, end of the idle time, begin of that work)."""
     ends, reached = [], 0
     for place, (_, _, idle, busy) in enumerate(chain):
         reached += (busy if place else 0) + idle
@@ -42,7 +42,7 @@ def placed(chain: list[DeviceWait]) -> list[tuple[int, int, int, int]]:
 
 
 def device_groups(process: Process) -> Iterator[Group]:
-    """What the device did between waits ("work": gaps inside it are not seen) and its idle time in them."""
+    """The device's "work" between waits (gaps inside it are not visible) and its idle time in the waits."""
     passes: dict[tuple[int, int], list[DeviceWait]] = {}
     for turns in process.of(LoopSums):
         passes.setdefault((turns.loader, turns.number_of_pass), []).extend(turns.device)

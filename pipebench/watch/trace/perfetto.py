@@ -1,7 +1,7 @@
-"""The batches that were followed and the spans that were kept in full, as a Chrome trace on one clock.
+"""Writes the batches that were followed and the spans that were kept in full as a Chrome trace on one clock.
 
-A track for each process and thread: the loop, each worker, its queue's feeder thread, the pin-memory thread, and the
-device. An arrow leads from the worker that made a batch to the iteration that used it.
+There is a track for the loop, each worker, its queue's feeder thread, the pin-memory thread and the device. An arrow
+leads from the worker that made a batch to the iteration that used it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def write_trace(processes: list[Process], path: Path) -> None:
 
 
 def trace_events(processes: list[Process]) -> Iterator[dict[str, Any]]:
-    """Names of the tracks, then the slices of each track in the order of their begin, then the arrows."""
+    """The names of the tracks, then the slices of each track in the order of their begin, then the arrows."""
     script = next((one.pid for one in processes if one.role == "script"), 0)
     batches = [one for loader in sorted(loaders_found(processes)) for one in matched(processes, loader)[0]]
     groups = _Groups(script)
@@ -47,7 +47,7 @@ def trace_events(processes: list[Process]) -> Iterator[dict[str, Any]]:
 
 
 class _Groups:
-    """The slices of a run, a batch or an iteration each; one that is known twice (in full and followed) is one."""
+    """The slices of a run, one group for each batch or iteration, even if it was both kept in full and followed."""
 
     def __init__(self, script: int) -> None:
         self.script = script
@@ -82,9 +82,9 @@ class _Groups:
             self.threads[self.script, got.pin_thread] = "pin memory"
 
     def way(self, batch: FollowedBatch) -> list[Point]:
-        """From the end of the fetch to the first thing done with the batch; each moment lies within its slice.
+        """The points of an arrow, from the end of the fetch to the first use of the batch. Each lies within its slice.
 
-        Each of these slices begins after the one before it: Perfetto turns an arrow round that leads to an older one.
+        Each slice begins after the one before it, because Perfetto reverses an arrow that leads to an older slice.
         """
         made, got = batch.made, batch.got
         used = self.used[got.thread, got.asked]

@@ -1,6 +1,6 @@
-"""Slices on tracks as the Trace Event Format wants them: on one track they lie inside each other or apart.
+"""Puts slices on tracks as the Trace Event Format requires: on one track, slices are nested or apart.
 
-Times are integers, in nanoseconds of the monotonic clock, until they are written: so nothing crosses by rounding.
+Times are integers, in nanoseconds of the monotonic clock, until they are written. So rounding cannot make them cross.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-# Tracks that are no thread of the system's have numbers above the highest that it gives (2^22).
+# Tracks that are not threads of the system have numbers above the highest thread number (2^22).
 DEVICE = 10_000_000
 _SIDE = 20_000_000
 
@@ -26,7 +26,7 @@ class Slice:
 
 @dataclass
 class Group:
-    """A slice and those inside it, in the order of their begin; they stay together on one track of one thread."""
+    """A slice and the slices inside it, in the order of their begin. They stay together on one track of one thread."""
 
     pid: int
     thread: int
@@ -53,7 +53,7 @@ def _inside(inner: Group, outer: Slice) -> bool:
 
 
 def group(pid: int, thread: int, outer: Slice, inner: Iterable[Slice] = ()) -> Group:
-    """`outer` and what lies within it, one after the other; what has no length, or sticks out, is left out."""
+    """`outer` and the `inner` slices, one after the other. Empty, overlapping or protruding slices are left out."""
     kept, reached = [outer], outer.begin
     for one in inner:
         if reached <= one.begin < one.end <= outer.end:
@@ -63,9 +63,9 @@ def group(pid: int, thread: int, outer: Slice, inner: Iterable[Slice] = ()) -> G
 
 
 def lay(groups: Sequence[Group]) -> dict[tuple[int, int], int]:
-    """Gives each group its track: that of its thread, or a further one where it would cross what lies there.
+    """Gives each group a track: that of its thread, or a further one if it would cross another group there.
 
-    Returns the further tracks, each with the thread that it belongs to.
+    Returns the further tracks, each with the thread to which it belongs.
     """
     open_: dict[tuple[int, int], list[Group]] = {}
     further: dict[tuple[int, int], int] = {}
@@ -84,7 +84,7 @@ def lay(groups: Sequence[Group]) -> dict[tuple[int, int], int]:
 
 @dataclass(frozen=True)
 class Point:
-    """Where a flow touches a slice: a moment that lies within it."""
+    """Where an arrow touches a slice: a moment within the slice."""
 
     pid: int
     track: int
@@ -92,7 +92,7 @@ class Point:
 
 
 class TraceWriter:
-    """Events of the Trace Event Format; moments are counted from the first one, in microseconds."""
+    """Makes events of the Trace Event Format. Moments are in microseconds from `origin`, the first moment."""
 
     def __init__(self, origin: int) -> None:
         self._origin = origin
