@@ -1,4 +1,4 @@
-"""pipebench: what each stage of a PyTorch input pipeline costs, and how far it is from what the machine can do.
+"""pipebench measures what each stage of a PyTorch input pipeline costs, and how far it is from the machine's limits.
 
 The names below are the whole Python interface; docs/python.md shows each of them. `import pipebench` imports neither
 torch nor any other package: a function imports what it needs when it is called.
@@ -33,10 +33,10 @@ __all__ = [
 
 
 def watching(*, functions: tuple[str, ...] = (), warmup: int = 0, every: int = 50) -> Watching:
-    """A `with` block that watches the DataLoaders inside it; afterwards its `result` says where the time went.
+    """A `with` block that watches the DataLoaders inside it. Afterwards its `result` says where the time went.
 
-    `functions` names more functions to time, each as `module:function`. The first `warmup` iterations stay out of the
-    result. `every` is how many batches lie between two whose spans are kept in full.
+    `functions` names more functions to time, each as `module:function`. The first `warmup` iterations are left out of
+    the result. The spans of one batch in `every` are kept in full.
     """
     from pipebench.watch.with_block import Watching
 
@@ -44,7 +44,7 @@ def watching(*, functions: tuple[str, ...] = (), warmup: int = 0, every: int = 5
 
 
 def load(report: str | os.PathLike[str]) -> Report:
-    """Reads a saved report back, typed. Raises `PipebenchError` for a file that is not a report of pipebench."""
+    """Reads a saved report back, typed. Raises `PipebenchError` if the file is not a report of pipebench."""
     from pipebench.results import report as reports
 
     return reports.load(Path(report))
@@ -86,14 +86,14 @@ def measure(
     device: Literal["cpu", "cuda"] | None = None,
     quick: bool = False,
 ) -> Cost | TaskCosts:
-    """What one variant of a task costs beside the task's reference; without `variant`, what all of them cost.
+    """Measures the cost of one variant of a task beside the task's reference. Without `variant`, measures all variants.
 
-    `task` and `variant` are names of `pipebench run --list`. `data` is the name of a data set, or a folder, a tar file
-    or shards; at most `limit` of its samples are used. `device` is where transfers and steps go, by default the CUDA
-    device if there is one. `quick` takes the fewest readings that support 95 %.
+    `task` and `variant` are names from `pipebench run --list`. `data` is the name of a data set, a folder, a tar file,
+    or shards. At most `limit` of its samples are used. `device` is the device for transfers and steps; by default it is
+    the CUDA device if there is one. `quick` takes the fewest readings that support a confidence of 95 %.
 
-    It measures in this process, with one torch thread as in a worker, and sets the number of threads back. Raises
-    `UsageError` for a name that there is not, and `PipebenchError` where the data or `variant` cannot be used.
+    It measures in this process, with one torch thread as in a worker, and restores the number of threads afterwards.
+    Raises `UsageError` for an unknown name, and `PipebenchError` if the data or `variant` cannot be used.
     """
     from pipebench.lab import one_task
     from pipebench.lab.timing import Plan

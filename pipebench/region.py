@@ -1,4 +1,4 @@
-"""The documented name of `pipebench.native.region`: importing it after torch registers the operator."""
+"""The public name of `pipebench.native.region`. Importing this module after torch registers the torch operator."""
 
 from pipebench.native.region import (
     RandomCropFromBytes,

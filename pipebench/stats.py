@@ -1,8 +1,9 @@
-"""What a set of readings supports, and what it does not. Pure functions of numbers.
+"""Statistics of readings: which conclusions a set of readings supports. Pure functions of numbers.
 
-A cost is a median with a distribution-free interval. A comparison of two interleaved series divides the minima in
-blocks of neighbouring pairs: noise on a shared host only ever adds time, and drift that lasts longer than a block slows
-both series alike and cancels. Every comparison is a speed-up: above 1 is faster.
+A cost is a median with a distribution-free interval. A comparison of two interleaved series cuts them into blocks of
+neighbouring pairs, and divides the minima of each block. The minima are used because noise on a shared host only adds
+time. Drift that lasts longer than a block slows both series alike and cancels. Every comparison is a speed-up: above 1
+is faster.
 """
 
 from __future__ import annotations
@@ -14,14 +15,16 @@ from dataclasses import dataclass, field
 from statistics import median
 
 CONFIDENCE = 0.95
-BLOCKS = (
-    12  # at 12 blocks the interval spans the 3rd to the 10th block (96 %): one or two spoilt blocks cannot widen it
-)
+# With 12 blocks the interval spans the 3rd to the 10th block (96 %), so one or two spoilt blocks cannot widen it.
+BLOCKS = 12
 
 
 @dataclass(frozen=True)
 class Interval:
-    """The median of some values and where the true median lies, with the coverage that so many values reach."""
+    """The median of some values, and an interval for the true median.
+
+    `confidence` is the coverage that this number of values reaches.
+    """
 
     median: float
     low: float
@@ -31,7 +34,7 @@ class Interval:
 
 @dataclass(frozen=True)
 class Summary:
-    """The cost of one call in seconds. A wide interval says that the machine was busy or the readings too few."""
+    """The cost of one call in seconds. A wide interval says that the machine was busy or that readings were too few."""
 
     median_s: float
     low_s: float
@@ -45,8 +48,8 @@ class Speedup:
     """How many times as fast one thing is as another: 2 is twice as fast, 0.5 takes twice as long.
 
     The true speed-up lies between `low` and `high` with `confidence`. `smallest_change` is the smallest relative change
-    of speed that these readings could have detected, 0.03 being 3 %: how far the wider end of the interval lies from
-    the speed-up. ValueError where a figure is not above 0.
+    of speed that these readings could have detected; 0.03 is 3 %. It is the relative distance from the speed-up to the
+    farther end of the interval. Raises ValueError if the speed-up or an end of the interval is 0 or less.
     """
 
     speedup: float
@@ -62,16 +65,17 @@ class Speedup:
 
     @property
     def told(self) -> bool:
-        """Whether the readings support any difference; where they do not, reports print `~`."""
+        """Whether the readings support a difference: the interval excludes 1. If not, reports print `~`."""
         return not self.low <= 1.0 <= self.high
 
 
 def median_interval(values: Sequence[float], confidence: float = CONFIDENCE) -> Interval:
-    """The median with an interval between two order statistics, exact whatever the distribution.
+    """The median, with an interval between two order statistics that is exact for every distribution.
 
     The interval from the k-th smallest to the k-th largest of n values misses the true median with probability
     2·P(Binomial(n, ½) < k) (Conover, Practical Nonparametric Statistics, section 3.2). The largest k that keeps
-    `confidence` is taken; below 6 values not even the full range reaches 95 %, and `confidence` says what it reaches.
+    `confidence` is used. With fewer than 6 values even the full range does not reach 95 %; the `confidence` of the
+    result says what it reaches. Raises ValueError if there are no values.
     """
     if not values:
         raise ValueError("no values")
@@ -87,20 +91,20 @@ def median_interval(values: Sequence[float], confidence: float = CONFIDENCE) -> 
 
 
 def summarize(readings_s: Sequence[float], calls_per_reading: int, samples_per_call: int) -> Summary:
-    """The cost of one call from readings that each timed `calls_per_reading` calls, in seconds."""
+    """The cost of one call in seconds. Each reading is the time of `calls_per_reading` calls."""
     interval = median_interval([reading / calls_per_reading for reading in readings_s])
     per_second = samples_per_call / interval.median if interval.median > 0 else math.inf
     return Summary(interval.median, interval.low, interval.high, interval.confidence, per_second)
 
 
 def compare(ours: Sequence[float], theirs: Sequence[float], scale: float = 1.0) -> Speedup:
-    """The speed-up of `ours` over `theirs`, two interleaved series of readings in seconds, reading i beside reading i.
+    """The speed-up of `ours` over `theirs`: two interleaved series of readings in seconds. Readings i form pair i.
 
-    Pairs are cut into at most `BLOCKS` blocks of neighbours (single pairs below 24). A block's speed-up is
-    `scale * min(theirs) / min(ours)`; `scale` is the work of a reading of ours over that of theirs (calls, samples).
-    The result is the median block with the interval of `median_interval` (Conover, as there). Minima, because noise
-    only adds time (Chen and Revels, Robust benchmarking in noisy environments, 2016). ValueError where the series
-    differ in length: they were not interleaved.
+    The pairs are cut into `BLOCKS` blocks of neighbours; below 24 pairs, each pair is a block. The speed-up of a block
+    is `scale * min(theirs) / min(ours)`. `scale` is the work of one of our readings divided by the work of one of
+    theirs (calls, samples). The result is the median over blocks, with the interval of `median_interval` (Conover).
+    The minima are used because noise only adds time (Chen and Revels, Robust benchmarking in noisy environments, 2016).
+    Raises ValueError if the series differ in length, because then they were not interleaved.
     """
     if len(ours) != len(theirs):
         raise ValueError(f"{len(ours)} readings beside {len(theirs)}: they were not interleaved")
@@ -116,9 +120,9 @@ def compare(ours: Sequence[float], theirs: Sequence[float], scale: float = 1.0) 
 
 
 def readings_needed(readings_s: Sequence[float], precision: float) -> int:
-    """About how many readings would bring the interval of the median to ± `precision` (0.02 is 2 %).
+    """About how many readings would narrow the interval of the median to ± `precision` (0.02 is 2 %).
 
-    The width of a median's interval falls with the square root of the number of readings.
+    The width of a median's interval is inversely proportional to the square root of the number of readings.
     """
     interval = median_interval(readings_s)
     half = (interval.high - interval.low) / 2 / interval.median

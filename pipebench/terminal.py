@@ -15,12 +15,12 @@ from pipebench.host.whole_files import check_writable, destination
 if TYPE_CHECKING:
     from pipebench.results.report import Report
 
-WHOLE_LINES = 10_000  # columns
+WHOLE_LINES = 10_000  # columns: so many that no line wraps
 Command = TypeVar("Command", bound=Callable[..., object])
 
 
 def formatted(command: Command) -> Command:
-    """Adds `--format`, as `style`."""
+    """Adds the option `--format` to a command, as its parameter `style`."""
     return click.option(
         "--format",
         "style",
@@ -32,14 +32,17 @@ def formatted(command: Command) -> Command:
 
 
 def exported(command: Command) -> Command:
-    """Adds `--export-json` and `--force`, as `export_json` and `force`."""
+    """Adds the options `--export-json` and `--force` to a command, as its parameters `export_json` and `force`."""
     file = click.Path(path_type=Path, dir_okay=False)
     saving = click.option("--export-json", type=file, metavar="FILE", help="Save the report here.")
     return saving(click.option("--force", is_flag=True, help="Let exports overwrite files.")(command))
 
 
 def place(asked: Path | None, force: bool) -> Path | None:
-    """Where an export goes. What cannot be written is refused now, before anything is measured."""
+    """The path to which an export goes; None if no export was asked for.
+
+    Raises UsageError or PipebenchError if the file cannot be written, before anything is measured.
+    """
     if asked is None:
         return None
     found = destination(asked, force)
@@ -48,7 +51,7 @@ def place(asked: Path | None, force: bool) -> Path | None:
 
 
 def delivered(report: Report, style: str, export_json: Path | None) -> None:
-    """Saves the report where that was asked for, and writes it to standard output."""
+    """Writes the report to standard output. Saves it first if `export_json` names a file."""
     if export_json is not None:
         from pipebench.results.report import save
 
@@ -57,7 +60,10 @@ def delivered(report: Report, style: str, export_json: Path | None) -> None:
 
 
 def rendered(report: Report, style: str, full: bool = False) -> str:
-    """The report as JSON, as Markdown, or as tables of the terminal's width; `full` is for a watched run."""
+    """The report as JSON, as Markdown, or as tables of the terminal's width.
+
+    `full` shows every figure of a watched run in the tables.
+    """
     from pipebench.render import text
     from pipebench.results.report import encode
 
@@ -69,7 +75,7 @@ def rendered(report: Report, style: str, full: bool = False) -> str:
 
 
 def _width(report: Report) -> int:
-    """The columns of standard output; sync points keep to a line each where a program reads them."""
+    """The columns of standard output. If a program reads sync points, no line wraps, so each point has one line."""
     read_by_program = report.sync_points is not None and not (sys.stdout is not None and sys.stdout.isatty())
     return WHOLE_LINES if read_by_program else columns(sys.stdout)
 

@@ -1,11 +1,12 @@
-"""Writes `.asv/fast.conf.json`: asv.conf.json with environments that borrow the packages of the running Python.
+"""Writes `.asv/fast.conf.json`: asv.conf.json with environments that use the packages of the running Python.
 
     python tools/asv_fast.py
     asv --config .asv/fast.conf.json run HEAD~2..HEAD --record-samples
 
-An environment is then made in seconds and takes a few megabytes instead of 5.6 GB, because torch and the rest come from
-where this runs, by a `.pth` file; each commit is used where asv has checked it out, so that switching takes no time.
-Results go where those of the full configuration go, and they say which way they were made by the environment's name.
+An environment is then made in seconds and takes a few megabytes instead of 5.6 GB: a `.pth` file adds torch and the
+other packages of the Python that runs this script. Each commit is used where asv has checked it out, so switching takes
+no time. Results go into the same folder as those of the full configuration. The environment's name in a result says
+which configuration made it.
 """
 
 import json
@@ -21,7 +22,7 @@ BORROW = (
 
 
 def fast(full, borrowed):
-    """The configuration with nothing to install but asv's runner."""
+    """The configuration `full`, changed to install asv's runner only. `borrowed` is the folder of the packages used."""
     made = json.loads(full)
     made["matrix"]["req"] = {"pip+asv_runner": ["0.3.2"]}
     made["pythons"] = [f"{sys.version_info.major}.{sys.version_info.minor}"]

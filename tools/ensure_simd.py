@@ -1,7 +1,7 @@
-"""Builds pillow-simd for the suite's second column, once, and never fails: without it that column is n/a.
+"""Builds pillow-simd once, for the suite's second column. It never fails; without pillow-simd that column is n/a.
 
-asv runs this after each installation with the environment's own Python; where the build is there already it takes a
-few milliseconds. The reason of a build that failed is kept beside it for an hour, so that not every commit tries again.
+asv runs this after each installation, with the environment's own Python. If the build exists already, this takes a few
+milliseconds. If a build failed, its reason is kept for an hour, so that the next commits do not try again.
 """
 
 import contextlib
@@ -9,7 +9,7 @@ import sys
 import time
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).absolute().parent.parent))  # the tree's own, whatever commit is installed
+sys.path.insert(0, str(Path(__file__).absolute().parent.parent))  # imports this tree, not the installed commit
 
 from pipebench.errors import PipebenchError
 from pipebench.host import machine

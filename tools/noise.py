@@ -44,7 +44,7 @@ def commit_in(folder, *options):
 
 
 def with_more_work(clone, change):
-    """Two commits: one with the clock and a loop of no steps, then one with a loop that adds `change`."""
+    """Makes two commits: one with the clock and a loop of no steps, then one with a loop that adds `change`."""
     (where,) = [path for path in clone.glob("pipebench/**/*.py") if "\nclass LocalRunner" in path.read_text()]
     shutil.copy(ROOT / "tools" / "noise_plant.py", clone / "pipebench")
     plain = where.read_text()
@@ -55,7 +55,7 @@ def with_more_work(clone, change):
 
 
 def run_ab(clone, budget_s, change):
-    """One line of the file: a whole run of `pipebench ab` by its command line. The process ends where the run fails."""
+    """Runs `pipebench ab` by its command line, and returns the line for the file. If it fails, the process ends."""
     began, before = time.time(), os.getloadavg()
     with tempfile.TemporaryDirectory() as clock:
         command = [sys.executable, "-m", "pipebench", "ab", "HEAD~1", "HEAD", "--budget", str(budget_s)]
@@ -74,7 +74,7 @@ def run_ab(clone, budget_s, change):
 
 
 def benchmark(found, change, clock):
-    """What a run says of one benchmark, and what is true; changes of time, 0.03 being 3 % longer."""
+    """What a run says about one benchmark, and what is true. Changes are changes of time: 0.03 is 3 % longer."""
     judgement = found["judgement"]
     if judgement is None:
         sys.exit(f"{found['benchmark']} was not measured: {found['failed'] or found['skipped']}")
@@ -102,7 +102,7 @@ def processor():
 
 
 def runs(chosen, change, out):
-    """Whole runs one after the other, each appended to the file at once."""
+    """Makes whole runs one after another. Each is appended to the file as soon as it ends."""
     with tempfile.TemporaryDirectory() as folder:
         clone = clone_to(Path(folder) / "clone")
         if change:
@@ -119,10 +119,11 @@ def runs(chosen, change, out):
 
 
 def simulated(rng, rounds, placement, change, pairs=50, noise=0.05, spoilt=0.05):
-    """Rounds of a call of 1 s to which `change` is added: processes placed well or badly, some rounds spoilt.
+    """Simulated rounds of a call of 1 s; the head takes `change` more.
 
-    The added work takes the same time wherever a process lies, so no factor makes the two sides exchangeable, and it is
-    an open question whether an interval contains the change.
+    `placement` is the spread of the speed of processes, from where they lie in memory. A share `spoilt` of the rounds
+    is disturbed. The added work takes the same time wherever a process lies. Therefore no factor makes the two sides
+    exchangeable, and the simulation can show whether an interval contains the change.
     """
     made = []
     for _ in range(rounds):
@@ -134,7 +135,10 @@ def simulated(rng, rounds, placement, change, pairs=50, noise=0.05, spoilt=0.05)
 
 
 def simulate(draws, out, rounds=70):
-    """False alarms over a family of six and power, by spread of placement; a quarter of the draws for coverage."""
+    """Writes the share of false alarms in families of six, the power and the coverage, for each spread of placement.
+
+    Coverage uses a quarter of the draws.
+    """
     from pipebench.compare import permutation
 
     rng = random.Random(0)

@@ -30,7 +30,7 @@ BENCHMARKS = (
 
 
 def repository(folder):
-    """A clone with a second commit of equal code, and asv's configuration for one column of it."""
+    """A clone with a second commit of equal code, and with asv's configuration for one column of the suite."""
     clone = clone_to(folder / "clone")
     commit_in(clone, "--allow-empty", "-m", "the same")
     subprocess.run([sys.executable, "tools/asv_fast.py"], cwd=clone, check=True, stdout=subprocess.DEVNULL)
@@ -49,7 +49,7 @@ def asv(clone, *arguments):
 
 
 def samples(clone, commit):
-    """Of each benchmark of a commit: its figure, and asv's statistics and samples."""
+    """For each benchmark of a commit: its figure, asv's statistics, and its samples."""
     from asv.commands.compare import unroll_result
     from asv.results import iter_results_for_machine_and_hash
 
@@ -69,7 +69,7 @@ def samples(clone, commit):
 
 
 def called_changed(base, head, change, factor):
-    """Whether asv calls a benchmark changed when its head's samples are `change` longer: by its own comparison."""
+    """Whether asv's own comparison calls a benchmark changed if the samples of its head are `change` longer."""
     from asv.commands.compare import _is_result_better
     from asv_runner.statistics import compute_stats
 

@@ -1,9 +1,9 @@
-"""More work in every call of a benchmark, and a clock of its own. `tools/noise.py planted` copies it to both commits.
+"""Adds work to every call of a benchmark, and times it. `tools/noise.py planted` copies this module to both commits.
 
-The work is an empty loop after each call. The clock reads the time before the call, between call and loop, and after
-the loop, so the true share of the added work is known without the statistics of `pipebench ab`. The base has the same
-clock and a loop of no steps: the two commits differ in one number. When a round's process leaves, it appends one line
-for its benchmark to a file in the folder `$NOISE_CLOCK`; nothing is written while readings are taken.
+The added work is an empty loop after each call. The clock reads the time before the call, between call and loop, and
+after the loop. So the true share of the added work is known without the statistics of `pipebench ab`. The base has the
+same clock and a loop of no steps, so the two commits differ in one number only. When the process of a round ends, it
+appends one line for its benchmark to a file in the folder `$NOISE_CLOCK`. It writes nothing while readings are taken.
 """
 
 import json
@@ -17,7 +17,7 @@ TRIES, STEPS = 10, 10_000
 
 
 def kept_in(folder, change, identity):
-    """The file of one benchmark and side, a line for each round."""
+    """The path of the file for one benchmark and one side. It has a line for each round."""
     return Path(folder) / f"{change!r}-{identity.replace('/', '~')}.jsonl"
 
 
@@ -26,9 +26,10 @@ def rounds_in(path):
 
 
 def steps_for(change, rounds, call, clock):
-    """How many steps make a call longer by `change`: from what the rounds so far took, else from a few calls now.
+    """The number of steps that makes a call longer by `change`.
 
-    Calls now are slower than in a round, because both sides arm at the same time; so only the first round uses them.
+    It follows from the times of the rounds so far. In the first round it follows from a few calls now. Only the first
+    round uses them, because they are slower than calls in a round: both sides arm at the same time.
     """
     if not change:
         return 0
@@ -54,7 +55,7 @@ def work(steps):
 
 
 def plant(runner, change, clock=time.perf_counter_ns):
-    """Makes every armed call of the class `runner` do `change` more work, and times it."""
+    """Changes the class `runner` so that every armed call does `change` more work, and is timed."""
     folder, plain_arm, plain_reading, plain_exit = os.environ["NOISE_CLOCK"], runner.arm, runner.reading, os._exit
     last, taken, armed = [0, 0], [], {}
 
@@ -95,7 +96,7 @@ def plant(runner, change, clock=time.perf_counter_ns):
 
 
 def summed(taken, calls, steps):
-    """A round's line: `taken` has nanoseconds of the call and of the added work for each reading."""
+    """The line of a round. `taken` has, for each reading, the nanoseconds of the call and of the added work."""
     call_ns, more_ns = zip(*taken, strict=True)
     return {
         "readings": len(taken), "calls": calls, "steps": steps,

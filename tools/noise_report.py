@@ -1,8 +1,8 @@
 """The arithmetic of `tools/noise.py`: the true change of a run, and how often whole runs were right. Pure.
 
-A line is what `tools/noise.py` appends for a run: `planted` is 0 for equal code, and each of its `benchmarks` has the
-`change` that `pipebench ab` estimates, the interval `low` to `high`, the `verdict` and the `true` change. A change is
-one of time: 0.03 is 3 % longer.
+A line is what `tools/noise.py` appends for a run. Its `planted` is 0 for equal code. Each of its `benchmarks` has the
+`change` that `pipebench ab` estimates, the interval from `low` to `high`, the `verdict`, and the `true` change. Every
+change is a change of time: 0.03 is 3 % longer.
 """
 
 import math
@@ -10,15 +10,15 @@ import statistics
 from collections import Counter
 
 ALARMS = 0.01  # the chance of a false alarm in a family that `pipebench ab` promises
-SURE = 0.95  # of the intervals of counts
+SURE = 0.95  # the confidence of the intervals of counts
 
 
 def truth(base_rounds, head_rounds):
-    """The true change of one benchmark and run, by the clock of the added work.
+    """The true change of one benchmark in one run, by the clock of the added work.
 
-    `true` is the middle round's ratio of the fastest added work to the fastest call, because `pipebench ab` compares
-    fastest readings. `call_change` is how much longer the call itself took beside the added work than it took in the
-    base: 0 where the plant does not disturb what it is planted into.
+    `true` is the median over rounds of the fastest added work divided by the fastest call. It uses the fastest readings
+    because `pipebench ab` compares those. `call_change` says how much longer the original call took in the head than in
+    the base. It is 0 if the added work does not disturb the call.
     """
     shares = [one["least_more_ns"] / one["least_call_ns"] for one in head_rounds]
     calls = [h["least_call_ns"] / b["least_call_ns"] for b, h in zip(base_rounds, head_rounds, strict=True)]
@@ -31,7 +31,7 @@ def truth(base_rounds, head_rounds):
 
 
 def clopper_pearson(hits, of, sure=SURE):
-    """The exact interval of a share that was counted: Clopper and Pearson, Biometrika 26 (1934), 404-413."""
+    """The exact interval of a counted share (Clopper and Pearson, Biometrika 26 (1934), 404-413)."""
 
     def exactly(count, share):
         ways = math.lgamma(of + 1) - math.lgamma(count + 1) - math.lgamma(of - count + 1)
@@ -54,12 +54,12 @@ def clopper_pearson(hits, of, sure=SURE):
 
 
 def enough(row, family):
-    """Whether the rounds could tell anything; where not, `pipebench ab` says `~` whatever they are."""
+    """Whether there were enough rounds to detect a difference. If not, `pipebench ab` always says `~`."""
     return row["confidence"] >= 1 - ALARMS / family - 1e-6
 
 
 def alarms(lines):
-    """Of the runs of equal code, those in which any benchmark is called changed, in whichever direction."""
+    """The runs of equal code in which any benchmark is called changed, in either direction."""
     return [line for line in lines if not line["planted"] and any(one["verdict"] != "~" for one in line["benchmarks"])]
 
 
@@ -68,7 +68,7 @@ def covers(row, by="true"):
 
 
 def judged(lines):
-    """The rows that had enough rounds; the interval of any other is as wide as the search for it goes."""
+    """The rows that had enough rounds. The interval of any other row is as wide as the search for it goes."""
     return [one for line in lines for one in line["benchmarks"] if enough(one, len(line["benchmarks"]))]
 
 
@@ -94,7 +94,11 @@ def by_benchmark(lines):
 
 
 def rows(lines, planted):
-    """A row of text for each benchmark of one kind of run; only power also counts runs with too few rounds."""
+    """A row of text for each benchmark of one kind of run.
+
+    The power ("found slower"), the true change and the number of rounds use all runs. The other columns use only runs
+    with enough rounds.
+    """
     for name, pairs in by_benchmark(lines).items():
         every, kept = [one for one, _ in pairs], [one for one, family in pairs if enough(one, family)]
         if planted:
@@ -120,7 +124,7 @@ def table(cells):
 
 
 def coverage(lines):
-    """Lines of text: how many intervals contain the true change, one by one and by whole runs."""
+    """Lines of text: how many intervals contain the true change, and in how many runs all intervals contain it."""
     kept, complete = judged(lines), whole(lines)
     families = sum(all(map(covers, line["benchmarks"])) for line in complete)
     said = [
@@ -137,7 +141,7 @@ def coverage(lines):
 
 
 def section(lines, planted, budget_s):
-    """Everything about one kind of run."""
+    """The lines of text about one kind of run."""
     what = f"{percent(planted)} more work" if planted else "equal code"
     said = [
         f"{what}, runs of {budget_s:.0f} s: {len(lines)}, with enough rounds for every benchmark: {len(whole(lines))}"
@@ -160,7 +164,7 @@ def section(lines, planted, budget_s):
 
 
 def against_plan(lines):
-    """The true changes as shares of the planted ones, over all runs: in the first round, and in the middle one."""
+    """For each benchmark, the true changes as shares of the planned one: in the first round and in the median round."""
     found = {}
     for line in lines:
         for one in line["benchmarks"] if line["planted"] else ():
@@ -171,13 +175,13 @@ def against_plan(lines):
 
 
 def spread(shares):
-    """The median and the quartiles, in per cent."""
+    """The median and the quartiles in per cent, as text."""
     low, middle, high = statistics.quantiles(shares, n=4, method="inclusive") if len(shares) > 1 else shares * 3
     return f"{100 * middle:.0f} % ({100 * low:.0f} to {100 * high:.0f} %)"
 
 
 def report(lines):
-    """What the pooled runs say, as text; one section for each planted change and budget."""
+    """The report of the pooled runs, as text. It has one section for each planted change and budget."""
     if not lines:
         return "no runs\n"
     when = sorted(line["began"] for line in lines)

@@ -1,4 +1,4 @@
-"""Checks that torch and torchvision belong together, and says what to do where they do not."""
+"""Checks that torch and torchvision match, and says what to do if they do not."""
 
 import sys
 

@@ -2,11 +2,11 @@
 
     python tools/real_scripts.py [--checkouts FOLDER] [NAME...]
 
-Each is unmodified, and sees the same data and seeds in both runs. What must be the same: exit status, output (figures
-that are timings, and progress bars, left out), and every tensor of every file of weights, bit for bit. What the report
-must have: the stages named below, and time in every phase of the loop. Ends with a table; the status is 1 where
-anything differs. `--checkouts` holds clones of repositories whose scripts no package has (pytorch-image-models,
-examples); without it those scripts are left out, and the table says so.
+Each script is unmodified, and sees the same data and seeds in both runs. Three things must be the same in both: the
+exit status, the output (without timings and progress bars), and every tensor of every file of weights, bit for bit.
+The report must have the stages that are named below, and time in every phase of the loop. At the end this prints a
+table. The exit status is 1 if anything differs. `--checkouts` names a folder with clones of the repositories whose
+scripts are in no package (pytorch-image-models, examples). Without it those scripts are not run, and the table says so.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ print(len(first))
 
 @dataclass(frozen=True)
 class Real:
-    """One published script: where its file is, its arguments, and the stages that its report must name."""
+    """One published script: where its file comes from, its arguments, and the stages that its report must name."""
 
     name: str
     source: str
@@ -74,7 +74,7 @@ class Real:
 
 @dataclass(frozen=True)
 class Place:
-    """What the scripts are given: a Python with their libraries, images, sentences, and checkouts."""
+    """What the scripts use: a Python with their libraries, images, sentences (`talk`), and checkouts."""
 
     python: Path
     cache: Path
@@ -172,14 +172,14 @@ def scripts(place: Place) -> list[Real]:
 
 
 def told(text: str) -> list[str]:
-    """The lines of some output that must be the same in both runs."""
+    """The lines of an output that must be the same in both runs, with timings and addresses masked."""
     lines = [line for line in re.split(r"[\r\n]+", text) if not any(sign in line for sign in PROGRESS)]
     masked = [ADDRESSES.sub("…", TIMINGS.sub(r"\1 … ", line)).rstrip() for line in lines]
     return [line for line in masked if line]
 
 
 def run(place: Place, one: Real, script: Path, folder: Path, watched: bool) -> subprocess.CompletedProcess[str]:
-    """One run in a folder that has the same name in both, since scripts save it; it is renamed afterwards."""
+    """Runs a script once. Its folder has the same name in both runs, as scripts save it, and is renamed afterwards."""
     work = folder / "work"
     work.mkdir()
     command: list[object] = [place.python]
@@ -195,7 +195,7 @@ def run(place: Place, one: Real, script: Path, folder: Path, watched: bool) -> s
 
 
 def differences(place: Place, one: Real, folder: Path) -> tuple[list[str], list[str]]:
-    """What is not as it must be; and the cells of the table: lines, tensors, iterations, loaders."""
+    """The problems that were found, and the cells of the table: lines, tensors, iterations, loaders, stages."""
     script = one.find()
     plain = run(place, one, script, folder, False)
     watched = run(place, one, script, folder, True)
@@ -237,7 +237,7 @@ def _weights(place: Place, folder: Path) -> tuple[int, list[str]]:
 
 
 def _unnamed(one: Real, watch: dict[str, object]) -> list[str]:
-    """Stages that have no row, phases without time, notes on what was not seen."""
+    """The problems of a report: stages without a row, phases without time, and notes about what was not seen."""
     assert isinstance(watch["stages"], list) and isinstance(watch["loop"], list) and isinstance(watch["notes"], list)
     rows = {(stage["name"], stage["kind"]) for stage in watch["stages"] if stage["exclusive_s_per_sample"] > 0}
     problems = [f"no row for {name} ({kind})" for name, kind in one.stages if (name, kind) not in rows]

@@ -1,7 +1,7 @@
-"""Training scripts that others wrote, with the libraries they need: where they come from, and that they are unchanged.
+"""Provides training scripts that others wrote, with their libraries, and checks that the scripts are unchanged.
 
-Scripts come with packages from PyPI, or in a source package of Debian. Those that are in neither are taken from
-checkouts that the person at the terminal has made. Each file is held against its SHA-256 before it is run.
+Scripts come from packages of PyPI or from a source package of Debian. Scripts that are in neither come from checkouts
+that the user has made. The SHA-256 of each file is checked before it runs.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ PACKAGES = (
 )  # fmt: skip
 VISION = ("pytorch-vision", "0.14.1", "ced67e1cf1f97e168cdf271851a4d0b6d382ab7936e7bcbb39aaa87239c324b6")
 
-# torchvision's script has no option for a seed, and torch seeds itself at random: this file does it, in both runs.
+# torchvision's script has no option for a seed, and torch starts with a random seed. This file sets it in both runs.
 SEEDED = """
 import importlib.util
 import sys
@@ -49,11 +49,11 @@ sys.meta_path.insert(0, Seeded())
 
 
 class Unavailable(Exception):
-    """A script that is not to be had here, and why."""
+    """A script cannot be used on this machine. The message says why."""
 
 
 def unchanged(path: Path, sha256: str) -> Path:
-    """The file, if it is the one that its author published."""
+    """`path`, if the file is the one that its author published. Raises `Unavailable` otherwise."""
     if not path.is_file():
         raise Unavailable(f"there is no {path}")
     found = hashlib.sha256(path.read_bytes()).hexdigest()
@@ -63,7 +63,7 @@ def unchanged(path: Path, sha256: str) -> Path:
 
 
 def environment(folder: Path) -> Path:
-    """A Python with PACKAGES on top of what the current one has, so that torch is not installed twice."""
+    """A Python that has PACKAGES and the packages of the current Python, so that torch is not installed twice."""
     python = folder / "bin" / "python"
     stamp = folder / f"installed-{hashlib.sha256(' '.join(PACKAGES).encode()).hexdigest()[:16]}"
     if stamp.exists():
@@ -85,7 +85,7 @@ def environment(folder: Path) -> Path:
 
 
 def vision(folder: Path) -> Path:
-    """torchvision's references/classification, from Debian's source package."""
+    """The folder of torchvision's references/classification, from Debian's source package."""
     name, version, sha256 = VISION
     scripts = folder / f"{name}-{version}"
     if not scripts.exists():
@@ -101,7 +101,10 @@ def vision(folder: Path) -> Path:
 
 
 def _debian_source(folder: Path, name: str, version: str) -> Path:
-    """The upstream archive of a source package. Its list is fetched into `folder`; the system's own are left alone."""
+    """The upstream archive of a source package. Package lists go into `folder`; those of the system do not change.
+
+    Raises `Unavailable` if it cannot be fetched.
+    """
     sources = [*Path("/etc/apt/sources.list.d").glob("*.sources")]
     (folder / "lists" / "partial").mkdir(parents=True)
     (folder / "sources").mkdir()
@@ -127,7 +130,7 @@ def _debian_source(folder: Path, name: str, version: str) -> Path:
 
 
 def images(root: Path) -> Path:
-    """Six classes of small JPEGs: eight for training and three for validation in each."""
+    """Makes six classes of small JPEGs, each with eight for training and three for validation. Returns `root`."""
     import numpy
     from PIL import Image
 
@@ -166,7 +169,7 @@ LlamaForCausalLM(LlamaConfig(**size, **ids)).save_pretrained(root / "model")
 
 
 def conversation(python: Path, root: Path) -> Path:
-    """Thirty-two sentences and a language model of 15 thousand weights to be tuned on them."""
+    """Makes thirty-two sentences, and a language model of 15 thousand weights to tune on them. Returns `root`."""
     subprocess.run([python, "-c", CONVERSATION, root], check=True, capture_output=True, env={**os.environ, **OFFLINE})
     return root
 
@@ -176,11 +179,11 @@ Find = Callable[[], Path]
 
 
 def installed(python: Path, name: str) -> Path:
-    """A file of an installed package, by its path there."""
+    """The path of a file of an installed package. `name` is relative to the folder of packages."""
     return next(python.parent.parent.glob("lib/python*/site-packages")) / name
 
 
 def weights(folder: Path) -> Iterator[Path]:
-    """Whatever a script saved that may hold tensors, by its path in `folder`."""
+    """The saved files that may hold tensors, by their paths in `folder`."""
     kinds = (".pth", ".pt", ".ckpt", ".tar", ".safetensors")
     return (one.relative_to(folder) for one in sorted(folder.rglob("*")) if one.suffix in kinds and one.is_file())

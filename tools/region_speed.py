@@ -1,9 +1,9 @@
 """How much faster decode-and-crop is than the usual code: python tools/region_speed.py [photos] [web] [--rounds 40].
 
-Each row is two ways of making the same crops of the same boxes, measured alternately on one thread; the figure is the
-speed-up of ours with a 95 % interval (see `pipebench.stats.compare`). Where the time of decode-and-crop goes is
-bounded by entropy decoding: the last column is its share, measured as the decode of a box of one pixel at the same
-bottom right corner, for which everything above must still be entropy-decoded and next to nothing reconstructed.
+Each row compares two ways to make the same crops of the same boxes, measured alternately on one thread. The figure is
+the speed-up of decode-and-crop with a 95 % interval (see `pipebench.stats.compare`). Entropy decoding sets a lower
+bound on the time of decode-and-crop. The last column is its share. It is measured as the decode of a box of one pixel
+at the same bottom right corner: everything above it must still be entropy-decoded, but almost nothing is reconstructed.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def row(title: str, theirs: Way, ours: Way, work: Sequence[tuple[bytes, Box]], r
         for which in (0, 1, 2) if index % 2 else (2, 1, 0):
             readings[which].append(elapsed_s(ways[which], work))
     found = stats.compare(readings[1], readings[0])
-    share = stats.compare(readings[1], readings[2]).speedup  # of our time, what the cheapest call takes
+    share = stats.compare(readings[1], readings[2]).speedup  # the time of the cheapest call as a share of our time
     each = [1e3 * statistics.median(one) / len(work) for one in readings]
     medians = each[0] / each[1]
     return (

@@ -1,1 +1,1 @@
-"""This host: facts, limits, clocks, the page cache and files. Nothing here imports torch at import time."""
+"""Facts about this host, its limits, clocks, page cache and files. Importing these modules does not import torch."""

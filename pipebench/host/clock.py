@@ -1,4 +1,4 @@
-"""How long a block takes, on the host or on the device."""
+"""Clocks that measure how long a block takes, on the host or on the device."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any, Protocol
 
 
 class Clock(Protocol):
-    """Runs a block once and says how many seconds it took. The tests have a seeded fake."""
+    """Runs a block once and returns how many seconds it took. The tests use a seeded fake clock."""
 
     def elapsed(self, block: Callable[[], object]) -> float: ...
 
 
 class WallClock:
-    """Host time by `perf_counter_ns`; the pair of calls costs about 0.2 µs."""
+    """Measures host time by `perf_counter_ns`. The pair of calls costs about 0.2 µs."""
 
     def elapsed(self, block: Callable[[], object]) -> float:
         begin = time.perf_counter_ns()
@@ -23,9 +23,9 @@ class WallClock:
 
 
 class DeviceClock:
-    """Device time between two events on the current CUDA stream, read once both are complete.
+    """Measures device time between two events on the current CUDA stream. It waits until both are complete.
 
-    Work that the block puts on other streams counts only where the current stream waits for it.
+    Work that the block puts on another stream counts only if the current stream waits for it.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""What a loader needs of the machine, added up before its workers are started: too little is said, not run into."""
+"""Checks what a loader needs from the machine before its workers start, and reports what is missing."""
 
 from __future__ import annotations
 
@@ -14,14 +14,17 @@ from pipebench.errors import PipebenchError
 from pipebench.units import printable, size
 
 SHARED_MEMORY = Path("/dev/shm")
-_PIPES_PER_WORKER = 4  # its index queue's two ends, its sentinel, its resource tracker's share
-_MARGIN = 32  # descriptors left to everything else
+_PIPES_PER_WORKER = 4  # descriptors: two ends of its index queue, its sentinel, its share of the resource tracker
+_MARGIN = 32  # descriptors that remain for everything else
 
 
 def check_resources(
     workers: int, prefetch: int, batch_bytes: int, tensors: int = 2, *, shared: Path = SHARED_MEMORY
 ) -> None:
-    """Raises PipebenchError where the batches on their way would not fit shared memory or descriptors."""
+    """Raises PipebenchError if the batches on their way need more shared memory or descriptors than there are.
+
+    `prefetch` is per worker, and `tensors` is per batch. Without workers nothing is checked.
+    """
     if workers == 0:
         return
     batches = workers * prefetch + workers
@@ -41,7 +44,7 @@ def check_resources(
 
 
 def free_bytes(folder: Path) -> int | None:
-    """What is free in a file system; None where there is no such folder."""
+    """The free bytes of the file system that holds `folder`; None if there is no such folder."""
     with contextlib.suppress(OSError):
         facts = os.statvfs(folder)
         return facts.f_bavail * facts.f_frsize
@@ -49,7 +52,7 @@ def free_bytes(folder: Path) -> int | None:
 
 
 def descriptors() -> int | None:
-    """How many more file descriptors this process may open; None where the system does not say."""
+    """How many more file descriptors this process may open; None if there is no limit or the system does not say."""
     import resource
 
     limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
@@ -59,7 +62,10 @@ def descriptors() -> int | None:
 
 
 def free_memory() -> int | None:
-    """Memory that can be had without swapping, cut by the cgroup's limit; None where the system does not say."""
+    """The bytes of memory that are available without swapping. The cgroup's limit may lower them.
+
+    None if the system does not say.
+    """
     with contextlib.suppress(OSError, ValueError, StopIteration):
         lines = Path("/proc/meminfo").read_text().splitlines()
         available = next(int(line.split()[1]) << 10 for line in lines if line.startswith("MemAvailable"))
@@ -72,7 +78,10 @@ def free_memory() -> int | None:
 
 
 def check_picklable(dataset: Any, start_method: str) -> None:
-    """Raises PipebenchError naming the attribute of a dataset that cannot be sent to a worker."""
+    """Raises PipebenchError if the dataset cannot be sent to a worker. The error names the attribute that prevents it.
+
+    Under `fork` nothing is checked, because nothing is pickled.
+    """
     if start_method == "fork":
         return
     found = next(_unpicklable(dataset, type(dataset).__name__), None)
@@ -85,7 +94,7 @@ def check_picklable(dataset: Any, start_method: str) -> None:
 
 
 def _unpicklable(thing: Any, name: str, depth: int = 6) -> Iterator[tuple[str, Exception]]:
-    """The innermost attributes that do not pickle, by their path."""
+    """The innermost attributes that cannot be pickled: for each, its path and the error. The search is `depth` deep."""
     error = _refusal(thing)
     if error is None:
         return
@@ -99,7 +108,7 @@ def _unpicklable(thing: Any, name: str, depth: int = 6) -> Iterator[tuple[str, E
 
 
 class _Spawning:
-    """Stands for the process being started, so that what may travel only then (locks, queues) is not refused."""
+    """Stands for a process that is being started. Locks and queues can be pickled only at that moment."""
 
     def duplicate_for_child(self, descriptor: int) -> int:
         return descriptor
@@ -107,10 +116,10 @@ class _Spawning:
 
 def _refusal(thing: Any) -> Exception | None:
     before = get_spawning_popen()
-    set_spawning_popen(_Spawning())  # type: ignore[arg-type]  # it does what pickling asks of it
+    set_spawning_popen(_Spawning())  # type: ignore[arg-type]  # it has the only method that pickling calls
     try:
         ForkingPickler.dumps(thing)
-    except Exception as error:  # pickling raises what it likes
+    except Exception as error:  # pickling can raise any exception
         return error
     finally:
         set_spawning_popen(before)
@@ -127,9 +136,9 @@ def _parts(thing: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _state(thing: Any) -> dict[str, Any]:
-    """The attributes that would travel: what `__getstate__` leaves of them."""
+    """The attributes that would be sent: those that `__getstate__` returns."""
     try:
         found = thing.__getstate__()
-    except Exception:  # a `__getstate__` that raises is itself the culprit
+    except Exception:  # this `__getstate__` itself is the cause of the failure
         return {}
     return found if isinstance(found, dict) else {}

@@ -1,4 +1,4 @@
-"""Facts about this host: what it may use, what it is busy with, and which libraries it measures with."""
+"""Facts about this host: the resources that it may use, its load, and the versions of its libraries."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _CGROUP = Path("/sys/fs/cgroup")
 
 @dataclass(frozen=True)
 class Machine:
-    """What a reader of a report must know to judge its figures."""
+    """The facts about the host that a reader of a report needs to judge its figures."""
 
     host: str
     system: str
@@ -37,7 +37,10 @@ class Machine:
 
 
 def cache_folder() -> Path:
-    """Where pipebench keeps what it builds: `$PIPEBENCH_CACHE`, else `pipebench` in `$XDG_CACHE_HOME` or `~/.cache`."""
+    """The folder for everything that pipebench builds.
+
+    It is `$PIPEBENCH_CACHE` if set, else `pipebench` in `$XDG_CACHE_HOME` or in `~/.cache`.
+    """
     chosen = os.environ.get("PIPEBENCH_CACHE")
     if chosen:
         return Path(chosen)
@@ -45,7 +48,10 @@ def cache_folder() -> Path:
 
 
 def describe(storage_of: Path | None = None) -> Machine:
-    """This host now. The device is looked up only where torch is already imported: importing it takes seconds."""
+    """The facts about this host now.
+
+    `device` is None if torch is not imported already, because importing it takes seconds.
+    """
     return Machine(
         host=platform.node(),
         system=f"{platform.system()} {platform.release()}",
@@ -62,13 +68,16 @@ def describe(storage_of: Path | None = None) -> Machine:
 
 
 def usable_cores() -> float:
-    """The cores that this process may use: its affinity, cut by the CPU quota of its cgroup (may be a fraction)."""
+    """The number of cores that this process may use: the smaller of its affinity and the CPU quota of its cgroup.
+
+    It may be a fraction.
+    """
     affinity = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return min(float(affinity), _cgroup_quota())
 
 
 def _cgroup_quota() -> float:
-    """Cores that the cgroup's quota allows (v2 `cpu.max`, v1 `cpu.cfs_quota_us`); infinite where there is none."""
+    """The cores that the cgroup's quota allows (v2 `cpu.max`, v1 `cpu.cfs_quota_us`); infinite if there is no quota."""
     with contextlib.suppress(OSError, ValueError):
         quota, period = _read(_CGROUP / "cpu.max").split()
         return math.inf if quota == "max" else int(quota) / int(period)
@@ -79,7 +88,7 @@ def _cgroup_quota() -> float:
 
 
 def memory_bytes() -> int:
-    """Physical memory, cut by the cgroup's limit."""
+    """The bytes of physical memory, or the cgroup's limit if that is smaller."""
     total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     for path in (_CGROUP / "memory.max", _CGROUP / "memory/memory.limit_in_bytes"):
         with contextlib.suppress(OSError, ValueError):
@@ -88,7 +97,7 @@ def memory_bytes() -> int:
 
 
 def last_level_cache_bytes() -> int:
-    """The size of the largest CPU cache, 0 where the system does not say."""
+    """The size of the largest CPU cache in bytes; 0 if the system does not say."""
     sizes = [0]
     for path in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size"):
         with contextlib.suppress(OSError, ValueError):
@@ -98,7 +107,7 @@ def last_level_cache_bytes() -> int:
 
 
 def storage(path: Path) -> str:
-    """The file system and device that hold `path` or its nearest existing parent, as `ext4 on /dev/sda1`."""
+    """The file system and device that hold `path` or its nearest existing parent, such as `ext4 on /dev/sda1`."""
     while not path.exists() and path != path.parent:
         path = path.parent
     wanted = f"{os.major(path.stat().st_dev)}:{os.minor(path.stat().st_dev)}"
@@ -127,7 +136,7 @@ def _device() -> str | None:
 
 
 def _start_method() -> str:
-    """How this Python starts DataLoader workers unless told otherwise (fork up to 3.13 on Linux, then forkserver)."""
+    """The default start method of DataLoader workers in this Python (Linux: fork up to 3.13, then forkserver)."""
     import multiprocessing
 
     return multiprocessing.get_start_method(allow_none=True) or multiprocessing.get_context().get_start_method()
@@ -145,11 +154,11 @@ def _read(path: Path) -> str:
 
 @dataclass(frozen=True)
 class Load:
-    """Counters of the host, in seconds since some start; their differences say who else used the CPU.
+    """Counters of the host, in seconds since an arbitrary start. Their differences say who else used the CPU.
 
-    `foreign` is time that other processes ran on this host's cores, `steal` time that the hypervisor gave to other
-    guests, `throttled` time that the cgroup's quota stopped us. All are coarse (ticks of 10 ms): add them up over a
-    measurement, do not read single ones.
+    `foreign_s` is the time that other processes ran on this host's cores. `steal_s` is the time that the hypervisor
+    gave to other guests. `throttled_s` is the time that the cgroup's quota stopped us. All are coarse (ticks of
+    10 ms), so only their sums over a whole measurement are useful.
     """
 
     wall_s: float = 0.0
@@ -182,8 +191,8 @@ class Load:
 
 
 def read_load(children: Iterable[int] = ()) -> Load:
-    """The host's counters now; `children` are process ids that count as ours. All zero where they are not readable."""
-    import psutil  # here, because this module is also imported inside the processes of scripts that are watched
+    """The host's counters now. `children` are process ids that count as ours. All are 0 if they cannot be read."""
+    import psutil  # imported late, because watched scripts import this module in their own processes
 
     try:
         host = psutil.cpu_times()

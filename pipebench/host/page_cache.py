@@ -1,6 +1,6 @@
-"""The page cache: which share of a file it holds, and how to fill or drop it.
+"""Reads the state of the page cache for files, and fills or drops it.
 
-"Cold" means not in this machine's page cache. Caches of a hypervisor or a drive cannot be seen from here.
+"Cold" means that a file is not in this machine's page cache. Caches of a hypervisor or a drive are invisible here.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 
 def drop(paths: Iterable[str]) -> None:
-    """Asks the kernel to drop the files' pages (dirty pages are synced first). It needs no privilege."""
+    """Asks the kernel to drop the files' pages, after a sync of dirty pages. It needs no privilege."""
     for path in paths:
         descriptor = os.open(path, os.O_RDONLY)
         try:
@@ -31,9 +31,10 @@ def fill(paths: Iterable[str]) -> None:
 
 
 def residency(paths: Iterable[str]) -> float | None:
-    """The fraction of the files' pages that are in the page cache, by `mincore`; None where it cannot be read.
+    """The fraction (0 to 1) of the files' pages that are in the page cache, by `mincore`.
 
-    Since Linux 5.2 `mincore` answers truthfully only to the owner of a file and to those who may write it.
+    None if it cannot be read. Since Linux 5.2 `mincore` gives a true answer only to the owner of a file and to users
+    who may write to it. None also if the files have no pages.
     """
     resident = pages = 0
     for path in paths:

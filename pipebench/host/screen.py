@@ -1,4 +1,4 @@
-"""How wide the terminal is, and whether it shows colours."""
+"""The width of the terminal, and whether it shows colours."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import contextlib
 import os
 from typing import Any
 
-LEAST, ELSEWHERE = 80, 110  # columns: the fewest that anything is laid out for, and those of a file or a pipe
+LEAST, ELSEWHERE = 80, 110  # columns: the smallest width for which text is laid out, and the width of a file or a pipe
 
 
 def columns(stream: Any) -> int:
-    """The columns of `stream`: what COLUMNS says, else those of its terminal, else 110."""
+    """The columns of `stream`: the value of COLUMNS, else the width of its terminal, but at least 80; else 110."""
     with contextlib.suppress(KeyError, ValueError):
         return max(LEAST, int(os.environ["COLUMNS"]))
     if stream is not None and stream.isatty():

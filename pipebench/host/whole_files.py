@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all, and places for them that are refused before any work is done."""
+"""Writes files whole or not at all. Checks their places before any work is done, and refuses unusable ones."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ from pipebench.units import printable
 
 
 def destination(path: Path, force: bool) -> Path:
-    """Where a file is to go: a new one or, with `force`, a regular one; links are followed, devices left alone."""
+    """The real path to which `path` leads: a new file or, with `force`, an existing regular file. Links are followed.
+
+    Raises UsageError if `path` exists and `force` is false, or if it leads to something else than a regular file.
+    """
     place = Path(os.path.realpath(path))
     if os.path.lexists(place) and not place.is_file():
         raise UsageError(f"{printable(path)} is not a regular file", "name a file to be written")
@@ -22,7 +25,7 @@ def destination(path: Path, force: bool) -> Path:
 
 
 def check_writable(path: Path) -> None:
-    """Raises PipebenchError unless a file can be written beside `path`: tried, since permissions do not tell."""
+    """Raises PipebenchError if no file can be written beside `path`. It tries to, as permissions alone do not tell."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         descriptor, temporary = _draft(path)
@@ -33,7 +36,10 @@ def check_writable(path: Path) -> None:
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Writes a file so that it is either all there or as it was: temporary file, fsync, rename."""
+    """Writes a file so that it has either all of the new content or is as it was: temporary file, fsync, rename.
+
+    Raises PipebenchError if the file cannot be written.
+    """
     temporary = None
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,1 +1,1 @@
-"""Reports as something to look at. Every renderer is a pure function of a report."""
+"""Renders reports for people to read. Every renderer is a pure function of a report."""

@@ -1,4 +1,4 @@
-"""An A/B comparison as text or Markdown; pure."""
+"""Renders an A/B comparison as parts of a report. Pure functions."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from pipebench.units import counted, percent, printable, seconds_scale
 
 
 def exceeding(changes: Sequence[Change], limit: float) -> list[Change]:
-    """The benchmarks whose interval lies above `limit` altogether, 0.05 being 5 % more time."""
+    """The benchmarks whose whole interval is more than `limit` slower. A limit of 0.05 means 5 % more time."""
     return [one for one in changes if one.judgement and one.judgement.exceeds(limit)]
 
 
 def parts(found: Comparison) -> list[Part]:
-    """The verdict, a row for each benchmark, and what must be known besides."""
+    """The verdict, a table with a row for each benchmark, and the notes."""
     compared = [one for one in found.changes if one.judgement and one.base_s and one.head_s]
     made: list[Part] = [Line(verdict(found), "bold")]
     made += [_table(compared, found.base, found.head)] if compared else []
@@ -42,14 +42,17 @@ def _table(changes: Sequence[Change], base: str, head: str) -> Table:
 
 
 def _judged(judgement: Judgement) -> tuple[str, str, str]:
-    """The speed-up (`~` where there is none to tell), its interval, and the smallest change to be detected."""
+    """The cells of a judgement: the speed-up, its interval, and the smallest detectable change.
+
+    The speed-up is `~` if no difference was detected.
+    """
     found = judgement.head_over_base
     detectable = percent(found.smallest_change, 1) if judgement.enough else "none"
     return f"{found.speedup:.3f}×" if judgement.told else "~", f"{found.low:.3f}–{found.high:.3f}", detectable
 
 
 def notes(changes: Sequence[Change]) -> list[str]:
-    """What a reader must know besides: how sure the intervals are, and what was not measured and why."""
+    """The notes: how sure the intervals are, and which benchmarks were not measured, with the reason."""
     judged = [one.judgement for one in changes if one.judgement]
     found = []
     if judged:
@@ -71,7 +74,7 @@ def notes(changes: Sequence[Change]) -> list[str]:
 
 
 def verdict(found: Comparison) -> str:
-    """One line: what the gate says, or else which benchmarks became slower or faster."""
+    """One line: the benchmarks that fail the gate. If none fails, the benchmarks that became slower or faster."""
     changes, limit = found.changes, found.fail_above
     what = f"{printable(found.head)} against {printable(found.base)}: "
     if limit is not None and (over := exceeding(changes, limit)):

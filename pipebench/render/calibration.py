@@ -1,4 +1,4 @@
-"""A calibration as text: the verdict, a table for each run, and what lies outside the goals and why. Pure."""
+"""Renders a calibration: the verdict, a table for each run, and the known causes of errors over the goals. Pure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pipebench.results.calibration import (
 )
 from pipebench.units import percent, printable, seconds, seconds_scale
 
-# what is known to add to the error of a figure; it is read where one lies outside the goal
+# The known causes of an error, by the name of the figure. The report shows a cause if the figure is over its goal.
 KNOWN = {
     "wait": "What watch writes about an iteration is written in the wait for the next batch, in each of the first 256 "
     "iterations.",
@@ -40,7 +40,7 @@ def render(found: Calibration, *, width: int = layout.WIDTH, colour: bool = Fals
 
 
 def markdown(found: Calibration) -> str:
-    """The same as Markdown."""
+    """The whole report of `pipebench calibrate`, as Markdown."""
     return layout.markdown(parts(found))
 
 

@@ -1,4 +1,4 @@
-"""What tables are made of: cells of inert text, speed-ups in words, and the worst of several warnings."""
+"""The building blocks of tables: cells of inert text, speed-ups as text, and the worst of several warnings."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from pipebench.units import percent, printable
 
 @dataclass(frozen=True)
 class Table:
-    """Cells of inert text; `numeric` columns are aligned right."""
+    """A table of inert text. `numeric` holds the indices of the columns that are aligned right."""
 
     title: str
     headers: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     numeric: frozenset[int]
     notes: tuple[str, ...] = ()
-    spare: tuple[int, ...] = ()  # columns that follow from the others; the first is left out first
+    spare: tuple[int, ...] = ()  # columns that a narrow page can leave out, in the order in which they are left out
 
     def narrower(self) -> Iterator[Table]:
         """The table, then the table without its first spare column, without its first two, and so on."""
@@ -43,7 +43,10 @@ def spoken(found: Speedup) -> str:
 
 
 def gain(found: Speedup | None) -> str:
-    """A speed-up with its interval; `~` with the smallest detectable change where there is no measurable difference."""
+    """A speed-up with its interval, or `~` with the smallest detectable change if no difference is measurable.
+
+    It is empty for None, and "1" if the interval has no width (a row beside itself).
+    """
     if found is None:
         return ""
     if not found.told:
@@ -52,7 +55,7 @@ def gain(found: Speedup | None) -> str:
 
 
 def worst_of(warned: Sequence[tuple[Warning, str]]) -> Iterable[str]:
-    """Of warnings of one kind the worst, with how many more there are."""
+    """One line for each code of warning: the worst warning, and the number of others with that code."""
     for code in dict.fromkeys(warning.code for warning, _ in warned):
         found = [pair for pair in warned if pair[0].code == code]
         worst, name = max(found, key=lambda pair: pair[0].severity)

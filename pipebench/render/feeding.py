@@ -1,4 +1,4 @@
-"""The loader table and training against its bound, as a sentence and tables of strings."""
+"""Renders the loader table, and live training beside its bound: as a sentence and as tables of strings."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from pipebench.results.training import Training
 from pipebench.results.windows import Throughput
 from pipebench.units import counted, percent, printable, seconds
 
-LEAST_CONFIDENCE = 0.75  # of three windows: with fewer an interval says nothing
-WORTH_SAYING = 1.05  # windows beside one another differ by up to 5 %, so a smaller speed-up is no gain
+LEAST_CONFIDENCE = 0.75  # the confidence of three windows; the interval of fewer windows says nothing
+WORTH_SAYING = 1.05  # neighbouring windows differ by up to 5 %, so a smaller speed-up does not count as a gain
 
 
 def waiting(training: Training) -> str:
-    """Whether live training waits for data, and the largest speed-up that removing all data work could give."""
+    """A sentence: whether live training waits for data, and the largest speed-up from removing all data work."""
     on = f"{printable(training.consumer)}; {counted(training.loading.workers, 'worker')}"
     bound, over = training.bound, training.bound.bound_over_live
     waits = f"{percent(training.watched.wait_share or 0.0)} of an iteration ({on})"
@@ -43,7 +43,7 @@ def waiting(training: Training) -> str:
 
 
 def loader(report: Report) -> Table:
-    """Images per second of the reference pipeline by workers; beside them what the hand-off alone would let through."""
+    """Images per second of the reference pipeline for each number of workers, beside those of the hand-off alone."""
     rows = report.loader or ()
     kinds = list(dict.fromkeys(one.dataset for one in rows))
     cells = {(one.dtype, one.workers, one.dataset): one for one in rows}
@@ -92,7 +92,7 @@ def _loader_notes(rows: Sequence[LoaderRow]) -> Iterable[str]:
 
 
 def training(found: Training) -> Table:
-    """Live training beside its bounds; the notes say what no window includes."""
+    """Live training beside its bounds. The notes also say what the windows leave out."""
     bound = found.bound
     rows = [("live", *_throughput(bound.live), "1")] if bound.live else []
     for name, one, over in (

@@ -1,7 +1,7 @@
-"""How text is laid out: prose that wraps at words and tables that fit the width, for a terminal or as Markdown. Pure.
+"""Lays out text for a terminal or as Markdown: prose wraps at words, and tables fit the width. Pure.
 
-A document is a list of parts, one under another: tables and lines of prose, the most important first. `""` is a blank
-line, and a line that begins with spaces keeps them where it wraps.
+A document is a list of parts, one below another: tables and lines of prose, the most important first. `""` is a blank
+line. A line that begins with spaces keeps this indent when it wraps.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pipebench.render.cells import Table
 
 @dataclass(frozen=True)
 class Line:
-    """A line of prose in a style of rich's; `hanging` stands before its second and later parts where it wraps."""
+    """A line of prose in a style of rich. If it wraps, `hanging` stands before its second and later parts."""
 
     text: str
     style: str = ""
@@ -25,13 +25,13 @@ class Line:
 
 
 Part = str | Line | Table
-WIDTH = 110  # columns, where nobody says how many there are
+WIDTH = 110  # columns, if the caller does not give a width
 _GAP = 3  # columns between two cells
-_LEAST = 12  # columns that a name keeps however narrow the terminal is
+_LEAST = 12  # the columns that a long name keeps, even on a very narrow terminal
 
 
 def text(parts: Iterable[Part], *, width: int = WIDTH, colour: bool = False) -> str:
-    """The parts for a terminal, with no line longer than `width`; `colour` adds styles and nothing else."""
+    """The parts for a terminal. Every line fits in `width` columns. `colour` adds only styles."""
     screen, out = console(width, colour)
 
     def say(line: Line) -> None:
@@ -48,7 +48,7 @@ def text(parts: Iterable[Part], *, width: int = WIDTH, colour: bool = False) -> 
 
 
 def _table(screen: Any, one: Table, width: int, say: Callable[[Line], None]) -> None:
-    """Title, rows and notes; where not even the shortened table fits, the cells of a row one below another."""
+    """Prints title, rows and notes. If even the shortened table is too wide, the cells of a row stand in a column."""
     say(Line(""))
     if one.title:
         say(Line(one.title, "bold"))
@@ -65,9 +65,9 @@ def _table(screen: Any, one: Table, width: int, say: Callable[[Line], None]) -> 
 
 
 def wrapped(line: str, width: int, hanging: str = "") -> list[str]:
-    """The line broken at words; a word that is wider than the page loses its middle.
+    """The lines that result from breaking `line` at words. A word that is wider than the page loses its middle.
 
-    The parts after the first have the indent of the first, and `hanging` after it.
+    The second and later lines begin with the indent of the first, then `hanging`.
     """
     body = line.lstrip(" ")
     if not body:
@@ -86,7 +86,7 @@ def _no_doubled_blanks(lines: Sequence[str]) -> list[str]:
 
 
 def console(width: int, colour: bool) -> tuple[Any, io.StringIO]:
-    """rich's console over a buffer, and the buffer; without colour it writes no escape sequence."""
+    """A console of rich that writes to a buffer, and the buffer. Without `colour` it writes no escape sequences."""
     from rich.console import Console
 
     out = io.StringIO()
@@ -96,14 +96,14 @@ def console(width: int, colour: bool) -> tuple[Any, io.StringIO]:
 
 
 def _styled(words: str, style: str = "") -> Any:
-    """Text in which rich finds no markup."""
+    """Text of rich's in which markup has no effect."""
     from rich.text import Text
 
     return Text(words, style=style)
 
 
 def _laid_out(one: Table) -> Any:
-    """Cells in columns; `numeric` columns are aligned right, and no cell is wrapped."""
+    """The cells in columns, as a table of rich. `numeric` columns are aligned right, and cells do not wrap."""
     from rich.box import SIMPLE_HEAD
     from rich.table import Table as RichTable
 
@@ -116,9 +116,9 @@ def _laid_out(one: Table) -> Any:
 
 
 def fitted(one: Table, width: int) -> Table | None:
-    """The widest form of the table that fits: without spare columns, then with its longest names shortened.
+    """The widest form of the table that fits: first spare columns are left out, then the longest names are shortened.
 
-    Figures are never shortened: None where they alone are too wide.
+    Figures are never shortened. None if the table is too wide even with shortened names.
     """
     form = one
     for form in one.narrower():
@@ -155,7 +155,7 @@ def _columns(one: Table) -> int:
 
 
 def shortened(name: str, most: int) -> str:
-    """A name in at most `most` columns: its middle is left out where it is longer, as in `data/cla…0042.jpg`."""
+    """A name in at most `most` columns. If it is longer, its middle is left out, as in `data/cla…0042.jpg`."""
     from rich.cells import cell_len
 
     if cell_len(name) <= most:
@@ -174,7 +174,7 @@ def _first(name: str, most: int) -> str:
 
 
 def markdown(parts: Iterable[Part]) -> str:
-    """The parts as paragraphs and tables of Markdown; bold lines are bold, indented ones are items of a list."""
+    """The parts as paragraphs and tables of Markdown. Bold lines stay bold. Indented lines become items of a list."""
     made: list[str] = []
     listed: list[str] = []
     for part in [*parts, ""]:
@@ -205,5 +205,5 @@ def _row(cells: tuple[str, ...], escape: bool = True) -> str:
 
 
 def inert(words: str) -> str:
-    """Text that Markdown shows as it is."""
+    """The words with escapes, so that Markdown shows them as they are."""
     return "".join("\\" + char if char in "\\`*_{}[]<>#|~!" else char for char in words)

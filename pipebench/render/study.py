@@ -1,4 +1,4 @@
-"""A study that was run, as a table of strings with its findings."""
+"""Renders the results of a study as a table of strings with its findings."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from pipebench.units import Scale, printable, seconds_scale
 
 
 def heading(result: StudyResult) -> list[str]:
-    """What was run, whose it is, and on what."""
+    """Three lines: the study, its source, and the setting in which it ran."""
     size = "" if result.size == "default" else f", {result.size} size"
     return [printable(one) for one in (f"{result.title} ({result.study}{size})", result.source, result.setting)]
 
 
 def table(result: StudyResult) -> Table:
-    """One row for each step: its figure, its speed-up over the row before, and the author's."""
+    """One row for each step: its figure, its speed-up over the row before, and the author's speed-up."""
     scale = seconds_scale([row.seconds.median for row in result.rows if row.seconds])
     timed, counted = _shown(result)
     authors = _author_has_figures(result)
@@ -35,7 +35,7 @@ def table(result: StudyResult) -> Table:
 
 
 def _shown(result: StudyResult) -> tuple[bool, bool]:
-    """Whether there are times, and whether there are counts."""
+    """Whether any row has times, and whether any row has a count."""
     return any(row.seconds for row in result.rows), any(row.count is not None for row in result.rows)
 
 
@@ -86,7 +86,7 @@ def _said(row: StudyRow) -> Iterable[str]:
     yield from row.notes
 
 
-# What became of an author's gain, and of an author's loss
+# The words for each outcome, if the author reports a gain, and if the author reports a loss.
 _GAIN = {
     "holds": "holds here",
     "larger": "holds here, and the gain is larger",
@@ -103,7 +103,7 @@ _LOSS = {
 
 
 def claimed(row: StudyRow) -> str | None:
-    """What became of the author's figure here; None where the author gives none."""
+    """A sentence: whether the author's figure holds here. None if the author gives no figure."""
     if row.author.speedup is None:
         return None
     said = f"{printable(row.name)}: the author's {row.author.speedup:.2f}×"

@@ -1,4 +1,4 @@
-"""Sync points as text."""
+"""Renders sync points as parts of a report."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ _HANGING = "    "
 
 
 def parts(report: SyncReport) -> list[Part]:
-    """The verdict, then one line a sync point, which alone starts with `path:line:`; where it wraps, it is indented."""
+    """The verdict, then one line for each sync point, then one for each compiled region that was not inspected.
+
+    Only the lines of sync points start with `path:line:`. A line that wraps is indented.
+    """
     lines = [Line(_verdict(report), "bold")]
     lines += [Line(_point_line(point), hanging=_HANGING) for point in report.points]
     lines += [Line(_region_line(region), hanging=_HANGING) for region in report.not_inspected]

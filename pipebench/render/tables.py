@@ -1,4 +1,4 @@
-"""A report as a verdict and tables of strings, before any of them is laid out: aligned, scaled, inert."""
+"""Turns a report into a verdict and tables of strings, before layout. Numbers are scaled, and text is inert."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pipebench.results.report import Report
 from pipebench.stats import Speedup, compare
 from pipebench.units import count_scale, of_images, percent, printable, rate_scale, seconds_scale
 
-# One way from a file to a batch, as an ImageNet script goes it; the verdict adds up these tasks.
+# One way from a file to a batch, as in an ImageNet script. The verdict adds up the costs of these tasks.
 PIPELINE = ("read/image", "crop/resized-224", "transform/flip-normalise", "collate/float32")
 
 
@@ -25,7 +25,7 @@ def per_sample_s(one: Measurement) -> float:
 
 
 def fastest(report: Report, task_id: str) -> Measurement | None:
-    """The fastest variant that gives nothing up."""
+    """The fastest variant of a task that gives nothing up; None if there is none."""
     return min((one for one in timed(report, task_id) if not one.gives_up), key=per_sample_s, default=None)
 
 
@@ -34,13 +34,13 @@ def task_ids(report: Report) -> list[str]:
 
 
 def verdict(report: Report) -> str:
-    """Whether training waits for data, on a line of its own where it was measured; then what the stages say."""
+    """What the stages say. If training was measured, a line before it says whether training waits for data."""
     lines = [feeding.waiting(report.training)] if report.training else []
     return "\n".join([*lines, _of_stages(report)])
 
 
 def _of_stages(report: Report) -> str:
-    """What one core makes of the usual pipeline, where its time goes, and what the fastest variants would make."""
+    """The throughput of one core through the usual pipeline, its costliest task, and that of the fastest variants."""
     usual = [one for task_id in PIPELINE for one in _reference(report, task_id)]
     if len(usual) < len(PIPELINE):
         return _short_verdict(report)
@@ -161,7 +161,7 @@ def _failed(one: Measurement) -> str:
 
 
 def _few(found: Sequence[Measurement]) -> Iterable[str]:
-    """A note where one variant's limits leave less than half of the samples to time all variants on."""
+    """A note if less than half of the samples can be processed by every variant, so that all were timed on few."""
     tried = max((one.samples_attempted for one in found), default=0)
     common = max((one.samples_common for one in found), default=0)
     if 0 < common < tried / 2:
@@ -173,7 +173,7 @@ def _few(found: Sequence[Measurement]) -> Iterable[str]:
 
 
 def _notes(found: Sequence[Measurement]) -> Iterable[str]:
-    """What must be said of some rows, rows with the same note together, and of warnings the worst."""
+    """The notes of a task's table. Rows with the same note share a line. Of each kind of warning, the worst is shown."""
     yield from _few(found)
     said: dict[str, list[str]] = {}
     warned: dict[str, list[tuple[Warning, str]]] = {}
@@ -204,7 +204,10 @@ def _said(one: Measurement) -> Iterable[str]:
 
 
 def summary(report: Report) -> Table:
-    """Per task: the fastest variant that agrees, its speed-up over the reference and its distance from the ceiling."""
+    """One row for each task, with the fastest variant that gives nothing up.
+
+    The row has the variant's speed-up over the reference, and its speed as a share of the ceiling.
+    """
     best = _best(report)
     seconds = seconds_scale([per_sample_s(one) for one in best])
     rows = [
@@ -223,7 +226,7 @@ def summary(report: Report) -> Table:
 
 
 def _ties(report: Report, best: Measurement) -> list[Measurement]:
-    """The variants that do not measurably differ from the fastest, by readings taken beside its own."""
+    """The variants without a measurable difference from the fastest, judged by readings taken in the same turns."""
     return [
         one
         for one in timed(report, best.task)
@@ -232,7 +235,7 @@ def _ties(report: Report, best: Measurement) -> list[Measurement]:
 
 
 def _beside(one: Measurement, other: Measurement) -> bool:
-    """Whether both were read, in the same turns, on the same workload (a cold cache is another)."""
+    """Whether both were read in the same turns, on the same workload. A cold cache is a different workload."""
     return bool(one.readings_s and other.readings_s) and one.workload == other.workload
 
 
@@ -248,7 +251,7 @@ def _as_fast(best: Measurement, others: Sequence[Measurement]) -> str:
 
 
 def heading(report: Report) -> list[str]:
-    """What was measured, on what, in a few lines."""
+    """A few lines: the machine, the data, and whether the report is partial."""
     data, lines = report.data, _host(report)
     if data is not None:
         lines.append(
@@ -262,7 +265,7 @@ def heading(report: Report) -> list[str]:
 
 
 def _host(report: Report) -> list[str]:
-    """The machine and its libraries; nothing where a file of schema 1 does not say."""
+    """The machine and its libraries; an empty list if a file of schema 1 does not name them."""
     if (machine := report.machine) is None:
         return []
     versions = ", ".join(f"{printable(name)} {printable(version)}" for name, version in machine.libraries.items())
@@ -273,7 +276,7 @@ def _host(report: Report) -> list[str]:
 
 
 def bad_samples(report: Report, most: int = 12) -> list[str]:
-    """The bad samples, each once, with the first reason given for it and how many rows it spoilt."""
+    """Each bad sample once, with the first reason that was given and the number of rows that it affected."""
     reasons: dict[str, list[str]] = {}
     for one in report.bad_samples:
         said = (
@@ -289,7 +292,7 @@ def bad_samples(report: Report, most: int = 12) -> list[str]:
 
 
 def all_tables(report: Report) -> Sequence[Table]:
-    """Ceilings, then every task, their summary, the loader, and training against its bound."""
+    """The tables in order: ceilings, every task, their summary, the loader, and training beside its bound."""
     found = [of_task(report, task_id) for task_id in task_ids(report)]
     first = [ceilings(report)] if report.ceilings else []
     last = [feeding.loader(report)] if report.loader else []

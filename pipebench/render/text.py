@@ -1,4 +1,4 @@
-"""A report for the terminal, or as Markdown: the parts of every command, one after another."""
+"""Renders any report for the terminal or as Markdown: the parts of every command, one after another."""
 
 from __future__ import annotations
 
@@ -12,10 +12,9 @@ from pipebench.results.studies import StudyResult
 
 
 def table(report: Report, *, width: int = layout.WIDTH, colour: bool = False, full: bool = False) -> str:
-    """The report as aligned tables, each part with its verdict first, with no line wider than `width` columns.
+    """The report as aligned tables. Each part begins with its verdict, and every line fits in `width` columns.
 
-    `colour` adds terminal styles and nothing else. `full` shows every figure of a watched run; without it they fit a
-    screen.
+    `colour` adds only terminal styles. `full` shows every figure of a watched run; otherwise the run fits a screen.
     """
     return layout.text(_parts(report, full), width=width, colour=colour)
 
@@ -43,7 +42,7 @@ def _parts(report: Report, full: bool) -> Iterator[Part]:
 
 
 def _is_without_heading(report: Report) -> bool:
-    """Whether there are timings and no part above has said on what machine they were taken."""
+    """Whether there are timings, but no part above names the machine on which they were taken."""
     timed = report.comparison is not None or report.studies
     return bool(timed) and report.workload is None and report.watched is None
 

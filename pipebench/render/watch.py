@@ -1,4 +1,4 @@
-"""A watched run as a document: the verdict, its evidence, what to do next. Pure; names from data are made inert."""
+"""Renders a watched run: the verdict, its evidence, and the next move. Pure; names from data become inert text."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from pipebench.stats import Speedup
 from pipebench.units import Scale, counted, percent, printable, seconds, seconds_scale
 
 _SMALLEST_SHARE = 0.0005
-_FEW_STAGES, _FEW_NOTES = 5, 3  # of the short report, which fits a screen of 30 lines
+_FEW_STAGES, _FEW_NOTES = 5, 3  # rows in the short report, which fits a screen of 30 lines
 
 
 def parts(result: WatchResult, *, full: bool = False) -> list[Part]:
-    """The report: on about 30 lines, or with every figure where it is `full`."""
+    """The parts of the report: about 30 lines, or every figure if `full` is true."""
     made: list[Part] = [Line(verdict(result.verdict), "bold")]
     made += bound_parts(result.bound, full=full) if result.bound is not None else []
     made += _all_stages(result, full)
@@ -30,7 +30,7 @@ def parts(result: WatchResult, *, full: bool = False) -> list[Part]:
 
 
 def _all_stages(result: WatchResult, full: bool) -> list[Part]:
-    """A table for each loader; in the short report only for the one that the verdict is about."""
+    """A table for each loader. The short report shows only the loader that the verdict is about."""
     tables = {
         one.loader: table
         for one in result.loaders
@@ -108,7 +108,7 @@ def _samples(one: LoaderResult) -> Iterable[str]:
 
 
 def _loop(result: WatchResult, full: bool) -> list[Part]:
-    """The phases of an iteration: a table in the full report, else a sentence."""
+    """The phases of an iteration: a table in the full report, and a line in the short one."""
     if not result.loop:
         return []
     whole = sum(one.s_per_iteration for one in result.loop)
@@ -144,7 +144,7 @@ def _next(result: WatchResult) -> list[Part]:
 
 
 def bound_parts(found: BoundResult, *, full: bool = True) -> list[Part]:
-    """What training would gain without any data work, with the rates behind it."""
+    """The speed-up that training would have without any data work, with the throughputs behind it."""
     notes: list[Part] = [f"  {sentence(note)}" for note in found.notes]
     if found.bound_over_live is None or found.live is None or found.bound is None:
         return ["The bound was not measured.", *notes]

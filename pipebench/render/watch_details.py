@@ -1,4 +1,7 @@
-"""What only the full report of a watched run shows: start-up, workers, hand-off, memory, slowest samples. Pure."""
+"""Renders what only the full report of a watched run shows. Pure.
+
+These are start-up, workers, hand-off, memory, and the slowest samples.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,7 @@ _WORKER_TABLE = (
 
 
 def everything(result: WatchResult) -> list[Part]:
-    """All that the short report leaves out, besides what it shortens."""
+    """All parts that the short report leaves out. Parts that it only shortens are in `watch.py`."""
     made: list[Part] = [f"  {line}" for line in iterations(result)]
     if starts := [line for one in result.loaders for line in start_up(one, result.loaders_in_loop)]:
         made += ["", "Start-up and the end of a pass (not included above)", *(f"  {line}" for line in starts)]
@@ -41,7 +44,7 @@ def everything(result: WatchResult) -> list[Part]:
 
 
 def iterations(result: WatchResult) -> list[str]:
-    """How iterations scatter, and the waits in them."""
+    """The percentiles of an iteration and of its wait, one line each; an empty list if any is unknown."""
     spread = (result.iteration_p50_s, result.iteration_p95_s, result.iteration_p99_s)
     waits = (result.wait_p50_s, result.wait_p95_s, result.wait_p99_s)
     if None in (*spread, *waits):
@@ -106,7 +109,7 @@ def workers(loader: int, found: Sequence[WorkerResult]) -> Table:
 
 
 def hand_off(one: HandOff) -> Iterable[str]:
-    """What it costs a batch to get from its worker to the loop, a line for each part that was measured."""
+    """The cost of bringing a batch from its worker to the loop: a line for each part that was measured."""
     yield (
         f"Pickling takes the worker's feeder thread {seconds(one.serialise_s_per_batch)} a batch; "
         f"{size(one.pipe_bytes_per_batch)} go through the pipe."
@@ -144,7 +147,7 @@ def _several(mean: float | None, what: str) -> str:
 
 
 def sparkline(points: Sequence[QueuePoint], most: float) -> str:
-    """One character for each part of the run, blank where nothing was followed."""
+    """One character for each part of the run. A blank stands for a part in which no batch was followed."""
     width = min(later.at_s - one.at_s for one, later in pairwise(points))
     line: dict[int, str] = {}
     for one in points:
@@ -154,7 +157,7 @@ def sparkline(points: Sequence[QueuePoint], most: float) -> str:
 
 
 def host(used: HostUse, usable_cores: float) -> Iterable[str]:
-    """Memory, descriptors and threads: a line each, of what is known."""
+    """Memory, shared memory, descriptors and threads: a line for each that is known."""
     if used.pss_bytes is not None and used.script_pss_bytes is not None:
         yield (
             f"Memory: {size(used.pss_bytes)} in all processes, shared pages counted once; "

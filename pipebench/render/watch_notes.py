@@ -1,4 +1,4 @@
-"""The notes of a watched run as sentences: one for each code, with the cause and the remedy. Pure."""
+"""Turns the notes of a watched run into sentences: for each code, the cause and the remedy. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Values = dict[str, Any]
 
 
 def sentence(note: Note | str) -> str:
-    """The note in words; an older report has the words themselves."""
+    """The note as a sentence. In an older report the note is a sentence already."""
     if isinstance(note, str):
         return printable(note).removesuffix(".") + "."
     if note.code not in _SENTENCES:

@@ -1,15 +1,15 @@
-"""The verdict of a watched run and what to do next, as sentences. Pure."""
+"""Turns the verdict of a watched run, and the next move, into sentences. Pure."""
 
 from __future__ import annotations
 
 from pipebench.results.watched import NextMove, Verdict, WatchResult
 from pipebench.units import counted, percent, printable, seconds
 
-_OWN_STAGES = ("read", "decode", "transform", "collate")  # kinds of stages that `pipebench run` also measures
+_OWN_STAGES = ("read", "decode", "transform", "collate")  # the kinds of stages that `pipebench run` also measures
 
 
 def verdict(found: Verdict | str) -> str:
-    """What limits the loop, with its evidence."""
+    """What limits the loop, with the evidence."""
     if isinstance(found, str):
         return printable(found)
     if found.limit == "nothing-watched":
@@ -44,7 +44,7 @@ def _inside(found: Verdict) -> str:
 
 
 def next_move(move: NextMove | str | None) -> str | None:
-    """The change that the figures support; None where they support none."""
+    """The change that the figures support; None if they support no change."""
     if move is None:
         return None
     if isinstance(move, str):
@@ -63,7 +63,7 @@ def next_move(move: NextMove | str | None) -> str | None:
 
 
 def next_command(result: WatchResult) -> str | None:
-    """The command that says more about what limits the loop; None where nothing was judged."""
+    """The command to run next, to learn more about what limits the loop. None if there is no such command."""
     found, move = result.verdict, result.next_move
     if isinstance(found, str) or found.limit not in ("data", "training"):
         return None

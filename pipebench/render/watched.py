@@ -1,4 +1,4 @@
-"""A report of one watched run, for the terminal and as Markdown, at its end and from a file. Pure."""
+"""Renders the whole report of one watched run, at the end of the run or from a saved file. Pure."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ def whole(
     colour: bool = False,
     full: bool = False,
 ) -> str:
-    """The report at the end of a run, with what is known of its error at its foot."""
+    """The report at the end of a run, as text. Its last line says what is known about the error of its figures."""
     return layout.text([*parts(result, full=full), *_foot(calibration, full)], width=width, colour=colour)
 
 
 def saved(report: Report, full: bool) -> list[Part]:
-    """The report as the person at the terminal saw it, then the machine."""
+    """The parts of a saved report: what the terminal showed at the end of the run, then the machine."""
     assert report.watched is not None
     known = printable(report.error_of_watch) if report.error_of_watch is not None else None
     return [*parts(report.watched, full=full), *_foot(known, full), "", *tables.heading(report)]

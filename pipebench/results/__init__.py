@@ -1,1 +1,1 @@
-"""What measuring and watching give: plain values, and the one report that saves and loads them."""
+"""The results of measuring and watching: plain values, and the one report that saves and loads them."""

@@ -1,4 +1,4 @@
-"""How far the figures of `watch` can be trusted on this machine: what calibration found."""
+"""The results of calibration: how far the figures of `watch` can be trusted on this machine."""
 
 from __future__ import annotations
 
@@ -6,9 +6,12 @@ from dataclasses import dataclass, replace
 
 from pipebench.units import percent, seconds
 
-# The goals: attribution to 2 % or 20 µs a sample, whichever is larger; wait and bound to 2 %; a span in 1 µs; less than
-# 1 % of throughput with 8 spans and 1 ms a sample. 2 % is of the row where it takes more than 5 % of an iteration, and
-# of the iteration where it takes less.
+# The goals:
+# - The error of attribution is at most 2 % or 20 µs a sample, whichever is larger.
+# - The error of wait and bound is at most 2 %.
+# - A span costs at most 1 µs.
+# - Watching takes less than 1 % of throughput, with 8 spans in a sample of 1 ms.
+# The 2 % are of the row if it takes more than 5 % of an iteration, and of the iteration otherwise.
 GOAL_SHARE = 0.02
 LARGE_SHARE = 0.05
 GOAL_S = 20e-6
@@ -19,11 +22,11 @@ GOAL_SAMPLE_S = 1e-3
 
 @dataclass(frozen=True)
 class PlantedFigure:
-    """One figure of one planted run: what was planted, and what `watch` reported.
+    """One figure of one planted run: the planted time (`truth_s`) and the time that `watch` reported (`found_s`).
 
-    Per sample for stages, per iteration for phases (`per`). `error_share` is the error in parts of an iteration, and
-    `size` is how much of an iteration the row takes (planted or shown, the larger); both may exceed 1 where workers
-    share the work. `part` is what was tried: attribution, wait, bound.
+    `per` is "sample" for stages and "iteration" for phases. `error_share` is the error as a share of an iteration.
+    `size` is the share of an iteration that the row takes; of the planted and the reported time, the larger counts.
+    Both may exceed 1, because several workers share the work. `part` is the tested part: attribution, wait or bound.
     """
 
     run: str
@@ -43,20 +46,20 @@ class PlantedFigure:
 
     @property
     def row_share(self) -> float | None:
-        """The error in parts of what was planted; None where nothing was."""
+        """The error as a share of the planted time; None if no time was planted."""
         return self.error_s / self.truth_s if self.truth_s else None
 
     @property
     def large(self) -> bool:
-        """Whether the row is judged by its own size. The error of a small one matters to its iteration alone."""
+        """Whether the error is judged against the row's own time. A small row is judged against its iteration."""
         return self.size > LARGE_SHARE
 
 
 def judged(row: PlantedFigure, iteration_s: float, allowed_s: float = 0.0) -> PlantedFigure:
     """`row` with its shares and its judgement.
 
-    `iteration_s` is what an iteration takes, and `allowed_s` an error that is always within the goal; both are per
-    sample where the row is.
+    `iteration_s` is the time of an iteration. `allowed_s` is an error that is always within the goal. Both are per
+    sample if the row is per sample.
     """
     size = max(row.truth_s, row.found_s) / iteration_s if iteration_s else 0.0
     sized = replace(row, error_share=row.error_s / iteration_s if iteration_s else 0.0, size=size)
@@ -66,13 +69,16 @@ def judged(row: PlantedFigure, iteration_s: float, allowed_s: float = 0.0) -> Pl
 
 @dataclass(frozen=True)
 class Slowdown:
-    """A loop plainly and under `watch`, in turns: what a sample takes, and what being watched adds to it.
+    """The time that `watch` adds to a sample, from a loop that ran alternately with and without `watch`.
 
-    By wall time and by CPU time (`clock`): the loop has no workers and nothing in it waits, so on an idle machine both
-    say the same; on a busy one CPU time is the steadier. `batches` says which batches: the first ones, each of which is
-    written to the records at once, with the start of the loop; or the later ones. `low_s` and `high_s` bound `added_s`
-    with 95 %. `expected_s` is the number of spans times the cost of one, which was measured apart: far below `added_s`,
-    something besides the spans costs time (what is kept per sample and batch, and writing it).
+    `sample_s` is the time of a sample without `watch`, and `added_s` the added time. `low_s` and `high_s` bound
+    `added_s` with a confidence of 95 %. `clock` is wall time or CPU time. The loop has no workers and nothing in it
+    waits, so both clocks agree on an idle machine. On a busy machine CPU time is steadier.
+
+    `batches` says which batches were timed: the first ones with the start of the loop, or the later ones. Each of the
+    first batches is written to the records at once. `expected_s` is the number of spans times the cost of one span,
+    which was measured separately. If it is far below `added_s`, something besides the spans costs time: keeping
+    figures for each sample and batch, and writing them.
     """
 
     sample_s: float
@@ -90,26 +96,27 @@ class Slowdown:
 
     @property
     def of_goal(self) -> float:
-        """What is added, in parts of a sample of the length that the goal is about."""
+        """The added time as a share of `GOAL_SAMPLE_S`, the length of sample for which the goal is set."""
         return self.added_s / GOAL_SAMPLE_S
 
     @property
     def told(self) -> bool:
-        """Whether the readings tell any difference between plain and watched."""
+        """Whether the readings show a difference between the plain and the watched loop."""
         return not self.low_s <= 0 <= self.high_s
 
     @property
     def within(self) -> bool | None:
-        """Whether less than the goal is added; None where the readings cannot tell, because the interval has both."""
+        """Whether the added time is below the goal; None if the interval contains the goal, so both are possible."""
         goal = GOAL_SLOWDOWN * GOAL_SAMPLE_S
         return None if self.low_s < goal <= self.high_s else self.added_s < goal
 
 
 @dataclass(frozen=True)
 class NoiseFloor:
-    """What so many pairs of equal readings can tell: the median of `smallest_change` over groups of pairs.
+    """The smallest change that a number of pairs of readings can detect, from readings of equal work.
 
-    `alarms` counts the groups that told a difference, where there is none.
+    `smallest_change` is a median over groups of pairs. `alarms` counts the groups that showed a difference; each of
+    them is a false alarm, because the work was equal.
     """
 
     pairs: int
@@ -120,7 +127,7 @@ class NoiseFloor:
 
 @dataclass(frozen=True)
 class Calibration:
-    """The instrument's own error here. `load` is the machine's one-minute load before and after."""
+    """The instrument's own error on this machine. `load` is the machine's one-minute load before and after."""
 
     host: str
     at: str
@@ -138,19 +145,22 @@ class Calibration:
         return sum(row.within for row in self.rows)
 
     def worst(self, part: str) -> tuple[float, float]:
-        """The largest error a sample in seconds, of the rows that are per sample, and in parts of an iteration."""
+        """The largest error in seconds per sample, and the largest error as a share of an iteration.
+
+        Only rows per sample count for the first, and all rows of the part for the second.
+        """
         rows = [row for row in self.rows if row.part == part]
         samples = [abs(row.error_s) for row in rows if row.per == "sample"]
         return max(samples, default=0.0), max((abs(row.error_share) for row in rows), default=0.0)
 
     def worst_large(self, part: str) -> float:
-        """The largest error of a large row, in parts of that row."""
+        """The largest error of a large row, as a share of that row."""
         rows = [row for row in self.rows if row.part == part and row.large]
         return max((abs(row.row_share or 0.0) for row in rows), default=0.0)
 
     @property
     def foot(self) -> str:
-        """The line at the foot of every later report."""
+        """The line at the foot of every later report of `watch`."""
         parts = []
         for part in dict.fromkeys(row.part for row in self.rows):
             sample_s, share = self.worst(part)

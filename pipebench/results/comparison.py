@@ -1,4 +1,4 @@
-"""What comparing two commits gives: for each benchmark its rounds, and the speed-up that they support."""
+"""The results of comparing two commits: the rounds of each benchmark, and the speed-up that they support."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from dataclasses import dataclass
 
 from pipebench.stats import Speedup
 
-ALARMS = 0.01  # chance that any benchmark of a family is called changed where none is
+ALARMS = 0.01  # chance that any benchmark of a family is called changed although all are equal
 Pair = tuple[float, float]  # seconds of the base and of the head, taken one right after the other
 
 
 @dataclass(frozen=True)
 class Judgement:
-    """What the rounds of one benchmark say: the speed-up of the head over the base, and whether they suffice.
+    """The speed-up of the head over the base for one benchmark, and whether its rounds suffice to judge it.
 
-    A speed-up of 0.97 is 3 % slower. `wanted` is the confidence that the family of benchmarks asks of each.
+    A speed-up of 0.97 is 3 % slower. `wanted` is the confidence that each benchmark of the family needs.
     """
 
     head_over_base: Speedup
@@ -25,22 +25,22 @@ class Judgement:
 
     @property
     def enough(self) -> bool:
-        """Whether so many rounds can reach the wanted confidence at all."""
+        """Whether this number of rounds can reach the wanted confidence."""
         return self.head_over_base.confidence >= self.wanted
 
     @property
     def told(self) -> bool:
-        """Whether the rounds support any difference; where they do not, the table prints `~`."""
+        """Whether the rounds support a difference. If not, the table prints `~`."""
         return self.enough and self.head_over_base.told
 
     def exceeds(self, limit: float) -> bool:
-        """Whether the whole interval is more than `limit` slower: with 0.05, over 1.05 times as long."""
+        """Whether the whole interval is more than `limit` slower. A limit of 0.05 means over 1.05 times as long."""
         return self.told and self.head_over_base.high < 1.0 / (1.0 + limit)
 
 
 @dataclass(frozen=True)
 class Change:
-    """One benchmark on both sides: all readings of all rounds, and what they say; or why there is nothing to say."""
+    """One benchmark on both sides: all readings of all rounds and their judgement, or why there is none."""
 
     benchmark: str
     judgement: Judgement | None = None
@@ -56,9 +56,10 @@ class Change:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two commits, or two settings of one, measured against each other. `fail_above` is the gate that was asked for.
+    """Two commits, or two settings of one commit, measured against each other.
 
-    With a `fail_above` of 0.05, a benchmark fails the gate where its whole interval is more than 5 % slower.
+    `fail_above` is the gate that the user asked for. With 0.05, a benchmark fails the gate if its whole interval is
+    more than 5 % slower.
     """
 
     base: str
@@ -68,20 +69,24 @@ class Comparison:
 
 
 def wanted_confidence(benchmarks: int, alarms: float = ALARMS) -> float:
-    """The confidence each of `benchmarks` comparisons needs so that all together raise a false alarm with `alarms`.
+    """The confidence that each of `benchmarks` comparisons needs.
 
-    Bonferroni's inequality: the chances of the single alarms add up to at most `alarms`, however they depend.
+    With it, the chance of any false alarm among all of them is at most `alarms`. This is Bonferroni's inequality: the
+    chances of the single alarms add up to `alarms`, and it holds however the alarms depend on each other.
     """
     return 1.0 - alarms / max(1, benchmarks)
 
 
 def rounds_needed(confidence: float) -> int:
-    """The fewest rounds whose full range covers the median with `confidence`: 2·0.5^n ≤ 1 - confidence."""
+    """The smallest number n of rounds whose full range covers the median with `confidence`.
+
+    It is the smallest n with 2·0.5^n ≤ 1 - confidence.
+    """
     return math.ceil(1 - math.log2(1 - confidence))
 
 
 def too_few(changes: Sequence[Change]) -> str | None:
-    """Why nothing could be told of some benchmarks, where the budget was too small for enough rounds."""
+    """Why some benchmarks could not be judged; None if all had enough rounds."""
     poor = [one for one in changes if one.judgement and not one.judgement.enough]
     if not poor:
         return None

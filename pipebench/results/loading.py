@@ -1,4 +1,4 @@
-"""The knobs of a loader, and the rows of the loader table."""
+"""The settings of a loader, and the rows of the loader table."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ StartMethod = Literal["fork", "spawn", "forkserver"]
 
 @dataclass(frozen=True)
 class Loading:
-    """The knobs of the loader. `stream` reads shards by webdataset instead of single samples.
+    """The settings of the loader. With `stream` it reads shards by webdataset instead of single samples.
 
-    `timeout_s` without a batch is taken for a hang. Without a `start_method` it is the platform's own.
+    After `timeout_s` seconds without a batch, the loader counts as hung. If `start_method` is None, the platform's
+    default is used.
     """
 
     workers: int = 1
@@ -34,12 +35,12 @@ class Loading:
 
     @property
     def method(self) -> str:
-        """The start method in force."""
+        """The start method that is used; "none" if there are no workers."""
         return self.start_method or machine.describe().start_method if self.workers else "none"
 
     @property
     def oversubscribed(self) -> bool:
-        """Whether there are more workers than cores: they are measured all the same."""
+        """Whether there are more workers than usable cores. They are measured all the same."""
         return self.workers > machine.usable_cores()
 
 
@@ -51,11 +52,11 @@ Dtype = Literal["float32", "uint8"]
 
 @dataclass(frozen=True)
 class LoaderRow:
-    """Images per second of one loader in its steady state: the median reading and where the true median lies.
+    """Images per second of one loader in its steady state: the median reading and an interval for the true median.
 
-    `seconds_per_image` is its inverse; of a `ready` row it is the hand-off alone, which no faster pipeline gets below.
-    `oversubscribed` marks more workers than usable cores. `startup_s` runs from the start of the workers to the first
-    batch, and is in no reading.
+    `seconds_per_image` is the inverse. For a `ready` row it is the hand-off alone, and even the fastest pipeline needs
+    at least that time. `oversubscribed` marks more workers than usable cores. `startup_s` is the time from the start
+    of the workers to the first batch; the readings do not include it.
     """
 
     dataset: Kind
@@ -78,7 +79,7 @@ class LoaderRow:
 
 
 def hand_off(rows: Sequence[LoaderRow]) -> dict[Dtype, LoaderRow]:
-    """The `ready` row of each kind of sample, with the fewest workers."""
+    """For each dtype, the `ready` row with the fewest workers. Rows come in the order of their numbers of workers."""
     found: dict[Dtype, LoaderRow] = {}
     for row in rows:
         if row.dataset == "ready" and row.images_per_s:

@@ -1,4 +1,4 @@
-"""What measuring gives: results that keep every raw reading, and the warnings that belong to them."""
+"""The results of measuring. They keep every raw reading, and the warnings that belong to them."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from pipebench.stats import Speedup, Summary, readings_needed, summarize
 from pipebench.task import SkipCode, Work, Workload
 from pipebench.units import percent
 
-FEWEST_READINGS = 6  # the fewest whose full range covers the median with 95 %
-FOREIGN_LIMIT = 0.10  # of one core: above it, a neighbour's work can hide a 10 % difference
+FEWEST_READINGS = 6  # the smallest number whose full range covers the median with a confidence of 95 %
+FOREIGN_LIMIT = 0.10  # of one core: above it, the work of other processes can hide a 10 % difference
 STEAL_LIMIT = 0.02
 UNSTABLE_LIMIT = 0.10
 
 
 @dataclass(frozen=True)
 class Warning:
-    """Something that makes a figure worth less, and what to do about it."""
+    """A problem that makes a figure less trustworthy, and its remedy."""
 
     code: str
     problem: str
     remedy: str
-    severity: float = 1.0  # to name the worst of several rows
+    severity: float = 1.0  # of several rows with the same code, reports name the one with the highest severity
 
 
 @dataclass(frozen=True)
@@ -37,10 +37,10 @@ class Skipped:
 
 @dataclass(frozen=True)
 class Measurement:
-    """All readings of one variant on one workload, with its work and its warnings; statistics are derived from them.
+    """All readings of one variant on one workload, with its work and its warnings. Statistics derive from the readings.
 
     `over_reference` is the speed-up over the task's reference variant. `fraction_of_ceiling` is the speed of this
-    variant over that of the ceiling beside it: near 1, nothing more can be gained.
+    variant divided by the speed of the task's ceiling. Near 1, there is nothing more to gain.
     """
 
     stage: str
@@ -58,8 +58,8 @@ class Measurement:
     samples_failed: int = 0
     library: str | None = None
     gives_up: str | None = None
-    samples_common: int = 0  # of those attempted, how many every variant of the task could do
-    load: Load | None = None  # of the host while the readings were taken
+    samples_common: int = 0  # of those attempted, the number that every variant of the task could process
+    load: Load | None = None  # the host's load while the readings were taken
     warnings: tuple[Warning, ...] = ()
     skipped: Skipped | None = None
     failed: str | None = None
@@ -67,7 +67,10 @@ class Measurement:
 
 @dataclass(frozen=True)
 class Ceiling:
-    """A physical limit of this machine: all readings of it, taken between those of the variants it bounds."""
+    """A physical limit of this machine, with all its readings.
+
+    They were taken in turn with the readings of the variants that it bounds.
+    """
 
     resource: str
     task: str
@@ -85,7 +88,7 @@ class Ceiling:
 
 @dataclass(frozen=True)
 class TaskResult:
-    """What measuring one task gave."""
+    """The results of measuring one task."""
 
     measurements: tuple[Measurement, ...]
     ceilings: tuple[Ceiling, ...]
@@ -93,7 +96,7 @@ class TaskResult:
 
 
 def warnings_of(readings_s: Sequence[float], load: Load, codes: Iterable[str]) -> tuple[Warning, ...]:
-    """What the readings, the host's load while they were taken and the runner's codes say against a figure."""
+    """The warnings for a figure, from its readings, the host's load during the readings, and the runner's codes."""
     if not readings_s:
         return ()
     return (*_of_the_host(load), *(_OF_THE_CACHE[code] for code in sorted(codes)), *_of(readings_s))

@@ -1,6 +1,6 @@
-"""The one serialisable root of everything that was measured: save, load, and read again a year later.
+"""The report: the one serialisable root of all results. It can be saved, and loaded again a year later.
 
-Every command saves the same root. It fills the parts that it made and leaves the others empty.
+Every command saves the same root. A command fills the parts that it makes and leaves the others empty.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ LARGEST_FILE = 64 << 20  # bytes; a report of every variant at --rigorous is und
 
 @dataclass(frozen=True)
 class Data:
-    """What was measured on: how many images were listed, their mean size, and how many bits they spend on a pixel.
+    """The data that was used: the number of listed images, their mean size in bytes, and their bits per pixel.
 
-    The cost of decoding follows bits per pixel; a set whose figure is far from that of photographs (about 2 at quality
-    90) says little about them. None where too few images could be read to say.
+    The cost of decoding follows bits per pixel. A data set whose figure is far from that of photographs (about 2 at
+    quality 90) says little about photographs. A figure is None if too few images could be read to compute it.
     """
 
     name: str
@@ -59,9 +59,8 @@ class Report:
     `watched` and `error_of_watch` (one line on how far its figures could be trusted on that day); `syncs` makes
     `sync_points`, `ab` makes `comparison`, `study` makes `studies`, and `calibrate` makes `calibration`.
 
-    `partial` says that the command did not come to its end, or that its recording did not, and `failure` what ended it.
-    `created` is an ISO date and time. `created`, `pipebench` and `machine` are None where a file of schema 1 did not
-    have them.
+    `partial` says that the command, or its recording, did not reach its end; `failure` says what ended it. `created` is
+    an ISO date and time. `created`, `pipebench` and `machine` are None if a file of schema 1 did not have them.
     """
 
     schema_version: int
@@ -88,7 +87,7 @@ class Report:
 def new(storage: Path | None = None, **parts: Any) -> Report:
     """A report of this moment, this machine and this pipebench, with the parts of a command.
 
-    `storage` is a path of the data, whose storage the machine's description names.
+    `storage` is a path of the data. The description of the machine names the storage that holds this path.
     """
     return Report(
         schema_version=SCHEMA_VERSION,
@@ -100,7 +99,7 @@ def new(storage: Path | None = None, **parts: Any) -> Report:
 
 
 def of_watch(result: WatchResult, error_of_watch: str | None) -> Report:
-    """The report of one watched run; partial where its recording, or its measuring of the bound, was cut short."""
+    """The report of one watched run. It is partial if the recording or the measuring of the bound was cut short."""
     cut = not result.complete or (result.bound is not None and not result.bound.complete)
     return new(partial=cut, watched=result, error_of_watch=error_of_watch)
 
@@ -114,9 +113,9 @@ def save(report: Report, path: Path) -> None:
 
 
 def load(path: Path) -> Report:
-    """Reads a report back, typed. A file of schema 1 becomes a report of today's schema.
+    """Reads a saved report back, typed. A file of schema 1 becomes a report of today's schema.
 
-    PipebenchError, saying what the file is, where it is no report or a report of another schema.
+    Raises PipebenchError if the file is not a report or has another schema. The error says what the file is.
     """
     name = printable(path)
     content = _content(path, name)
@@ -145,11 +144,11 @@ def _content(path: Path, name: str) -> bytes:
 
 @dataclass(frozen=True)
 class _Versioned:
-    schema_version: int = 1  # the files of schema 1 that had none
+    schema_version: int = 1  # some files of schema 1 do not state a version
 
 
 def _typed(content: bytes, name: str) -> Report:
-    """The report in `content`, of today's schema or of schema 1; PipebenchError for any other."""
+    """The report in `content`, which has today's schema or schema 1. Raises PipebenchError for any other schema."""
     found = msgspec.json.decode(content, type=_Versioned).schema_version
     if found == SCHEMA_VERSION:
         return msgspec.json.decode(content, type=Report)
@@ -164,7 +163,7 @@ def _typed(content: bytes, name: str) -> Report:
 
 
 def _divisors(report: Report) -> Iterator[float]:
-    """What a renderer divides by, which in every run is positive (a speed-up is so by its own check)."""
+    """The figures by which a renderer divides. Every run gives positive ones. `Speedup` checks its own figures."""
     for one in report.measurements:
         if one.summary is not None:
             yield from (one.summary.median_s, one.summary.low_s, one.work.samples if one.work else 0)
@@ -182,14 +181,14 @@ def _place_of_calibration() -> Path:
 
 
 def keep_calibration(calibration: Calibration) -> Path:
-    """Saves a calibration for this host, as a report; the newest counts."""
+    """Saves a calibration for this host as a report, in place of an earlier one. Returns its path."""
     place = _place_of_calibration()
     save(new(calibration=calibration), place)
     return place
 
 
 def kept_calibration() -> Calibration | None:
-    """The calibration of this host; None where there is none, or it cannot be read."""
+    """The saved calibration of this host; None if there is none, or if it cannot be read."""
     with contextlib.suppress(PipebenchError):
         return load(_place_of_calibration()).calibration
     return None

@@ -1,6 +1,6 @@
-"""Files of schema 1, brought to today's: five kinds of document become the one root, and ratios become speed-ups.
+"""Converts files of schema 1 to today's schema: every kind of document becomes the one root, and ratios speed-ups.
 
-Schema 1 had a root for `run` and `watch` only; `ab`, `study` and `calibrate` each wrote a document of their own. Most
+Schema 1 had a common root for `run` and `watch` only. `ab`, `study` and `calibrate` each wrote their own document. Most
 of its ratios were ratios of times (below 1 is faster). The gains of `watch --bound` were speed-ups already.
 """
 
@@ -18,9 +18,9 @@ Document = dict[str, Any]
 
 
 def migrated(document: Document) -> Document:
-    """A document of schema 1 as plain values of a report, without its version.
+    """The plain values of today's report, from a document of schema 1. The caller sets the version.
 
-    `msgspec.ValidationError` where it is none of the five kinds, or holds what no run can give.
+    Raises `msgspec.ValidationError` if the document is of an unknown kind, or if a part is missing or impossible.
     """
     try:
         for mark, of_kind in _KINDS.items():
@@ -32,7 +32,7 @@ def migrated(document: Document) -> Document:
 
 
 def _report(document: Document) -> Document:
-    """A root of `run` or `watch`."""
+    """Converts a root that `run` or `watch` wrote."""
     training, watch = document.get("training"), document.get("watch")
     known = {name: value for name, value in document.items() if name not in ("watch", "calibration")}
     return {
@@ -56,7 +56,7 @@ def _bound(found: Document | None) -> Document | None:
 
 
 def _training(old: Document, usable_cores: float) -> Document:
-    """A training part that was saved before the loop was watched, in today's form."""
+    """Converts a training part to today's form. Schema 1 saved it before `run` watched its training loop."""
     readings_s = old["live"]["readings_s"]
     iterations = len(readings_s) * old["window"]
     bound = {name: old.get(name) for name in ("live", "bound", "bound_busy", "bound_device", "window")}
@@ -75,14 +75,14 @@ def _training(old: Document, usable_cores: float) -> Document:
 
 
 def _calibration(document: Document) -> Document:
-    """A calibration; what recording added was measured once all batches had settled."""
+    """Converts a calibration. Schema 1 measured the added time of recording only on later batches."""
     old = document["calibration"]
     slowdowns = [{"batches": "later batches", "clock": "wall", **one} for one in old["slowdowns"]]
     return {"created": old["at"], "calibration": {**old, "slowdowns": slowdowns}}
 
 
 def _study(document: Document) -> Document:
-    """A study. What it said of the author's figures is said anew from its rows."""
+    """Converts a study. Its findings about the author's figures are left out, because they follow from its rows."""
     rows = [
         _renamed(
             {**row, "author": _author(row["author"])},
@@ -123,13 +123,13 @@ _KINDS = {"machine": _report, "calibration": _calibration, "changes": _compariso
 
 
 def _renamed(found: Document, **names: Any) -> Document:
-    """The values with each old name replaced by its new one, and its value turned."""
+    """The values under their new names. `names` gives, for each old name, the new name and a function of the value."""
     kept = {name: value for name, value in found.items() if name not in names}
     return {**kept, **{new: turned(found.get(old)) for old, (new, turned) in names.items()}}
 
 
 def inverted(ratio: Document | None) -> Document | None:
-    """A ratio of times as a speed-up: its inverse, with the ends of its interval exchanged."""
+    """The speed-up for a ratio of times: the inverse, with the ends of the interval exchanged."""
     if ratio is None:
         return None
     middle, low, high = (1 / ratio[name] for name in ("ratio", "high", "low"))
@@ -137,10 +137,10 @@ def inverted(ratio: Document | None) -> Document | None:
 
 
 def same(ratio: Document | None) -> Document | None:
-    """What was a speed-up already, under today's name."""
+    """The speed-up for a ratio that was a speed-up already: only the names change."""
     return ratio and _speedup(ratio["ratio"], ratio["low"], ratio["high"], ratio["confidence"])
 
 
 def _speedup(middle: float, low: float, high: float, confidence: float) -> Document:
-    # `smallest_change` follows from the others: Speedup computes it
+    # `smallest_change` follows from the other figures, and Speedup computes it.
     return {"speedup": middle, "low": low, "high": high, "confidence": confidence, "smallest_change": 0.0}

@@ -1,4 +1,4 @@
-"""A study that was run: its rows beside what their author reports, and whether the author's figures hold here."""
+"""The results of a study: its rows, the author's figures beside them, and whether the author's figures hold here."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ Outcome = Literal["holds", "larger", "smaller", "none", "opposite", "open", "not
 
 @dataclass(frozen=True)
 class Author:
-    """What the author reports of a step: in words, and as a speed-up over the row called `over` (above 1 is faster).
+    """The author's report of a step: in words, and as a speed-up over the row called `over` (above 1 is faster).
 
-    Without an `over`, the row before is meant.
+    If `over` is None, the speed-up is over the row before.
     """
 
     says: str = ""
@@ -24,11 +24,11 @@ class Author:
 
 @dataclass(frozen=True)
 class StudyRow:
-    """What was measured of a step: seconds a unit or a count, and its speed-up over other rows.
+    """The measurement of a step: seconds per unit or a count, and its speed-ups over other rows.
 
-    `over_before` is the speed-up over the row before, `over_first` over the baseline, `over_authors` over the row with
-    which the author compares it. A row that computes something else has none of them. `agreement` says how the step was
-    shown to compute the same; `notes` belong to the row.
+    `over_before` is the speed-up over the row before, `over_first` over the baseline, and `over_authors` over the row
+    with which the author compares the step. A row that computes something else has no speed-ups. `agreement` says how
+    the step was shown to compute the same result.
     """
 
     name: str
@@ -46,7 +46,7 @@ class StudyRow:
 
     @property
     def outcome(self) -> Outcome | None:
-        """What became of the author's figure here; None where the author gives none."""
+        """Whether the author's figure holds here (see `judged`); None if the author gives no figure."""
         if self.author.speedup is None:
             return None
         return judged(self.over_authors, self.author.speedup)
@@ -54,7 +54,7 @@ class StudyRow:
 
 @dataclass(frozen=True)
 class StudyResult:
-    """A study that was run. `findings` are what it says besides the author's figures, which its rows have."""
+    """The results of a study. The author's figures are in `rows`; `findings` are further conclusions in words."""
 
     study: str
     title: str
@@ -67,12 +67,17 @@ class StudyResult:
 
 
 def judged(ours: Speedup | None, theirs: float) -> Outcome:
-    """Whether an author's speed-up holds here, by our own interval and by the size that the author states.
+    """Whether an author's speed-up (`theirs`) holds here, judged by the interval of our own speed-up (`ours`).
 
-    `holds`: the interval has the author's figure and not 1. `larger` or `smaller`: a change of the author's direction,
-    whose whole interval lies beyond the author's figure or short of it. `opposite`: a change of the other direction.
-    `none`: the interval has 1 and not the author's figure. `open`: it has both, so it supports either. The author's
-    figure is compared to two decimals, as it is printed: his own figures have no more.
+    - `holds`: the interval contains the author's figure and excludes 1.
+    - `larger`, `smaller`: the change has the author's direction, and the whole interval lies above or below its size.
+    - `opposite`: the change has the other direction.
+    - `none`: the interval contains 1 and excludes the author's figure.
+    - `open`: the interval contains both, so it supports either.
+    - `not measured`: there is no speed-up of our own.
+
+    If the author reports no change (1), an interval that contains 1 holds and any change is `opposite`. Figures are
+    compared after rounding to two decimals, because that is how they are printed and authors give no more.
     """
     if ours is None:
         return "not measured"

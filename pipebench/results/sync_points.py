@@ -1,4 +1,4 @@
-"""Sync points that were found: the lines that make the host wait for the device."""
+"""The results of `syncs`: the lines of code that make the host wait for the device."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Operation:
-    """One way in which a line waits: how often a step, and the host time a step spent in it (None: not measured)."""
+    """One operation by which a line waits: its count per step, and the host seconds that it loses per step.
+
+    `lost_s` is None if that time was not measured.
+    """
 
     name: str
     per_step: float
@@ -18,9 +21,9 @@ class Operation:
 class SyncPoint:
     """A line of the user's code that makes the host wait for the device.
 
-    `per_step` counts its operations a step: 0 would be best, and every one of them empties the queue of a device
-    that the host should keep filled. `confirmed` is how many waits a step the CUDA debug mode saw there (None where
-    there is none to ask; 0: listed, but it did not wait).
+    `per_step` is the number of waiting operations per step. The host should keep the device's queue filled, and each
+    of these operations empties it, so 0 is best. `confirmed` is the number of waits per step that the CUDA debug mode
+    saw at this line. None means that there was no debug mode to ask. 0 means that the line did not wait.
     """
 
     path: str
@@ -33,7 +36,7 @@ class SyncPoint:
 
 @dataclass(frozen=True)
 class CompiledRegion:
-    """A function under `torch.compile`, which was run but not inspected: its name and the line that calls it."""
+    """A function under `torch.compile`: its name and the line that calls it. It was run but not inspected."""
 
     name: str
     path: str
@@ -44,8 +47,8 @@ class CompiledRegion:
 class SyncReport:
     """The sync points of a step.
 
-    `device` is the one whose debug mode confirmed them; None where they are only what would synchronise, with the
-    reason in `unchecked`.
+    `device` is the device whose debug mode checked them. If it is None, the points are operations that would
+    synchronise on a device, and `unchecked` says why they were not checked.
     """
 
     function: str | None

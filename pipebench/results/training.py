@@ -1,4 +1,4 @@
-"""The reference training loop of `run`: what it was, and what watching it with its bound found."""
+"""The results of the reference training loop of `run`: its settings, and what `watch --bound` found about it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pipebench.results.watched import BoundResult, WatchResult
 
 @dataclass(frozen=True)
 class Training:
-    """The reference loop under `watch --bound`: its consumer, its loader's knobs, and the result of watching.
+    """The reference loop under `watch --bound`: its consumer, the settings of its loader, and the result of watching.
 
     `simulated` says that the consumer only waits for a stated time and trains no model. `samples_failed` counts the
     bad samples that the loop met. All figures are in `watched`: the shares of an iteration, start-up, and the bound.
@@ -31,5 +31,5 @@ class Training:
 
     @property
     def epoch_boundary_s(self) -> float | None:
-        """From the start of a later pass to its first batch: more without persistent workers."""
+        """Mean seconds from the start of a later pass to its first batch. Persistent workers make it shorter."""
         return next((one.later_startup_s for one in self.watched.loaders), None)

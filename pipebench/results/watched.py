@@ -1,4 +1,4 @@
-"""What watching found, as plain values in base units."""
+"""The results of watching, as plain values in base units."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from pipebench.stats import Speedup
 
 @dataclass(frozen=True)
 class StageResult:
-    """One stage inside the workers of one loader (or in the script's own process, where it has none).
+    """One stage inside the workers of one loader, or in the script's own process if the loader has no workers.
 
-    `exclusive_s_per_sample` is wall time in which this stage ran and nothing inside it; `samples` is what it is
-    divided by: all samples of the loader, so that the rows of a loader add up. `cpu_s_per_sample` is less than that
-    where the thread was blocked or not scheduled (None: not measured for this stage). `worker_share` is its part of
-    the time in which workers were busy. `includes_read` says that reading the file cannot be told from decoding it.
-    `least_s_per_sample` and `most_s_per_sample` are those of the workers with the least and the most.
+    `exclusive_s_per_sample` is the wall time of this stage without the stages inside it. It is divided by `samples`,
+    all samples of the loader, so that the rows of a loader add up. `cpu_s_per_sample` is smaller if the thread was
+    blocked or not scheduled; None means that it was not measured for this stage. `worker_share` is the stage's share
+    of the time in which workers were busy. `includes_read` says that reading the file and decoding it could not be
+    separated. `least_s_per_sample` and `most_s_per_sample` are the times in the workers with the least and the most.
     """
 
     name: str
@@ -34,7 +34,7 @@ class StageResult:
 
 @dataclass(frozen=True)
 class PhaseResult:
-    """One phase of the loop. High `wait`: the loop has to wait for its batches."""
+    """One phase of the loop: its seconds per iteration and its share. A high `wait`: the loop waits for batches."""
 
     phase: str
     s_per_iteration: float
@@ -43,7 +43,7 @@ class PhaseResult:
 
 @dataclass(frozen=True)
 class QueuePoint:
-    """Finished batches that lay ready, on average over `batches` requests around `at_s` seconds from the first one."""
+    """The mean number of ready batches over `batches` requests of the loop, around `at_s` seconds after the first."""
 
     at_s: float
     ready: float
@@ -52,24 +52,28 @@ class QueuePoint:
 
 @dataclass(frozen=True)
 class HandOff:
-    """From a worker to the script, per batch: what its feeder thread spent on pickling, and the bytes in the pipe.
+    """The hand-off of a batch from its worker to the script.
 
-    Tensors cross in shared memory: high `pipe_bytes_per_batch` means that a batch holds a lot that is not a tensor.
-    The rest is from the batches that were followed one by one (`followed`: the first 1,024 of a pass, then ever fewer).
+    `serialise_*` are the seconds per batch that the worker's feeder thread spends on pickling. Tensors travel in shared
+    memory, so a high `pipe_bytes_per_batch` means that a batch holds much data besides tensors. These figures are of
+    all `batches`. The figures below are of the batches that were followed one by one. `followed` is their number: the
+    first 1,024 batches of a pass, then a smaller and smaller share of them.
 
-    `latency_s` is the median time from a worker's end of a batch to its receipt in the script's process, of batches
-    that the loop was already waiting for: high means that the hand-off itself is slow. `pin_s` is the median time from
-    there until the batch lies in pinned memory (None: the loader does not pin).
+    `latency_s` is the median time from the moment when a worker has finished a batch until the script's process has
+    received it. It counts only batches for which the loop was already waiting. A high value means that the hand-off
+    itself is slow. `pin_s` is the median time from receipt until the batch lies in pinned memory; it is None if the
+    loader does not pin.
 
-    `tensors_per_batch` counts tensors, `shared_bytes_per_batch` the shared memory that they lie in, once where several
-    share it: more than the tensors need means that views cross with all that they were cut from. `arrays_per_batch`
-    and `array_bytes_per_batch` are NumPy's arrays, which are copied through the pipe, unlike tensors.
+    `tensors_per_batch` counts tensors. `shared_bytes_per_batch` is the size of the shared memory that holds them;
+    memory that several tensors share counts once. If it is larger than the tensors, some tensors are views, and their
+    whole storage crosses with them. `arrays_per_batch` and `array_bytes_per_batch` are of NumPy arrays. Unlike tensors,
+    they are copied through the pipe.
 
-    `ready` is how many finished batches lay waiting, on average, when the loop asked for one: near 0, workers are the
-    limit; near `most_ready` (the prefetch of all workers), the loop is. `ready_over_time` is the same over the run.
-    `out_of_order` is the share of waits in which another batch came before the one that was due, and
-    `out_of_order_s_per_batch` the time spent waiting with that other one already there: high means that batches
-    differ a lot in cost, and that order is paid for.
+    `ready` is the mean number of finished batches that lay ready when the loop asked for one. Near 0, the workers are
+    the limit. Near `most_ready` (the prefetch of all workers), the loop is the limit. `ready_over_time` is the same
+    figure over the run. `out_of_order` is the share of waits in which a later batch arrived before the batch that was
+    due. `out_of_order_s_per_batch` is the time that the loop then waited although the later batch was ready. A high
+    value means that the cost of batches differs much, and that keeping their order takes time.
     """
 
     serialise_s_per_batch: float
@@ -94,14 +98,14 @@ class HandOff:
 class WorkerResult:
     """The N-th worker of a loader: one process, or one for each pass.
 
-    `busy_share` is the part of its time, from its first batch to its last, in which it made batches. Near 1: the loop
-    could use batches faster than this worker makes them. `cpu_s` well under `busy_s`: it was blocked, or other
-    processes had its core. `ended` is false where it was killed or left without saying so.
+    `busy_share` is the share of its time, from its first batch to its last, in which it made batches. Near 1, the loop
+    could use batches faster than this worker makes them. If `cpu_s` is far below `busy_s`, the worker was blocked, or
+    other processes used its core. `ended` is false if it was killed or left without a last record.
 
-    `process_cpu_s` is the CPU time of all its threads since it was started: well over `cpu_s` means threads that some
-    library started, or work before the first batch. Memory, descriptors and threads are the highest that were seen
-    from outside (None: it was gone before anybody looked). `pss_bytes` divides each shared page among those that share
-    it, so that workers add up; `rss_bytes` counts it in each.
+    `process_cpu_s` is the CPU time of all its threads since its start. If it is far above `cpu_s`, a library started
+    threads, or the worker did work before its first batch. Memory, descriptors and threads are the highest values that
+    were seen from outside; None means that the process was gone before the first look. `pss_bytes` divides each shared
+    page among the processes that share it, so the figures of workers add up. `rss_bytes` counts the page in each.
     """
 
     loader: int
@@ -125,13 +129,13 @@ class WorkerResult:
 
 @dataclass(frozen=True)
 class LoaderResult:
-    """One loader that was iterated, in the order of first use, from 1.
+    """One loader that the script iterated. Loaders are numbered from 1, in the order of first use.
 
-    `training` says that a backward or an optimiser's step ran inside its iterations. `startup_s` is from the start of
-    the iterator's construction to its first batch, in its first pass; `later_startup_s` the same on average over the
-    later ones, of which `later_first_batch_s` is the wait itself. `pass_end_s` is the last `next()` of a pass, which
-    brings no batch and ends the workers. `sample_*` are of single samples, inclusive.
-    `watched` is false where the inside of its workers could not be seen.
+    `training` says that a backward pass or an optimiser's step ran inside its iterations. `startup_s` is the time in
+    the first pass from the start of the iterator's construction to the first batch. `later_startup_s` is the mean of
+    the same time over later passes. `first_batch_s` and `later_first_batch_s` are only the waits for the first batch.
+    `pass_end_s` is the mean time of the last `next()` of a pass, which brings no batch and ends the workers. `sample_*`
+    are of single samples, inclusive. `watched` is false if the inside of its workers could not be seen.
     """
 
     loader: int
@@ -161,7 +165,7 @@ class LoaderResult:
 
 @dataclass(frozen=True)
 class SlowSample:
-    """One of the slowest samples, by path or key where one was seen, else by index."""
+    """One of the slowest samples. `name` is its path or key if one was seen, and its index otherwise."""
 
     name: str
     loader: int
@@ -171,9 +175,9 @@ class SlowSample:
 
 @dataclass(frozen=True)
 class ThreadPool:
-    """How many threads a library may use in one process, and the call or variable that sets it.
+    """The number of threads that a library may use in one process, and the call or variable that sets it.
 
-    `where` is "script" or "workers". High is no fault by itself: a pool that nobody uses costs nothing.
+    `where` is "script" or "workers". A high number alone is harmless, because an unused pool costs nothing.
     """
 
     where: str
@@ -184,13 +188,14 @@ class ThreadPool:
 
 @dataclass(frozen=True)
 class HostUse:
-    """What the run took of the machine besides time, at its highest, looked up from outside (None: never seen).
+    """What the run used of the machine besides time: the highest values seen from outside (None: never seen).
 
-    `pss_bytes` is of the script and its workers together, shared pages counted once; `script_*` are of the script's own
-    process. `shared_memory_bytes` is the use of /dev/shm by everybody, `shared_memory_before_bytes` that at the start:
-    near `shared_memory_size_bytes` the next batch ends in a bus error. With `sharing_strategy` "file_descriptor" each
-    tensor on its way holds one descriptor. `worker_native_threads` is the most threads of a worker, besides Python's
-    own, that used at least 20 ms and 1 % of its CPU time: 0 means that no library's pool did any work in it.
+    `pss_bytes` is of the script and its workers together; shared pages count once. `script_*` are of the script's own
+    process. `shared_memory_bytes` is the use of /dev/shm by all processes, and `shared_memory_before_bytes` is its use
+    at the start. When it is near `shared_memory_size_bytes`, the next batch ends in a bus error. With the
+    `sharing_strategy` "file_descriptor", each tensor on its way holds one descriptor. `worker_native_threads` counts
+    the threads of a worker besides Python's own that used at least 20 ms and 1 % of its CPU time; the highest count of
+    all workers is kept. 0 means that the thread pools of libraries did no work in the workers.
     """
 
     pss_bytes: int | None
@@ -209,7 +214,10 @@ class HostUse:
 
 @dataclass(frozen=True)
 class DeviceIdle:
-    """How long the device lay idle per wait, from its own events: what waiting really costs where work is queued."""
+    """The idle time of the device per wait, from the device's own events.
+
+    This is the real cost of waiting where the device has a queue of work: it may be busy while the loop waits.
+    """
 
     s_per_iteration: float
     share: float
@@ -218,14 +226,14 @@ class DeviceIdle:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What limits the training loop, and the figures that say so.
+    """What limits the training loop, and the figures that show it.
 
-    `limit` is "data" where waiting for batches takes 5 % of an iteration or more, else "training"; "nothing-watched"
-    and "no-iteration" say that there is nothing to judge. `waits` is who waits: the "device", where its idle time was
-    measured, else the "loop". `loader` is the loader that the loop spends most time with; `workers_busy` is the mean
-    `busy_share` of its workers (None: no workers, or not comparable), `stage` the largest stage inside it, and
-    `stage_share` that stage's part of the time in which workers were busy (0 to 1). `phase` is the largest phase of the
-    loop.
+    `limit` is "data" if waiting for batches takes 5 % of an iteration or more, and "training" otherwise.
+    "nothing-watched" and "no-iteration" say that there is nothing to judge. `waits` is the part that waits: the
+    "device" if its idle time was measured, else the "loop". `loader` is the loader whose iterations take the most time.
+    `workers_busy` is the mean `busy_share` of its workers (None: no workers, or not comparable). `stage` is the
+    largest stage inside it, and `stage_share` is the stage's share of the time in which workers were busy (0 to 1).
+    `phase` is the largest phase of the loop.
     """
 
     limit: Literal["data", "training", "nothing-watched", "no-iteration"]
@@ -249,8 +257,8 @@ class Verdict:
 class NextMove:
     """One change that the figures support.
 
-    `workers` is the present number of workers, `cores_used` how many cores they keep busy. `stage` is what should
-    become cheaper: it takes `stage_s` of the `sample_s` seconds of a sample.
+    `workers` is the present number of workers, and `cores_used` is the number of cores that they keep busy. `stage` is
+    the stage that should become cheaper. It takes `stage_s` of the `sample_s` seconds of a sample.
     """
 
     action: Literal["set-num-workers", "raise-num-workers", "make-stage-cheaper"]
@@ -265,9 +273,9 @@ class NextMove:
 
 @dataclass(frozen=True)
 class Note:
-    """What a reader must know besides the figures: a stable `code`, and its numbers (base units) and names.
+    """A fact that a reader must know besides the figures: a stable `code`, with its numbers (base units) and names.
 
-    `render.watch_notes` has the sentence of each code.
+    `render/watch_notes.py` has the sentence for each code.
     """
 
     code: str
@@ -276,10 +284,11 @@ class Note:
 
 @dataclass(frozen=True)
 class WatchResult:
-    """Where the time of a training script went. `wait_share` is the loop's waiting over its time, first batches apart.
+    """Where the time of a training script went.
 
-    `loaders_in_loop` are those whose iterations the loop table shows. `notes` say what was not seen, and why. In older
-    reports `verdict`, `next_move` and `notes` are sentences.
+    `wait_share` is the share of the loop's time in which it waits for batches. The wait for the first batch of a pass
+    is not included. `loaders_in_loop` are the loaders whose iterations the loop table shows. `notes` say what was not
+    seen, and why. In older reports `verdict`, `next_move` and `notes` are sentences.
     """
 
     verdict: Verdict | str
@@ -312,14 +321,17 @@ class WatchResult:
 
 @dataclass(frozen=True)
 class BoundResult:
-    """Training live, and with its batches already there: by turns in one run, the same batches beside one another.
+    """The throughput of live training, and of training whose batches are ready (replayed).
 
-    `bound` is with the workers idle, `bound_busy` with workers that a thread keeps as busy as live (None: there are
-    none), `bound_device` with the batches in the device's memory. Each `..._over_live` is the speed-up of a bound over
-    live training, window beside window: 2 says that training would be twice as fast, 1 that no data work is worth
-    removing.
-    `swept` says that a window's batches (`window_bytes`) were fewer than the last-level cache holds, so that as much
-    other memory was written before each replay. `complete` is false where the run ended before its plan did.
+    Both alternate in one run, window by window, with the same batches. `bound` is the throughput of replays with idle
+    workers. `bound_busy` is with workers that a thread keeps as busy as in live training (None: there are no workers).
+    `bound_device` is with the batches in the device's memory. Each `..._over_live` is the speed-up of a bound over
+    live training, from neighbouring windows. 2 says that training would be twice as fast. 1 says that removing data
+    work gains nothing.
+
+    `swept` says that the batches of a window (`window_bytes`) were smaller than 1.2 times the last-level cache.
+    Therefore other memory of that size (1.2 times the cache) was written before replays, to empty the cache.
+    `complete` is false if the run ended before its planned rounds were done.
     """
 
     loader: int | None = None

@@ -1,4 +1,4 @@
-"""Some iterations of a training loop in a row, and the throughput over several such windows."""
+"""Windows of a training loop, and the throughput over several windows. A window is some iterations in a row."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from pipebench.stats import Interval, median_interval
 
 @dataclass(frozen=True)
 class Throughput:
-    """Samples per second of the training loop over some windows: the median, and where the true median lies.
+    """Samples per second of the training loop over some windows: the median, and an interval for the true median.
 
-    `readings_s` are the windows' seconds, `samples` how many samples each of them trained on.
+    `readings_s` are the seconds of each window, and `samples` is the number of samples that each window trained on.
     """
 
     readings_s: tuple[float, ...]
@@ -26,10 +26,10 @@ class Throughput:
 
 @dataclass
 class LoopWindow:
-    """Some iterations of the loop in a row: how long they took, for how many samples, and where the time went.
+    """Some iterations of the loop in a row: their seconds, their samples, and where the time went.
 
-    `phases` adds up the host's seconds by phase, `callbacks` those of each callback at each event. A large `wait` says
-    that batches were not there when asked for.
+    `phases` adds up the host's seconds by phase, and `callbacks` those of each callback at each event. A large `wait`
+    means that batches were not ready when the loop asked for them.
     """
 
     elapsed_s: float = 0.0
