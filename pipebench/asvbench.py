@@ -1,4 +1,4 @@
-"""Base classes for an asv suite: over the lab's registry here, over a user's own loader in another repository.
+"""Base classes for an asv suite: for the lab's registry here, for a user's own loader in another repository.
 
     from pipebench import asvbench
 
@@ -7,8 +7,8 @@
 
 A benchmark's figure is seconds per sample, whatever the number of calls in a block. As in asv, larger is worse. This
 module measures older commits too: it imports nothing of pipebench until a benchmark is set up, and what a commit lacks
-is n/a there, not a failure. Parameters are passed by name and come from the suite that runs: asv passes positions,
-which would mean other variants in another commit.
+is n/a there, not a failure. Parameters are names and come from the suite that runs: asv passes positions, and in
+another commit a position would mean another variant.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ MISSING = (ImportError, AttributeError, KeyError)  # raised when a commit lacks 
 
 
 def _other_commits() -> Any:
-    """`compare/other_commits.py` of this tree, also where an older pipebench is installed."""
+    """The module `compare/other_commits.py` of this tree, even if an older pipebench is installed."""
     path = Path(__file__).absolute().parent / "compare" / "other_commits.py"
     found: Any = importlib.util.spec_from_file_location("pipebench_other_commits", path)
     module = importlib.util.module_from_spec(found)
@@ -40,7 +40,7 @@ def _other_commits() -> Any:
 
 
 module: Callable[[str], Any] = _other_commits().module  # a module of pipebench in the commit that is measured
-MANIFESTS: dict[str, Any] = {}  # of each data set, as it was parsed: the suite's `__init__` fills it in
+MANIFESTS: dict[str, Any] = {}  # the parsed manifest of each data set; the suite's `__init__` fills it in
 
 
 def workload_version(data: Sequence[str], *knobs: object) -> str:
@@ -50,7 +50,7 @@ def workload_version(data: Sequence[str], *knobs: object) -> str:
 
 
 class PerSample:
-    """Times blocks of calls. asv gets seconds per sample by a timer that advances by that amount each block."""
+    """Times blocks of calls. Each block advances the timer that asv reads by the block's seconds per sample."""
 
     number = 1
     rounds = 2
@@ -65,7 +65,7 @@ class PerSample:
         return self._elapsed
 
     def _arm(self, runner: Any, identity: str, work: Any) -> None:
-        """Sizes a block: enough calls for `BLOCK_S`, by the fastest of three."""
+        """Sets the size of a block: enough calls for `BLOCK_S`, judged by the fastest of three."""
         self._runner, self._identity, self._samples = runner, identity, work.samples
         once = min(runner.reading(identity, 1)[0] for _ in range(3))
         self._calls = max(1, round(BLOCK_S / max(once, 1e-9)))
@@ -80,8 +80,8 @@ class Task(PerSample):
 
     task: ClassVar[str]
     data: ClassVar[Sequence[str]] = ("photos",)
-    variants: ClassVar[dict[str, list[str]]] = {}  # of each task: the suite's `__init__` fills it in
-    size: ClassVar[str] = "original"  # of the image that comes out, as a reader of the pages needs it
+    variants: ClassVar[dict[str, list[str]]] = {}  # the variants of each task; the suite's `__init__` fills it in
+    size: ClassVar[str] = "original"  # the size of the output image, shown to readers of asv's pages
     params: ClassVar[tuple[list[str], list[str], list[str]]]
     param_names: ClassVar[tuple[str, str, str]] = ("variant", "data", "size")
     pretty_name: ClassVar[str]
@@ -105,7 +105,7 @@ class Task(PerSample):
 
 
 class MemoryTask(Task):
-    """Also the peak memory of the process, for tasks where variants differ in what they hold."""
+    """Also measures the peak memory of the process, for tasks whose variants hold different amounts of memory."""
 
     def peakmem_process(self, variant: str, data: str, size: str) -> None:
         self._runner.reading(self._identity, self._calls)
@@ -122,7 +122,7 @@ def _runners() -> Any:
 
 @functools.cache
 def armed(identity: str, data: str) -> Any:
-    """The runner of a variant with its inputs loaded and one call made, and the work of a call."""
+    """The runner of a variant, with inputs loaded and one call made; and the work of one call."""
     try:
         task = module("task")
         definition, variant = _found(module("stage"), identity)

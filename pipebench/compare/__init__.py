@@ -1,1 +1,1 @@
-"""Two commits, or two settings, measured against each other in live processes."""
+"""Measures two commits, or two settings, against each other in live processes."""

@@ -160,7 +160,7 @@ def interpreter(repo: Path, needs: Sequence[str]) -> str:
 def dependencies_differ(repo: Path, base: str, head: str) -> list[str]:
     """One line for each file that lists dependencies (such as requirements.txt) and differs between the two sides."""
     names = ["pyproject.toml", "setup.py", "setup.cfg", "requirements.txt", "environment.yml"]
-    shas = [resolve(repo, name) for name in (base, head) if name != WORKING_TREE]  # one: against the files as they are
+    shas = [resolve(repo, name) for name in (base, head) if name != WORKING_TREE]  # one: against the working tree
     changed = _git("diff", "--name-only", *shas, "--", *names, at=repo) if shas else ""
     return [
         f"{name} differs between the two commits, but both run with the same packages" for name in changed.splitlines()

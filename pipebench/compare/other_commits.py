@@ -29,7 +29,8 @@ BEFORE = {
 def module(name: str) -> Any:
     """The module `pipebench.<name>` of the commit under measurement; `ImportError` where it has none.
 
-    A module that is there and cannot import what it needs raises that error: only one that is absent has an old name.
+    If a module exists but cannot import what it needs, that error is raised. Only an absent module is looked up under
+    its old name.
     """
     wanted = f"pipebench.{name}"
     try:

@@ -21,9 +21,7 @@ import numpy as np
 from pipebench.results.comparison import ALARMS, Judgement, Pair, rounds_needed, wanted_confidence
 from pipebench.stats import Speedup
 
-BEST = (
-    0.25  # of the rounds: with 24, two placements that are equally likely both occur in them but once in 100,000 runs
-)
+BEST = 0.25  # of the rounds: with 24, two equally likely placements both occur in them, except in one of 100,000 runs
 MIDDLE = 0.6  # share of the rounds' speed-ups that counts: as many are left out above as below
 SWAPS = 6000  # random exchanges of base and head
 CACHED = 50_000  # numbers processed at once, so that they stay in the processor's cache

@@ -1,9 +1,9 @@
-"""What runs inside a side of an A/B comparison: a server that forks a fresh process for every round.
+"""The server that runs inside one side of an A/B comparison. It forks a fresh process for every round.
 
-Its text is executed by the other side's interpreter, so that this file, and not that of an older commit, speaks the
-protocol: requests and answers are plain values. The server imports the libraries once and stays single-threaded;
-each round's child places its memory anew, after a random padding, because where buffers happen to lie can move a
-memory-bound call by several per cent for as long as a process lives.
+The interpreter of each side executes the text of this file. So this file, and not that of an older commit, speaks the
+protocol: requests and answers are plain values. The server imports the libraries once and stays single-threaded. Each
+round's child places its memory anew, after a random padding: the place of its buffers can change the time of a
+memory-bound call by several per cent for the whole life of a process.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 LARGE, SMALL = 16, 300  # blocks of padding
-SETTLING_BYTES = 31 << 20  # see `pipebench.runner`; here, before anything else, because only a block of its own settles
-BATCHED = ("transform", "collate", "transfer", "step", "loader")  # a call does a whole batch, whatever keys it is given
+SETTLING_BYTES = 31 << 20  # see `pipebench.runner`; freed before anything else: only a block of its own settles malloc
+BATCHED = ("transform", "collate", "transfer", "step", "loader")  # a call does a whole batch, whatever keys it gets
 
 
 def _other_commits() -> Any:
-    """`other_commits.py` from beside this file, whichever pipebench can be imported here."""
+    """The module `other_commits.py` beside this file, whichever pipebench can be imported here."""
     found: Any = importlib.util.spec_from_file_location("pipebench_other_commits", _BESIDE)
     module = importlib.util.module_from_spec(found)
     found.loader.exec_module(module)
@@ -50,7 +50,7 @@ class Side:
         self._padding: list[Any] = []
 
     def start(self) -> str:
-        """Imports everything that rounds will want, and says which pipebench this is; nothing here starts a thread."""
+        """Imports everything that the rounds need. Returns the folder of this pipebench. Nothing starts a thread."""
         import pipebench
 
         if self._own is None:
@@ -63,16 +63,16 @@ class Side:
         return os.path.dirname(os.path.abspath(pipebench.__file__))
 
     def prime(self, identity: str, knobs: dict[str, Any]) -> None:
-        """In the server: makes what inputs are made from, once and for all rounds; the timed code never runs here."""
+        """Makes what the inputs are made from, in the server, once for all rounds. The timed code never runs here."""
         import torch
 
         torch.set_num_threads(1)
-        with contextlib.suppress(Exception):  # sizing comes next, and says what is wrong
+        with contextlib.suppress(Exception):  # `arm` comes next and reports the error
             task, _, workload = self._known(identity, knobs)
             task.inputs(workload, _keys(task, workload))
 
     def begin(self) -> int:
-        """A fresh runner in memory that lies elsewhere than the last round's."""
+        """Makes a fresh runner, whose memory lies elsewhere than in the last round. Returns the process id."""
         from pipebench.runner import LocalRunner
 
         rng = random.Random(os.urandom(8))
@@ -82,7 +82,7 @@ class Side:
         return os.getpid()
 
     def _find(self, identity: str) -> Any:
-        """The task and variant, the task's inputs copied into this process's own memory."""
+        """The task and the variant. The task copies its inputs into this process's own memory."""
         if self._own is None:
             task, variant = OTHER.module("stage").find(identity)
         else:
@@ -90,21 +90,21 @@ class Side:
 
         def inputs(workload: Any, keys: Any) -> list[Any]:
             made = task.inputs(workload, keys)
-            self._padding.append(made)  # kept: the room that it would leave could hold a result, or not, by chance
+            self._padding.append(made)  # kept: if it were freed, a result could lie in its place in some rounds only
             copied: list[Any] = copy.deepcopy(made)
             return copied
 
         return dataclasses.replace(task, inputs=inputs), variant
 
     def _known(self, identity: str, knobs: dict[str, Any]) -> Any:
-        """The task, the variant, and the workload in the words that this commit knows."""
+        """The task, the variant, and the workload with those settings that this commit knows."""
         task, variant = self._find(identity)
         workload = OTHER.module("task").Workload
         known = {name: value for name, value in knobs.items() if name in workload.__dataclass_fields__}
         return task, variant, task.adapt(workload(**known))
 
     def arm(self, identity: str, knobs: dict[str, Any], short_s: float) -> dict[str, Any]:
-        """Builds the benchmark on as many of its samples as `short_s` allows a call; or says why it cannot."""
+        """Builds the benchmark on as many of its samples as a call does in `short_s`; or returns why it cannot."""
         try:
             task, _, workload = self._known(identity, knobs)
         except Exception as missing:  # a benchmark that this commit does not have yet, or no longer
@@ -133,7 +133,7 @@ class Side:
             self._runner.reading(identity, 1)
 
     def echo(self, token: int) -> int:
-        """The answer that shows where in the conversation the other end is."""
+        """Returns `token`, so that the other end knows which answers came before."""
         return token
 
     def reading(self, identity: str, calls: int) -> float:
@@ -150,7 +150,7 @@ def _first_line(error: Exception) -> str:
 
 
 def serve(descriptor: int, own: dict[str, Any] | None = None) -> None:
-    """Answers requests until the pipe closes. `fork` hands the pipe to a child, which gives it back with `leave`."""
+    """Answers requests until the pipe closes. `fork` hands the pipe to a child; `leave` gives it back to the server."""
     bytearray(SETTLING_BYTES)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     pipe, side, is_child = Connection(descriptor), Side(own), False
@@ -175,7 +175,7 @@ def serve(descriptor: int, own: dict[str, Any] | None = None) -> None:
 
 
 def _forked() -> bool:
-    """True in the child; False in the server once the child has left; `_Died` in the server if it was killed."""
+    """True in the child. In the server: False after the child has left, `_Died` if the child was killed or failed."""
     child = os.fork()
     if child == 0:
         return True

@@ -1,8 +1,8 @@
-"""Two commits, or two settings of one, measured against each other: the gate that can tell.
+"""Measures two commits, or two settings of one commit, against each other.
 
-For each side there is one live server; every round forks a fresh process from each (`abchild`), and the two take short
-readings in turn. `abstats` judges the rounds. Benchmarks take their turns too, so that each is measured over the whole
-length of the run; those that vary most get more rounds.
+Each side has one live server (`round_process`). For every round, each server forks a fresh process, and the two
+processes take short readings in turn. `permutation` judges the rounds. The benchmarks take turns too, so that each is
+measured over the whole length of the run. The benchmarks that vary most get more rounds.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from pipebench.results.comparison import Change, Pair
 from pipebench.runner import ChildRunner, RunnerDied, RunnerFailed
 from pipebench.task import RunnerSpec, Unavailable
 
-SHORT_S = 0.005  # a call is made this short where its samples can be divided
-READING_S = 0.0005  # long against the 20 µs of a request, short against the time slices of a busy host
-ROUND_S = 0.1  # of readings in a round: many draws of where a process lies are worth more than many readings of one
+SHORT_S = 0.005  # the longest call, where a call can be made shorter by giving it fewer samples
+READING_S = 0.0005  # much longer than a request (20 µs), much shorter than the time slices of a busy host
+ROUND_S = 0.1  # for the readings of a round: many rounds, each with a new place in memory, tell more than long rounds
 LEAST_PAIRS = 3
-JUDGING = 0.05  # of the time, kept for judging at the end
+JUDGING = 0.05  # the share of the time that is kept for the judgement at the end
 MOST_ROUNDS = 1000
 KNOBS: dict[str, Any] = {"data": "photos", "batch_size": 64, "quick": True}
 
@@ -59,7 +59,10 @@ class Server(ChildRunner):
         super().__init__(RunnerSpec(side.label, spec.path, settings), side.executable)
 
     def _code(self, first: list[str], descriptor: int) -> str:
-        """Without address randomisation where the kernel allows, so that equal code lies at equal addresses."""
+        """The child's program. It starts without address randomisation, so that equal code lies at equal addresses.
+
+        Where the kernel does not allow this, the addresses stay random.
+        """
         ahead = [*first, *([os.fspath(self._side.folder)] if self._side.folder else [])]
         here = Path(__file__).parent
         child, package = here / "round_process.py", here.parent
@@ -76,7 +79,7 @@ class Server(ChildRunner):
         )
 
     def start(self) -> None:
-        """Waits until the side is imported (`start` was sent); a commit that does not import says so here."""
+        """Waits until the side is imported; `start` was sent before. `PipebenchError` if it cannot be imported."""
         try:
             self.receive()
         except (RunnerDied, RunnerFailed) as error:
@@ -84,8 +87,8 @@ class Server(ChildRunner):
             raise PipebenchError(f"{self._side.label} does not start: {error}", remedy) from error
 
     def send(self, method: str, *arguments: Any) -> None:
-        """A request whose answer `receive` takes, so that both sides can work at once where nothing is timed."""
-        with contextlib.suppress(BrokenPipeError):  # `receive` finds out
+        """Sends a request; `receive` takes its answer. So both sides can work at once where nothing is timed."""
+        with contextlib.suppress(BrokenPipeError):  # `receive` raises the error
             self._pipe.send_bytes(pickle.dumps((method, arguments), 4))
 
     def receive(self) -> Any:
@@ -99,7 +102,7 @@ class Server(ChildRunner):
         self.send("leave")
 
     def recover(self) -> None:
-        """Ends a round that broke, whether or not its child is still there, and drops answers nobody waits for."""
+        """Ends a round that broke, even if its child is gone, and drops the answers that nobody waits for."""
         self.leave()
         token = time.monotonic_ns()
         self.send("echo", token)
@@ -107,7 +110,7 @@ class Server(ChildRunner):
             pass
 
     def seconds(self, identity: str, calls: int) -> float:
-        return self._ask("reading", identity, calls)  # type: ignore[no-any-return]  # the answer of the same method
+        return self._ask("reading", identity, calls)  # type: ignore[no-any-return]  # the child's `reading` returns a float
 
 
 @dataclass
@@ -119,7 +122,7 @@ class _Row:
     samples: int = 0
     calls: int = 1
     rounds: list[tuple[Pair, ...]] = field(default_factory=list)
-    apart: list[float] = field(default_factory=list)  # of each round, |logarithm of head / base|, in ascending order
+    apart: list[float] = field(default_factory=list)  # for each round |log(head / base)|, in ascending order
     skipped: str | None = None
     failed: str | None = None
     notes: list[str] = field(default_factory=list)
@@ -130,9 +133,9 @@ class _Row:
 
     @property
     def width(self) -> float:
-        """About how wide its interval is: the spread of `apart` by the number of rounds.
+        """About how wide its interval is: the range between the quartiles of `apart`, over the root of their number.
 
-        Of absolute values, so that neither a large change nor its direction matters.
+        A large change does not matter, because this is a range; its direction does not, because `apart` is absolute.
         """
         count = len(self.apart)
         return (self.apart[count * 3 // 4] - self.apart[count // 4]) / math.sqrt(count) if count else math.inf
@@ -156,10 +159,11 @@ def compare(
     keep: Callable[[list[Change]], None] = lambda changes: None,
     now: Callable[[], float] = time.monotonic,
 ) -> list[Change]:
-    """Measures `benchmarks` on both sides within `budget_s` seconds, start-up included, in at most `most_rounds`.
+    """Measures `benchmarks` on both sides within `budget_s` seconds, start-up included.
 
-    `keep` is given the changes at the end, also that of an interruption, which loses one round. A benchmark that
-    breaks, or that a side does not have, never stops the others. PipebenchError where a side does not even start.
+    Each benchmark gets at most `most_rounds` rounds. `keep` gets the changes at the end, also after an interruption,
+    which loses one round. A benchmark that breaks, or that a side does not have, never stops the others. Raises
+    `PipebenchError` if a side does not start, or if its server dies.
     """
     deadline = now() + (1 - JUDGING) * budget_s
     knobs = {**KNOBS, **(knobs or {})}
@@ -207,7 +211,7 @@ def _size_all(rows: list[_Row], servers: Sequence[Server], knobs: dict[str, Any]
 
 
 def _both(servers: Sequence[Server], method: str, *arguments: Any) -> list[Any]:
-    """The answers of both sides, which work at the same time; for what is not timed."""
+    """The answers of both sides. The sides work at the same time, so nothing that is timed may use this."""
     for server in servers:
         server.send(method, *arguments)
     return [server.receive() for server in servers]
@@ -238,10 +242,11 @@ def _measure(
     progress: Progress,
     now: Callable[[], float],
 ) -> None:
-    """Rounds until the time is up: one of each live benchmark in turn, then as many of those that vary most.
+    """Takes rounds until the time is up.
 
-    Which benchmark is measured next depends only on `width`, which exchanging base and head in any round
-    leaves as it is: so the judgement by exchanges stays exact.
+    Each live benchmark gets one round in turn; then the same number of rounds goes to the benchmarks that vary most.
+    Only `width` decides which of them is next. Exchanging base and head in a round leaves `width` as it is, so the
+    permutation test stays exact.
     """
     begin = now()
 
@@ -276,7 +281,7 @@ def _round(
     knobs: dict[str, Any],
     now: Callable[[], float],
 ) -> tuple[Pair, ...]:
-    """A fresh process on each side, reading in turn, first one ahead and then the other."""
+    """One round: a fresh process on each side. They read in turn, and the side that reads first alternates."""
     _both(order, "fork")
     _both(order, "rearm", row.identity, knobs, row.keys)
     base, head = servers
@@ -296,7 +301,10 @@ def _round(
 
 @contextlib.contextmanager
 def _failing(row: _Row, servers: Sequence[Server]) -> Any:
-    """Makes what goes wrong in a round its benchmark's failure, and brings both servers back to between rounds."""
+    """Records an error in a round as the failure of its benchmark, and makes both servers ready for the next round.
+
+    Raises `PipebenchError` if a server has died.
+    """
     try:
         yield
     except RunnerDied as error:

@@ -55,7 +55,7 @@ def plan(
     samples: int = 64,
     requirement: str = "pipebench",
 ) -> Plan:
-    """Inspects the two functions and makes the files' contents. PipebenchError if a function cannot be used."""
+    """Inspects the two functions and makes the files' contents. Raises `PipebenchError` if one cannot be used."""
     for name in (loader, transform):
         if name is not None and not _is_a_name(name):
             raise PipebenchError(
@@ -85,7 +85,7 @@ def _is_a_name(name: str) -> bool:
 
 
 def _looked_at(settings: users_loader.Own) -> list[str]:
-    """Calls both functions once and gives the names of the transforms."""
+    """Calls both functions once and returns the names of the transforms."""
     try:
         users_loader.imported(settings)
         users_loader.first_sample(settings)

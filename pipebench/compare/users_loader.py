@@ -33,7 +33,7 @@ class Own:
     transform: str | None = None
     transforms: tuple[str, ...] = ()  # in order; n/a in a commit that lacks the name
     workers: tuple[int, ...] = (0, 2)
-    samples: int = 64  # the most read and transformed in one call; the same in all runs
+    samples: int = 64  # how many samples one call reads or transforms at most; the same in all runs
 
     @property
     def benchmarks(self) -> list[str]:
@@ -77,7 +77,7 @@ def names_of(transform: Any) -> list[str]:
 
 
 def finder(own: Own | dict[str, Any]) -> Callable[[str], tuple[Task, Variant]]:
-    """A function from a benchmark's identity to its task and variant, as a runner needs it."""
+    """A function that a runner needs: it takes a benchmark's identity and returns its task and variant."""
     settings = _settings(own)
     builders: dict[str, Callable[[str], Callable[[Workload], Any]]] = {
         "read": lambda name: lambda workload: _reading(settings),

@@ -1,1 +1,1 @@
-"""The lab: every variant checked against its reference, then timed in turn."""
+"""The lab checks every variant against its reference, then times the variants in turn."""

@@ -1,4 +1,4 @@
-"""Before anything is timed: every variant once on every sample, checked, and held against the reference."""
+"""Runs every variant once on every sample before anything is timed, checks it and compares it with the reference."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pipebench.runner import Attempt, Prepared, Runner, RunnerDied, RunnerFailed
 from pipebench.task import Task, Unavailable, Variant, Work, Workload
 from pipebench.units import printable
 
-GONE = frozenset({"vanished", "unreadable", "not-regular"})  # what can become of a file that was good a moment ago
+GONE = frozenset({"vanished", "unreadable", "not-regular"})  # what can happen to a file that was good
 
 
 @dataclass
@@ -43,11 +43,11 @@ class Row:
 
     @property
     def able(self) -> bool:
-        """Whether it can be timed: it runs here and could do at least one sample."""
+        """Whether it can be timed: it runs here and did at least one sample. A ceiling needs no samples."""
         return self.usable and (self.variant.ceiling is not None or self.attempted > len(self.bad))
 
     def renew(self) -> None:
-        """Forgets what was timed, which cannot be compared with readings of other samples."""
+        """Forgets all timing, because it cannot be compared with readings of other samples."""
         self.work, self.calls, self.first_s = None, 1, None
         self.readings, self.codes, self.load = [], set(), machine.Load()
 
@@ -58,7 +58,7 @@ def prepare(row: Row, workload: Workload, runners: Runners) -> None:
         row.prepared = row.runner.prepare(row.id, workload)
     except Unavailable as missing:
         row.prepared = Prepared(missing.code, missing.reason)
-    except Exception as error:  # a variant that cannot even be built is its own fault, not the run's
+    except Exception as error:  # a variant that cannot be built fails alone; the run goes on
         fail(row, runners, error)
 
 
@@ -69,7 +69,7 @@ def fail(row: Row, runners: Runners, error: Exception) -> None:
 
 
 def stand_in(task: Task, reference: Row, workload: Workload, runners: Runners) -> list[Row]:
-    """The first variant of a task that runs here, its reference before all others."""
+    """The first variant of a task that runs here, as a list; empty if none does. The reference is tried first."""
     for row in [reference, *(Row(variant) for variant in stage.variants(task.id)[1:])]:
         if row.runner is None:
             prepare(row, workload, runners)
@@ -79,13 +79,16 @@ def stand_in(task: Task, reference: Row, workload: Workload, runners: Runners) -
 
 
 def model_of(rows: Sequence[Row], reference: Row) -> Row:
-    """What the others must agree with: the reference or, where it cannot run, the first that does the whole task."""
+    """The row that the others must agree with: the reference or, if it cannot run, the first that does the whole task.
+
+    If there is no such row, the reference is returned, which is not usable then.
+    """
     whole = (row for row in rows if row.usable and row.variant.does_all and row.variant.ceiling is None)
     return reference if reference.usable else next(whole, reference)
 
 
 def groups_of(task: Task, workload: Workload, most: int | None) -> list[tuple[str, ...]]:
-    """The groups to try, cut to at most `most` samples."""
+    """The groups to try, with at most `most` samples in all."""
     groups, left = [], most if most is not None else math.inf
     for group in task.groups(workload):
         if left <= 0:
@@ -103,7 +106,10 @@ def try_all(
     workload: Workload,
     progress: Callable[[int, int, str], None],
 ) -> list[str]:
-    """Each variant once on every group, checked and held against the model; the samples that all of them can do."""
+    """Tries each variant once on every group, checks it and compares it with the model.
+
+    Returns the samples that all variants can do, apart from variants that can do none.
+    """
     total = sum(len(group) for group in groups)
     tried = [row for row in rows if row.variant.ceiling is None and row.usable]
     done = 0
@@ -158,9 +164,10 @@ def _record(task: Task, row: Row, attempt: Attempt, kind: str, message: str) -> 
 def lost_since(
     task: Task, rows: Sequence[Row], model: Row, groups: Sequence[tuple[str, ...]], workload: Workload
 ) -> set[str]:
-    """Those samples of `groups`, all good when they were tried, whose files are gone; recorded for the rows they spoil.
+    """Those samples of `groups` whose files are gone; all were good when they were tried. Records them as bad.
 
-    The model decides, so that a variant which breaks of itself takes no sample away from the others.
+    Only the model decides which ones are gone. So a variant that breaks for another reason takes no sample away from
+    the others.
     """
     lost: set[str] = set()
     for group in groups:
@@ -180,5 +187,5 @@ def _again(row: Row, keys: tuple[str, ...], workload: Workload) -> list[Attempt]
     assert row.runner is not None
     try:
         return row.runner.attempt(row.id, workload, keys)
-    except (RunnerDied, RunnerFailed):  # its own failure has been said
+    except (RunnerDied, RunnerFailed):  # its failure is already recorded
         return []

@@ -1,4 +1,4 @@
-"""One task measured from Python: `pipebench.measure`."""
+"""Measures one task from Python: `pipebench.measure`."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from pipebench.task import Task, Variant, Workload
 
 @dataclass(frozen=True)
 class Cost:
-    """What one sample costs with one variant, in seconds: the median of the readings, and its 95 % interval.
+    """The cost of one sample with one variant, in seconds: the median of the readings, and its 95 % interval.
 
-    `speedup` is over the task's reference, read in the same turns; None where the reference cannot run here.
+    `speedup` is over the task's reference, which is read in the same turns; None if the reference cannot run here.
     `measurement` has all readings.
     """
 
@@ -42,10 +42,10 @@ class Cost:
 
 @dataclass(frozen=True)
 class TaskCosts:
-    """What the variants of one task cost, by their names, the reference first.
+    """The costs of the variants of one task, by name, the reference first.
 
-    `missing` says for each variant without a figure why it has none. `bad_samples` are those that a variant could not
-    do; all variants are timed on the same samples, which all of them can do.
+    `missing` says why a variant has no figure. `bad_samples` are the samples that at least one variant could not do.
+    All variants are timed on the same samples: those that all of them can do.
     """
 
     task: str
@@ -55,13 +55,13 @@ class TaskCosts:
 
 
 def of_task(task_id: str, workload: Workload, plan: Plan, device: str | None) -> TaskCosts:
-    """What every variant of a task costs."""
+    """Measures what every variant of a task costs."""
     task = _task(task_id)
     return _measured(task, stage.variants(task.id), workload, plan, device)
 
 
 def of_variant(task_id: str, name: str, workload: Workload, plan: Plan, device: str | None) -> Cost:
-    """What one variant costs, measured beside the reference of its task."""
+    """Measures what one variant costs, beside the reference of its task."""
     task = _task(task_id)
     known = {one.name: one for one in stage.variants(task.id)}
     if name not in known:
@@ -90,7 +90,7 @@ def _measured(task: Task, variants: list[Variant], workload: Workload, plan: Pla
 
 @contextlib.contextmanager
 def _threads_as_they_were() -> Iterator[None]:
-    """Sets the thread counts of torch and OpenCV back, which measuring sets to one."""
+    """Restores the thread counts of torch and OpenCV afterwards, because measuring sets them to one."""
     import torch
 
     before, opencv = torch.get_num_threads(), sys.modules.get("cv2")
@@ -104,7 +104,7 @@ def _threads_as_they_were() -> Iterator[None]:
 
 
 def costs(task: Task, result: TaskResult) -> TaskCosts:
-    """The result of measuring a task, a sample at a time."""
+    """The costs per sample from the result of measuring a task."""
     missing = {one.variant: why for one in result.measurements if (why := _why_missing(one)) is not None}
     found = {one.variant: _cost(one) for one in result.measurements if one.variant not in missing}
     return TaskCosts(task.id, found, missing, result.bad_samples)

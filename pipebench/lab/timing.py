@@ -1,4 +1,4 @@
-"""One task's variants: tried on every sample, then timed in turn on the samples that all of them can do."""
+"""Tries one task's variants on every sample, then times them in turn on the samples that all of them can do."""
 
 from __future__ import annotations
 
@@ -17,19 +17,22 @@ from pipebench.stats import Speedup, compare, summarize
 from pipebench.task import Task, Variant, Workload
 from pipebench.units import printable
 
-TIMED_ANEW = 2  # times that a task is timed again because files of its samples vanished
+TIMED_ANEW = 2  # how often at most a task is timed again because files of its samples vanished
 Progress = Callable[[int, int, str], None]
 
 
 @dataclass(frozen=True)
 class Plan:
-    """How long to measure. `rounds` is how many readings each variant gets unless `budget_s` for the task runs out."""
+    """How long to measure. Each variant gets `rounds` readings, or fewer if the task's `budget_s` runs out first.
+
+    It gets at least `least_rounds` readings. Each reading takes about `reading_s`.
+    """
 
     rounds: int = 24
     least_rounds: int = FEWEST_READINGS
     budget_s: float = 6.0
     reading_s: float = 0.010
-    tries: int | None = None  # at most so many samples are tried before timing; None: every listed one
+    tries: int | None = None  # how many samples at most are tried before timing; None: all that are listed
 
     @classmethod
     def quick(cls) -> Plan:
@@ -52,7 +55,10 @@ def measure(
     progress: Progress = lambda done, total, what: None,
     now: Callable[[], float] = time.monotonic,
 ) -> TaskResult:
-    """Tries, then times, `variants` of `task` beside their `ceilings`. A row that fails never stops the others."""
+    """Tries the `variants` of `task`, then times them beside their `ceilings`. A row that fails never stops the others.
+
+    Raises `Interrupted`, with the result so far, after Ctrl-C during the timing.
+    """
     workload = task.adapt(workload)
     rows = [Row(variant) for variant in [*variants, *ceilings]]
     for row in rows:
@@ -63,7 +69,7 @@ def measure(
         known = Row(wanted)
         prepare(known, workload, runners)
     groups = groups_of(task, workload, plan.tries)
-    if not variants:  # ceilings alone are measured on what some variant can do
+    if not variants:  # ceilings alone are measured on samples that some variant can do
         rows = [*rows, *stand_in(task, known, workload, runners)]
     model = model_of(rows, known)
     good = try_all(task, rows, model, groups, workload, progress)
@@ -76,7 +82,7 @@ def measure(
         stopped = True
     bad = [record for row in rows for record in row.bad.values()]
     for runner in () if stopped else runners:
-        with contextlib.suppress(RunnerDied):  # its rows have said so
+        with contextlib.suppress(RunnerDied):  # its rows already say so
             runner.release()
     bound = _bound(rows)
     result = TaskResult(
@@ -90,7 +96,7 @@ def measure(
 
 
 class Interrupted(KeyboardInterrupt):
-    """Ctrl-C while a task was being timed; `result` holds the readings until then."""
+    """Ctrl-C came while a task was timed. `result` holds the readings taken before."""
 
     def __init__(self, result: TaskResult) -> None:
         super().__init__()
@@ -105,9 +111,9 @@ def _what_stays(
     good: list[str],
     workload: Workload,
 ) -> Iterator[tuple[str, ...]]:
-    """The samples to time and, where files of theirs vanished meanwhile, those that are left, to be timed anew.
+    """Yields the samples to time. If files of these vanish meanwhile, yields the samples left, to be timed again.
 
-    `good` is shortened by what is lost. A row that broke of itself stays failed, and costs the others nothing.
+    Removes the lost samples from `good`. A row that broke for another reason stays failed and costs the others nothing.
     """
     count = task.per_call(workload)
     for left in reversed(range(1 + TIMED_ANEW)):
@@ -135,7 +141,7 @@ def _what_stays(
 
 
 def _spread(keys: Sequence[str], count: int) -> tuple[str, ...]:
-    """`count` keys spread evenly over all of them, in order."""
+    """`count` of the keys, in order, spread evenly over all of them."""
     if len(keys) <= count:
         return tuple(keys)
     return tuple(keys[index * len(keys) // count] for index in range(count))
@@ -151,7 +157,7 @@ def _time_all(
     progress: Progress,
     now: Callable[[], float],
 ) -> None:
-    """Arms every row, sizes its block, then takes one reading of each in turn, in an order that rotates."""
+    """Arms every row and sets the size of its block. Then takes one reading of each in turn; the order rotates."""
     for row in rows:
         if row.able:
             _guard(row, runners, partial(_arm, row, keys, workload, plan))
@@ -163,7 +169,7 @@ def _time_all(
         for row in live[turn % len(live) :] + live[: turn % len(live)] if live else []:
             _guard(row, runners, partial(_read, row))
         progress(turn + 1, plan.rounds, f"{task.id}: timing {len(live)} variants")
-    load = runners.load() - before  # of all turns together: the counters' ticks of 10 ms are too coarse for one row
+    load = runners.load() - before  # for all turns together: the counters tick every 10 ms, too coarse for one row
     for row in rows:
         row.load = load
 
@@ -200,7 +206,7 @@ def _bound(rows: Iterable[Row]) -> Row | None:
 
 
 def _over(ours: Row, theirs: Row) -> Speedup:
-    """The speed-up of a call of ours over one of theirs, from the rounds that both have."""
+    """The speed-up of one call of `ours` over one call of `theirs`, from the rounds that both have."""
     both = min(len(ours.readings), len(theirs.readings))
     return compare(ours.readings[:both], theirs.readings[:both], scale=ours.calls / theirs.calls)
 
@@ -234,7 +240,7 @@ def _measurement(row: Row, reference: Row | None, bound: Row | None, workload: W
 
 
 def _unable(row: Row) -> str | None:
-    """Why a variant that ran did no sample at all."""
+    """Why a variant that ran could not do a single sample; None if it could, or did not run."""
     if not row.attempted or row.attempted > len(row.bad):
         return None
     first = next(iter(row.bad.values()))

@@ -1,4 +1,4 @@
-"""The main job: every chosen variant of every chosen task, one task after the other, into one report."""
+"""The main job: measures every chosen variant of every chosen task, one task after the other, into one report."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ COLD_TASK = "read/image"
 
 @dataclass(frozen=True)
 class Selection:
-    """Which tasks, and which variants of each, are to be measured."""
+    """The tasks to measure, and the variants of each."""
 
     rows: tuple[tuple[Task, tuple[Variant, ...]], ...]
 
@@ -59,9 +59,9 @@ def _named(variants: Iterable[Variant], names: Sequence[str]) -> Iterable[Varian
 class Feeding:
     """What is measured after the stages: the loader table, and live training beside its bounds.
 
-    `workers` is what was asked for; None takes the usable cores less one, which the training loop itself needs.
-    `length` or, where they are given, `steps` say for how many iterations training is watched. `simulated_s` replaces
-    the model by a device that takes so long for each batch.
+    `workers` is the number that was asked for; None means the usable cores less one, which the training loop needs.
+    `length` sets for how many iterations training is watched; `steps`, if given, is that number itself. `simulated_s`
+    replaces the model by a simulated device that takes so many seconds for each batch.
     """
 
     loading: Loading
@@ -84,7 +84,7 @@ def feeding(
     steps: int | None = None,
     simulated_s: float | None = None,
 ) -> Feeding:
-    """Loader and training with the plans of a length."""
+    """The loader table and the training, with the plans of a length."""
     plans = {"quick": LoaderPlan.quick(), "usual": LoaderPlan(), "rigorous": LoaderPlan.rigorous()}
     return Feeding(loading, workers, plans[length], length, steps, simulated_s)
 
@@ -99,10 +99,10 @@ def run(
     progress: Progress,
     keep: Callable[[Report], None],
 ) -> Report:
-    """Measures the selection; `keep` is given the report so far after every task, so that an interruption loses one.
+    """Measures the selection. `keep` gets the report so far after every task, so an interruption loses at most one.
 
-    `device` is where transfers and steps go, by default to the CUDA device if there is one. With `feeding`, loader and
-    training are measured after the stages.
+    Transfers and steps use `device`, by default the CUDA device if there is one. With `feeding`, loader and training
+    are measured after the stages.
     """
     listed = read.load(workload, progress)
     progress(0, 0, "importing torch")
@@ -121,7 +121,7 @@ def run(
         runners.start(selection.variants)
         for task, variants in selection.rows:
             report = _with(report, task, variants, workload, runners, plan, progress, keep)
-            if task.id == COLD_TASK and workload.cache == "warm":  # what storage gives is worth knowing all the same
+            if task.id == COLD_TASK and workload.cache == "warm":  # to know the storage's rate too
                 cold = replace(workload, cache="cold")
                 report = _with(report, task, (), cold, runners, replace(plan, rounds=plan.least_rounds), progress, keep)
             keep(report)
@@ -142,7 +142,7 @@ def _with(
     progress: Progress,
     keep: Callable[[Report], None],
 ) -> Report:
-    """The report with one task's results added; an interrupted task keeps the readings it has."""
+    """The report with one task's results added. An interrupted task keeps the readings it has."""
     bounds = stage.ceilings(task.id, workload)
     try:
         result = measure(task, variants, workload, runners=runners, plan=plan, ceilings=bounds, progress=progress)
@@ -164,7 +164,7 @@ def _added(report: Report, result: TaskResult) -> Report:
 def _fed(
     report: Report, workload: Workload, feeding: Feeding, progress: Progress, keep: Callable[[Report], None]
 ) -> Report:
-    """The report with loader and training added; a worker that fails is named in it before the error goes on."""
+    """The report with loader and training added. If one fails, the report says why before the error is raised again."""
     so_far = [report]
 
     def note(bad: tuple[BadSample, ...], **found: Any) -> None:
@@ -197,13 +197,13 @@ def _fed(
 
 
 def _merged(known: tuple[BadSample, ...], more: tuple[BadSample, ...]) -> tuple[BadSample, ...]:
-    """Bad samples of the loader come up in every loader: each is kept once."""
+    """The known bad samples and `more`. Every loader meets the same bad samples, so each of these is kept once."""
     seen = {one.sample for one in known if one.stage == "loader"}
     return known + tuple(one for one in more if one.sample not in seen)
 
 
 def chosen_device(wanted: str | None) -> Literal["cpu", "cuda"]:
-    """Where transfers and steps go: the device asked for, by default the CUDA device if there is one."""
+    """The device for transfers and steps: the one asked for, by default the CUDA device if there is one."""
     import torch
 
     if wanted == "cuda" and not torch.cuda.is_available():
@@ -214,7 +214,7 @@ def chosen_device(wanted: str | None) -> Literal["cpu", "cuda"]:
 
 
 def _storage_of(listed: datasets.Dataset) -> Path | None:
-    """A path of the data, whose storage the report names."""
+    """A path of the data; the report names the storage that holds it. None if there is no file."""
     for one in listed.samples:
         for path in (*one.files.values(), *(extent.path for extent in one.extents.values())):
             return Path(path)
@@ -227,10 +227,10 @@ def _data(listed: datasets.Dataset) -> Data:
 
 
 def unmeasured(report: Report) -> list[str]:
-    """Why a finished run has not measured what it was asked to, one line a reason; empty when all is well.
+    """Why a finished run has not measured what it was asked to: one line for each reason, empty if all is well.
 
-    Bad samples and skipped rows are not failures. A variant that broke, or whose every output was wrong, is one; and so
-    is a task for which there was no good sample at all.
+    Bad samples and skipped rows are not failures. A variant that broke is a failure, and so is a variant whose outputs
+    were all wrong. A task without a single good sample is a failure too.
     """
     reasons = [
         f"{one.task}/{one.variant}: {one.failed}"

@@ -1,4 +1,4 @@
-"""Live batches: a DataLoader with its knobs, whose workers are started, drawn from, guarded and ended."""
+"""Live batches: a DataLoader with its knobs. Its workers are started, drawn from, guarded and ended here."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from pipebench.task import Workload
 from pipebench.watch.bound.live_batches import LiveSource
 
 Now = Callable[[], float]
-_EMPTY_BATCHES = 8  # in a row without one good sample: there is nothing to measure
+_EMPTY_BATCHES = 8  # so many in a row without a good sample: there is nothing to measure
 
 
 class Live:
-    """Batches from a DataLoader, epoch after epoch without a boundary until one is asked for.
+    """Batches from a DataLoader, epoch after epoch. A boundary between epochs comes only when `boundary` asks for it.
 
-    The dataset may have a `notebook` attribute, in which its workers note where they are (see `workers.Notebook`).
-    `bad` collects the records of samples that could not be used. Close it to end the workers.
+    The workers note in `notebook` which sample they are at (see `worker_health.Notebook`). `bad` collects the records
+    of samples that could not be used. Close it to end the workers.
     """
 
     def __init__(
@@ -55,9 +55,9 @@ class Live:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        """Ends the workers; where one of them was the cause, says what became of it (`workers.WorkerFailure`).
+        """Ends the workers. If one of them caused the error, raises a `WorkerFailure` that says how it failed.
 
-        A worker's end is raised wherever this process happens to be, so it is looked for here and not at `next`.
+        torch reports a worker's end by an error at any place in this process, so it is handled here, not in `__next__`.
         """
         failure = self._watch.failure
         if failure is None and isinstance(error, RuntimeError):
@@ -71,7 +71,7 @@ class Live:
         return list(getattr(self._iterator, "_workers", ()))
 
     def start(self) -> Any:
-        """Starts the workers; the first batch, with `startup_s` from the start to its arrival."""
+        """Starts the workers and returns the first batch. `startup_s` is the time from the start to its arrival."""
         begin = self.now()
         self._iterate()
         self._watch.begin(lambda: self._workers)
@@ -105,19 +105,19 @@ class Live:
         return [one.pid for one in self._workers]
 
     def discard(self) -> float:
-        """Uses up what was made ahead, so that batches come at the rate of the workers; the seconds it took."""
+        """Uses up the batches made ahead, so that the next ones come at the rate of the workers. Returns seconds."""
         begin = self.now()
         for _ in range(self.loading.in_flight):
             next(self)
         return self.now() - begin
 
     def settle(self) -> None:
-        """Waits until the workers have nothing left to do: all batches that they may make ahead are made."""
+        """Waits until the workers are idle: they have made all batches that they may make ahead."""
         with self._watch.waiting():
             LiveSource(self._iterator, next, 0, None, None).settle(math.inf)
 
     def boundary(self) -> float | None:
-        """Ends the epoch and begins the next: seconds from its last batch to the first of the next one."""
+        """Ends the epoch and begins the next. Returns the seconds from its last batch to the first of the next one."""
         if self._sampler is not None:
             self._sampler.finish()
         else:
@@ -139,14 +139,14 @@ class Live:
         self._iterator = None
         self._loader = None
         if shutdown is not None:
-            with contextlib.suppress(RuntimeError):  # of a worker that was killed: it is what is being done
+            with contextlib.suppress(RuntimeError):  # torch raises it for a killed worker, and here they are to end
                 shutdown()
         self.notebook.close()
 
 
 @contextlib.contextmanager
 def _unwarned() -> Iterator[None]:
-    """More workers than cores are marked in the report, so torch need not warn of them."""
+    """Silences torch's warning about more workers than cores, because the report marks them."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*worker processes in total")
         yield
@@ -155,7 +155,7 @@ def _unwarned() -> Iterator[None]:
 def _loader(
     dataset: Any, loading: Loading, batch_size: int, collate: Callable[[Any], Any], notebook: Notebook, seed: int
 ) -> tuple[Any, Any]:
-    """The DataLoader, and the sampler that ends an epoch (None for a stream)."""
+    """The DataLoader, and the sampler that can end an epoch (None for a stream)."""
     from torch.utils.data import DataLoader, IterableDataset
 
     from pipebench.reference.pipeline import Endless
@@ -175,7 +175,7 @@ def _loader(
 
 
 def reference(workload: Workload, loading: Loading, recipe: Any = None, now: Now = time.perf_counter) -> Live:
-    """Live batches of the reference pipeline: the recipe's variants over the workload's data."""
+    """Live batches of the reference pipeline: the recipe's variants, applied to the workload's data."""
     from pipebench.reference.pipeline import FLOATS, Collate, Photographs, Stream
 
     if loading.stream and importlib.util.find_spec("webdataset") is None:
@@ -184,7 +184,7 @@ def reference(workload: Workload, loading: Loading, recipe: Any = None, now: Now
     try:
         dataset = (Stream if loading.stream else Photographs)(workload, recipe, notebook)
         collate = Collate(workload, dataset.recipe, notebook)
-        _ = dataset.chain, collate.chain  # a script has imported its libraries before it forks
+        _ = dataset.chain, collate.chain  # built before the fork: a script too imports its libraries before it forks
         return Live(dataset, loading, workload.batch_size, collate, notebook=notebook, seed=workload.seed, now=now)
     except BaseException:
         notebook.close()

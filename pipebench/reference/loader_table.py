@@ -1,7 +1,7 @@
-"""The loader table: images per second of the reference pipeline by workers, container and what crosses the border.
+"""The loader table: images per second of the reference pipeline, by workers, by container and by type of its pixels.
 
-Each row is a DataLoader of its own that nothing consumes: the most that the pipeline can feed. Beside them, `ready`
-rows hand over samples that are already there, so that what they cost is the hand-off between processes and no more.
+Each row is a DataLoader of its own that nothing consumes: it shows the most that the pipeline can feed. Beside them,
+`ready` rows hand over samples that are already in memory, so their cost is only the hand-off between processes.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _READY = 16  # distinct samples of a `ready` row: more than a core's own cache h
 
 @dataclass(frozen=True)
 class LoaderPlan:
-    """How long to measure: visits to each row (rows alternate), readings a visit and seconds a reading at least."""
+    """How long to measure: visits to each row (rows alternate), readings per visit, and about how long a reading is."""
 
     visits: int = 2
     readings: int = 4
@@ -61,9 +61,10 @@ class _Visited:
 
 
 def counts(plan: LoaderPlan, asked: int | None = None) -> list[int]:
-    """The numbers of workers that are measured: all up to 4, then doubling up to the usable cores, and what is asked.
+    """The numbers of workers to measure: those of the plan, or 0 to 4, then powers of two and the usable cores.
 
-    Doubling keeps a machine with many cores within the time of one with few; a curve bends slowly out there.
+    `asked` is always one of them. Powers of two keep the time short on a machine with many cores; with many workers the
+    curve bends slowly.
     """
     if plan.workers is not None:
         wanted = set(plan.workers)
@@ -82,7 +83,7 @@ def measure_loader(
     progress: Progress = lambda done, total, what: None,
     keep: Callable[[tuple[LoaderRow, ...], tuple[BadSample, ...]], None] = lambda rows, bad: None,
 ) -> tuple[LoaderRow, ...]:
-    """Every row in turn, as often as the plan says; `keep` is given the rows so far after each visit."""
+    """Measures every row in turn, as often as the plan says. `keep` gets the rows so far after each visit."""
     workload = replace(workload, batch_size=min(BATCH_SIZE, workload.batch_size))
     rows = list(_rows(workload, replace(loading, pin_memory=False), counts(plan, asked)))
     for visit in range(plan.visits):
@@ -123,7 +124,7 @@ def _no_stream(sharded: bool) -> Skipped | None:
 
 
 def _visit(row: _Visited, workload: Workload, plan: LoaderPlan) -> None:
-    """Starts the row's loader, uses up what it made ahead, takes the readings and ends it."""
+    """Starts the row's loader, uses up the batches that it made ahead, takes the readings and ends the loader."""
     from pipebench.reference.pipeline import BYTES, FLOATS, sample_bytes
 
     recipe = FLOATS if row.dtype == "float32" else BYTES
@@ -144,7 +145,7 @@ def _visit(row: _Visited, workload: Workload, plan: LoaderPlan) -> None:
 
 
 def _reading(live: Live, batches: int) -> tuple[float, int]:
-    """Seconds for some batches, and the good samples in them."""
+    """The seconds that `batches` batches take, and the number of good samples in them."""
     begin, images = time.perf_counter(), 0
     for _ in range(batches):
         images += next(live).samples
@@ -200,6 +201,6 @@ def _row(row: _Visited, workload: Workload) -> LoaderRow:
 
 
 def said_against(costs: Sequence[float], wall_s: float, load: machine.Load) -> tuple[Warning, ...]:
-    """The warnings about the spread of some costs, and about the host while they were taken."""
+    """The warnings about the spread of `costs`, and about the load of the host while they were measured."""
     host = [one for one in warnings_of((wall_s,), load, ()) if one.code in ("foreign-load", "steal", "throttled")]
     return (*host, *warnings_of(costs, machine.Load(), ()))

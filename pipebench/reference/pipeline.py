@@ -1,7 +1,7 @@
 """The reference input pipeline as a Dataset and a collate function, composed from the variants of the lab.
 
-Built callables do not pickle, so a dataset carries the identities of its variants and builds them where it is used: in
-this process or in a worker, under fork, spawn and forkserver alike.
+Built callables cannot be pickled. So a dataset carries the identities of its variants and builds them where it is used:
+in this process or in a worker, under fork, spawn and forkserver alike.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ _DRAWS = {"crop/fixed-256": (crop.fixed_box, 256), "crop/resized-224": (crop.res
 
 @dataclass(frozen=True)
 class Recipe:
-    """Which variants make a batch, by identity: the references by default, as an ImageNet script is usually written.
+    """The identities of the variants that make a batch. By default these are the references, as in usual ImageNet code.
 
-    `collate` may name a transform: it is then done once for the batch, and stacks it.
+    `collate` may name a transform. That transform then runs once for the whole batch and also stacks it.
     """
 
     read: str = "read/image/open"
@@ -45,16 +45,16 @@ class Recipe:
 
     @property
     def dtype(self) -> str:
-        """What crosses the process border: float32 or uint8."""
+        """The type of the pixels that cross the border between processes: float32 or uint8."""
         return "uint8" if self.collate.startswith("collate/uint8") else "float32"
 
 
 FLOATS = Recipe()
-BYTES = Recipe(transforms=(), collate="collate/uint8/default")  # flip and normalisation are left to the consumer
+BYTES = Recipe(transforms=(), collate="collate/uint8/default")  # the consumer does flip and normalisation
 
 
 class LoadedBatch(NamedTuple):
-    """What a loader gives: images N×3×S×S and their labels (empty where no sample was good), and the bad samples."""
+    """A batch from a loader: images N×3×S×S and their labels (empty if no sample was good), and the bad samples."""
 
     images: Any
     labels: Any
@@ -66,9 +66,9 @@ class LoadedBatch(NamedTuple):
 
 
 class Chain:
-    """One sample from its encoded bytes to what is collated, and samples to a batch; built where it is used.
+    """Makes a tensor from one sample's encoded bytes, and a batch from samples. It is built where it is used.
 
-    What is random (box, mask, flip) is drawn from the workload's seed and the sample's key: every chain draws alike.
+    The workload's seed and the sample's key determine all that is random (box, mask, flip), so every chain draws alike.
     """
 
     def __init__(self, recipe: Recipe, workload: Workload, cropping: Callable[[crop.Cut], Any] | None = None) -> None:
@@ -81,7 +81,7 @@ class Chain:
             sys.modules["cv2"].setNumThreads(1)  # in a worker OpenCV would start a thread for every core
 
     def sample(self, key: str, data: bytes) -> Any:
-        """The tensor that one sample contributes to its batch; whatever a library raises on it is raised."""
+        """The tensor that one sample contributes to its batch. Raises whatever a library raises on the sample."""
         draw, size = _DRAWS[self._task]
         width, height = image_size(data)
         rng = random.Random(f"{self._seed} {key}")
@@ -100,7 +100,7 @@ class Chain:
         return rng.random((size, size), np.float32) < transform.MASKED
 
     def collate(self, samples: list[Any]) -> Any:
-        """One batch tensor; in a worker, in shared memory."""
+        """One batch tensor. In a worker, it lies in shared memory."""
         return self._collate(transform.Batch(tuple(samples)) if self._batched else samples)
 
 
@@ -109,7 +109,7 @@ def _built(identity: str, workload: Workload) -> Callable[[Any], Any]:
 
 
 def label(key: str) -> int:
-    """A class that is as good as random and the same in every process."""
+    """A class number for a sample: as good as random, and the same in every process."""
     return zlib.crc32(key.encode()) % CLASSES
 
 
@@ -117,7 +117,7 @@ Item = tuple[Any, int] | BadSample
 
 
 class _Built:
-    """What a dataset and a collate function share: identities that travel, callables that do not."""
+    """What a dataset and a collate function share: identities, which are pickled, and callables, which are not."""
 
     def __init__(self, workload: Workload, recipe: Recipe, notebook: Notebook | None) -> None:
         self.workload, self.recipe, self.notebook = workload, recipe, notebook
@@ -138,14 +138,14 @@ class _Built:
             self.notebook.begin(key)
         try:
             return self.chain.sample(key, read_bytes()), label(key)
-        except Exception as error:  # whatever a library raises on one sample is that sample's fault
+        except Exception as error:  # whatever a library raises on one sample makes it a bad sample
             kind = kind_of(error)
             worker = get_worker_info()
             return BadSample("loader", key, None, kind, printable(str(error))[:300], 0.0, worker.id if worker else None)
 
 
 class Photographs(_Built, Dataset[Item]):
-    """The map-style dataset: `__getitem__` is read, crop and the transforms of one sample. Bad ones come as records."""
+    """The map-style dataset. `__getitem__` reads, crops and transforms one sample; a bad sample comes as a record."""
 
     def __init__(self, workload: Workload, recipe: Recipe, notebook: Notebook | None = None) -> None:
         super().__init__(workload, _readable(recipe, workload), notebook)
@@ -171,7 +171,7 @@ class Photographs(_Built, Dataset[Item]):
 
 
 def _readable(recipe: Recipe, workload: Workload) -> Recipe:
-    """The recipe with its read replaced by one with an index where the data is shards and nothing else."""
+    """The recipe. If the data is only shards, its read is replaced by one that uses an index."""
     loose = any(one.files for one in read.load(workload).samples)
     return recipe if loose else replace(recipe, read="read/image/tar-index")
 
@@ -180,7 +180,7 @@ _good: dict[tuple[str, int | None], list[listing.Sample]] = {}
 
 
 def good(workload: Workload) -> list[listing.Sample]:
-    """The listed samples without a known problem; PipebenchError where there is none."""
+    """The listed samples without a known problem. Raises `PipebenchError` if there is none."""
     identity = workload.data, workload.limit
     if identity not in _good:
         found = [one for one in read.load(workload).samples if one.problem is None]
@@ -191,7 +191,7 @@ def good(workload: Workload) -> list[listing.Sample]:
 
 
 class Ready(Dataset[Item]):
-    """Samples that are already there: what is left to measure is collating them and handing them over."""
+    """A dataset of samples that are already in memory. The cost left is to collate them and to hand them over."""
 
     def __init__(self, workload: Workload, recipe: Recipe, distinct: int = 16) -> None:
         self._workload, self._recipe, self._distinct = workload, recipe, distinct
@@ -212,7 +212,7 @@ class Ready(Dataset[Item]):
 
 @functools.lru_cache(maxsize=4)
 def first(workload: Workload, recipe: Recipe) -> Any:
-    """The first sample that the recipe can make; PipebenchError where it can make none."""
+    """The first sample that the recipe can make. Raises `PipebenchError` if it can make none."""
     dataset = Photographs(workload, recipe)
     for index in range(len(dataset)):
         item = dataset[index]
@@ -222,14 +222,14 @@ def first(workload: Workload, recipe: Recipe) -> Any:
 
 
 def sample_bytes(workload: Workload, recipe: Recipe) -> int:
-    """What one sample takes in a batch."""
+    """How many bytes one sample takes in a batch."""
     return int(first(workload, recipe).nbytes)
 
 
 class Stream(_Built, IterableDataset[Item]):
-    """The shards by webdataset, without end: each worker goes through all of them, from one of its own onwards.
+    """The shards read by webdataset, without end. Each worker goes through all shards, starting at one of its own.
 
-    That is what webdataset's `resampled=True` is for: no worker is ever without a shard, and an epoch is a count.
+    webdataset's `resampled=True` has the same purpose: no worker is ever without a shard, and an epoch is a count.
     """
 
     def __init__(self, workload: Workload, recipe: Recipe, notebook: Notebook | None = None) -> None:
@@ -266,7 +266,7 @@ class Stream(_Built, IterableDataset[Item]):
         )
 
     def _places(self) -> dict[str, dict[str, tuple[str, str]]]:
-        """Shard -> name in the tar -> key and image suffix, of the good samples, from this worker's own shard on."""
+        """For each shard: name in the tar -> (key, image suffix) of a good sample. Begins at this worker's shard."""
         usable = {one.key: one for one in good(self.workload)}
         found = {}
         for shard in read.load(self.workload).shards:
@@ -278,7 +278,7 @@ class Stream(_Built, IterableDataset[Item]):
 
 
 class Collate(_Built):
-    """The collate function: the collate variant on the good samples, their labels, and the records of the bad ones."""
+    """The collate function: collates the good samples with the variant, and adds labels and records of bad samples."""
 
     def __call__(self, items: Sequence[Item]) -> LoadedBatch:
         import torch
@@ -295,8 +295,10 @@ class Collate(_Built):
 
 
 class Endless:
-    """Shuffled batches of indices without end: epochs follow one another inside it, until `finish` ends the present
-    one. So that a boundary between epochs is met, and timed, only where it is asked for."""
+    """Shuffled batches of indices without end. Epochs follow each other inside it, until `finish` ends the iteration.
+
+    So a DataLoader meets a boundary between epochs, which can then be timed, only where it is asked for.
+    """
 
     def __init__(self, count: int, batch_size: int, seed: int) -> None:
         self._count, self._batch_size, self._rng = count, batch_size, random.Random(seed)

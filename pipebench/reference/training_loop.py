@@ -1,6 +1,6 @@
-"""One training loop over events, its sources of batches and its consumers.
+"""One training loop with events, its sources of batches and its consumers.
 
-What it feeds is a model, or a stated time a batch that stands for a device one does not have.
+The consumer is a model, or a simulated device that takes a stated time for each batch.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from pipebench.task import Workload
 from pipebench.units import seconds
 
 Now = Callable[[], float]
-CPU_BATCH, CPU_SIDE = 16, 32  # of a step on a CPU, so that it costs about what loading does
+CPU_BATCH, CPU_SIDE = 16, 32  # of a step on a CPU, so that the step costs about as much as loading
 
 
 class Consumer(Protocol):
-    """What takes the batches: the phases of an iteration between getting a batch and asking for the next."""
+    """What takes the batches. Its methods are the phases of an iteration after a batch has arrived."""
 
     @property
     def label(self) -> str: ...
@@ -29,11 +29,11 @@ class Consumer(Protocol):
     def forward(self, batch: Any) -> Any: ...
     def backward(self, loss: Any) -> None: ...
     def optimise(self) -> None: ...
-    def finish(self) -> None: ...  # returns when all that was queued is done
+    def finish(self) -> None: ...  # returns when all queued work is done
 
 
 class Simulated:
-    """A device that takes a stated time for each batch and no CPU: to plan for one that is not here."""
+    """A device that takes a stated time for each batch and uses no CPU. It stands for a device that is not here."""
 
     def __init__(self, step_s: float, sleep: Callable[[float], None] = time.sleep) -> None:
         import torch
@@ -51,16 +51,16 @@ class Simulated:
     def backward(self, loss: Any) -> None: ...
 
     def optimise(self) -> None:
-        self._optimiser.step()  # by which a loop is seen to train
+        self._optimiser.step()  # `watch` recognises training by this step
 
     def finish(self) -> None: ...
 
 
 class Model:
-    """The model of a step variant with its optimiser (on a CPU to be run under `one_thread`).
+    """The model of a step variant with its optimiser. On a CPU, run it under `one_thread`.
 
-    On a CPU it sees every k-th pixel both ways, so that its step costs about what a device's would; its label says so.
-    Bytes are made floats where the model is.
+    With `side`, it sees only every k-th pixel in both directions, about `side` × `side` of them, so that a step on a
+    CPU costs about as much as one on a device; its label says so. uint8 images become floats on the model's device.
     """
 
     def __init__(self, workload: Workload, step: str = "step/small", side: int | None = None) -> None:
@@ -68,7 +68,7 @@ class Model:
 
         from pipebench.stages.step import resnet18_model, small_model
 
-        find(f"{step}/eager")  # it is a task that is registered
+        find(f"{step}/eager")  # raises an error if the task is not registered
         torch.manual_seed(workload.seed)
         self._torch, self._device, self._side = torch, workload.device, side
         self.network = {"step/small": small_model, "step/resnet18": resnet18_model}[step]().to(workload.device)
@@ -109,7 +109,7 @@ class Model:
 
 @contextlib.contextmanager
 def one_thread() -> Iterator[None]:
-    """One torch thread in this process, as in a worker: the workers keep their cores."""
+    """Limits torch to one thread in this process, as in a worker, so that the workers keep their cores."""
     import torch
 
     before = torch.get_num_threads()
@@ -121,13 +121,13 @@ def one_thread() -> Iterator[None]:
 
 
 def adapted(workload: Workload) -> Workload:
-    """The workload of a step on a CPU: a small batch."""
+    """The workload, with a small batch if its steps run on a CPU."""
     return replace(workload, batch_size=min(CPU_BATCH, workload.batch_size)) if workload.device == "cpu" else workload
 
 
 @dataclass
 class State:
-    """What a callback is given: the event's iteration, its batch and its loss so far."""
+    """What a callback gets: the iteration of the event, and its batch and loss so far."""
 
     iteration: int
     batch: Any = None
@@ -145,9 +145,9 @@ def train(
     callbacks: Mapping[str, Callback] | None = None,
     now: Now = time.perf_counter,
 ) -> LoopWindow:
-    """The loop: `iterations` batches through the consumer, every phase timed on the host, callbacks at every event.
+    """Feeds `iterations` batches to the consumer, times every phase on the host, and calls the callbacks at each event.
 
-    A batch without a good sample is counted and not trained on.
+    A batch without a good sample counts as an iteration, but the consumer does not get it.
     """
     window, loop = LoopWindow(), _Iterations(callbacks or {}, now)
     begin = now()
@@ -160,7 +160,7 @@ def train(
 
 
 class _Iterations:
-    """One iteration as a row of phases, each ended by its event."""
+    """One iteration as a sequence of phases. Each phase ends with its event."""
 
     def __init__(self, callbacks: Mapping[str, Callback], now: Now) -> None:
         self._callbacks, self._now = callbacks, now
@@ -197,7 +197,7 @@ class _Iterations:
 
 
 class Cached:
-    """Batches that are already there, replayed in their order without end."""
+    """Batches that are already in memory, replayed in their order without end."""
 
     def __init__(self, batches: Sequence[Any]) -> None:
         if not batches:

@@ -1,10 +1,10 @@
-"""The reference loop as a training script, which `run` starts under `watch --bound`.
+"""The reference loop as a training script. `pipebench run` starts it under `watch --bound`.
 
     python -m pipebench.reference.training_script JOB        JOB is a TrainingJob as JSON
 
-A short first epoch shows what start-up costs, and the boundary to the next epoch what a later one costs. The next epoch
-has no end of its own: whoever measures the bound ends the process. So what only the script knows is written to a file
-as soon as it is known.
+A short first epoch shows the cost of the first start of an epoch; the boundary to the second epoch shows the cost of a
+later one. The second epoch does not end by itself: the measurement of the bound ends the process. So the script writes
+what only it knows to a file as soon as it knows it.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from pipebench.results.loading import Loading
 from pipebench.task import Workload
 
 INTERRUPTED = 130
-_UNSCHEDULED = 16  # iterations besides those of the schedule: more than come before it begins
+_UNSCHEDULED = 16  # iterations besides those of the schedule: more than there are before the schedule begins
 
 
 @dataclass(frozen=True)
 class TrainingJob:
     """What to train: on which data, by which loader, for how many iterations, and where to write a `ScriptNote`.
 
-    With `simulated_s` the consumer is a device that takes so long for a batch.
+    With `simulated_s`, the consumer is a simulated device that takes so many seconds for a batch.
     """
 
     workload: Workload
@@ -43,7 +43,7 @@ class TrainingJob:
 
 @dataclass(frozen=True)
 class ScriptNote:
-    """What the script says of itself: its consumer, the bad samples that it met, and what went wrong."""
+    """What the script reports: its consumer, the bad samples that it met, and what went wrong."""
 
     consumer: str = ""
     bad: tuple[BadSample, ...] = ()
@@ -52,7 +52,7 @@ class ScriptNote:
 
 
 def run(job: TrainingJob) -> None:
-    """Trains; raises what the loader raises, `WorkerFailure` for a worker that was killed, left or hangs."""
+    """Trains. Raises what the loader raises: `WorkerFailure` if a worker was killed, left or hangs."""
     consumer = Simulated(job.simulated_s) if job.simulated_s else _model(job.workload)
     with one_thread(), reference(job.workload, job.loading) as live:
         live.start()
@@ -67,7 +67,7 @@ def _model(workload: Workload) -> Model:
 
 
 def _noted(live: Live, consumer: Consumer, path: Path) -> Iterator[Any]:
-    """The live batches; a note is written at first, and whenever there is a new bad sample."""
+    """The live batches. Writes a note at the first batch, and again whenever there is a new bad sample."""
     known = -1
     for batch in live:
         if len(live.bad) != known:
@@ -81,7 +81,7 @@ def _write(path: Path, note: ScriptNote) -> None:
 
 
 def read_note(path: Path) -> ScriptNote:
-    """What the script has written; an empty note where it has not come that far."""
+    """The note that the script has written; an empty one if it has not written one yet."""
     return msgspec.json.decode(path.read_bytes(), type=ScriptNote) if path.exists() else ScriptNote()
 
 

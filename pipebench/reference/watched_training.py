@@ -1,4 +1,4 @@
-"""The reference loop under `watch --bound`: live training beside the same batches replayed, in a process of its own."""
+"""Runs the reference loop under `watch --bound`, in a process of its own: live training beside replayed batches."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ from pipebench.watch.record.options import WatchOptions
 Progress = Callable[[int, int, str], None]
 Length = Literal["quick", "usual", "rigorous"]
 _WINDOWS: dict[Length, tuple[int, int]] = {"quick": (6, 4), "usual": (8, 12), "rigorous": (16, 48)}  # rounds, batches
-TURNS = 2  # of all workers in a window, at least: their batches come in bursts
+TURNS = 2  # how many turns of all workers a window has at least, because their batches come in bursts
 
 
 def steps_of(length: Length, workers: int, on_device: bool) -> int:
-    """How many iterations it takes: rounds enough for an interval of 95 %, windows of whole turns of the workers."""
+    """How many iterations training needs: enough rounds for an interval of 95 %, each window of whole worker turns."""
     rounds, batches = _WINDOWS[length]
     turn = max(1, workers)
     window = turn * max(TURNS, math.ceil(batches / turn))
@@ -45,7 +45,7 @@ def steps_of(length: Length, workers: int, on_device: bool) -> int:
 
 
 def check_asked(workload: Workload, loading: Loading) -> None:
-    """Raises PipebenchError where shards that were asked for cannot be had, before anything is measured."""
+    """Raises `PipebenchError`, before anything is measured, if the shards that were asked for are not available."""
     if loading.stream:
         reference(workload, loading).close()
 
@@ -60,10 +60,10 @@ def measure_training(
     progress: Progress = lambda done, total, what: None,
     keep: Callable[[Training, tuple[BadSample, ...]], None] = lambda training, bad: None,
 ) -> Training:
-    """Live training on the workload's device (or a simulated one), beside its bounds.
+    """Measures live training on the workload's device (or a simulated one), beside its bounds.
 
-    `keep` is given what was found, also where it ended early. Then a PipebenchError says why (a worker that was killed,
-    left or hangs, with its last sample), and KeyboardInterrupt is raised where the script was interrupted.
+    `keep` gets what was found, also if the script ended early. In that case, raises `PipebenchError` with the reason (a
+    worker that was killed, left or hangs, with its last sample), or KeyboardInterrupt if the script was interrupted.
     """
     from pipebench.reference.pipeline import FLOATS, sample_bytes
 
@@ -86,7 +86,7 @@ def measure_training(
 
 
 def _watched(job: TrainingJob) -> tuple[Training, ScriptNote, int, list[str]]:
-    """What watching found, what the script says of itself, its status, and what `watch` has to say of faults."""
+    """What watching found, the script's note, its exit status, and the faults that `watch` reports."""
     faults: list[str] = []
     before = _load()
     options = WatchOptions(bound=True, steps=job.steps, module=True)
@@ -109,7 +109,7 @@ def _watched(job: TrainingJob) -> tuple[Training, ScriptNote, int, list[str]]:
 
 
 def _load() -> machine.Load:
-    """The host's counters now; processes that this one has waited for, and theirs, count as ours."""
+    """The host's counters now. Child processes that this process has waited for, and their children, count as ours."""
     times = os.times()
     load = machine.read_load()
     return replace(load, own_s=load.own_s + times.children_user + times.children_system)

@@ -1,7 +1,7 @@
-"""Worker processes under watch: where each of them is, and what became of one that was killed, left or hangs.
+"""Watches worker processes: at which sample each of them is, and how one failed: it was killed, left or hangs.
 
-Each worker notes which sample it is at, so that whatever ends it, its last sample is known; one that hangs is asked for
-its stack before it is ended.
+Each worker notes its present sample, so that its last sample is known however it ends. A worker that hangs is asked
+for its stack before it is ended.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from typing import Any
 from pipebench.errors import PipebenchError
 from pipebench.units import printable, seconds
 
-_SLOT = 512  # bytes a worker: batches made, whether it is at a sample, whether it runs, the sample's key
+_SLOT = 512  # bytes per worker: batches made, whether it is at a sample, whether it runs, the sample's key
 _HEAD = struct.Struct("<q?")
-_STATUS_WAIT_S = 2.0  # from the signal of a worker's end to its exit status
-_STACK_WAIT_S, _STOPPED_WAIT_S = 5.0, 0.5  # for a stack; for that of a process that the system says cannot answer
-STARTING_S = 60.0  # that workers may take to start, however short the timeout
+_STATUS_WAIT_S = 2.0  # the wait for a worker's exit status after the signal of its end
+_STACK_WAIT_S, _STOPPED_WAIT_S = 5.0, 0.5  # the wait for a stack; the second if the process cannot answer in its state
+STARTING_S = 60.0  # the time that workers may take to start, even if the timeout is shorter
 
 
 class WorkerFailure(PipebenchError):
-    """A worker that was killed, left or hangs: `sample` is the one it was at, `stack` where it hangs."""
+    """A worker was killed, left or hangs. `sample` is its last sample; `stack` shows where it hangs, if it does."""
 
     def __init__(self, problem: str, remedy: str, sample: str = "", stack: str = "") -> None:
         super().__init__(problem, remedy + (f"\n{stack}" if stack else ""))
@@ -42,7 +42,7 @@ class WorkerFailure(PipebenchError):
 class Notebook:
     """A file that all workers map: how many batches each has made, the sample it is at, and whether to end the epoch.
 
-    A note costs about a microsecond. Only the path travels to a worker.
+    A note costs about a microsecond. A worker gets the path of the file and maps it itself.
     """
 
     def __init__(self, workers: int, folder: str | None = None) -> None:
@@ -70,23 +70,23 @@ class Notebook:
         return _SLOT * (worker.id + 1 if worker else 0)
 
     def start(self) -> None:
-        """Says, in a worker, that it runs."""
+        """Notes, in a worker, that it runs."""
         self._notes[self._slot() + 9] = 1
 
     @property
     def started(self) -> bool:
-        """Whether all workers run: under spawn that takes seconds."""
+        """Whether all workers run. Under spawn, this takes seconds."""
         return all(self._notes[_SLOT * (one + 1) + 9] for one in range(self.workers))
 
     def begin(self, key: str) -> None:
-        """Says, in a worker, which sample it is at from now on."""
+        """Notes, in a worker, which sample it is at from now on."""
         at, name = self._slot(), key.encode("utf-8", "replace")[: _SLOT - 32]
         self._notes[at + 8] = 1
         self._notes[at + 16 : at + 20] = len(name).to_bytes(4, "little")
         self._notes[at + 20 : at + 20 + len(name)] = name
 
     def made(self) -> None:
-        """Says, in a worker, that a batch is whole."""
+        """Notes, in a worker, that a batch is complete."""
         at = self._slot()
         count, _ = _HEAD.unpack_from(self._notes, at)
         _HEAD.pack_into(self._notes, at, count + 1, False)
@@ -101,13 +101,13 @@ class Notebook:
         return [one for one in range(self.workers) if _HEAD.unpack_from(self._notes, _SLOT * (one + 1))[1]]
 
     def last_sample(self, worker: int) -> str:
-        """The key of the sample that a worker was last at; empty where it was at none."""
+        """The key of the last sample that a worker was at; empty if there was none."""
         at = _SLOT * (worker + 1)
         length = int.from_bytes(self._notes[at + 16 : at + 20], "little")
         return printable(self._notes[at + 20 : at + 20 + length])
 
     def finish(self, ended: bool = True) -> None:
-        """Tells every stream to end its epoch."""
+        """Tells every stream to end its epoch; with `ended` False, takes this back."""
         self._notes[_SLOT - 1] = ended
 
     @property
@@ -123,7 +123,10 @@ class Notebook:
 
 @dataclass(frozen=True)
 class WorkerStart:
-    """The `worker_init_fn`: SIGUSR1 makes the worker write where all its threads are; torch's own set-up is kept."""
+    """The `worker_init_fn`. With it, SIGUSR1 makes a worker write the stacks of all its threads.
+
+    It runs after torch's own set-up of a worker and changes nothing in it.
+    """
 
     notebook: Notebook
 
@@ -134,14 +137,14 @@ class WorkerStart:
         self.notebook.start()
 
 
-_kept: list[Any] = []  # faulthandler holds only the descriptor, which must not be closed
+_kept: list[Any] = []  # keeps the files open: faulthandler holds only their descriptors
 
 
 class Watchdog:
-    """A thread that ends the workers when a batch has been waited for too long, with what they were doing.
+    """A thread that ends the workers if a batch takes too long. `failure` then says what they were doing.
 
-    torch's own timeout does not cover a worker that is stopped, or holds the interpreter in a library, while its
-    tensors are being received; once the workers are gone, whatever waits for them raises.
+    torch's own timeout does not cover a worker that is stopped, or that holds the interpreter in a library, while its
+    tensors are being received. After the workers have ended, everything that waits for them raises an error.
     """
 
     def __init__(self, notebook: Notebook, timeout_s: float) -> None:
@@ -158,7 +161,7 @@ class Watchdog:
 
     @contextlib.contextmanager
     def waiting(self) -> Iterator[None]:
-        """Around everything that waits for the workers."""
+        """A context for everything that waits for the workers: the thread measures how long it lasts."""
         self._since = time.monotonic()
         try:
             yield
@@ -175,7 +178,7 @@ class Watchdog:
                 return
 
     def _gone(self, workers: Sequence[Any]) -> bool:
-        """Whether a worker has left in the middle of a sample: torch notices an exit status of 0 late or never."""
+        """Whether a worker has left in the middle of a sample. torch notices an exit status of 0 late or never."""
         return any(one < len(workers) and _status(workers[one]) for one in self._notebook.busy)
 
     def _end(self, workers: Sequence[Any], waited_s: float) -> None:
@@ -192,7 +195,7 @@ class Watchdog:
 
 
 def explain_death(workers: Sequence[Any], notebook: Notebook) -> WorkerFailure | None:
-    """What became of a worker that is gone; None where all of them run. The others are ended."""
+    """How a worker ended, after ending the others too; None if all of them still run."""
     deadline = time.monotonic() + _STATUS_WAIT_S
     while not (dead := [one for one in enumerate(workers) if _status(one[1])]):
         if time.monotonic() > deadline:
@@ -204,7 +207,7 @@ def explain_death(workers: Sequence[Any], notebook: Notebook) -> WorkerFailure |
 
 
 def _status(worker: Any) -> str | None:
-    """How a process ended; None where it runs."""
+    """How a process ended; None if it still runs."""
     code = worker.exitcode
     if code is None:
         return None
@@ -247,7 +250,7 @@ def _hangs(workers: Sequence[Any], notebook: Notebook, waited_s: float) -> Worke
 
 
 def _asked(pid: int, written: Path) -> str:
-    """Where a worker says that it is, asked by a signal; empty where it does not answer."""
+    """The stack of a worker, which a signal asks it for; empty if it does not answer."""
     with contextlib.suppress(OSError):
         os.kill(pid, signal.SIGUSR1)
     begin = time.monotonic()
@@ -256,26 +259,26 @@ def _asked(pid: int, written: Path) -> str:
         if waited_s > (_STOPPED_WAIT_S if _letter(pid) in "TDZ" else _STACK_WAIT_S):
             return ""
         time.sleep(0.02)
-    time.sleep(0.1)  # for the rest of it
+    time.sleep(0.1)  # until the rest of it is written
     return _stack(written) or stack
 
 
 def _letter(pid: int) -> str:
-    """The system's letter for the state of a process; ? where it does not say."""
+    """The system's letter for the state of a process; `?` if it gives none."""
     with contextlib.suppress(OSError, IndexError):
         return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[0].decode()
     return "?"
 
 
 def _state_of(pid: int) -> str:
-    """What the system says of a process that does not answer."""
+    """The state of a process that does not answer, in words."""
     states = {"T": "it is stopped", "D": "it waits in the kernel, often for storage", "R": "it runs"}
     letter = _letter(pid)
     return states.get(letter, "its state is unknown" if letter == "?" else f"state {letter}")
 
 
 def _stack(path: Path, most: int = 16) -> str:
-    """What faulthandler wrote of the main thread, innermost first, each line made inert."""
+    """What faulthandler wrote about the main thread, innermost call first, each line as inert text."""
     with contextlib.suppress(OSError):
         lines = path.read_bytes().decode("utf-8", "replace").partition("Current thread")[2].splitlines()[1:]
         return "\n".join("  " + printable(line.strip()) for line in lines[:most])
