@@ -1,4 +1,4 @@
-"""Says which iteration is live and which is replayed: a pure function of plan and step, so equal on all ranks."""
+"""Says which iteration is live and which is replayed: a pure function of plan and step, equal on all ranks with equal plans."""
 
 from __future__ import annotations
 
