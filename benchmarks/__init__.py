@@ -1,9 +1,9 @@
-"""The asv suite: one short file a stage over pipebench's registry.
+"""The asv suite: one short file for each stage, over pipebench's registry.
 
-The suite is that of the tree it lies in, whatever commit it measures: the base classes and the names of the variants
-are taken from beside this folder, and what a commit does not have comes out as n/a. torch is imported here, so that
-asv's fork server imports it once and not in every benchmark's process. Nothing may run a multi-threaded operation at
-import: a forked process would wait for threads that it does not have.
+Whatever commit it measures, the suite takes the base classes and the names of the variants from the tree in which it
+lies. What the measured commit does not have is n/a. torch is imported here, so that asv's fork server imports it once
+and not in every benchmark's process. No import may run a multi-threaded operation: a forked process would wait for
+threads that it does not have.
 """
 
 import contextlib
@@ -28,7 +28,7 @@ print(json.dumps({**names, "sync-points": [step.name for step in sync_points.STE
 
 
 def _pillow_first():
-    """In the column of pillow-simd: its folder first on the path, before anything imports PIL."""
+    """Puts the folder of pillow-simd first on the path in its column, before anything imports PIL."""
     if os.environ.get("PIPEBENCH_PIL") == "simd":
         with contextlib.suppress(ImportError):
             folder = asvbench.module("native.building").pillow_simd_folder()
@@ -37,7 +37,7 @@ def _pillow_first():
 
 
 def _base_classes():
-    """`pipebench/asvbench.py` of this tree, also where an older pipebench is installed."""
+    """The module `pipebench/asvbench.py` of this tree, even if an older pipebench is installed."""
     found = importlib.util.spec_from_file_location(f"{__name__}.asvbench", ROOT / "pipebench" / "asvbench.py")
     module = importlib.util.module_from_spec(found)
     sys.modules[found.name] = module
@@ -46,7 +46,7 @@ def _base_classes():
 
 
 def _names():
-    """The variants of each task in this tree, listed by a process of its own and kept until a stage changes."""
+    """The variants of each task in this tree. Another process lists them; a file keeps them until a stage changes."""
     package = ROOT / "pipebench"
     sources = [package / "stage.py", package / "task.py"]
     sources += [path for folder in ("stages", "studies") for path in sorted((package / folder).glob("*.py"))]

@@ -1,4 +1,4 @@
-"""Encoded bytes to one crop: before or after the tensor."""
+"""Encoded bytes to one crop, which is made before or after the conversion to a tensor."""
 
 from . import asvbench
 

@@ -1,17 +1,17 @@
-"""The reference pipeline through a DataLoader that nothing consumes: seconds an image by workers."""
+"""The reference pipeline through a DataLoader that nothing consumes: seconds per image by number of workers."""
 
 import time
 
 from . import asvbench
 
 BATCH_SIZE = 16
-BATCHES = 2  # a reading, for each worker
+BATCHES = 2  # in a reading, for each worker
 
 
 class Loader:
-    """Seconds an image in the steady state, by workers and by what gives the samples.
+    """Seconds per image in the steady state, by number of workers and by the source of the samples.
 
-    `ready` hands over samples that are already there: what it costs is the hand-off alone.
+    `ready` hands over samples that are already in memory, so its cost is only the hand-off.
     """
 
     version = asvbench.workload_version(["photos"], "loader", BATCH_SIZE, BATCHES)
@@ -65,6 +65,6 @@ class Loader:
 
 
 class LoaderBytes(Loader):
-    """The same with uint8 across the process border."""
+    """The same loader, with uint8 across the border between processes."""
 
     recipe = "BYTES"

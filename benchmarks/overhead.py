@@ -1,4 +1,4 @@
-"""What the harness itself costs, which must stay under 1 % of what it times."""
+"""What the harness itself costs. This must stay under 1 % of what it times."""
 
 import os
 import time
@@ -43,13 +43,13 @@ class Harness:
         return min(self._runner.reading(self._identity, calls)[0] for _ in range(20))
 
     def track_ns_per_call(self):
-        """Loop and call of an empty variant."""
+        """The cost of the loop and the call of an empty variant."""
         return self._fastest(CALLS) / CALLS * 1e9
 
     track_ns_per_call.unit = "ns"
 
     def track_percent_of_a_reading(self):
-        """Of the shortest reading that is taken, the share that is not the variant's, for the briefest call there is.
+        """The harness's share of the shortest reading that is taken, with the briefest calls that there are.
 
         The briefest calls of the registry take 10 µs (a file read), so a reading of 10 ms makes 1,000 of them.
         """

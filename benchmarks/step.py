@@ -1,4 +1,4 @@
-"""One training step on a batch that is already there."""
+"""One training step on a batch that is already in memory."""
 
 from . import asvbench
 

@@ -1,4 +1,4 @@
-"""What examining a step for sync points costs, and that the studies' steps have as many as they should."""
+"""What it costs to examine a step for sync points, and how many the steps of the study have."""
 
 import os
 
@@ -6,7 +6,7 @@ from . import NAMES, asvbench
 
 
 class Studies:
-    """Sync points a step of the rows of the study `sync-points`: a change here is a change of the reviewed list."""
+    """Sync points per step in the rows of the study `sync-points`. A change here is a change of the reviewed list."""
 
     version = "1"
     timeout = 60

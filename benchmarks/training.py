@@ -1,4 +1,4 @@
-"""The training loop live and with its batches already there: seconds a sample."""
+"""The training loop with live batches, and with batches that are already in memory: seconds per sample."""
 
 from . import asvbench
 
@@ -6,7 +6,7 @@ WINDOW = 6
 
 
 class Training:
-    """Seconds a sample of the reference loop on the CPU, by workers and by where its batches come from."""
+    """Seconds per sample of the reference loop on the CPU, by number of workers and by the source of its batches."""
 
     version = asvbench.workload_version(["photos"], "training", WINDOW)
     timeout = 120
@@ -36,7 +36,7 @@ class Training:
         return self._measured(3, lambda: self._live)
 
     def track_bound(self, workers, samples, data, size):
-        """With copies of live batches, the workers idle."""
+        """The cost with copies of live batches, while the workers are idle."""
 
         def replayed():
             held = [_copied(next(self._live)) for _ in range(WINDOW)]
@@ -62,5 +62,5 @@ class Training:
 
 
 def _copied(batch):
-    """In this process's own memory: nothing shared is held on to."""
+    """The batch in this process's own memory, so that no shared memory stays in use."""
     return batch._replace(images=batch.images.clone(), labels=batch.labels.clone())

@@ -1,7 +1,8 @@
-"""Worked examples from the literature: a slow baseline and its successive fixes, re-run here, beside the author's.
+"""Worked examples from the literature: a slow baseline and its successive fixes, measured again here.
 
-A study is one module of this package with a `STUDY`; nothing else is edited to add one. Steps that are timed are tried
-first, each held against the row before, and then measured in turn in one interleaved run.
+The author's figures stand beside ours. A study is one module of this package with a `STUDY`; adding one changes no
+other file. Each step that is timed is first tried and compared with the row before it. Then all steps are measured in
+turn in one interleaved run.
 """
 
 from __future__ import annotations
@@ -27,10 +28,10 @@ SIZES = ("default", "full")
 
 @dataclass(frozen=True)
 class Step:
-    """One row: what it changes, what it gives up, and how to build the call that is timed (`Unavailable` if it cannot).
+    """One row: what it changes, what it gives up, and how to build the timed call (`Unavailable` if it cannot run).
 
-    `agrees` raises `SampleError` where the output is not that of the row before; `work` is how many units (images,
-    iterations) one call does.
+    `agrees` raises `SampleError` if the output differs from that of the row before. `work` is the number of units
+    (images, iterations) that one call does.
     """
 
     name: str
@@ -40,12 +41,12 @@ class Step:
     author: Author = field(default_factory=Author)
     gives_up: str | None = None
     work: int = 1
-    tried: Callable[[], Callable[[], Any]] | None = None  # what is held against the row before, where not the call
+    tried: Callable[[], Callable[[], Any]] | None = None  # makes another call to compare with the row before
 
 
 @dataclass(frozen=True)
 class Study:
-    """A module's study. `run` is given the size, `default` or `full` (the author's own), and a progress callback."""
+    """A module's study. `run` gets the size, `default` or `full` (the author's own), and a progress callback."""
 
     name: str
     title: str
@@ -55,7 +56,7 @@ class Study:
 
 @dataclass(frozen=True)
 class Rounds:
-    """At most `most` rounds of one reading of each step; after `least`, no new one once `budget_s` has run out."""
+    """At most `most` rounds, each with one reading of every step. After `least` rounds, `budget_s` ends them."""
 
     most: int = 24
     least: int = 8
@@ -63,7 +64,7 @@ class Rounds:
 
 
 def names() -> list[str]:
-    """The studies there are."""
+    """The names of all studies."""
     return sorted(found.name.replace("_", "-") for found in pkgutil.iter_modules(__path__))
 
 
@@ -92,9 +93,9 @@ def timed(
     now: Callable[[], float] = time.perf_counter,
     reading: Callable[[Callable[[], Any]], float] | None = None,
 ) -> list[StudyRow]:
-    """Tries every step against the one before it that runs here, then times them in turn.
+    """Tries every step and compares it with the last one before it that runs here. Then times all steps in turn.
 
-    `reading` times one call; without it, its wall time.
+    `reading` times one call; by default, it takes the wall time.
     """
     trials = [_Trial(step) for step in steps]
     _try(trials, progress)
@@ -166,14 +167,14 @@ def _rows(trials: Sequence[_Trial]) -> Iterator[StudyRow]:
 
 
 def _over(ours: _Trial, theirs: _Trial | None) -> Speedup | None:
-    """The speed-up of a unit of ours over one of theirs; a row that disagrees has none."""
+    """The speed-up of one unit of `ours` over one of `theirs`; None for a row that disagrees."""
     if theirs is None or "DISAGREES" in ours.agreement:
         return None
     return compare(ours.readings, theirs.readings, scale=ours.step.work / theirs.step.work)
 
 
 def reaches(rows: Sequence[StudyRow], name: str, times: float) -> str:
-    """Whether a row has a speed-up of `times` over the first."""
+    """A sentence that says whether a row has a speed-up of `times` over the first row."""
     found = next((row.over_first for row in rows if row.name == name), None)
     if found is None:
         return f"{name}: a speed-up of {times:g}× over the baseline was not measured here"
@@ -183,7 +184,11 @@ def reaches(rows: Sequence[StudyRow], name: str, times: float) -> str:
 
 @dataclass(frozen=True)
 class Counted:
-    """A step whose figure is how often it makes the host wait: a fresh training step, and what one call computes."""
+    """A step whose figure is how often it makes the host wait.
+
+    `build` makes a fresh training step. `outcome` calls a step once and returns what it computes. `says` is what the
+    author says about the step.
+    """
 
     name: str
     what: str
@@ -193,7 +198,7 @@ class Counted:
 
 
 def counted(steps: Sequence[Counted], progress: Progress, tolerance: float = 1e-4) -> list[StudyRow]:
-    """The sync points of each step, with their lines; on a CUDA device also its time."""
+    """The sync points of each step, with their source lines; with a CUDA device, also the time of each step."""
     from pipebench.syncpoints import examine
 
     rows: list[StudyRow] = []
@@ -221,10 +226,10 @@ def counting(
     size: str,
     progress: Progress,
 ) -> StudyResult:
-    """A study whose figure is the sync points of a step.
+    """A study whose figure is the number of sync points in a step.
 
-    `steps` have a name, what they change, what the author says and `build(size)`; `sizes` are, for "small" and "full",
-    images a batch and pixels a side.
+    Each of `steps` has a name, what it changes, what the author says and `build(size)`. `sizes` gives, for "small" and
+    "full", the images per batch and the pixels per side.
     """
     import torch
 
@@ -246,7 +251,7 @@ def _alike(ours: dict[str, float], before: tuple[str, dict[str, float]] | None, 
 
 
 def _on_device(steps: Sequence[Counted], rows: list[StudyRow], progress: Progress) -> list[StudyRow]:
-    """The rows with the time of a step, where there is a device to wait for."""
+    """The rows. With a CUDA device, each also has the time of its step."""
     import torch
 
     if not torch.cuda.is_available():
@@ -262,7 +267,7 @@ def _on_device(steps: Sequence[Counted], rows: list[StudyRow], progress: Progres
 
 
 def counts_found(rows: Sequence[StudyRow]) -> str:
-    """Whether the fixes take every sync point away."""
+    """A sentence that says whether the fixes remove every sync point."""
     first, last = rows[0].count, rows[-1].count
     holds = "holds" if last == 0 and first else "does not hold"
     return f"no sync point is left after the fixes: {holds} here, {first:g} a step become {last:g}"

@@ -1,8 +1,9 @@
 """The input pipeline of Chaim Rand, "PyTorch Model Performance Analysis and Optimization, Part 4" (2023), row by row.
 
-Per sample: open, to tensor, random crop of 256, a random mask dilated by a pixel and blanked, RGB to YUV, scale. His
-figures are seconds of a training step on a GPU; ours are seconds an image on one core. His speed-ups follow them as
-long as data is what his training waits for. His second row doubles the workers: it is measured through DataLoaders.
+Each sample is opened and made a tensor, cropped to 256 at random, blanked under a random mask that is dilated by one
+pixel, converted from RGB to YUV, and scaled. His figures are seconds per training step on a GPU; ours are seconds per
+image on one core. His speed-ups can be compared with ours as long as his training waits for data. His second row
+doubles the workers, so it is measured through DataLoaders.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ PAIRS = 8  # windows of each loader
 
 @dataclass(frozen=True)
 class Habits:
-    """How his pipeline is written: each fix turns one on."""
+    """How his pipeline is written. Each fix turns one of the habits on."""
 
     ors: bool = False
     crop_first: bool = False
@@ -52,7 +53,7 @@ ROWS = (Habits(), Habits(True), Habits(True, True), Habits(True, True, True))
 
 @dataclass(frozen=True)
 class Image:
-    """One file, and the box that is cut from it; `seed` is that of its mask."""
+    """One file, and the box that is cut from it; `seed` is the seed of its mask."""
 
     path: str
     box: tuple[int, int, int, int]
@@ -64,7 +65,7 @@ class Image:
 
 
 def images(workload: Workload, count: int) -> list[Image]:
-    """The first good samples, over again where there are fewer, with their boxes drawn by key."""
+    """The first `count` good samples, repeated if there are fewer. The key of a sample determines its box."""
     found = []
     for one in good(workload):
         width, height = image_size(one.read())
@@ -92,7 +93,7 @@ def _dilated(mask: Any, ors: bool) -> Any:
 
 
 def _coloured(pixels: Any) -> Any:
-    """RGB to YUV, plus the offset, then the scale: 3×S×S, or a batch of them."""
+    """RGB to YUV, plus the offset, then the scale. Takes one image (3×S×S) or a batch (N×3×S×S)."""
     import torch
 
     matrix, offset = torch.tensor(transform.YUV), torch.tensor(transform.OFFSET)[:, None, None]
@@ -131,7 +132,7 @@ def _his(habits: Habits, workload: Workload) -> Callable[[], Callable[[], Any]]:
 
 
 def quick_mask(seed: int) -> Any:
-    """A mask with the same chance of ¼ from two random bits a pixel, both of which must be set."""
+    """A mask with the same chance of ¼, made from two random bits per pixel: both must be set."""
     count = SIDE * SIDE // 8
     bits = np.frombuffer(np.random.default_rng(seed).bytes(2 * count), np.uint8)
     return np.unpackbits(bits[:count] & bits[count:]).reshape(SIDE, SIDE)
@@ -140,7 +141,7 @@ def quick_mask(seed: int) -> Any:
 def _by_opencv(
     workload: Workload, cropping: Callable[[], Callable[[bytes, Image], Any]], masking: Callable[[int], Any]
 ) -> Callable[[], Callable[[], Any]]:
-    """Mask and colours by OpenCV on bytes, rows of pixels throughout; the batch stays uint8 and channels last."""
+    """Mask and colours by OpenCV on bytes, with interleaved channels. The batch stays uint8 and channels last."""
 
     def build() -> Callable[[], Any]:
         try:
@@ -198,7 +199,7 @@ def _close(ours: Any, theirs: Any) -> None:
 
 
 def _levels(ours: Any, theirs: Any) -> None:
-    """Within what two decoders' inverse DCTs and a rounding to a level differ by, on average."""
+    """Allows a mean difference of 2 levels: inverse DCTs of two decoders differ, and values are rounded to levels."""
     difference(_as_levels(ours), _as_levels(theirs), 2.0)
 
 
@@ -207,7 +208,7 @@ def _as_levels(batch: Any) -> Any:
 
 
 def steps(workload: Workload) -> list[Step]:
-    """His rows from the second on, and two of ours."""
+    """The steps: his rows from the second on, and two of ours."""
     lossy = (
         "the float output (it stays uint8, the scale to 0–1 is left to the device) and his random numbers "
         "(two bits a pixel; the agreement is shown with his masks)"
@@ -220,38 +221,38 @@ def steps(workload: Workload) -> list[Step]:
         return Step(name, what, _by_opencv(workload, cropping, quick_mask), _levels, author, lossy, tried=tried)
 
     found = [
-        Step("workers-doubled", "2-D convolution, crop on the tensor, colours by sample", _his(ROWS[0], workload)),
+        Step("workers-doubled", "2-D convolution, crop on the tensor, colours per sample", _his(ROWS[0], workload)),
         Step(
             "dilation-by-or",
-            "the mask dilated by ORs of its shifts",
+            "the mask is dilated by OR with its shifted copies",
             _his(ROWS[1], workload),
             _same,
             Author("0.78 s a step", 1.17 / 0.78),
         ),
         Step(
             "crop-before-tensor",
-            "the crop on the PIL image",
+            "the crop is made on the PIL image",
             _his(ROWS[2], workload),
             _same,
             Author("0.72 s a step", 0.78 / 0.72),
         ),
         Step(
             "colour-in-collate",
-            "colour and scale once a batch",
+            "colour and scale once per batch",
             _his(ROWS[3], workload),
             _close,
             Author("0.75 s a step", 0.72 / 0.75),
         ),
-        bytes_step("opencv-uint8", "the whole chain by OpenCV on bytes", _whole_by_opencv, Author()),
+        bytes_step("opencv-uint8", "all steps by OpenCV on bytes", _whole_by_opencv, Author()),
         bytes_step(
-            "decode-and-crop", "the same, only the crop decoded", _only_the_crop, Author("announced, no figure")
+            "decode-and-crop", "the same, but only the crop is decoded", _only_the_crop, Author("announced, no figure")
         ),
     ]
     return [replace(one, work=workload.batch_size) for one in found]
 
 
 class _Images(Dataset[Any]):
-    """The baseline as a Dataset, for the two rows that differ in their workers."""
+    """The baseline as a Dataset, for the two rows that differ in their number of workers."""
 
     def __init__(self, workload: Workload) -> None:
         self._images = images(workload, len(good(workload)))
@@ -274,15 +275,15 @@ class _Collate:
 
 
 def workers(size: str) -> tuple[int, int]:
-    """Half of the usable cores and all of them; the author's 4 and 8 in full size."""
+    """The two numbers of workers: half of the usable cores and all of them; in full size, the author's 4 and 8."""
     cores = max(2, int(machine.usable_cores()))
     return (4, 8) if size == "full" else (cores // 2, cores)
 
 
 def _loaders(workload: Workload, size: str, progress: Progress) -> Speedup:
-    """The speed-up of twice the workers over half of them: two loaders of the baseline, drawn from in turn.
+    """The speed-up of all workers over half of them: two loaders of the baseline, drawn from in turn.
 
-    While one is drawn from, the other's workers have made all that they may and rest.
+    While batches are drawn from one loader, the workers of the other are idle: they have made all that they may make.
     """
     few, many = workers(size)
     with _live(workload, few) as half, _live(workload, many) as whole:
@@ -322,14 +323,17 @@ def run(size: str, progress: Progress) -> StudyResult:
     rows = _with_workers(rows, few, many, doubled)
     said = [reaches(rows, "opencv-uint8", 3), reaches(rows, "decode-and-crop", 5)]
     setting = (
-        f"photos, batches of {workload.batch_size}; seconds an image on one core, file to batch; "
-        f"the second row by loaders with {few} and {many} workers, which ran interleaved with each other"
+        f"photos, batches of {workload.batch_size}; seconds per image on one core, file to batch; "
+        f"the second row compares loaders with {few} and {many} workers, measured in turn"
     )
     return StudyResult(STUDY.name, STUDY.title, STUDY.source, size, "image", setting, tuple(rows), tuple(said))
 
 
 def _with_workers(rows: Sequence[StudyRow], few: int, many: int, doubled: Speedup) -> list[StudyRow]:
-    """His first row is the code of the second with half the workers: only the loader's rate differs."""
+    """The rows, with his first two in front. Both run the same code, and the first has half the workers.
+
+    So only the loader's rate differs between them.
+    """
     first = replace(
         rows[0],
         name="baseline",
@@ -343,7 +347,7 @@ def _with_workers(rows: Sequence[StudyRow], few: int, many: int, doubled: Speedu
         over_before=doubled,
         over_authors=doubled,
         agreement="is the same code",
-        notes=("its speed-up is that of the loaders' images/s; on one core it costs what the baseline does",),
+        notes=("its speed-up is that of the loaders' images/s; on one core it costs as much as the baseline",),
     )
     return [first, second, *rows[1:]]
 

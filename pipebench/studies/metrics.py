@@ -1,6 +1,7 @@
-"""Metrics: torchmetrics updated every step, and what keeps its updates from making the host wait (Rand, part 7, 2025).
+"""Metrics: torchmetrics updated at every step, and fixes that keep the host from waiting (Rand, part 7, 2025).
 
-A mean loss, the mean time of a step, and accuracy, precision, recall and F1 over 1000 classes, on ResNet-18.
+The metrics are the mean loss, the mean time of a step, and accuracy, precision, recall and F1 over 1000 classes. The
+model is ResNet-18.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ SIZES = {"small": (4, 64), "full": (128, 224)}
 
 @dataclass(frozen=True)
 class Habits:
-    """How the metrics are kept and fed: each fix turns one on."""
+    """How the metrics are kept and fed. Each fix turns one of the habits on."""
 
     weight_as_tensor: bool = False
     nan_check_dropped: bool = False
@@ -35,7 +36,7 @@ class Habits:
 
 @dataclass(frozen=True)
 class Step:
-    """One row of the study: what it changes, the author's figure, and how to build its training step."""
+    """One row of the study: what it changes, the author's figure, and the habits of its training step."""
 
     name: str
     what: str
@@ -49,7 +50,7 @@ class Step:
 
 @dataclass
 class TrainingStep:
-    """A training step that updates its metrics; `results` are the metrics' values so far."""
+    """A training step that updates its metrics; `results` returns the metrics' values so far."""
 
     train: Callable[[], tuple[torch.Tensor, torch.Tensor]]
     labels: torch.Tensor
@@ -108,7 +109,7 @@ def _training(batch: int, edge: int, device: str) -> tuple[Callable[[], tuple[to
 
 
 def _classes(library: Any, device: str, scores: torch.Tensor, labels: torch.Tensor) -> Any:
-    """The four metrics over classes; which can share their state is found out by a first update, thrown away here."""
+    """The four metrics over classes. A first update, which is reset, shows torchmetrics which of them share a state."""
     names = {"accuracy": "Accuracy", "precision": "Precision", "recall": "Recall", "f1": "F1Score"}
     metrics = {
         name: getattr(library, kind)(task="multiclass", num_classes=CLASSES).to(device) for name, kind in names.items()
@@ -125,7 +126,7 @@ def build(habits: Habits, size: str = "small", seed: int = 0) -> TrainingStep:
     device = "cuda" if torch.cuda.is_available() else "cpu"
     torch.manual_seed(seed)
     train, labels = _training(batch, edge, device)
-    # With its check disabled, torchmetrics 1.9 leaves weights out too: the means agree as all batches are alike.
+    # With the check disabled, torchmetrics 1.9 ignores the weights too. The means still agree: all batches are alike.
     nan = "disable" if habits.nan_check_dropped else "warn"
     loss = library.MeanMetric(nan_strategy=nan).to(device)
     seconds = library.MeanMetric(nan_strategy=nan)
@@ -135,7 +136,8 @@ def build(habits: Habits, size: str = "small", seed: int = 0) -> TrainingStep:
         train=train,
         labels=labels,
         update_loss=lambda value: loss.update(value if habits.loss_as_tensor else value.item(), weight),
-        # A tensor of the host, where the metric is: what it is given decides, on a machine without a device too.
+        # The metric is on the host, so it gets a tensor on the host. The type of this argument decides whether the
+        # host waits, also on a machine without a device.
         update_time=lambda value: seconds.update(torch.tensor(value) if habits.clock_on_host else value),
         classes=_classes(library, device, torch.zeros(batch, CLASSES, device=device), labels),
         loss=loss,
@@ -158,7 +160,7 @@ STEPS: tuple[Step, ...] = (
 
 
 def _outcome(step: Any) -> dict[str, float]:
-    """The metrics after one step, but for the time that it took."""
+    """The metrics after one step, without the time that the step took."""
     step()
     return {name: value for name, value in step.results().items() if name != "seconds"}
 

@@ -27,7 +27,7 @@ Loss = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 
 @dataclass(frozen=True)
 class Step:
-    """One row of the study: what it changes, the author's figure, and how to build its training step."""
+    """One row of the study: what it changes, the author's figure, and the loss of its training step."""
 
     name: str
     what: str
@@ -35,17 +35,17 @@ class Step:
     loss: Loss
 
     def build(self, size: str = "small") -> Callable[[], object]:
-        """A training step (forward, loss, backward, SGD) on one batch that is already there, on CUDA if present."""
+        """A training step (forward, loss, backward, SGD) on one batch in memory, on CUDA if present."""
         return build(self.loss, size)
 
 
 def _pixels(scores: torch.Tensor) -> torch.Tensor:
-    """Scores as one row a pixel."""
+    """The scores, with one row for each pixel."""
     return scores.permute(0, 2, 3, 1).reshape(-1, scores.shape[1])
 
 
 def baseline_loss(scores: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-    """`nonzero` and indexed assignment, `unique`, two boolean masks: each asks the device for a size."""
+    """The slow loss: `nonzero` and indexed assignment, `unique`, and two boolean masks ask the device for a size."""
     labels = labels.flatten().clone()
     labels[torch.nonzero(labels == BACKGROUND, as_tuple=True)] = IGNORED
     if torch.unique(labels).numel() < 2:
@@ -55,7 +55,7 @@ def baseline_loss(scores: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
 
 
 def where_loss(scores: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-    """Background becomes ignored by `where`, whose result has a known size."""
+    """The loss in which `where` makes background ignored; the result of `where` has a known size."""
     labels = torch.where(labels == BACKGROUND, IGNORED, labels).flatten()
     if torch.unique(labels).numel() < 2:
         return scores.sum() * 0
@@ -64,12 +64,12 @@ def where_loss(scores: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
 
 
 def _distinct(labels: torch.Tensor) -> torch.Tensor:
-    """How many distinct labels there are, as a tensor that stays on the device."""
+    """The number of distinct labels, as a tensor that stays on the device."""
     return torch.count_nonzero(torch.diff(torch.sort(labels).values)) + 1
 
 
 def sorted_loss(scores: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-    """Distinct labels are counted by sort, differences and `count_nonzero`; the skip becomes a `where`."""
+    """The loss in which sort, differences and `count_nonzero` count distinct labels; a `where` replaces the skip."""
     labels = torch.where(labels == BACKGROUND, IGNORED, labels).flatten()
     valid = labels != IGNORED
     chosen = labels[valid]
@@ -78,7 +78,7 @@ def sorted_loss(scores: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
 
 
 def ignore_index_loss(scores: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-    """`ignore_index` leaves pixels out without selecting: nothing depends on how many there are."""
+    """The loss in which `ignore_index` leaves pixels out. Nothing is selected, so no size depends on the labels."""
     labels = torch.where(labels == BACKGROUND, IGNORED, labels).flatten()
     total = functional.cross_entropy(_pixels(scores), labels, ignore_index=IGNORED, reduction="sum")
     count = torch.count_nonzero(labels != IGNORED).clamp(min=1)
@@ -86,7 +86,7 @@ def ignore_index_loss(scores: torch.Tensor, labels: torch.Tensor) -> torch.Tenso
 
 
 def model() -> nn.Module:
-    """Ten 3x3 convolutions of ten channels."""
+    """Ten 3×3 convolutions, each with ten output channels."""
     channels = (3, *(CHANNELS,) * LAYERS)
     return nn.Sequential(*(nn.Conv2d(a, b, 3, padding="same") for a, b in itertools.pairwise(channels)))
 
@@ -112,7 +112,7 @@ def build(loss: Loss, size: str = "small", seed: int = 0) -> Callable[[], object
 
 STEPS: tuple[Step, ...] = (
     Step("baseline", "nonzero, unique and boolean masks", "1.3 s a step", baseline_loss),
-    Step("where", "background turned into ignored by where", "", where_loss),
+    Step("where", "where marks the background as ignored", "", where_loss),
     Step("count-distinct", "sort, differences and count_nonzero in place of unique", "", sorted_loss),
     Step(
         "ignore-index",

@@ -1,7 +1,7 @@
 """Tar or files: Pierce Freeman, "Debugging slow pytorch training performance" (2022), step by step.
 
-Large images from the web with captions and metadata, resized and cropped. He blamed the tar; what costs is decoding
-every member and every pixel. Samples kept in memory are the limit against which all the rest is judged.
+The samples are large images from the web with captions and metadata, resized and cropped. He blamed the tar; the real
+cost is decoding every member and every pixel. Samples kept in memory are the limit for all other rows.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from pipebench.units import percent
 
 RESIZED, CROPPED = 256, 224
 DRAFT = (256, 256)
-GONE = 10  # the speed-up from which a cost is called gone: less than a tenth of it is left
+GONE = 10  # a cost is called gone above this speed-up: less than a tenth of it is left
 
 
 def _resized(image: Any) -> Any:
-    """Resize and CenterCrop, as a uint8 tensor."""
+    """The image after Resize and CenterCrop, as a uint8 tensor."""
     from torchvision.transforms import functional
 
     small = functional.resize(image, [RESIZED], antialias=True)
@@ -65,7 +65,7 @@ def _webdataset() -> Any:
 
 
 def tar_every_member(workload: Workload) -> Callable[[], Any]:
-    """webdataset with everything decoded: image, json and text."""
+    """A batch from webdataset with every member decoded: image, json and text."""
     webdataset = _webdataset()
     paths, names = _shards(workload)
 
@@ -79,7 +79,7 @@ def tar_every_member(workload: Workload) -> Callable[[], Any]:
 
 
 def tar_image_only(workload: Workload) -> Callable[[], Any]:
-    """webdataset with the image alone, decoded by Pillow."""
+    """A batch from webdataset with only the image, decoded by Pillow."""
     from PIL import Image
 
     webdataset = _webdataset()
@@ -96,7 +96,7 @@ def tar_image_only(workload: Workload) -> Callable[[], Any]:
 
 
 def files(workload: Workload) -> Callable[[], Any]:
-    """Loose files and Pillow."""
+    """A batch from loose files, by Pillow."""
     from PIL import Image
 
     paths = [one.files[one.image] for one in _samples(workload)]
@@ -104,7 +104,7 @@ def files(workload: Workload) -> Callable[[], Any]:
 
 
 def files_draft(workload: Workload) -> Callable[[], Any]:
-    """Loose files, Pillow's `draft` at the smallest scale above 256, and numpy instead of a transform of tensors."""
+    """A batch from loose files: Pillow's `draft` at the smallest scale of at least 256, and numpy, not tensors."""
     from PIL import Image
 
     paths = [one.files[one.image] for one in _samples(workload)]
@@ -126,7 +126,7 @@ def files_draft(workload: Workload) -> Callable[[], Any]:
 
 
 def cached(workload: Workload) -> Callable[[], Any]:
-    """Samples that are already there, stacked to a batch."""
+    """A batch stacked from samples that are already in memory."""
     kept = list(files_draft(workload)())
     return lambda: _stacked(kept)
 
@@ -143,7 +143,7 @@ def _same(ours: Any, theirs: Any) -> None:
 
 
 def _coarsely(ours: Any, theirs: Any) -> None:
-    """Means of 8×8 pixels within the tolerance of the lab's lossy crops: a reduced decode has not the finest detail."""
+    """Compares means of 8×8 pixels, with the tolerance of the lab's lossy crops: a reduced decode lacks fine detail."""
     difference(_coarse(ours), _coarse(theirs), COARSE_TOLERANCE)
 
 
@@ -161,28 +161,28 @@ def steps(workload: Workload) -> list[Step]:
     faster = Author("0.08 s a sample, after 0.13 s", 0.13 / 0.08, "tar-every-member")
     found = [
         Step("tar-every-member", "webdataset, every member decoded", build(tar_every_member), None, Author("0.13 s")),
-        Step("tar-image-only", "the image alone", build(tar_image_only), _same),
+        Step("tar-image-only", "only the image is decoded", build(tar_image_only), _same),
         Step("files", "loose files", build(files), _same),
-        Step("files-draft", "decoded at a reduced scale, numpy", build(files_draft), _coarsely, faster, lossy),
+        Step("files-draft", "decoded at a reduced scale, then numpy", build(files_draft), _coarsely, faster, lossy),
         Step("cached", "kept in memory", build(cached), _same, Author("the loader disappears from the profile")),
     ]
     return [replace(one, work=len(_samples(workload))) for one in found]
 
 
 def run(size: str, progress: Progress) -> StudyResult:
-    """In full size a batch has 512 images, built once, as his had."""
+    """Runs the study. In full size, a batch has 512 images, as his had; they are built once."""
     full = size == "full"
     workload = Workload(data="web", batch_size=512 if full else 16, limit=512 if full else None)
     read.load(workload, progress)
     with one_thread():
         rows = timed(steps(workload), Rounds(72 if not full else 8, budget_s=60.0), progress)
     said = [_container(rows), _disappears(rows)]
-    setting = f"web, {len(_samples(workload))} images a reading, from the page cache; seconds an image on one core"
+    setting = f"web, {len(_samples(workload))} images a reading, from the page cache; seconds per image on one core"
     return StudyResult(STUDY.name, STUDY.title, STUDY.source, size, "image", setting, tuple(rows), tuple(said))
 
 
 def _container(rows: Sequence[StudyRow]) -> str:
-    """Whether the container itself costs anything: the same work from files."""
+    """A sentence that says whether the tar itself costs anything: the next row does the same work from files."""
     found = next((row.over_before for row in rows if row.name == "files"), None)
     if found is None:
         return "tar against files was not measured here"

@@ -1,7 +1,8 @@
 """The training loop, as wanted in "End-to-end benchmarking for deep learning training pipelines" (FluxTraining.jl).
 
-What share of an iteration waits for its batch, and what share goes to each callback at each event, from the loop's own
-events: with metric logging and image dumping in callbacks, with the same off the critical path, and with none.
+The loop's own events show what share of an iteration waits for its batch, and what share each callback takes at each
+event. Three loops are compared: with metric logging and image dumping in callbacks, with the same work off the critical
+path, and without callbacks.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ NAMES = ("synchronous", "off-the-path", "none")
 
 @dataclass
 class Book:
-    """Where the metric and the images go: a file that is flushed at every line, and a folder of PNG files."""
+    """Writes the metric and the images: to a file that is flushed at every line, and to a folder of PNG files."""
 
     folder: Path
     lines: TextIO
@@ -52,7 +53,7 @@ class Book:
 
 
 def synchronous(book: Book) -> dict[str, Callback]:
-    """The metric is read and written, and images are compressed, while the loop waits."""
+    """Callbacks that read and write the metric, and compress images, while the loop waits."""
 
     def log(event: str, state: State) -> None:
         if event == "stepped":
@@ -66,7 +67,7 @@ def synchronous(book: Book) -> dict[str, Callback]:
 
 
 class Writer:
-    """A thread that does what callbacks hand it; `finish` waits until nothing is left."""
+    """A thread that does the work that callbacks hand to it; `finish` waits until all of it is done."""
 
     def __init__(self) -> None:
         self._work: queue.Queue[Callable[[], None] | None] = queue.Queue()
@@ -90,7 +91,7 @@ class Writer:
 
 
 def off_the_path(book: Book, writer: Writer) -> dict[str, Callback]:
-    """The loop hands over tensors and goes on; reading and writing is the thread's."""
+    """Callbacks that hand tensors to a thread. The loop goes on, and the thread reads and writes."""
 
     def log(event: str, state: State) -> None:
         if event == "stepped":
@@ -115,7 +116,7 @@ class LoopWithCallbacks:
     finish: Callable[[], None]
 
     def window(self, batches: Iterator[Any], iterations: int, now: Callable[[], float]) -> LoopWindow:
-        """A window of the loop; what the callbacks left to a thread counts until it is done."""
+        """One window of the loop. It lasts until the work that the callbacks handed to a thread is done."""
         begin = now()
         window = train(batches, self.model, iterations, callbacks=self.callbacks)
         self.finish()
@@ -125,7 +126,7 @@ class LoopWithCallbacks:
 
 @contextmanager
 def loops(workload: Workload) -> Iterator[list[LoopWithCallbacks]]:
-    """The three ways, each with a model of the same weights."""
+    """The three ways of writing the loop, each with a model of its own; all start with the same weights."""
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="pipebench-")))
         book = Book(folder, stack.enter_context((folder / "metrics.csv").open("w")))
@@ -176,7 +177,7 @@ def _measure(size: str, progress: Progress) -> tuple[list[str], dict[str, list[L
 
 
 def _live_window(way: LoopWithCallbacks, live: Live) -> LoopWindow:
-    """A window in the steady state: what was made meanwhile is used up first."""
+    """One window in the steady state: the batches that were made meanwhile are used up first."""
     live.discard()
     way.window(live, max(1, live.loading.in_flight), live.now)
     return way.window(live, WINDOW, live.now)
@@ -199,11 +200,11 @@ def run(size: str, progress: Progress) -> StudyResult:
 
 def _said(found: Speedup | None) -> str:
     if found is None or not found.told:
-        return "no measurable gain from taking all callbacks away here" + (f": {spoken(found)}" if found else "")
+        return "no measurable gain here from removing all callbacks" + (f": {spoken(found)}" if found else "")
     return f"throughput without any callback, over the first row: {spoken(found)} here"
 
 
-WHAT = ("metric logged and images dumped in callbacks", "the same by a thread of its own", "no callbacks")
+WHAT = ("metric logged and images dumped in callbacks", "the same work in a thread of its own", "no callbacks")
 
 
 def _rows(agreements: list[str], windows: dict[str, list[LoopWindow]]) -> Iterator[StudyRow]:
@@ -224,7 +225,7 @@ def _rows(agreements: list[str], windows: dict[str, list[LoopWindow]]) -> Iterat
 
 
 def _shares(windows: list[LoopWindow]) -> str:
-    """The share of the time that waits, and that of each callback at each event where it takes a thousandth of it."""
+    """The share of the time spent waiting, and that of each callback at each event if it is a thousandth or more."""
     total = sum(one.elapsed_s for one in windows)
     parts = {"wait": sum(one.phases["wait"] for one in windows)}
     for window in windows:
