@@ -34,7 +34,7 @@ Carriers = dict[str, tuple[float, float]]
 
 
 @dataclass(frozen=True)
-class Plan:
+class PlantedRun:
     """One planted run: how many workers, whether later workers have more work, and how workers are started."""
 
     workers: int
@@ -49,14 +49,14 @@ class Plan:
         return f"{self.workers} workers{skew}, {self.method}" if self.workers else "no workers"
 
 
-def plans(full: bool = False) -> list[Plan]:
+def plans(full: bool = False) -> list[PlantedRun]:
     """Plans with zero workers up to twice the usable cores, even and skewed. `full` adds the other start methods."""
     cores = max(1, int(usable_cores()))
-    found = [Plan(0), Plan(1), Plan(cores, skew=True), Plan(2 * cores)]
-    return found + [Plan(cores, method=method) for method in ("spawn", "forkserver") if full]
+    found = [PlantedRun(0), PlantedRun(1), PlantedRun(cores, skew=True), PlantedRun(2 * cores)]
+    return found + [PlantedRun(cores, method=method) for method in ("spawn", "forkserver") if full]
 
 
-def attribution(chosen: Iterable[Plan], progress: Callable[[str], object]) -> list[PlantedFigure]:
+def attribution(chosen: Iterable[PlantedRun], progress: Callable[[str], object]) -> list[PlantedFigure]:
     """The rows of every plan. First, plain runs measure the carriers."""
     progress("plain run: the time of libraries around the planted work\n")
     carriers: Carriers = plainly("samples.py", "--carriers")["carriers"]
@@ -69,12 +69,12 @@ def attribution(chosen: Iterable[Plan], progress: Callable[[str], object]) -> li
     return rows
 
 
-def _arguments(plan: Plan) -> list[str]:
+def _arguments(plan: PlantedRun) -> list[str]:
     found = ["--workers", str(plan.workers), "--method", plan.method]
     return [*found, "--batches", str(plan.batches), "--batch", str(plan.batch), *(["--skew"] if plan.skew else [])]
 
 
-def compare(plan: Plan, found: dict[str, Any], carriers: Carriers, result: WatchResult) -> list[PlantedFigure]:
+def compare(plan: PlantedRun, found: dict[str, Any], carriers: Carriers, result: WatchResult) -> list[PlantedFigure]:
     """The rows of one run; pure. `found` is what was planted: by worker and stage, and by iteration and phase."""
     iteration = sum(one.s_per_iteration for one in result.loop)
     rows = []
@@ -100,7 +100,7 @@ def compare(plan: Plan, found: dict[str, Any], carriers: Carriers, result: Watch
 
 
 def _of_single_workers(
-    plan: Plan, found: dict[str, Any], carriers: Carriers, result: WatchResult, iteration: float
+    plan: PlantedRun, found: dict[str, Any], carriers: Carriers, result: WatchResult, iteration: float
 ) -> Iterable[PlantedFigure]:
     """Rows for the workers with the least and with the most work per sample, if there are several workers."""
     shown = next((one for one in result.stages if one.name == STAGES["work"]), None)
@@ -125,7 +125,7 @@ def truth(stage: str, workers: Iterable[dict[str, Sequence[int]]], carriers: Car
 
 
 def _row(
-    plan: Plan, name: str, clock: str, per: str, truth_s: float, found_s: float, iteration: float
+    plan: PlantedRun, name: str, clock: str, per: str, truth_s: float, found_s: float, iteration: float
 ) -> PlantedFigure:
     row = PlantedFigure(plan.name, name, clock, per, truth_s, found_s)
     if per == "sample":

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from statistics import median
 
-from pipebench.calibrate.attribution import Plan, attribution
+from pipebench.calibrate.attribution import PlantedRun, attribution
 from pipebench.calibrate.bounds import bounds
 from pipebench.calibrate.overhead import equal, looped, noise, slowdowns, span_s
 from pipebench.calibrate.waits import waits
@@ -17,7 +17,7 @@ from pipebench.results.calibration import Calibration
 from pipebench.results.report import keep_calibration
 
 
-def calibrate(chosen: Sequence[Plan], progress: Callable[[str], object] = lambda line: None) -> Calibration:
+def calibrate(chosen: Sequence[PlantedRun], progress: Callable[[str], object] = lambda line: None) -> Calibration:
     """Runs all planted scripts. Keeps for this host, and returns, how far the figures were from the truth."""
     began, load = time.monotonic(), os.getloadavg()[0]
     rows = attribution(chosen, progress)

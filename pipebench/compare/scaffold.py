@@ -25,7 +25,7 @@ PLACES = {
 
 
 @dataclass(frozen=True)
-class Plan:
+class Scaffold:
     """The files to write: contents by path, relative to the repository's top folder."""
 
     repo: Path
@@ -54,7 +54,7 @@ def plan(
     workers: tuple[int, ...] = (0, 2),
     samples: int = 64,
     requirement: str = "pipebench",
-) -> Plan:
+) -> Scaffold:
     """Inspects the two functions and makes the files' contents. Raises `PipebenchError` if one cannot be used."""
     for name in (loader, transform):
         if name is not None and not _is_a_name(name):
@@ -76,7 +76,7 @@ def plan(
         "WORKERS": ", ".join(map(str, workers)),
         "SAMPLES": str(samples),
     }
-    return Plan(repo, {place: _filled(template, words) for template, place in PLACES.items()})
+    return Scaffold(repo, {place: _filled(template, words) for template, place in PLACES.items()})
 
 
 def _is_a_name(name: str) -> bool:
@@ -112,7 +112,7 @@ def _filled(template: str, words: Mapping[str, str]) -> str:
     return text
 
 
-def write(made: Plan, *, force: bool = False) -> list[str]:
+def write(made: Scaffold, *, force: bool = False) -> list[str]:
     """Writes the files and returns their names. Without `force`, writes nothing if one exists with other contents."""
     if made.existing and not force:
         listed = ", ".join(made.existing)

@@ -25,7 +25,6 @@ from pipebench.task import Workload
 
 Progress = Callable[[int, int, str], None]
 BATCH_SIZE = 16
-_READY = 16  # distinct samples of a `ready` row: more than a core's own cache holds
 
 
 @dataclass(frozen=True)

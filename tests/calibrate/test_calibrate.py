@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from pipebench.calibrate import attribution, overhead, waits, whole
-from pipebench.calibrate.attribution import Plan
+from pipebench.calibrate.attribution import PlantedRun
 from pipebench.calibrate.planted.amounts import Ledger
 from pipebench.calibrate.running import watched
 from pipebench.commands.calibrate import command
@@ -63,7 +63,8 @@ def test_rows_are_judged_by_share_or_by_time() -> None:
     carriers = dict.fromkeys(attribution.PHASES, (0.0, 0.0))
     result = _result(decode=(0.001375 + 0.000030, 0.001 + 0.000015), work=(0.000026, None))
     rows = {
-        (row.name, row.clock): row for row in attribution.compare(Plan(2, batch=8), _found(WORKER), carriers, result)
+        (row.name, row.clock): row
+        for row in attribution.compare(PlantedRun(2, batch=8), _found(WORKER), carriers, result)
     }
     decode = rows["decode", "wall"]
     assert decode.error_s == pytest.approx(30e-6) and decode.error_share == pytest.approx(0.024) and not decode.within
@@ -101,7 +102,7 @@ def test_a_phase_of_a_run_is_judged_by_its_own_size() -> None:
     carriers = dict.fromkeys(attribution.PHASES, (0.0, 0.0))
     result = _result()
     result.loop[3].s_per_iteration, result.loop[0].s_per_iteration = 0.00069, 0.00581
-    rows = {row.name: row for row in attribution.compare(Plan(0, batch=8), _found(WORKER), carriers, result)}
+    rows = {row.name: row for row in attribution.compare(PlantedRun(0, batch=8), _found(WORKER), carriers, result)}
     assert rows["optimiser"].error_share == pytest.approx(0.019) and rows["optimiser"].row_share == pytest.approx(0.38)
     assert not rows["optimiser"].within
     assert rows["wait"].row_share == pytest.approx(-0.19 / 6) and not rows["wait"].within
@@ -114,19 +115,19 @@ def test_the_workers_with_the_least_and_the_most_are_rows_of_their_own() -> None
     found["workers"]["1"] = {**found["workers"]["0"], "work": [8, 16 * MS, 16 * MS, 4]}
     result = _result(work=(0.003, None))
     result.stages[0].least_s_per_sample, result.stages[0].most_s_per_sample = 0.002, 0.00401
-    rows = {row.name: row for row in attribution.compare(Plan(2, skew=True), found, carriers, result)}
+    rows = {row.name: row for row in attribution.compare(PlantedRun(2, skew=True), found, carriers, result)}
     assert rows["work, least"].error_s == pytest.approx(0) and rows["work, most"].error_s == pytest.approx(10e-6)
 
 
 def test_without_workers_nothing_is_handed_off() -> None:
     carriers = dict.fromkeys(attribution.PHASES, (0.0, 0.0))
-    rows = attribution.compare(Plan(0), _found(WORKER), carriers, _result())
+    rows = attribution.compare(PlantedRun(0), _found(WORKER), carriers, _result())
     assert "hand-off" not in {row.name for row in rows}
 
 
 def test_carriers_of_phases_are_stretched_like_planted_work() -> None:
     carriers = {**dict.fromkeys(attribution.PHASES, (0.0, 0.0)), "wait": (200_000.0, 0.0)}
-    rows = {row.name: row for row in attribution.compare(Plan(0), _found(WORKER), carriers, _result())}
+    rows = {row.name: row for row in attribution.compare(PlantedRun(0), _found(WORKER), carriers, _result())}
     assert rows["wait"].truth_s == pytest.approx(0.006 + 0.0003)
 
 

@@ -154,7 +154,7 @@ def _collated(samples: list[torch.Tensor]) -> torch.Tensor:
     return batch
 
 
-class Batch(NamedTuple):
+class PlantedBatch(NamedTuple):
     """What the loop needs besides tensors: which worker made the batch, what was planted, and when it was done."""
 
     mark: Mark
@@ -168,13 +168,13 @@ class Batch(NamedTuple):
 handed_off: list[tuple[int, int]] = []
 
 
-def collate(samples: list[torch.Tensor]) -> tuple[Batch, Parcel]:
+def collate(samples: list[torch.Tensor]) -> tuple[PlantedBatch, Parcel]:
     tensor = inside.around("collate", lambda: _collated(samples))
     info = get_worker_info()
     before = handed_off[:]
     handed_off.clear()
     number = info.id if info is not None else 0
-    return Batch(Mark(), tensor, number, inside.take(), before, time.perf_counter_ns()), Parcel(_units(10))
+    return PlantedBatch(Mark(), tensor, number, inside.take(), before, time.perf_counter_ns()), Parcel(_units(10))
 
 
 def watch_pickling() -> None:

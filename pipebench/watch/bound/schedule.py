@@ -1,4 +1,4 @@
-"""Says which iteration is live and which is replayed: a pure function of plan and step, equal on all ranks with equal plans."""
+"""Says which iteration is live and which is replayed: a function of plan and step, equal on ranks with equal plans."""
 
 from __future__ import annotations
 
