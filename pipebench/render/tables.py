@@ -173,7 +173,7 @@ def _few(found: Sequence[Measurement]) -> Iterable[str]:
 
 
 def _notes(found: Sequence[Measurement]) -> Iterable[str]:
-    """The notes of a task's table. Rows with the same note share a line. Of each kind of warning, the worst is shown."""
+    """The notes of a task's table. Rows with one note share a line. For each kind of warning, the worst is shown."""
     yield from _few(found)
     said: dict[str, list[str]] = {}
     warned: dict[str, list[tuple[Warning, str]]] = {}
