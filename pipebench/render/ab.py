@@ -55,15 +55,14 @@ def notes(changes: Sequence[Change]) -> list[str]:
     """The notes: how sure the intervals are, and which benchmarks were not measured, with the reason."""
     judged = [one.judgement for one in changes if one.judgement]
     found = []
-    if judged:
-        sure = percent(1 - ALARMS)
-        together = "The interval holds" if len(judged) == 1 else f"All {len(judged)} intervals hold together"
-        found += [
-            "speed-up: base over head; below 1 the head is slower; ~ where no difference was detected. "
-            f"{together} with a confidence of {sure}.",
-            "detectable: the smallest change that so many rounds can detect (not shown on a narrow terminal).",
-        ]
     few = too_few(changes)
+    if judged:
+        together = "The interval holds" if len(judged) == 1 else f"All {len(judged)} intervals hold together"
+        sure = "" if few else f" {together} with a confidence of {percent(1 - ALARMS)}."
+        found += [
+            f"speed-up: time of base / time of head; below 1 the head is slower; ~: no difference detected.{sure}",
+            "detectable: the smallest change that so many rounds can detect.",
+        ]
     found += [few] if few else []
     for one in changes:
         name = printable(one.benchmark)
@@ -84,5 +83,7 @@ def verdict(found: Comparison) -> str:
     faster = [name for name, judgement in told if judgement.head_over_base.speedup > 1]
     parts = [f"slower: {', '.join(slower)}"] if slower else []
     parts += [f"faster: {', '.join(faster)}"] if faster else []
-    judged = sum(1 for one in changes if one.judgement)
-    return what + ("; ".join(parts) or f"no measurable difference in {counted(judged, 'benchmark')}")
+    judged = [one.judgement for one in changes if one.judgement]
+    if not parts and any(not one.enough for one in judged):
+        return what + "too few rounds to say whether anything changed"
+    return what + ("; ".join(parts) or f"no measurable difference in {counted(len(judged), 'benchmark')}")

@@ -52,8 +52,8 @@ def _stages(loader: LoaderResult, stages: list[StageResult], full: bool) -> Iter
     scale = seconds_scale([max(one.exclusive_s_per_sample for one in shown)])
     most = len(shown) if full or len(shown) <= _FEW_STAGES + 1 else _FEW_STAGES
     rows = [_stage_cells(one, scale) for one in shown[:most]]
-    if rest := shown[most:]:
-        rows.append(_rest_cells(rest, scale))
+    if any(one.kind != "serialise" for one in shown[most:]):
+        rows.append(_rest_cells(shown[most:], scale))
     headers = ("stage", "kind", f"{scale.unit}/sample", "CPU", "share", "least–most")
     table = Table(
         f"Stages of {watch_details.loader_name(loader)}; {loader.samples:,} samples",
@@ -84,10 +84,10 @@ def _stage_cells(one: StageResult, scale: Scale) -> tuple[str, ...]:
 
 
 def _rest_cells(rest: Sequence[StageResult], scale: Scale) -> tuple[str, ...]:
-    inside = [one for one in rest if one.kind != "serialise"]
-    spent = scale.number(sum(one.exclusive_s_per_sample for one in rest))
-    share = percent(sum(one.worker_share for one in inside), 1) if inside else ""
-    return (f"{len(rest)} more stages", "", spent, "", share, "")
+    inside = [one for one in rest if one.kind != "serialise"]  # the feeder thread runs beside the others
+    spent = scale.number(sum(one.exclusive_s_per_sample for one in inside))
+    share = percent(sum(one.worker_share for one in inside), 1)
+    return (counted(len(inside), "more stage"), "", spent, "", share, "")
 
 
 def _spread(one: StageResult, scale: Scale) -> str:

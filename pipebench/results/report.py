@@ -105,7 +105,21 @@ def of_watch(result: WatchResult, error_of_watch: str | None) -> Report:
 
 
 def encode(report: Report) -> bytes:
-    return msgspec.json.format(msgspec.json.encode(report), indent=1) + b"\n"
+    """The report as JSON. A name that is not UTF-8 is escaped, as it is in every text."""
+    try:
+        raw = msgspec.json.encode(report)
+    except UnicodeEncodeError:
+        raw = msgspec.json.encode(_inert(msgspec.to_builtins(report)))
+    return msgspec.json.format(raw, indent=1) + b"\n"
+
+
+def _inert(found: Any) -> Any:
+    """Plain values, each text inert."""
+    if isinstance(found, str):
+        return printable(found)
+    if isinstance(found, dict):
+        return {_inert(name): _inert(value) for name, value in found.items()}
+    return [_inert(one) for one in found] if isinstance(found, list | tuple) else found
 
 
 def save(report: Report, path: Path) -> None:

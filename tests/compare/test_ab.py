@@ -197,9 +197,9 @@ def test_the_table_says_what_is_slower_what_cannot_be_told_and_what_was_left_out
         "────────────────────────────────────────────────────────────────────────────────────\n"
         "decode/rgb/pillow      2.00      2.20     0.909×   0.893–0.926        1.9 %       24\n"
         "read/image/open        2.00      2.00          ~   0.990–1.010        1.0 %       24\n"
-        "  speed-up: base over head; below 1 the head is slower; ~ where no difference was detected. All 2 intervals\n"
-        "  hold together with a confidence of 99 %.\n"
-        "  detectable: the smallest change that so many rounds can detect (not shown on a narrow terminal).\n"
+        "  speed-up: time of base / time of head; below 1 the head is slower; ~: no difference detected. All 2\n"
+        "  intervals hold together with a confidence of 99 %.\n"
+        "  detectable: the smallest change that so many rounds can detect.\n"
         "  crop/x/y: not measured, not in this commit\n"
         "  step/x/y: failed, ValueError: it broke\n"
     )
@@ -227,3 +227,10 @@ def test_mistakes_are_answered_with_a_status_and_a_remedy(repo, arguments, statu
     done = repos.pipebench("ab", *arguments, cwd=repo)
     assert done.returncode == status
     assert said in done.stderr and "Traceback" not in done.stderr
+
+
+def test_too_few_rounds_are_neither_a_difference_nor_none():
+    few = comparison.Change("read/image/open", Judgement(Speedup(1.0, 0.1, 9.0, 0.0), 1, 0.99), 0.001, 0.001, 8)
+    shown = _text([few])
+    assert shown.splitlines()[0] == "mine against main: too few rounds to say whether anything changed"
+    assert "confidence" not in shown and "raise --budget" in shown

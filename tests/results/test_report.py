@@ -146,3 +146,10 @@ def test_a_full_disk_leaves_the_old_file_whole_and_nothing_beside_it(tmp_path, e
 def test_a_report_holds_only_what_json_can(example):
     odd = replace(example, measurements=(_measurement(fraction_of_ceiling=0.5, library="x \\xff"),))
     assert msgspec.json.decode(report.encode(odd), type=report.Report) == odd
+
+
+def test_a_name_that_is_not_utf8_does_not_lose_the_report(tmp_path):
+    name = "lat\udcff\udcfe.jpg"
+    found = report.new(failure=f"{name} is broken", partial=True)
+    report.save(found, tmp_path / "report.json")
+    assert report.load(tmp_path / "report.json").failure == "lat\\xff\\xfe.jpg is broken"
