@@ -66,7 +66,8 @@ _SENTENCES: dict[str, Callable[[Values], str]] = {
         "lie, or set TMPDIR to a folder on another disk."
     ),
     "worker-lost": lambda found: (
-        f"{_who(found).capitalize()} was ended from outside, or crashed. Its last batches may be missing here."
+        f"{_who(found).capitalize()} ended before its records were complete: it crashed, was killed, or the script "
+        "ended first. Its last batches may be missing here."
     ),
     "lines-unread": lambda found: (
         f"{counted(found['lines'], 'line')} of the records of {_who(found)} could not be read. Figures may be missing."

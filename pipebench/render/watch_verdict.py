@@ -14,6 +14,9 @@ def verdict(found: Verdict | str) -> str:
         return printable(found)
     if found.limit == "nothing-watched":
         return "Nothing was watched: the script iterated no DataLoader."
+    if found.limit == "no-such-loader":
+        iterated = counted(found.loaders, "loader")
+        return f"Nothing is shown: the script iterated {iterated}, and --loader asks for number {found.loader}."
     if found.limit == "no-iteration":
         return "There is nothing to judge: no iteration was completed."
     waits = (

@@ -229,14 +229,15 @@ class Verdict:
     """What limits the training loop, and the figures that show it.
 
     `limit` is "data" if waiting for batches takes 5 % of an iteration or more, and "training" otherwise.
-    "nothing-watched" and "no-iteration" say that there is nothing to judge. `waits` is the part that waits: the
+    "nothing-watched", "no-iteration" and "no-such-loader" say that there is nothing to judge; with the last, `loaders`
+    is how many loaders the script iterated. `waits` is the part that waits: the
     "device" if its idle time was measured, else the "loop". `loader` is the loader whose iterations take the most time.
     `workers_busy` is the mean `busy_share` of its workers (None: no workers, or not comparable). `stage` is the
     largest stage inside it, and `stage_share` is the stage's share of the time in which workers were busy (0 to 1).
     `phase` is the largest phase of the loop.
     """
 
-    limit: Literal["data", "training", "nothing-watched", "no-iteration"]
+    limit: Literal["data", "training", "nothing-watched", "no-iteration", "no-such-loader"]
     waits: Literal["loop", "device"] = "loop"
     wait_share: float = 0.0
     wait_s: float = 0.0
@@ -251,6 +252,7 @@ class Verdict:
     stage_kind: str | None = None
     stage_includes_read: bool = False
     stage_share: float | None = None
+    loaders: int = 0
 
 
 @dataclass(frozen=True)

@@ -89,6 +89,8 @@ def summarise(
         bound=bound_result([one for process in run.of_script() for one in process.lines]) if options.bound else None,
     )
     verdict, next_move = diagnose(result)
+    if described and not loaders:
+        verdict = Verdict("no-such-loader", loader=options.loader, loaders=len(described))
     return dataclasses.replace(result, verdict=verdict, next_move=next_move)
 
 

@@ -263,3 +263,9 @@ def test_percentiles() -> None:
     assert percentile({}, 0.5) is None
     assert percentile({10: 98, 20: 2}, 0.5) == pytest.approx(10e-9)
     assert percentile({10: 98, 20: 2}, 0.99) == pytest.approx(20e-9)
+
+
+def test_a_loader_that_was_not_iterated_is_not_called_none_at_all() -> None:
+    result = summarise(_run(), WatchOptions(loader=9), 0, 2.0)
+    assert result.verdict == Verdict("no-such-loader", loader=9, loaders=1)
+    assert _text(result).startswith("Nothing is shown: the script iterated 1 loader, and --loader asks for number 9.\n")
