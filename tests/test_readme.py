@@ -26,7 +26,6 @@ def _commands(page):
 
 FOUND = dict.fromkeys(command for page in PAGES for command in _commands(page))
 TESTED = [command for command in FOUND if not command.startswith("make ")]
-SLOW = ("build pillow-simd", "report.json", "asv run", "study ", "photos ", "photographs")  # for `make test-readme`
 
 
 @pytest.fixture(scope="module")
@@ -74,13 +73,8 @@ def test_the_readme_is_short():
     assert len(README.splitlines()) <= 150
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        pytest.param(command, marks=pytest.mark.slow if any(words in command for words in SLOW) else [])
-        for command in TESTED
-    ],
-)
+@pytest.mark.slow  # `make test-readme` runs all of these, and CI runs that
+@pytest.mark.parametrize("command", TESTED)
 def test_a_command_works(command, home):
     done = _run(command, home)
     if done.returncode and "build pillow-simd" in command:

@@ -41,14 +41,16 @@ def test_the_script_alone_has_this_output() -> None:
     ("part", "method", "note"),
     [
         ("worker", "spawn", _fault(WORKER, "preparing a worker")),
-        ("start", "spawn", _fault(WORKER, "starting to watch a worker")),
+        pytest.param("start", "spawn", _fault(WORKER, "starting to watch a worker"), marks=pytest.mark.slow),
         ("batch", "fork", _fault(WORKER, "adding up a batch")),
-        ("worker's end", "fork", _fault(WORKER, "ending a worker")),
+        pytest.param("worker's end", "fork", _fault(WORKER, "ending a worker"), marks=pytest.mark.slow),
         ("recording", "fork", _fault("a process that was forked", "watching a fetcher")),
-        ("leaf", "fork", _fault(SCRIPT, "watching PIL\\.ImageFile")),
-        ("import", "fork", _fault(SCRIPT, "watching torchvision\\.transforms\\.transforms")),
-        ("undo", "fork", _fault(SCRIPT, "putting back what was replaced")),
-        ("end", "fork", _fault(SCRIPT, "ending the loop")),
+        pytest.param("leaf", "fork", _fault(SCRIPT, "watching PIL\\.ImageFile"), marks=pytest.mark.slow),
+        pytest.param(
+            "import", "fork", _fault(SCRIPT, "watching torchvision\\.transforms\\.transforms"), marks=pytest.mark.slow
+        ),
+        pytest.param("undo", "fork", _fault(SCRIPT, "putting back what was replaced"), marks=pytest.mark.slow),
+        pytest.param("end", "fork", _fault(SCRIPT, "ending the loop"), marks=pytest.mark.slow),
         (
             "refused",
             "spawn",
