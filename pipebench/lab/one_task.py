@@ -81,7 +81,7 @@ def _task(task_id: str) -> Task:
 
 
 def _measured(task: Task, variants: list[Variant], workload: Workload, plan: Plan, device: str | None) -> TaskCosts:
-    read.load(workload, lambda done, total, what: None)
+    read.load(workload)
     workload = replace(workload, device=chosen_device(device))
     with _threads_as_they_were(), Runners() as runners:
         runners.start(variants)

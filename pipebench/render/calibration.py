@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from pipebench.render import layout
 from pipebench.render.cells import Table
 from pipebench.render.layout import Line, Part
 from pipebench.results.calibration import (
@@ -32,16 +31,6 @@ SHARED = (
     "There are more processes than cores: the time of libraries around the planted amounts is stretched by an estimate."
 )
 BUSY = "The machine had other work."
-
-
-def render(found: Calibration, *, width: int = layout.WIDTH, colour: bool = False) -> str:
-    """The whole report of `pipebench calibrate`."""
-    return layout.text(parts(found), width=width, colour=colour)
-
-
-def markdown(found: Calibration) -> str:
-    """The whole report of `pipebench calibrate`, as Markdown."""
-    return layout.markdown(parts(found))
 
 
 def parts(found: Calibration) -> list[Part]:

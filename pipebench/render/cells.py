@@ -26,6 +26,10 @@ class Table:
         for dropped in range(len(self.spare) + 1):
             yield self._without(self.spare[:dropped])
 
+    def narrowest(self) -> Table:
+        """The table without its spare columns."""
+        return self._without(self.spare)
+
     def _without(self, columns: Sequence[int]) -> Table:
         kept = [index for index in range(len(self.headers)) if index not in columns]
         return replace(

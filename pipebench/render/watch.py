@@ -63,7 +63,7 @@ def _stages(loader: LoaderResult, stages: list[StageResult], full: bool) -> Iter
         tuple(_samples(loader)) if full else (),
         () if full else (5,),
     )
-    yield table if full else [*table.narrower()][-1]
+    yield table if full else table.narrowest()
 
 
 _STAGE_TABLE = (

@@ -105,7 +105,7 @@ def workers(loader: int, found: Sequence[WorkerResult]) -> Table:
         frozenset(range(len(headers) + 1)),
         spare=empty,
     )
-    return [*table.narrower()][-1]
+    return table.narrowest()
 
 
 def hand_off(one: HandOff) -> Iterable[str]:

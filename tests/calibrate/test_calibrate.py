@@ -17,7 +17,7 @@ from pipebench.calibrate.planted.amounts import Ledger
 from pipebench.calibrate.running import watched
 from pipebench.commands.calibrate import command
 from pipebench.errors import UsageError
-from pipebench.render import calibration
+from pipebench.render import calibration, layout
 from pipebench.results.calibration import Calibration, NoiseFloor, PlantedFigure, Slowdown, judged
 from pipebench.results.report import keep_calibration, kept_calibration
 
@@ -247,7 +247,7 @@ def _calibration() -> Calibration:
 
 def test_what_is_over_the_goal_is_marked_and_explained() -> None:
     """The whole text is in tests/render."""
-    lines = calibration.render(_calibration()).splitlines()
+    lines = layout.text(calibration.parts(_calibration())).splitlines()
     rows = {line.split()[0]: line for line in lines if line.startswith(("decode ", "wait  ", "plain "))}
     assert {name: line.endswith("over") for name, line in rows.items()} == {
         "decode": False,
@@ -261,7 +261,7 @@ def test_what_is_over_the_goal_is_marked_and_explained() -> None:
 
 
 def test_what_is_too_noisy_to_judge_is_given_as_an_interval() -> None:
-    said = " ".join(calibration.render(_calibration()).split())
+    said = " ".join(layout.text(calibration.parts(_calibration())).split())
     assert "first 256 batches, wall: watch adds 1.20 % to a sample of 1.00 ms with 8 spans, over the goal" in said
     assert "later batches, cpu: watch adds between -0.1 % and 1.7 % to a sample of 1.00 ms" in said
     assert "with 8 spans, too noisy to judge." in said

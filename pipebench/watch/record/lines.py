@@ -353,4 +353,3 @@ Line: TypeAlias = (
     | IterationInFull | LoadersTogether | LibraryThreads | Moment | Fault
     | BoundPlan | BoundWindow | BoundRoundVoid | BoundEnded
 )  # fmt: skip
-BoundLine: TypeAlias = BoundPlan | BoundWindow | BoundRoundVoid | BoundEnded
