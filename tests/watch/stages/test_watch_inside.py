@@ -184,7 +184,7 @@ def test_each_entry_of_a_compose_of_any_library(rows: Any) -> None:
         ({"transform": v2.RandomApply(torch.nn.ModuleList([Scale()]), p=1)}, {"Scale": 40}),
         ({"augment": v2.RandomChoice([Scale()])}, {"Scale": 40}),
     ],
-    ids=str,
+    ids=["dictionary", "dictionary-compose", "any-name", "partial", "sequential", "random-apply", "random-choice"],
 )
 def test_transforms_are_found_by_name_or_by_what_they_hold(
     held: dict[str, Any], expected: dict[str, int], rows: Any
