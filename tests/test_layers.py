@@ -42,7 +42,8 @@ HOUSE = {
     "lab": "checking timing whole_run one_task",
     "__init__": "",
     "studies": "input_pipeline metrics sync_points tar_or_files training_loop",
-    "compare": "other_commits permutation users_loader checkouts scaffold rounds round_process",
+    "compare": "other_commits permutation import_roots proof submodules users_loader checkouts scaffold rounds "
+    "round_process",
     "asvbench": "",
     "terminal": "",
     "commands": "ab build calibrate data init run show study syncs watch",

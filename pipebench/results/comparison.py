@@ -55,6 +55,20 @@ class Change:
 
 
 @dataclass(frozen=True)
+class Measured:
+    """What one side of a comparison ran: a commit with the hash of its files, where they lay, and the interpreter.
+
+    `commit` and `tree` are None for the working tree. `roots` are the folders on the import path.
+    """
+
+    label: str
+    commit: str | None
+    tree: str | None
+    roots: tuple[str, ...]
+    python: str
+
+
+@dataclass(frozen=True)
 class Comparison:
     """Two commits, or two settings of one commit, measured against each other.
 
@@ -66,6 +80,7 @@ class Comparison:
     head: str
     changes: tuple[Change, ...]
     fail_above: float | None = None
+    sides: tuple[Measured, ...] = ()
 
 
 def wanted_confidence(benchmarks: int, alarms: float = ALARMS) -> float:
