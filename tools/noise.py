@@ -69,7 +69,8 @@ def run_ab(clone, budget_s, change):
     return {
         "began": datetime.datetime.fromtimestamp(began, datetime.UTC).isoformat(timespec="seconds"),
         "took_s": round(time.time() - began, 1), "load_before": before[0], "load_after": os.getloadavg()[0],
-        "commit": measured_by(), "machine": processor(), "cpus": os.cpu_count(), "budget_s": budget_s, "planted": change, "benchmarks": rows,
+        "commit": measured_by(), "machine": processor(), "cpus": os.cpu_count(),
+        "budget_s": budget_s, "planted": change, "benchmarks": rows,
     }  # fmt: skip
 
 

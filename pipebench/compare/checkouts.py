@@ -21,12 +21,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pipebench.compare import submodules
+from pipebench.compare.import_roots import INSTALLED, has_compiled_parts
 from pipebench.errors import PipebenchError, UsageError
 from pipebench.host import machine
 from pipebench.units import printable
 
 WORKING_TREE = "."
 KEPT_LINES = 8
+INSTALL = "python -m pip install --quiet --no-deps --disable-pip-version-check"
 STATE = ".git/pipebench-state"  # in a checkout: what its tracked files were when it was made
 _GIT = ("git", "-c", "core.hooksPath=/dev/null", "-c", "advice.detachedHead=false")
 _FULL = "free some space, or set PIPEBENCH_CACHE to a folder on another disk"
@@ -83,7 +85,8 @@ def resolve(repo: Path, name: str) -> str:
 def checked_out(repo: Path, name: str, build: str | None = None, python: str = sys.executable) -> Commit:
     """The commit's files in the cache, cloned and built once; for `.`, the working tree itself.
 
-    `build` is a command line that is run once in the folder; `python` in it means the argument `python`.
+    `build` is a command line that is run once in the folder; `python` in it means the argument `python`. Without one, a
+    project with compiled parts is built and installed, by pip, into a folder of its own within the checkout.
     `PipebenchError` names the commit that could not be checked out or built, with the last lines of the output.
     """
     if name == WORKING_TREE:
@@ -151,6 +154,8 @@ def _fill(repo: Path, sha: str, name: str, build: str | None, python: str, parti
         said = printable(_last(error.stderr))
         remedy = _FULL if "No space left" in said else "mend what git reports"
         raise PipebenchError(f"{what} cannot be checked out: {said}", remedy) from error
+    if build is None and has_compiled_parts(partial):
+        build = f"{INSTALL} --target {INSTALLED} ."
     if build is not None:
         _build(what, build, python, partial)
     (partial / STATE).write_text(_state(partial), encoding="utf-8")

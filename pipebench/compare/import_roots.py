@@ -9,19 +9,31 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+INSTALLED = ".pipebench-installed"  # in a checkout with compiled parts: where it is built and installed
+COMPILING = ("maturin", "scikit_build_core", "mesonpy", "py_build_cmake")  # build backends
 NOT_IMPORTED = frozenset({"setup", "conftest", "noxfile", "tasks"})  # programs that lie beside a project's packages
 
 
 def import_roots(folder: Path, named: Sequence[str] = ()) -> tuple[Path, ...]:
     """The import roots of the project in `folder`, the most specific first; `folder` itself is the last.
 
-    They are those that the user `named`, or those that the project's build configuration declares (setuptools, hatch,
-    poetry, pdm, maturin, scikit-build, uv), or `src` if modules lie in it. What leads out of `folder` is left out.
+    They are the folder into which it was built and installed; or those that the user `named`; or those that the
+    project's build configuration declares (setuptools, hatch, poetry, pdm, maturin, scikit-build, uv); or `src` if
+    modules lie in it. What leads out of `folder` is left out.
     """
-    wanted = list(named) or list(_declared(folder)) or (["src"] if names_in([folder / "src"]) else [])
+    built = [INSTALLED] if (folder / INSTALLED).is_dir() else []
+    wanted = built or list(named) or list(_declared(folder)) or (["src"] if names_in([folder / "src"]) else [])
     top = folder.resolve()
     found = [(folder / one) for one in wanted if (folder / one).resolve().is_relative_to(top)]
     return tuple(dict.fromkeys([one for one in found if one.is_dir() and one.resolve() != top] + [folder]))
+
+
+def has_compiled_parts(folder: Path) -> bool:
+    """Whether the project in `folder` must be built before its modules can be imported."""
+    backend = str(_tables(folder / "pyproject.toml", "build-system").get("build-backend", ""))
+    modules = _table(_tables(folder / "pyproject.toml", "tool"), "setuptools").get("ext-modules")
+    built = any(keyword.arg in ("ext_modules", "cffi_modules") for keyword in _keywords(folder / "setup.py"))
+    return backend.startswith(COMPILING) or bool(modules) or built
 
 
 def names_in(roots: Sequence[Path]) -> frozenset[str]:
@@ -71,16 +83,21 @@ def _of_setup_cfg(path: Path) -> Iterator[str]:
 
 
 def _of_setup_py(path: Path) -> Iterator[str]:
-    """The literal `package_dir` of a setup.py, which is read and not executed."""
-    try:
-        calls = [node for node in ast.walk(ast.parse(path.read_bytes())) if isinstance(node, ast.Call)]
-    except (OSError, ValueError, SyntaxError):
-        return
-    for keyword in (keyword for call in calls for keyword in call.keywords if keyword.arg == "package_dir"):
+    """The literal `package_dir` of a setup.py."""
+    for keyword in (keyword for keyword in _keywords(path) if keyword.arg == "package_dir"):
         try:
             yield from _of_package_dir(ast.literal_eval(keyword.value))
         except ValueError:  # it is computed: the proof after arming says whether the right code was imported
             continue
+
+
+def _keywords(path: Path) -> list[ast.keyword]:
+    """The keywords of all calls in a Python file, which is read and not executed."""
+    try:
+        calls = [node for node in ast.walk(ast.parse(path.read_bytes())) if isinstance(node, ast.Call)]
+    except (OSError, ValueError, SyntaxError):
+        return []
+    return [keyword for call in calls for keyword in call.keywords]
 
 
 def _of_package_dir(mapping: Any) -> Iterator[str]:

@@ -10,7 +10,7 @@ import pytest
 import repos
 
 from pipebench.compare import checkouts, proof, rounds
-from pipebench.compare.import_roots import import_roots, names_in
+from pipebench.compare.import_roots import has_compiled_parts, import_roots, names_in
 from pipebench.errors import PipebenchError
 
 PACKAGE = "def make_loader():\n    from mine import other\n    return other.LIST\n"
@@ -28,6 +28,23 @@ def project(folder, where, configuration=None):
     return folder
 
 
+NATIVE = """[build-system]
+requires = ["setuptools"]
+build-backend = "setuptools.build_meta"
+
+[project]
+name = "mine"
+version = "1"
+
+[tool.setuptools]
+packages = ["mine"]
+ext-modules = [{name = "fast", sources = ["fast.c"]}]
+"""
+FAST = """#include <Python.h>
+int size(void) { return 1; }
+static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, "fast", NULL, -1, NULL};
+PyMODINIT_FUNC PyInit_fast(void) { return PyModule_Create(&module); }
+"""
 DECLARED = {
     "setuptools, find": ("pyproject.toml", '[tool.setuptools.packages.find]\nwhere = ["lib"]\n'),
     "setuptools, folder of all": ("pyproject.toml", '[tool.setuptools]\npackage-dir = {"" = "lib"}\n'),
@@ -48,6 +65,44 @@ DECLARED = {
 @pytest.mark.parametrize("configuration", DECLARED.values(), ids=DECLARED)
 def test_the_root_that_a_build_configuration_declares_comes_first(configuration, tmp_path):
     assert import_roots(project(tmp_path, "lib", configuration)) == (tmp_path / "lib", tmp_path)
+
+
+COMPILED = {
+    "maturin": ("pyproject.toml", '[build-system]\nbuild-backend = "maturin"\n'),
+    "scikit-build": ("pyproject.toml", '[build-system]\nbuild-backend = "scikit_build_core.build"\n'),
+    "setuptools": ("pyproject.toml", '[[tool.setuptools.ext-modules]]\nname = "fast"\n'),
+    "setup.py": ("setup.py", "setuptools.setup(ext_modules=[setuptools.Extension('fast', ['fast.c'])])\n"),
+}
+
+
+@pytest.mark.parametrize("configuration", COMPILED.values(), ids=COMPILED)
+def test_compiled_parts_are_seen(configuration, tmp_path):
+    assert has_compiled_parts(project(tmp_path, ".", configuration))
+
+
+def test_a_project_of_python_files_has_no_compiled_parts(tmp_path):
+    assert not has_compiled_parts(project(tmp_path / "one", ".", DECLARED["setup.py"]))
+    assert not has_compiled_parts(project(tmp_path / "two", ".", DECLARED["hatch"]))
+
+
+@pytest.mark.slow  # pip builds it twice
+def test_a_compiled_module_is_that_of_each_commit(tmp_path):
+    folder = project(tmp_path / "tree", ".", ("pyproject.toml", NATIVE))
+    (folder / "fast.c").write_text(FAST)
+    (folder / "mine" / "__init__.py").write_text("import fast\n" + PACKAGE)
+    repos.git(folder, "init", "--quiet")
+    repos.commit(folder, "one")
+    (folder / "fast.c").write_text(FAST.replace("return 1", "return 2"))
+    repos.commit(folder, "two")
+    known = proof.Project(folder, frozenset({"mine", "fast"}))
+    contents = set()
+    for name in ("HEAD~1", "HEAD"):
+        commit = checkouts.checked_out(folder, name)
+        modules = modules_of(rounds.Side(name, commit.folder, roots=import_roots(commit.folder)))
+        proof.refuse_foreign(name, modules, commit.folder, known)
+        assert modules["fast"].startswith(str(commit.folder))
+        contents.add(Path(modules["fast"]).read_bytes())
+    assert len(contents) == 2
 
 
 def test_without_a_declaration_it_is_src_or_the_folder_itself(tmp_path):
