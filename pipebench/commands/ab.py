@@ -56,9 +56,7 @@ class _Percent(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # gene
 @click.option(
     "--budget",
     type=click.FloatRange(10),
-    default=180.0,
-    show_default=True,
-    help="Seconds for the whole comparison, with start-up.",
+    help="Seconds for the whole comparison, with start-up.  [default: 180, or as long as a judgement needs]",
 )
 @click.option("--rounds", type=click.IntRange(1), default=1000, show_default=True, help="Stop after this many rounds.")
 @click.option(
@@ -92,7 +90,7 @@ def command(
     head: str,
     stages: tuple[str, ...],
     names: tuple[str, ...],
-    budget: float,
+    budget: float | None,
     rounds: int,
     fail_above: float | None,
     style: str,

@@ -32,6 +32,7 @@ ROUND_S = 0.1  # for the readings of a round: many rounds, each with a new place
 LEAST_PAIRS = 3
 JUDGING = 0.05  # the share of the time that is kept for the judgement at the end
 MOST_ROUNDS = 1000
+USUAL_S = 180.0
 NOT_HERE = "sys.path[:] = [one for one in sys.path if one]"
 KNOBS: dict[str, Any] = {"data": "photos", "batch_size": 64, "quick": True}
 
@@ -159,7 +160,7 @@ def compare(
     head: Side,
     benchmarks: Sequence[str],
     *,
-    budget_s: float,
+    budget_s: float | None,
     most_rounds: int = MOST_ROUNDS,
     own: dict[str, Any] | None = None,
     project: proof.Project | None = None,
@@ -170,12 +171,13 @@ def compare(
 ) -> list[Change]:
     """Measures `benchmarks` on both sides within `budget_s` seconds, start-up included.
 
+    Without `budget_s` it is `USUAL_S`, or longer if the rounds that a judgement needs take longer.
     Each benchmark gets at most `most_rounds` rounds. `keep` gets the changes at the end, also after an interruption,
     which loses one round. A benchmark that breaks, or that a side does not have, never stops the others. Raises
     `PipebenchError` if a side does not start, if its server dies, or if it imported a module of the `project` from
     elsewhere than its own folder.
     """
-    deadline = now() + (1 - JUDGING) * budget_s
+    deadline = now() + (1 - JUDGING) * (budget_s or USUAL_S)
     knobs = {**KNOBS, **(knobs or {})}
     rows = [_Row(identity) for identity in benchmarks]
     servers: list[Server] = []
@@ -188,7 +190,7 @@ def compare(
         for server in servers:
             server.start()
         _size_all(rows, servers, knobs, project, progress)
-        _measure(rows, servers, knobs, deadline, most_rounds, progress, now)
+        _measure(rows, servers, knobs, deadline, budget_s is None, most_rounds, progress, now)
     finally:
         for server in servers:
             server.close()
@@ -263,21 +265,29 @@ def _measure(
     servers: Sequence[Server],
     knobs: dict[str, Any],
     deadline: float,
+    may_be_later: bool,
     most_rounds: int,
     progress: Progress,
     now: Callable[[], float],
 ) -> None:
-    """Takes rounds until the time is up. Each live benchmark gets at least one."""
+    """Takes rounds until the time is up. Each live benchmark gets at least one.
+
+    If the deadline may be later, each live benchmark gets the rounds that a judgement needs. The progress then shows
+    how long this is expected to take.
+    """
     begin = now()
     for row in _turns(rows, most_rounds):
         spent = (now() - begin) / max(1, sum(len(one.rounds) for one in rows))
-        if now() + spent > deadline and all(one.rounds for one in rows if one.live):
+        least = min(most_rounds, _needed(rows)) if may_be_later else 1
+        lacking = sum(max(0, least - len(one.rounds)) for one in rows if one.live)
+        if now() + spent > deadline and not lacking:
             return
+        deadline = max(deadline, now() + spent * lacking) if may_be_later else deadline
         with _failing(row, servers):
             order = servers if len(row.rounds) % 2 else servers[::-1]
             row.add(_round(row, order, servers, knobs, now))
         share = (now() - begin) / max(1e-9, deadline - begin)
-        progress(round(1000 * min(1.0, share)), 1000, "comparing")
+        progress(round(1000 * min(1.0, share)), 1000, f"comparing for about {math.ceil((deadline - begin) / 60)} min")
 
 
 def _turns(rows: Sequence[_Row], most_rounds: int) -> Iterator[_Row]:
@@ -292,12 +302,16 @@ def _turns(rows: Sequence[_Row], most_rounds: int) -> Iterator[_Row]:
         return [one for one in rows if one.live and len(one.rounds) < most_rounds]
 
     while in_turn := unfinished():
-        needed = rounds_needed(wanted_confidence(sum(one.live for one in rows)))
-        poor = [one for one in in_turn if len(one.rounds) < needed]
+        poor = [one for one in in_turn if len(one.rounds) < _needed(rows)]
         yield from poor or in_turn
         for _ in in_turn if not poor else ():
             if left := unfinished():
                 yield max(left, key=lambda one: one.width)
+
+
+def _needed(rows: Sequence[_Row]) -> int:
+    """How many rounds each benchmark needs for a judgement."""
+    return rounds_needed(wanted_confidence(sum(one.live for one in rows)))
 
 
 def _round(

@@ -256,3 +256,19 @@ def test_each_benchmark_first_gets_the_rounds_that_it_needs_and_then_those_that_
     assert given[: 2 * needed] == ["steady", "varying"] * needed
     assert given[2 * needed : 2 * needed + 8] == ["steady", "varying", "varying", "varying"] * 2
     assert given.count("steady") == given.count("varying") == 3 * needed
+
+
+@pytest.mark.parametrize(("may_be_later", "each"), [(False, 5), (True, 9)])
+def test_without_a_budget_the_time_grows_to_what_a_judgement_needs(may_be_later, each, monkeypatch):
+    """Two benchmarks need 9 rounds each; in the time there is, with 10 s for a round, each gets 5."""
+    clock, said = [0.0], []
+
+    def a_round(*_):
+        clock[0] += 10
+        return ((1.0, 1.0),)
+
+    monkeypatch.setattr(rounds, "_round", a_round)
+    rows = [rounds._Row("one"), rounds._Row("two")]
+    rounds._measure(rows, [], {}, 101.0, may_be_later, 1000, lambda done, of, what: said.append(what), lambda: clock[0])
+    assert [len(row.rounds) for row in rows] == [each, each]
+    assert said[-1] == f"comparing for about {3 if may_be_later else 2} min"
