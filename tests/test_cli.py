@@ -49,6 +49,10 @@ def test_help_and_errors_import_neither_torch_nor_numpy(arguments):
     ("arguments", "status", "said"),
     [
         (["run", "--quick", "--rigorous"], 2, "exclude each other"),
+        (["run", "--consumer", "fast"], 2, "neither images per second"),
+        (["run", "--consumer", "0"], 2, "neither images per second"),
+        (["run", "--consumer", "9", "--stage", "decode"], 2, "leave out"),
+        (["run", "--consumer", "9", "--device", "simulated:9ms"], 2, "exclude each other"),
         (["run", "--stage", "nosuch"], 2, "the stages are read, decode"),
         (["run", "--variant", "nosuch"], 2, "pipebench run --list"),
         (["run", "--data", "/no/such/place", "--stage", "read"], 1, "/no/such/place"),

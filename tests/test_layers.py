@@ -14,12 +14,12 @@ import pipebench
 ROOT = Path(pipebench.__file__).parent
 HOUSE = {
     "": "errors units stats",
-    "host": "clock screen machine limits page_cache whole_files",
+    "host": "clock screen machine limits named page_cache whole_files",
     "native": "building region",
     "task": "",
-    "results": "sync_points measurement loading windows watched training calibration comparison studies schema_1"
-    " report",
-    "render": "cells layout watch_notes feeding tables watch_verdict watch_details watch watched "
+    "results": "sync_points measurement loading consumers windows watched training calibration comparison"
+    " studies schema_1 report",
+    "render": "cells layout watch_notes feeding consumers tables watch_verdict watch_details watch watched "
     "study syncs ab calibration text",
     "syncpoints": "placement book reviewed_operators modes session examine",
     "watch.record": "options lines patches exclusive_time record_file recording sampling thread_pools",
@@ -38,7 +38,8 @@ HOUSE = {
     "stages": "read decode crop transform collate transfer step ceilings",
     "stage": "",
     "runner": "",
-    "reference": "worker_health pipeline dataloader training_loop loader_table training_script watched_training",
+    "reference": "worker_health published_rates pipeline dataloader training_loop loader_table"
+    " training_script watched_training",
     "lab": "checking timing whole_run one_task",
     "__init__": "",
     "studies": "input_pipeline metrics sync_points tar_or_files training_loop",

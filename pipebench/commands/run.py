@@ -37,6 +37,23 @@ class _Device(click.ParamType):  # type: ignore[type-arg]  # generic in some ver
         return None, seconds
 
 
+class _Consumer(click.ParamType):  # type: ignore[type-arg]  # generic in some versions of click
+    """Images per second, or the `module:function` of a step."""
+
+    name = "consumer"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float | str:
+        if isinstance(value, float) or (":" in value and " " not in value):
+            return value
+        try:
+            rate = float(value)
+        except ValueError:
+            rate = 0.0
+        if not 0 < rate <= 1e9:
+            self.fail(f"{value!r} is neither images per second (above 0) nor module:function", param, ctx)
+        return rate
+
+
 @click.command(short_help="Measure every stage and variant, the loader, and training")
 @click.option("--stage", "stages", multiple=True, metavar="STAGE", help="Only this stage or task (may be repeated).")
 @click.option("--variant", "names", multiple=True, metavar="NAME", help="Only this variant (may be repeated).")
@@ -67,6 +84,13 @@ class _Device(click.ParamType):  # type: ignore[type-arg]  # generic in some ver
     "--device",
     type=_Device(),
     help="Device of transfer, step and training: cpu, cuda; for training also simulated:25ms.  [default: cuda if any]",
+)
+@click.option(
+    "--consumer",
+    type=_Consumer(),
+    metavar="RATE|MODULE:FUNCTION",
+    help="What takes the images: a number of images per second, or your step. It is called as step((images, labels)), "
+    "on replayed batches too, so its weights are worthless.  [default: published rates, and a small model]",
 )
 @click.option(
     "--workers",
@@ -120,6 +144,7 @@ def command(
     limit: int | None,
     seed: int,
     cache: Any,
+    consumer: float | str | None,
     **loading: Any,
 ) -> int:
     """Measure the ceilings of this machine, every variant of every stage, the loader, and training against its bound.
@@ -128,6 +153,11 @@ def command(
     """
     if quick and rigorous:
         raise click.UsageError("--quick and --rigorous exclude each other")
+    name, simulated_s = device or (None, None)
+    if consumer is not None and simulated_s is not None:
+        raise click.UsageError("--consumer and a simulated device exclude each other")
+    if consumer is not None and (stages or names):
+        raise click.UsageError("--consumer needs the loader, which --stage and --variant leave out")
     export_json = place(export_json, force)
     from pipebench.lab import whole_run
 
@@ -144,10 +174,10 @@ def command(
     workload = Workload(data, limit, batch_size or 64, seed=seed, cache=cache, quick=quick)
     length: Length = "quick" if quick else "rigorous" if rigorous else "usual"
     plan = {"quick": Plan.quick, "usual": Plan, "rigorous": Plan.rigorous}[length]()
-    name, simulated_s = device or (None, None)
     feeding = None
     if not stages and not names:
-        feeding = whole_run.feeding(Loading(timeout_s=timeout, **loading), workers, length, steps, simulated_s)
+        knobs = Loading(timeout_s=timeout, **loading)
+        feeding = whole_run.feeding(knobs, workers, length, steps, simulated_s, consumer)
     return _measured(selection, workload, plan, name, feeding, style, export_json)
 
 
