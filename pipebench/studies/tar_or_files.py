@@ -195,7 +195,8 @@ def _disappears(rows: Sequence[StudyRow]) -> str:
     found = next((row.over_before for row in rows if row.name == "cached"), None)
     if found is None:
         return "cached: not measured here"
-    holds = "holds here" if found.low > GONE else "does not hold here"
+    doubt = "is neither confirmed nor ruled out here"
+    holds = "holds here" if found.low > GONE else "does not hold here" if found.high <= GONE else doubt
     return f"cached: that loading disappears {holds}: {spoken(found)} over the row before"
 
 

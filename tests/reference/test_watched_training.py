@@ -252,7 +252,7 @@ def test_a_report_from_before_the_loop_was_watched_is_still_shown(tmp_path):
     assert [row[1] for row in table.rows] == ["160.0", "320.0", "640.0"]
     assert table.notes[:3] == (
         "A live iteration: wait 70 %, forward 30 %",
-        "This model is small and stands for yours. Whether yours waits for data, `--consumer` measures.",
+        "This model stands for yours. Whether yours waits for data, `--consumer` measures.",
         "1 worker by fork; 2 windows of 4 batches",
     )
     assert sum(one.s_per_iteration for one in found.watched.loop) == pytest.approx(0.1)
