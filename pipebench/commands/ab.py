@@ -270,13 +270,12 @@ def _deliver(found: Comparison, failure: str | None, style: str, export_json: Pa
 def _status(changes: Sequence[Change], limit: float | None) -> int:
     """3 where the gate failed, 1 where a benchmark failed or nothing was measured or the gate cannot judge, else 0."""
     from pipebench.render import ab
-    from pipebench.results import comparison
 
     over = ab.exceeding(changes, limit) if limit is not None else []
     if over:
         click.echo(f"pipebench: slower: {', '.join(one.benchmark for one in over)}", err=True)
         return GATE_FAILED
-    if limit is not None and (few := comparison.too_few(changes)):
+    if limit is not None and (few := ab.too_few(changes)):
         click.echo(f"pipebench: the gate has no result: {few}", err=True)
         return 1
     return 1 if any(one.failed for one in changes) or not any(one.judgement for one in changes) else 0

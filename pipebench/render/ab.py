@@ -6,13 +6,21 @@ from collections.abc import Sequence
 
 from pipebench.render.cells import Table
 from pipebench.render.layout import Line, Part
-from pipebench.results.comparison import ALARMS, Change, Comparison, Judgement, Measured, too_few
+from pipebench.results.comparison import ALARMS, Change, Comparison, Judgement, Measured, unjudged
 from pipebench.units import counted, percent, printable, seconds_scale
 
 
 def exceeding(changes: Sequence[Change], limit: float) -> list[Change]:
     """The benchmarks whose whole interval is more than `limit` slower. A limit of 0.05 means 5 % more time."""
     return [one for one in changes if one.judgement and one.judgement.exceeds(limit)]
+
+
+def too_few(changes: Sequence[Change]) -> str | None:
+    """Why some benchmarks could not be judged; None if all had enough rounds."""
+    poor, needed = unjudged(changes)
+    if not poor:
+        return None
+    return f"{counted(poor, 'benchmark')} had fewer than the {needed} rounds needed: raise --budget, or name a --stage"
 
 
 def parts(found: Comparison) -> list[Part]:

@@ -100,10 +100,7 @@ def rounds_needed(confidence: float) -> int:
     return math.ceil(1 - math.log2(1 - confidence))
 
 
-def too_few(changes: Sequence[Change]) -> str | None:
-    """Why some benchmarks could not be judged; None if all had enough rounds."""
-    poor = [one for one in changes if one.judgement and not one.judgement.enough]
-    if not poor:
-        return None
-    needed = rounds_needed(wanted_confidence(sum(1 for one in changes if one.judgement), ALARMS))
-    return f"{len(poor)} benchmarks had fewer than the {needed} rounds they need: raise --budget, or name a --stage"
+def unjudged(changes: Sequence[Change]) -> tuple[int, int]:
+    """How many benchmarks had too few rounds to be judged, and how many rounds each benchmark needs."""
+    judged = [one.judgement for one in changes if one.judgement]
+    return sum(not one.enough for one in judged), rounds_needed(wanted_confidence(len(judged), ALARMS))

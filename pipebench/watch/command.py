@@ -13,6 +13,7 @@ from typing import Any
 from pipebench.errors import PipebenchError
 from pipebench.host.machine import usable_cores
 from pipebench.host.screen import colours, columns
+from pipebench.render.calibration import foot
 from pipebench.render.watched import whole
 from pipebench.results.report import kept_calibration
 from pipebench.results.watched import Note, WatchResult
@@ -44,7 +45,7 @@ def watch(options: WatchOptions, argv: Sequence[str], keep: Keep | None = None, 
 
     def report(result: WatchResult) -> None:
         known = kept_calibration()
-        calibration = known.foot if known else None
+        calibration = foot(known) if known else None
         _guarded(say, lambda: say("\n" + whole(result, calibration, **shown)))
         if keep is not None:
             _guarded(say, lambda: keep(result, calibration))

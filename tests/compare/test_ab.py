@@ -144,7 +144,7 @@ def test_a_repository_of_which_nothing_would_be_measured_is_refused(tmp_path):
 def test_a_gate_that_had_too_few_rounds_does_not_pass(capsys):
     few = [comparison.Change("read/image/open", Judgement(Speedup(1 / 1.5, 0.125, 5.0, 0.5), 2, 0.99), 0.001, 0.001, 8)]
     assert (_status(few, None), _status(few, 0.05)) == (0, 1)
-    assert "the gate has no result: 1 benchmarks had fewer than the 8 rounds they need" in capsys.readouterr().err
+    assert "the gate has no result: 1 benchmark had fewer than the 8 rounds needed" in capsys.readouterr().err
 
 
 def test_a_full_disk_says_where_and_what_to_do(repo, monkeypatch):

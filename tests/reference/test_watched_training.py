@@ -29,8 +29,7 @@ SECONDS = {LIVE: 0.200, IDLE: 0.080, BUSY: 0.100}  # of windows of 4 batches of 
 
 
 def records(rounds=6, complete=True, **seconds):
-    replays = [IDLE, BUSY, *(kind for kind in seconds if kind == DEVICE)]
-    found = [BoundPlan(1, 90, BEGIN, 1, 4, rounds, replays, 0, 1000, False, 32, False)]
+    found = [BoundPlan(1, 90, 4, rounds, 0, 1000, 32, False)]
     found += [
         BoundWindow(turn, kind, spent, 40, 4)
         for turn in range(rounds)

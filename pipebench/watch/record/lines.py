@@ -299,21 +299,17 @@ class Fault:
 
 @dataclass
 class BoundPlan:
-    """The plan of `--bound`: what is replayed and how often. Written before the first window. Counts are iterations.
+    """The plan of `--bound`, written before the first window. `window` and `steps` count iterations.
 
     `given` is how many batches the script had before. `swept` says that a cache is cleared before each replay.
     """
 
     loader: int | None
     steps: int
-    begin: int
-    lead: int
     window: int
     rounds: int
-    replays: list[str]
     given: int
     batch_bytes: int
-    pinned: bool
     last_level_cache_bytes: int
     swept: bool
     notes: list[str] = field(default_factory=list)

@@ -40,7 +40,7 @@ LINES: list[lines.Line] = [
     lines.LibraryThreads([lines.Pool("torch", 2, "torch.set_num_threads(1)")], 1, "file_system"),
     lines.Moment("warm", 5),
     lines.Fault("watching torch", "TypeError: no"),
-    lines.BoundPlan(1, 100, 3, 2, 5, 6, ["bound"], 2, 1000, True, 32, False, ["a note"]),
+    lines.BoundPlan(1, 100, 5, 6, 2, 1000, 32, False, ["a note"]),
     lines.BoundWindow(0, "live", 1.5, 20, 5, 3),
     lines.BoundRoundVoid(0),
     lines.BoundEnded("it did not fit"),
