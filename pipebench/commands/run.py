@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,10 +12,11 @@ import click
 
 from pipebench.commands.data import say_if_shadowed
 from pipebench.errors import PipebenchError
-from pipebench.terminal import exported, formatted, place, progress, rendered
+from pipebench.terminal import exported, formatted, laid_out, place, progress, rendered
 from pipebench.units import printable
 
 if TYPE_CHECKING:
+    from pipebench.render.layout import Line
     from pipebench.results.report import Report
 
 
@@ -163,7 +165,7 @@ def command(
 
     selection = whole_run.select(stages, names)
     if listing:
-        click.echo(_listing(selection), nl=False)
+        click.echo(laid_out(_listing(selection)), nl=False)
         return 0
     say_if_shadowed(data)
     from pipebench.lab.timing import Plan
@@ -254,15 +256,17 @@ def _interrupt_once(number: int, frame: object) -> None:
     raise KeyboardInterrupt
 
 
-def _listing(selection: Any) -> str:
+def _listing(selection: Any) -> Iterator[Line]:
+    """A line for each task, and one for each of its variants with its description."""
     from pipebench import stage
+    from pipebench.render.layout import Line
 
-    lines = []
     for task, variants in selection.rows:
-        lines.append(f"{task.id}: {task.summary}")
+        yield Line(f"{task.id}: {task.summary}", hanging="  ")
         width = max(len(one.name) for one in variants)
         for one in variants:
             lossy = f" (gives up {one.gives_up})" if one.gives_up else ""
             mark = "*" if one == stage.reference(task.id) else " "
-            lines.append(f"  {mark} {one.name:<{width}}  {one.doc}{lossy}")
-    return "\n".join([*lines, "* the reference, which the others must agree with", ""])
+            text = f"  {mark} {one.name:<{width}}  {one.doc}{lossy}"
+            yield Line(text, hanging=" " * (width + (4 if mark == "*" else 2)))
+    yield Line("* the reference, which the others must agree with")
