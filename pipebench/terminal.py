@@ -90,8 +90,9 @@ def in_width(line: str, indent: str = "") -> str:
     """
     if sys.stderr is None or not sys.stderr.isatty():
         return indent + line
-    kept = {"break_long_words": False, "break_on_hyphens": False}
-    return textwrap.fill(line, columns(sys.stderr), initial_indent=indent, subsequent_indent=indent + "  ", **kept)
+    lines = textwrap.TextWrapper(columns(sys.stderr), indent, f"{indent}  ")
+    lines.break_long_words = lines.break_on_hyphens = False
+    return lines.fill(line)
 
 
 def _width(report: Report) -> int:
