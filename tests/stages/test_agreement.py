@@ -145,9 +145,12 @@ def test_a_reduced_decode_passes_and_its_damage_does_not(data, scale):
     assert _found(np.roll(ours, 2, 1), theirs, DRAFT)
 
 
-@pytest.mark.parametrize(
-    "name", ["pil_crop", "torchvision_v2", "_opencv", "region_crop", "draft_crop", "float_tensor_first"]
-)
+RESIZING = (
+    "float_tensor_first", "pil_crop", "draft_crop", "_opencv", "torchvision_v2", "region_resized", "region_exact",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", RESIZING)
 def test_resized_crops_pass_and_a_shift_or_a_damaged_block_does_not(name):
     workload = Workload(data="tiny")
     given = crop._inputs(workload, [crop.read.keys(workload)[0][0]], 224, crop.resized_box)[0]
