@@ -263,7 +263,11 @@ def torchvision_v2(workload: Workload) -> Cropping:
 
 @variant("crop/fixed-256", name="region", library=region.library_name, partial=True)
 def region_crop(workload: Workload) -> Cropping:
-    """Only the box is decoded (`pipebench.decode_and_crop`): the same pixels as Pillow's."""
+    """Only the box is decoded (`pipebench.decode_and_crop`): the same pixels as Pillow's.
+
+    On one machine, 58 % of its time is entropy decoding of what lies above and in the box, 27 % the reconstruction of
+    the box, and 10 % the change from interleaved channels to planes.
+    """
 
     def crop(given: Cut) -> Any:
         filled = region.decode_and_fill(given.data, given.box, (given.width, given.height))
@@ -280,13 +284,19 @@ def region_crop(workload: Workload) -> Cropping:
     gives_up="exactness: 0.6 to 1.8 levels of 255 on average, 5.2 in the worst image",  # tools/region_difference.py
 )
 def region_resized(workload: Workload) -> Cropping:
-    """Only the box is decoded, at the nearest smaller scale, then resized (`RandomResizedCropFromBytes`)."""
+    """Only the box is decoded, at the nearest smaller scale, then resized (`RandomResizedCropFromBytes`).
+
+    On one machine, 48 % of its time is entropy decoding, 33 % the reconstruction of the box, and 11 % the resize.
+    """
     return _resizing(exact=False)
 
 
 @variant("crop/resized-224", name="region-exact", library=region.library_name, partial=True)
 def region_exact(workload: Workload) -> Cropping:
-    """Only the box is decoded, at full scale, then resized: `exact=True`, the pixels of torchvision's v2."""
+    """Only the box is decoded, at full scale, then resized: `exact=True`, the pixels of torchvision's v2.
+
+    On one machine, 39 % of its time is entropy decoding, 32 % the reconstruction of the box, and 14 % the resize.
+    """
     return _resizing(exact=True)
 
 

@@ -260,7 +260,11 @@ def torchcodec(workload: Workload) -> Decoding:
 
 @variant("decode/rgb", name="simplejpeg", library=library("simplejpeg"), extra="simplejpeg")
 def simplejpeg(workload: Workload) -> Decoding:
-    """`simplejpeg.decode_jpeg`: a thin binding of libjpeg-turbo, JPEG only."""
+    """`simplejpeg.decode_jpeg`: a thin binding of libjpeg-turbo, JPEG only.
+
+    On one machine, 52 % of its time is entropy decoding, 36 % the rest of libjpeg-turbo, and 12 % new memory for the
+    pixels.
+    """
     from simplejpeg import decode_jpeg
 
     return lambda given: decode_jpeg(given.data, "RGB")

