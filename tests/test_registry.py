@@ -84,7 +84,18 @@ def test_a_variant_says_what_it_is_and_what_it_gives_up(variant):
     assert (variant.gives_up is not None) == lossy
 
 
-@pytest.mark.parametrize("task_id", ["read/image", "decode/rgb", "crop/fixed-256", "collate/float32"])
+BOUNDED = (
+    "read/image",
+    "decode/rgb",
+    "crop/fixed-256",
+    "transform/dilate",
+    "transform/mask",
+    "transform/yuv",
+    "collate/float32",
+)
+
+
+@pytest.mark.parametrize("task_id", BOUNDED)
 def test_what_is_bounded_has_its_ceiling_measured_beside_it(task_id):
     result = _result(task_id)
     assert any(one.readings_s and one.bytes_per_s for one in result.ceilings)
