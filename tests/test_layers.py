@@ -35,7 +35,7 @@ HOUSE = {
     "calibrate.planted": "amounts looping replaying stages samples waiting",
     "calibrate": "running attribution bounds overhead waits whole",
     "data": "image_header listing synthetic datasets",
-    "stages": "read decode crop transform collate transfer step ceilings",
+    "stages": "agreement read decode crop transform collate transfer step ceilings",
     "stage": "",
     "runner": "",
     "reference": "worker_health published_rates pipeline dataloader training_loop loader_table"
