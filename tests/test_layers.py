@@ -17,18 +17,18 @@ HOUSE = {
     "host": "clock screen machine limits named page_cache whole_files",
     "native": "building region",
     "task": "",
-    "results": "sync_points measurement loading consumers windows watched training calibration comparison"
+    "results": "sync_points measurement loading consumers windows drilled watched training calibration comparison"
     " studies schema_1 report",
-    "render": "cells layout watch_notes feeding consumers tables watch_verdict watch_details watch watched "
-    "study syncs ab calibration text",
+    "render": "cells layout watch_notes feeding consumers tables watch_verdict watch_details watch_drilled watch "
+    "watched study syncs ab calibration text",
     "syncpoints": "placement book reviewed_operators modes session examine",
-    "watch.record": "options lines patches exclusive_time record_file recording sampling thread_pools",
+    "watch.record": "options lines patches exclusive_time record_file recording sampling thread_pools memory",
     "watch.stages": "labels transforms webdataset library_calls finding_transforms",
-    "watch.worker": "pickling batch_sums standins fetching",
+    "watch.worker": "pickling stack_place batch_sums standins fetching",
     "watch.script": "arrivals device_idle phases spawned_workers iterators webdataset_loader",
     "watch.bound": "batches schedule alternation live_batches session",
-    "watch.launch": "watched_script footprint supervisor bootstrap",
-    "watch.read": "decoding gather bound hand_off host_use verdict summary",
+    "watch.launch": "watched_script footprint own_code stacks supervisor bootstrap",
+    "watch.read": "decoding gather bound drilled hand_off host_use verdict summary",
     "watch.trace": "tracks device_timeline perfetto",
     "watch": "with_block command",
     "region": "",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import shutil
 import sys
@@ -20,6 +21,7 @@ from pipebench.results.watched import Note, WatchResult
 from pipebench.watch.bound.schedule import STEPS
 from pipebench.watch.launch import supervisor
 from pipebench.watch.launch.footprint import Looker, looked_at
+from pipebench.watch.launch.stacks import StackReader, read_meanwhile
 from pipebench.watch.read.gather import Process, gather
 from pipebench.watch.read.summary import summarise
 from pipebench.watch.record.options import WatchOptions
@@ -71,12 +73,12 @@ def observe(
     if not argv:
         raise PipebenchError("there is no script to watch", "name one: pipebench watch train.py [its arguments]")
     folder = _folder(options)
-    looker = Looker(folder)
+    looker, reader = Looker(folder), StackReader(folder)
     found: list[WatchResult] = []
 
     def read(ended: supervisor.Ended) -> None:
         processes = gather(folder)
-        result = summarise(processes, options, ended.status, usable_cores(), looker.found)
+        result = summarise(processes, options, ended.status, usable_cores(), looker.found, reader.found)
         found.append(dataclasses.replace(result, notes=(*result.notes, *_traced(processes, options.export_trace))))
         report(found[0])
 
@@ -84,13 +86,19 @@ def observe(
         ended = supervisor.run(
             ["-m", *argv] if options.module else list(argv),
             _settings(options, folder),
-            meanwhile=lambda: looked_at(looker.look, looker.failed),
+            meanwhile=lambda: _looking(looker, reader),
             afterwards=lambda ended: _guarded(say, lambda: read(ended)),
         )
         return ended.status, found[0] if found else None
     finally:
         if options.records is None:
             shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _looking(looker: Looker, reader: StackReader) -> Iterator[None]:
+    with looked_at(looker.look, looker.failed), read_meanwhile(reader):
+        yield
 
 
 def _folder(options: WatchOptions) -> Path:

@@ -38,6 +38,7 @@ LINES: list[lines.Line] = [
     lines.IterationInFull(1, 0, 3, 5, 9, 77, [5, 9, 0]),
     lines.LoadersTogether(1, 2),
     lines.LibraryThreads([lines.Pool("torch", 2, "torch.set_num_threads(1)")], 1, "file_system"),
+    lines.StackPlace(10, 5, 1, 64, [56, 0], *range(13, 26), 32),
     lines.Moment("warm", 5),
     lines.Fault("watching torch", "TypeError: no"),
     lines.BoundPlan(1, 100, 5, 6, 2, 1000, 32, False, ["a note"]),
