@@ -5,11 +5,10 @@ from __future__ import annotations
 import functools
 import io
 from collections.abc import Callable
-from time import thread_time_ns
 from types import ModuleType
 from typing import Any
 
-from pipebench.watch.record.exclusive_time import local, stages, timed_with_cpu
+from pipebench.watch.record.exclusive_time import local, stages, timed
 from pipebench.watch.record.patches import HIDDEN, Patches, unseen
 from pipebench.watch.stages import transforms, webdataset
 
@@ -52,7 +51,7 @@ def watch_module(patches: Patches, module: ModuleType) -> None:
         plain = getattr(module, function, None)
         if callable(plain) and getattr(getattr(plain, "__code__", None), "co_filename", "") != HIDDEN:
             stage = stages.number(kind, "Image.open" if function == "open" else function, reads)
-            patches.replace(module, function, timed_with_cpu(plain, stage))
+            patches.replace(module, function, timed(plain, stage))
     if name in LAZY:
         _watch_load(patches, getattr(module, LAZY[name]))
     if name in LIBRARIES:
@@ -79,11 +78,10 @@ def _watch_load(patches: Patches, kind: Any) -> None:
         file = self.fp
         timer.file = self.filename or getattr(file, "name", None)
         stage = decode if isinstance(file, io.BytesIO) else read_and_decode
-        before, cpu = timer.switch(stage), thread_time_ns()
+        before = timer.switch(stage)
         try:
             return plain(self)
         finally:
-            timer.cpu[stage] += thread_time_ns() - cpu
             timer.switch(before)
 
     patches.replace(kind, "load", load)
