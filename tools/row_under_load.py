@@ -22,14 +22,18 @@ SCRIPT = Path(__file__).resolve().parent.parent / "pipebench/calibrate/planted/l
 ROWS = ("Loaded.__getitem__", "First", "Second")
 
 
-def watched(checkout, workers):
+def watched(checkout, workers, batches):
     """The milliseconds of a sample: by the script's own clock, and by the rows of this checkout's `watch`."""
     with tempfile.TemporaryDirectory() as folder:
         truth, report = Path(folder) / "truth.json", Path(folder) / "report.json"
         command = [sys.executable, "-m", "pipebench", "watch", "--export-json", str(report), str(SCRIPT), str(truth)]
         environment = {**os.environ, "PYTHONPATH": str(checkout)}
         done = subprocess.run(
-            [*command, "--workers", str(workers)], env=environment, cwd=folder, capture_output=True, text=True
+            [*command, "--workers", str(workers), "--batches", str(batches)],
+            env=environment,
+            cwd=folder,
+            capture_output=True,
+            text=True,
         )
         if done.returncode:
             sys.exit(done.stderr)
@@ -45,13 +49,16 @@ def main():
     parser.add_argument("--load", type=int, default=4, help="busy processes")
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--batches", type=int, default=100, help="of eight samples")
     args = parser.parse_args()
     found = {checkout: [] for checkout in args.checkouts}
     with busy(args.load):
         for _ in range(args.rounds):
             for checkout in args.checkouts:
-                found[checkout].append(watched(checkout.resolve(), args.workers))
-    print(f"{args.load} busy processes, {os.cpu_count()} cores, {args.workers} workers; ms a sample")  # noqa: T201
+                found[checkout].append(watched(checkout.resolve(), args.workers, args.batches))
+    print(
+        f"{args.load} busy processes, load {os.getloadavg()[0]:.1f}, {os.cpu_count()} cores, {args.workers} workers; ms a sample"
+    )  # noqa: T201
     print("own clock     row   row over own   checkout")  # noqa: T201
     for checkout, readings in found.items():
         for own, row in readings:

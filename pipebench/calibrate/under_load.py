@@ -7,6 +7,7 @@ attracts this shows as an error: what the others computed would be in a row.
 from __future__ import annotations
 
 import contextlib
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -18,12 +19,13 @@ from pipebench.results.calibration import GOAL_S, UNDER_LOAD, PlantedFigure, jud
 from pipebench.results.watched import WatchResult
 
 BATCH, BATCHES = 8, 100
-_LONGEST_S = 120  # a busy process ends after this time, whatever happened to the one that started it
+_LONGEST_S = 120
+# A busy process ends by itself when the process that started it is gone, and after `_LONGEST_S` in any case.
 _BUSY = f"""
-from time import monotonic
-end = monotonic() + {_LONGEST_S}
-while monotonic() < end:
-    sum(range(100_000))
+import os, sys, time
+end = time.monotonic() + {_LONGEST_S}
+while time.monotonic() < end and os.getppid() == int(sys.argv[1]):
+    sum(range(1_000_000))
 """
 _ROWS = {"first": "First", "second": "Second", "collate": "collate"}
 _GETITEM = "Loaded.__getitem__"
@@ -37,7 +39,8 @@ def usual_load() -> int:
 @contextlib.contextmanager
 def busy(processes: int) -> Iterator[None]:
     """Keeps so many processes computing while the block runs."""
-    started = [subprocess.Popen([sys.executable, "-c", _BUSY]) for _ in range(processes)]
+    command = [sys.executable, "-c", _BUSY, str(os.getpid())]
+    started = [subprocess.Popen(command) for _ in range(processes)]
     try:
         yield
     finally:

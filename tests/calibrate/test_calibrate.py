@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import random
+import subprocess
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -166,6 +169,22 @@ def test_busy_processes_end_with_the_block() -> None:
         assert len(children) >= 2
     assert not any(one.is_running() for one in children)
     assert under_load.usual_load() >= 2
+
+
+def test_a_busy_process_ends_when_the_process_that_started_it_is_gone() -> None:
+    code = (
+        "import os\n"
+        "from pipebench.calibrate import under_load\n"
+        "block = under_load.busy(1)\n"
+        "block.__enter__()\n"
+        "import psutil\n"
+        "print(psutil.Process().children()[0].pid, flush=True)\n"
+        "os._exit(0)"
+    )
+    found = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, check=True).stdout
+    with contextlib.suppress(psutil.NoSuchProcess):
+        psutil.Process(int(found)).wait(timeout=60)
+    assert not psutil.pid_exists(int(found)) or psutil.Process(int(found)).status() == psutil.STATUS_ZOMBIE
 
 
 def test_a_load_of_nothing_leaves_the_part_out(monkeypatch: pytest.MonkeyPatch) -> None:
