@@ -80,14 +80,12 @@ def compare(plan: PlantedRun, found: dict[str, Any], carriers: Carriers, result:
     rows = []
     for stage, name in STAGES.items():
         shown = [one for one in result.stages if one.name == name]
-        wall, cpu = truth(stage, found["workers"].values(), carriers)
+        wall, _ = truth(stage, found["workers"].values(), carriers)
         if stage == "hand-off" and not plan.workers:
             continue
         seen = sum(one.exclusive_s_per_sample for one in shown)
         rows.append(_row(plan, stage, "wall", "sample", wall / found["samples"], seen, iteration))
-        if any(one.cpu_s_per_sample is not None for one in shown):
-            seen = sum(one.cpu_s_per_sample or 0.0 for one in shown)
-            rows.append(_row(plan, stage, "cpu", "sample", cpu / found["samples"], seen, iteration))
+    rows += _cpu_rows(plan, found, carriers, result, iteration)
     rows += _of_single_workers(plan, found, carriers, result, iteration)
     later = found["iterations"][1:]  # the first iteration is start-up, there as here
     _, wall_ns, cpu_ns, _ = found["loop"]["forward"]
@@ -97,6 +95,20 @@ def compare(plan: PlantedRun, found: dict[str, Any], carriers: Carriers, result:
         seen = next(one.s_per_iteration for one in result.loop if one.phase == phase)
         rows.append(_row(plan, phase, "wall", "iteration", expected, seen, iteration))
     return rows
+
+
+def _cpu_rows(
+    plan: PlantedRun, found: dict[str, Any], carriers: Carriers, result: WatchResult, iteration: float
+) -> Iterable[PlantedFigure]:
+    """Rows of CPU time, which is known of batches: of all that makes one, and of its hand-off."""
+    spent = {stage: truth(stage, found["workers"].values(), carriers)[1] / found["samples"] for stage in STAGES}
+    handed_off = spent.pop("hand-off")
+    seen = next((one.sample_cpu_s for one in result.loaders), None)
+    if seen is not None:
+        yield _row(plan, "sample", "cpu", "sample", sum(spent.values()), seen, iteration)
+    if result.hand_off is not None:
+        seen = result.hand_off.serialise_cpu_s_per_batch * result.hand_off.batches / found["samples"]
+        yield _row(plan, "hand-off", "cpu", "sample", handed_off, seen, iteration)
 
 
 def _of_single_workers(

@@ -11,25 +11,34 @@ from statistics import median
 from pipebench.calibrate.attribution import PlantedRun, attribution
 from pipebench.calibrate.bounds import bounds
 from pipebench.calibrate.overhead import equal, looped, noise, slowdowns, span_s
+from pipebench.calibrate.under_load import under_load, usual_load
 from pipebench.calibrate.waits import waits
 from pipebench.host.machine import usable_cores
 from pipebench.results.calibration import Calibration
 from pipebench.results.report import keep_calibration
 
 
-def calibrate(chosen: Sequence[PlantedRun], progress: Callable[[str], object] = lambda line: None) -> Calibration:
-    """Runs all planted scripts. Keeps for this host, and returns, how far the figures were from the truth."""
-    began, load = time.monotonic(), os.getloadavg()[0]
+def calibrate(
+    chosen: Sequence[PlantedRun], progress: Callable[[str], object] = lambda line: None, load: int | None = None
+) -> Calibration:
+    """Runs all planted scripts. Keeps for this host, and returns, how far the figures were from the truth.
+
+    `load` is the number of busy processes of the part under load: None for two for each usable core, 0 to leave it out.
+    """
+    busy_processes = usual_load() if load is None else load
+    began, before = time.monotonic(), os.getloadavg()[0]
     rows = attribution(chosen, progress)
     rows += waits(progress, cuda=_cuda())
     rows += bounds(progress)
     runs = looped(progress)
     plain = equal(runs)
     each_s = span_s()
+    after = os.getloadavg()[0]
+    rows += under_load(busy_processes, progress) if busy_processes else []
     found = Calibration(
         host=platform.node(),
         at=time.strftime("%Y-%m-%d %H:%M"),
-        load=(load, os.getloadavg()[0]),
+        load=(before, after),
         cores=usable_cores(),
         took_s=time.monotonic() - began,
         rows=tuple(rows),

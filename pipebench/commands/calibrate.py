@@ -11,12 +11,16 @@ from pipebench.terminal import delivered, exported, formatted, place
 
 @click.command(short_help="Measure the error of `pipebench watch` on this machine")
 @click.option("--full", is_flag=True, help="Also test workers started by spawn and forkserver.")
+@click.option(
+    "--load", type=click.IntRange(min=0), metavar="N", help="Busy processes in the part under load (0: without it)."
+)
 @formatted
 @exported
-def command(full: bool, style: str, export_json: Path | None, force: bool) -> int:
+def command(full: bool, load: int | None, style: str, export_json: Path | None, force: bool) -> int:
     """Measure the error of `pipebench watch` here: it watches pipelines whose true times are known.
 
-    Takes about three minutes on a quiet machine. Figures over their goal are marked and explained; the exit status is
+    Takes about three minutes on a quiet machine. In its last part it keeps the machine busy: two processes for each
+    usable core, unless --load says otherwise. Figures over their goal are marked and explained; the exit status is
     still 0. Later reports of `watch` quote the result.
     """
     export_json = place(export_json, force)
@@ -24,6 +28,6 @@ def command(full: bool, style: str, export_json: Path | None, force: bool) -> in
     from pipebench.calibrate.attribution import plans
     from pipebench.results.report import new
 
-    found = whole.calibrate(plans(full), lambda line: click.echo(line, nl=False, err=True))
+    found = whole.calibrate(plans(full), lambda line: click.echo(line, nl=False, err=True), load)
     delivered(new(calibration=found), style, export_json)
     return 0

@@ -9,7 +9,7 @@ import platform
 import sys
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import metadata
 from pathlib import Path
 
@@ -206,6 +206,15 @@ def read_load(children: Iterable[int] = ()) -> Load:
             own_s += child.user + child.system
     busy_s = host.user + host.nice + host.system + host.irq + host.softirq
     return Load(time.monotonic(), busy_s, host.steal, own_s, _throttled_s())
+
+
+def read_load_of_tree() -> Load:
+    """The host's counters now. Children of this process that have ended, and theirs, count as ours.
+
+    A process counts from the moment at which its parent has waited for it. One whose parent ended first never counts.
+    """
+    load, times = read_load(), os.times()
+    return replace(load, own_s=load.own_s + times.children_user + times.children_system)
 
 
 def _throttled_s() -> float:

@@ -111,10 +111,10 @@ def measure_training(
 def _watched(job: TrainingJob) -> tuple[Training, ScriptNote, int, list[str]]:
     """What watching found, the script's note, its exit status, and the faults that `watch` reports."""
     faults: list[str] = []
-    before = _load()
+    before = machine.read_load_of_tree()
     options = WatchOptions(bound=True, steps=job.steps, module=True)
     status, watched = observe(options, [training_script.__name__, msgspec.json.encode(job).decode()], faults.append)
-    load, note = _load() - before, read_note(Path(job.note))
+    load, note = machine.read_load_of_tree() - before, read_note(Path(job.note))
     if watched is None:
         raise PipebenchError(f"training was not watched: {' '.join(faults) or 'no records'}", "run it again")
     found = Training(
@@ -130,13 +130,6 @@ def _watched(job: TrainingJob) -> tuple[Training, ScriptNote, int, list[str]]:
         costs = [spent / samples for spent, samples in zip(live.readings_s, live.samples, strict=True)]
         found = replace(found, warnings=said_against(costs, load.wall_s, load))
     return found, note, status, faults
-
-
-def _load() -> machine.Load:
-    """The host's counters now. Child processes that this process has waited for, and their children, count as ours."""
-    times = os.times()
-    load = machine.read_load()
-    return replace(load, own_s=load.own_s + times.children_user + times.children_system)
 
 
 def _ended_early(status: int, note: ScriptNote, said: list[str]) -> PipebenchError:

@@ -11,6 +11,7 @@ from pipebench.results.calibration import (
     GOAL_SLOWDOWN,
     GOAL_SPAN_S,
     LARGE_SHARE,
+    UNDER_LOAD,
     Calibration,
     PlantedFigure,
     Slowdown,
@@ -28,6 +29,9 @@ KNOWN = {
     "hand-off": "The feeder thread and its worker take turns with the interpreter's lock.",
 }
 KNOWN_CPU = "A library's code is cold after a sleep and then takes more CPU time than where it was measured alone."
+KNOWN_UNDER_LOAD = (
+    "Some code of watch lies between the script's own clock and the row. The core may have been taken away there."
+)
 SHARED = (
     "There are more processes than cores: the time of libraries around the planted amounts is stretched by an estimate."
 )
@@ -134,13 +138,20 @@ def _noise(found: Calibration) -> Iterable[str]:
         )
 
 
-def _explained(row: PlantedFigure, found: Calibration) -> str:
-    known = [KNOWN_CPU] if row.clock == "cpu" else [KNOWN[row.name]] if row.name in KNOWN else []
+def _known(row: PlantedFigure, found: Calibration) -> Iterable[str]:
+    if row.clock == "cpu":
+        yield KNOWN_CPU
+    elif row.name in KNOWN:
+        yield KNOWN[row.name]
     workers = row.run.split(" ")[0]
     if workers.isdigit() and int(workers) + 1 > found.cores:
-        known.append(SHARED)
+        yield SHARED
     if found.load[0] > found.cores:
-        known.append(BUSY)
+        yield BUSY
+
+
+def _explained(row: PlantedFigure, found: Calibration) -> str:
+    known = [KNOWN_UNDER_LOAD] if row.part == UNDER_LOAD else [*_known(row, found)]
     clock = ", CPU" if row.clock == "cpu" else ""
     error = f"{row.error_s * 1e6:+,.1f} µs a{'n iteration' if row.per == 'iteration' else ' sample'}"
     causes = " ".join(known) or "No cause is known."

@@ -9,12 +9,15 @@ from pipebench.render.cells import Table, spoken
 from pipebench.render.layout import Line, Part
 from pipebench.render.watch_notes import sentence
 from pipebench.render.watch_verdict import next_command, next_move, verdict
-from pipebench.results.watched import BoundResult, LoaderResult, StageResult, Verdict, WatchResult
+from pipebench.results.measurement import FOREIGN_LIMIT, STEAL_LIMIT
+from pipebench.results.watched import BoundResult, LoaderResult, StageResult, Verdict, WaitPart, WatchResult
 from pipebench.stats import Speedup
 from pipebench.units import Scale, counted, percent, printable, seconds, seconds_scale
 
 _SMALLEST_SHARE = 0.0005
-_FEW_STAGES, _FEW_NOTES = 5, 3  # rows in the short report, which fits a screen of 30 lines
+_LARGE_PART = 0.10  # of the wait
+_NEARLY_ALL = 0.995
+_FEW_STAGES, _FEW_NOTES = 4, 3  # rows in the short report, which fits a screen of 30 lines
 
 
 def parts(result: WatchResult, *, full: bool = False) -> list[Part]:
@@ -24,6 +27,7 @@ def parts(result: WatchResult, *, full: bool = False) -> list[Part]:
     made += _all_stages(result, full)
     made += _loop(result, full)
     made += watch_details.everything(result) if full else []
+    made += others(result, full)
     made += _notes(result, full)
     made += _next(result)
     return made
@@ -57,21 +61,21 @@ def _stages(loader: LoaderResult, stages: list[StageResult], full: bool) -> Iter
     rows = [_stage_cells(one, scale) for one in shown[:most]]
     if any(one.kind != "serialise" for one in shown[most:]):
         rows.append(_rest_cells(shown[most:], scale))
-    headers = ("stage", "kind", f"{scale.unit}/sample", "CPU", "share", "least–most")
+    headers = ("stage", "kind", f"{scale.unit}/sample", "share", "least–most")
     table = Table(
         f"Stages of {watch_details.loader_name(loader)}; {loader.samples:,} samples",
         headers,
         tuple(rows),
-        frozenset({2, 3, 4, 5}),
-        tuple(_samples(loader)) if full else (),
-        () if full else (5,),
+        frozenset({2, 3, 4}),
+        (*(_samples(loader) if full else ()), *_on_a_core(loader)),
+        () if full else (4,),
     )
     yield table if full else table.narrowest()
 
 
 _STAGE_TABLE = (
-    "Times are exclusive: a stage without the stages inside it. share: of the time in which workers make batches. CPU: "
-    "time on a core; the rest of the time the stage was blocked or waited for a core. least–most: of a worker."
+    "Times are wall times and exclusive: a stage without the stages inside it. share: of the time in which workers "
+    "make batches. least–most: of a worker."
 )
 
 
@@ -80,7 +84,6 @@ def _stage_cells(one: StageResult, scale: Scale) -> tuple[str, ...]:
         printable(one.name),
         "read + decode" if one.includes_read else printable(one.kind),
         scale.number(one.exclusive_s_per_sample),
-        scale.number(one.cpu_s_per_sample) if one.cpu_s_per_sample is not None else "",
         percent(one.worker_share, 1) if one.kind != "serialise" else "apart",
         _spread(one, scale),
     )
@@ -90,7 +93,7 @@ def _rest_cells(rest: Sequence[StageResult], scale: Scale) -> tuple[str, ...]:
     inside = [one for one in rest if one.kind != "serialise"]  # the feeder thread runs beside the others
     spent = scale.number(sum(one.exclusive_s_per_sample for one in inside))
     share = percent(sum(one.worker_share for one in inside), 1)
-    return (counted(len(inside), "more stage"), "", spent, "", share, "")
+    return (counted(len(inside), "more stage"), "", spent, share, "")
 
 
 def _spread(one: StageResult, scale: Scale) -> str:
@@ -103,11 +106,18 @@ def _samples(one: LoaderResult) -> Iterable[str]:
     if one.sample_p50_s is None or one.sample_p95_s is None or one.sample_p99_s is None:
         return
     scale = seconds_scale([one.sample_p50_s])
-    cpu = f"; CPU time {scale.number(one.sample_cpu_s)} on average" if one.sample_cpu_s is not None else ""
     yield (
         f"A sample: p50 {scale.number(one.sample_p50_s)}, p95 {scale.number(one.sample_p95_s)}, "
-        f"p99 {scale.text(one.sample_p99_s)}{cpu}"
+        f"p99 {scale.text(one.sample_p99_s)}"
     )
+
+
+def _on_a_core(one: LoaderResult) -> Iterable[str]:
+    """The CPU share of the time in which batches are made. It is known of whole batches only, not of stages."""
+    if one.sample_s and one.sample_cpu_s is not None:
+        share = min(1.0, one.sample_cpu_s / one.sample_s)
+        rest = "; the rest is waiting for storage, a lock or a core" if share < _NEARLY_ALL else ""
+        yield f"A batch is {percent(share)} CPU time{rest}."
 
 
 def _loop(result: WatchResult, full: bool) -> list[Part]:
@@ -124,11 +134,58 @@ def _loop(result: WatchResult, full: bool) -> list[Part]:
         idle.append(f"The device was idle {seconds(found.s_per_iteration)} of each wait ({percent(found.share, 1)}).")
     if not full:
         phases = [f"{one.phase} {percent(one.share, 1)}" for one in shown if one.share >= _SMALLEST_SHARE]
-        return ["", title, f"  {', '.join(phases)}", *idle]
+        return ["", title, f"  {', '.join(phases)}", *_parts_of_wait(result.wait_parts), *idle]
     scale = seconds_scale([whole])
-    rows = tuple((one.phase, scale.number(one.s_per_iteration), percent(one.share, 1)) for one in shown)
+    rows: list[tuple[str, ...]] = []
+    for one in shown:
+        rows.append((one.phase, scale.number(one.s_per_iteration), percent(one.share, 1)))
+        if one.phase == "wait" and len(result.wait_parts) > 1:
+            rows += _part_rows(result.wait_parts, scale, whole)
     headers = ("phase", f"{scale.unit}/iteration", "share")
-    return [Table(title, headers, rows, frozenset({1, 2}), tuple(idle))]
+    return [Table(title, headers, tuple(rows), frozenset({1, 2}), tuple(idle))]
+
+
+_WAIT_PARTS = {
+    "sampler": "sampler",
+    "send-indices": "sending indices",
+    "wait-for-worker": "no batch was there",
+    "receive": "receiving bytes",
+    "unpickle": "unpickling",
+    "pin": "pinning",
+    "make-batch": "making the batch",
+    "after-loader": "stages after the loader",
+    "rest": "the rest of next()",
+}
+_ELSEWHERE = ("wait-for-worker", "make-batch")  # parts that the table of stages explains
+
+
+def _part_rows(parts: Sequence[WaitPart], scale: Scale, whole: float) -> Iterable[tuple[str, ...]]:
+    for one in parts:
+        if (share := one.s_per_iteration / whole) >= _SMALLEST_SHARE:
+            name = _WAIT_PARTS.get(one.part, printable(one.part))
+            yield (f"· {name}", scale.number(one.s_per_iteration), percent(share, 1))
+
+
+def _parts_of_wait(parts: Sequence[WaitPart]) -> Iterable[str]:
+    """A line with the large parts of the wait. There is none where the stages explain nearly the whole wait."""
+    large = [one for one in parts if one.share >= _LARGE_PART]
+    if any(one.part not in _ELSEWHERE for one in large):
+        named = [f"{_WAIT_PARTS.get(one.part, printable(one.part))} {percent(one.share)}" for one in large]
+        yield f"  of the wait: {', '.join(named)}"
+
+
+def others(result: WatchResult, full: bool) -> list[Part]:
+    """What other processes took of the machine. The short report has it only if it is much."""
+    used = result.host
+    if used is None or used.foreign_cores is None or not result.loaders:
+        return []
+    withheld = (used.stolen_cores or 0.0) > STEAL_LIMIT
+    much = used.foreign_cores > FOREIGN_LIMIT or withheld
+    if not (full or much):
+        return []
+    stolen = f", and the hypervisor withheld {used.stolen_cores:.2f}" if withheld else ""
+    waits = " Wall times hold the waits for a core: compare shares, or measure on a quiet machine." if much else ""
+    return ["", f"Other processes used {used.foreign_cores:.2f} cores while the script ran{stolen}.{waits}"]
 
 
 def _notes(result: WatchResult, full: bool) -> list[Part]:

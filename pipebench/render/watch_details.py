@@ -111,7 +111,8 @@ def workers(loader: int, found: Sequence[WorkerResult]) -> Table:
 def hand_off(one: HandOff) -> Iterable[str]:
     """The cost of bringing a batch from its worker to the loop: a line for each part that was measured."""
     yield (
-        f"Pickling takes the worker's feeder thread {seconds(one.serialise_s_per_batch)} a batch; "
+        f"Pickling takes the worker's feeder thread {seconds(one.serialise_s_per_batch)} a batch "
+        f"({seconds(one.serialise_cpu_s_per_batch)} of CPU time); "
         f"{size(one.pipe_bytes_per_batch)} go through the pipe."
     )
     if one.tensors_per_batch is not None:

@@ -29,7 +29,20 @@ def verdict(found: Verdict | str) -> str:
     return f"T{waits}. {_inside(found)}".strip()
 
 
+# part of the wait -> what it is, and what its change would be
+_WAIT_PARTS = {
+    "sampler": ("the sampler or batch sampler", "make the sampler faster"),
+    "send-indices": ("sending indices to the workers", "make indices faster to send"),
+    "receive": ("receiving and unpickling batches", "make batches faster to receive and unpickle"),
+    "pin": ("copying batches into pinned memory", "make batches faster to pin"),
+}
+
+
 def _inside(found: Verdict) -> str:
+    if found.wait_part in _WAIT_PARTS:
+        what, _ = _WAIT_PARTS[found.wait_part]
+        share = percent(found.wait_part_share or 0.0)
+        return f"{share} of the wait is {what}, in the script's own process. More workers do not change that."
     workers = counted(found.workers, "worker")
     are = "is" if found.workers == 1 else "are"
     if not found.inside_watched:
@@ -52,6 +65,9 @@ def next_move(move: NextMove | str | None) -> str | None:
         return None
     if isinstance(move, str):
         return f"Next: {printable(move)}."
+    if move.wait_part in _WAIT_PARTS:
+        _, change = _WAIT_PARTS[move.wait_part]
+        return f"Next: {change}. Now this takes {seconds(move.wait_part_s or 0.0)} of each iteration."
     cores = f"{move.usable_cores:g} usable cores"
     if move.action == "set-num-workers":
         return f"Next: set num_workers to 1 or more. Now loading and training take turns on one of {cores}."

@@ -16,6 +16,7 @@ GOAL_S = 20e-6
 GOAL_SPAN_S = 1e-6
 GOAL_SLOWDOWN = 0.01
 GOAL_SAMPLE_S = 1e-3
+UNDER_LOAD = "attribution under load"  # the part that runs beside busy processes
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,8 @@ class PlantedFigure:
 
     `per` is "sample" for stages and "iteration" for phases. `error_share` is the error as a share of an iteration.
     `size` is the share of an iteration that the row takes; of the planted and the reported time, the larger counts.
-    Both may exceed 1, because several workers share the work. `part` is the tested part: attribution, wait or bound.
+    Both may exceed 1, because several workers share the work. `part` is the tested part: attribution, wait,
+    bound or `UNDER_LOAD`.
     """
 
     run: str

@@ -15,10 +15,12 @@ class StageResult:
     """One stage inside the workers of one loader, or in the script's own process if the loader has no workers.
 
     `exclusive_s_per_sample` is the wall time of this stage without the stages inside it. It is divided by `samples`,
-    all samples of the loader, so that the rows of a loader add up. `cpu_s_per_sample` is smaller if the thread was
-    blocked or not scheduled; None means that it was not measured for this stage. `worker_share` is the stage's share
-    of the time in which workers were busy. `includes_read` says that reading the file and decoding it could not be
-    separated. `least_s_per_sample` and `most_s_per_sample` are the times in the workers with the least and the most.
+    all samples of the loader, so that the rows of a loader add up. `worker_share` is the stage's share of the time in
+    which workers were busy. `includes_read` says that reading the file and decoding it could not be separated.
+    `least_s_per_sample` and `most_s_per_sample` are the times in the workers with the least and the most.
+
+    A stage has no CPU time: the clock that gives it is a system call, which would disturb the stages of a busy machine.
+    CPU time is known of whole batches: `LoaderResult.sample_cpu_s` and `WorkerResult.cpu_s`.
     """
 
     name: str
@@ -26,7 +28,6 @@ class StageResult:
     loader: int
     samples: int
     exclusive_s_per_sample: float
-    cpu_s_per_sample: float | None
     worker_share: float
     includes_read: bool = False
     least_s_per_sample: float | None = None
@@ -38,6 +39,21 @@ class PhaseResult:
     """One phase of the loop: its seconds per iteration and its share. A high `wait`: the loop waits for batches."""
 
     phase: str
+    s_per_iteration: float
+    share: float
+
+
+@dataclass(frozen=True)
+class WaitPart:
+    """One part of the wait of the loop: its seconds per iteration, and its share of the wait.
+
+    `part` is "sampler" (samplers and batch samplers run in the script's process), "send-indices" (to the workers),
+    "wait-for-worker" (no batch was there), "receive" (the bytes of a batch), "unpickle", "pin", "make-batch" (of a
+    loader without workers), "after-loader" (stages after a DataLoader) or "rest". With a pin-memory thread, its work
+    counts while the loop waits for it. The parts add up to the wait.
+    """
+
+    part: str
     s_per_iteration: float
     share: float
 
@@ -135,8 +151,12 @@ class LoaderResult:
     `training` says that a backward pass or an optimiser's step ran inside its iterations. `startup_s` is the time in
     the first pass from the start of the iterator's construction to the first batch. `later_startup_s` is the mean of
     the same time over later passes. `first_batch_s` and `later_first_batch_s` are only the waits for the first batch.
-    `pass_end_s` is the mean time of the last `next()` of a pass, which brings no batch and ends the workers. `sample_*`
-    are of single samples, inclusive. `watched` is false if the inside of its workers could not be seen.
+    `pass_end_s` is the mean time of the last `next()` of a pass, which brings no batch and ends the workers.
+
+    `sample_s` is the mean wall time of a sample, its part of collate included, and `sample_cpu_s` is the CPU time of
+    the same. Both are sums over batches, divided by samples. If `sample_cpu_s` is far below `sample_s`, the thread was
+    blocked or waited for a core. The percentiles are of single samples without collate. `watched` is false if the
+    inside of its workers could not be seen.
     """
 
     loader: int
@@ -197,6 +217,10 @@ class HostUse:
     `sharing_strategy` "file_descriptor", each tensor on its way holds one descriptor. `worker_native_threads` counts
     the threads of a worker besides Python's own that used at least 20 ms and 1 % of its CPU time; the highest count of
     all workers is kept. 0 means that the thread pools of libraries did no work in the workers.
+
+    `foreign_cores` is how many cores of the machine all other processes used on average while the script ran, and
+    `stolen_cores` is how many the hypervisor withheld. If they are high, every wall time holds waits for a core. None:
+    not known, as with `--bound` and in a `with` block.
     """
 
     pss_bytes: int | None
@@ -211,6 +235,8 @@ class HostUse:
     sharing_strategy: str | None
     worker_native_threads: int | None
     pools: tuple[ThreadPool, ...]
+    foreign_cores: float | None = None
+    stolen_cores: float | None = None
 
 
 @dataclass(frozen=True)
@@ -235,7 +261,9 @@ class Verdict:
     "device" if its idle time was measured, else the "loop". `loader` is the loader whose iterations take the most time.
     `workers_busy` is the mean `busy_share` of its workers (None: no workers, or not comparable). `stage` is the
     largest stage inside it, and `stage_share` is the stage's share of the time in which workers were busy (0 to 1).
-    `phase` is the largest phase of the loop.
+    `phase` is the largest phase of the loop. `wait_part` is the largest part of the wait, if it is one that the
+    script's own process works in: "sampler", "send-indices", "receive" (with unpickling) or "pin". `wait_part_share` is
+    its share of the wait. More workers do not change this part.
     """
 
     limit: Literal["data", "training", "nothing-watched", "no-iteration", "no-such-loader"]
@@ -254,6 +282,8 @@ class Verdict:
     stage_includes_read: bool = False
     stage_share: float | None = None
     loaders: int = 0
+    wait_part: str | None = None
+    wait_part_share: float | None = None
 
 
 @dataclass(frozen=True)
@@ -261,10 +291,11 @@ class NextMove:
     """One change that the figures support.
 
     `workers` is the present number of workers, and `cores_used` is the number of cores that they keep busy. `stage` is
-    the stage that should become cheaper. It takes `stage_s` of the `sample_s` seconds of a sample.
+    the stage that should become cheaper. It takes `stage_s` of the `sample_s` seconds of a sample. `wait_part` is the
+    part of the wait that should become shorter. It takes `wait_part_s` seconds of an iteration.
     """
 
-    action: Literal["set-num-workers", "raise-num-workers", "make-stage-cheaper"]
+    action: Literal["set-num-workers", "raise-num-workers", "make-stage-cheaper", "shorten-wait-part"]
     usable_cores: float
     workers: int = 0
     cores_used: float | None = None
@@ -272,6 +303,8 @@ class NextMove:
     stage_kind: str | None = None
     stage_s: float | None = None
     sample_s: float | None = None
+    wait_part: str | None = None
+    wait_part_s: float | None = None
 
 
 @dataclass(frozen=True)
@@ -290,8 +323,9 @@ class WatchResult:
     """Where the time of a training script went.
 
     `wait_share` is the share of the loop's time in which it waits for batches. The wait for the first batch of a pass
-    is not included. `loaders_in_loop` are the loaders whose iterations the loop table shows. `notes` say what was not
-    seen, and why. In older reports `verdict`, `next_move` and `notes` are sentences.
+    is not included. `wait_parts` divide it (empty in older reports). `loaders_in_loop` are the loaders whose iterations
+    the loop table shows. `notes` say what was not seen, and why. In older reports `verdict`, `next_move` and `notes`
+    are sentences.
     """
 
     verdict: Verdict | str
@@ -321,6 +355,7 @@ class WatchResult:
     bound: BoundResult | None = None
     host: HostUse | None = None
     drilled: tuple[DrilledRow, ...] = ()
+    wait_parts: tuple[WaitPart, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -77,6 +77,8 @@ def observe(
     found: list[WatchResult] = []
 
     def read(ended: supervisor.Ended) -> None:
+        if not options.bound:  # there the process leaves at once, and nobody waits for its workers
+            looker.script_ended()
         processes = gather(folder)
         result = summarise(processes, options, ended.status, usable_cores(), looker.found, reader.found)
         found.append(dataclasses.replace(result, notes=(*result.notes, *_traced(processes, options.export_trace))))

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import random
+import subprocess
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import psutil
 import pytest
 from click.testing import CliRunner
 
-from pipebench.calibrate import attribution, overhead, waits, whole
+from pipebench.calibrate import attribution, overhead, under_load, waits, whole
 from pipebench.calibrate.attribution import PlantedRun
 from pipebench.calibrate.planted.amounts import Ledger
 from pipebench.calibrate.running import watched
 from pipebench.commands.calibrate import command
 from pipebench.errors import UsageError
 from pipebench.render import calibration, layout
-from pipebench.results.calibration import Calibration, NoiseFloor, PlantedFigure, Slowdown, judged
+from pipebench.results.calibration import UNDER_LOAD, Calibration, NoiseFloor, PlantedFigure, Slowdown, judged
 from pipebench.results.report import keep_calibration, kept_calibration
 
 MS = 1_000_000
@@ -26,20 +30,20 @@ MS = 1_000_000
 WORKER = {"reference": [10, 30 * MS, 20 * MS, 8], "decode": [4, 11 * MS, 0, 8]}
 
 
-def _result(**stages: tuple[float, float | None]) -> Any:
+def _result(*, cpu: float | None = None, handed_off: Any = None, **stages: float) -> Any:
     rows = [
         SimpleNamespace(
             name=attribution.STAGES[name],
             exclusive_s_per_sample=wall,
-            cpu_s_per_sample=cpu,
             least_s_per_sample=None,
             most_s_per_sample=None,
         )
-        for name, (wall, cpu) in stages.items()
+        for name, wall in stages.items()
     ]
     phases = {"wait": 0.006, "forward": 0.002, "backward": 0.001, "optimiser": 0.0005, "other": 0.0005}
     loop = [SimpleNamespace(phase=phase, s_per_iteration=spent) for phase, spent in phases.items()]
-    return SimpleNamespace(stages=rows, loop=loop)
+    loaders = [SimpleNamespace(sample_cpu_s=cpu)]
+    return SimpleNamespace(stages=rows, loop=loop, loaders=loaders, hand_off=handed_off)
 
 
 def _found(worker: dict[str, list[int]]) -> dict[str, Any]:
@@ -61,7 +65,8 @@ def test_workers_are_added_each_at_its_own_price() -> None:
 
 def test_rows_are_judged_by_share_or_by_time() -> None:
     carriers = dict.fromkeys(attribution.PHASES, (0.0, 0.0))
-    result = _result(decode=(0.001375 + 0.000030, 0.001 + 0.000015), work=(0.000026, None))
+    handed_off = SimpleNamespace(serialise_cpu_s_per_batch=0.0004, batches=1)
+    result = _result(decode=0.001375 + 0.000030, work=0.000026, cpu=0.0035 + 0.000015, handed_off=handed_off)
     rows = {
         (row.name, row.clock): row
         for row in attribution.compare(PlantedRun(2, batch=8), _found(WORKER), carriers, result)
@@ -69,8 +74,11 @@ def test_rows_are_judged_by_share_or_by_time() -> None:
     decode = rows["decode", "wall"]
     assert decode.error_s == pytest.approx(30e-6) and decode.error_share == pytest.approx(0.024) and not decode.within
     assert decode.row_share == pytest.approx(30e-6 / 0.001375) and decode.large
-    assert rows["decode", "cpu"].within and not rows["work", "wall"].within
-    assert ("work", "cpu") not in rows and ("hand-off", "wall") in rows
+    assert not rows["work", "wall"].within and ("hand-off", "wall") in rows
+    # 14 units at 2 ms in 8 samples: CPU time is known of the whole batch, not of a stage
+    assert rows["sample", "cpu"].error_s == pytest.approx(15e-6) and rows["sample", "cpu"].within
+    assert rows["hand-off", "cpu"].found_s == pytest.approx(50e-6) and rows["hand-off", "cpu"].truth_s == 0
+    assert {name for name, clock in rows if clock == "cpu"} == {"sample", "hand-off"}
     assert all(rows[phase, "wall"].within for phase in attribution.PHASES)
     assert rows["wait", "wall"].error_s == pytest.approx(0)
 
@@ -113,7 +121,7 @@ def test_the_workers_with_the_least_and_the_most_are_rows_of_their_own() -> None
     carriers = dict.fromkeys(attribution.PHASES, (0.0, 0.0))
     found = _found({**WORKER, "work": [4, 8 * MS, 8 * MS, 4]})
     found["workers"]["1"] = {**found["workers"]["0"], "work": [8, 16 * MS, 16 * MS, 4]}
-    result = _result(work=(0.003, None))
+    result = _result(work=0.003)
     result.stages[0].least_s_per_sample, result.stages[0].most_s_per_sample = 0.002, 0.00401
     rows = {row.name: row for row in attribution.compare(PlantedRun(2, skew=True), found, carriers, result)}
     assert rows["work, least"].error_s == pytest.approx(0) and rows["work, most"].error_s == pytest.approx(10e-6)
@@ -140,6 +148,58 @@ def test_plans_go_beyond_the_usable_cores(monkeypatch: pytest.MonkeyPatch) -> No
         "6 workers, fork",
     ]
     assert [plan.method for plan in attribution.plans(full=True)[4:]] == ["spawn", "forkserver"]
+
+
+def test_rows_under_load_are_judged_by_the_scripts_own_clocks() -> None:
+    own = {"sample": 0.008, "first": 0.003, "second": 0.002, "collate": 0.001}
+    names = {"Loaded.__getitem__": 0.00301, "First": 0.0031, "Second": 0.002, "collate": 0.00101}
+    stages = [SimpleNamespace(name=name, exclusive_s_per_sample=spent) for name, spent in names.items()]
+    result: Any = SimpleNamespace(stages=stages, loop=[SimpleNamespace(s_per_iteration=0.072)])
+    rows = {row.name: row for row in under_load.compare("2 workers, 4 busy processes", own, result)}
+    assert list(rows) == ["sample", "getitem", "first", "second", "collate"]
+    assert {row.part for row in rows.values()} == {UNDER_LOAD}
+    assert rows["sample"].truth_s == 0.008 and rows["sample"].error_s == pytest.approx(0.00011)
+    assert rows["getitem"].error_s == pytest.approx(10e-6) and rows["sample"].within
+    assert [name for name, row in rows.items() if not row.within] == ["first"]
+
+
+def test_busy_processes_end_with_the_block() -> None:
+    with under_load.busy(2):
+        children = psutil.Process().children()
+        assert len(children) >= 2
+    assert not any(one.is_running() for one in children)
+    assert under_load.usual_load() >= 2
+
+
+def test_a_busy_process_ends_when_the_process_that_started_it_is_gone() -> None:
+    code = (
+        "import os\n"
+        "from pipebench.calibrate import under_load\n"
+        "block = under_load.busy(1)\n"
+        "block.__enter__()\n"
+        "import psutil\n"
+        "print(psutil.Process().children()[0].pid, flush=True)\n"
+        "os._exit(0)"
+    )
+    found = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, check=True).stdout
+    with contextlib.suppress(psutil.NoSuchProcess):
+        psutil.Process(int(found)).wait(timeout=60)
+    assert not psutil.pid_exists(int(found)) or psutil.Process(int(found)).status() == psutil.STATUS_ZOMBIE
+
+
+def test_a_load_of_nothing_leaves_the_part_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+    for name in ("attribution", "waits", "bounds", "looped"):
+        monkeypatch.setattr(whole, name, lambda *args, **how: [])
+    monkeypatch.setattr(whole, "under_load", lambda processes, progress: asked.append(processes) or [])
+    monkeypatch.setattr(whole, "usual_load", lambda: 8)
+    monkeypatch.setattr(whole, "equal", lambda runs: ([1.0], [1.0]))
+    monkeypatch.setattr(whole, "slowdowns", lambda runs, each_s: ())
+    monkeypatch.setattr(whole, "keep_calibration", lambda found: None)
+    monkeypatch.setattr(whole, "_cuda", lambda: False)
+    for load in (None, 0, 3):
+        whole.calibrate([], load=load)
+    assert asked == [8, 3]
 
 
 def test_a_wait_ends_with_the_batch_whoever_was_slow_to_begin_it() -> None:
@@ -277,7 +337,7 @@ def test_a_calibration_is_kept_for_its_host(tmp_path: Path, monkeypatch: pytest.
 
 
 def test_the_exit_status_does_not_depend_on_the_goals(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(whole, "calibrate", lambda chosen, progress: _calibration())
+    monkeypatch.setattr(whole, "calibrate", lambda chosen, progress, load: _calibration())
     file = tmp_path / "calibration.json"
     for style in ("table", "json"):
         done = CliRunner().invoke(command, ["--format", style, "--export-json", str(file), "--force"])

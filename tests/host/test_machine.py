@@ -1,6 +1,8 @@
 """Facts of this host, and the counters that say who else was busy."""
 
 import os
+import subprocess
+import sys
 
 from pipebench.host import machine
 from pipebench.host.machine import Load
@@ -39,6 +41,15 @@ def test_our_own_work_is_not_foreign():
         sum(range(10_000))
     passed = machine.read_load() - before
     assert passed.own_s >= 0.3
+    assert passed.busy_s >= passed.own_s - 0.05
+
+
+def test_the_work_of_a_child_that_has_ended_is_ours():
+    before = machine.read_load_of_tree()
+    burn = "import os\nwhile os.times().user < 0.4: sum(range(10_000))"
+    subprocess.run([sys.executable, "-c", f"import subprocess, sys; subprocess.run([sys.executable, '-c', {burn!r}])"])
+    passed = machine.read_load_of_tree() - before
+    assert passed.own_s >= 0.4
     assert passed.busy_s >= passed.own_s - 0.05
 
 

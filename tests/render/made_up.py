@@ -18,6 +18,7 @@ from pipebench.results.watched import (
     StageResult,
     ThreadPool,
     Verdict,
+    WaitPart,
     WatchResult,
     WorkerResult,
 )
@@ -35,17 +36,17 @@ CALIBRATED = (
 
 def _stages(name):
     rows = [
-        ("ImageFile.load", "decode", 0.00312, 0.002, 0.612, True),
-        (name, "transform", 0.00105, 0.001, 0.206, False),
-        ("ToTensor", "transform", 0.0004, None, 0.078, False),
-        ("queue feeder thread", "serialise", 0.00025, 0.00012, 0.049, False),
-        ("Normalize", "transform", 0.0002, None, 0.039, False),
-        ("default_collate", "collate", 0.0002, None, 0.039, False),
-        ("fetch", "getitem", 0.0001, None, 0.02, False),
-        ("RandomHorizontalFlip", "transform", 0.00003, None, 0.006, False),
+        ("ImageFile.load", "decode", 0.00312, 0.612, True),
+        (name, "transform", 0.00105, 0.206, False),
+        ("ToTensor", "transform", 0.0004, 0.078, False),
+        ("queue feeder thread", "serialise", 0.00025, 0.049, False),
+        ("Normalize", "transform", 0.0002, 0.039, False),
+        ("default_collate", "collate", 0.0002, 0.039, False),
+        ("fetch", "getitem", 0.0001, 0.02, False),
+        ("RandomHorizontalFlip", "transform", 0.00003, 0.006, False),
     ]
-    for name, kind, wall, cpu, share, reads in rows:
-        yield StageResult(name, kind, 1, 20_000, wall, cpu, share, reads, wall * 0.96, wall * 1.04)
+    for name, kind, wall, share, reads in rows:
+        yield StageResult(name, kind, 1, 20_000, wall, share, reads, wall * 0.96, wall * 1.04)
 
 
 def _loader(number, dataset, **more):
@@ -98,6 +99,12 @@ def watched(name=LONG):
         iteration_p50_s=0.097,
         iteration_p95_s=0.13,
         iteration_p99_s=0.19,
+        wait_parts=tuple(
+            WaitPart(part, spent, spent / 0.06)
+            for part, spent in (
+                ("sampler", 0.004), ("wait-for-worker", 0.05), ("receive", 0.001), ("unpickle", 0.004), ("rest", 0.001)
+            )
+        ),
         device_idle=None,
         usable_cores=2,
         status=0,
@@ -114,6 +121,8 @@ def watched(name=LONG):
                 ThreadPool("script", "torch", 2, "torch.set_num_threads(1)"),
                 ThreadPool("workers", "OpenCV", 4, "cv2.setNumThreads(0)"),
             ),
+            0.07,
+            0.0,
         ),
     )  # fmt: skip
 

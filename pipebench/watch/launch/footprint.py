@@ -15,6 +15,7 @@ from time import perf_counter
 
 import psutil
 
+from pipebench.host.machine import Load, read_load_of_tree
 from pipebench.watch.record import record_file
 from pipebench.watch.record.recording import told
 
@@ -40,7 +41,8 @@ class Held:
 class Footprint:
     """The highest values for each process and for all together, and how full /dev/shm was at most.
 
-    `pss_bytes` is the highest sum over the processes that existed at the same time.
+    `pss_bytes` is the highest sum over the processes that existed at the same time. `load` says who used the machine's
+    cores while the script ran (None: not known).
     """
 
     processes: dict[int, Held] = field(default_factory=dict)
@@ -48,6 +50,7 @@ class Footprint:
     shared_bytes: int | None = None
     shared_size_bytes: int | None = None
     shared_before_bytes: int | None = None
+    load: Load | None = None
     fault: str | None = None
 
 
@@ -62,9 +65,14 @@ class Looker:
         self._gone: set[str] = set()
         self._look_at_shared()
         self.found.shared_before_bytes = self.found.shared_bytes
+        self._load = read_load_of_tree()
 
     def failed(self, error: Exception) -> None:
         self.found.fault = told(error)
+
+    def script_ended(self) -> None:
+        """Notes who used the cores. Called after the supervisor has waited for the script."""
+        self.found.load = read_load_of_tree() - self._load
 
     def look(self) -> None:
         total = 0

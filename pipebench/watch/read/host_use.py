@@ -61,6 +61,7 @@ def host(run: Run, loaders: Sequence[int], footprint: Footprint) -> HostUse:
     script = next(iter(run.of_script()), Process([]))
     own = footprint.processes.get(script.pid, Held())
     inside = [one for one in run.processes if one.role == "worker" and one.loader in loaders]
+    load = footprint.load if footprint.load is not None and footprint.load.wall_s else None
     return HostUse(
         pss_bytes=footprint.pss_bytes,
         script_pss_bytes=own.pss_bytes,
@@ -74,6 +75,8 @@ def host(run: Run, loaders: Sequence[int], footprint: Footprint) -> HostUse:
         sharing_strategy=script.threads.sharing,
         worker_native_threads=_highest(one.threads.native_threads for one in inside),
         pools=(*_pools("script", [script]), *_pools("workers", inside)),
+        foreign_cores=load.foreign_s / load.wall_s if load else None,
+        stolen_cores=load.steal_s / load.wall_s if load else None,
     )
 
 

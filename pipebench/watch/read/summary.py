@@ -13,6 +13,7 @@ from pipebench.results.watched import (
     SlowSample,
     StageResult,
     Verdict,
+    WaitPart,
     WatchResult,
 )
 from pipebench.watch.launch.footprint import Footprint
@@ -23,6 +24,7 @@ from pipebench.watch.read.gather import Process, Run, added, gather, loaders_fou
 from pipebench.watch.read.hand_off import hand_off
 from pipebench.watch.read.host_use import host, host_notes, workers
 from pipebench.watch.read.verdict import diagnose
+from pipebench.watch.read.waiting import wait_parts
 from pipebench.watch.record.lines import (
     Fault,
     LoaderFound,
@@ -98,6 +100,7 @@ def summarise(
         ),
         host=used,
         drilled=drilled_rows(run, stages, looks),
+        wait_parts=_wait_parts(run, in_loop, loop),
         bound=bound_result([one for process in run.of_script() for one in process.lines]) if options.bound else None,
     )
     verdict, next_move = diagnose(result)
@@ -150,6 +153,11 @@ def _loop(run: Run, in_loop: tuple[int, ...]) -> tuple[PhaseResult, ...]:
     return tuple(PhaseResult(name, spent, spent / total) for name, spent in zip(PHASES, per_turn, strict=True))
 
 
+def _wait_parts(run: Run, in_loop: tuple[int, ...], loop: tuple[PhaseResult, ...]) -> tuple[WaitPart, ...]:
+    groups = {loader: _settled(run.turns(loader)) for loader in in_loop}
+    return wait_parts(groups.values(), _together(run, groups), loop[WAIT].s_per_iteration) if loop else ()
+
+
 def _settled(turns: list[LoopSums]) -> list[LoopSums]:
     later = [one for one in turns if one.number_of_pass or one.first]
     return later if _count(later) else turns
@@ -195,7 +203,7 @@ def _loader(run: Run, described: LoaderFound) -> LoaderResult:
         pass_end_s=_pass_end(run, number),
         samples=samples,
         sample_s=inside / samples if samples else None,
-        sample_cpu_s=sum(one.sample_cpu_ns for one in sums) * _NS / samples if samples else None,
+        sample_cpu_s=sum(one.cpu_ns for one in sums) * _NS / samples if samples else None,
         sample_p50_s=percentile(lengths, 0.5),
         sample_p95_s=percentile(lengths, 0.95),
         sample_p99_s=percentile(lengths, 0.99),
@@ -250,7 +258,6 @@ def _stages(run: Run, loader: int) -> list[StageResult]:
     if not samples:
         return []
     wall: dict[StageName, dict[int, float]] = {}
-    cpu: dict[StageName, float] = {}
     per_process: dict[int, int] = {}
     for process, record in sums:
         per_process[process.pid] = per_process.get(process.pid, 0) + record.samples
@@ -258,15 +265,10 @@ def _stages(run: Run, loader: int) -> list[StageResult]:
             key = process.stage(number)
             row = wall.setdefault(key, {})
             row[process.pid] = row.get(process.pid, 0.0) + spent * _NS
-            cpu[key] = cpu.get(key, 0.0) + record.stages_cpu_ns.get(number, 0) * _NS
     if feeder := sum(record.pickled.wall_ns for _, record in sums):
         key = StageName("serialise", "queue feeder thread")
         wall[key] = {0: feeder * _NS}
-        cpu[key] = sum(record.pickled.cpu_ns for _, record in sums) * _NS
-    rows = [
-        _stage(key, loader, samples, row, cpu[key] / samples if cpu[key] else None, busy, per_process)
-        for key, row in wall.items()
-    ]
+    rows = [_stage(key, loader, samples, row, busy, per_process) for key, row in wall.items()]
     return sorted(rows, key=lambda one: -one.exclusive_s_per_sample)
 
 
@@ -275,7 +277,6 @@ def _stage(
     loader: int,
     samples: int,
     row: dict[int, float],
-    cpu: float | None,
     busy: float,
     per_process: dict[int, int],
 ) -> StageResult:
@@ -283,7 +284,7 @@ def _stage(
     spread = [spent / per_process[pid] for pid, spent in row.items() if per_process.get(pid)]
     least, most = (min(spread), max(spread)) if len(spread) > 1 else (None, None)
     share = total / busy if busy else 0.0
-    return StageResult(key.name, key.kind, loader, samples, total / samples, cpu, share, key.includes_read, least, most)
+    return StageResult(key.name, key.kind, loader, samples, total / samples, share, key.includes_read, least, most)
 
 
 def _slowest(run: Run, loaders: list[int]) -> tuple[SlowSample, ...]:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
-from pipebench.results.watched import LoaderResult, NextMove, StageResult, Verdict, WatchResult, WorkerResult
+from pipebench.results.watched import LoaderResult, NextMove, StageResult, Verdict, WaitPart, WatchResult, WorkerResult
 
 # A wait below 5 % of an iteration is smaller than a loop's own scatter; from 10 % on, a fix is worth the effort.
 _SMALL = 0.05
 _LARGE = 0.10
 _BUSY = 0.90
+_OWN = ("sampler", "send-indices", "receive", "pin")
 
 
 def diagnose(result: WatchResult) -> tuple[Verdict, NextMove | None]:
@@ -25,6 +27,7 @@ def diagnose(result: WatchResult) -> tuple[Verdict, NextMove | None]:
     largest = max(result.loop, key=lambda one: one.s_per_iteration)
     stage = _largest_stage(result, main)
     workers = _comparable_workers(result, main)
+    part = _own_part(result.wait_parts) if share >= _SMALL else None
     verdict = Verdict(
         limit="training" if share < _SMALL else "data",
         waits="loop" if result.device_idle is None else "device",
@@ -41,9 +44,26 @@ def diagnose(result: WatchResult) -> tuple[Verdict, NextMove | None]:
         stage_kind=stage.kind if stage else None,
         stage_includes_read=bool(stage and stage.includes_read),
         stage_share=stage.worker_share if stage else None,
+        wait_part=part.part if part else None,
+        wait_part_share=part.share if part else None,
     )
-    move = _next_move(result.usable_cores, main, stage, workers) if stage and share >= _LARGE else None
-    return verdict, move
+    if share < _LARGE:
+        return verdict, None
+    if part is not None:
+        shorter = NextMove("shorten-wait-part", result.usable_cores, wait_part=part.part)
+        return verdict, replace(shorter, wait_part_s=part.s_per_iteration)
+    return verdict, _next_move(result.usable_cores, main, stage, workers) if stage else None
+
+
+def _own_part(parts: Sequence[WaitPart]) -> WaitPart | None:
+    """The largest part of the wait, if the script's own process works in it. Unpickling belongs to receiving."""
+    spent: dict[str, WaitPart] = {}
+    for one in parts:
+        name = "receive" if one.part == "unpickle" else one.part
+        before = spent.get(name, WaitPart(name, 0.0, 0.0))
+        spent[name] = WaitPart(name, before.s_per_iteration + one.s_per_iteration, before.share + one.share)
+    largest = max(spent.values(), key=lambda one: one.share, default=None)
+    return largest if largest is not None and largest.part in _OWN else None
 
 
 def _total(one: LoaderResult) -> float:

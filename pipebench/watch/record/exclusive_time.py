@@ -6,7 +6,7 @@ import functools
 import threading
 import types
 from collections.abc import Callable
-from time import perf_counter_ns, thread_time_ns
+from time import perf_counter_ns
 from typing import Any
 
 from pipebench.watch.record.lines import NewStage, StageName
@@ -24,24 +24,24 @@ FUNCTIONS = (
 class StageTimer:
     """Measures where one thread's time goes.
 
-    `sums[stage]` is the exclusive time of a stage in nanoseconds: the stages inside it are not included. `cpu[stage]`
-    is its CPU time, for the stages that measure it. `log` holds the changes of stage of the current batch (time, stage,
-    time, stage, ...), because some batches are recorded in full. `file` is the last file that a decoder read. `busy` is
-    true while a batch is fetched. `cpu_inside` is the CPU time of the stages inside the current one, as far as they
-    measure it. `batched` counts the samples of a dataset that makes batches itself (None: the dataset gives samples).
+    `sums[stage]` is the exclusive time of a stage in nanoseconds: the stages inside it are not included. `log` holds
+    the changes of stage of the current batch (time, stage, time, stage, ...), because some batches are recorded in
+    full. `file` is the last file that a decoder read. `busy` is true while a batch is fetched. `batched` counts the
+    samples of a dataset that makes batches itself (None: the dataset gives samples).
+
+    `perf_counter_ns` is the only clock here. It needs no system call. A thread's CPU clock needs one, and there the
+    kernel ends a time slice that is used up: what another process then computes would be in our rows.
     """
 
-    __slots__ = ("batched", "busy", "cpu", "cpu_inside", "current", "file", "last", "log", "sums")
+    __slots__ = ("batched", "busy", "current", "file", "last", "log", "sums")
 
     def __init__(self) -> None:
         self.sums = [0] * STAGES
-        self.cpu = [0] * STAGES
         self.log: list[int] = []
         self.current = REST
         self.last = perf_counter_ns()
         self.file: object = None
         self.busy = False
-        self.cpu_inside = 0
         self.batched: int | None = None
 
     def switch(self, stage: int) -> int:
@@ -60,7 +60,6 @@ class StageTimer:
         self.log.clear()
         self.current = REST
         self.busy = True
-        self.cpu_inside = 0
         self.last = now = perf_counter_ns()
         return now
 
@@ -156,29 +155,6 @@ def timed(function: Callable[..., Any], stage: int) -> Callable[..., Any]:
         try:
             return function(*args, **kwargs)
         finally:
-            timer.switch(before)
-
-    return watched
-
-
-def timed_with_cpu(function: Callable[..., Any], stage: int) -> Callable[..., Any]:
-    """Does the same as `timed`, and measures the thread's CPU time.
-
-    Wall time minus CPU time is the time in which the thread was blocked or not scheduled.
-    """
-
-    @unseen
-    @functools.wraps(function)
-    def watched(*args: Any, **kwargs: Any) -> Any:
-        timer = local.timer
-        if timer is None:
-            return function(*args, **kwargs)
-        before = timer.switch(stage)
-        cpu = thread_time_ns()
-        try:
-            return function(*args, **kwargs)
-        finally:
-            timer.cpu[stage] += thread_time_ns() - cpu
             timer.switch(before)
 
     return watched

@@ -144,10 +144,9 @@ class FetchSums:
     """What the fetcher of one process did since its last line of this kind.
 
     Written after each of the first batches, later at intervals. The fetches lie between `begin` and `end`. `busy_ns` is
-    the wall time inside fetches and `cpu_ns` the CPU time. `sample_cpu_ns` is the CPU time inside `__getitem__`.
-    `process_cpu_ns` is the CPU time of the whole process since its start. `stages_ns` is the exclusive time of each
-    stage, by its number; `stages_cpu_ns` is the CPU time of the stages that measure it. `lengths` are the durations of
-    single samples. Batches that failed with an exception count in `failed`, not in `batches`.
+    the wall time inside fetches and `cpu_ns` the CPU time of the thread in them. `process_cpu_ns` is the CPU time of
+    the whole process since its start. `stages_ns` is the exclusive wall time of each stage, by its number. `lengths`
+    are the durations of single samples. Batches that failed with an exception count in `failed`, not in `batches`.
     """
 
     loader: int
@@ -158,10 +157,8 @@ class FetchSums:
     failed: int = 0
     busy_ns: int = 0
     cpu_ns: int = 0
-    sample_cpu_ns: int = 0
     process_cpu_ns: int = 0
     stages_ns: dict[int, int] = field(default_factory=dict)
-    stages_cpu_ns: dict[int, int] = field(default_factory=dict)
     lengths: Buckets = field(default_factory=dict)
     slow: list[LongSample] = field(default_factory=list)
     gc: Collected = field(default_factory=Collected)
@@ -228,7 +225,8 @@ class LoopSums:
     begin. `trained` counts the iterations with a backward or an optimiser's step. `phases_ns` has one entry for each of
     `record_file.PHASES`. `first_wait_ns` is the wait for the first batch of the pass, if this line covers it.
     `after_loader_ns` is the part of the waits that a pipeline spends in stages after its DataLoader. `waits` and
-    `lengths` are the waits and durations of single iterations, without the first iteration of the pass.
+    `lengths` are the waits and durations of single iterations, and `wait_parts_ns` has one entry for each of
+    `record_file.WAIT_PARTS`; all three are without the first iteration of the pass.
     """
 
     loader: int
@@ -240,6 +238,7 @@ class LoopSums:
     phases_ns: list[int] = field(default_factory=list)
     first_wait_ns: int | None = None
     after_loader_ns: int = 0
+    wait_parts_ns: list[int] = field(default_factory=list)
     waits: Buckets = field(default_factory=dict)
     lengths: Buckets = field(default_factory=dict)
     idle: DeviceIdleTime | None = None

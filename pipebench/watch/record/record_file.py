@@ -112,3 +112,12 @@ PHASES = ("wait", "host-to-device", "forward", "backward", "optimiser", "other")
 
 
 WAIT, TRANSFER, FORWARD, BACKWARD, OPTIMISER, OTHER = range(len(PHASES))
+
+
+# "rest" is what no other part of the wait holds: torch's own code, and the recording.
+WAIT_PARTS = (
+    "rest", "sampler", "send-indices", "wait-for-worker", "receive", "unpickle", "pin", "make-batch", "after-loader",
+)  # fmt: skip
+
+
+SAMPLER, SEND, WORKERS, RECEIVE, UNPICKLE, PIN, MAKE, AFTER = range(1, len(WAIT_PARTS))

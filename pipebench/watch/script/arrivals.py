@@ -1,5 +1,7 @@
 """Observes the hand-off in the script's process: when a batch arrived, was pinned, and was taken.
 
+It also says which part of the wait was for the workers, and which for receiving, unpickling and pinning.
+
 Nothing is polled, and workers send nothing more than before. The number that torch sends with a batch identifies it.
 """
 
@@ -16,12 +18,17 @@ from pipebench.watch.record.lines import Arrival
 from pipebench.watch.record.patches import unseen
 from pipebench.watch.record.recording import Recording
 from pipebench.watch.record.sampling import followed
+from pipebench.watch.script.wait_parts import Passed, WaitParts, receiving
 
 
 class _UnderWay:
-    """The followed batches of one iterator, by task number, and the last task that arrived."""
+    """The followed batches of one iterator, by task number, and the last task that arrived.
+
+    `passed` has every batch that the pin-memory thread passed on and the loop has not yet taken from its queue.
+    """
 
     def __init__(self) -> None:
+        self.passed: dict[int, Passed] = {}
         self.came: dict[int, int] = {}
         self.pinned: dict[int, tuple[int, int, int]] = {}
         self.last = -1
@@ -30,10 +37,11 @@ class _UnderWay:
 class Arrivals:
     """The followed batches of every iterator with workers. The queue from which its loop takes batches identifies it.
 
-    `lost` says that a fault has ended the following of batches.
+    `lost` says that a fault has ended the following of batches. `parts` divides the wait of each thread.
     """
 
     def __init__(self) -> None:
+        self.parts = WaitParts()
         self._under_way: weakref.WeakKeyDictionary[Any, _UnderWay] = weakref.WeakKeyDictionary()
         self.lost = False
 
@@ -58,13 +66,17 @@ class Arrivals:
         if type(task) is int:
             this = self.of(queue)
             this.last = task
+            passed = this.passed.pop(task, None)
+            if passed is not None:
+                self.parts.was_pinned(passed)
             if followed(task):
                 this.came[task] = perf_counter_ns()
+                this.pinned[task] = passed[2:] if passed is not None else (0, 0, 0)
 
-    def pinned(self, this: _UnderWay, task: object, received: int) -> None:
-        """Notes that the pin-memory thread got a batch at `received`, and now passes it on."""
-        if type(task) is int and followed(task):
-            this.pinned[task] = (received, perf_counter_ns(), threading.get_native_id())
+    def pinned(self, this: _UnderWay, task: object, came: _In, thread: int) -> None:
+        """Notes that the pin-memory thread now passes on the batch that `came` got last."""
+        if type(task) is int:
+            this.passed[task] = Passed(came.begun, came.there, came.received, perf_counter_ns(), thread)
 
     def taken(self, iterator: Any, number_of_pass: int, asked: int, now: int) -> Arrival | None:
         """What is known about the batch that `next()` has just returned; None if the batch is not followed."""
@@ -86,7 +98,7 @@ def watch_queues(recording: Recording, arrivals: Arrivals, kind: Any) -> None:
     @unseen
     @functools.wraps(get)
     def _get_data(self: Any) -> Any:
-        found = get(self)
+        found = arrivals.parts.waiting_for(self._data_queue, lambda: get(self))
         arrivals.note(recording, arrivals.came, self._data_queue, found[0])
         return found
 
@@ -94,20 +106,31 @@ def watch_queues(recording: Recording, arrivals: Arrivals, kind: Any) -> None:
 
 
 class _In:
-    """A proxy of the workers' queue, used only in the pin-memory thread. It notes when the last batch was received."""
+    """A proxy of the workers' queue, used only in the pin-memory thread.
+
+    It notes when the last batch began to come, when all its bytes were there, and when it was unpickled.
+    """
 
     def __init__(self, queue: Any) -> None:
         self._queue = queue
-        self.received = 0
+        self.begun = self.there = self.received = 0
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._queue, name)
 
     @unseen
     def get(self, *args: Any, **kwargs: Any) -> Any:
-        found = self._queue.get(*args, **kwargs)
+        self.begun = self.there = 0
+        found = receiving(self._queue, lambda: self._queue.get(*args, **kwargs), self._begins, self._ends)
         self.received = perf_counter_ns()
+        self.begun, self.there = self.begun or self.received, self.there or self.received
         return found
+
+    def _begins(self) -> None:
+        self.begun = perf_counter_ns()
+
+    def _ends(self) -> None:
+        self.there = perf_counter_ns()
 
 
 class _Out:
@@ -115,7 +138,7 @@ class _Out:
 
     def __init__(self, queue: Any, came: _In, recording: Recording, arrivals: Arrivals) -> None:
         self._queue, self._came, self._recording, self._arrivals = queue, came, recording, arrivals
-        self._this = arrivals.of(queue)
+        self._this, self._thread = arrivals.of(queue), threading.get_native_id()
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._queue, name)
@@ -123,7 +146,7 @@ class _Out:
     @unseen
     def put(self, item: Any, *args: Any, **kwargs: Any) -> Any:
         if type(item) is tuple and item:
-            self._arrivals.note(self._recording, self._arrivals.pinned, self._this, item[0], self._came.received)
+            self._arrivals.note(self._recording, self._arrivals.pinned, self._this, item[0], self._came, self._thread)
         return self._queue.put(item, *args, **kwargs)
 
 

@@ -15,7 +15,7 @@ from pipebench.watch.record.exclusive_time import local
 from pipebench.watch.record.lines import LoaderFound, PassBegun
 from pipebench.watch.record.patches import unseen
 from pipebench.watch.record.recording import Recording
-from pipebench.watch.script import arrivals, spawned_workers
+from pipebench.watch.script import arrivals, spawned_workers, wait_parts
 from pipebench.watch.script.phases import LoopPhases, Pass, watch_transfers
 from pipebench.watch.script.spawned_workers import WatchedInit
 from pipebench.watch.stages import finding_transforms, labels
@@ -117,7 +117,7 @@ class Loaders:
             labels.watch_functions(self.recording.patches, self.recording.settings.functions)
             collections.install(self.recording.patches)
             finding_transforms.watch_tree(fetcher.dataset, self.recording.patches, may_change=False)
-        return fetching.watch_fetcher(fetcher, sums)
+        return wait_parts.watch_making(self.loop.arrivals.parts, fetching.watch_fetcher(fetcher, sums))
 
     def _in_worker(self, fetcher: Any, number: int) -> Any:
         if local.timer is not None or (self.worker is None and not self.constructing):
@@ -172,6 +172,9 @@ def _watch_iterators(loaders: Loaders, alone: Any, with_workers: Any) -> None:
         _watch_constructor(loaders, kind)
     _watch_reset(loaders, with_workers)
     arrivals.watch_queues(loaders.recording, loaders.loop.arrivals, with_workers)
+    patches, parts = loaders.recording.patches, loaders.loop.arrivals.parts
+    wait_parts.watch_sending(patches, parts, with_workers)
+    wait_parts.watch_pinning_alone(patches, parts, alone)
 
 
 def watch_torchdata(loaders: Loaders, module: Any) -> None:
@@ -189,6 +192,7 @@ def watch_dataloader(loaders: Loaders, module: ModuleType) -> None:
     torch_module: Any = module
     _watch_iterators(loaders, torch_module._SingleProcessDataLoaderIter, torch_module._MultiProcessingDataLoaderIter)
     arrivals.watch_pinning(loaders.recording, loaders.loop.arrivals, torch_module._utils.pin_memory)
+    wait_parts.watch_sampler(loaders.recording.patches, loaders.loop.arrivals.parts, torch_module._BaseDataLoaderIter)
     _watch_next(loaders, torch_module._BaseDataLoaderIter)
     kind = torch_module._DatasetKind
     plain = kind.create_fetcher

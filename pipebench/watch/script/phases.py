@@ -25,7 +25,18 @@ from pipebench.watch.record.lines import (
     PassEnded,
 )
 from pipebench.watch.record.patches import unseen
-from pipebench.watch.record.record_file import BACKWARD, FORWARD, OPTIMISER, OTHER, PHASES, TRANSFER, WAIT, Pace, bucket
+from pipebench.watch.record.record_file import (
+    BACKWARD,
+    FORWARD,
+    OPTIMISER,
+    OTHER,
+    PHASES,
+    TRANSFER,
+    WAIT,
+    WAIT_PARTS,
+    Pace,
+    bucket,
+)
 from pipebench.watch.record.recording import Recording
 from pipebench.watch.record.sampling import followed
 from pipebench.watch.script.arrivals import Arrivals
@@ -50,10 +61,14 @@ class Pass:
         self.pace = Pace(recording.file.began, number)
         self.device = IdleDevice()
         self.arrived: Arrival | None = None
+        self.waited = [0] * len(WAIT_PARTS)
         self._clear()
 
     def _clear(self) -> None:
-        self.pending = LoopSums(self.loader, self.number, first=self.turn, phases_ns=[0] * len(PHASES))
+        zeros = [0] * len(WAIT_PARTS)
+        self.pending = LoopSums(
+            self.loader, self.number, first=self.turn, phases_ns=[0] * len(PHASES), wait_parts_ns=zeros
+        )
 
     def close(self, now: int) -> None:
         """Ends the current iteration, and writes the sums if they are due."""
@@ -66,9 +81,9 @@ class Pass:
         else:
             _count(self.pending.waits, self.phases[WAIT])
             _count(self.pending.lengths, sum(self.phases))
+            _add(self.pending.wait_parts_ns, self.waited)
         sums = self.pending
-        for phase, spent in enumerate(self.phases):
-            sums.phases_ns[phase] += spent
+        _add(sums.phases_ns, self.phases)
         if not sums.turns:
             sums.begin = self.began
         sums.turns += 1
@@ -103,6 +118,11 @@ class Pass:
         if self.recording.pid == self.recording.file.pid:
             self._write()
             self.recording.write(PassEnded(self.loader, how, self.phases[WAIT]))
+
+
+def _add(sums: list[int], more: list[int]) -> None:
+    for place, spent in enumerate(more):
+        sums[place] += spent
 
 
 def _count(buckets: Buckets, spent: int) -> None:
@@ -169,6 +189,7 @@ class LoopPhases:
         this.began = here.mark
         this.suspended = False
         this.device.begin()
+        self.arrivals.parts.begin()
 
     def _count(self, this: Pass) -> None:
         """Counts an iteration. Ends the warm-up and the recording after the numbers of iterations in the settings."""
@@ -184,10 +205,12 @@ class LoopPhases:
 
     def after_next(self, iterator: Any, event: Literal["exhausted", "failed"] | None) -> None:
         """Ends the wait. `event` is None if a batch came, else what happened instead: "exhausted" or "failed"."""
+        waited = self.arrivals.parts.take()
         self.spend(WAIT)
         this = self.passes.get(iterator)
         if this is None:
             return
+        this.waited = waited
         this.device.end(self.here.mark, this.turn if followed(this.turn, this.number) else None)
         this.arrived = None
         if event is None:

@@ -14,6 +14,7 @@ from typing import Any
 
 from pipebench.watch.record.exclusive_time import local
 from pipebench.watch.record.patches import unseen
+from pipebench.watch.record.record_file import AFTER
 from pipebench.watch.script.iterators import Loaders, watch_transfers_once
 from pipebench.watch.stages.webdataset import Passing
 
@@ -58,6 +59,7 @@ class _Whole(Passing):
         this = self._loaders.loop.passes.get(self)
         if this is not None and this.began is not None:
             this.pending.after_loader_ns += own
+            this.waited[AFTER] += own
 
 
 def watch_webloader(loaders: Loaders, module: Any) -> None:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import functools
 import io
 from collections.abc import Callable
-from time import thread_time_ns
 from types import ModuleType
 from typing import Any
 
-from pipebench.watch.record.exclusive_time import local, stages, timed_with_cpu
+from pipebench.watch.record.exclusive_time import local, stages, timed
 from pipebench.watch.record.patches import HIDDEN, Patches, unseen
 from pipebench.watch.stages import transforms, webdataset
 
@@ -51,7 +50,7 @@ def watch_module(patches: Patches, module: ModuleType) -> None:
     for function, kind, reads in FUNCTIONS.get(name, ()):
         plain = getattr(module, function, None)
         if callable(plain) and getattr(getattr(plain, "__code__", None), "co_filename", "") != HIDDEN:
-            patches.replace(module, function, timed_with_cpu(plain, stages.number(kind, function, reads)))
+            patches.replace(module, function, timed(plain, stages.number(kind, function, reads)))
     if name == _PILLOW:
         _watch_open(patches, module)
     if name in LAZY:
@@ -69,8 +68,8 @@ def _watch_open(patches: Patches, module: Any) -> None:
     plain = module.open
     if plain.__code__.co_filename == HIDDEN:
         return
-    read = timed_with_cpu(plain, stages.number("read", "Image.open"))
-    decode = timed_with_cpu(plain, stages.number("decode", "Image.open"))
+    read = timed(plain, stages.number("read", "Image.open"))
+    decode = timed(plain, stages.number("decode", "Image.open"))
 
     @unseen
     @functools.wraps(plain)
@@ -101,11 +100,10 @@ def _watch_load(patches: Patches, kind: Any) -> None:
         file = self.fp
         timer.file = self.filename or getattr(file, "name", None)
         stage = decode if isinstance(file, io.BytesIO) else read_and_decode
-        before, cpu = timer.switch(stage), thread_time_ns()
+        before = timer.switch(stage)
         try:
             return plain(self)
         finally:
-            timer.cpu[stage] += thread_time_ns() - cpu
             timer.switch(before)
 
     patches.replace(kind, "load", load)

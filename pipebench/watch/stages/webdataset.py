@@ -12,7 +12,6 @@ import functools
 import itertools
 import sys
 from collections.abc import Iterator
-from time import thread_time_ns
 from typing import Any
 
 from pipebench.watch.record.exclusive_time import local, name_of, stages, timed
@@ -76,25 +75,6 @@ class _Stage(Passing):
             timer.switch(before)
 
 
-class _Reading(_Stage):
-    """A stage that reads, or a stage before it. All stages inside are timed, so its own CPU time is known."""
-
-    @unseen
-    def __next__(self) -> Any:
-        timer = local.timer
-        if timer is None:
-            return next(self._iterator)
-        before = timer.switch(self._stage)
-        outside, timer.cpu_inside, cpu = timer.cpu_inside, 0, thread_time_ns()
-        try:
-            return next(self._iterator)
-        finally:
-            cpu = thread_time_ns() - cpu
-            timer.cpu[self._stage] += cpu - timer.cpu_inside
-            timer.cpu_inside = outside + cpu
-            timer.switch(before)
-
-
 class _Batches(_Stage):
     """The last stage of a pipeline that makes batches. It counts the samples in each batch; nothing else knows them."""
 
@@ -153,7 +133,7 @@ def watch_pipeline(patches: Patches, module: Any) -> None:
             return _Batches(found, stage, source, _batch_size(f))
         if not isinstance(found, Iterator):
             return found
-        return (_Reading if _leads_to_reading(self, f) else _Stage)(found, stage)
+        return _Stage(found, stage)
 
     patches.replace(module.DataPipeline, "invoke", invoke)
 
@@ -208,16 +188,6 @@ def _timed(function: Any) -> Any:
     if not callable(function) or watched_by_library(type(function)):
         return function
     return timed(function, stages.of_transform(function))
-
-
-def _leads_to_reading(pipeline: Any, stage: Any) -> bool:
-    """Whether `stage` reads, or gives the input of a later stage that reads."""
-    seen = False
-    for one in pipeline.pipeline:
-        seen = seen or one is stage
-        if seen and _described(one)[0] == "read":
-            return True
-    return False
 
 
 def _makes_last_batches(pipeline: Any, stage: Any) -> bool:

@@ -48,25 +48,23 @@ class Sums:
         self._clear()
 
     def _clear(self) -> None:
-        self.samples = self.batches = self.failed = self.busy = self.sample_cpu = self.cpu = self.began = 0
+        self.samples = self.batches = self.failed = self.busy = self.cpu = self.began = 0
         self.lengths: dict[int, int] = {}
         self.slow_new: list[LongSample] = []
 
-    def sample(self, began: int, now: int, index: object, cpu: int) -> None:
-        """Adds one sample, made from `began` to `now`. `cpu` is the CPU time of the thread, in nanoseconds."""
+    def sample(self, began: int, now: int, index: object) -> None:
+        """Adds one sample, made from `began` to `now`."""
         spent = now - began
         self.samples += 1
-        self.sample_cpu += cpu
         key = bucket(spent)
         self.lengths[key] = self.lengths.get(key, 0) + 1
         if spent > self.slow_floor:
             self._keep_slow(spent, index)
         self.timer.file = None
 
-    def several(self, samples: int, cpu: int) -> None:
+    def several(self, samples: int) -> None:
         """Adds several samples that were made in one call. The time of each single sample is unknown."""
         self.samples += samples
-        self.sample_cpu += cpu
         self.timer.file = None
 
     def _keep_slow(self, spent: int, index: object) -> None:
@@ -79,7 +77,7 @@ class Sums:
             self.slow_floor = self.slow[0][0]
 
     def batch(self, began: int, now: int, cpu: int, failed: bool) -> None:
-        """Adds one fetch, and writes the sums if they are due."""
+        """Adds one fetch, and writes the sums if they are due. `cpu` is the thread's CPU time in it, in nanoseconds."""
         self.began = self.began or began
         self.busy += now - began
         self.cpu += cpu
@@ -116,7 +114,7 @@ class Sums:
         if not (self.batches or self.failed or (last and pickling.meter.batches)):
             return
         self.began = self.began or self.timer.last
-        sums, cpu = self.timer.sums, self.timer.cpu
+        sums = self.timer.sums
         used = {stage: sums[stage] for stage in range(len(stages.known)) if sums[stage]}
         line = FetchSums(
             self.place.loader,
@@ -127,10 +125,8 @@ class Sums:
             failed=self.failed,
             busy_ns=self.busy,
             cpu_ns=self.cpu,
-            sample_cpu_ns=self.sample_cpu,
             process_cpu_ns=process_time_ns(),
             stages_ns=used,
-            stages_cpu_ns={stage: cpu[stage] for stage in used if cpu[stage]},
             lengths=self.lengths,
             slow=self.slow_new,
             gc=collections.take(),
@@ -139,7 +135,7 @@ class Sums:
         )
         self.recording.write(line)
         for stage in used:
-            sums[stage] = cpu[stage] = 0
+            sums[stage] = 0
         self._clear()
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from time import perf_counter_ns, thread_time_ns
 from typing import Any
 
-from pipebench.watch.record.exclusive_time import local, stages, timed_with_cpu
+from pipebench.watch.record.exclusive_time import local, stages, timed
 from pipebench.watch.record.lines import Moment
 from pipebench.watch.record.patches import Patches, unseen, without_our_frames
 from pipebench.watch.record.recording import Recording, Settings
@@ -37,7 +37,8 @@ def watch_fetcher(fetcher: Any, sums: Sums) -> Any:
         own = getattr(fetcher, name)
         stand_in = stand_in_for(own)
         setattr(fetcher, name, stand_in)
-        began, cpu, failed, found = timer.begin(), thread_time_ns(), True, None
+        cpu, failed, found = thread_time_ns(), True, None  # a system call: outside the rows, once a batch
+        began = timer.begin()
         try:
             found = plain(index)
             failed = False
@@ -70,7 +71,7 @@ def _note(sums: Sums, began: int, cpu: int, failed: bool, found: Any) -> None:
 
 
 def _collate(function: Any) -> Any:
-    return timed_with_cpu(function, stages.number("collate", getattr(function, "__name__", type(function).__name__)))
+    return timed(function, stages.number("collate", getattr(function, "__name__", type(function).__name__)))
 
 
 def recording_of(settings: Settings, place: WorkerPlace, start_method: str) -> Recording:

@@ -142,10 +142,11 @@ def watch_queue(patches: Patches) -> None:
                 return plain.dumps(obj, protocol)
             about = meter.about(obj)
             crossing = Crossing() if about is not None and followed(about[0], about[1].number_of_pass) else None
-            began, cpu = perf_counter_ns(), thread_time_ns()
+            cpu = thread_time_ns()
+            began = perf_counter_ns()
             data = plain.dumps(obj, protocol) if crossing is None else counted(crossing, obj, protocol)
-            meter.cpu += thread_time_ns() - cpu
             ended = perf_counter_ns()
+            meter.cpu += thread_time_ns() - cpu
             meter.wall += ended - began
             meter.batches += 1
             meter.bytes += len(data)

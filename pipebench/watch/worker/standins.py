@@ -9,7 +9,6 @@ from __future__ import annotations
 import functools
 import types
 from collections.abc import Callable
-from time import thread_time_ns
 from typing import Any
 
 from pipebench.watch.record.exclusive_time import local, stages
@@ -35,16 +34,15 @@ class _Dataset:
         if timer is None:
             return self._dataset[index]
         before = timer.switch(self._stage)
-        began, cpu = timer.last, thread_time_ns()
+        began = timer.last
         try:
             found = self._dataset[index]
         finally:
-            cpu = thread_time_ns() - cpu
             timer.switch(before)
         if self._lists and isinstance(index, list):
-            sums.several(len(index), cpu)
+            sums.several(len(index))
         else:
-            sums.sample(began, timer.last, index, cpu)
+            sums.sample(began, timer.last, index)
         return found
 
     def _whole_batch(self, function: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -53,13 +51,12 @@ class _Dataset:
             timer = local.timer
             if timer is None:
                 return function(indices)
-            before, cpu, count = timer.switch(self._stage), thread_time_ns(), len(indices)
+            before, count = timer.switch(self._stage), len(indices)
             try:
                 found = function(indices)
             finally:
-                cpu = thread_time_ns() - cpu
                 timer.switch(before)
-            self._sums.several(count, cpu)
+            self._sums.several(count)
             return found
 
         return whole_batch
@@ -103,16 +100,15 @@ class _Iterator:
         if timer is None:
             return next(self._iterator)
         before = timer.switch(self._stage)
-        began, cpu = timer.last, thread_time_ns()
+        began = timer.last
         try:
             found = next(self._iterator)
         finally:
-            cpu = thread_time_ns() - cpu
             timer.switch(before)
         if timer.batched is None:
-            self._sums.sample(began, timer.last, _key_of(found, self._sums), cpu)
+            self._sums.sample(began, timer.last, _key_of(found, self._sums))
         else:
-            self._sums.several(timer.batched, cpu)
+            self._sums.several(timer.batched)
             timer.batched = 0
         return found
 

@@ -292,7 +292,7 @@ def test_the_hand_off_as_text() -> None:
     found = hand_off(_processes(ends, [(10, 18, 18), (30, 30, 30), (40, 64, 64), (70, 45, 70)]), (1,))
     assert found is not None
     assert list(watch_details.hand_off(found)) == [
-        "Pickling takes the worker's feeder thread 1.00 ms a batch; 400 B go through the pipe.",
+        "Pickling takes the worker's feeder thread 1.00 ms a batch (1.00 ms of CPU time); 400 B go through the pipe.",
         "A batch holds 2 tensors in 1.00 kB of shared memory, and 1 NumPy array of 80.0 B, copied through the pipe.",
         "A batch that the loop waits for arrives 3.50 ms after its worker has finished it.",
         "When the loop asks for a batch, 0.5 of at most 4 batches are ready.",

@@ -15,9 +15,10 @@ from typing import Any
 import psutil
 import pytest
 
-from pipebench.render import watch_details
+from pipebench.host.machine import Load
+from pipebench.render import watch, watch_details
 from pipebench.render.watch_notes import sentence
-from pipebench.results.watched import HostUse, LoaderResult, Note, ThreadPool
+from pipebench.results.watched import HostUse, LoaderResult, Note, ThreadPool, Verdict
 from pipebench.watch.launch import footprint
 from pipebench.watch.launch.footprint import Footprint, Held, Looker, looked_at, pause
 from pipebench.watch.read.gather import Process, Run, ShownTime
@@ -114,6 +115,40 @@ def test_this_process_is_seen_as_it_is(tmp_path: Path, monkeypatch: pytest.Monke
     assert held.pss_bytes and held.rss_bytes and 0 < held.pss_bytes <= held.rss_bytes
     assert held.descriptors and held.descriptors > 2 and held.threads and held.threads >= 2
     assert "pipebench footprint" not in {one.name for one in threading.enumerate()}
+
+
+def test_what_others_used_of_the_machine_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    loads = iter([Load(10.0, 100.0, 1.0, 5.0, 0.0), Load(20.0, 125.0, 2.0, 15.0, 0.0)])
+    monkeypatch.setattr(footprint, "read_load_of_tree", lambda: next(loads))
+    looker = Looker(tmp_path)
+    assert looker.found.load is None
+    looker.script_ended()
+    used = host(Run([], ShownTime(), ()), [], looker.found)
+    assert (used.foreign_cores, used.stolen_cores) == (1.5, 0.1)
+    assert host(Run([], ShownTime(), ()), [], Footprint()).foreign_cores is None
+
+
+def _others(foreign: float | None, stolen: float = 0.0) -> Any:
+    used = dataclasses.replace(host(Run([], ShownTime(), ()), [], Footprint()), foreign_cores=foreign)
+    empty = summarise([], WatchOptions(), 0, 2.0)
+    return dataclasses.replace(
+        empty,
+        loaders=tuple(_loaders(2)),
+        host=dataclasses.replace(used, stolen_cores=stolen),
+        verdict=Verdict("training"),
+    )
+
+
+def test_the_load_of_others_is_in_the_report_where_it_matters() -> None:
+    much = (
+        "Other processes used 1.50 cores while the script ran, and the hypervisor withheld 0.10. Wall times hold the "
+        "waits for a core: compare shares, or measure on a quiet machine."
+    )
+    for full in (False, True):
+        assert watch.others(_others(1.5, 0.1), full) == ["", much]
+    little = "Other processes used 0.04 cores while the script ran."
+    assert watch.others(_others(0.04), True) == ["", little] and watch.others(_others(0.04), False) == []
+    assert watch.others(_others(None), True) == []
 
 
 def test_a_fault_while_looking_ends_the_looking_and_is_in_the_notes(

@@ -21,8 +21,8 @@ LINES: list[lines.Line] = [
     lines.ProcessStarted(10, "worker", 5, 1, 0, "spawn"),
     lines.NewStage(1, lines.StageName("decode", "Image.load", True)),
     lines.FetchSums(
-        1, 5, 9, batches=1, samples=4, failed=2, busy_ns=4, cpu_ns=3, sample_cpu_ns=2, process_cpu_ns=7,
-        stages_ns={0: 1, 12: 3}, stages_cpu_ns={12: 2}, lengths={300: 4},
+        1, 5, 9, batches=1, samples=4, failed=2, busy_ns=4, cpu_ns=3, process_cpu_ns=7,
+        stages_ns={0: 1, 12: 3}, lengths={300: 4},
         slow=[lines.LongSample(5, "a\udcff\u2028.jpg")], gc=lines.Collected(1, 2), pickled=lines.Pickled(1, 2, 3, 4),
         handed=[lines.HandedOver(*range(13))],
     ),
@@ -32,8 +32,8 @@ LINES: list[lines.Line] = [
     lines.PassEnded(1, "exhausted", 5),
     lines.LoopSums(
         1, 0, first=3, begin=5, turns=2, trained=1, phases_ns=[1, 2, 3, 4, 5, 6], first_wait_ns=1, after_loader_ns=2,
-        waits={10: 1}, lengths={20: 1}, idle=lines.DeviceIdleTime(1, 2), arrivals=[lines.Arrival(*range(9))],
-        device=[lines.DeviceWait(0, 1, 2, -1)],
+        wait_parts_ns=[1, 2], waits={10: 1}, lengths={20: 1}, idle=lines.DeviceIdleTime(1, 2),
+        arrivals=[lines.Arrival(*range(9))], device=[lines.DeviceWait(0, 1, 2, -1)],
     ),
     lines.IterationInFull(1, 0, 3, 5, 9, 77, [5, 9, 0]),
     lines.LoadersTogether(1, 2),

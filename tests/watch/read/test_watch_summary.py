@@ -35,7 +35,7 @@ from pipebench.watch.record.lines import (
     StageName,
 )
 from pipebench.watch.record.options import WatchOptions
-from pipebench.watch.record.record_file import encoded
+from pipebench.watch.record.record_file import WAIT_PARTS, encoded
 
 MS = 1_000_000
 
@@ -45,16 +45,16 @@ The loop waits for data 60 % of each iteration (6.00 ms of 10.0 ms). Its 2 worke
 76 % of that is ImageFile.load (read + decode).
 
 Stages of loader 1: Photos, batch 4, 2 workers (fork); 8 samples
-stage                 kind            ms/sample    CPU    share   least–most
-────────────────────────────────────────────────────────────────────────────
-ImageFile.load        read + decode        3.12   2.00   75.8 %    3.00–3.25
-Flip\\x1b              transform            0.75          18.2 %    0.75–0.75
-fetch                 getitem              0.25           6.1 %    0.25–0.25
-queue feeder thread   serialise            0.25   0.12    apart
-  A sample: p50 3.74, p95 3.74, p99 3.74 ms; CPU time 2.06 on average
-  Times are exclusive: a stage without the stages inside it. share: of the time in which workers make batches.
-  CPU: time on a core; the rest of the time the stage was blocked or waited for a core. least–most: of a
-  worker.
+stage                 kind            ms/sample    share   least–most
+─────────────────────────────────────────────────────────────────────
+ImageFile.load        read + decode        3.12   75.8 %    3.00–3.25
+Flip\\x1b              transform            0.75   18.2 %    0.75–0.75
+fetch                 getitem              0.25    6.1 %    0.25–0.25
+queue feeder thread   serialise            0.25    apart
+  A sample: p50 3.74, p95 3.74, p99 3.74 ms
+  A batch is 100 % CPU time.
+  Times are wall times and exclusive: a stage without the stages inside it. share: of the time in which
+  workers make batches. least–most: of a worker.
 
 Loop over loader 1: 10.0 ms an iteration; 3 iterations
 phase       ms/iteration    share
@@ -77,7 +77,7 @@ worker   batches    busy   busy ms   CPU ms   GC ms (runs)
   process, with start-up and all threads. RAM: shared pages are divided among their processes.
 
 Hand-off from workers to the script
-  Pickling takes the worker's feeder thread 1.00 ms a batch; 400 B go through the pipe.
+  Pickling takes the worker's feeder thread 1.00 ms a batch (500 µs of CPU time); 400 B go through the pipe.
 
 Slowest samples
 sample          loader   worker     ms
@@ -93,7 +93,7 @@ Then: `pipebench watch --bound` measures how much faster training could be. It s
 def _sums(begin: int, stages: dict[int, int], **more: Any) -> FetchSums:
     busy = sum(stages.values())
     line = FetchSums(
-        1, begin, begin + busy, batches=1, samples=4, busy_ns=busy, cpu_ns=busy, sample_cpu_ns=busy // 2,
+        1, begin, begin + busy, batches=1, samples=4, busy_ns=busy, cpu_ns=busy,
         stages_ns=stages, lengths={300: 4}, slow=[LongSample(5 * MS, "a\x1b[31m.jpg")], gc=Collected(MS, 1),
         pickled=Pickled(MS, MS // 2, 1, 400),
     )  # fmt: skip
@@ -124,7 +124,7 @@ def _run(*, turns: list[LoopSums] | None = None, later: Sequence[FetchSums] = ()
     script = _script(_loader(**more), PassBegun(1, 0, 0), *(turns if turns is not None else _turns()))
     workers = []
     for worker in range(2):
-        sums = _sums(0, {0: MS, 1: (12 + worker) * MS, 2: 3 * MS}, stages_cpu_ns={1: 8 * MS})
+        sums = _sums(0, {0: MS, 1: (12 + worker) * MS, 2: 3 * MS})
         started = ProcessStarted(20 + worker, "worker", 0, 1, worker, "fork")
         workers.append(Process([started, *_stages(), sums, *later, Moment("end", 99 * MS)]))
     return [script, *workers]
@@ -210,6 +210,68 @@ def test_workers_that_were_not_seen_are_said_to_be_so() -> None:
     assert verdict(result.verdict).endswith("Its 2 workers were not watched, so their stages are unknown.")
 
 
+def _with_parts(**spent_ms: int) -> WatchResult:
+    parts = [spent_ms.get(name.replace("-", "_"), 0) * MS for name in WAIT_PARTS]
+    return _summary(_run(turns=[_turns()[0], *(replace(one, wait_parts_ns=parts) for one in _turns()[1:])]))
+
+
+def test_the_parts_of_the_wait_add_up_to_it() -> None:
+    result = _with_parts(sampler=4, wait_for_worker=1)
+    found = {one.part: (one.s_per_iteration, one.share) for one in result.wait_parts}
+    assert list(found) == ["sampler", "wait-for-worker", "rest"]
+    assert found["sampler"] == (pytest.approx(0.004), pytest.approx(4 / 6))
+    assert found["rest"] == (pytest.approx(0.001), pytest.approx(1 / 6))
+    lines = _text(result).splitlines()
+    begin = next(number for number, line in enumerate(lines) if line.startswith("wait  "))
+    assert [line.split() for line in lines[begin : begin + 4]] == [
+        ["wait", "6.00", "60.0", "%"],
+        ["·", "sampler", "4.00", "40.0", "%"],
+        ["·", "no", "batch", "was", "there", "1.00", "10.0", "%"],
+        ["·", "the", "rest", "of", "next()", "1.00", "10.0", "%"],
+    ]
+    short = layout.text(parts(result))
+    assert "\n  of the wait: sampler 67 %, no batch was there 17 %, the rest of next() 17 %\n" in short
+    assert _summary(_run()).wait_parts == ()
+
+
+@pytest.mark.parametrize(
+    ("spent", "part", "said", "move"),
+    [
+        (
+            {"sampler": 4, "wait_for_worker": 2},
+            "sampler",
+            "67 % of the wait is the sampler or batch sampler",
+            "sampler",
+        ),
+        (
+            {"receive": 2, "unpickle": 2, "sampler": 2},
+            "receive",
+            "67 % of the wait is receiving and unpickling batches",
+            "batches faster to receive",
+        ),
+        ({"pin": 6}, "pin", "100 % of the wait is copying batches into pinned memory", "batches faster to pin"),
+    ],
+)
+def test_the_verdict_names_the_largest_part_of_the_scripts_own_process(
+    spent: dict[str, int], part: str, said: str, move: str
+) -> None:
+    result = _with_parts(**spent)
+    assert isinstance(result.verdict, Verdict) and result.verdict.wait_part == part
+    assert verdict(result.verdict) == (
+        "The loop waits for data 60 % of each iteration (6.00 ms of 10.0 ms). "
+        f"{said}, in the script's own process. More workers do not change that."
+    )
+    assert isinstance(result.next_move, NextMove) and result.next_move.action == "shorten-wait-part"
+    assert f"Next: make {'the ' if part == 'sampler' else ''}{move}" in _text(result)
+
+
+def test_workers_that_are_waited_for_stay_the_verdict() -> None:
+    result = _with_parts(sampler=2, wait_for_worker=3)
+    assert isinstance(result.verdict, Verdict) and result.verdict.wait_part is None
+    assert isinstance(result.next_move, NextMove) and result.next_move.action == "raise-num-workers"
+    assert "busy 100 % of the time" in verdict(result.verdict)
+
+
 def test_nothing_to_watch() -> None:
     result = _summary([_script()])
     assert _text(result) == "Nothing was watched: the script iterated no DataLoader.\n"
@@ -253,7 +315,7 @@ def test_the_document_has_the_keys_that_were_promised() -> None:
         "stages", "loop", "iterations", "wait_share", "hand_off", "workers", "startup_s", "start_method", "slowest",
     }  # fmt: skip
     assert set(document["watched"]["stages"][0]) >= {
-        "name", "kind", "loader", "samples", "exclusive_s_per_sample", "cpu_s_per_sample", "worker_share",
+        "name", "kind", "loader", "samples", "exclusive_s_per_sample", "worker_share",
     }  # fmt: skip
     json.dumps(document, allow_nan=False)
     assert document["partial"] is False and document["measurements"] == document["ceilings"] == []

@@ -214,8 +214,7 @@ def test_the_rows_of_webdataset_and_webloader(workers: int, shards: list[str]) -
         ("collate", "default_collate"),
     } <= set(rows)  # fmt: skip
     reading = rows["read", "tar_file_expander"]
-    assert reading.samples == SHARDS * SAMPLES and reading.cpu_s_per_sample is not None
-    assert rows["decode", "Decoder"].cpu_s_per_sample is None
+    assert reading.samples == SHARDS * SAMPLES
     shares = [one.worker_share for one in seen.result.stages if one.kind != "serialise"]
     assert sum(shares) == pytest.approx(1, abs=0.02)
 
