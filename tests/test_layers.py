@@ -32,6 +32,7 @@ HOUSE = {
     "watch.trace": "tracks device_timeline perfetto",
     "watch": "with_block command",
     "region": "",
+    "ring": "",
     "calibrate.planted": "amounts looping replaying stages samples waiting",
     "calibrate": "running attribution bounds overhead waits whole",
     "data": "image_header listing synthetic datasets",
@@ -40,7 +41,7 @@ HOUSE = {
     "runner": "",
     "reference": "worker_health published_rates pipeline dataloader training_loop loader_table"
     " training_script watched_training",
-    "lab": "checking timing whole_run one_task",
+    "lab": "checking bounding timing whole_run one_task",
     "__init__": "",
     "studies": "input_pipeline metrics sync_points tar_or_files training_loop",
     "compare": "other_commits permutation import_roots proof submodules users_loader checkouts scaffold rounds "
