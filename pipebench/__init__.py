@@ -84,7 +84,7 @@ def measure(
     *,
     data: str | os.PathLike[str] = "photos",
     limit: int | None = None,
-    batch_size: int = 64,
+    batch_size: int = 16,
     device: Literal["cpu", "cuda"] | None = None,
     quick: bool = False,
 ) -> Cost | TaskCosts:

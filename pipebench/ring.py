@@ -75,7 +75,7 @@ class _Blocks:
 
         first = batch[0]
         size = len(batch) * first.nbytes if _plain(first) else 0
-        if size < SMALLEST or torch.multiprocessing.get_sharing_strategy() != "file_descriptor":
+        if size < SMALLEST or _strategy() != "file_descriptor":
             return None
         try:
             with self._lending:
@@ -137,7 +137,8 @@ class _Block:
         file = os.open(f"/proc/self/fd/{self._file}", os.O_RDWR | os.O_CLOEXEC)
         try:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            return torch.UntypedStorage._new_shared_fd_cpu(file, size)  # it duplicates the descriptor
+            storage: Any = torch.UntypedStorage
+            return storage._new_shared_fd_cpu(file, size)  # it duplicates the descriptor
         finally:
             os.close(file)
 
@@ -154,7 +155,16 @@ def _plain(sample: Any) -> bool:
     )
 
 
-def _tensor(memory: Any, dtype: Any, shape: tuple[int, ...]) -> Any:
+def _strategy() -> str:
+    """How torch shares memory with other processes: by passing on an open file, or by a file's name."""
     import torch
 
-    return torch.empty(0, dtype=dtype).set_(memory, 0, shape)
+    return torch.multiprocessing.get_sharing_strategy()  # type: ignore[no-untyped-call,no-any-return]
+
+
+def _tensor(memory: Any, dtype: Any, shape: tuple[int, ...]) -> Any:
+    """A contiguous tensor at the beginning of `memory`."""
+    import torch
+
+    empty: Any = torch.empty(0, dtype=dtype)
+    return empty.set_(memory, 0, shape)

@@ -19,7 +19,7 @@ HOUSE = {
     "task": "",
     "results": "sync_points measurement loading consumers windows drilled watched training calibration comparison"
     " studies schema_1 report",
-    "render": "cells layout watch_notes feeding consumers tables watch_verdict watch_details watch_drilled watch "
+    "render": "cells layout watch_notes feeding consumers stage_sum tables watch_verdict watch_details watch_drilled watch "
     "watched study syncs ab calibration text",
     "syncpoints": "placement book reviewed_operators modes session examine",
     "watch.record": "options lines patches exclusive_time record_file recording sampling thread_pools memory",
