@@ -44,8 +44,8 @@ def test_a_gap_that_the_intervals_do_not_explain_is_said():
     said = verdict(loader(180.0))  # the sum of the first three and `default` is 5 ms: 200 samples/s
     assert "One core: 182 samples/s through" in said  # with the reference, `shared`
     assert said.endswith(
-        "The loader with 0 workers does the same in one process, batch 16: 180 samples/s, 10 % below the 200 of the sum "
-        "with its own collate (default). This is more than their intervals explain: trust the loader."
+        "The loader with 0 workers does the same in one process, batch 16: 180 samples/s, 10 % below the 200 of the "
+        "sum with its own collate (default). This is more than their intervals explain: trust the loader."
     )
 
 
