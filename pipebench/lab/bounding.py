@@ -45,6 +45,11 @@ class Bound:
             return None
         return over(row, self.row)
 
+    def slower(self, row: Row) -> Speedup | None:
+        """The speed of another ceiling over that of the one that bounds; None if either was not timed."""
+        timed = self.row is not None and row.work is not None and bool(row.readings)
+        return over(row, self.row) if self.row is not None and timed and row is not self.row else None
+
     def share(self, row: Row) -> float | None:
         """The share of the ceiling that a row reaches. No row has one if any row measurably exceeds the ceiling."""
         found = self.beside(row)

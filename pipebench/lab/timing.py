@@ -257,6 +257,7 @@ def _ceiling(row: Row, bound: Bound) -> Ceiling:
         failed=row.failed,
         way=row.variant.way,
         bounds=row is bound.row,
+        over_bound=bound.slower(row),
     )
 
 

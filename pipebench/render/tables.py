@@ -9,7 +9,7 @@ from pipebench.render.cells import Table, gain
 from pipebench.results.measurement import EXCEEDED, Ceiling, Measurement, Warning
 from pipebench.results.report import Report
 from pipebench.stats import Speedup, compare
-from pipebench.units import count_scale, of_images, percent, printable, rate, rate_scale, seconds_scale
+from pipebench.units import count_scale, of_images, percent, printable, rate_scale, seconds_scale
 
 LOADERS_COLLATE = "default"  # the variant that a loader without workers uses
 # One way from a file to a batch, as in an ImageNet script. The verdict adds up the costs of these tasks.
@@ -108,9 +108,9 @@ def _ways(report: Report, chosen: Ceiling) -> Iterable[str]:
     """Which way to reach its resource was the fastest, and whether a variant exceeds it."""
     alike, name = (chosen.resource, chosen.task), f"{printable(chosen.resource)} ({printable(chosen.task)})"
     others = [one for one in report.ceilings if (one.resource, one.task) == alike and one is not chosen]
-    slower = [f"{printable(one.way or '')} {rate(r)}" for one in others if (r := one.bytes_per_s)]
+    slower = [f"{printable(one.way)}: {gain(one.over_bound)}" for one in others if one.way and one.over_bound]
     if chosen.way and slower:
-        yield f"{name}: {printable(chosen.way)}, the fastest way here (beside {', '.join(slower)})"
+        yield f"{name}: {printable(chosen.way)}, the fastest way here; {', '.join(slower)}"
     for warning in chosen.warnings:
         if warning.code == EXCEEDED:
             yield f"{name}: {printable(warning.problem)}; {printable(warning.remedy)}"

@@ -76,6 +76,7 @@ class Ceiling:
 
     They were taken in turn with the readings of the variants that it bounds. A resource can be reached in several ways;
     each `way` is a ceiling. `bounds` says that this one was the fastest, so that the variants were held against it.
+    The others have `over_bound`, their speed-up over it, which is at most about 1.
     """
 
     resource: str
@@ -92,6 +93,7 @@ class Ceiling:
     failed: str | None = None
     way: str | None = None
     bounds: bool = True
+    over_bound: Speedup | None = None
 
 
 @dataclass(frozen=True)

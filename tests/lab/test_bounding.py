@@ -31,6 +31,9 @@ def test_the_fastest_way_is_the_ceiling_and_the_result_says_which(whole, parts, 
         ("doubling", "whole", best == "whole"),
         ("doubling", "parts", best == "parts"),
     ]
+    (beside,) = [one.over_bound.speedup for one in result.ceilings if not one.bounds]
+    assert beside == pytest.approx(0.5, rel=0.02)
+    assert [one.over_bound for one in result.ceilings if one.bounds] == [None]
 
 
 def test_a_ceiling_that_is_exceeded_is_at_fault_and_no_row_has_a_share_of_it():

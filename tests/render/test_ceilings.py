@@ -27,7 +27,7 @@ def shares(found):
 def test_the_fastest_way_is_named_beside_the_others():
     table = tables.ceilings(report(plain=1e-3, limit_whole=2e-4, limit_parts=1e-4))
     assert [row[:2] for row in table.rows] == [("doubling", "decode/number")]
-    assert table.notes[0].startswith("doubling (decode/number): parts, the fastest way here (beside whole 1.")
+    assert table.notes[0].startswith("doubling (decode/number): parts, the fastest way here; whole: 0.50× (")
 
 
 def test_an_exceeded_ceiling_is_said_to_be_at_fault_and_no_share_of_it_is_shown():
