@@ -35,9 +35,9 @@ def gap(stages: Sequence[Measurement], rows: Sequence[LoaderRow]) -> str:
         f"{loader.images_per_s:,.0f} samples/s, {_differs(loader.images_per_s * cost)} the {1 / cost:,.0f} of the sum "
         f"with its own collate ({stages[-1].variant}). "
         + (
-            "This is more than their intervals explain: trust the loader."
+            "The gap is larger than their intervals: trust the loader."
             if beyond
-            else "Their intervals explain the gap."
+            else "The gap is within their intervals."
         )
     )
 
