@@ -6,6 +6,7 @@ from . import asvbench
 class Dilate(asvbench.Task):
     task = "transform/dilate"
     size = "256"
+    meaning = "16 crops a batch"
 
 
 class Mask(asvbench.Task):
