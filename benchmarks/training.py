@@ -3,6 +3,7 @@
 from . import asvbench
 
 WINDOW = 6
+BATCH_SIZE = 16
 
 
 class Training:
@@ -20,7 +21,7 @@ class Training:
         except ImportError as missing:
             raise NotImplementedError(f"this commit has no {missing.name}") from missing
         self._training = loop
-        workload = loop.adapted(task.Workload())
+        workload = task.Workload(batch_size=BATCH_SIZE)
         loading = knobs.Loading(workers=workers, stream=samples == "webdataset")
         try:
             self._live = dataloader.reference(workload, loading)

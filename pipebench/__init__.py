@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, overload
 
 from pipebench.native.region import RandomCropFromBytes, RandomResizedCropFromBytes, decode_and_crop
+from pipebench.ring import RingCollate
 from pipebench.syncpoints.examine import syncs
 from pipebench.watch.stages.labels import span
 
@@ -23,6 +24,7 @@ __version__ = "0.1.0"
 __all__ = [
     "RandomCropFromBytes",
     "RandomResizedCropFromBytes",
+    "RingCollate",
     "decode_and_crop",
     "load",
     "measure",
@@ -82,7 +84,7 @@ def measure(
     *,
     data: str | os.PathLike[str] = "photos",
     limit: int | None = None,
-    batch_size: int = 64,
+    batch_size: int = 16,
     device: Literal["cpu", "cuda"] | None = None,
     quick: bool = False,
 ) -> Cost | TaskCosts:

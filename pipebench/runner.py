@@ -121,6 +121,8 @@ class LocalRunner:
             for _, value in covered:
                 task.check(value, given)
             pairs.extend(covered)
+            if task.lasts is not None:
+                task.lasts(self._calls[identity], given)
         missing = set(keys).difference(*(covered for covered, _ in pairs))
         if missing:
             raise SampleError("missing", f"{len(missing)} of {len(keys)} samples did not come out")
@@ -133,7 +135,7 @@ class LocalRunner:
         if inputs is None:
             inputs = self._inputs[task.id, workload, keys] = task.inputs(workload, keys)
         self._threads(variant)
-        call = _draining(self._calls[identity]) if task.lazy else self._calls[identity]
+        call = _draining(self._calls[identity]) if task.lazy else _queueing(self._calls[identity], task.alive)
         works = [task.work(one, _held(self._calls[identity](one), task.lazy)) for one in inputs]
 
         def block(calls: int) -> None:
@@ -196,6 +198,14 @@ def _draining(call: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """The callable with its iterator consumed in C, which costs about 0.1 µs a call."""
     drain = deque[Any](maxlen=0).extend
     return lambda given: drain(call(given))
+
+
+def _queueing(call: Callable[[Any], Any], alive: int) -> Callable[[Any], Any]:
+    """The callable with its last `alive` outputs kept, as a loader keeps batches: each output frees the oldest."""
+    if not alive:
+        return call
+    keep = deque[Any](maxlen=alive).append
+    return lambda given: keep(call(given))
 
 
 def _held(output: Any, lazy: bool) -> Any:

@@ -36,7 +36,7 @@ class Workload:
 
     data: str = "photos"
     limit: int | None = None
-    batch_size: int = 64
+    batch_size: int = 16
     crop_size: int | None = None  # None: the size in the task's name
     seed: int = 0
     cache: Literal["warm", "cold"] = "warm"
@@ -80,6 +80,7 @@ class Variant:
     opencv_threads: int | None = 1  # None: OpenCV's own default
     library: Callable[[], str] | None = None  # the library that does the work, with its version: a note under the table
     ceiling: str | None = None  # the resource, where this is a ceiling
+    way: str | None = None  # of several ways to reach the ceiling's resource; the fastest here is the ceiling
     cache: Literal["warm", "cold"] | None = None  # the state of the page cache for which a ceiling is valid; None: both
 
     @property
@@ -103,7 +104,8 @@ class Task:
     `groups` lists the keys of a workload's samples; each group is checked as a unit. `inputs` turns keys into the
     arguments of the hot callable (`SampleError` if an input cannot be made). `split` pairs an output with the keys it
     covers, where a group holds several samples; without it, a group has one input and one output. `check` raises
-    `SampleError` for an output outside the contract, `agree` for one that differs from the reference's. `before` runs
+    `SampleError` for an output outside the contract, `agree` for one that differs from the reference's. `lasts` calls
+    the hot callable several times and raises `SampleError` if an output changes after it was handed out. `before` runs
     before each reading, outside the timed part, and may return a warning's code.
     """
 
@@ -116,7 +118,9 @@ class Task:
     work: Callable[[Any, Any], Work]
     per_call: Callable[[Workload], int]
     split: Callable[[Any, Any], Sequence[tuple[tuple[str, ...], Any]]] | None = None
+    lasts: Callable[[Call, Any], None] | None = None
     before: Callable[[Workload, list[Any]], str | None] | None = None
+    alive: int = 0  # how many outputs stay alive while the next is made, as in a loader's queue: the oldest goes first
     from_the_start: bool = False  # timed on the first samples: a stream reads all before
     lazy: bool = False  # the hot callable returns an iterator, and draining it is part of the work
     on_device: bool = False  # timed with device events where the workload's device is one
@@ -148,10 +152,14 @@ def variant(*tasks: str, name: str, **facts: Any) -> Callable[[Callable[[Workloa
 
 
 def ceiling(
-    *tasks: str, resource: str, **facts: Any
+    *tasks: str, resource: str, way: str | None = None, **facts: Any
 ) -> Callable[[Callable[[Workload], Call]], Callable[[Workload], Call]]:
-    """Registers the decorated function as the limit that `resource` sets for `tasks`, timed beside their variants."""
-    return _registers(_ceilings, tasks, resource, {"ceiling": resource, **facts})
+    """Registers the decorated function as the limit that `resource` sets for `tasks`, timed beside their variants.
+
+    Where a machine can reach the resource in several ways, each `way` is registered; the fastest of them is the limit.
+    """
+    name = f"{resource}, {way}" if way else resource
+    return _registers(_ceilings, tasks, name, {"ceiling": resource, "way": way, **facts})
 
 
 def _registers(

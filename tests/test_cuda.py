@@ -31,6 +31,18 @@ def test_every_variant_runs_on_the_device_agrees_and_is_timed_by_its_events(task
     )
 
 
+def test_pinned_copies_of_the_ring_s_batches_keep_their_values():
+    import torch
+    from test_ring import BATCH, SAMPLES, loader
+
+    batches = [images for images, _ in loader(pin_memory=True)]
+    assert all(one.is_pinned() for one in batches)
+    assert [float(one[0].mean()) for one in batches] == list(range(0, SAMPLES, BATCH))
+    on_device = [images.to("cuda", non_blocking=True) for images, _ in loader(pin_memory=True)]
+    torch.cuda.synchronize()
+    assert [float(one[0].mean()) for one in on_device] == list(range(0, SAMPLES, BATCH))
+
+
 def test_device_time_covers_work_that_the_host_does_not_wait_for():
     import torch
 

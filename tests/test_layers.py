@@ -19,8 +19,8 @@ HOUSE = {
     "task": "",
     "results": "sync_points measurement loading consumers windows drilled watched training calibration comparison"
     " studies schema_1 report",
-    "render": "cells layout watch_notes feeding consumers tables watch_verdict watch_details watch_drilled watch "
-    "watched study syncs ab calibration text",
+    "render": "cells layout watch_notes feeding consumers stage_sum tables watch_verdict watch_details watch_drilled "
+    "watch watched study syncs ab calibration text",
     "syncpoints": "placement book reviewed_operators modes session examine",
     "watch.record": "options lines patches exclusive_time record_file recording sampling thread_pools memory",
     "watch.stages": "labels transforms webdataset library_calls finding_transforms",
@@ -32,6 +32,7 @@ HOUSE = {
     "watch.trace": "tracks device_timeline perfetto",
     "watch": "with_block command",
     "region": "",
+    "ring": "",
     "calibrate.planted": "amounts loaded looping replaying stages samples waiting",
     "calibrate": "running attribution bounds overhead under_load waits whole",
     "data": "image_header listing synthetic datasets",
@@ -40,7 +41,7 @@ HOUSE = {
     "runner": "",
     "reference": "worker_health published_rates pipeline dataloader training_loop loader_table"
     " training_script watched_training",
-    "lab": "checking timing whole_run one_task",
+    "lab": "checking bounding timing whole_run one_task",
     "__init__": "",
     "studies": "input_pipeline metrics sync_points tar_or_files training_loop",
     "compare": "other_commits permutation import_roots proof submodules users_loader checkouts scaffold rounds "

@@ -67,7 +67,7 @@ class _Consumer(click.ParamType):  # type: ignore[type-arg]  # generic in some v
     type=click.IntRange(1),
     help="Number of samples: at most this many of your own data, exactly this many of embedded data.",
 )
-@click.option("--batch-size", type=click.IntRange(1, 4096), help="Samples in a batch.  [default: 64]")
+@click.option("--batch-size", type=click.IntRange(1, 4096), help="Samples in a batch.  [default: 16]")
 @click.option(
     "--seed",
     type=click.IntRange(0, 2**63 - 1),
@@ -173,7 +173,7 @@ def command(
     from pipebench.results.loading import Loading
     from pipebench.task import Workload
 
-    workload = Workload(data, limit, batch_size or 64, seed=seed, cache=cache, quick=quick)
+    workload = Workload(data, limit, batch_size or Workload.batch_size, seed=seed, cache=cache, quick=quick)
     length: Length = "quick" if quick else "rigorous" if rigorous else "usual"
     plan = {"quick": Plan.quick, "usual": Plan, "rigorous": Plan.rigorous}[length]()
     feeding = None

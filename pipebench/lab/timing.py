@@ -5,15 +5,16 @@ from __future__ import annotations
 import contextlib
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
 from pipebench import stage
+from pipebench.lab.bounding import Bound, over
 from pipebench.lab.checking import Row, fail, groups_of, lost_since, model_of, prepare, stand_in, try_all
 from pipebench.results.measurement import FEWEST_READINGS, Ceiling, Measurement, Skipped, TaskResult, warnings_of
 from pipebench.runner import Prepared, RunnerDied, Runners
-from pipebench.stats import Speedup, compare, summarize
+from pipebench.stats import summarize
 from pipebench.task import Task, Variant, Workload
 from pipebench.units import printable
 
@@ -84,10 +85,10 @@ def measure(
     for runner in () if stopped else runners:
         with contextlib.suppress(RunnerDied):  # its rows already say so
             runner.release()
-    bound = _bound(rows)
+    bound = Bound(rows)
     result = TaskResult(
         tuple(_measurement(row, known, bound, workload, len(good)) for row in rows if not row.variant.ceiling),
-        tuple(_ceiling(row) for row in rows if row.variant.ceiling),
+        tuple(_ceiling(row, bound) for row in rows if row.variant.ceiling),
         tuple(bad),
     )
     if stopped:
@@ -199,19 +200,7 @@ def _read(row: Row) -> None:
         row.codes.add(code)
 
 
-def _bound(rows: Iterable[Row]) -> Row | None:
-    """The first ceiling that could be measured."""
-    found = (row for row in rows if row.variant.ceiling and row.able and row.readings)
-    return next((row for row in found if "not-cold" not in row.codes), None)
-
-
-def _over(ours: Row, theirs: Row) -> Speedup:
-    """The speed-up of one call of `ours` over one call of `theirs`, from the rounds that both have."""
-    both = min(len(ours.readings), len(theirs.readings))
-    return compare(ours.readings[:both], theirs.readings[:both], scale=ours.calls / theirs.calls)
-
-
-def _measurement(row: Row, reference: Row | None, bound: Row | None, workload: Workload, common: int) -> Measurement:
+def _measurement(row: Row, reference: Row | None, bound: Bound, workload: Workload, common: int) -> Measurement:
     variant, prepared = row.variant, row.prepared
     timed = row.work is not None and bool(row.readings)
     samples = row.work.samples if row.work else 0
@@ -225,17 +214,19 @@ def _measurement(row: Row, reference: Row | None, bound: Row | None, workload: W
         calls_per_reading=row.calls if timed else 0,
         work=row.work,
         summary=summarize(row.readings, row.calls, samples) if timed else None,
-        over_reference=_over(row, reference) if timed and reference and reference.readings else None,
-        fraction_of_ceiling=_over(row, bound).speedup if timed and bound and variant.does_all else None,
+        over_reference=over(row, reference) if timed and reference and reference.readings else None,
+        fraction_of_ceiling=bound.share(row),
         samples_attempted=row.attempted,
         samples_failed=len(row.bad),
         library=prepared.library,
         gives_up=variant.gives_up,
         samples_common=common,
         load=row.load if timed else None,
-        warnings=warnings_of(row.readings, row.load, row.codes),
+        warnings=warnings_of(row.readings, row.load, row.codes) + bound.faults(row),
         skipped=_skipped(prepared),
         failed=row.failed or _unable(row),
+        over_ceiling=bound.beside(row),
+        ceiling=bound.name(row),
     )
 
 
@@ -247,7 +238,7 @@ def _unable(row: Row) -> str | None:
     return f"it could do none of {row.attempted} samples; the first: {first.kind}: {first.message}"
 
 
-def _ceiling(row: Row) -> Ceiling:
+def _ceiling(row: Row, bound: Bound) -> Ceiling:
     timed = row.work is not None and bool(row.readings)
     summary = summarize(row.readings, row.calls, row.work.samples) if timed and row.work else None
     known = "not-cold" not in row.codes  # a storage that was not cold has no rate
@@ -261,9 +252,12 @@ def _ceiling(row: Row) -> Ceiling:
         bytes_per_s=row.work.output_bytes / summary.median_s if summary and row.work and known else None,
         samples_per_s=summary.samples_per_s if summary and known else None,
         library=row.prepared.library,
-        warnings=warnings_of(row.readings, row.load, row.codes),
+        warnings=warnings_of(row.readings, row.load, row.codes) + bound.faults(row),
         skipped=_skipped(row.prepared),
         failed=row.failed,
+        way=row.variant.way,
+        bounds=row is bound.row,
+        over_bound=bound.slower(row),
     )
 
 

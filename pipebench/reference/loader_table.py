@@ -25,7 +25,6 @@ from pipebench.stats import median_interval
 from pipebench.task import Workload
 
 Progress = Callable[[int, int, str], None]
-BATCH_SIZE = 16
 
 
 @dataclass(frozen=True)
@@ -93,7 +92,6 @@ def measure_loader(
     keep: Callable[[tuple[LoaderRow, ...], tuple[BadSample, ...]], None] = lambda rows, bad: None,
 ) -> tuple[LoaderRow, ...]:
     """Measures every row in turn, as often as the plan says. `keep` gets the rows so far after each visit."""
-    workload = replace(workload, batch_size=min(BATCH_SIZE, workload.batch_size))
     rows = list(_rows(workload, replace(loading, pin_memory=False), counts(plan, asked)))
     for visit in range(plan.visits):
         for number, row in enumerate(rows if visit % 2 == 0 else reversed(rows)):

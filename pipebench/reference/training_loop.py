@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from pipebench.errors import PipebenchError
@@ -18,7 +18,7 @@ from pipebench.task import Workload
 from pipebench.units import printable, seconds
 
 Now = Callable[[], float]
-CPU_BATCH, CPU_SIDE = 16, 32  # of a step on a CPU, so that the step costs about as much as loading
+CPU_SIDE = 32  # pixels, of a step on a CPU, so that the step costs about as much as loading
 
 
 class Consumer(Protocol):
@@ -153,11 +153,6 @@ def one_thread() -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
-
-
-def adapted(workload: Workload) -> Workload:
-    """The workload, with a small batch if its steps run on a CPU."""
-    return replace(workload, batch_size=min(CPU_BATCH, workload.batch_size)) if workload.device == "cpu" else workload
 
 
 @dataclass

@@ -20,7 +20,6 @@ from pipebench.host.limits import check_resources
 from pipebench.reference import training_script
 from pipebench.reference.dataloader import reference
 from pipebench.reference.loader_table import said_against
-from pipebench.reference.training_loop import adapted
 from pipebench.reference.training_script import INTERRUPTED, ScriptNote, TrainingJob, read_note
 from pipebench.render.watch_notes import sentence
 from pipebench.results.loading import Loading
@@ -90,7 +89,6 @@ def measure_training(
     """
     from pipebench.reference.pipeline import FLOATS, sample_bytes
 
-    workload = workload if simulated_s or step else adapted(workload)
     on_device = workload.device != "cpu" and not simulated_s
     loading = replace(loading, pin_memory=loading.pin_memory or on_device)
     check_resources(loading.workers, loading.prefetch_factor, sample_bytes(workload, FLOATS) * workload.batch_size)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from pipebench.render import consumers, feeding
+from pipebench.render import consumers, feeding, stage_sum
 from pipebench.render.cells import Table, gain
-from pipebench.results.measurement import Ceiling, Measurement, Warning
+from pipebench.results.measurement import EXCEEDED, Ceiling, Measurement, Warning
 from pipebench.results.report import Report
 from pipebench.stats import Speedup, compare
 from pipebench.units import count_scale, of_images, percent, printable, rate_scale, seconds_scale
 
+LOADERS_COLLATE = "default"  # the variant that a loader without workers uses
 # One way from a file to a batch, as in an ImageNet script. The verdict adds up the costs of these tasks.
 PIPELINE = ("read/image", "crop/resized-224", "transform/flip-normalise", "collate/float32")
 
@@ -50,12 +51,15 @@ def _of_stages(report: Report) -> str:
     costs = [(per_sample_s(one), one) for one in usual]
     total, (largest, where) = sum(cost for cost, _ in costs), max(costs, key=lambda pair: pair[0])
     best = sum(per_sample_s(one) for task_id in PIPELINE if (one := fastest(report, task_id)))
-    return (
+    said = (
         f"One core: {1 / total:,.0f} samples/s through {', '.join(PIPELINE)}, written in the usual way; "
         f"{where.task} takes {percent(largest / total)} of that time. "
         f"With the fastest variant of each task that gives nothing up: {1 / best:,.0f} samples/s "
         "(the sum of stages that were measured in isolation)."
     )
+    alone = [one for one in timed(report, PIPELINE[-1]) if one.variant == LOADERS_COLLATE]
+    beside = stage_sum.gap([*usual[:-1], *alone], report.loader or ()) if alone else ""
+    return f"{said} {beside}".rstrip()
 
 
 def _reference(report: Report, task_id: str) -> list[Measurement]:
@@ -79,10 +83,10 @@ def _best(report: Report) -> list[Measurement]:
 
 
 def ceilings(report: Report) -> Table:
-    found = [one for one in report.ceilings if one.bytes_per_s]
-    rate = rate_scale([one.bytes_per_s for one in found if one.bytes_per_s])
+    found = [one for one in report.ceilings if one.bytes_per_s and (one.bounds or not one.way)]
+    scale = rate_scale([one.bytes_per_s for one in found if one.bytes_per_s])
     rows = [
-        (printable(one.resource), printable(one.task), rate.number(one.bytes_per_s or 0), _per_second(one))
+        (printable(one.resource), printable(one.task), scale.number(one.bytes_per_s or 0), _per_second(one))
         for one in found
     ]
     missing = [
@@ -90,13 +94,26 @@ def ceilings(report: Report) -> Table:
         for one in report.ceilings
         if not one.bytes_per_s
     ]
+    ways = [note for one in found for note in _ways(report, one)]
     return Table(
         "Ceilings of this machine",
-        ("resource", "task", rate.unit, "samples/s"),
+        ("resource", "task", scale.unit, "samples/s"),
         tuple(rows),
         frozenset({2, 3}),
-        tuple(dict.fromkeys(missing)),
+        tuple(dict.fromkeys([*ways, *missing])),
     )
+
+
+def _ways(report: Report, chosen: Ceiling) -> Iterable[str]:
+    """Which way to reach its resource was the fastest, and whether a variant exceeds it."""
+    alike, name = (chosen.resource, chosen.task), f"{printable(chosen.resource)} ({printable(chosen.task)})"
+    others = [one for one in report.ceilings if (one.resource, one.task) == alike and one is not chosen]
+    slower = [f"{printable(one.way)}: {gain(one.over_bound)}" for one in others if one.way and one.over_bound]
+    if chosen.way and slower:
+        yield f"{name}: {printable(chosen.way)}, the fastest way here; {', '.join(slower)}"
+    for warning in chosen.warnings:
+        if warning.code == EXCEEDED:
+            yield f"{name}: {printable(warning.problem)}; {printable(warning.remedy)}"
 
 
 def _why_not(one: Ceiling) -> str:
@@ -132,7 +149,7 @@ def of_task(report: Report, task_id: str) -> Table:
                 f"±{percent(half_width)}",
                 rates.number(1 / per_sample_s(one)),
                 gain(one.over_reference),
-                percent(one.fraction_of_ceiling) if one.fraction_of_ceiling is not None else "",
+                _share(one),
                 _failed(one),
             )
         )
@@ -146,6 +163,18 @@ def of_task(report: Report, task_id: str) -> Table:
         "bad",
     )
     return Table(_title(found[0]), headers, tuple(rows), frozenset({1, 2, 3, 4, 5, 6}), tuple(_notes(found)), (3, 2, 5))
+
+
+def _share(one: Measurement) -> str:
+    """The share of the ceiling; `~100 %` if the row is faster, but not measurably.
+
+    An older report can hold a share above 1 without its interval. Its ceiling was exceeded.
+    """
+    if one.fraction_of_ceiling is None:
+        return ""
+    if one.fraction_of_ceiling <= 1:
+        return percent(one.fraction_of_ceiling)
+    return "~100 %" if one.over_ceiling is not None else "exceeded"
 
 
 def _title(one: Measurement) -> str:
@@ -219,7 +248,7 @@ def summary(report: Report) -> Table:
             printable(one.variant),
             seconds.number(per_sample_s(one)),
             gain(one.over_reference),
-            percent(one.fraction_of_ceiling) if one.fraction_of_ceiling is not None else "",
+            _share(one),
         )
         for one in best
     ]

@@ -15,6 +15,7 @@ FEWEST_READINGS = 6  # the smallest number whose full range covers the median wi
 FOREIGN_LIMIT = 0.10  # of one core: above it, the work of other processes can hide a 10 % difference
 STEAL_LIMIT = 0.02
 UNSTABLE_LIMIT = 0.10
+EXCEEDED = "ceiling-exceeded"  # the code of a warning
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,9 @@ class Measurement:
     """All readings of one variant on one workload, with its work and its warnings. Statistics derive from the readings.
 
     `over_reference` is the speed-up over the task's reference variant. `fraction_of_ceiling` is the speed of this
-    variant divided by the speed of the task's ceiling. Near 1, there is nothing more to gain.
+    variant divided by the speed of the task's ceiling. Near 1, there is nothing more to gain. It is None if any row of
+    the task exceeds the ceiling by more than its interval, because then the ceiling is no limit. `ceiling` names the
+    ceiling, and `over_ceiling` is the speed-up over it, with its interval.
     """
 
     stage: str
@@ -63,13 +66,17 @@ class Measurement:
     warnings: tuple[Warning, ...] = ()
     skipped: Skipped | None = None
     failed: str | None = None
+    over_ceiling: Speedup | None = None
+    ceiling: str | None = None
 
 
 @dataclass(frozen=True)
 class Ceiling:
     """A physical limit of this machine, with all its readings.
 
-    They were taken in turn with the readings of the variants that it bounds.
+    They were taken in turn with the readings of the variants that it bounds. A resource can be reached in several ways;
+    each `way` is a ceiling. `bounds` says that this one was the fastest, so that the variants were held against it.
+    The others have `over_bound`, their speed-up over it, which is at most about 1.
     """
 
     resource: str
@@ -84,6 +91,9 @@ class Ceiling:
     warnings: tuple[Warning, ...] = ()
     skipped: Skipped | None = None
     failed: str | None = None
+    way: str | None = None
+    bounds: bool = True
+    over_bound: Speedup | None = None
 
 
 @dataclass(frozen=True)
@@ -100,6 +110,16 @@ def warnings_of(readings_s: Sequence[float], load: Load, codes: Iterable[str]) -
     if not readings_s:
         return ()
     return (*_of_the_host(load), *(_OF_THE_CACHE[code] for code in sorted(codes)), *_of(readings_s))
+
+
+def exceeded(which: str, over: Speedup) -> Warning:
+    """The fault of a ceiling that a variant exceeds by more than the interval of the comparison.
+
+    `which` says it in words, such as "faster than the ceiling memory-copy".
+    """
+    times = f"{over.speedup:.2f}× ({over.low:.2f}–{over.high:.2f})"
+    remedy = "the ceiling is at fault, so no share of it is shown"
+    return Warning(EXCEEDED, f"{which}, {times}", remedy, over.speedup)
 
 
 _OF_THE_CACHE = {
