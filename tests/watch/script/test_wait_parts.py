@@ -102,17 +102,16 @@ def _found(result: WatchResult) -> dict[str, float]:
     return {one.part: one.s_per_iteration * 1e9 for one in result.wait_parts}
 
 
-@pytest.mark.parametrize(
-    "how", [{"sampler": Indices(), "batch_size": BATCH}, {"batch_sampler": Groups()}], ids=" and ".join
-)
+HOW = [{"sampler": Indices(), "batch_size": BATCH}, {"batch_sampler": Groups()}]
+
+
+@pytest.mark.parametrize("how", HOW, ids=" and ".join)
 def test_a_slow_sampler_is_a_part_of_its_own_without_workers(how: dict[str, Any]) -> None:
     found = _found(_loop(DataLoader(Numbers(), **how)))
     assert found == {"sampler": pytest.approx(40_000), "make-batch": pytest.approx(8_000)}
 
 
-@pytest.mark.parametrize(
-    "how", [{"sampler": Indices(), "batch_size": BATCH}, {"batch_sampler": Groups()}], ids=" and ".join
-)
+@pytest.mark.parametrize("how", HOW, ids=" and ".join)
 def test_a_slow_sampler_is_a_part_of_its_own_with_workers(how: dict[str, Any]) -> None:
     """Four of six batches are asked for before the loop begins, and one in its first wait. One is left for the rest."""
     loader: Any = DataLoader(Numbers(), num_workers=2, multiprocessing_context="fork", **how)
