@@ -136,25 +136,25 @@ def command(
         click.echo(_listing(selection), nl=False)
         return 0
     say_if_shadowed(data)
-    from pipebench.lab.timing import Plan
+    from pipebench.lab.passes import Passes
     from pipebench.reference.watched_training import Length
     from pipebench.results.loading import Loading
     from pipebench.task import Workload
 
     workload = Workload(data, limit, batch_size or 64, seed=seed, cache=cache, quick=quick)
     length: Length = "quick" if quick else "rigorous" if rigorous else "usual"
-    plan = {"quick": Plan.quick, "usual": Plan, "rigorous": Plan.rigorous}[length]()
+    passes = {"quick": Passes.quick, "usual": Passes, "rigorous": Passes.rigorous}[length]()
     name, simulated_s = device or (None, None)
     feeding = None
     if not stages and not names:
         feeding = whole_run.feeding(Loading(timeout_s=timeout, **loading), workers, length, steps, simulated_s)
-    return _measured(selection, workload, plan, name, feeding, style, export_json)
+    return _measured(selection, workload, passes, name, feeding, style, export_json)
 
 
 def _measured(
     selection: Any,
     workload: Any,
-    plan: Any,
+    passes: Any,
     device: str | None,
     feeding: Any,
     style: str,
@@ -168,7 +168,7 @@ def _measured(
     signal.signal(signal.SIGINT, _interrupt_once)
     try:
         with progress() as advance:
-            whole_run.run(selection, workload, plan, device=device, feeding=feeding, progress=advance, keep=kept)
+            whole_run.run(selection, workload, passes, device=device, feeding=feeding, progress=advance, keep=kept)
     except KeyboardInterrupt:
         status = 130
         click.echo(f"pipebench: interrupted; {kept.where}", err=True)

@@ -8,7 +8,6 @@ from pipebench.render import feeding
 from pipebench.render.cells import Table, gain
 from pipebench.results.measurement import Ceiling, Measurement, Warning
 from pipebench.results.report import Report
-from pipebench.stats import Speedup, compare
 from pipebench.units import count_scale, of_images, percent, printable, rate_scale, seconds_scale
 
 # One way from a file to a batch, as in an ImageNet script. The verdict adds up the costs of these tasks.
@@ -230,19 +229,13 @@ def _ties(report: Report, best: Measurement) -> list[Measurement]:
     return [
         one
         for one in timed(report, best.task)
-        if one is not best and not one.gives_up and _beside(one, best) and not _over(one, best).told
+        if one is not best and not one.gives_up and _beside(one, best) and not one.over(best).told
     ]
 
 
 def _beside(one: Measurement, other: Measurement) -> bool:
     """Whether both were read in the same turns, on the same workload. A cold cache is a different workload."""
     return bool(one.readings_s and other.readings_s) and one.workload == other.workload
-
-
-def _over(one: Measurement, other: Measurement) -> Speedup:
-    both = min(len(one.readings_s), len(other.readings_s))
-    scale = one.calls_per_reading / other.calls_per_reading
-    return compare(one.readings_s[:both], other.readings_s[:both], scale=scale)
 
 
 def _as_fast(best: Measurement, others: Sequence[Measurement]) -> str:

@@ -1,0 +1,130 @@
+"""Measures many tasks in many processes: pass after pass over all tasks, each task in a fresh process in each pass.
+
+A pass lasts seconds, so the processes of a task are spread over the whole run, and its interval holds the drift of the
+machine during that time. The tasks are tried in the first pass only.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from pipebench import stage
+from pipebench.lab.timing import Plan, Progress, Trial, tried
+from pipebench.results.measurement import RIGOROUS_PROCESSES, TaskResult
+from pipebench.runner import Runners
+from pipebench.task import Task, Variant, Workload
+
+COLD_TASK = "read/image"
+
+
+@dataclass(frozen=True)
+class Passes:
+    """How many processes each task gets: `most`, or fewer if its `budget_s` runs out first, but at least `least`.
+
+    `each` is the plan for one of them. A process has few readings, because another process tells more than another
+    reading: with the same time, many short processes give the narrowest interval.
+    """
+
+    most: int = 12
+    least: int = 5
+    budget_s: float = 8.0
+    each: Plan = field(default_factory=lambda: Plan(rounds=3, least_rounds=2, budget_s=2.0))
+
+    @classmethod
+    def quick(cls) -> Passes:
+        return cls(5, 3, 2.0, Plan(rounds=2, least_rounds=2, budget_s=1.0, tries=512))
+
+    @classmethod
+    def rigorous(cls) -> Passes:
+        return cls(RIGOROUS_PROCESSES, 12, 60.0, Plan(rounds=4, least_rounds=3, budget_s=6.0, reading_s=0.020))
+
+
+@dataclass
+class _Job:
+    """One task of the run, and the seconds that its processes have taken."""
+
+    task: Task
+    variants: Sequence[Variant]
+    workload: Workload
+    most: int
+    trial: Trial | None = None
+    processes: int = 0
+    spent_s: float = 0.0
+
+    def wants(self, passes: Passes) -> bool:
+        """Whether it gets another process: if it has few, or if its budget has the time for one more."""
+        if self.processes >= self.most:
+            return False
+        return self.processes < passes.least or self.spent_s * (1 + 1 / self.processes) <= passes.budget_s
+
+
+def measure_all(
+    rows: Sequence[tuple[Task, Sequence[Variant]]],
+    workload: Workload,
+    passes: Passes,
+    *,
+    trying: Runners,
+    timing: Runners,
+    progress: Progress,
+    keep: Callable[[list[TaskResult]], None],
+    now: Callable[[], float] = time.monotonic,
+) -> None:
+    """Measures the variants of every task in `rows`.
+
+    `keep` gets the results so far: after each task in the first pass, after each later pass, and after Ctrl-C.
+    """
+    jobs = list(_jobs(rows, workload, passes))
+
+    def found() -> list[TaskResult]:
+        return [job.trial.result() for job in jobs if job.trial is not None]
+
+    try:
+        for number in range(passes.most):
+            wanting = [job for job in jobs if job.wants(passes)]
+            for index, job in enumerate(wanting):
+                if job.trial is None:
+                    job.trial = _tried(job, trying, passes, progress)
+                else:
+                    progress(index, len(wanting), f"process {number + 1} of at most {passes.most}")
+                _time(job, job.trial, timing, passes.each, progress if number == 0 else _silent, now)
+                if number == 0:
+                    job.trial.release()
+                    keep(found())
+            if number and wanting:
+                keep(found())
+    except KeyboardInterrupt:
+        keep(found())
+        raise
+
+
+def _jobs(rows: Sequence[tuple[Task, Sequence[Variant]]], workload: Workload, passes: Passes) -> Iterator[_Job]:
+    for task, variants in rows:
+        yield _Job(task, variants, workload, passes.most)
+        if task.id == COLD_TASK and workload.cache == "warm":  # to know the storage's rate too
+            yield _Job(task, (), replace(workload, cache="cold"), passes.least)
+
+
+def _tried(job: _Job, trying: Runners, passes: Passes, progress: Progress) -> Trial:
+    ceilings = stage.ceilings(job.task.id, job.workload)
+    return tried(
+        job.task,
+        job.variants,
+        job.workload,
+        runners=trying,
+        tries=passes.each.tries,
+        ceilings=ceilings,
+        progress=progress,
+    )
+
+
+def _time(job: _Job, trial: Trial, timing: Runners, plan: Plan, progress: Progress, now: Callable[[], float]) -> None:
+    begin = now()
+    trial.time(timing, plan, progress, now)
+    job.processes += 1
+    job.spent_s += now() - begin
+
+
+def _silent(done: int, total: int, what: str) -> None:
+    """Within a pass, the pass is the activity to show."""
