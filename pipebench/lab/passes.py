@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from pipebench import stage
 from pipebench.lab.timing import Plan, Progress, Trial, tried
-from pipebench.results.measurement import RIGOROUS_PROCESSES, TaskResult
+from pipebench.results.measurement import RIGOROUS_PROCESSES, USUAL_PROCESSES, TaskResult
 from pipebench.runner import Runners
 from pipebench.task import Task, Variant, Workload
 
@@ -27,7 +27,7 @@ class Passes:
     reading: with the same time, many short processes give the narrowest interval.
     """
 
-    most: int = 12
+    most: int = USUAL_PROCESSES
     least: int = 5
     budget_s: float = 8.0
     each: Plan = field(default_factory=lambda: Plan(rounds=3, least_rounds=2, budget_s=2.0))

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Sequence
 
 from pipebench.render import feeding
 from pipebench.render.cells import Table, gain
-from pipebench.results.measurement import Ceiling, Measurement, Warning
+from pipebench.results.measurement import USUAL_PROCESSES, Ceiling, Measurement, Warning
 from pipebench.results.report import Report
+from pipebench.stats import width_of
 from pipebench.units import count_scale, of_images, percent, printable, rate_scale, seconds_scale
 
 # One way from a file to a batch, as in an ImageNet script. The verdict adds up the costs of these tasks.
@@ -251,9 +252,26 @@ def heading(report: Report) -> list[str]:
             f"{printable(data.name)}: {data.images:,} images, "
             + of_images(data.mean_bytes, data.bits_per_pixel, data.bits_per_pixel_sd)
         )
+    lines += intervals(report)
     if report.partial:
         cause = f": {printable(report.failure)}" if report.failure else "."
         lines.append(f"This report is partial: the run did not finish{cause}")
+    return lines
+
+
+def intervals(report: Report) -> list[str]:
+    """What the intervals of the tables mean, and what --quick costs; an empty list without any interval."""
+    counts = [max(1, len(one.readings_per_process)) for one in report.measurements if one.summary]
+    if not counts:
+        return []
+    least, most = min(counts), max(counts)
+    if most == 1:
+        return ["± and (low–high): 95 % intervals for one process. Another run can lie outside of them."]
+    number = f"{least} to {most}" if least < most else f"{most}"
+    lines = [f"± and (low–high): 95 % intervals for the figure of another run, from {number} processes a row."]
+    if report.workload is not None and report.workload.quick and 1 < most < USUAL_PROCESSES:
+        times = width_of(most) / width_of(USUAL_PROCESSES)
+        lines.append(f"Without --quick, {USUAL_PROCESSES} processes would give intervals {times:.1f} times as narrow.")
     return lines
 
 
