@@ -124,7 +124,7 @@ def next_run(values: Sequence[float]) -> Interval:
 
 
 def width_of(processes: int) -> float:
-    """Half the width of `next_run`'s interval in standard deviations: 1.76 for 5 processes, 0.90 for 12."""
+    """Half the width of `next_run`'s interval in standard deviations: 1.76 for 5 processes, 0.66 for 20."""
     return _T[min(processes - 1, len(_T)) - 1] * math.sqrt(2 / processes)
 
 

@@ -97,8 +97,8 @@ class _Device(click.ParamType):  # type: ignore[type-arg]  # generic in some ver
     metavar="SECONDS",
     help="Report a worker as hung after this long without a batch.",
 )
-@click.option("--quick", is_flag=True, help="The fewest readings that support 95 % confidence: about 50 s.")
-@click.option("--rigorous", is_flag=True, help="More and longer readings: about 20 minutes.")
+@click.option("--quick", is_flag=True, help="Few processes and wide intervals, for a first look.")
+@click.option("--rigorous", is_flag=True, help="More processes and longer readings.")
 @click.option("--list", "listing", is_flag=True, help="List stages, tasks and variants, and measure nothing.")
 @formatted
 @exported

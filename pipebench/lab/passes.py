@@ -23,14 +23,14 @@ COLD_TASK = "read/image"
 class Passes:
     """How many processes each task gets: `most`, or fewer if its `budget_s` runs out first, but at least `least`.
 
-    `each` is the plan for one of them. A process has few readings, because another process tells more than another
-    reading: with the same time, many short processes give the narrowest interval.
+    `each` is the plan for one of them. A process has few readings, because in the same time another process tells more
+    than more readings: see docs/figures/repeatability.md.
     """
 
     most: int = USUAL_PROCESSES
     least: int = 5
-    budget_s: float = 8.0
-    each: Plan = field(default_factory=lambda: Plan(rounds=3, least_rounds=2, budget_s=2.0))
+    budget_s: float = 30.0
+    each: Plan = field(default_factory=lambda: Plan(rounds=5, least_rounds=3, budget_s=3.0))
 
     @classmethod
     def quick(cls) -> Passes:
@@ -38,7 +38,7 @@ class Passes:
 
     @classmethod
     def rigorous(cls) -> Passes:
-        return cls(RIGOROUS_PROCESSES, 12, 60.0, Plan(rounds=4, least_rounds=3, budget_s=6.0, reading_s=0.020))
+        return cls(RIGOROUS_PROCESSES, 12, 90.0, Plan(rounds=6, least_rounds=3, budget_s=6.0, reading_s=0.020))
 
 
 @dataclass

@@ -123,9 +123,10 @@ def run(
         report = _with(bare, results)
         keep(report)
 
-    trying, timing = fresh_runners(selection.variants, workload)
-    with trying, timing:
-        measure_all(selection.rows, workload, passes, trying=trying, timing=timing, progress=progress, keep=note)
+    if selection.rows:
+        trying, timing = fresh_runners(selection.variants, workload)
+        with trying, timing:
+            measure_all(selection.rows, workload, passes, trying=trying, timing=timing, progress=progress, keep=note)
     if feeding is not None:
         report = _fed(report, workload, feeding, progress, keep)
     report = replace(report, partial=False)

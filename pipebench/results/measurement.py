@@ -22,8 +22,8 @@ from pipebench.task import SkipCode, Work, Workload
 from pipebench.units import percent
 
 FEWEST_READINGS = 6  # the smallest number whose full range covers the median with a confidence of 95 %
-USUAL_PROCESSES = 12  # the most that a run takes of a task
-RIGOROUS_PROCESSES = 40  # the most with --rigorous
+USUAL_PROCESSES = 20  # the most that a run takes of a task
+RIGOROUS_PROCESSES = 60  # the most with --rigorous
 FOREIGN_LIMIT = 0.10  # of one core: above it, the work of other processes can hide a 10 % difference
 STEAL_LIMIT = 0.02
 UNSTABLE_LIMIT = 0.10

@@ -221,8 +221,8 @@ def test_the_intervals_say_what_they_promise_and_what_quick_costs(report):
         return tables.intervals(replace(report, measurements=rows, workload=Workload(quick=quick)))
 
     assert said(1) == ["± and (low–high): 95 % intervals for one process. Another run can lie outside of them."]
-    assert said(7, 12) == [
-        "± and (low–high): 95 % intervals for the figure of another run, from 7 to 12 processes a row."
+    assert said(7, 20) == [
+        "± and (low–high): 95 % intervals for the figure of another run, from 7 to 20 processes a row."
     ]
-    assert said(5, quick=True)[1] == "Without --quick, 12 processes would give intervals 2.0 times as narrow."
+    assert said(5, quick=True)[1] == "Without --quick, 20 processes would give intervals 2.7 times as narrow."
     assert said() == []
