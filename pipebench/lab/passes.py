@@ -1,11 +1,12 @@
-"""Measures many tasks in many processes: pass after pass over all tasks, each task in a fresh process in each pass.
+"""Measures many tasks in turn, each in many fresh processes.
 
-A pass lasts seconds, so the processes of a task are spread over the whole run, and its interval holds the drift of the
-machine during that time. The tasks are tried in the first pass only.
+The processes of a task are spread over the whole run, so that its interval holds the drift of the machine during that
+time. Each task is tried once, before its first process.
 """
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -53,11 +54,12 @@ class _Job:
     processes: int = 0
     spent_s: float = 0.0
 
-    def wants(self, passes: Passes) -> bool:
-        """Whether it gets another process: if it has few, or if its budget has the time for one more."""
-        if self.processes >= self.most:
-            return False
-        return self.processes < passes.least or self.spent_s * (1 + 1 / self.processes) <= passes.budget_s
+    def expected(self, passes: Passes) -> int:
+        """How many processes it will have in the end, judged by how long those so far have taken."""
+        if self.processes == 0:
+            return self.most
+        affordable = int(passes.budget_s * self.processes / max(self.spent_s, 1e-9))
+        return min(self.most, max(passes.least, affordable))
 
 
 def measure_all(
@@ -73,7 +75,9 @@ def measure_all(
 ) -> None:
     """Measures the variants of every task in `rows`.
 
-    `keep` gets the results so far: after each task in the first pass, after each later pass, and after Ctrl-C.
+    Next is always the task that has the smallest share of the processes that it will have. So the processes of a quick
+    task and those of a slow one are spread over the whole run. `keep` gets the results so far: after the first process
+    of each task, then whenever as many more processes as there are tasks have ended, and at the end, also by Ctrl-C.
     """
     jobs = list(_jobs(rows, workload, passes))
 
@@ -81,22 +85,22 @@ def measure_all(
         return [job.trial.result() for job in jobs if job.trial is not None]
 
     try:
-        for number in range(passes.most):
-            wanting = [job for job in jobs if job.wants(passes)]
-            for index, job in enumerate(wanting):
-                if job.trial is None:
-                    job.trial = _tried(job, trying, passes, progress)
-                else:
-                    progress(index, len(wanting), f"process {number + 1} of at most {passes.most}")
-                _time(job, job.trial, timing, passes.each, progress if number == 0 else _silent, now)
-                if number == 0:
-                    job.trial.release()
-                    keep(found())
-            if number and wanting:
+        for job in jobs:
+            job.trial = _tried(job, trying, passes, progress)
+            _time(job, job.trial, timing, passes.each, progress, now)
+            job.trial.release()
+            keep(found())
+        for done in itertools.count():
+            wanted = [job.expected(passes) for job in jobs]
+            behind = min(jobs, key=lambda job: job.processes / job.expected(passes), default=None)
+            if behind is None or behind.trial is None or behind.processes >= behind.expected(passes):
+                return
+            progress(sum(job.processes for job in jobs), sum(wanted), "timing in fresh processes")
+            _time(behind, behind.trial, timing, passes.each, _silent, now)
+            if done % len(jobs) == len(jobs) - 1:
                 keep(found())
-    except KeyboardInterrupt:
+    finally:
         keep(found())
-        raise
 
 
 def _jobs(rows: Sequence[tuple[Task, Sequence[Variant]]], workload: Workload, passes: Passes) -> Iterator[_Job]:
@@ -127,4 +131,4 @@ def _time(job: _Job, trial: Trial, timing: Runners, plan: Plan, progress: Progre
 
 
 def _silent(done: int, total: int, what: str) -> None:
-    """Within a pass, the pass is the activity to show."""
+    """After the first process of each task, the whole is the activity to show."""

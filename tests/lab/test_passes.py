@@ -1,6 +1,8 @@
 """Many tasks in many processes, with a fake clock: each process has a speed of its own that no reading can show."""
 
+import itertools
 import random
+from dataclasses import replace
 from statistics import median
 
 import pytest
@@ -67,7 +69,7 @@ def test_every_row_is_read_in_every_process_and_the_readings_keep_theirs(measure
     assert plain.readings_per_process == quick.readings_per_process == (3,) * 7
     assert len(plain.readings_s) == 21
     assert quick.over_reference.speedup == pytest.approx(2.5, rel=0.02)
-    assert [one[0].measurements[0].readings_per_process for one in kept] == [(3,) * count for count in range(1, 8)]
+    assert [len(one[0].measurements[0].readings_per_process) for one in kept] == [*range(1, 8), 7]
 
 
 def test_the_interval_holds_what_processes_differ_by_and_the_speed_up_does_not(measured):
@@ -155,10 +157,43 @@ def test_a_file_that_vanishes_late_is_lost_to_all_and_the_rest_is_timed_in_the_p
     assert first == second and 2 <= len(first) < 12
 
 
-def test_progress_names_the_task_first_and_then_the_pass(measured):
+def test_progress_names_the_task_first_and_then_counts_processes(measured):
     said = []
     bench = Bench(FakeClock(noise=0), samples=2)
     bench.variant("plain", 1e-3)
     measured(bench, Passes(3, 2, 1e9, EACH), progress=lambda *news: said.append(news))
     assert said[0] == (1, 2, "decode/number: trying 2 samples")
-    assert said[-2:] == [(0, 1, "process 2 of at most 3"), (0, 1, "process 3 of at most 3")]
+    assert said[-2:] == [(1, 3, "timing in fresh processes"), (2, 3, "timing in fresh processes")]
+
+
+def test_a_quick_task_and_a_slow_one_are_both_spread_over_the_whole_run(monkeypatch):
+    """Else the quick one would have most of its processes in the last seconds, and miss the drift of the machine."""
+    clock, order = FakeClock(noise=0), []
+    benches = {}
+    for name, cost in (("decode/slow", 1.0), ("crop/quick", 1e-3)):
+        bench = benches[name] = Bench(clock)
+        bench.task = replace(bench.task, id=name)
+        bench.variants = {}
+        plain = bench.variant("plain", cost)
+        monkeypatch.setitem(task._variants, name, {"plain": plain})
+    known = {one.id: (bench.task, one) for bench in benches.values() for one in bench.variants.values()}
+
+    class Noted(LocalRunner):
+        def renew(self, task_id, workload, keys):
+            self.release()
+            order.append(task_id)
+            return True
+
+    def find(identity):
+        return known[identity]
+
+    with Runners(LocalRunner(clock, find)) as trying, Runners(Noted(clock, find)) as timing:
+        measure_all(
+            [(bench.task, list(bench.variants.values())) for bench in benches.values()], Workload(data="none"),
+            Passes(20, 5, 110.0, EACH), trying=trying, timing=timing, progress=lambda *news: None,
+            keep=lambda results: None, now=lambda: clock.now,
+        )  # fmt: skip
+    assert order.count("decode/slow") == 5 and order.count("crop/quick") == 20
+    slow = [index for index, name in enumerate(order) if name == "decode/slow"]
+    assert max(after - before for before, after in itertools.pairwise(slow)) <= 6
+    assert slow[-1] >= len(order) - 6
