@@ -146,8 +146,7 @@ def measure(
 ) -> TaskResult:
     """Tries the `variants` of `task`, then times them beside their `ceilings`, in the one process of each place.
 
-    A row that fails never stops the others. Raises `Interrupted`, with the result so far, after Ctrl-C during the
-    timing.
+    A row that fails never stops the others.
     """
     trial = tried(
         task,
@@ -159,20 +158,9 @@ def measure(
         reference=reference,
         progress=progress,
     )
-    try:
-        trial.time(runners, plan, progress, now)
-    except KeyboardInterrupt:
-        raise Interrupted(trial.result()) from None
+    trial.time(runners, plan, progress, now)
     trial.release()
     return trial.result()
-
-
-class Interrupted(KeyboardInterrupt):
-    """Ctrl-C came while a task was timed. `result` holds the readings taken before."""
-
-    def __init__(self, result: TaskResult) -> None:
-        super().__init__()
-        self.result = result
 
 
 def _spread(keys: Sequence[str], count: int) -> tuple[str, ...]:
