@@ -3,6 +3,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# two to four processes, each of which takes whole files of tests
+PARALLEL := --numprocesses logical --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 STAMP := $(VENV)/installed-$(shell $(PYTHON) -c "import hashlib; print(hashlib.sha256(open('pyproject.toml','rb').read()).hexdigest()[:16])")
 
 .PHONY: bench test lint setup simd test-readme test-slow test-timing test-cuda test-scripts clean
@@ -11,7 +13,7 @@ bench: setup
 	$(BIN)/pipebench run $(RUN)
 
 test: setup
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest $(PARALLEL)
 
 setup: $(STAMP)
 
@@ -38,7 +40,7 @@ test-readme: setup
 
 # what takes longer than the suite should, but for the pages' commands, which are test-readme
 test-slow: setup
-	$(BIN)/python -m pytest -m slow --ignore tests/test_readme.py
+	$(BIN)/python -m pytest $(PARALLEL) -m slow --ignore tests/test_readme.py
 
 test-timing: setup
 	$(BIN)/python -m pytest -m timing

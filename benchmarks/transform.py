@@ -3,9 +3,15 @@
 from . import asvbench
 
 
+class Dilate(asvbench.Task):
+    task = "transform/dilate"
+    size = "256"
+
+
 class Mask(asvbench.Task):
     task = "transform/mask"
     size = "256"
+    meaning = "applies a mask that is dilated already"  # before, it dilated the mask too
 
 
 class YUV(asvbench.Task):

@@ -82,6 +82,7 @@ class Task(PerSample):
     data: ClassVar[Sequence[str]] = ("photos",)
     variants: ClassVar[dict[str, list[str]]] = {}  # the variants of each task; the suite's `__init__` fills it in
     size: ClassVar[str] = "original"  # the size of the output image, shown to readers of asv's pages
+    meaning: ClassVar[str] = ""  # set where a benchmark now measures something else: a part of its version
     params: ClassVar[tuple[list[str], list[str], list[str]]]
     param_names: ClassVar[tuple[str, str, str]] = ("variant", "data", "size")
     pretty_name: ClassVar[str]
@@ -91,7 +92,8 @@ class Task(PerSample):
             return
         names = [name for name in cls.variants.get(cls.task, []) if name != "pillow-simd"]
         cls.params = (names, list(cls.data), [cls.size])
-        cls.version = workload_version(cls.data, cls.task, cls.size, BATCH_SIZE)
+        meaning = [cls.meaning] if cls.meaning else []
+        cls.version = workload_version(cls.data, cls.task, cls.size, BATCH_SIZE, *meaning)
         cls.pretty_name = f"{cls.task}, seconds per sample"
 
     def setup(self, variant: str, data: str, size: str) -> None:

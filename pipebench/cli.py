@@ -14,6 +14,7 @@ import click
 
 from pipebench import __version__, commands
 from pipebench.errors import PipebenchError, UsageError
+from pipebench.terminal import in_width
 
 
 class _Commands(click.Group):
@@ -45,7 +46,7 @@ def main() -> None:
     except click.Abort:
         status = 130
     except PipebenchError as error:
-        click.echo(f"pipebench: {error.problem}\n  {error.remedy}", err=True)
+        click.echo(f"{in_width(f'pipebench: {error.problem}')}\n{in_width(error.remedy, '  ')}", err=True)
         status = 2 if isinstance(error, UsageError) else 1
     except BrokenPipeError:
         sys.stderr.close()

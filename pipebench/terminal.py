@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+import textwrap
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -13,6 +14,7 @@ from pipebench.host.screen import colours, columns
 from pipebench.host.whole_files import check_writable, destination
 
 if TYPE_CHECKING:
+    from pipebench.render.layout import Part
     from pipebench.results.report import Report
 
 WHOLE_LINES = 10_000  # columns: so many that no line wraps
@@ -72,6 +74,25 @@ def rendered(report: Report, style: str, full: bool = False) -> str:
     if style == "markdown":
         return text.markdown(report)
     return text.table(report, width=_width(report), colour=colours(sys.stdout), full=full)
+
+
+def laid_out(parts: Iterable[Part]) -> str:
+    """Parts of text in the width of standard output."""
+    from pipebench.render import layout
+
+    return layout.text(parts, width=columns(sys.stdout))
+
+
+def in_width(line: str, indent: str = "") -> str:
+    """An error line in the width of the terminal, its later parts indented. Without a terminal, the line is whole.
+
+    The standard library wraps it, because an error of the command line must not wait for rich.
+    """
+    if sys.stderr is None or not sys.stderr.isatty():
+        return indent + line
+    lines = textwrap.TextWrapper(columns(sys.stderr), indent, f"{indent}  ")
+    lines.break_long_words = lines.break_on_hyphens = False
+    return lines.fill(line)
 
 
 def _width(report: Report) -> int:

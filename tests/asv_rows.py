@@ -22,7 +22,7 @@ def some_of(benchmark):
     sets = 1
     for values in benchmark.params:
         sets *= len(values)
-    return range(sets if how != "first" else 1)
+    return range(sets if how in ("whole", "thrifty") else 1)
 
 found = []
 for benchmark in disc_benchmarks(root):
@@ -37,7 +37,9 @@ for benchmark in disc_benchmarks(root):
         row.update(all_params=[[*map(str, one)] for one in benchmark.params], param_names=[*benchmark.param_names])
         row.update(unit=getattr(benchmark, "unit", None))
         try:
-            if benchmark.do_setup():
+            if how == "listed":
+                row["outcome"] = None
+            elif benchmark.do_setup():
                 row["outcome"] = "n/a"
             else:
                 benchmark._load_vars() if hasattr(benchmark, "_load_vars") else None
@@ -54,9 +56,11 @@ sys.stderr.write("RESULT " + json.dumps(found) + chr(10))
 
 
 def collected(how, suite=ROOT, package=ROOT):
-    """The suite of one checkout over the package of another: `whole`, `thrifty`, or the `first` parameter sets only.
+    """The suite of one checkout over the package of another.
 
-    One process runs all of them. The suite imports torch before anything forks.
+    `how` is `whole`, `thrifty`, `first` (the first parameter set of each benchmark), or `listed`: nothing is run, and
+    the rows say what asv knows of each benchmark. One process runs all of them. The suite imports torch before anything
+    forks.
     """
     command = [sys.executable, "-c", RUN, str(suite / "benchmarks"), how]
     environment = {**os.environ, "PYTHONPATH": str(package)}

@@ -47,8 +47,8 @@ def test_names_are_those_that_the_history_knows(rows):
         "collate.Float32.time_sample", "collate.UInt8.time_sample", "crop.Fixed256.time_sample",
         "crop.Resized224.time_sample", "decode.RGB.time_sample", "read.AllMembers.time_sample",
         "read.Image.time_sample", "step.ResNet18.time_sample", "step.Small.time_sample",
-        "transfer.Batch.time_sample", "transform.FlipNormalise.time_sample", "transform.Mask.time_sample",
-        "transform.YUV.time_sample",
+        "transfer.Batch.time_sample", "transform.Dilate.time_sample", "transform.FlipNormalise.time_sample",
+        "transform.Mask.time_sample", "transform.YUV.time_sample",
     }  # fmt: skip
 
 
@@ -62,3 +62,27 @@ def test_a_version_follows_the_workload_and_nothing_else(monkeypatch):
     assert asvbench.workload_version(["photos"], "decode/rgb", 32) != before
     monkeypatch.setitem(asvbench.MANIFESTS, "photos", {"count": 65})
     assert asvbench.workload_version(["photos"], "decode/rgb", 64) != before
+
+
+def test_a_benchmark_that_measures_something_else_has_another_version_and_no_other_has(rows):
+    """`transform/mask` dilated the mask, too; its history must not be joined with what it measures now."""
+    from pipebench import asvbench
+
+    found = {row["name"]: row["version"] for row in rows if row["name"].startswith("transform.")}
+    data = asvbench.Task.data
+    tasks = {"Mask": ("transform/mask", "256"), "YUV": ("transform/yuv", "256")}
+    with_manifests = {name: _version_in_the_suite(data, *of) for name, of in tasks.items()}
+    assert found["transform.YUV.time_sample"] == with_manifests["YUV"]
+    assert found["transform.Mask.time_sample"] != with_manifests["Mask"]
+
+
+def _version_in_the_suite(data, task, size):
+    """The version of a benchmark with no `meaning`, as the suite derives it from the manifests of the data sets."""
+    import tomllib
+
+    from pipebench import asvbench
+
+    manifests = {path.stem: tomllib.loads(path.read_text()) for path in (ROOT / "datasets").glob("*.toml")}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(asvbench, "MANIFESTS", manifests)
+        return asvbench.workload_version(data, task, size, asvbench.BATCH_SIZE)

@@ -1,5 +1,6 @@
 """The command line as a person meets it: help at once, errors with a remedy, data that is hostile, nothing lost."""
 
+import io
 import json
 import os
 import signal
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
+from pipebench import terminal
 from pipebench.data import datasets
 
 HUGE = 30_000  # a side: 900 megapixels
@@ -49,6 +51,10 @@ def test_help_and_errors_import_neither_torch_nor_numpy(arguments):
     ("arguments", "status", "said"),
     [
         (["run", "--quick", "--rigorous"], 2, "exclude each other"),
+        (["run", "--consumer", "fast"], 2, "neither images per second"),
+        (["run", "--consumer", "0"], 2, "neither images per second"),
+        (["run", "--consumer", "9", "--stage", "decode"], 2, "leave out"),
+        (["run", "--consumer", "9", "--device", "simulated:9ms"], 2, "exclude each other"),
         (["run", "--stage", "nosuch"], 2, "the stages are read, decode"),
         (["run", "--variant", "nosuch"], 2, "pipebench run --list"),
         (["run", "--data", "/no/such/place", "--stage", "read"], 1, "/no/such/place"),
@@ -67,6 +73,32 @@ def test_list_names_every_task_and_marks_the_reference():
     assert done.returncode == 0
     assert "decode/rgb: encoded bytes to the whole image, RGB uint8\n  * pillow " in done.stdout
     assert "    simplejpeg " in done.stdout
+
+
+@pytest.mark.parametrize("arguments", [["run", "--list"], ["study"]])
+def test_lists_fit_the_terminal_and_every_description_stays_in_its_column(arguments):
+    done = pipebench(*arguments, COLUMNS="80")
+    assert done.returncode == 0
+    assert max(map(len, done.stdout.splitlines())) <= 80
+    joined = " ".join(done.stdout.split())
+    assert {"run": "nothing decoded.", "study": "batch 512, 12 workers, shards"}[arguments[0]] in joined
+
+
+def test_an_error_fits_the_terminal_and_is_whole_without_one(monkeypatch):
+    line = "pipebench: " + "word " * 20 + "/a/path-that-is-not-broken/" + "x" * 40
+    monkeypatch.setattr(sys, "stderr", Terminal(True))
+    monkeypatch.setenv("COLUMNS", "80")
+    wrapped = terminal.in_width(line).splitlines()
+    assert len(wrapped) == 3 and max(map(len, wrapped)) <= 80 and all(one[:2] == "  " for one in wrapped[1:])
+    assert terminal.in_width("a remedy", "  ") == "  a remedy"
+    monkeypatch.setattr(sys, "stderr", Terminal(False))
+    assert terminal.in_width(line) == line
+
+
+class Terminal(io.StringIO):
+    def __init__(self, is_one):
+        super().__init__()
+        self.isatty = lambda: is_one
 
 
 def test_an_existing_file_is_not_overwritten_unasked(tmp_path):
@@ -178,7 +210,9 @@ def test_ctrl_c_saves_what_was_measured_and_exits_130(tmp_path):
     assert root["measurements"][0]["readings_s"]
 
 
-@pytest.mark.parametrize(("cut", "said"), [(-10240, "incomplete shard"), (-60_000, "truncated")])
+@pytest.mark.parametrize(
+    ("cut", "said"), [pytest.param(-10240, "incomplete shard", marks=pytest.mark.slow), (-60_000, "truncated")]
+)
 def test_a_shard_that_was_cut_is_named_and_what_it_holds_is_measured(tmp_path, cut, said):
     listed = datasets.load("tiny")
     whole = Path(listed.shards[0].path).read_bytes()

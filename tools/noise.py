@@ -69,8 +69,17 @@ def run_ab(clone, budget_s, change):
     return {
         "began": datetime.datetime.fromtimestamp(began, datetime.UTC).isoformat(timespec="seconds"),
         "took_s": round(time.time() - began, 1), "load_before": before[0], "load_after": os.getloadavg()[0],
-        "machine": processor(), "cpus": os.cpu_count(), "budget_s": budget_s, "planted": change, "benchmarks": rows,
+        "commit": measured_by(), "machine": processor(), "cpus": os.cpu_count(),
+        "budget_s": budget_s, "planted": change, "benchmarks": rows,
     }  # fmt: skip
+
+
+def measured_by():
+    """The commit of the `pipebench ab` that is tried."""
+    done = subprocess.run(
+        ["git", "rev-parse", "--short=12", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    return done.stdout.strip()
 
 
 def benchmark(found, change, clock):

@@ -12,9 +12,11 @@ from pipebench.errors import PipebenchError, UsageError
 from pipebench.terminal import delivered, exported, formatted, place, progress
 
 if TYPE_CHECKING:
+    from pipebench.compare.checkouts import Commit
+    from pipebench.compare.proof import Project
     from pipebench.compare.rounds import Side
     from pipebench.compare.users_loader import Own
-    from pipebench.results.comparison import Change, Comparison
+    from pipebench.results.comparison import Change, Comparison, Measured
 
 MAIN = (
     "read/image/open", "decode/rgb/pillow", "crop/resized-224/tensor-first", "transform/flip-normalise/v1-sample",
@@ -54,9 +56,7 @@ class _Percent(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # gene
 @click.option(
     "--budget",
     type=click.FloatRange(10),
-    default=180.0,
-    show_default=True,
-    help="Seconds for the whole comparison, with start-up.",
+    help="Seconds for the whole comparison, with start-up.  [default: 180, or as long as a judgement needs]",
 )
 @click.option("--rounds", type=click.IntRange(1), default=1000, show_default=True, help="Stop after this many rounds.")
 @click.option(
@@ -90,7 +90,7 @@ def command(
     head: str,
     stages: tuple[str, ...],
     names: tuple[str, ...],
-    budget: float,
+    budget: float | None,
     rounds: int,
     fail_above: float | None,
     style: str,
@@ -118,7 +118,9 @@ def command(
             "  commit them, or give `.` to compare the working tree",
             err=True,
         )
-    sides = [_side(repo, which, name, build, settings, settled) for which, name in (("base", base), ("head", head))]
+    wanted = {"base": base, "head": head}
+    commits = [_commit(repo, which, name, build, settings, settled) for which, name in wanted.items()]
+    sides = [_side(one, python, which, settings, settled) for which, (one, python) in zip(wanted, commits, strict=True)]
     if settled is None:
         _something_differs(sides)
     for note in checkouts.dependencies_differ(repo, base, head) if sides[0].executable == sides[1].executable else ():
@@ -136,6 +138,7 @@ def command(
                 budget_s=budget,
                 most_rounds=rounds,
                 own=_plain(settled),
+                project=_project(repo, sides, settled),
                 knobs={"data": data},
                 progress=advance,
                 keep=kept.append,
@@ -147,16 +150,26 @@ def command(
         failure = error.problem
         raise
     finally:
-        _deliver(Comparison(*labels, tuple(kept[-1]), fail_above), failure, style, export_json)
+        measured = tuple(_measured(repo, one, side) for (one, _), side in zip(commits, sides, strict=True))
+        _deliver(Comparison(*labels, tuple(kept[-1]), fail_above, measured), failure, style, export_json)
     return status or _status(kept[-1], fail_above)
 
 
-def _side(repo: Path, which: str, name: str, build: str | None, settings: dict[str, Any], own: Own | None) -> Side:
-    from pipebench.compare import checkouts, rounds
+def _commit(
+    repo: Path, which: str, name: str, build: str | None, settings: dict[str, Any], own: Own | None
+) -> tuple[Commit, str]:
+    """The files of one side, and the interpreter that runs them."""
+    from pipebench.compare import checkouts
 
     needs = ["torch", "click", "msgspec"] if own is None else ["torch"]
     python = settings[f"{which}_python"] or checkouts.interpreter(repo, needs)
-    found = checkouts.checked_out(repo, name, build, python)
+    return checkouts.checked_out(repo, name, build, python), python
+
+
+def _side(commit: Commit, python: str, which: str, settings: dict[str, Any], own: Own | None) -> Side:
+    from pipebench.compare import rounds
+    from pipebench.compare.import_roots import import_roots
+
     environment = []
     for pair in settings[f"{which}_env"]:
         key, equals, value = pair.partition("=")
@@ -164,7 +177,27 @@ def _side(repo: Path, which: str, name: str, build: str | None, settings: dict[s
             raise UsageError(f"{pair!r} is not NAME=VALUE", f"write --{which}-env NAME=VALUE")
         environment.append((key, value))
     runner = _runner(settings[f"{which}_runner"])
-    return rounds.Side(found.label, found.folder, python, tuple(environment), runner)
+    roots = import_roots(commit.folder, own.roots if own else ())
+    return rounds.Side(commit.label, commit.folder, python, tuple(environment), runner, roots)
+
+
+def _project(repo: Path, sides: Sequence[Side], own: Own | None) -> Project:
+    """The project, with its modules in either commit, in the working tree, and those that its benchmarks name."""
+    from pipebench.compare.import_roots import import_roots, names_in
+    from pipebench.compare.proof import Project
+
+    roots = [*import_roots(repo, own.roots if own else ()), *(root for side in sides for root in side.roots)]
+    functions = [own.loader, own.transform] if own else []
+    named = {one.partition(":")[0].partition(".")[0] for one in functions if one}
+    return Project(repo, names_in(roots) | named, measures_pipebench=own is None)
+
+
+def _measured(repo: Path, commit: Commit, side: Side) -> Measured:
+    from pipebench.compare import checkouts
+    from pipebench.results.comparison import Measured
+
+    tree = checkouts.tree_of(repo, commit.sha) if commit.sha else None
+    return Measured(commit.label, commit.sha, tree, tuple(map(str, side.roots)), side.executable)
 
 
 def _something_differs(sides: Sequence[Side]) -> None:
@@ -237,13 +270,12 @@ def _deliver(found: Comparison, failure: str | None, style: str, export_json: Pa
 def _status(changes: Sequence[Change], limit: float | None) -> int:
     """3 where the gate failed, 1 where a benchmark failed or nothing was measured or the gate cannot judge, else 0."""
     from pipebench.render import ab
-    from pipebench.results import comparison
 
     over = ab.exceeding(changes, limit) if limit is not None else []
     if over:
         click.echo(f"pipebench: slower: {', '.join(one.benchmark for one in over)}", err=True)
         return GATE_FAILED
-    if limit is not None and (few := comparison.too_few(changes)):
+    if limit is not None and (few := ab.too_few(changes)):
         click.echo(f"pipebench: the gate has no result: {few}", err=True)
         return 1
     return 1 if any(one.failed for one in changes) or not any(one.judgement for one in changes) else 0

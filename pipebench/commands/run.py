@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,10 +12,11 @@ import click
 
 from pipebench.commands.data import say_if_shadowed
 from pipebench.errors import PipebenchError
-from pipebench.terminal import exported, formatted, place, progress, rendered
+from pipebench.terminal import exported, formatted, laid_out, place, progress, rendered
 from pipebench.units import printable
 
 if TYPE_CHECKING:
+    from pipebench.render.layout import Line
     from pipebench.results.report import Report
 
 
@@ -35,6 +37,23 @@ class _Device(click.ParamType):  # type: ignore[type-arg]  # generic in some ver
         if not 0 < seconds <= 60:
             self.fail(f"{value!r} is not cpu, cuda or simulated:25ms (above 0, at most 60 s)", param, ctx)
         return None, seconds
+
+
+class _Consumer(click.ParamType):  # type: ignore[type-arg]  # generic in some versions of click
+    """Images per second, or the `module:function` of a step."""
+
+    name = "consumer"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float | str:
+        if isinstance(value, float) or (":" in value and " " not in value):
+            return value
+        try:
+            rate = float(value)
+        except ValueError:
+            rate = 0.0
+        if not 0 < rate <= 1e9:
+            self.fail(f"{value!r} is neither images per second (above 0) nor module:function", param, ctx)
+        return rate
 
 
 @click.command(short_help="Measure every stage and variant, the loader, and training")
@@ -67,6 +86,13 @@ class _Device(click.ParamType):  # type: ignore[type-arg]  # generic in some ver
     "--device",
     type=_Device(),
     help="Device of transfer, step and training: cpu, cuda; for training also simulated:25ms.  [default: cuda if any]",
+)
+@click.option(
+    "--consumer",
+    type=_Consumer(),
+    metavar="RATE|MODULE:FUNCTION",
+    help="What takes the images: a number of images per second, or your step. It is called as step((images, labels)), "
+    "on replayed batches too, so its weights are worthless.  [default: published rates, and a small model]",
 )
 @click.option(
     "--workers",
@@ -120,6 +146,7 @@ def command(
     limit: int | None,
     seed: int,
     cache: Any,
+    consumer: float | str | None,
     **loading: Any,
 ) -> int:
     """Measure the ceilings of this machine, every variant of every stage, the loader, and training against its bound.
@@ -128,12 +155,17 @@ def command(
     """
     if quick and rigorous:
         raise click.UsageError("--quick and --rigorous exclude each other")
+    name, simulated_s = device or (None, None)
+    if consumer is not None and simulated_s is not None:
+        raise click.UsageError("--consumer and a simulated device exclude each other")
+    if consumer is not None and (stages or names):
+        raise click.UsageError("--consumer needs the loader, which --stage and --variant leave out")
     export_json = place(export_json, force)
     from pipebench.lab import whole_run
 
     selection = whole_run.select(stages, names)
     if listing:
-        click.echo(_listing(selection), nl=False)
+        click.echo(laid_out(_listing(selection)), nl=False)
         return 0
     say_if_shadowed(data)
     from pipebench.lab.passes import Passes
@@ -144,10 +176,10 @@ def command(
     workload = Workload(data, limit, batch_size or 64, seed=seed, cache=cache, quick=quick)
     length: Length = "quick" if quick else "rigorous" if rigorous else "usual"
     passes = {"quick": Passes.quick, "usual": Passes, "rigorous": Passes.rigorous}[length]()
-    name, simulated_s = device or (None, None)
     feeding = None
     if not stages and not names:
-        feeding = whole_run.feeding(Loading(timeout_s=timeout, **loading), workers, length, steps, simulated_s)
+        knobs = Loading(timeout_s=timeout, **loading)
+        feeding = whole_run.feeding(knobs, workers, length, steps, simulated_s, consumer)
     return _measured(selection, workload, passes, name, feeding, style, export_json)
 
 
@@ -224,15 +256,17 @@ def _interrupt_once(number: int, frame: object) -> None:
     raise KeyboardInterrupt
 
 
-def _listing(selection: Any) -> str:
+def _listing(selection: Any) -> Iterator[Line]:
+    """A line for each task, and one for each of its variants with its description."""
     from pipebench import stage
+    from pipebench.render.layout import Line
 
-    lines = []
     for task, variants in selection.rows:
-        lines.append(f"{task.id}: {task.summary}")
+        yield Line(f"{task.id}: {task.summary}", hanging="  ")
         width = max(len(one.name) for one in variants)
         for one in variants:
             lossy = f" (gives up {one.gives_up})" if one.gives_up else ""
             mark = "*" if one == stage.reference(task.id) else " "
-            lines.append(f"  {mark} {one.name:<{width}}  {one.doc}{lossy}")
-    return "\n".join([*lines, "* the reference, which the others must agree with", ""])
+            text = f"  {mark} {one.name:<{width}}  {one.doc}{lossy}"
+            yield Line(text, hanging=" " * (width + (4 if mark == "*" else 2)))
+    yield Line("* the reference, which the others must agree with")

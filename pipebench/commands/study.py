@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from pipebench.terminal import delivered, exported, formatted, place, progress
+from pipebench.terminal import delivered, exported, formatted, laid_out, place, progress
+
+if TYPE_CHECKING:
+    from pipebench.render.layout import Line
+    from pipebench.studies import Study
 
 
 @click.command(short_help="Run a worked example: a slow baseline and its fixes")
@@ -29,9 +35,7 @@ def command(name: str | None, size: str, style: str, export_json: Path | None, f
     from pipebench import studies
 
     if name is None:
-        for one in studies.names():
-            found = studies.find(one)
-            click.echo(f"{found.name:<16}{found.title}\n{'':16}{found.source}")
+        click.echo(laid_out(_listing(studies.find(one) for one in studies.names())), nl=False)
         return
     export_json = place(export_json, force)
     with progress() as advance:
@@ -39,3 +43,11 @@ def command(name: str | None, size: str, style: str, export_json: Path | None, f
     from pipebench.results.report import new
 
     delivered(new(studies=(result,)), style, export_json)
+
+
+def _listing(found: Iterable[Study]) -> Iterator[Line]:
+    from pipebench.render.layout import Line
+
+    for one in found:
+        yield Line(f"{one.name:<16}{one.title}", hanging=" " * 16)
+        yield Line(f"{'':16}{one.source}")

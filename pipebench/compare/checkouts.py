@@ -20,12 +20,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from pipebench.compare import submodules
+from pipebench.compare.import_roots import INSTALLED, has_compiled_parts
 from pipebench.errors import PipebenchError, UsageError
 from pipebench.host import machine
 from pipebench.units import printable
 
 WORKING_TREE = "."
 KEPT_LINES = 8
+INSTALL = "python -m pip install --quiet --no-deps --disable-pip-version-check"
+STATE = ".git/pipebench-state"  # in a checkout: what its tracked files were when it was made
 _GIT = ("git", "-c", "core.hooksPath=/dev/null", "-c", "advice.detachedHead=false")
 _FULL = "free some space, or set PIPEBENCH_CACHE to a folder on another disk"
 
@@ -60,6 +64,11 @@ def is_dirty(repo: Path) -> bool:
     return bool(_git("status", "--porcelain", "--untracked-files=no", at=repo))
 
 
+def tree_of(repo: Path, sha: str) -> str:
+    """The hash of a commit's files."""
+    return _git("rev-parse", f"{sha}^{{tree}}", at=repo)
+
+
 def resolve(repo: Path, name: str) -> str:
     """The full hash of the commit that `name` means."""
     try:
@@ -76,7 +85,8 @@ def resolve(repo: Path, name: str) -> str:
 def checked_out(repo: Path, name: str, build: str | None = None, python: str = sys.executable) -> Commit:
     """The commit's files in the cache, cloned and built once; for `.`, the working tree itself.
 
-    `build` is a command line that is run once in the folder; `python` in it means the argument `python`.
+    `build` is a command line that is run once in the folder; `python` in it means the argument `python`. Without one, a
+    project with compiled parts is built and installed, by pip, into a folder of its own within the checkout.
     `PipebenchError` names the commit that could not be checked out or built, with the last lines of the output.
     """
     if name == WORKING_TREE:
@@ -84,10 +94,29 @@ def checked_out(repo: Path, name: str, build: str | None = None, python: str = s
     sha = resolve(repo, name)
     settings = hashlib.sha256(f"{repo}\0{build}\0{python if build else ''}".encode()).hexdigest()[:12]
     folder = machine.cache_folder().absolute() / "ab" / f"{sha[:16]}-{settings}"
-    if not folder.exists():
+    if not _is_as_made(folder):
         _sweep(folder.parent)
+        shutil.rmtree(folder, ignore_errors=True)
         _make(folder, lambda partial: _fill(repo, sha, name, build, python, partial))
+        if not _is_as_made(folder):
+            problem = f"the checkout of {printable(name)} in {printable(folder)} changes while it is used"
+            raise PipebenchError(problem, "remove that folder, and run this again")
     return Commit(name, sha, folder)
+
+
+def _is_as_made(folder: Path) -> bool:
+    """Whether a checkout is there and its tracked files, submodules included, are as they were when it was made."""
+    try:
+        return (folder / STATE).read_text(encoding="utf-8") == _state(folder)
+    except (OSError, subprocess.CalledProcessError):
+        return False
+
+
+def _state(folder: Path) -> str:
+    """The commit of a checkout and a digest of what differs from it: nothing, or what building has written."""
+    changed = _git("diff", "--no-ext-diff", "--no-textconv", "--binary", "--submodule=diff", "HEAD", at=folder)
+    digest = hashlib.sha256(changed.encode(errors="surrogateescape")).hexdigest()
+    return f"{_git('rev-parse', 'HEAD', at=folder)} {digest}"
 
 
 def _make(folder: Path, fill: Callable[[Path], None]) -> None:
@@ -120,12 +149,19 @@ def _fill(repo: Path, sha: str, name: str, build: str | None, python: str, parti
     try:
         _git("clone", "--quiet", "--shared", "--no-checkout", os.fspath(repo), os.fspath(partial), at=repo)
         _git("checkout", "--quiet", "--detach", sha, at=partial)
+        submodules.fill(repo, sha, partial, _git)
     except subprocess.CalledProcessError as error:
         said = printable(_last(error.stderr))
         remedy = _FULL if "No space left" in said else "mend what git reports"
         raise PipebenchError(f"{what} cannot be checked out: {said}", remedy) from error
-    if build is None:
-        return
+    if build is None and has_compiled_parts(partial):
+        build = f"{INSTALL} --target {INSTALLED} ."
+    if build is not None:
+        _build(what, build, python, partial)
+    (partial / STATE).write_text(_state(partial), encoding="utf-8")
+
+
+def _build(what: str, build: str, python: str, partial: Path) -> None:
     beside = f"{Path(python).parent}{os.pathsep}{os.environ.get('PATH', '')}"
     done = subprocess.run(
         shlex.split(build), cwd=partial, env={**os.environ, "PATH": beside}, check=False,

@@ -16,6 +16,7 @@ import os
 import pickle
 import random
 import signal
+import sys
 import traceback
 from multiprocessing.connection import Connection
 from typing import Any
@@ -131,6 +132,14 @@ class Side:
         self._runner.arm(identity, workload, tuple(keys))
         for _ in range(3):
             self._runner.reading(identity, 1)
+
+    def modules(self) -> dict[str, str]:
+        """Every module that is imported by now, with the file that it came from.
+
+        A module that was made and not read from a file, such as `torch.ops`, is left out.
+        """
+        files = {name: getattr(module, "__file__", None) for name, module in list(sys.modules.items())}
+        return {name: file for name, file in files.items() if isinstance(file, str) and os.path.isabs(file)}
 
     def echo(self, token: int) -> int:
         """Returns `token`, so that the other end knows which answers came before."""

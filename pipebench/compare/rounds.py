@@ -14,15 +14,15 @@ import os
 import pickle
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pipebench.compare import permutation
+from pipebench.compare import permutation, proof
 from pipebench.compare.permutation import judge
 from pipebench.errors import PipebenchError
-from pipebench.results.comparison import Change, Pair
+from pipebench.results.comparison import Change, Pair, rounds_needed, wanted_confidence
 from pipebench.runner import ChildRunner, RunnerDied, RunnerFailed
 from pipebench.task import RunnerSpec, Unavailable
 
@@ -32,6 +32,8 @@ ROUND_S = 0.1  # for the readings of a round: many rounds, each with a new place
 LEAST_PAIRS = 3
 JUDGING = 0.05  # the share of the time that is kept for the judgement at the end
 MOST_ROUNDS = 1000
+USUAL_S = 180.0
+NOT_HERE = "sys.path[:] = [one for one in sys.path if one]"
 KNOBS: dict[str, Any] = {"data": "photos", "batch_size": 64, "quick": True}
 
 Progress = Callable[[int, int, str], None]
@@ -39,20 +41,24 @@ Progress = Callable[[int, int, str], None]
 
 @dataclass(frozen=True)
 class Side:
-    """One of the two things compared: a folder of code, the interpreter that runs it, and its settings."""
+    """One of the two things compared: a folder of code, the interpreter that runs it, and its settings.
+
+    `roots` are the folders of the code that are put on the import path; the code's own folder if there are none.
+    """
 
     label: str
     folder: Path | None
     executable: str = sys.executable
     environment: tuple[tuple[str, str], ...] = ()
     runner: RunnerSpec | None = None
+    roots: tuple[Path, ...] = ()
 
 
 class Server(ChildRunner):
     """The live process of one side. It forks a child for each round; between rounds it waits."""
 
     def __init__(self, side: Side, own: dict[str, Any] | None) -> None:
-        self._side, self._own = side, own
+        self.side, self._own = side, own
         spec = side.runner or RunnerSpec(side.label)
         fixed = (("PYTHONHASHSEED", "0"), ("OMP_NUM_THREADS", "1"), ("PYTHONPATH", ""))
         settings = (*fixed, *spec.environment, *side.environment)
@@ -61,19 +67,22 @@ class Server(ChildRunner):
     def _code(self, first: list[str], descriptor: int) -> str:
         """The child's program. It starts without address randomisation, so that equal code lies at equal addresses.
 
-        Where the kernel does not allow this, the addresses stay random.
+        Where the kernel does not allow this, the addresses stay random. The current folder is taken off the import
+        path, or a module that a commit lacks would be imported from the working tree.
         """
-        ahead = [*first, *([os.fspath(self._side.folder)] if self._side.folder else [])]
+        folders = self.side.roots or ((self.side.folder,) if self.side.folder else ())
+        ahead = [*first, *map(os.fspath, folders)]
         here = Path(__file__).parent
         child, package = here / "round_process.py", here.parent
         serving = (
-            f"import sys; sys.path[:0] = {ahead!r}; sys.path.append({os.fspath(package.parent)!r})\n"
+            f"import sys; {NOT_HERE}; sys.path[:0] = {ahead!r}; sys.path.append({os.fspath(package.parent)!r})\n"
             f"code = compile(open({os.fspath(child)!r}, encoding='utf-8').read(), {os.fspath(child)!r}, 'exec')\n"
             f"exec(code, space := {{'__name__': 'pipebench_round', '__file__': {os.fspath(child)!r}}})\n"
             f"space['serve']({descriptor}, {self._own!r})\n"
         )
         return (
-            "import ctypes, os, sys\n"
+            f"import sys; {NOT_HERE}\n"
+            "import ctypes, os\n"
             "ctypes.CDLL(None).personality(0x0040000)\n"
             f"os.execv(sys.executable, [sys.executable, '-c', {serving!r}])\n"
         )
@@ -84,7 +93,7 @@ class Server(ChildRunner):
             self.receive()
         except (RunnerDied, RunnerFailed) as error:
             remedy = "compare commits that can be imported, or give a Python that has their packages"
-            raise PipebenchError(f"{self._side.label} does not start: {error}", remedy) from error
+            raise PipebenchError(f"{self.side.label} does not start: {error}", remedy) from error
 
     def send(self, method: str, *arguments: Any) -> None:
         """Sends a request; `receive` takes its answer. So both sides can work at once where nothing is timed."""
@@ -151,9 +160,10 @@ def compare(
     head: Side,
     benchmarks: Sequence[str],
     *,
-    budget_s: float,
+    budget_s: float | None,
     most_rounds: int = MOST_ROUNDS,
     own: dict[str, Any] | None = None,
+    project: proof.Project | None = None,
     knobs: dict[str, Any] | None = None,
     progress: Progress = lambda done, total, what: None,
     keep: Callable[[list[Change]], None] = lambda changes: None,
@@ -161,11 +171,13 @@ def compare(
 ) -> list[Change]:
     """Measures `benchmarks` on both sides within `budget_s` seconds, start-up included.
 
+    Without `budget_s` it is `USUAL_S`, or longer if the rounds that a judgement needs take longer.
     Each benchmark gets at most `most_rounds` rounds. `keep` gets the changes at the end, also after an interruption,
     which loses one round. A benchmark that breaks, or that a side does not have, never stops the others. Raises
-    `PipebenchError` if a side does not start, or if its server dies.
+    `PipebenchError` if a side does not start, if its server dies, or if it imported a module of the `project` from
+    elsewhere than its own folder.
     """
-    deadline = now() + (1 - JUDGING) * budget_s
+    deadline = now() + (1 - JUDGING) * (budget_s or USUAL_S)
     knobs = {**KNOBS, **(knobs or {})}
     rows = [_Row(identity) for identity in benchmarks]
     servers: list[Server] = []
@@ -177,8 +189,8 @@ def compare(
             server.send("start")
         for server in servers:
             server.start()
-        _size_all(rows, servers, knobs, progress)
-        _measure(rows, servers, knobs, deadline, most_rounds, progress, now)
+        _size_all(rows, servers, knobs, project, progress)
+        _measure(rows, servers, knobs, deadline, budget_s is None, most_rounds, progress, now)
     finally:
         for server in servers:
             server.close()
@@ -199,15 +211,30 @@ def _server(side: Side, own: dict[str, Any] | None) -> Server:
         ) from error
 
 
-def _size_all(rows: list[_Row], servers: Sequence[Server], knobs: dict[str, Any], progress: Progress) -> None:
+def _size_all(
+    rows: list[_Row],
+    servers: Sequence[Server],
+    knobs: dict[str, Any],
+    project: proof.Project | None,
+    progress: Progress,
+) -> None:
     for index, row in enumerate(rows):
         progress(index, len(rows), "sizing benchmarks")
         with _failing(row, servers):
             _both(servers, "prime", row.identity, knobs)
             _both(servers, "fork")
             _take(row, _both(servers, "arm", row.identity, knobs, SHORT_S))
+            _prove(servers, project)
             for server in servers:
                 server.leave()
+
+
+def _prove(servers: Sequence[Server], project: proof.Project | None) -> None:
+    """Asks both sides where their modules came from, and stops the comparison if one did not run its own code."""
+    for server, modules in zip(servers, _both(servers, "modules") if project else (), strict=bool(project)):
+        side = server.side
+        if project and side.folder:
+            proof.refuse_foreign(side.label, modules, side.folder, project)
 
 
 def _both(servers: Sequence[Server], method: str, *arguments: Any) -> list[Any]:
@@ -238,40 +265,53 @@ def _measure(
     servers: Sequence[Server],
     knobs: dict[str, Any],
     deadline: float,
+    may_be_later: bool,
     most_rounds: int,
     progress: Progress,
     now: Callable[[], float],
 ) -> None:
-    """Takes rounds until the time is up.
+    """Takes rounds until the time is up. Each live benchmark gets at least one.
 
-    Each live benchmark gets one round in turn; then the same number of rounds goes to the benchmarks that vary most.
-    Only `width` decides which of them is next. Exchanging base and head in a round leaves `width` as it is, so the
-    permutation test stays exact.
+    If the deadline may be later, each live benchmark gets the rounds that a judgement needs. The progress then shows
+    how long this is expected to take.
     """
     begin = now()
-
-    def measure(row: _Row) -> bool:
+    for row in _turns(rows, most_rounds):
         spent = (now() - begin) / max(1, sum(len(one.rounds) for one in rows))
-        if now() + spent > deadline and all(one.rounds for one in rows if one.live):
-            return False
+        least = min(most_rounds, _needed(rows)) if may_be_later else 1
+        lacking = sum(max(0, least - len(one.rounds)) for one in rows if one.live)
+        if now() + spent > deadline and not lacking:
+            return
+        deadline = max(deadline, now() + spent * lacking) if may_be_later else deadline
         with _failing(row, servers):
             order = servers if len(row.rounds) % 2 else servers[::-1]
             row.add(_round(row, order, servers, knobs, now))
         share = (now() - begin) / max(1e-9, deadline - begin)
-        progress(round(1000 * min(1.0, share)), 1000, "comparing")
-        return True
+        progress(round(1000 * min(1.0, share)), 1000, f"comparing for about {math.ceil((deadline - begin) / 60)} min")
+
+
+def _turns(rows: Sequence[_Row], most_rounds: int) -> Iterator[_Row]:
+    """Yields the benchmark that gets the next round.
+
+    First each benchmark in turn gets the rounds that a judgement needs. Then each gets one round in turn, followed by
+    the same number of rounds for those that vary most. Only numbers of rounds and `width` decide. Exchanging base and
+    head in a round leaves both as they are, so the permutation test stays exact.
+    """
 
     def unfinished() -> list[_Row]:
         return [one for one in rows if one.live and len(one.rounds) < most_rounds]
 
-    while unfinished():
-        in_turn = unfinished()
-        if not all(measure(row) for row in in_turn):
-            return
-        for _ in in_turn:
-            widest = max(unfinished(), key=lambda one: one.width, default=None)
-            if widest is not None and not measure(widest):
-                return
+    while in_turn := unfinished():
+        poor = [one for one in in_turn if len(one.rounds) < _needed(rows)]
+        yield from poor or in_turn
+        for _ in in_turn if not poor else ():
+            if left := unfinished():
+                yield max(left, key=lambda one: one.width)
+
+
+def _needed(rows: Sequence[_Row]) -> int:
+    """How many rounds each benchmark needs for a judgement."""
+    return rounds_needed(wanted_confidence(sum(one.live for one in rows)))
 
 
 def _round(

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pipebench.compare import users_loader
+from pipebench.compare.import_roots import import_roots
 from pipebench.errors import PipebenchError
 from pipebench.host.whole_files import write_whole
 from pipebench.task import Unavailable
@@ -62,8 +63,8 @@ def plan(
                 f"{printable(name)} is not the name of a function",
                 "write it as module:function: mypackage.data:make_loader",
             )
-    if os.fspath(repo) not in sys.path:
-        sys.path.insert(0, os.fspath(repo))
+    roots = [os.fspath(root) for root in import_roots(repo)]
+    sys.path[:0] = [root for root in roots if root not in sys.path]
     names = _looked_at(users_loader.Own(loader, transform, samples=samples))
     words = {
         "PROJECT": repo.name.replace('"', "") or "project",

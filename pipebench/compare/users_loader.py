@@ -33,6 +33,7 @@ class Own:
     transform: str | None = None
     transforms: tuple[str, ...] = ()  # in order; n/a in a commit that lacks the name
     workers: tuple[int, ...] = (0, 2)
+    roots: tuple[str, ...] = ()  # the folders of its packages, where they cannot be found by themselves
     samples: int = 64  # how many samples one call reads or transforms at most; the same in all runs
 
     @property

@@ -1,9 +1,10 @@
-"""Clocks that measure how long a block takes, on the host or on the device."""
+"""Clocks that measure how long a block takes, on the host or on the device, and how much CPU time processes used."""
 
 from __future__ import annotations
 
+import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
 
@@ -20,6 +21,19 @@ class WallClock:
         begin = time.perf_counter_ns()
         block()
         return (time.perf_counter_ns() - begin) * 1e-9
+
+
+def cpu_s(pids: Iterable[int]) -> float:
+    """The CPU seconds of this process and of `pids` since they began, all their threads together.
+
+    The clock of another process has the number that clock_getcpuclockid(3) of glibc makes of its id. It counts
+    nanoseconds, where /proc counts ticks of 10 ms. A process that has ended counts as 0.
+    """
+    total = time.process_time()
+    for pid in pids:
+        with contextlib.suppress(OSError):
+            total += time.clock_gettime((~pid << 3) | 2)
+    return total
 
 
 class DeviceClock:

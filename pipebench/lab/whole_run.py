@@ -16,10 +16,13 @@ from pipebench.host import machine
 from pipebench.lab.passes import Passes, measure_all
 from pipebench.lab.timing import Progress
 from pipebench.reference.loader_table import LoaderPlan, measure_loader
+from pipebench.reference.published_rates import PUBLISHED
 from pipebench.reference.watched_training import Length, check_asked, measure_training
+from pipebench.results.consumers import Consumer
 from pipebench.results.loading import Loading
 from pipebench.results.measurement import TaskResult
 from pipebench.results.report import Data, Report, new
+from pipebench.results.training import Training
 from pipebench.stages import read
 from pipebench.task import Task, Variant, Workload
 from pipebench.units import printable
@@ -60,7 +63,8 @@ class Feeding:
 
     `workers` is the number that was asked for; None means the usable cores less one, which the training loop needs.
     `length` sets for how many iterations training is watched; `steps`, if given, is that number itself. `simulated_s`
-    replaces the model by a simulated device that takes so many seconds for each batch.
+    replaces the model by a simulated device that takes so many seconds for each batch, and `rate` by one that takes so
+    many images per second. `step` names a `module:function` that trains instead of the model.
     """
 
     loading: Loading
@@ -69,11 +73,25 @@ class Feeding:
     length: Length = "usual"
     steps: int | None = None
     simulated_s: float | None = None
+    rate: float | None = None
+    step: str | None = None
 
     @property
     def knobs(self) -> Loading:
         wanted = self.workers if self.workers is not None else max(1, math.floor(machine.usable_cores()) - 1)
         return replace(self.loading, workers=wanted)
+
+    def batch_s(self, batch_size: int) -> float | None:
+        """The seconds that a simulated device takes for a batch; None if a model trains."""
+        return batch_size / self.rate if self.rate else self.simulated_s
+
+    def consumers(self, batch_size: int) -> tuple[Consumer, ...]:
+        """What could take the images: the stated consumer, or published ones. A step's own rate is measured later."""
+        if self.rate:
+            return (Consumer("your consumer", self.rate, "stated"),)
+        if self.simulated_s:
+            return (Consumer("simulated device", batch_size / self.simulated_s, "stated"),)
+        return () if self.step else PUBLISHED
 
 
 def feeding(
@@ -82,10 +100,15 @@ def feeding(
     length: Length = "usual",
     steps: int | None = None,
     simulated_s: float | None = None,
+    consumer: float | str | None = None,
 ) -> Feeding:
-    """The loader table and the training, with the plans of a length."""
+    """The loader table and the training, with the plans of a length.
+
+    `consumer` is what the user named: images per second, or `module:function`.
+    """
+    rate, step = (None, consumer) if isinstance(consumer, str) else (consumer, None)
     plans = {"quick": LoaderPlan.quick(), "usual": LoaderPlan(), "rigorous": LoaderPlan.rigorous()}
-    return Feeding(loading, workers, plans[length], length, steps, simulated_s)
+    return Feeding(loading, workers, plans[length], length, steps, simulated_s, rate, step)
 
 
 def run(
@@ -115,7 +138,7 @@ def run(
     )
     keep(report)
     if feeding is not None:
-        check_asked(workload, feeding.knobs)
+        check_asked(workload, feeding.knobs, feeding.step)
     bare = report
 
     def note(results: list[TaskResult]) -> None:
@@ -148,7 +171,7 @@ def _fed(
     report: Report, workload: Workload, feeding: Feeding, progress: Progress, keep: Callable[[Report], None]
 ) -> Report:
     """The report with loader and training added. If one fails, the report says why before the error is raised again."""
-    so_far = [report]
+    so_far = [replace(report, consumers=feeding.consumers(workload.batch_size))]
 
     def note(bad: tuple[BadSample, ...], **found: Any) -> None:
         so_far[0] = replace(so_far[0], bad_samples=_merged(so_far[0].bad_samples, bad), **found)
@@ -169,14 +192,23 @@ def _fed(
             knobs,
             feeding.length,
             steps=feeding.steps,
-            simulated_s=feeding.simulated_s,
+            simulated_s=feeding.batch_s(workload.batch_size),
+            step=feeding.step,
             progress=progress,
-            keep=lambda training, bad: note(bad, training=training),
+            keep=lambda training, bad: note(bad, training=training, **_measured(training)),
         )
     except PipebenchError as error:
         note((), failure=error.problem)
         raise
     return so_far[0]
+
+
+def _measured(training: Training) -> dict[str, tuple[Consumer, ...]]:
+    """The rate of the user's own consumer: that of the loop whose batches are ready. Empty if it was not measured."""
+    if not training.given or training.bound.bound is None:
+        return {}
+    ready = training.bound.bound
+    return {"consumers": (Consumer(training.consumer, ready.samples_per_s, "measured", ready.low, ready.high),)}
 
 
 def _merged(known: tuple[BadSample, ...], more: tuple[BadSample, ...]) -> tuple[BadSample, ...]:

@@ -86,22 +86,36 @@ def decode_and_fill(
 
 
 def decode_and_resize(
-    data: Buffer | torch.Tensor, box: Sequence[int], size: tuple[int, int], interpolation: Any = "bilinear"
+    data: Buffer | torch.Tensor,
+    box: Sequence[int],
+    size: tuple[int, int],
+    interpolation: Any = "bilinear",
+    *,
+    exact: bool = False,
 ) -> torch.Tensor:
     """A box of a JPEG, resized with antialiasing, as a uint8 tensor of shape (3, height, width), RGB.
 
-    `box` is left, top, width and height in pixels of the full image, `size` height and width of the result. The box is
-    decoded at the smallest scale (1, 1/2, 1/4, 1/8) at which it still has at least `size` pixels. At a scale below 1,
-    each edge moves to the nearest pixel of the reduced picture, by at most half a pixel of the result. torchvision's
-    `resize` does the rest, with its `interpolation`. Raises as `decode_and_crop`.
+    `box` is left, top, width and height in pixels of the full image, `size` height and width of the result.
+    torchvision's `resize` makes it, with its `interpolation`, from what was decoded. Raises as `decode_and_crop`.
+
+    With `exact`, that is the box at full scale, and the pixels are those of torchvision's v2 `resized_crop` of the
+    whole picture, bit by bit. Otherwise it is the box at the smallest scale (1, 1/2, 1/4, 1/8) at which it still has at
+    least `size` pixels. At a scale below 1, each edge moves to the nearest pixel of the reduced picture, by at most
+    half a pixel of the result. This is most of the difference; the rest are frequencies that the reduced decode lacks.
+    For how large it is see docs/figures/decode-and-crop.md.
     """
     from torchvision.transforms.v2 import functional
 
     checked = _checked_box(box, 1)
-    scale = max(one for one in SCALES if one == 1 or (checked[2] >= size[1] * one and checked[3] >= size[0] * one))
+    scale = 1 if exact else _scale_for(checked, size)
     picture = decode_and_crop(data, _aligned(checked, scale), scale).permute(2, 0, 1)
     resized: torch.Tensor = functional.resize(picture, list(size), interpolation=interpolation, antialias=True)
     return resized
+
+
+def _scale_for(box: Box, size: tuple[int, int]) -> int:
+    """The largest of `SCALES` at which `box` still has `size` (height, width) pixels."""
+    return max(one for one in SCALES if one == 1 or (box[2] >= size[1] * one and box[3] >= size[0] * one))
 
 
 def _aligned(box: Box, scale: int) -> Box:
@@ -326,7 +340,7 @@ class RandomCropFromBytes:
 class RandomResizedCropFromBytes:
     """torchvision's `RandomResizedCrop` on an encoded JPEG: the same boxes for the same torch seed (v1 and v2).
 
-    `decode_and_resize` decodes and resizes the box; its docstring says how the result differs.
+    `decode_and_resize` decodes and resizes the box, with `exact`; its docstring says how the result differs without.
 
     The arguments are torchvision's. `antialias` must be True (else `ValueError`), because a reduced decode is
     antialiased. A call with a bytes-like JPEG returns a uint8 tensor of shape (3, height, width), RGB. Raises as
@@ -340,6 +354,8 @@ class RandomResizedCropFromBytes:
         ratio: tuple[float, float] = (3 / 4, 4 / 3),
         interpolation: Any = "bilinear",
         antialias: bool = True,
+        *,
+        exact: bool = False,
     ) -> None:
         from torchvision.transforms import v2
 
@@ -350,17 +366,18 @@ class RandomResizedCropFromBytes:
         self.scale = scale
         self.ratio = ratio
         self.interpolation = interpolation
+        self.exact = exact
 
     def __call__(self, data: Buffer) -> torch.Tensor:
         width, height = image_size(data)
         drawn = self._reference.make_params([_blank(height, width)])
         box = (drawn["left"], drawn["top"], drawn["width"], drawn["height"])
-        return decode_and_resize(data, box, self.size, self.interpolation)
+        return decode_and_resize(data, box, self.size, self.interpolation, exact=self.exact)
 
     def __repr__(self) -> str:
         return (
             f"{type(self).__name__}(size={self.size}, scale={self.scale}, ratio={self.ratio}, "
-            f"interpolation={self.interpolation})"
+            f"interpolation={self.interpolation}, exact={self.exact})"
         )
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from pipebench.errors import BadSample
 from pipebench.host import machine
+from pipebench.host.clock import cpu_s
 from pipebench.host.limits import check_resources
 from pipebench.reference.dataloader import Live, reference
 from pipebench.reference.training_loop import one_thread
@@ -45,6 +46,15 @@ class LoaderPlan:
         return cls(visits=4, readings=6, reading_s=0.25)
 
 
+@dataclass(frozen=True)
+class _Reading:
+    """The wall time of some batches, their good samples, and the CPU time of this process and the workers meanwhile."""
+
+    elapsed_s: float
+    images: int
+    cpu_s: float
+
+
 @dataclass
 class _Visited:
     """A row while it is being measured."""
@@ -52,7 +62,7 @@ class _Visited:
     kind: Kind
     dtype: Dtype
     loading: Loading
-    readings: list[tuple[float, int]] = field(default_factory=list)
+    readings: list[_Reading] = field(default_factory=list)
     startup_s: float | None = None
     bad: dict[str, BadSample] = field(default_factory=dict)
     load: machine.Load = field(default_factory=machine.Load)
@@ -136,19 +146,20 @@ def _visit(row: _Visited, workload: Workload, plan: LoaderPlan) -> None:
         row.startup_s = live.startup_s
         live.discard()
         once = _reading(live, max(1, row.loading.workers))
-        batches = max(1, row.loading.workers) * max(1, round(plan.reading_s / once[0]))
+        batches = max(1, row.loading.workers) * max(1, round(plan.reading_s / once.elapsed_s))
         before = machine.read_load(live.pids)
         row.readings += [_reading(live, batches) for _ in range(plan.readings)]
         row.load += machine.read_load(live.pids) - before
         row.bad.update(live.bad)
 
 
-def _reading(live: Live, batches: int) -> tuple[float, int]:
-    """The seconds that `batches` batches take, and the number of good samples in them."""
-    begin, images = time.perf_counter(), 0
+def _reading(live: Live, batches: int) -> _Reading:
+    """What `batches` batches take."""
+    pids = live.pids
+    cpu_before, begin, images = cpu_s(pids), time.perf_counter(), 0
     for _ in range(batches):
         images += next(live).samples
-    return time.perf_counter() - begin, images
+    return _Reading(time.perf_counter() - begin, images, cpu_s(pids) - cpu_before)
 
 
 def _ready(workload: Workload, loading: Loading, recipe: Any) -> Live:
@@ -180,22 +191,27 @@ def _row(row: _Visited, workload: Workload) -> LoaderRow:
         samples_failed=len(row.bad),
         skipped=row.skipped,
     )
-    good = [(seconds, images) for seconds, images in row.readings if images]
+    good = [one for one in row.readings if one.images]
     if not good:
         return bare
-    rates = median_interval([images / seconds for seconds, images in good])
-    costs = [seconds / images for seconds, images in good]
-    wall = [seconds for seconds, _ in good]
+    rates = median_interval([one.images / one.elapsed_s for one in good])
+    core = median_interval([one.images / max(one.cpu_s, 1e-9) for one in good])
+    costs = [one.elapsed_s / one.images for one in good]
+    wall = [one.elapsed_s for one in good]
     return replace(
         bare,
         readings_s=tuple(wall),
-        images=tuple(images for _, images in good),
+        images=tuple(one.images for one in good),
         images_per_s=rates.median,
         low=rates.low,
         high=rates.high,
         confidence=rates.confidence,
         seconds_per_image=median_interval(costs).median,
         warnings=said_against(costs, sum(wall), row.load),
+        cpu_s=tuple(one.cpu_s for one in good),
+        images_per_core_s=core.median,
+        core_low=core.low,
+        core_high=core.high,
     )
 
 

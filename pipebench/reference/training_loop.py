@@ -11,10 +11,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
+from pipebench.errors import PipebenchError
 from pipebench.results.windows import LoopWindow
 from pipebench.stage import find
 from pipebench.task import Workload
-from pipebench.units import seconds
+from pipebench.units import printable, seconds
 
 Now = Callable[[], float]
 CPU_BATCH, CPU_SIDE = 16, 32  # of a step on a CPU, so that the step costs about as much as loading
@@ -54,6 +55,40 @@ class Simulated:
         self._optimiser.step()  # `watch` recognises training by this step
 
     def finish(self) -> None: ...
+
+
+class Given:
+    """The user's own step: a callable that gets `(images, labels)` and does all that one iteration does.
+
+    Images are N×3×224×224 float32 on the host, labels N class numbers below 10. The step moves them to its device. It
+    does forward, backward and the optimiser's step itself. What it raises becomes a `PipebenchError`.
+    """
+
+    def __init__(self, name: str, step: Callable[[tuple[Any, Any]], object]) -> None:
+        import torch
+
+        self._torch, self._step, self.label = torch, step, printable(name)
+        self._optimiser = torch.optim.SGD([torch.zeros(1, requires_grad=True)])  # has no gradient: a step does nothing
+
+    def transfer(self, batch: Any) -> Any:
+        return batch
+
+    def forward(self, batch: Any) -> Any:
+        try:
+            self._step((batch.images, batch.labels))
+        except Exception as error:  # the user's code raises what it likes
+            said = printable(f"{type(error).__name__}: {error}")[:300]
+            gets = f"float32 of {tuple(batch.images.shape)} and {len(batch.labels)} class numbers"
+            raise PipebenchError(f"{self.label} raised {said}", f"it gets (images, labels): {gets}") from error
+
+    def backward(self, loss: Any) -> None: ...
+
+    def optimise(self) -> None:
+        self._optimiser.step()  # `watch` recognises training by this step, also if the user's has no optimiser
+
+    def finish(self) -> None:
+        if self._torch.cuda.is_available():
+            self._torch.cuda.synchronize()
 
 
 class Model:

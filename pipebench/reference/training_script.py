@@ -9,21 +9,25 @@ what only it knows to a file as soon as it knows it.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from pipebench.errors import BadSample, PipebenchError
+from pipebench.errors import BadSample, PipebenchError, UsageError
+from pipebench.host.named import named
 from pipebench.reference.dataloader import Live, reference
-from pipebench.reference.training_loop import CPU_SIDE, Consumer, Model, Simulated, one_thread, train
+from pipebench.reference.training_loop import CPU_SIDE, Consumer, Given, Model, Simulated, one_thread, train
 from pipebench.results.loading import Loading
 from pipebench.task import Workload
 
 INTERRUPTED = 130
+GETS = "with a batch: a pair of images and labels"
 _UNSCHEDULED = 16  # iterations besides those of the schedule: more than there are before the schedule begins
 
 
@@ -31,7 +35,8 @@ _UNSCHEDULED = 16  # iterations besides those of the schedule: more than there a
 class TrainingJob:
     """What to train: on which data, by which loader, for how many iterations, and where to write a `ScriptNote`.
 
-    With `simulated_s`, the consumer is a simulated device that takes so many seconds for a batch.
+    With `simulated_s`, the consumer is a simulated device that takes so many seconds for a batch. With `step`, it is
+    the callable that `module:function` names. With 0 steps, the consumer only gets one batch, loaded without workers.
     """
 
     workload: Workload
@@ -39,6 +44,7 @@ class TrainingJob:
     steps: int
     note: str
     simulated_s: float | None = None
+    step: str | None = None
 
 
 @dataclass(frozen=True)
@@ -49,21 +55,32 @@ class ScriptNote:
     bad: tuple[BadSample, ...] = ()
     problem: str = ""
     remedy: str = ""
+    usage: bool = False  # whether what went wrong is the command line
 
 
 def run(job: TrainingJob) -> None:
-    """Trains. Raises what the loader raises: `WorkerFailure` if a worker was killed, left or hangs."""
-    consumer = Simulated(job.simulated_s) if job.simulated_s else _model(job.workload)
-    with one_thread(), reference(job.workload, job.loading) as live:
+    """Trains. Raises what the loader raises: `WorkerFailure` if a worker was killed, left or hangs.
+
+    Torch has one thread, except for a step of the user's, which uses as many as it does in the user's own script.
+    """
+    consumer = _consumer(job)
+    with nullcontext() if job.step else one_thread(), reference(job.workload, job.loading) as live:
+        if not job.steps:
+            train(iter([live.start()]), consumer, 1)
+            return
         live.start()
         live.boundary()
         train(_noted(live, consumer, Path(job.note)), consumer, job.steps + _UNSCHEDULED)
 
 
-def _model(workload: Workload) -> Model:
-    if workload.device == "cpu":
-        return Model(workload, "step/small", CPU_SIDE)
-    return Model(workload, "step/resnet18")
+def _consumer(job: TrainingJob) -> Consumer:
+    if job.simulated_s:
+        return Simulated(job.simulated_s)
+    if job.step:
+        return Given(job.step, named(job.step, GETS))
+    if job.workload.device == "cpu":
+        return Model(job.workload, "step/small", CPU_SIDE)
+    return Model(job.workload, "step/resnet18")
 
 
 def _noted(live: Live, consumer: Consumer, path: Path) -> Iterator[Any]:
@@ -88,12 +105,14 @@ def read_note(path: Path) -> ScriptNote:
 def main() -> int:
     job = msgspec.json.decode(sys.argv[1], type=TrainingJob)
     path = Path(job.note)
+    os.dup2(2, 1)  # what a step of the user's prints is no part of the report on standard output
     try:
         run(job)
     except KeyboardInterrupt:
         return INTERRUPTED
     except PipebenchError as error:
-        _write(path, replace(read_note(path), problem=error.problem, remedy=error.remedy))
+        usage = isinstance(error, UsageError)
+        _write(path, replace(read_note(path), problem=error.problem, remedy=error.remedy, usage=usage))
         return 1
     return 0
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import os
+import subprocess
+import sys
 import tempfile
 from collections.abc import Callable
 from dataclasses import replace
@@ -12,7 +14,7 @@ from typing import Literal
 
 import msgspec
 
-from pipebench.errors import BadSample, PipebenchError
+from pipebench.errors import BadSample, PipebenchError, UsageError
 from pipebench.host import machine
 from pipebench.host.limits import check_resources
 from pipebench.reference import training_script
@@ -44,10 +46,28 @@ def steps_of(length: Length, workers: int, on_device: bool) -> int:
     return Schedule(BEGIN, rounds, window, turn, replays).end
 
 
-def check_asked(workload: Workload, loading: Loading) -> None:
-    """Raises `PipebenchError`, before anything is measured, if the shards that were asked for are not available."""
+def check_asked(workload: Workload, loading: Loading, step: str | None = None) -> None:
+    """Raises `PipebenchError`, before anything is measured, if what was asked for cannot be had.
+
+    That is shards to stream, or a step of the user's: it gets one batch, in a process of its own.
+    """
     if loading.stream:
         reference(workload, loading).close()
+    if step is not None:
+        _tried(step, workload, replace(loading, workers=0, stream=False))
+
+
+def _tried(step: str, workload: Workload, loading: Loading) -> None:
+    with tempfile.TemporaryDirectory(prefix="pipebench-") as folder:
+        job = TrainingJob(workload, loading, 0, os.path.join(folder, "note"), step=step)
+        command = [sys.executable, "-m", training_script.__name__, msgspec.json.encode(job).decode()]
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, errors="replace", check=False)
+        note = read_note(Path(job.note))
+    if done.returncode == INTERRUPTED:
+        raise KeyboardInterrupt
+    if done.returncode:
+        last = (done.stdout.strip().splitlines() or [""])[-1]
+        raise _ended_early(done.returncode, note, [last] if last else [])
 
 
 def measure_training(
@@ -57,24 +77,27 @@ def measure_training(
     *,
     steps: int | None = None,
     simulated_s: float | None = None,
+    step: str | None = None,
     progress: Progress = lambda done, total, what: None,
     keep: Callable[[Training, tuple[BadSample, ...]], None] = lambda training, bad: None,
 ) -> Training:
     """Measures live training on the workload's device (or a simulated one), beside its bounds.
+
+    `step` is the `module:function` that the user gave as the consumer. Else it is a model of our own.
 
     `keep` gets what was found, also if the script ended early. In that case, raises `PipebenchError` with the reason (a
     worker that was killed, left or hangs, with its last sample), or KeyboardInterrupt if the script was interrupted.
     """
     from pipebench.reference.pipeline import FLOATS, sample_bytes
 
-    workload = workload if simulated_s else adapted(workload)
+    workload = workload if simulated_s or step else adapted(workload)
     on_device = workload.device != "cpu" and not simulated_s
     loading = replace(loading, pin_memory=loading.pin_memory or on_device)
     check_resources(loading.workers, loading.prefetch_factor, sample_bytes(workload, FLOATS) * workload.batch_size)
     steps = steps or steps_of(length, loading.workers, on_device)
     progress(0, 0, f"training: live against bound, {counted(loading.workers, 'worker')}, {steps} iterations")
     with tempfile.TemporaryDirectory(prefix="pipebench-") as folder:
-        job = TrainingJob(workload, loading, steps, os.path.join(folder, "note"), simulated_s)
+        job = TrainingJob(workload, loading, steps, os.path.join(folder, "note"), simulated_s, step)
         found, note, status, faults = _watched(job)
     if found.bound.live is not None or not status:
         keep(found, note.bad)
@@ -97,6 +120,7 @@ def _watched(job: TrainingJob) -> tuple[Training, ScriptNote, int, list[str]]:
     found = Training(
         consumer=note.consumer,
         simulated=job.simulated_s is not None,
+        given=job.step is not None,
         batch_size=job.workload.batch_size,
         loading=job.loading,
         watched=watched,
@@ -117,6 +141,6 @@ def _load() -> machine.Load:
 
 def _ended_early(status: int, note: ScriptNote, said: list[str]) -> PipebenchError:
     if note.problem:
-        return PipebenchError(note.problem, note.remedy)
+        return (UsageError if note.usage else PipebenchError)(note.problem, note.remedy)
     why = f": {printable(said[0])}" if said else ""
     return PipebenchError(f"the training script ended with status {status}{why}", "run it again with fewer --workers")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from pipebench.render.cells import Table
 from pipebench.render.layout import Line, Part
-from pipebench.results.comparison import ALARMS, Change, Comparison, Judgement, too_few
+from pipebench.results.comparison import ALARMS, Change, Comparison, Judgement, Measured, unjudged
 from pipebench.units import counted, percent, printable, seconds_scale
 
 
@@ -15,12 +15,26 @@ def exceeding(changes: Sequence[Change], limit: float) -> list[Change]:
     return [one for one in changes if one.judgement and one.judgement.exceeds(limit)]
 
 
+def too_few(changes: Sequence[Change]) -> str | None:
+    """Why some benchmarks could not be judged; None if all had enough rounds."""
+    poor, needed = unjudged(changes)
+    if not poor:
+        return None
+    return f"{counted(poor, 'benchmark')} had fewer than the {needed} rounds needed: raise --budget, or name a --stage"
+
+
 def parts(found: Comparison) -> list[Part]:
     """The verdict, a table with a row for each benchmark, and the notes."""
     compared = [one for one in found.changes if one.judgement and one.base_s and one.head_s]
     made: list[Part] = [Line(verdict(found), "bold")]
     made += [_table(compared, found.base, found.head)] if compared else []
-    return [*made, *(f"  {note}" for note in notes(found.changes))]
+    return [*made, *(f"  {note}" for note in [*notes(found.changes), *map(_measured, found.sides)])]
+
+
+def _measured(side: Measured) -> str:
+    """What a side ran."""
+    tree = f", tree {side.tree[:8]}" if side.tree else ""
+    return f"{printable(side.label)}{tree}: {printable(', '.join(side.roots))}, run by {printable(side.python)}"
 
 
 def _table(changes: Sequence[Change], base: str, head: str) -> Table:

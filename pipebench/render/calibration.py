@@ -10,6 +10,7 @@ from pipebench.results.calibration import (
     GOAL_SAMPLE_S,
     GOAL_SLOWDOWN,
     GOAL_SPAN_S,
+    LARGE_SHARE,
     Calibration,
     PlantedFigure,
     Slowdown,
@@ -34,7 +35,7 @@ BUSY = "The machine had other work."
 
 
 def parts(found: Calibration) -> list[Part]:
-    parts: list[Part] = [Line(_verdict(found), "bold"), f"{found.foot}."]
+    parts: list[Part] = [Line(_verdict(found), "bold"), f"{foot(found)}."]
     for part, run in dict.fromkeys((row.part, row.run) for row in found.rows):
         rows = [row for row in found.rows if (row.part, row.run) == (part, run)]
         parts.append(_table(f"{part}: {run}" if part != run else part, rows))
@@ -52,6 +53,23 @@ def parts(found: Calibration) -> list[Part]:
         f"Measured on {printable(found.host)}, {found.at}, {found.cores:g} usable cores, in {found.took_s:.0f} s; "
         f"{load}.",
     ]
+
+
+def foot(found: Calibration) -> str:
+    """The line at the foot of every later report of `watch`."""
+    said = [_within(found, part) for part in dict.fromkeys(row.part for row in found.rows)]
+    said.append(f"a span costs {seconds(found.span_s)}")
+    said.append(f"{found.within} of {len(found.rows)} figures are within the goal")
+    return f"Calibrated here ({printable(found.at[:10])}, load {max(found.load):.1f}): " + "; ".join(said)
+
+
+def _within(found: Calibration, part: str) -> str:
+    """How large the errors of one tested part are."""
+    sample_s, share = found.worst(part)
+    sample = f"{seconds(sample_s)} a sample and " if sample_s else ""
+    large = found.worst_large(part)
+    own = f" (and, for each row above {percent(LARGE_SHARE, 0)} of one, {percent(large, 1)} of it)" if large else ""
+    return f"{part} is within {sample}{percent(share, 1)} of an iteration{own}"
 
 
 def _verdict(found: Calibration) -> str:

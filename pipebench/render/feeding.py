@@ -116,6 +116,8 @@ def _training_notes(found: Training) -> Iterable[str]:
     yield "A live iteration: " + ", ".join(
         f"{one.phase} {percent(one.share)}" for one in watched.loop if one.share >= 0.005 or one.phase == "wait"
     )
+    if not (found.given or found.simulated):
+        yield "This model stands for yours. Whether yours waits for data, `--consumer` measures."
     if found.simulated:
         yield "simulated: instead of training a model, the loop waits for the stated time and uses no CPU"
     mark = ", more than the usable cores" if workers > watched.usable_cores else ""

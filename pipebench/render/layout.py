@@ -76,9 +76,14 @@ def wrapped(line: str, width: int, hanging: str = "") -> list[str]:
     rest = first + hanging
     room = width - len(rest)
     body = " ".join(shortened(word, room) for word in body.split(" "))
-    screen, _ = console(width, False)
-    found = [one.plain.rstrip() for one in _styled(body).wrap(screen, room)]
-    return [f"{rest if place else first}{one}" for place, one in enumerate(found)]
+    begin = _broken(body, width - len(first))[0]
+    left = body[len(begin) :].lstrip(" ")
+    return [f"{first}{begin}", *(f"{rest}{one}" for one in _broken(left, room) if left)]
+
+
+def _broken(words: str, room: int) -> list[str]:
+    screen, _ = console(room, False)
+    return [one.plain.rstrip() for one in _styled(words).wrap(screen, room)]
 
 
 def _no_doubled_blanks(lines: Sequence[str]) -> list[str]:

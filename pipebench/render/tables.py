@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from pipebench.render import feeding
+from pipebench.render import consumers, feeding
 from pipebench.render.cells import Table, gain
 from pipebench.results.measurement import USUAL_PROCESSES, Ceiling, Measurement, Warning
 from pipebench.results.report import Report
@@ -34,8 +34,11 @@ def task_ids(report: Report) -> list[str]:
 
 
 def verdict(report: Report) -> str:
-    """What the stages say. If training was measured, a line before it says whether training waits for data."""
-    lines = [feeding.waiting(report.training)] if report.training else []
+    """How much the pipeline feeds, whether training waits if the user named its consumer, and what the stages say."""
+    fed = consumers.headline(report)
+    lines = [fed] if fed else []
+    if report.training and (report.training.given or report.training.simulated):
+        lines.append(feeding.waiting(report.training))
     return "\n".join([*lines, _of_stages(report)])
 
 
@@ -303,9 +306,10 @@ def bad_samples(report: Report, most: int = 12) -> list[str]:
 
 
 def all_tables(report: Report) -> Sequence[Table]:
-    """The tables in order: ceilings, every task, their summary, the loader, and training beside its bound."""
+    """The tables in order: ceilings, every task, their summary, the loader, its consumers, and training."""
     found = [of_task(report, task_id) for task_id in task_ids(report)]
     first = [ceilings(report)] if report.ceilings else []
     last = [feeding.loader(report)] if report.loader else []
+    last += [feeders] if (feeders := consumers.table(report)) else []
     last += [feeding.training(report.training)] if report.training else []
     return [*first, *found, summary(report), *last]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from pipebench.render import watch_details
+from pipebench.render import watch_details, watch_drilled
 from pipebench.render.cells import Table, spoken
 from pipebench.render.layout import Line, Part
 from pipebench.render.watch_notes import sentence
@@ -37,12 +37,15 @@ def _all_stages(result: WatchResult, full: bool) -> list[Part]:
         for table in _stages(one, [stage for stage in result.stages if stage.loader == one.loader], full)
     }
     if full:
-        return [*tables.values(), *([f"  {_STAGE_TABLE}"] if tables else [])]
+        inside = watch_drilled.all_drilled(result.drilled, set(tables), full=True)
+        return [*tables.values(), *([f"  {_STAGE_TABLE}"] if tables else []), *inside]
     main = result.verdict.loader if isinstance(result.verdict, Verdict) else None
-    shown = tables.get(main or 0) or next(iter(tables.values()), None)
+    loader = main if main in tables else next(iter(tables), None)
+    if loader is None:
+        return []
     rest = len(tables) - 1
     more = [f"  --full shows the stages of {counted(rest, 'more loader')}."] if rest > 0 else []
-    return [shown, *more] if shown else []
+    return [tables[loader], *more, *watch_drilled.all_drilled(result.drilled, {loader}, full=False)]
 
 
 def _stages(loader: LoaderResult, stages: list[StageResult], full: bool) -> Iterable[Table]:

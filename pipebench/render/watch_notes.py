@@ -77,6 +77,9 @@ _SENTENCES: dict[str, Callable[[Values], str]] = {
     "script-not-watched": lambda found: (
         "The script was not watched: its process left no records. Standard error says why."
     ),
+    "not-drilled": lambda found: (
+        f"Large rows could not be divided into lines: {found['problem']}. `--span module:function` times one function."
+    ),
     "trace-not-written": lambda found: f"The trace was not written: {found['problem']}. {found['remedy']}.",
     "shared-memory-nearly-full": lambda found: (
         f"/dev/shm was filled to {size(found['used_bytes'])} of {size(found['size_bytes'])}. Give it more space "

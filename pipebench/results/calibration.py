@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from pipebench.units import percent, seconds
-
 # The goals:
 # - The error of attribution is at most 2 % or 20 µs a sample, whichever is larger.
 # - The error of wait and bound is at most 2 %.
@@ -157,21 +155,3 @@ class Calibration:
         """The largest error of a large row, as a share of that row."""
         rows = [row for row in self.rows if row.part == part and row.large]
         return max((abs(row.row_share or 0.0) for row in rows), default=0.0)
-
-    @property
-    def foot(self) -> str:
-        """The line at the foot of every later report of `watch`."""
-        parts = []
-        for part in dict.fromkeys(row.part for row in self.rows):
-            sample_s, share = self.worst(part)
-            sample = f"{seconds(sample_s)} a sample and " if sample_s else ""
-            large = self.worst_large(part)
-            own = (
-                f" (and, for each row above {percent(LARGE_SHARE, 0)} of one, {percent(large, 1)} of it)"
-                if large
-                else ""
-            )
-            parts.append(f"{part} is within {sample}{percent(share, 1)} of an iteration{own}")
-        parts.append(f"a span costs {seconds(self.span_s)}")
-        parts.append(f"{self.within} of {len(self.rows)} figures are within the goal")
-        return f"Calibrated here ({self.at[:10]}, load {max(self.load):.1f}): " + "; ".join(parts)

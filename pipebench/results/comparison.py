@@ -55,6 +55,20 @@ class Change:
 
 
 @dataclass(frozen=True)
+class Measured:
+    """What one side of a comparison ran: a commit with the hash of its files, where they lay, and the interpreter.
+
+    `commit` and `tree` are None for the working tree. `roots` are the folders on the import path.
+    """
+
+    label: str
+    commit: str | None
+    tree: str | None
+    roots: tuple[str, ...]
+    python: str
+
+
+@dataclass(frozen=True)
 class Comparison:
     """Two commits, or two settings of one commit, measured against each other.
 
@@ -66,6 +80,7 @@ class Comparison:
     head: str
     changes: tuple[Change, ...]
     fail_above: float | None = None
+    sides: tuple[Measured, ...] = ()
 
 
 def wanted_confidence(benchmarks: int, alarms: float = ALARMS) -> float:
@@ -85,10 +100,7 @@ def rounds_needed(confidence: float) -> int:
     return math.ceil(1 - math.log2(1 - confidence))
 
 
-def too_few(changes: Sequence[Change]) -> str | None:
-    """Why some benchmarks could not be judged; None if all had enough rounds."""
-    poor = [one for one in changes if one.judgement and not one.judgement.enough]
-    if not poor:
-        return None
-    needed = rounds_needed(wanted_confidence(sum(1 for one in changes if one.judgement), ALARMS))
-    return f"{len(poor)} benchmarks had fewer than the {needed} rounds they need: raise --budget, or name a --stage"
+def unjudged(changes: Sequence[Change]) -> tuple[int, int]:
+    """How many benchmarks had too few rounds to be judged, and how many rounds each benchmark needs."""
+    judged = [one.judgement for one in changes if one.judgement]
+    return sum(not one.enough for one in judged), rounds_needed(wanted_confidence(len(judged), ALARMS))

@@ -55,8 +55,10 @@ class LoaderRow:
     """Images per second of one loader in its steady state: the median reading and an interval for the true median.
 
     `seconds_per_image` is the inverse. For a `ready` row it is the hand-off alone, and even the fastest pipeline needs
-    at least that time. `oversubscribed` marks more workers than usable cores. `startup_s` is the time from the start
-    of the workers to the first batch; the readings do not include it.
+    at least that time. `cpu_s` are the CPU seconds of this process and the workers in each reading. `images_per_core_s`
+    are the images per CPU second, in the interval from `core_low` to `core_high`. Other processes change these less
+    than the rate. `oversubscribed` marks more workers than usable cores. `startup_s` is the time from the start of the
+    workers to the first batch; the readings do not include it.
     """
 
     dataset: Kind
@@ -76,6 +78,10 @@ class LoaderRow:
     samples_failed: int = 0
     warnings: tuple[Warning, ...] = ()
     skipped: Skipped | None = None
+    cpu_s: tuple[float, ...] = ()
+    images_per_core_s: float | None = None
+    core_low: float | None = None
+    core_high: float | None = None
 
 
 def hand_off(rows: Sequence[LoaderRow]) -> dict[Dtype, LoaderRow]:

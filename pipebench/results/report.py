@@ -23,6 +23,7 @@ from pipebench.host.whole_files import write_whole
 from pipebench.results import schema_1
 from pipebench.results.calibration import Calibration
 from pipebench.results.comparison import Comparison
+from pipebench.results.consumers import Consumer
 from pipebench.results.loading import LoaderRow
 from pipebench.results.measurement import Ceiling, Measurement
 from pipebench.results.studies import StudyResult
@@ -55,9 +56,10 @@ class Data:
 class Report:
     """The result of any command: the machine, and the parts that the command made. The other parts are empty.
 
-    `run` makes `workload`, `data`, `measurements`, `ceilings`, `bad_samples`, `loader` and `training`; `watch` makes
-    `watched` and `error_of_watch` (one line on how far its figures could be trusted on that day); `syncs` makes
-    `sync_points`, `ab` makes `comparison`, `study` makes `studies`, and `calibrate` makes `calibration`.
+    `run` makes `workload`, `data`, `measurements`, `ceilings`, `bad_samples`, `loader`, `consumers` (the user's, or
+    published ones) and `training`; `watch` makes `watched` and `error_of_watch` (one line on how far its figures could
+    be trusted on that day); `syncs` makes `sync_points`, `ab` makes `comparison`, `study` makes `studies`, and
+    `calibrate` makes `calibration`.
 
     `partial` says that the command, or its recording, did not reach its end; `failure` says what ended it. `created` is
     an ISO date and time. `created`, `pipebench` and `machine` are None if a file of schema 1 did not have them.
@@ -74,6 +76,7 @@ class Report:
     ceilings: tuple[Ceiling, ...] = ()
     bad_samples: tuple[BadSample, ...] = ()
     loader: tuple[LoaderRow, ...] | None = None
+    consumers: tuple[Consumer, ...] = ()
     training: Training | None = None
     failure: str | None = None
     watched: WatchResult | None = None

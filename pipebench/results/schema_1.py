@@ -6,7 +6,7 @@ of its ratios were ratios of times (below 1 is faster). The gains of `watch --bo
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import MISSING, fields
 from typing import Any
 
 import msgspec
@@ -64,7 +64,7 @@ def _training(old: Document, usable_cores: float) -> Document:
     bound |= {"rounds": len(readings_s), "complete": True}
     iteration_s = sum(readings_s) / iterations
     shares = old["phases"].items()
-    watched: Document = {one.name: None for one in fields(WatchResult)}
+    watched: Document = {one.name: None for one in fields(WatchResult) if one.default is MISSING}
     watched |= dict.fromkeys(("stages", "workers", "slowest", "loaders", "loaders_in_loop", "notes"), ())
     watched |= {name: old[name] for name in ("wait_share", "startup_s", "start_method")}
     watched["loop"] = [{"phase": name, "share": one, "s_per_iteration": one * iteration_s} for name, one in shares]

@@ -13,8 +13,9 @@ from pipebench.results.watched import BoundResult, WatchResult
 class Training:
     """The reference loop under `watch --bound`: its consumer, the settings of its loader, and the result of watching.
 
-    `simulated` says that the consumer only waits for a stated time and trains no model. `samples_failed` counts the
-    bad samples that the loop met. All figures are in `watched`: the shares of an iteration, start-up, and the bound.
+    `simulated` says that the consumer only waits for a stated time and trains no model. `given` says that it is a step
+    of the user's; else a model of our own stands for it. `samples_failed` counts the bad samples that the loop met. All
+    figures are in `watched`: the shares of an iteration, start-up, and the bound.
     """
 
     consumer: str
@@ -24,6 +25,7 @@ class Training:
     watched: WatchResult
     samples_failed: int = 0
     warnings: tuple[Warning, ...] = ()
+    given: bool = False
 
     @property
     def bound(self) -> BoundResult:

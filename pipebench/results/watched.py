@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+from pipebench.results.drilled import DrilledRow
 from pipebench.results.windows import Throughput
 from pipebench.stats import Speedup
 
@@ -319,6 +320,7 @@ class WatchResult:
     notes: tuple[Note | str, ...]
     bound: BoundResult | None = None
     host: HostUse | None = None
+    drilled: tuple[DrilledRow, ...] = ()
 
 
 @dataclass(frozen=True)

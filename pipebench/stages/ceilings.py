@@ -1,8 +1,8 @@
 """Ceilings: the highest rates that this machine reaches, measured by the lab's own loop on the same inputs.
 
 A ceiling does the least work that a task needs: reading bytes from the page cache into memory that is already
-allocated, copying between allocated buffers, decoding with libjpeg-turbo through its thinnest binding. Its readings
-alternate with those of the variants that it bounds.
+allocated, copying between allocated buffers, passing once over the bytes in and out, decoding with libjpeg-turbo
+through its thinnest binding. Its readings alternate with those of the variants that it bounds.
 """
 
 from __future__ import annotations
@@ -168,3 +168,57 @@ def _device_copy(pick: Callable[[transfer.HostBatch], Any]) -> Callable[[transfe
         return targets[source.shape].copy_(source, non_blocking=True)
 
     return copy
+
+
+@ceiling("transform/dilate", "transform/mask", resource="memory-pass")
+def pass_over_bytes(workload: Workload) -> Callable[[Any], Any]:
+    """One pass over the bytes in and out of each sample, in aligned buffers whose pages are faulted in."""
+    return _one_pass(1)
+
+
+@ceiling("transform/yuv", "transform/flip-normalise", resource="memory-pass")
+def pass_to_float(workload: Workload) -> Callable[[Any], Any]:
+    """One pass over the bytes in and the float32 out of each sample, in aligned buffers whose pages are faulted in."""
+    return _one_pass(4)
+
+
+def _one_pass(bytes_out: int) -> Callable[[Any], Any]:
+    """A function that reads all input bytes of a batch and writes `bytes_out` for each byte of its crops (or masks).
+
+    libc copies as many as there are on both sides, and fills or scans what one side has more.
+    """
+    import torch
+
+    libc = ctypes.CDLL(None)
+    libc.memchr.argtypes = (ctypes.c_void_p, ctypes.c_int, ctypes.c_size_t)
+    arenas: dict[int, tuple[Any, Any]] = {}  # by the batch's id: input and output, a row for each sample
+
+    def arena(given: Any) -> tuple[Any, Any]:
+        main = given.crops or given.masks
+        read_bytes = sum(int(one[0].nbytes) for one in (given.crops, given.masks) if one)
+        rows = [(len(main), size) for size in (read_bytes, int(main[0].nbytes) * bytes_out)]
+        source, made = (
+            torch.frombuffer(_pages(count * size), dtype=torch.uint8)[: count * size].view(count, size)
+            for count, size in rows
+        )
+        source.fill_(1)
+        return source, made
+
+    def pass_over(given: Any) -> Any:
+        if id(given) not in arenas:
+            arenas[id(given)] = arena(given)
+        source, made = arenas[id(given)]
+        count, read_bytes = source.shape
+        written = made.shape[1]
+        both = min(read_bytes, written)
+        begin, into = source.data_ptr(), made.data_ptr()
+        for index in range(count):
+            here, there = begin + index * read_bytes, into + index * written
+            ctypes.memmove(there, here, both)
+            if written > both:
+                ctypes.memset(there + both, 0, written - both)
+            elif read_bytes > both:
+                libc.memchr(here + both, 0, read_bytes - both)  # there is no 0, so it reads to the end
+        return made
+
+    return pass_over

@@ -224,7 +224,11 @@ def open_read(workload: Workload) -> Reading:
 
 @variant(*TASKS, name="pread")
 def pread(workload: Workload) -> Reading:
-    """`os.open`, `fstat`, one `pread`: no Python file object."""
+    """`os.open`, `fstat`, one `pread`: no Python file object.
+
+    On one machine and warm, 77 % of its time is the kernel's copy, 13 % opening and closing, and the rest mostly new
+    memory for the bytes.
+    """
     _loose(workload)
 
     def read(source: Source) -> Iterator[tuple[str, Payload]]:

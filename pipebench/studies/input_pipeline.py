@@ -27,8 +27,7 @@ from pipebench.reference.training_loop import one_thread
 from pipebench.reference.worker_health import Notebook
 from pipebench.results.loading import Loading
 from pipebench.results.studies import Author, StudyResult, StudyRow
-from pipebench.stages import crop, transform
-from pipebench.stages.decode import difference
+from pipebench.stages import agreement, crop, transform
 from pipebench.stats import Speedup, compare
 from pipebench.studies import Progress, Rounds, Step, Study, reaches, timed
 from pipebench.task import Unavailable, Workload
@@ -195,12 +194,12 @@ def _same(ours: Any, theirs: Any) -> None:
 
 
 def _close(ours: Any, theirs: Any) -> None:
-    difference(ours.numpy(), theirs.numpy(), 1e-4)
+    agreement.largest(ours.numpy(), theirs.numpy(), 1e-4)
 
 
 def _levels(ours: Any, theirs: Any) -> None:
     """Allows a mean difference of 2 levels: inverse DCTs of two decoders differ, and values are rounded to levels."""
-    difference(_as_levels(ours), _as_levels(theirs), 2.0)
+    agreement.mean(_as_levels(ours), _as_levels(theirs), agreement.EXACT_MEAN)
 
 
 def _as_levels(batch: Any) -> Any:

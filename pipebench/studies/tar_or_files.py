@@ -20,9 +20,7 @@ from pipebench.reference.pipeline import good
 from pipebench.reference.training_loop import one_thread
 from pipebench.render.cells import spoken
 from pipebench.results.studies import Author, StudyResult, StudyRow
-from pipebench.stages import read
-from pipebench.stages.crop import COARSE_TOLERANCE
-from pipebench.stages.decode import difference
+from pipebench.stages import agreement, read
 from pipebench.studies import Progress, Rounds, Step, Study, timed
 from pipebench.task import Unavailable, Workload
 from pipebench.units import percent
@@ -144,7 +142,7 @@ def _same(ours: Any, theirs: Any) -> None:
 
 def _coarsely(ours: Any, theirs: Any) -> None:
     """Compares means of 8×8 pixels, with the tolerance of the lab's lossy crops: a reduced decode lacks fine detail."""
-    difference(_coarse(ours), _coarse(theirs), COARSE_TOLERANCE)
+    agreement.mean(_coarse(ours), _coarse(theirs), agreement.RESIZED_MEAN)
 
 
 def _coarse(batch: Any) -> Any:
@@ -195,7 +193,8 @@ def _disappears(rows: Sequence[StudyRow]) -> str:
     found = next((row.over_before for row in rows if row.name == "cached"), None)
     if found is None:
         return "cached: not measured here"
-    holds = "holds here" if found.low > GONE else "does not hold here"
+    doubt = "is neither confirmed nor ruled out here"
+    holds = "holds here" if found.low > GONE else "does not hold here" if found.high <= GONE else doubt
     return f"cached: that loading disappears {holds}: {spoken(found)} over the row before"
 
 

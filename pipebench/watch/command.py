@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import shutil
 import sys
@@ -13,12 +14,14 @@ from typing import Any
 from pipebench.errors import PipebenchError
 from pipebench.host.machine import usable_cores
 from pipebench.host.screen import colours, columns
+from pipebench.render.calibration import foot
 from pipebench.render.watched import whole
 from pipebench.results.report import kept_calibration
 from pipebench.results.watched import Note, WatchResult
 from pipebench.watch.bound.schedule import STEPS
 from pipebench.watch.launch import supervisor
 from pipebench.watch.launch.footprint import Looker, looked_at
+from pipebench.watch.launch.stacks import StackReader, read_meanwhile
 from pipebench.watch.read.gather import Process, gather
 from pipebench.watch.read.summary import summarise
 from pipebench.watch.record.options import WatchOptions
@@ -44,7 +47,7 @@ def watch(options: WatchOptions, argv: Sequence[str], keep: Keep | None = None, 
 
     def report(result: WatchResult) -> None:
         known = kept_calibration()
-        calibration = known.foot if known else None
+        calibration = foot(known) if known else None
         _guarded(say, lambda: say("\n" + whole(result, calibration, **shown)))
         if keep is not None:
             _guarded(say, lambda: keep(result, calibration))
@@ -70,12 +73,12 @@ def observe(
     if not argv:
         raise PipebenchError("there is no script to watch", "name one: pipebench watch train.py [its arguments]")
     folder = _folder(options)
-    looker = Looker(folder)
+    looker, reader = Looker(folder), StackReader(folder)
     found: list[WatchResult] = []
 
     def read(ended: supervisor.Ended) -> None:
         processes = gather(folder)
-        result = summarise(processes, options, ended.status, usable_cores(), looker.found)
+        result = summarise(processes, options, ended.status, usable_cores(), looker.found, reader.found)
         found.append(dataclasses.replace(result, notes=(*result.notes, *_traced(processes, options.export_trace))))
         report(found[0])
 
@@ -83,13 +86,19 @@ def observe(
         ended = supervisor.run(
             ["-m", *argv] if options.module else list(argv),
             _settings(options, folder),
-            meanwhile=lambda: looked_at(looker.look, looker.failed),
+            meanwhile=lambda: _looking(looker, reader),
             afterwards=lambda ended: _guarded(say, lambda: read(ended)),
         )
         return ended.status, found[0] if found else None
     finally:
         if options.records is None:
             shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _looking(looker: Looker, reader: StackReader) -> Iterator[None]:
+    with looked_at(looker.look, looker.failed), read_meanwhile(reader):
+        yield
 
 
 def _folder(options: WatchOptions) -> Path:

@@ -22,8 +22,7 @@ def _lines(**seconds: float) -> list[Line]:
         for first, (kind, spent) in zip((7, 14), seconds.items(), strict=True)
     ]
     plan = BoundPlan(
-        1, 100, 3, 2, window=5, rounds=1, replays=list(seconds), given=2, batch_bytes=1000, pinned=False,
-        last_level_cache_bytes=0, swept=False,
+        1, 100, window=5, rounds=1, given=2, batch_bytes=1000, last_level_cache_bytes=0, swept=False,
     )  # fmt: skip
     return [plan, *windows]
 

@@ -70,6 +70,15 @@ def test_every_reading_of_every_round_is_kept_with_the_sides_and_the_gate(compar
     assert found.base.startswith("HEAD~1 (") and found.head.startswith("HEAD (") and found.fail_above == 0.2
 
 
+def test_the_report_says_what_each_side_ran(repo, compared):
+    sides = compared.report.comparison.sides
+    assert [one.commit for one in sides] == [repos.git(repo, "rev-parse", name) for name in ("HEAD~1", "HEAD")]
+    assert [one.tree for one in sides] == [
+        repos.git(repo, "rev-parse", f"{name}^{{tree}}") for name in ("HEAD~1", "HEAD")
+    ]
+    assert all(one.commit[:16] in root for one in sides for root in one.roots)
+
+
 def test_what_was_saved_is_shown_again_as_text_and_as_markdown(compared):
     found = compared.report.comparison
     assert text.table(compared.report).startswith(layout.text(ab.parts(found)))
@@ -135,7 +144,7 @@ def test_a_repository_of_which_nothing_would_be_measured_is_refused(tmp_path):
 def test_a_gate_that_had_too_few_rounds_does_not_pass(capsys):
     few = [comparison.Change("read/image/open", Judgement(Speedup(1 / 1.5, 0.125, 5.0, 0.5), 2, 0.99), 0.001, 0.001, 8)]
     assert (_status(few, None), _status(few, 0.05)) == (0, 1)
-    assert "the gate has no result: 1 benchmarks had fewer than the 8 rounds they need" in capsys.readouterr().err
+    assert "the gate has no result: 1 benchmark had fewer than the 8 rounds needed" in capsys.readouterr().err
 
 
 def test_a_full_disk_says_where_and_what_to_do(repo, monkeypatch):
@@ -234,3 +243,32 @@ def test_too_few_rounds_are_neither_a_difference_nor_none():
     shown = _text([few])
     assert shown.splitlines()[0] == "mine against main: too few rounds to say whether anything changed"
     assert "confidence" not in shown and "raise --budget" in shown
+
+
+def test_each_benchmark_first_gets_the_rounds_that_it_needs_and_then_those_that_vary_most_get_more():
+    steady, varying, broken = (rounds._Row(name) for name in ("steady", "varying", "broken"))
+    broken.failed = "it broke"
+    needed = comparison.rounds_needed(comparison.wanted_confidence(2))
+    given = []
+    for row in rounds._turns([steady, varying, broken], most_rounds=3 * needed):
+        given.append(row.identity)
+        row.add(((1.0, 1.0 if row is steady else 1.0 + len(row.rounds) % 5),))
+    assert given[: 2 * needed] == ["steady", "varying"] * needed
+    assert given[2 * needed : 2 * needed + 8] == ["steady", "varying", "varying", "varying"] * 2
+    assert given.count("steady") == given.count("varying") == 3 * needed
+
+
+@pytest.mark.parametrize(("may_be_later", "each"), [(False, 5), (True, 9)])
+def test_without_a_budget_the_time_grows_to_what_a_judgement_needs(may_be_later, each, monkeypatch):
+    """Two benchmarks need 9 rounds each; in the time there is, with 10 s for a round, each gets 5."""
+    clock, said = [0.0], []
+
+    def a_round(*_):
+        clock[0] += 10
+        return ((1.0, 1.0),)
+
+    monkeypatch.setattr(rounds, "_round", a_round)
+    rows = [rounds._Row("one"), rounds._Row("two")]
+    rounds._measure(rows, [], {}, 101.0, may_be_later, 1000, lambda done, of, what: said.append(what), lambda: clock[0])
+    assert [len(row.rounds) for row in rows] == [each, each]
+    assert said[-1] == f"comparing for about {3 if may_be_later else 2} min"

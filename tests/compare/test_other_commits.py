@@ -141,10 +141,13 @@ def test_a_side_runs_the_code_of_its_commit(old):
 
 @pytest.fixture(scope="module")
 def suites(old):
-    """The first parameter set of every benchmark, run: the suite of one tree over the package of another."""
+    """The first parameter set of every benchmark, run: the suite of one tree over the package of another.
+
+    Of the old suite over its own package, only what asv knows of it: that it ran is no question.
+    """
     trees = {"old": old, "new": ROOT}
-    pairs = [("old", "old"), ("old", "new"), ("new", "old"), ("new", "new")]
-    return {(suite, package): collected("first", trees[suite], trees[package]) for suite, package in pairs}
+    how = {("old", "old"): "listed", ("old", "new"): "first", ("new", "old"): "first", ("new", "new"): "first"}
+    return {pair: collected(how[pair], trees[pair[0]], trees[pair[1]]) for pair in how}
 
 
 def names(rows, outcome):

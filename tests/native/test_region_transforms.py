@@ -16,6 +16,7 @@ from torchvision import transforms
 from torchvision.transforms import v2
 from torchvision.transforms.functional import pil_to_tensor
 
+from pipebench.data import datasets
 from pipebench.native import region
 
 BYTES = encode("4:2:0", 101, 64)
@@ -89,6 +90,50 @@ def test_draws_the_resized_crops_of_torchvision(reference, options):
             assert torch.equal(torch.get_rng_state(), state)
             assert out.shape == expected.shape and out.dtype == torch.uint8
             assert difference.max() <= tolerance and difference.float().mean() < mean, (size, seed)
+
+
+@pytest.fixture(scope="module")
+def pictures():
+    """Photographs and noise of every sampling, each as bytes and as the tensor of the whole picture."""
+    photographs = [one.read() for one in datasets.load("tiny").samples[:4]]
+    made = [encode(kind, 255, 239, progressive) for kind in region_jpegs.KINDS for progressive in (False, True)]
+    return [(data, pil_to_tensor(Image.open(io.BytesIO(data)).convert("RGB"))) for data in (*photographs, *made)]
+
+
+def odd_boxes(width, height):
+    """Boxes on every border, of odd size and place, whole, a strip and a pixel."""
+    yield from ((0, 0, width, height), (1, 3, width - 2, height - 5), (0, height - 7, width, 7), (width - 1, 0, 1, 1))
+    rng = random.Random(width)
+    for _ in range(6):
+        wide, high = rng.randint(1, width), rng.randint(1, height)
+        yield rng.choice((0, width - wide)), rng.randint(0, height - high), wide, high
+        yield rng.randint(0, width - wide), rng.choice((0, height - high)), wide, high
+
+
+@pytest.mark.parametrize("size", [(24, 24), (31, 57), (224, 224)])
+@pytest.mark.parametrize("interpolation", [v2.InterpolationMode.BILINEAR, v2.InterpolationMode.BICUBIC])
+def test_exact_is_the_whole_picture_cropped_and_resized_bit_by_bit(pictures, size, interpolation):
+    other = 0
+    for data, whole in pictures:
+        for left, top, width, height in odd_boxes(whole.shape[2], whole.shape[1]):
+            box = (left, top, width, height)
+            expected = v2.functional.resized_crop(whole, top, left, height, width, list(size), interpolation)
+            assert torch.equal(region.decode_and_resize(data, box, size, interpolation, exact=True), expected), box
+            other += not torch.equal(region.decode_and_resize(data, box, size, interpolation), expected)
+    assert (other > 0) == (size != (224, 224))  # without it, what is decoded at a smaller scale differs
+
+
+@pytest.mark.parametrize("options", [{}, {"scale": (0.5, 1.0), "ratio": (1.0, 1.0)}, {"interpolation": 3}], ids=str)
+def test_an_exact_transform_is_torchvisions(pictures, options):
+    ours = region.RandomResizedCropFromBytes(31, exact=True, **options)
+    theirs = v2.RandomResizedCrop(31, antialias=True, **options)
+    assert "exact=True" in repr(ours)
+    for seed, (data, whole) in enumerate(pictures):
+        torch.manual_seed(seed)
+        expected, state = theirs(whole), torch.get_rng_state()
+        torch.manual_seed(seed)
+        assert torch.equal(ours(data), expected)
+        assert torch.equal(torch.get_rng_state(), state)
 
 
 @pytest.mark.parametrize("scale", [2, 4, 8])

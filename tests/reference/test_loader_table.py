@@ -55,6 +55,7 @@ def test_a_row_counts_images_and_keeps_start_up_apart(rows):
         assert row.low <= row.images_per_s <= row.high
         assert len(row.readings_s) == 2 and set(row.images) == {4}
         assert row.startup_s > 0
+        assert len(row.cpu_s) == 2 and 0 < row.core_low <= row.images_per_core_s <= row.core_high
         assert row.start_method == (machine.describe().start_method if row.workers else "none")
 
 

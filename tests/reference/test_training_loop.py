@@ -17,8 +17,10 @@ from pipebench.reference import pipeline, worker_health
 from pipebench.reference.dataloader import reference
 from pipebench.reference.loader_table import LoaderPlan
 from pipebench.reference.pipeline import LoadedBatch
-from pipebench.reference.training_loop import Cached, Model, Simulated, one_thread, train
+from pipebench.reference.published_rates import PUBLISHED
+from pipebench.reference.training_loop import Cached, Given, Model, Simulated, one_thread, train
 from pipebench.render import feeding
+from pipebench.results.consumers import Consumer
 from pipebench.results.loading import Loading
 from pipebench.task import Workload
 
@@ -69,6 +71,13 @@ def test_a_simulated_device_takes_its_time_and_says_what_it_is():
     train(Cached([LoadedBatch(torch.zeros(2, 1), torch.zeros(2))]), device, 3)
     assert slept == [0.025] * 3
     assert device.label == "simulated device, 25.0 ms a batch"
+
+
+def test_a_step_of_the_users_gets_images_and_labels():
+    got = []
+    train(Cached([LoadedBatch(torch.zeros(2, 1), torch.ones(2), ("bad",))]), Given("mine:step", got.append), 2)
+    assert [type(one) for one in got] == [tuple, tuple]
+    assert torch.equal(got[0][0], torch.zeros(2, 1)) and torch.equal(got[1][1], torch.ones(2))
 
 
 @pytest.mark.parametrize("stream", [False, True])
@@ -175,6 +184,30 @@ def test_the_lab_ends_with_loader_and_training_and_saves_them_as_they_come(tmp_p
     assert found.training.consumer == "step/small on images of 32×32, one CPU thread"
     assert {one.dataset for one in found.loader} == {"map", "webdataset", "ready"}
     assert any(one.partial and one.loader and one.training is None for one in kept)
+
+
+def test_the_users_step_trains_and_its_own_rate_is_the_consumers(tmp_path, monkeypatch):
+    """It works without a model and without an optimiser. What it prints goes to standard error."""
+    (tmp_path / "mine.py").write_text("def step(batch):\n    images, labels = batch\n    print(images.sum())\n")
+    monkeypatch.chdir(tmp_path)
+    found = _lab(tmp_path, [], step="mine:step")
+    ready = found.training.bound.bound
+    assert found.training.given and found.training.consumer == "mine:step" and found.training.batch_size == 4
+    assert found.consumers == (Consumer("mine:step", ready.samples_per_s, "measured", ready.low, ready.high),)
+
+
+@pytest.mark.parametrize(
+    ("asked", "consumers", "batch_s"),
+    [
+        ({}, PUBLISHED, None),
+        ({"consumer": 640.0}, (Consumer("your consumer", 640.0, "stated"),), 0.1),
+        ({"simulated_s": 0.05}, (Consumer("simulated device", 1280.0, "stated"),), 0.05),
+        ({"consumer": "mine:step"}, (), None),
+    ],
+)
+def test_the_consumer_is_the_users_or_else_published_ones(asked, consumers, batch_s):
+    made = whole_run.feeding(Loading(), **asked)
+    assert made.consumers(64) == consumers and made.batch_s(64) == batch_s
 
 
 def test_a_failure_is_in_the_partial_report(tmp_path, monkeypatch):

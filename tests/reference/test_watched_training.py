@@ -6,7 +6,7 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from pipebench.errors import BadSample, PipebenchError
+from pipebench.errors import BadSample, PipebenchError, UsageError
 from pipebench.host import machine
 from pipebench.reference import training_script, watched_training
 from pipebench.reference.training_script import ScriptNote, TrainingJob, read_note
@@ -29,8 +29,7 @@ SECONDS = {LIVE: 0.200, IDLE: 0.080, BUSY: 0.100}  # of windows of 4 batches of 
 
 
 def records(rounds=6, complete=True, **seconds):
-    replays = [IDLE, BUSY, *(kind for kind in seconds if kind == DEVICE)]
-    found = [BoundPlan(1, 90, BEGIN, 1, 4, rounds, replays, 0, 1000, False, 32, False)]
+    found = [BoundPlan(1, 90, 4, rounds, 0, 1000, 32, False)]
     found += [
         BoundWindow(turn, kind, spent, 40, 4)
         for turn in range(rounds)
@@ -193,6 +192,29 @@ def test_the_script_writes_down_what_ends_it(tmp_path, monkeypatch):
     assert read_note(tmp_path / "absent") == ScriptNote()
 
 
+def test_a_step_of_the_users_is_tried_on_one_batch_before_anything_is_measured(tmp_path, monkeypatch):
+    (tmp_path / "mine.py").write_text(
+        "def step(batch):\n    images, labels = batch\n    assert images.shape == (4, 3, 224, 224), len(labels)\n"
+        "def broken(batch): raise ValueError('it is \\x1b[31m broken')\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    watched_training.check_asked(WORKLOAD, Loading(), "mine:step")
+    with pytest.raises(PipebenchError, match=r"^mine:broken raised ValueError: it is \\x1b\[31m broken") as raised:
+        watched_training.check_asked(WORKLOAD, Loading(), "mine:broken")
+    assert raised.value.remedy == "it gets (images, labels): float32 of (4, 3, 224, 224) and 4 class numbers"
+    with pytest.raises(UsageError, match="module 'mine' has no attribute 'none'"):
+        watched_training.check_asked(WORKLOAD, Loading(), "mine:none")
+
+
+def test_a_step_that_ends_its_process_is_reported_with_what_it_said_last(tmp_path, monkeypatch):
+    (tmp_path / "mine.py").write_text(
+        "import os\ndef step(batch):\n    print('so long', flush=True)\n    os._exit(3)\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(PipebenchError, match="status 3: so long"):
+        watched_training.check_asked(WORKLOAD, Loading(), "mine:step")
+
+
 OLD = {
     "consumer": "m", "simulated": False, "batch_size": 16, "window": 4, "start_method": "fork", "startup_s": 0.5,
     "loading": {"workers": 1, "prefetch_factor": 2, "persistent_workers": True, "pin_memory": False,
@@ -227,8 +249,9 @@ def test_a_report_from_before_the_loop_was_watched_is_still_shown(tmp_path):
     )
     table = feeding.training(found)
     assert [row[1] for row in table.rows] == ["160.0", "320.0", "640.0"]
-    assert table.notes[:2] == (
+    assert table.notes[:3] == (
         "A live iteration: wait 70 %, forward 30 %",
+        "This model stands for yours. Whether yours waits for data, `--consumer` measures.",
         "1 worker by fork; 2 windows of 4 batches",
     )
     assert sum(one.s_per_iteration for one in found.watched.loop) == pytest.approx(0.1)

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from pipebench.results.calibration import Calibration, NoiseFloor, PlantedFigure, Slowdown
-from pipebench.results.comparison import Change, Comparison, Judgement
+from pipebench.results.comparison import Change, Comparison, Judgement, Measured
 from pipebench.results.sync_points import CompiledRegion, Operation, SyncPoint, SyncReport
 from pipebench.results.watched import (
     BoundResult,
@@ -142,7 +142,13 @@ CHANGES = (
     Change("crop/x/y", skipped="not in this commit"),
     Change("step/x/y", failed="ValueError: it broke"),
 )
-COMPARISON = Comparison("main", "mine", CHANGES, 0.05)
+SIDES = (
+    Measured(
+        "main (0123abcd)", "0123abcd" * 5, "4567cdef" * 5, ("/a/cache/ab/0123/src", "/a/cache/ab/0123"), "/a/python"
+    ),
+    Measured("working tree", None, None, ("/my/tree",), "/a/python"),
+)
+COMPARISON = Comparison("main", "mine", CHANGES, 0.05, SIDES)
 
 CALIBRATION = Calibration(
     "a\x1bhost",

@@ -112,8 +112,10 @@ def test_spare_columns_go_before_names_are_shortened():
 
 def test_prose_wraps_at_words_and_keeps_its_indent():
     assert layout.text(["one two three", "  four five six"], width=10) == "one two\nthree\n  four\n  five six\n"
+    assert layout.wrapped("name  one two three", 14, hanging=" " * 6) == ["name  one two", "      three"]
+    assert layout.wrapped("  * a  one two", 11, hanging="   ") == ["  * a  one", "     two"]
     assert layout.wrapped("a:1: two three", 10, hanging="  ") == ["a:1: two", "  three"]
-    assert layout.text([Line("abcdefghijkl:7: x", hanging="  ")], width=10) == "abc…l:7:\n  x\n"
+    assert layout.text([Line("abcdefghijkl:7: x", hanging="  ")], width=10) == "abc…l:7: x\n"
 
 
 def test_where_figures_alone_are_too_wide_the_cells_stand_one_below_another():

@@ -1,5 +1,6 @@
 """The studies: one engine against planted costs, and each study's steps shown to compute the same."""
 
+import itertools
 import json
 import subprocess
 import sys
@@ -15,7 +16,7 @@ from pipebench.render import text
 from pipebench.results.report import Report
 from pipebench.results.studies import Author, StudyResult, StudyRow
 from pipebench.stats import Interval, Speedup
-from pipebench.studies import Rounds, Step, timed
+from pipebench.studies import Rounds, Step, tar_or_files, timed
 from pipebench.task import Unavailable, Workload
 
 NAMES = ["input-pipeline", "metrics", "sync-points", "tar-or-files", "training-loop"]
@@ -127,6 +128,36 @@ def test_an_authors_figure_is_judged_by_our_interval_and_its_own_size(ours, thei
     assert rendered.claimed(row) == f"fix: the author's {theirs:.2f}× {said}"
 
 
+STEADY = 1.0, 1.02, 1.01
+FIXES = {  # the author states 2×: what the fix takes of the baseline's time, turn by turn, and what is then said
+    "as much as stated": ((0.5, 0.52, 0.49), "holds", "holds here: 2.00×"),
+    "much more than stated": ((0.2, 0.21, 0.2), "larger", "holds here, and the gain is larger: 5.00×"),
+    "a little more than stated": ((0.45, 0.455, 0.45), "larger", "holds here, and the gain is larger: 2.2"),
+    "a little less than stated": ((0.55, 0.56, 0.55), "smaller", "is a smaller gain here: 1.8"),
+    "much less, still a gain": ((0.9, 0.91, 0.9), "smaller", "is a smaller gain here: 1.1"),
+    "nothing": ((1.0, 0.97, 1.03), "none", "does not hold here, there is no measurable gain"),
+    "slower": ((1.4, 1.42, 1.4), "opposite", "does not hold here, the step is slower: 0.7"),
+    "the inverse of what is stated": ((2.0, 2.04, 2.0), "opposite", "does not hold here, the step is slower: 0.50×"),
+    "anything between nothing and more": ((0.4, 1.3, 0.7), "open", "is neither confirmed nor ruled out here"),
+}
+
+
+@pytest.mark.parametrize("gains", FIXES)
+def test_planted_readings_give_the_verdict_that_they_support(gains):
+    """Speed-ups of 1.8 and 2.2 lie within 25 % of 2, and their narrow intervals exclude it all the same."""
+    costs, outcome, said = FIXES[gains]
+    clock = FakeClock(0)
+
+    def taking(series):
+        turns = itertools.cycle(series)
+        return lambda: lambda: clock.spend(next(turns))
+
+    steps = [Step("slow", "", taking(STEADY)), Step("fix", "", taking(costs), author=Author("half", 2.0))]
+    row = timed(steps, Rounds(12), quiet, now=lambda: clock.now)[1]
+    assert row.outcome == outcome
+    assert rendered.claimed(row).startswith(f"fix: the author's 2.00× {said}")
+
+
 def test_an_authors_figure_that_was_not_measured_says_so():
     assert rendered.claimed(StudyRow("fix", "", author=Author("", 2.0))) == (
         "fix: the author's 2.00× was not measured here"
@@ -143,6 +174,20 @@ def test_a_speedup_over_the_baseline_is_reached_where_the_whole_interval_is_abov
         row = StudyRow("fix", "", over_first=Speedup(*figures, 0.95))
         assert studies.reaches([row], "fix", 3).startswith(f"fix {word} 3× of the baseline")
     assert "was not measured here" in studies.reaches([], "fix", 3)
+
+
+@pytest.mark.parametrize(
+    ("figures", "said"),
+    [
+        ((40.0, 30.0, 50.0), "that loading disappears holds here"),
+        ((9.0, 8.0, 10.0), "that loading disappears does not hold here"),
+        ((20.0, 10.0, 50.0), "that loading disappears is neither confirmed nor ruled out here"),
+        (None, "not measured here"),
+    ],
+)
+def test_that_loading_disappears_is_judged_by_the_whole_interval(figures, said):
+    row = StudyRow("cached", "", over_before=figures and Speedup(*figures, 0.95))
+    assert tar_or_files._disappears([row]).startswith(f"cached: {said}")
 
 
 def test_a_result_is_a_table_with_the_authors_figures_beside_ours():

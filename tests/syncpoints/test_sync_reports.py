@@ -9,8 +9,8 @@ import pytest
 import torch
 from examining import DEVICE, mask, no_device, nothing_stays_patched, total, x  # noqa: F401
 
-from pipebench.commands import syncs as command
 from pipebench.errors import PipebenchError, UsageError
+from pipebench.host.named import named
 from pipebench.render import layout, syncs, text
 from pipebench.results import sync_points
 from pipebench.results.report import load
@@ -319,7 +319,7 @@ def test_a_module_that_cannot_be_used_ends_in_two_lines(tmp_path, monkeypatch, c
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "mine", raising=False)
     with pytest.raises(PipebenchError) as raised:
-        command._imported("mine:step")
+        named("mine:step", "without arguments")
     assert raised.value.problem.startswith(said)
     assert isinstance(raised.value, UsageError) == (status == 2)
 

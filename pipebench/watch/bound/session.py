@@ -191,9 +191,9 @@ class Bound:
         where = None if device is None else f"cuda:{device.current_device()}"
         means = Means(time.perf_counter, finish, swept, budget, pin, where, _batch_size(self._loaders, iterator))
         self.recording.write(BoundPlan(
-            loader=self.number, steps=self.steps, begin=begin, lead=lead, window=schedule.window,
-            rounds=schedule.rounds, replays=list(replays), given=given, batch_bytes=one, pinned=pin,
-            last_level_cache_bytes=machine.last_level_cache_bytes(), swept=swept is not _nothing, notes=notes,
+            loader=self.number, steps=self.steps, window=schedule.window, rounds=schedule.rounds, given=given,
+            batch_bytes=one, last_level_cache_bytes=machine.last_level_cache_bytes(), swept=swept is not _nothing,
+            notes=notes,
         ))  # fmt: skip
         self.alternation = Alternation(schedule, means, self.recording.write)
 

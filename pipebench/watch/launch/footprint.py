@@ -34,7 +34,6 @@ class Held:
     descriptors: int | None = None
     descriptor_limit: int | None = None
     threads: int | None = None
-    looks: int = 0
 
 
 @dataclass
@@ -88,7 +87,6 @@ class Looker:
         if pid not in self.found.processes and len(self.found.processes) >= _MOST_PROCESSES:
             return 0
         held = self.found.processes.setdefault(pid, Held())
-        held.looks += 1
         held.pss_bytes = max(held.pss_bytes or 0, memory.pss)
         held.rss_bytes = max(held.rss_bytes or 0, memory.rss)
         with contextlib.suppress(psutil.Error):

@@ -16,7 +16,9 @@ from pipebench.results.watched import (
     WatchResult,
 )
 from pipebench.watch.launch.footprint import Footprint
+from pipebench.watch.launch.stacks import Looks
 from pipebench.watch.read.bound import bound_result
+from pipebench.watch.read.drilled import drilled_rows, drilling_notes
 from pipebench.watch.read.gather import Process, Run, added, gather, loaders_found, percentile, shown_time
 from pipebench.watch.read.hand_off import hand_off
 from pipebench.watch.read.host_use import host, host_notes, workers
@@ -44,9 +46,13 @@ def summarise(
     status: int,
     usable_cores: float,
     footprint: Footprint | None = None,
+    looks: Looks | None = None,
 ) -> WatchResult:
-    """The tables of one run. `status` is the script's exit status; `footprint` is what was seen from outside."""
-    footprint = footprint or Footprint()
+    """The tables of one run. `status` is the script's exit status.
+
+    `footprint` and `looks` are what was seen from outside.
+    """
+    footprint, looks = footprint or Footprint(), looks or Looks()
     shown = shown_time(processes, 0 if options.bound else options.warmup)
     described = loaders_found(processes)
     run = Run(processes, shown, tuple(sorted(described)))
@@ -84,8 +90,14 @@ def summarise(
         usable_cores=usable_cores,
         status=status,
         complete=not any(one.stopped for one in processes),
-        notes=(*_notes(run, loaders, status), *_unseen(run, footprint), *host_notes(used, loaders, usable_cores)),
+        notes=(
+            *_notes(run, loaders, status),
+            *_unseen(run, footprint),
+            *host_notes(used, loaders, usable_cores),
+            *drilling_notes(looks),
+        ),
         host=used,
+        drilled=drilled_rows(run, stages, looks),
         bound=bound_result([one for process in run.of_script() for one in process.lines]) if options.bound else None,
     )
     verdict, next_move = diagnose(result)

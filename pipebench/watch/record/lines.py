@@ -282,6 +282,40 @@ class LibraryThreads:
 
 
 @dataclass
+class StackPlace:
+    """Where the stack of the thread that fetches lies in memory, so that the supervisor can read it from outside.
+
+    Written once, to a file of its own, when a large share of the fetches' time has no name. Fields ending in `_at` are
+    offsets in bytes; the process finds them by looking at objects that it knows. `began` is the `at` of the process's
+    first line. `thread` is the address of the
+    thread's state. `to_frame` leads from there to the running frame: add the first offset, read a word, and so on.
+    Then come the offsets in a frame (`code_at`, `previous_at`, `instruction_at`), in a code object, and in a text.
+    `code_type` is the address of the type of code objects. `stage` is the address of the word that points to the
+    number of the present stage; the number 0 lies at `zero`, and each next one `number_bytes` further.
+    """
+
+    pid: int
+    began: int
+    loader: int
+    thread: int
+    to_frame: list[int]
+    code_at: int
+    previous_at: int
+    instruction_at: int
+    file_at: int
+    name_at: int
+    lines_at: int
+    first_line_at: int
+    instructions_at: int
+    ascii_at: int
+    wide_at: int
+    code_type: int
+    stage: int
+    zero: int
+    number_bytes: int
+
+
+@dataclass
 class Moment:
     """The end of the warm-up ("warm"), of the recording ("stop"), or of the process ("end")."""
 
@@ -299,21 +333,17 @@ class Fault:
 
 @dataclass
 class BoundPlan:
-    """The plan of `--bound`: what is replayed and how often. Written before the first window. Counts are iterations.
+    """The plan of `--bound`, written before the first window. `window` and `steps` count iterations.
 
     `given` is how many batches the script had before. `swept` says that a cache is cleared before each replay.
     """
 
     loader: int | None
     steps: int
-    begin: int
-    lead: int
     window: int
     rounds: int
-    replays: list[str]
     given: int
     batch_bytes: int
-    pinned: bool
     last_level_cache_bytes: int
     swept: bool
     notes: list[str] = field(default_factory=list)
@@ -350,6 +380,6 @@ class BoundEnded:
 
 Line: TypeAlias = (
     ProcessStarted | NewStage | FetchSums | BatchInFull | LoaderFound | PassBegun | PassEnded | LoopSums
-    | IterationInFull | LoadersTogether | LibraryThreads | Moment | Fault
+    | IterationInFull | LoadersTogether | LibraryThreads | StackPlace | Moment | Fault
     | BoundPlan | BoundWindow | BoundRoundVoid | BoundEnded
 )  # fmt: skip

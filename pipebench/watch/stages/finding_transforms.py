@@ -23,6 +23,17 @@ _TRANSFORM = ("tfm", "tfms", "preprocess", "preprocessing", "format_kwargs")  # 
 _MODULE_LISTS = ("Sequential", "ModuleList")
 
 
+class _InTuple:
+    """A tuple that an object's attribute holds: an entry is replaced by giving the attribute a new tuple."""
+
+    def __init__(self, attributes: dict[str, Any], name: str) -> None:
+        self._attributes, self._name = attributes, name
+
+    def __setitem__(self, place: int, entry: Any) -> None:
+        found = self._attributes[self._name]
+        self._attributes[self._name] = (*found[:place], entry, *found[place + 1 :])
+
+
 def watch_tree(dataset: Any, patches: Patches, may_change: bool) -> None:
     """Times the transforms within `dataset`. `may_change` is true for a worker's own copy only."""
     for container, place, entry in _transforms(dataset):
@@ -58,7 +69,7 @@ def _may_be_in_model(kind: type) -> bool:
 
 
 def _transforms(dataset: Any) -> Iterator[tuple[Any, Any, Any]]:
-    """For each transform within `dataset`: its list or dict (else None), its place in it, and the transform."""
+    """For each transform within `dataset`: what holds it (None: not to be changed), its place there, the transform."""
     seen: set[int] = set()
     waiting = [dataset]
     while waiting and len(seen) < _MOST_OBJECTS:
@@ -94,7 +105,7 @@ def _entries(attributes: Any, name: Any, value: Any) -> list[tuple[Any, Any, Any
     if isinstance(value, dict):
         return [(value, key, one) for key, one in itertools.islice(dict.items(value), _MOST_ENTRIES)]
     if type(value) in (list, tuple):
-        container = value if type(value) is list else None
+        container = value if type(value) is list else _InTuple(attributes, name)
         return [(container, place, one) for place, one in enumerate(value[:_MOST_ENTRIES])]
     return [(attributes, name, value)]
 

@@ -16,7 +16,6 @@ from pipebench.watch.stages import transforms, webdataset
 _DECODERS = ("image", "jpeg", "png", "webp", "gif", "avif", "heic")
 # module -> (function, kind, whether it also reads the file)
 FUNCTIONS: dict[str, tuple[tuple[str, str, bool], ...]] = {
-    "PIL.Image": (("open", "read", False),),  # finds the format: reads the head of the file, no pixels
     "torchvision.io.image": (
         ("read_file", "read", False),
         *((f"decode_{name}", "decode", False) for name in _DECODERS),
@@ -42,7 +41,8 @@ LIBRARIES: dict[str, Callable[[Patches, Any], None]] = {
     "albumentations.core.composition": transforms.watch_containers,
     "webdataset.pipeline": webdataset.watch_pipeline,
 }
-MODULES = frozenset({*FUNCTIONS, *LAZY, *LIBRARIES})
+_PILLOW = "PIL.Image"
+MODULES = frozenset({_PILLOW, *FUNCTIONS, *LAZY, *LIBRARIES})
 
 
 def watch_module(patches: Patches, module: ModuleType) -> None:
@@ -51,12 +51,34 @@ def watch_module(patches: Patches, module: ModuleType) -> None:
     for function, kind, reads in FUNCTIONS.get(name, ()):
         plain = getattr(module, function, None)
         if callable(plain) and getattr(getattr(plain, "__code__", None), "co_filename", "") != HIDDEN:
-            stage = stages.number(kind, "Image.open" if function == "open" else function, reads)
-            patches.replace(module, function, timed_with_cpu(plain, stage))
+            patches.replace(module, function, timed_with_cpu(plain, stages.number(kind, function, reads)))
+    if name == _PILLOW:
+        _watch_open(patches, module)
     if name in LAZY:
         _watch_load(patches, getattr(module, LAZY[name]))
     if name in LIBRARIES:
         LIBRARIES[name](patches, module)
+
+
+def _watch_open(patches: Patches, module: Any) -> None:
+    """Times Pillow's `Image.open`, which finds the format: it looks at the head of the file, and at no pixels.
+
+    With bytes in memory nothing is read from storage, so the kind is then "decode". A class of somebody's own may read
+    from anywhere.
+    """
+    plain = module.open
+    if plain.__code__.co_filename == HIDDEN:
+        return
+    read = timed_with_cpu(plain, stages.number("read", "Image.open"))
+    decode = timed_with_cpu(plain, stages.number("decode", "Image.open"))
+
+    @unseen
+    @functools.wraps(plain)
+    def open(*args: Any, **kwargs: Any) -> Any:
+        file = args[0] if args else kwargs.get("fp")
+        return (decode if type(file) is io.BytesIO else read)(*args, **kwargs)
+
+    patches.replace(module, "open", open)
 
 
 def _watch_load(patches: Patches, kind: Any) -> None:

@@ -14,6 +14,7 @@ from pipebench.watch.record.patches import Patches
 from pipebench.watch.record.record_file import Pace, bucket
 from pipebench.watch.record.recording import Recording
 from pipebench.watch.worker import pickling
+from pipebench.watch.worker.stack_place import Teller
 
 _SLOWEST = 10
 
@@ -37,6 +38,7 @@ class Sums:
         self.recording = recording
         self.place = place
         self.timer = StageTimer()
+        self.teller = Teller(recording, self.timer, place.loader)
         self.pace = Pace(perf_counter_ns(), place.first_pass)
         self.number = 0
         self.round = place.first_pass - 1
@@ -83,6 +85,7 @@ class Sums:
         self.cpu += cpu
         self.failed += failed
         self.batches += not failed
+        self.teller.after_batch(self.busy)
         due = self.pace.due(now)
         if self.fetched % self.recording.settings.every == 0 or self._has_slowest():
             self._write_in_full(began, now)

@@ -147,8 +147,8 @@ class World:
 
 def _plan(schedule: Schedule, **more: Any) -> BoundPlan:
     found = BoundPlan(
-        1, 100, schedule.begin, schedule.lead, schedule.window, schedule.rounds, [*schedule.replays], given=0,
-        batch_bytes=1000, pinned=False, last_level_cache_bytes=32_000_000, swept=False,
+        1, 100, schedule.window, schedule.rounds, given=0, batch_bytes=1000, last_level_cache_bytes=32_000_000,
+        swept=False,
     )  # fmt: skip
     return replace(found, **more)
 

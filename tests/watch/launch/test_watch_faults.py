@@ -64,9 +64,8 @@ def test_no_record_can_be_written_from_the_start(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("how", "status"),
     [
-        ("raise", 1),
         ("exit-code", 5),
-        *(pytest.param(*one, marks=pytest.mark.slow) for one in (("exit-text", 1), ("exit-none", 0))),
+        *(pytest.param(*one, marks=pytest.mark.slow) for one in (("raise", 1), ("exit-text", 1), ("exit-none", 0))),
     ],
     ids=str,
 )
@@ -84,7 +83,7 @@ def test_a_script_that_ends_inside_a_pass(how: str, status: int, tmp_path: Path)
     [
         pytest.param("once", signal.SIGINT, 1, to_process, marks=pytest.mark.slow),
         ("once", signal.SIGINT, 1, to_group),
-        ("twice", signal.SIGINT, 2, to_process),
+        pytest.param("twice", signal.SIGINT, 2, to_process, marks=pytest.mark.slow),
         pytest.param("twice", signal.SIGINT, 2, to_group, marks=pytest.mark.slow),
         ("once", signal.SIGTERM, 1, to_process),
         pytest.param("once", signal.SIGTERM, 1, to_group, marks=pytest.mark.slow),

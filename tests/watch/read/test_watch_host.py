@@ -84,7 +84,7 @@ def test_the_highest_of_each_process_and_of_all_together(tmp_path: Path) -> None
     system.there[20] = _Process(999, 999, 1, 1)  # another one with its number: it has no file
     looker.look()
     found = looker.found
-    assert found.processes == {10: Held(100, 400, 6, 1024, 2, 3), 20: Held(50, 290, 7, None, 3, 1)}
+    assert found.processes == {10: Held(100, 400, 6, 1024, 2), 20: Held(50, 290, 7, None, 3)}
     assert found.pss_bytes == 150 and found.shared_bytes is None
 
 

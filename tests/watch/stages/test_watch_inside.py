@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import functools
 import gc
+import io
 import threading
+import types
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -27,7 +29,7 @@ from torchvision.transforms import v2
 from pipebench import watching
 from pipebench.watch.record.exclusive_time import local
 from pipebench.watch.record.patches import Patches
-from pipebench.watch.stages import finding_transforms
+from pipebench.watch.stages import finding_transforms, library_calls
 
 CLOCK = Clock()
 
@@ -60,6 +62,19 @@ class OneOf(Compose):
         CLOCK.burn(1)
         found: dict[str, Any] = self.transforms[-1](**data)
         return found
+
+
+class Steps:
+    """Somebody's own Compose, of a tuple."""
+
+    def __init__(self, transforms: tuple[Any, ...]) -> None:
+        self.transforms = transforms
+
+    def __call__(self, value: Any) -> Any:
+        CLOCK.burn(3)
+        for one in self.transforms:
+            value = one(value)
+        return value
 
 
 class Scale(torch.nn.Module):
@@ -179,12 +194,22 @@ def test_each_entry_of_a_compose_of_any_library(rows: Any) -> None:
         ({"transforms": {"train": half}}, {"half": 400}),
         ({"tfms": {"train": Compose([Flip()])}}, {"Compose": 24, "Flip": 80}),
         ({"anything": Compose([Flip()])}, {"Compose": 24, "Flip": 80}),
+        ({"anything": Steps((half, Scale(), half))}, {"Steps": 24, "half": 800, "Scale": 40}),
         ({"transform": functools.partial(half)}, {"half": 400}),
         ({"transform": torch.nn.Sequential(Scale(), Scale())}, {"Scale": 80}),
         ({"transform": v2.RandomApply(torch.nn.ModuleList([Scale()]), p=1)}, {"Scale": 40}),
         ({"augment": v2.RandomChoice([Scale()])}, {"Scale": 40}),
     ],
-    ids=str,
+    ids=[
+        "dictionary",
+        "dictionary-compose",
+        "any-name",
+        "tuple",
+        "partial",
+        "sequential",
+        "random-apply",
+        "random-choice",
+    ],
 )
 def test_transforms_are_found_by_name_or_by_what_they_hold(
     held: dict[str, Any], expected: dict[str, int], rows: Any
@@ -235,6 +260,25 @@ def test_in_the_script_s_own_process_nothing_of_the_script_changes(rows: Any) ->
     before = [dict(vars(images)), list(images.other.transforms), Scale.__call__]  # type: ignore[attr-defined]
     assert _transforms(rows(images, may_change=False)) == {}
     assert [dict(vars(images)), list(images.other.transforms), Scale.__call__] == before  # type: ignore[attr-defined]
+
+
+class Opened(Images):
+    """Opens the same image from a path and from bytes in memory."""
+
+    def __getitem__(self, index: int) -> int:
+        for file in ("a.jpg", io.BytesIO(), io.BytesIO()):
+            self.pillow.open(file)  # type: ignore[attr-defined]
+        self.pillow.open(fp=io.BytesIO())  # type: ignore[attr-defined]
+        return index
+
+
+def test_an_image_in_memory_is_not_read(rows: Any) -> None:
+    pillow = types.ModuleType("PIL.Image")
+    vars(pillow)["open"] = lambda fp: CLOCK.burn(7)
+    patches = Patches()
+    library_calls.watch_module(patches, pillow)
+    assert rows(Opened(pillow=pillow)).found() == {("read", "Image.open"): 56, ("decode", "Image.open"): 3 * 56}
+    patches.undo()
 
 
 class Threaded(Images):

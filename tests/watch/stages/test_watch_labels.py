@@ -10,7 +10,7 @@ from watching import plain, script, watched
 
 @pytest.mark.parametrize(
     "method",
-    ["none", "fork", pytest.param("spawn", marks=pytest.mark.slow), pytest.param("forkserver", marks=pytest.mark.slow)],
+    ["fork", *(pytest.param(method, marks=pytest.mark.slow) for method in ("none", "spawn", "forkserver"))],
 )
 def test_spans_and_named_functions_have_rows(method: str, tmp_path: Path) -> None:
     argv = [script("labelled"), method]

@@ -1,0 +1,127 @@
+"""The folders of a checkout that its installation would put on the import path, and the modules that lie in them."""
+
+from __future__ import annotations
+
+import ast
+import configparser
+import tomllib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+INSTALLED = ".pipebench-installed"  # in a checkout with compiled parts: where it is built and installed
+COMPILING = ("maturin", "scikit_build_core", "mesonpy", "py_build_cmake")  # build backends
+NOT_IMPORTED = frozenset({"setup", "conftest", "noxfile", "tasks"})  # programs that lie beside a project's packages
+
+
+def import_roots(folder: Path, named: Sequence[str] = ()) -> tuple[Path, ...]:
+    """The import roots of the project in `folder`, the most specific first; `folder` itself is the last.
+
+    They are the folder into which it was built and installed; or those that the user `named`; or those that the
+    project's build configuration declares (setuptools, hatch, poetry, pdm, maturin, scikit-build, uv); or `src` if
+    modules lie in it. What leads out of `folder` is left out.
+    """
+    built = [INSTALLED] if (folder / INSTALLED).is_dir() else []
+    wanted = built or list(named) or list(_declared(folder)) or (["src"] if names_in([folder / "src"]) else [])
+    top = folder.resolve()
+    found = [(folder / one) for one in wanted if (folder / one).resolve().is_relative_to(top)]
+    return tuple(dict.fromkeys([one for one in found if one.is_dir() and one.resolve() != top] + [folder]))
+
+
+def has_compiled_parts(folder: Path) -> bool:
+    """Whether the project in `folder` must be built before its modules can be imported."""
+    backend = str(_tables(folder / "pyproject.toml", "build-system").get("build-backend", ""))
+    modules = _table(_tables(folder / "pyproject.toml", "tool"), "setuptools").get("ext-modules")
+    built = any(keyword.arg in ("ext_modules", "cffi_modules") for keyword in _keywords(folder / "setup.py"))
+    return backend.startswith(COMPILING) or bool(modules) or built
+
+
+def names_in(roots: Sequence[Path]) -> frozenset[str]:
+    """The top-level modules in these folders: packages with an `__init__.py`, Python files and compiled modules."""
+    found = set()
+    for root in roots:
+        for entry in root.iterdir() if root.is_dir() else ():
+            name = entry.name.partition(".")[0]
+            module = entry.suffix in (".py", ".so") or (entry / "__init__.py").is_file()
+            if module and name.isidentifier() and name not in NOT_IMPORTED:
+                found.add(name)
+    return frozenset(found)
+
+
+def _declared(folder: Path) -> Iterator[str]:
+    tool = _tables(folder / "pyproject.toml", "tool")
+    yield from _of_setuptools(_table(tool, "setuptools"))
+    yield from _of_setup_cfg(folder / "setup.cfg")
+    yield from _of_setup_py(folder / "setup.py")
+    wheel = _table(tool, "hatch", "build", "targets", "wheel")
+    packages = [*_texts(wheel.get("packages")), *_texts(_table(tool, "scikit-build", "wheel").get("packages"))]
+    yield from (str(Path(one).parent) for one in packages)
+    yield from _texts(wheel.get("sources"))
+    found = tool.get("poetry")
+    included = found.get("packages", []) if isinstance(found, dict) else []
+    yield from (str(one["from"]) for one in included if isinstance(one, dict) and "from" in one)
+    for keys in (("pdm", "build", "package-dir"), ("maturin", "python-source"), ("uv", "build-backend", "module-root")):
+        yield from _texts(_table(tool, *keys[:-1]).get(keys[-1]))
+
+
+def _of_setuptools(settings: dict[str, Any]) -> Iterator[str]:
+    yield from _of_package_dir(settings.get("package-dir"))
+    yield from _texts(_table(settings, "packages", "find").get("where"))
+
+
+def _of_setup_cfg(path: Path) -> Iterator[str]:
+    parser = configparser.ConfigParser()
+    try:
+        parser.read(path, encoding="utf-8")
+        lines = parser.get("options", "package_dir", fallback="").splitlines()
+        where = parser.get("options.packages.find", "where", fallback="").split()
+    except (configparser.Error, UnicodeDecodeError):
+        return
+    pairs = [line.partition("=") for line in lines if "=" in line]
+    yield from _of_package_dir({name.strip(): place.strip() for name, _, place in pairs})
+    yield from where
+
+
+def _of_setup_py(path: Path) -> Iterator[str]:
+    """The literal `package_dir` of a setup.py."""
+    for keyword in (keyword for keyword in _keywords(path) if keyword.arg == "package_dir"):
+        try:
+            yield from _of_package_dir(ast.literal_eval(keyword.value))
+        except ValueError:  # it is computed: the proof after arming says whether the right code was imported
+            continue
+
+
+def _keywords(path: Path) -> list[ast.keyword]:
+    """The keywords of all calls in a Python file, which is read and not executed."""
+    try:
+        calls = [node for node in ast.walk(ast.parse(path.read_bytes())) if isinstance(node, ast.Call)]
+    except (OSError, ValueError, SyntaxError):
+        return []
+    return [keyword for call in calls for keyword in call.keywords]
+
+
+def _of_package_dir(mapping: Any) -> Iterator[str]:
+    """The roots in a mapping from packages to folders; the key "" stands for all packages."""
+    for name, place in mapping.items() if isinstance(mapping, dict) else ():
+        if not name:
+            yield str(place)
+        elif Path(str(place)).name == name:
+            yield str(Path(str(place)).parent)
+
+
+def _tables(path: Path, key: str) -> dict[str, Any]:
+    try:
+        return _table(tomllib.loads(path.read_text(encoding="utf-8")), key)
+    except (OSError, ValueError):
+        return {}
+
+
+def _table(within: Any, *keys: str) -> dict[str, Any]:
+    for key in keys:
+        within = within.get(key) if isinstance(within, dict) else None
+    return within if isinstance(within, dict) else {}
+
+
+def _texts(found: Any) -> list[str]:
+    many = found if isinstance(found, list) else [found]
+    return [one for one in many if isinstance(one, str)]

@@ -1,0 +1,69 @@
+"""The proof that a side measured its own code: where each of the project's modules was imported from."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pipebench.errors import PipebenchError
+from pipebench.units import printable
+
+INSTALLED = ("site-packages", "dist-packages")
+OURS = ("pipebench_round", "pipebench_other_commits")  # read by their paths from the pipebench that drives
+MOST_NAMED = 3
+
+
+@dataclass(frozen=True)
+class Project:
+    """The project whose commits are compared: its working tree, and its top-level modules in any of the commits.
+
+    `measures_pipebench` is true where the project is pipebench itself. Elsewhere its modules are not the project's.
+    """
+
+    tree: Path
+    names: frozenset[str]
+    measures_pipebench: bool = False
+
+
+def foreign(modules: Mapping[str, str], folder: Path, project: Project) -> list[tuple[str, str]]:
+    """The project's modules that were not imported from `folder`, with the files that they came from.
+
+    A module is the project's if its top-level name is, or if its file lies in the working tree and was not installed
+    there. So the copy in an environment, a checkout of asv and the working tree itself are all found.
+    """
+    return sorted((name, file) for name, file in _of_project(modules, project) if not _lies_in(file, folder))
+
+
+def _of_project(modules: Mapping[str, str], project: Project) -> Iterator[tuple[str, str]]:
+    for name, file in modules.items():
+        top = name.partition(".")[0]
+        if top in OURS or (top == "pipebench" and not project.measures_pipebench):
+            continue
+        installed = any(part in INSTALLED for part in Path(file).parts)
+        if top in project.names or (not installed and _lies_in(file, project.tree)):
+            yield name, file
+
+
+def _lies_in(file: str, folder: Path) -> bool:
+    return Path(os.path.realpath(file)).is_relative_to(os.path.realpath(folder))
+
+
+def refuse_foreign(label: str, modules: Mapping[str, str], folder: Path, project: Project) -> None:
+    """Raises `PipebenchError` if a module of the project was imported from elsewhere than the side's `folder`."""
+    found = foreign(modules, folder, project)
+    if not found:
+        return
+    shown = ", ".join(f"{printable(name)} from {printable(file)}" for name, file in _outermost(found)[:MOST_NAMED])
+    raise PipebenchError(
+        f"{label} did not run its own code: it imported {shown}",
+        'name the folders of its packages in pipebench.toml (roots = ["src"]); where it must be built, use --build; '
+        "or uninstall the copy that is installed",
+    )
+
+
+def _outermost(found: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Without the modules whose package is in the list too."""
+    names = {name for name, _ in found}
+    return [one for one in found if one[0].rpartition(".")[0] not in names]

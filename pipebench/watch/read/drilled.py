@@ -1,0 +1,97 @@
+"""Says which lines of the user's own code a large row consists of, from looks at the stack. Pure, but for source text.
+
+How far looks can be trusted was measured with planted shares: see `tools/drilling_bias.py` and docs/figures/watch.md.
+"""
+
+from __future__ import annotations
+
+import linecache
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+
+from pipebench.results.drilled import DrilledLine, DrilledRow
+from pipebench.results.watched import Note, StageResult
+from pipebench.watch.launch.own_code import Place, plain_name
+from pipebench.watch.launch.stacks import Look, Looks
+from pipebench.watch.read.gather import Run
+from pipebench.watch.worker.stack_place import UNNAMED_SHARE, drilled
+
+_FEWEST = 20  # with fewer looks, every interval is wider than 20 %
+_SMALL = 0.05
+_Z = 1.96
+
+Text = Callable[[str, int], str]
+"""The text of a line of a file, "" if there is none."""
+
+
+def drilled_rows(
+    run: Run, stages: Sequence[StageResult], looks: Looks, text: Text = linecache.getline
+) -> tuple[DrilledRow, ...]:
+    """The rows that took more than a fifth of worker time, with the lines that their looks found."""
+    found = _by_stage(run, looks)
+    return tuple(
+        _row(one, seen, text)
+        for one in stages
+        if one.worker_share > UNNAMED_SHARE and drilled(one.kind, one.name)
+        if len(seen := found.get((one.loader, one.kind, one.name), [])) >= _FEWEST
+    )
+
+
+def _by_stage(run: Run, looks: Looks) -> dict[tuple[int, str, str], list[Look]]:
+    """The looks at each row, by loader, kind and name."""
+    found: dict[tuple[int, str, str], list[Look]] = {}
+    processes = {(one.pid, one.started.at): one for one in run.processes}
+    for who, seen in looks.of.items():
+        process = processes.get((who.pid, who.began))
+        if process is not None:
+            for look in seen:
+                if run.shown.begin <= look.at < run.shown.end:
+                    stage = process.stage(look.stage)
+                    found.setdefault((who.loader, stage.kind, stage.name), []).append(look)
+    return found
+
+
+def _row(stage: StageResult, looks: list[Look], text: Text) -> DrilledRow:
+    counts = Counter(one.place for one in looks)
+    unread = counts.pop(None, 0)
+    known = {place: count for place, count in counts.items() if place is not None}
+    lines = sorted(_lines(known, len(looks), text), key=lambda one: -one.looks)
+    return DrilledRow(stage.loader, stage.name, stage.kind, stage.worker_share, len(looks), unread, tuple(lines))
+
+
+def _lines(counts: dict[Place, int], looks: int, text: Text) -> Iterable[DrilledLine]:
+    """A line for each place with a share that counts; the small ones of a function are put together."""
+    rest: Counter[tuple[str, str]] = Counter()
+    for place, count in counts.items():
+        if count < _SMALL * looks:
+            rest[place.file, place.function] += count
+        else:
+            shown = text(place.file, place.line).strip()[:200]
+            low, high = interval(count, looks)
+            name = plain_name(place.function)
+            yield DrilledLine(place.file, name, place.line, place.calls, shown, count, count / looks, low, high)
+    for (file, function), count in rest.items():
+        low, high = interval(count, looks)
+        yield DrilledLine(file, plain_name(function), 0, "", "", count, count / looks, low, high)
+
+
+def interval(count: int, looks: int) -> tuple[float, float]:
+    """The interval of 95 % for a share that `count` of `looks` found (Wilson, JASA 22 (1927), p. 209-212).
+
+    It is wider by the largest error that was found beyond it when shares were planted.
+    """
+    share, z = count / looks, _Z
+    middle = (share + z * z / (2 * looks)) / (1 + z * z / looks)
+    half = z * math.sqrt(share * (1 - share) / looks + z * z / (4 * looks * looks)) / (1 + z * z / looks)
+    return max(0.0, middle - half - BIAS), min(1.0, middle + half + BIAS)
+
+
+BIAS = 0.02
+"""The largest error beyond the interval of the looks in `tools/drilling_bias.py`, as a share of the row."""
+
+
+def drilling_notes(looks: Looks) -> Iterable[Note]:
+    """Says why large rows could not be drilled into."""
+    if looks.refused is not None:
+        yield Note("not-drilled", {"problem": looks.refused})

@@ -1,0 +1,194 @@
+"""Tells the supervisor where the stack of the fetching thread lies, when a large row of it has no name.
+
+The supervisor then reads the stack from outside: see `watch/launch/stacks.py`. Nothing of this process is stopped,
+slowed or changed. The layout of the interpreter's structures is not built in: it is found here, in objects whose
+content is known. In an interpreter where it cannot be found, nothing is told, and the report says why.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import struct
+import sys
+from types import CodeType, FrameType
+from typing import Any
+
+from pipebench.watch.record.exclusive_time import REST, StageTimer, stages
+from pipebench.watch.record.lines import StackPlace
+from pipebench.watch.record.memory import Memory
+from pipebench.watch.record.record_file import encoded
+from pipebench.watch.record.recording import Recording
+
+FOLDER = "stacks"
+UNNAMED_SHARE = 0.2
+_KINDS = ("getitem", "collate")
+_LIBRARY = ("default_collate", "default_convert")
+_SETTLED = 3  # batches: the first ones import modules and open files
+_TAG = ~7  # Python 3.14 marks pointers in their lowest bits
+_FIRST_LINE = 77_777
+_HEAD = 16  # bytes: a count and a type; free-threaded builds have more
+
+
+class LayoutError(Exception):
+    """The interpreter's structures are not laid out as in any that is known."""
+
+
+def drilled(kind: str, name: str) -> bool:
+    """Whether a row of this kind and name is made of the user's own code, so that a reader asks what is inside."""
+    return kind in _KINDS and name not in _LIBRARY
+
+
+class Teller:
+    """Tells, once, where the stack lies: as soon as a row without names takes more than a fifth of the fetches."""
+
+    def __init__(self, recording: Recording, timer: StageTimer, loader: int) -> None:
+        self._recording, self._timer, self._loader = recording, timer, loader
+        self._batches = self._seen = 0
+        self._rows: list[int] = []
+        self._told = False
+
+    def after_batch(self, busy_ns: int) -> None:
+        """Called after each batch. `busy_ns` is the time of the fetches that the timer's sums are of."""
+        self._batches += 1
+        if not self._told and self._batches >= _SETTLED and self._unnamed() > UNNAMED_SHARE * busy_ns:
+            self._told = True
+            self._recording.guarded("telling where the stack lies", self._tell)
+
+    def _unnamed(self) -> int:
+        """The time of the largest row that can be drilled into."""
+        if self._seen != len(stages.known):
+            self._seen = len(stages.known)
+            self._rows = [n for key, n in stages.known.items() if n != REST and drilled(key.kind, key.name)]
+        sums = self._timer.sums
+        return max((sums[number] for number in self._rows), default=0)
+
+    def _tell(self) -> None:
+        folder = os.path.join(self._recording.settings.folder, FOLDER)
+        if not os.path.isdir(folder):
+            return  # no supervisor reads
+        began = self._recording.file.began
+        found = encoded(place_of(self._timer, self._loader, began))
+        name = os.path.join(folder, f"{os.getpid()}-{began}-{self._loader}")
+        with open(name + ".part", "xb") as file:
+            file.write(found)
+        os.rename(name + ".part", name)
+
+
+def place_of(timer: StageTimer, loader: int, began: int) -> StackPlace:
+    """Where the stack of this thread lies. Raises LayoutError or OSError if it cannot be found."""
+    if object.__basicsize__ != _HEAD:
+        raise LayoutError("objects have another head than in the usual builds of Python")
+    memory = Memory(os.getpid())
+    thread = _thread_state()
+    frame = _frame_layout(memory)
+    marked = StageTimer()
+    marked.current = marker = object()  # type: ignore[assignment]  # only to find the place of the attribute
+    stage = _index(memory.words(id(marked), StageTimer.__basicsize__ // 8), id(marker)) * 8
+    return StackPlace(
+        os.getpid(), began, loader, thread, _way_to_frame(memory, thread, frame), *frame[1:],
+        *_code_layout(memory), _instructions_at(memory, frame), *_text_layout(memory),
+        id(CodeType), id(timer) + stage, id(0), id(1) - id(0),
+    )  # fmt: skip
+
+
+def _thread_state() -> int:
+    get: Any = ctypes.pythonapi.PyThreadState_Get
+    get.restype = ctypes.c_void_p
+    return int(get())
+
+
+def _index(words: tuple[int, ...], wanted: int) -> int:
+    for place, word in enumerate(words):
+        if word & _TAG == wanted & _TAG:
+            return place
+    raise LayoutError("a pointer was not found where it should be")
+
+
+def _frame_layout(memory: Memory) -> tuple[int, int, int, int]:
+    """The offset of the interpreter's frame in a frame object; in it, the offsets of code, previous and instruction."""
+    here = sys._getframe()
+    back = here.f_back
+    assert back is not None
+    code = id(here.f_code)
+    for inner, address in enumerate(memory.words(id(here), 6)):
+        try:
+            words = memory.words(address, 16)
+            code_at = _index(words, code)
+        except (OSError, LayoutError):
+            continue
+        previous_at = _index(words, memory.words(id(back), 6)[inner])
+        end = code + here.f_code.__sizeof__()
+        instruction = next((place for place, word in enumerate(words) if code + 64 < word < end), None)
+        if instruction is None:
+            break
+        return 8 * inner, 8 * code_at, 8 * previous_at, 8 * instruction
+    raise LayoutError("the frame of a function was not found")
+
+
+def _of(memory: Memory, frame: FrameType, layout: tuple[int, int, int, int]) -> int:
+    return memory.word(id(frame) + layout[0])
+
+
+def _instructions_at(memory: Memory, layout: tuple[int, int, int, int]) -> int:
+    """The offset of the first instruction in a code object, from a frame that waits for this function."""
+    back = sys._getframe().f_back
+    assert back is not None
+    return memory.word(_of(memory, back, layout) + layout[3]) - id(back.f_code) - back.f_lasti
+
+
+def _way_to_frame(memory: Memory, thread: int, layout: tuple[int, int, int, int]) -> list[int]:
+    """The way from a thread's state to its running frame: the same from two depths of the stack."""
+    found = [way for way in _ways(memory, thread, layout, 0) if way in _ways(memory, thread, layout, 3)]
+    if not found:
+        raise LayoutError("the running frame was not found")
+    return min(found, key=lambda way: (len(way), way))
+
+
+def _ways(memory: Memory, thread: int, layout: tuple[int, int, int, int], deeper: int) -> list[list[int]]:
+    """Every way of one or two steps from a thread's state to the frame that runs while memory is read."""
+    if deeper:
+        return _ways(memory, thread, layout, deeper - 1)
+    running, code_at, found = id(Memory.bytes.__code__), layout[1], []
+    # Each read is a call of `words` from here, so that the frame that runs lies at the same address each time.
+    for first, word in enumerate(memory.words(thread, 64)):
+        try:
+            inside = memory.words(word, 4)
+        except OSError:
+            continue
+        for second, frame in enumerate((word, *inside)):
+            try:
+                code = memory.words(frame + code_at, 1)
+            except OSError:
+                continue
+            if code and code[0] & _TAG == running:
+                found.append([8 * first, 8 * second - 8] if second else [8 * first])
+    return found
+
+
+def _code_layout(memory: Memory) -> tuple[int, int, int, int]:
+    """The offsets of the file, the name, the table of lines and the first line in a code object."""
+    text = "\n" * (_FIRST_LINE - 2) + "class Planted:\n    def planted(self): pass"
+    (body,) = _codes_in(compile(text, "a planted file", "exec"))
+    (code,) = _codes_in(body)
+    raw = memory.bytes(id(code), code.__sizeof__())
+    words = struct.unpack_from(f"={len(raw) // 8}Q", raw)
+    first_line = raw.find(struct.pack("=i", _FIRST_LINE))
+    if first_line < 0:
+        raise LayoutError("the first line of a function was not found")
+    file, name, lines = (8 * _index(words, id(one)) for one in (code.co_filename, code.co_qualname, code.co_linetable))
+    return file, name, lines, first_line
+
+
+def _codes_in(code: CodeType) -> list[CodeType]:
+    return [one for one in code.co_consts if isinstance(one, CodeType)]
+
+
+def _text_layout(memory: Memory) -> tuple[int, int]:
+    """Where the characters of a text begin: of one that is all ASCII, and of any other."""
+    found = []
+    for text, encoding in (("plain text", "ascii"), ("t\u00e9xt", "latin-1")):
+        found.append(memory.bytes(id(text), text.__sizeof__()).find(text.encode(encoding)))
+    if min(found) < 0:
+        raise LayoutError("the characters of a text were not found")
+    return found[0], found[1]

@@ -1,0 +1,297 @@
+"""Each side of a comparison runs the code of its own commit, or the comparison is refused."""
+
+import os
+import shutil
+import sys
+import venv
+from pathlib import Path
+
+import pytest
+import repos
+
+from pipebench.compare import checkouts, proof, rounds
+from pipebench.compare.import_roots import has_compiled_parts, import_roots, names_in
+from pipebench.errors import PipebenchError
+
+PACKAGE = "def make_loader():\n    from mine import other\n    return other.LIST\n"
+OWN = {"loader": "mine:make_loader"}
+
+
+def project(folder, where, configuration=None):
+    """A project whose package `mine` lies in `where`; `configuration` is the name and the text of one more file."""
+    package = folder / where / "mine"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("from mine import other\n\n\n" + PACKAGE)
+    (package / "other.py").write_text("LIST = []\n")
+    if configuration:
+        (folder / configuration[0]).write_text(configuration[1])
+    return folder
+
+
+NATIVE = """[build-system]
+requires = ["setuptools"]
+build-backend = "setuptools.build_meta"
+
+[project]
+name = "mine"
+version = "1"
+
+[tool.setuptools]
+packages = ["mine"]
+ext-modules = [{name = "fast", sources = ["fast.c"]}]
+"""
+FAST = """#include <Python.h>
+int size(void) { return 1; }
+static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, "fast", NULL, -1, NULL};
+PyMODINIT_FUNC PyInit_fast(void) { return PyModule_Create(&module); }
+"""
+DECLARED = {
+    "setuptools, find": ("pyproject.toml", '[tool.setuptools.packages.find]\nwhere = ["lib"]\n'),
+    "setuptools, folder of all": ("pyproject.toml", '[tool.setuptools]\npackage-dir = {"" = "lib"}\n'),
+    "setuptools, folder of one": ("pyproject.toml", '[tool.setuptools]\npackage-dir = {mine = "lib/mine"}\n'),
+    "setup.cfg": ("setup.cfg", "[options]\npackage_dir =\n    =lib\n"),
+    "setup.cfg, find": ("setup.cfg", "[options.packages.find]\nwhere = lib\n"),
+    "setup.py": ("setup.py", "import setuptools\nsetuptools.setup(package_dir={'': 'lib'})\n"),
+    "hatch": ("pyproject.toml", '[tool.hatch.build.targets.wheel]\npackages = ["lib/mine"]\n'),
+    "hatch, sources": ("pyproject.toml", '[tool.hatch.build.targets.wheel]\nsources = ["lib"]\n'),
+    "poetry": ("pyproject.toml", '[tool.poetry]\npackages = [{include = "mine", from = "lib"}]\n'),
+    "pdm": ("pyproject.toml", '[tool.pdm.build]\npackage-dir = "lib"\n'),
+    "maturin": ("pyproject.toml", '[tool.maturin]\npython-source = "lib"\n'),
+    "scikit-build": ("pyproject.toml", '[tool.scikit-build.wheel]\npackages = ["lib/mine"]\n'),
+    "uv": ("pyproject.toml", '[tool.uv.build-backend]\nmodule-root = "lib"\n'),
+}
+
+
+@pytest.mark.parametrize("configuration", DECLARED.values(), ids=DECLARED)
+def test_the_root_that_a_build_configuration_declares_comes_first(configuration, tmp_path):
+    assert import_roots(project(tmp_path, "lib", configuration)) == (tmp_path / "lib", tmp_path)
+
+
+COMPILED = {
+    "maturin": ("pyproject.toml", '[build-system]\nbuild-backend = "maturin"\n'),
+    "scikit-build": ("pyproject.toml", '[build-system]\nbuild-backend = "scikit_build_core.build"\n'),
+    "setuptools": ("pyproject.toml", '[[tool.setuptools.ext-modules]]\nname = "fast"\n'),
+    "setup.py": ("setup.py", "setuptools.setup(ext_modules=[setuptools.Extension('fast', ['fast.c'])])\n"),
+}
+
+
+@pytest.mark.parametrize("configuration", COMPILED.values(), ids=COMPILED)
+def test_compiled_parts_are_seen(configuration, tmp_path):
+    assert has_compiled_parts(project(tmp_path, ".", configuration))
+
+
+def test_a_project_of_python_files_has_no_compiled_parts(tmp_path):
+    assert not has_compiled_parts(project(tmp_path / "one", ".", DECLARED["setup.py"]))
+    assert not has_compiled_parts(project(tmp_path / "two", ".", DECLARED["hatch"]))
+
+
+@pytest.mark.slow  # pip builds it twice
+def test_a_compiled_module_is_that_of_each_commit(tmp_path):
+    folder = project(tmp_path / "tree", ".", ("pyproject.toml", NATIVE))
+    (folder / "fast.c").write_text(FAST)
+    (folder / "mine" / "__init__.py").write_text("import fast\n" + PACKAGE)
+    repos.git(folder, "init", "--quiet")
+    repos.commit(folder, "one")
+    (folder / "fast.c").write_text(FAST.replace("return 1", "return 2"))
+    repos.commit(folder, "two")
+    known = proof.Project(folder, frozenset({"mine", "fast"}))
+    contents = set()
+    for name in ("HEAD~1", "HEAD"):
+        commit = checkouts.checked_out(folder, name)
+        modules = modules_of(rounds.Side(name, commit.folder, roots=import_roots(commit.folder)))
+        proof.refuse_foreign(name, modules, commit.folder, known)
+        assert modules["fast"].startswith(str(commit.folder))
+        contents.add(Path(modules["fast"]).read_bytes())
+    assert len(contents) == 2
+
+
+def test_without_a_declaration_it_is_src_or_the_folder_itself(tmp_path):
+    src, flat = project(tmp_path / "one", "src"), project(tmp_path / "two", ".")
+    assert import_roots(src) == (src / "src", src)
+    assert import_roots(flat) == (flat,)
+
+
+def test_what_the_user_names_counts_alone(tmp_path):
+    folder = project(tmp_path, "parts/here", DECLARED["hatch"])
+    assert import_roots(folder, ["parts/here"]) == (folder / "parts" / "here", folder)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[tool.setuptools]\npackage-dir = 3\n",
+        "[tool]\nhatch = 1\npoetry = 2\n",
+        "not toml",
+        '[tool.maturin]\npython-source = "../elsewhere"\n',
+    ],
+)
+def test_a_strange_configuration_leaves_the_folder_itself(text, tmp_path):
+    assert import_roots(project(tmp_path, ".", ("pyproject.toml", text))) == (tmp_path,)
+
+
+def test_names_are_packages_files_and_compiled_modules(tmp_path):
+    project(tmp_path, ".", ("setup.py", ""))
+    (tmp_path / "single.py").touch()
+    (tmp_path / "fast.cpython-311-x86_64-linux-gnu.so").touch()
+    (tmp_path / "images").mkdir()
+    assert names_in([tmp_path, tmp_path / "absent"]) == {"mine", "single", "fast"}
+
+
+@pytest.mark.parametrize(
+    ("module", "file", "found"),
+    [
+        ("mine.other", "{side}/src/mine/other.py", False),
+        ("mine", "{tree}/src/mine/__init__.py", True),
+        ("mine", "{tree}/.venv/lib/python3.11/site-packages/mine/__init__.py", True),
+        ("torch", "{tree}/.venv/lib/python3.11/site-packages/torch/__init__.py", False),
+        ("helpers", "{tree}/helpers.py", True),
+        ("helpers", "{tree}/.asv/env/0123/project/helpers.py", True),
+        ("json", "/usr/lib/python3.11/json/__init__.py", False),
+        ("pipebench_round", "{tree}/pipebench/compare/round_process.py", False),
+        ("pipebench.task", "{tree}/pipebench/task.py", False),
+    ],
+)
+def test_modules_of_the_project_from_elsewhere_are_found(module, file, found, tmp_path):
+    side, tree = tmp_path / "side", tmp_path / "tree"
+    modules = {module: file.format(side=side, tree=tree)}
+    assert bool(proof.foreign(modules, side, proof.Project(tree, frozenset({"mine"})))) == found
+
+
+def test_where_pipebench_itself_is_compared_its_modules_are_the_projects(tmp_path):
+    modules = {"pipebench.task": f"{tmp_path}/tree/pipebench/task.py"}
+    assert proof.foreign(modules, tmp_path / "side", proof.Project(tmp_path / "tree", frozenset({"pipebench"}), True))
+
+
+@pytest.fixture
+def installed(tmp_path):
+    """A function: the interpreter of an environment in which a folder is installed so that it can be edited."""
+
+    def make(folder):
+        home = tmp_path / "environment"
+        venv.create(home, system_site_packages=False, with_pip=False)
+        (packages,) = (home / "lib").glob("python*/site-packages")
+        here = [path for path in sys.path if Path(path).name == "site-packages"]
+        (packages / "installed.pth").write_text("\n".join([str(folder), *here]) + "\n")
+        return str(home / "bin" / "python")
+
+    return make
+
+
+def modules_of(side):
+    server = rounds.Server(side, OWN)
+    try:
+        server.send("start")
+        server.start()
+        server.send("modules")
+        return server.receive()
+    finally:
+        server.close()
+
+
+@pytest.mark.parametrize(("where", "right"), [("src", True), ("unknown/place", False)])
+def test_a_checkout_comes_before_an_installation_that_can_be_edited(where, right, installed, tmp_path):
+    folder = project(tmp_path / "tree", where)
+    repos.git(folder, "init", "--quiet")
+    repos.commit(folder, "one")
+    commit = checkouts.checked_out(folder, "HEAD")
+    side = rounds.Side("HEAD", commit.folder, installed(folder / where), roots=import_roots(commit.folder))
+    modules = modules_of(side)
+    expected = commit.folder if right else folder
+    assert modules["mine"] == str(expected / where / "mine" / "__init__.py")
+    known = proof.Project(folder, frozenset({"mine"}))
+    if right:
+        proof.refuse_foreign("HEAD", modules, commit.folder, known)
+        return
+    with pytest.raises(PipebenchError, match=f"HEAD did not run its own code: it imported mine from {folder}") as found:
+        proof.refuse_foreign("HEAD", modules, commit.folder, known)
+    assert "mine.other" not in found.value.problem and "roots =" in (found.value.remedy or "")
+
+
+def test_a_module_that_a_commit_lacks_does_not_come_from_the_current_folder(monkeypatch, tmp_path):
+    folder = project(tmp_path / "tree", ".")
+    lacks = tmp_path / "lacks"
+    shutil.copytree(folder, lacks)
+    (lacks / "mine" / "__init__.py").write_text("import beside\n")
+    (folder / "beside.py").touch()
+    monkeypatch.chdir(folder)
+    with pytest.raises(PipebenchError, match=r"lacks does not start.*No module named 'beside'"):
+        modules_of(rounds.Side("lacks", lacks, roots=import_roots(lacks)))
+
+
+@pytest.fixture
+def repo(tmp_path):
+    folder = project(tmp_path / "repo", ".")
+    repos.git(folder, "init", "--quiet")
+    repos.commit(folder, "one")
+    return folder
+
+
+@pytest.mark.parametrize("spoil", ["edited", "missing", "nothing there"])
+def test_a_cached_checkout_that_was_changed_is_made_anew(repo, spoil):
+    first = checkouts.checked_out(repo, "HEAD")
+    file = first.folder / "mine" / "other.py"
+    if spoil == "edited":
+        file.write_text("LIST = [1]\n")
+    elif spoil == "missing":
+        file.unlink()
+    else:
+        shutil.rmtree(first.folder)
+    again = checkouts.checked_out(repo, "HEAD")
+    assert again == first and file.read_text() == "LIST = []\n"
+
+
+def test_a_checkout_is_used_again_with_what_its_build_wrote(repo):
+    build = "python -c \"open('mine/other.py', 'a').write('BUILT = 1'); open('made', 'w')\""
+    folder = checkouts.checked_out(repo, "HEAD", build, sys.executable).folder
+    before = (folder / "made").stat().st_ino
+    assert checkouts.checked_out(repo, "HEAD", build, sys.executable).folder == folder
+    assert (folder / "made").stat().st_ino == before and "BUILT" in (folder / "mine" / "other.py").read_text()
+
+
+@pytest.fixture
+def with_submodule(repo, tmp_path):
+    """Two commits of `repo`, the second with a newer commit of its submodule `part`."""
+    part = tmp_path / "part"
+    part.mkdir()
+    repos.git(part, "init", "--quiet")
+    (part / "part.py").write_text("SIZE = 1\n")
+    repos.commit(part, "one")
+    repos.git(repo, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(part), "part")
+    repos.commit(repo, "with a part")
+    (part / "part.py").write_text("SIZE = 2\n")
+    newer = repos.commit(part, "two")
+    repos.git(repo / "part", "fetch", "--quiet")
+    repos.git(repo / "part", "checkout", "--quiet", newer)
+    repos.commit(repo, "with a newer part")
+    return repo
+
+
+def test_submodules_are_those_of_each_commit(with_submodule):
+    texts = [checkouts.checked_out(with_submodule, name).folder / "part" / "part.py" for name in ("HEAD~1", "HEAD")]
+    assert [text.read_text() for text in texts] == ["SIZE = 1\n", "SIZE = 2\n"]
+
+
+def test_a_submodule_that_was_removed_since_is_filled_in_all_the_same(with_submodule):
+    repos.git(with_submodule, "rm", "--quiet", "part")
+    repos.commit(with_submodule, "without it")
+    old, new = (checkouts.checked_out(with_submodule, name).folder for name in ("HEAD~1", "HEAD"))
+    assert (old / "part" / "part.py").read_text() == "SIZE = 2\n" and not (new / "part").exists()
+
+
+def test_an_edit_in_a_cached_submodule_is_noticed(with_submodule):
+    file = checkouts.checked_out(with_submodule, "HEAD").folder / "part" / "part.py"
+    file.write_text("SIZE = 3\n")
+    checkouts.checked_out(with_submodule, "HEAD")
+    assert file.read_text() == "SIZE = 2\n"
+
+
+def test_a_submodule_that_was_never_initialised_stays_empty(with_submodule, tmp_path):
+    repos.git(tmp_path, "clone", "--quiet", str(with_submodule), "clone")
+    assert os.listdir(checkouts.checked_out(tmp_path / "clone", "HEAD").folder / "part") == []
+
+
+def test_a_submodule_without_the_recorded_commit_is_named(with_submodule, tmp_path):
+    repos.git(with_submodule, "update-index", "--cacheinfo", f"160000,{'1' * 40},part")
+    repos.git(with_submodule, "commit", "--quiet", "--message", "a commit that nobody has")
+    with pytest.raises(PipebenchError, match="submodule part lacks commit 11111111"):
+        checkouts.checked_out(with_submodule, "HEAD")

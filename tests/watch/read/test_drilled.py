@@ -1,0 +1,146 @@
+"""From looks at a stack to the lines of a large row: which rows, which lines, and how sure that is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipebench.render import layout
+from pipebench.render.watch_drilled import drilled
+from pipebench.results.watched import StageResult
+from pipebench.watch.launch.own_code import OURS, Place
+from pipebench.watch.launch.stacks import Fetching, Look, Looks
+from pipebench.watch.read.decoding import read
+from pipebench.watch.read.drilled import BIAS, drilled_rows, interval
+from pipebench.watch.read.gather import Process, Run, ShownTime
+from pipebench.watch.record.exclusive_time import REST, StageTimer, stages
+from pipebench.watch.record.lines import Fault, NewStage, ProcessStarted, StageName
+from pipebench.watch.record.recording import Recording, Settings
+from pipebench.watch.worker import stack_place
+from pipebench.watch.worker.stack_place import Teller
+
+LOAD = Place("/home/me/data.py", "load_audio", 41, "soundfile.read")
+MIX, PAD = Place("/home/me/data.py", "Clips.mix", 60), Place("/home/me/data.py", "Clips.mix", 61)
+
+
+def _rows(looks: Sequence[Look], share: float = 0.98, name: str = "Clips.__getitem__", **shown: float) -> Any:
+    kind = "collate" if "collate" in name else "getitem"
+    started = ProcessStarted(10, "worker", 7, 1, 0, "fork")
+    process = Process([started, NewStage(5, StageName(kind, name)), NewStage(6, StageName("decode", "load"))])
+    run = Run([process], ShownTime(**shown), (1,))
+    stage = StageResult(name, kind, 1, 100, 0.01, None, share)
+    return drilled_rows(run, [stage], Looks({Fetching(10, 7, 1): list(looks)}), lambda file, line: f"  line {line}\n")
+
+
+def _looks(counts: dict[Place | None, int], stage: int = 5) -> list[Look]:
+    return [Look(at, stage, place) for place, count in counts.items() for at in range(count)]
+
+
+def test_shares_are_of_all_looks_at_the_row() -> None:
+    (row,) = _rows([*_looks({LOAD: 60, MIX: 36, None: 4}), *_looks({LOAD: 50}, stage=6)])
+    assert (row.looks, row.unread) == (100, 4)
+    assert [(one.function, one.line, one.calls, one.text, one.share) for one in row.lines] == [
+        ("load_audio", 41, "soundfile.read", "line 41", 0.6),
+        ("Clips.mix", 60, "", "line 60", 0.36),
+    ]
+
+
+def test_small_lines_of_a_function_are_put_together() -> None:
+    (row,) = _rows(_looks({LOAD: 92, MIX: 4, PAD: 4}))
+    assert [(one.function, one.line, one.looks) for one in row.lines] == [("load_audio", 41, 92), ("Clips.mix", 0, 8)]
+
+
+@pytest.mark.parametrize(
+    ("share", "name", "rows"),
+    [(0.21, "A.__getitem__", 1), (0.2, "A.__getitem__", 0), (0.9, "my_collate", 1), (0.9, "default_collate", 0)],
+)
+def test_only_a_large_row_of_the_users_is_drilled_into(share: float, name: str, rows: int) -> None:
+    assert len(_rows(_looks({LOAD: 100}), share, name)) == rows
+
+
+def test_too_few_looks_are_no_result() -> None:
+    assert not _rows(_looks({LOAD: 19})) and _rows(_looks({LOAD: 20}))
+
+
+def test_looks_outside_the_shown_time_do_not_count() -> None:
+    (row,) = _rows(_looks({LOAD: 100}), begin=50, end=90)
+    assert row.looks == 40
+
+
+def test_the_interval_is_wilsons_and_the_measured_error() -> None:
+    """Wilson's interval for 10 of 20 is 29.9 to 70.1 % (a published example)."""
+    low, high = interval(10, 20)
+    assert (low, high) == pytest.approx((0.2993 - BIAS, 0.7007 + BIAS), abs=1e-4)
+    assert interval(20, 20)[1] == 1.0 and interval(0, 20)[0] == 0.0
+
+
+def test_the_lines_as_text() -> None:
+    long = Place(
+        "/home/me/augmentations_of_images.py", "RandomAugmentations.apply_to_image", 1234, "torchvision.affine"
+    )
+    (row,) = _rows(_looks({LOAD: 50, long: 25, MIX: 9, OURS: 5, Place("/a\x1b.py", "f\x1b", 3): 10, None: 1}))
+    assert layout.text([drilled(row, full=False)], width=80) == SHORT
+
+
+SHORT = """\
+Lines of Clips.__getitem__ (98 % of worker time), from 100 looks at its stack
+line                                                       share   95 % interval
+────────────────────────────────────────────────────────────────────────────────
+load_audio (data.py:41) → soundfile.read                    50 %         38–62 %
+RandomAugmentations.apply_t…y:1234) → torchvision.affine    25 %         16–36 %
+f\\x1b (a\\x1b.py:3): line 3                                  10 %          4–19 %
+Clips.mix (data.py:60): line 60                              9 %          3–18 %
+pipebench's own work in the row                              5 %          0–13 %
+not readable                                                 1 %
+"""
+
+
+def _teller(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> tuple[Teller, StageTimer, list[bool]]:
+    told: list[bool] = []
+    timer = StageTimer()
+    teller = Teller(Recording(Settings(str(tmp_path)), "worker"), timer, 1)
+    monkeypatch.setattr(teller, "_tell", lambda: told.append(True))
+    return teller, timer, told
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "spent", "tells"),
+    [
+        ("getitem", "Clips.__getitem__", 21, True),
+        ("getitem", "Clips.__getitem__", 20, False),
+        ("collate", "my_collate", 50, True),
+        ("collate", "default_collate", 90, False),
+        ("decode", "ImageFile.load", 90, False),
+    ],
+)
+def test_a_process_tells_when_much_of_its_time_has_no_name(
+    kind: str, name: str, spent: int, tells: bool, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    teller, timer, told = _teller(tmp_path, monkeypatch)
+    timer.sums[stages.number(kind, name)] = spent
+    timer.sums[REST] = 100
+    for _ in range(2):
+        teller.after_batch(100)
+    assert not told  # the first batches import modules and open files
+    for _ in range(3):
+        teller.after_batch(100)
+    assert told == [True] * tells
+
+
+def test_a_layout_that_is_not_recognised_is_a_note_and_nothing_is_told(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / stack_place.FOLDER).mkdir()
+    recording = Recording(Settings(str(tmp_path)), "worker")
+    timer = StageTimer()
+    monkeypatch.setattr(stack_place, "_frame_layout", lambda memory: stack_place._index((1, 2), 64))
+    teller = Teller(recording, timer, 1)
+    timer.sums[stages.number("getitem", "Clips.__getitem__")] = 90
+    for _ in range(4):
+        teller.after_batch(100)
+    assert recording.faults == 1 and not list((tmp_path / stack_place.FOLDER).iterdir())
+    (fault,) = [one for one in read(Path(recording.file.path))[0] if isinstance(one, Fault)]
+    assert fault.where == "telling where the stack lies" and "LayoutError" in fault.text
