@@ -62,6 +62,7 @@ class Runner(Protocol):
     def attempt(self, identity: str, workload: Workload, keys: tuple[str, ...]) -> list[Attempt]: ...
     def arm(self, identity: str, workload: Workload, keys: tuple[str, ...]) -> Work: ...
     def reading(self, identity: str, calls: int) -> tuple[float, str | None]: ...
+    def renew(self, task_id: str, workload: Workload, keys: tuple[str, ...]) -> bool: ...  # whether it is fresh now
     def release(self) -> None: ...
     def close(self) -> None: ...
 
@@ -164,6 +165,10 @@ class LocalRunner:
             if collecting:
                 gc.enable()
 
+    def renew(self, task_id: str, workload: Workload, keys: tuple[str, ...]) -> bool:
+        """False: this process cannot be replaced."""
+        return False
+
     def release(self) -> None:
         """Frees everything that was built and loaded for a task."""
         self._calls.clear()
@@ -215,15 +220,21 @@ def _held(output: Any, lazy: bool) -> Any:
 class ChildRunner:
     """Runs variants in a live child process. A request is a method's name and arguments; the answer is its result."""
 
+    _serving = "pipebench.runner"  # the module whose `serve` the child runs
+
     def __init__(self, spec: RunnerSpec, executable: str = sys.executable) -> None:
         self.name = spec.name
+        self._spec, self._executable = spec, executable
+        self._start()
+
+    def _start(self) -> None:
         ours, theirs = Pipe()
-        first = [os.fspath(spec.path())] if spec.path else []
+        first = [os.fspath(self._spec.path())] if self._spec.path else []
         start = self._code(first, theirs.fileno())
         self._process = subprocess.Popen(
-            [executable, "-c", start],
+            [self._executable, "-c", start],
             pass_fds=[theirs.fileno()],
-            env={**os.environ, **dict(spec.environment)},
+            env={**os.environ, **dict(self._spec.environment)},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
         )
@@ -235,7 +246,7 @@ class ChildRunner:
         """What the child's interpreter executes."""
         return (
             "import signal, sys; signal.signal(signal.SIGINT, signal.SIG_IGN); "
-            f"sys.path[:] = {first + sys.path!r}; from pipebench.runner import serve; serve({descriptor})"
+            f"sys.path[:] = {first + sys.path!r}; from {self._serving} import serve; serve({descriptor})"
         )
 
     def _ask(self, method: str, *arguments: Any) -> Any:
@@ -265,6 +276,10 @@ class ChildRunner:
 
     def reading(self, identity: str, calls: int) -> tuple[float, str | None]:
         return self._ask("reading", identity, calls)  # type: ignore[no-any-return]  # the same
+
+    def renew(self, task_id: str, workload: Workload, keys: tuple[str, ...]) -> bool:
+        """False: a live child stays."""
+        return False
 
     def release(self) -> None:
         self._ask("release")
@@ -302,11 +317,20 @@ def serve(descriptor: int) -> None:
 
 
 class Runners:
-    """All places in use: this process and one live child for each `RunnerSpec`. Closing ends the children."""
+    """All places in use: this process and one live child for each `RunnerSpec`. Closing ends the children.
 
-    def __init__(self, local: Runner | None = None) -> None:
+    `child` starts a child. The children of `beside` are used too.
+    """
+
+    def __init__(
+        self,
+        local: Runner | None = None,
+        child: Callable[[RunnerSpec], Runner] = ChildRunner,
+        beside: Runners | None = None,
+    ) -> None:
         self._local: Runner = local or LocalRunner()
-        self._children: dict[RunnerSpec, Runner] = {}
+        self._child = child
+        self._children: dict[RunnerSpec, Runner] = {} if beside is None else beside._children
 
     def __enter__(self) -> Runners:
         return self
@@ -329,7 +353,7 @@ class Runners:
         if variant.runner is None:
             return self._local
         if variant.runner not in self._children:
-            self._children[variant.runner] = ChildRunner(variant.runner)
+            self._children[variant.runner] = self._child(variant.runner)
         return self._children[variant.runner]
 
     def drop(self, variant: Variant) -> None:

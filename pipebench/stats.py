@@ -1,9 +1,14 @@
 """Statistics of readings: which conclusions a set of readings supports. Pure functions of numbers.
 
-A cost is a median with a distribution-free interval. A comparison of two interleaved series cuts them into blocks of
-neighbouring pairs, and divides the minima of each block. The minima are used because noise on a shared host only adds
-time. Drift that lasts longer than a block slows both series alike and cancels. Every comparison is a speed-up: above 1
-is faster.
+Readings of one process: a cost is a median with a distribution-free interval. A comparison of two interleaved series
+cuts them into blocks of neighbouring pairs, and divides the minima of each block. The minima are used because noise on
+a shared host only adds time. Drift that lasts longer than a block slows both series alike and cancels.
+
+Readings of several processes: each process gives one value, its cost or its speed-up. The place of a process in memory
+moves these for its whole life, so the process is the unit of repetition, and no number of readings within a process
+replaces another process. The interval is one for the value of another run of as many processes.
+
+Every comparison is a speed-up: above 1 is faster.
 """
 
 from __future__ import annotations
@@ -12,11 +17,18 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from statistics import median
+from statistics import fmean, median, stdev, variance
 
 CONFIDENCE = 0.95
 # With 12 blocks the interval spans the 3rd to the 10th block (96 %), so one or two spoilt blocks cannot widen it.
 BLOCKS = 12
+# Student's t: a value that 97.5 % lie below, by degrees of freedom from 1 (NIST/SEMATECH e-Handbook, 1.3.6.7.2).
+_T = (
+    *(12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228),
+    *(2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086),
+    *(2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042),
+)
+MOST_PROCESSES = 1000  # where a search for a number of processes ends
 
 
 @dataclass(frozen=True)
@@ -34,7 +46,11 @@ class Interval:
 
 @dataclass(frozen=True)
 class Summary:
-    """The cost of one call in seconds. A wide interval says that the machine was busy or that readings were too few."""
+    """The cost of one call in seconds. A wide interval says that the machine was busy or that readings were too few.
+
+    Of one process, `median_s` is the median of its readings, and the interval is for the median of this process. Of
+    several, it is the geometric mean of their medians, and the interval is for the cost that another run would find.
+    """
 
     median_s: float
     low_s: float
@@ -47,8 +63,9 @@ class Summary:
 class Speedup:
     """How many times as fast one thing is as another: 2 is twice as fast, 0.5 takes twice as long.
 
-    The true speed-up lies between `low` and `high` with `confidence`. `smallest_change` is the smallest relative change
-    of speed that these readings could have detected; 0.03 is 3 %. It is the relative distance from the speed-up to the
+    The true speed-up lies between `low` and `high` with `confidence`. If it comes from several processes, it is the
+    speed-up that another run of as many processes would find. `smallest_change` is the smallest relative change of
+    speed that these readings could have detected; 0.03 is 3 %. It is the relative distance from the speed-up to the
     farther end of the interval. Raises ValueError if the speed-up or an end of the interval is 0 or less.
     """
 
@@ -90,11 +107,91 @@ def median_interval(values: Sequence[float], confidence: float = CONFIDENCE) -> 
     return Interval(median(ordered), ordered[rank - 1], ordered[-rank], max(0.0, 1.0 - miss))
 
 
-def summarize(readings_s: Sequence[float], calls_per_reading: int, samples_per_call: int) -> Summary:
-    """The cost of one call in seconds. Each reading is the time of `calls_per_reading` calls."""
-    interval = median_interval([reading / calls_per_reading for reading in readings_s])
+def next_run(values: Sequence[float]) -> Interval:
+    """The geometric mean of one value of each process, with an interval for the mean that another run would find.
+
+    The logarithms are taken to be normal. Then the means of two runs of n processes differ with a variance of 2·s²/n,
+    where s is the standard deviation between processes, and the interval is mean ± t·s·√(2/n), with n - 1 degrees of
+    freedom (prediction interval for a future sample mean: Hahn and Meeker, Statistical Intervals, chapter 4). It is √2
+    times as wide as the confidence interval for the true mean. What differs between two runs but not between the
+    processes of one run, such as another load, is not in it. Raises ValueError for fewer than 2 values.
+    """
+    if len(values) < 2:
+        raise ValueError("an interval between processes needs 2 of them")
+    logarithms = [math.log(value) for value in values]
+    middle, half = fmean(logarithms), stdev(logarithms) * width_of(len(values))
+    return Interval(math.exp(middle), math.exp(middle - half), math.exp(middle + half), CONFIDENCE)
+
+
+def width_of(processes: int) -> float:
+    """Half the width of `next_run`'s interval in standard deviations: 1.76 for 5 processes, 0.66 for 20."""
+    return _T[min(processes - 1, len(_T)) - 1] * math.sqrt(2 / processes)
+
+
+def processes_needed(values: Sequence[float], precision: float) -> int:
+    """About how many processes would narrow the interval of `next_run` to ± `precision` (0.02 is 2 %)."""
+    spread = stdev(math.log(value) for value in values)
+    enough = (count for count in range(2, MOST_PROCESSES) if spread * width_of(count) <= math.log1p(precision))
+    return max(len(values), next(enough, MOST_PROCESSES))
+
+
+def share_of_readings(processes: Sequence[Sequence[float]]) -> float:
+    """The share of the variance between processes that comes from the readings within them, 0 to 1.
+
+    Only this share shrinks with more readings in each process. Each process is halved into its even and its odd
+    readings. The variance of the difference of their medians is four times that of the median of all. Processes with
+    a single reading are left out; without any other, the share is unknown, and 0.
+    """
+    apart = [math.log(median(one[::2]) / median(one[1::2])) for one in processes if len(one) > 1]
+    between = variance(math.log(median(one)) for one in processes) if len(processes) > 1 else 0.0
+    if not apart or between == 0:
+        return 0.0
+    return min(1.0, fmean(one * one for one in apart) / 4 / between)
+
+
+def by_process(readings_s: Sequence[float], counts: Sequence[int] = ()) -> list[Sequence[float]]:
+    """The readings of each process. `counts` has the number of readings of each; without it there was one process."""
+    edges = [0, *itertools.accumulate(counts)] if counts else [0, len(readings_s)]
+    return [readings_s[begin:end] for begin, end in itertools.pairwise(edges) if end > begin]
+
+
+def summarize(
+    readings_s: Sequence[float], calls_per_reading: int, samples_per_call: int, counts: Sequence[int] = ()
+) -> Summary:
+    """The cost of one call in seconds. Each reading is the time of `calls_per_reading` calls.
+
+    `counts` has the number of readings of each process, if there was more than one.
+    """
+    processes = by_process(readings_s, counts)
+    if len(processes) > 1:
+        interval = next_run([median(one) / calls_per_reading for one in processes])
+    else:
+        interval = median_interval([reading / calls_per_reading for reading in readings_s])
     per_second = samples_per_call / interval.median if interval.median > 0 else math.inf
     return Summary(interval.median, interval.low, interval.high, interval.confidence, per_second)
+
+
+def compare_processes(
+    ours: Sequence[Sequence[float]], theirs: Sequence[Sequence[float]], scale: float = 1.0
+) -> Speedup:
+    """The speed-up of `ours` over `theirs`: interleaved readings by process, in the same processes.
+
+    Each process gives the speed-up of `compare`, from the readings that both have; `next_run` makes one of them. With
+    one process, it is that of `compare`. Raises ValueError if no process has readings of both.
+    """
+    found = [compare(*_level(mine, other), scale=scale) for mine, other in zip(ours, theirs, strict=False) if other]
+    if len(found) == 1:
+        return found[0]
+    if not found:
+        raise ValueError("no process has readings of both")
+    interval = next_run([one.speedup for one in found])
+    return Speedup(interval.median, interval.low, interval.high, interval.confidence)
+
+
+def _level(ours: Sequence[float], theirs: Sequence[float]) -> tuple[Sequence[float], Sequence[float]]:
+    """The turns that both have: an interruption can leave one of them with a turn more."""
+    both = min(len(ours), len(theirs))
+    return ours[:both], theirs[:both]
 
 
 def compare(ours: Sequence[float], theirs: Sequence[float], scale: float = 1.0) -> Speedup:

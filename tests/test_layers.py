@@ -39,9 +39,10 @@ HOUSE = {
     "stages": "agreement read decode crop transform collate transfer step ceilings",
     "stage": "",
     "runner": "",
+    "fresh": "",
     "reference": "worker_health published_rates pipeline dataloader training_loop loader_table"
     " training_script watched_training",
-    "lab": "checking bounding timing whole_run one_task",
+    "lab": "checking bounding turns timing passes whole_run one_task",
     "__init__": "",
     "studies": "input_pipeline metrics sync_points tar_or_files training_loop",
     "compare": "other_commits permutation import_roots proof submodules users_loader checkouts scaffold rounds "

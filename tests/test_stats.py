@@ -1,6 +1,8 @@
 """Statistics against simulated data with a known answer."""
 
+import math
 import random
+from statistics import stdev
 
 import pytest
 
@@ -97,3 +99,94 @@ def test_readings_needed_grows_with_the_square_of_the_width():
     readings = [1.0, 1.1, 0.9, 1.05, 0.95, 1.0, 1.02, 0.98]
     assert stats.readings_needed(readings, 0.05) > len(readings)
     assert stats.readings_needed(readings, 0.025) == pytest.approx(4 * stats.readings_needed(readings, 0.05), abs=4)
+
+
+def _processes(rng, count, readings=3, cost=1.0, between=0.08, noise=0.04):
+    """Readings by process: each process has a factor of its own, and noise that only adds."""
+    factors = [cost * rng.lognormvariate(0, between) for _ in range(count)]
+    return [[factor * (1 + rng.expovariate(1 / noise)) for _ in range(readings)] for factor in factors]
+
+
+def _flat(processes):
+    return [reading for one in processes for reading in one], [len(one) for one in processes]
+
+
+@pytest.mark.parametrize("count", [3, 5, 12])
+def test_the_interval_contains_the_cost_that_another_run_finds_in_95_of_100_runs(count):
+    rng, inside, narrow = random.Random(count), 0, 0
+    for _ in range(2000):
+        readings, counts = _flat(_processes(rng, count))
+        found = stats.summarize(readings, 1, 1, counts)
+        other = stats.summarize(_flat(_processes(rng, count))[0], 1, 1, counts).median_s
+        inside += found.low_s <= other <= found.high_s
+        half = (found.high_s / found.low_s) ** (0.5 / 2**0.5)  # the confidence interval for the mean is √2 narrower
+        narrow += found.median_s / half <= other <= found.median_s * half
+    assert inside / 2000 == pytest.approx(0.95, abs=0.015)
+    assert narrow / 2000 < 0.91
+
+
+def test_the_interval_of_one_process_misses_most_other_processes():
+    rng, inside = random.Random(0), 0
+    for _ in range(1000):
+        (ours,), (theirs,) = _processes(rng, 1, readings=24), _processes(rng, 1, readings=24)
+        found = stats.summarize(ours, 1, 1)
+        inside += found.low_s <= stats.summarize(theirs, 1, 1).median_s <= found.high_s
+    assert inside / 1000 < 0.4
+
+
+def test_a_speed_up_over_processes_contains_that_of_another_run():
+    """Each row has a factor of its own in each process, as the places of its buffers give it."""
+    rng = random.Random(1)
+
+    def run():
+        pairs = [(_processes(rng, 1)[0], _processes(rng, 1, cost=2.0)[0]) for _ in range(6)]
+        return stats.compare_processes([ours for ours, _ in pairs], [theirs for _, theirs in pairs])
+
+    found = [(run(), run().speedup) for _ in range(1500)]
+    assert sum(one.low <= other <= one.high for one, other in found) / 1500 == pytest.approx(0.95, abs=0.015)
+    assert sum(one.low <= 2.0 <= one.high for one, _ in found) / 1500 > 0.98  # the truth is nearer than another run
+
+
+def test_the_width_of_the_interval_is_students_t():
+    """The table against the integral of the density (Student, 1908), and the exact arithmetic of one example."""
+    for degrees in (1, 2, 4, 9, 30):
+        scale = math.gamma((degrees + 1) / 2) / math.sqrt(degrees * math.pi) / math.gamma(degrees / 2)
+        end = stats.width_of(degrees + 1) / math.sqrt(2 / (degrees + 1))
+        steps = 20000
+        area = sum((1 + (end * (step + 0.5) / steps) ** 2 / degrees) ** (-(degrees + 1) / 2) for step in range(steps))
+        assert 0.5 + scale * area * end / steps == pytest.approx(0.975, abs=2e-5)
+    found = stats.next_run([1.0, math.e**2])
+    assert (found.median, found.high) == pytest.approx((math.e, math.e ** (1 + math.sqrt(2) * 12.706)))
+    with pytest.raises(ValueError, match="2 of them"):
+        stats.next_run([1.0])
+
+
+def test_readings_of_one_process_keep_their_own_statistics():
+    readings = [1.0, 2.0, 3.0, 2.5, 2.2, 1.8]
+    assert stats.summarize(readings, 1, 1) == stats.summarize(readings, 1, 1, [6])
+    assert stats.compare_processes([readings], [readings[::-1]]) == stats.compare(readings, readings[::-1])
+
+
+def test_the_processes_needed_bring_the_width_that_was_asked_for():
+    rng = random.Random(2)
+    values = [rng.lognormvariate(0, 0.2) for _ in range(200)]
+    needed = stats.processes_needed(values[:5], 0.10)
+    assert needed > 5
+    spread = stdev([math.log(value) for value in values[:5]])
+    assert spread * stats.width_of(needed) <= math.log(1.1) < spread * stats.width_of(needed - 1)
+    assert stats.processes_needed([1.0, 1.0, 1.0], 0.10) == 3
+
+
+def test_the_share_of_readings_says_whether_more_of_them_would_help():
+    rng = random.Random(3)
+    placed = _processes(rng, 200, readings=4, between=0.2, noise=0.01)
+    noisy = _processes(rng, 200, readings=4, between=0.001, noise=0.2)
+    assert stats.share_of_readings(placed) < 0.1
+    assert stats.share_of_readings(noisy) > 0.8
+    assert stats.share_of_readings([[1.0], [2.0]]) == 0.0  # single readings cannot tell
+
+
+def test_readings_are_divided_into_processes_as_they_were_taken():
+    assert stats.by_process([1, 2, 3], [2, 1]) == [[1, 2], [3]]
+    assert stats.by_process([1, 2, 3], [2, 0, 1]) == [[1, 2], [3]]
+    assert stats.by_process([1, 2, 3]) == [[1, 2, 3]]

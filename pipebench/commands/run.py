@@ -123,8 +123,8 @@ class _Consumer(click.ParamType):  # type: ignore[type-arg]  # generic in some v
     metavar="SECONDS",
     help="Report a worker as hung after this long without a batch.",
 )
-@click.option("--quick", is_flag=True, help="The fewest readings that support 95 % confidence: about 50 s.")
-@click.option("--rigorous", is_flag=True, help="More and longer readings: about 20 minutes.")
+@click.option("--quick", is_flag=True, help="Few processes and wide intervals, for a first look.")
+@click.option("--rigorous", is_flag=True, help="More processes and longer readings.")
 @click.option("--list", "listing", is_flag=True, help="List stages, tasks and variants, and measure nothing.")
 @formatted
 @exported
@@ -168,25 +168,25 @@ def command(
         click.echo(laid_out(_listing(selection)), nl=False)
         return 0
     say_if_shadowed(data)
-    from pipebench.lab.timing import Plan
+    from pipebench.lab.passes import Passes
     from pipebench.reference.watched_training import Length
     from pipebench.results.loading import Loading
     from pipebench.task import Workload
 
     workload = Workload(data, limit, batch_size or Workload.batch_size, seed=seed, cache=cache, quick=quick)
     length: Length = "quick" if quick else "rigorous" if rigorous else "usual"
-    plan = {"quick": Plan.quick, "usual": Plan, "rigorous": Plan.rigorous}[length]()
+    passes = {"quick": Passes.quick, "usual": Passes, "rigorous": Passes.rigorous}[length]()
     feeding = None
     if not stages and not names:
         knobs = Loading(timeout_s=timeout, **loading)
         feeding = whole_run.feeding(knobs, workers, length, steps, simulated_s, consumer)
-    return _measured(selection, workload, plan, name, feeding, style, export_json)
+    return _measured(selection, workload, passes, name, feeding, style, export_json)
 
 
 def _measured(
     selection: Any,
     workload: Any,
-    plan: Any,
+    passes: Any,
     device: str | None,
     feeding: Any,
     style: str,
@@ -200,7 +200,7 @@ def _measured(
     signal.signal(signal.SIGINT, _interrupt_once)
     try:
         with progress() as advance:
-            whole_run.run(selection, workload, plan, device=device, feeding=feeding, progress=advance, keep=kept)
+            whole_run.run(selection, workload, passes, device=device, feeding=feeding, progress=advance, keep=kept)
     except KeyboardInterrupt:
         status = 130
         click.echo(f"pipebench: interrupted; {kept.where}", err=True)

@@ -6,13 +6,14 @@ from collections.abc import Iterable
 
 from pipebench.lab.checking import Row
 from pipebench.results.measurement import Warning, exceeded
-from pipebench.stats import CONFIDENCE, Speedup, compare
+from pipebench.stats import CONFIDENCE, Speedup, by_process, compare_processes
 
 
 def over(ours: Row, theirs: Row) -> Speedup:
-    """The speed-up of one call of `ours` over one call of `theirs`, from the rounds that both have."""
-    both = min(len(ours.readings), len(theirs.readings))
-    return compare(ours.readings[:both], theirs.readings[:both], scale=ours.calls / theirs.calls)
+    """The speed-up of one call of `ours` over one call of `theirs`, from the turns that both have."""
+    return compare_processes(
+        by_process(ours.readings, ours.counts), by_process(theirs.readings, theirs.counts), ours.calls / theirs.calls
+    )
 
 
 def chosen(rows: Iterable[Row]) -> Row | None:

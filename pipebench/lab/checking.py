@@ -16,12 +16,13 @@ from pipebench.units import printable
 GONE = frozenset({"vanished", "unreadable", "not-regular"})  # what can happen to a file that was good
 
 
-@dataclass
+@dataclass(eq=False)
 class Row:
     """One variant or ceiling while it is being measured."""
 
     variant: Variant
-    runner: Runner | None = None
+    runner: Runner | None = None  # the place where it is tried
+    timed_in: Runner | None = None  # the place where its readings are taken; the same, if there is one process
     prepared: Prepared = field(default_factory=Prepared)
     bad: dict[str, BadSample] = field(default_factory=dict)
     attempted: int = 0
@@ -29,6 +30,8 @@ class Row:
     calls: int = 1
     first_s: float | None = None
     readings: list[float] = field(default_factory=list)
+    counts: list[int] = field(default_factory=list)  # of these, the number of each process
+    deaths: int = 0  # processes that died while it ran
     codes: set[str] = field(default_factory=set)
     load: machine.Load = field(default_factory=machine.Load)
     failed: str | None = None
@@ -49,7 +52,11 @@ class Row:
     def renew(self) -> None:
         """Forgets all timing, because it cannot be compared with readings of other samples."""
         self.work, self.calls, self.first_s = None, 1, None
-        self.readings, self.codes, self.load = [], set(), machine.Load()
+        self.readings, self.counts, self.codes, self.load = [], [], set(), machine.Load()
+
+    def forget_process(self) -> None:
+        """Forgets the readings of the last process."""
+        del self.readings[len(self.readings) - self.counts.pop() :]
 
 
 def prepare(row: Row, workload: Workload, runners: Runners) -> None:

@@ -22,6 +22,9 @@ from pipebench.task import Task, Variant, Workload
 class Cost:
     """The cost of one sample with one variant, in seconds: the median of the readings, and its 95 % interval.
 
+    All readings come from this process, so the interval is for this process. In another process, the same code can lie
+    elsewhere in memory, and its cost outside of the interval.
+
     `speedup` is over the task's reference, which is read in the same turns; None if the reference cannot run here.
     `measurement` has all readings.
     """

@@ -11,8 +11,10 @@ from typing import Any, Literal
 from pipebench import stage, task
 from pipebench.data import datasets
 from pipebench.errors import BadSample, PipebenchError, UsageError
+from pipebench.fresh import fresh_runners
 from pipebench.host import machine
-from pipebench.lab.timing import Interrupted, Plan, Progress, measure
+from pipebench.lab.passes import Passes, measure_all
+from pipebench.lab.timing import Progress
 from pipebench.reference.loader_table import LoaderPlan, measure_loader
 from pipebench.reference.published_rates import PUBLISHED
 from pipebench.reference.watched_training import Length, check_asked, measure_training
@@ -21,12 +23,9 @@ from pipebench.results.loading import Loading
 from pipebench.results.measurement import TaskResult
 from pipebench.results.report import Data, Report, new
 from pipebench.results.training import Training
-from pipebench.runner import Runners
 from pipebench.stages import read
 from pipebench.task import Task, Variant, Workload
 from pipebench.units import printable
-
-COLD_TASK = "read/image"
 
 
 @dataclass(frozen=True)
@@ -115,14 +114,14 @@ def feeding(
 def run(
     selection: Selection,
     workload: Workload,
-    plan: Plan,
+    passes: Passes,
     *,
     device: str | None = None,
     feeding: Feeding | None = None,
     progress: Progress,
     keep: Callable[[Report], None],
 ) -> Report:
-    """Measures the selection. `keep` gets the report so far after every task, so an interruption loses at most one.
+    """Measures the selection. `keep` gets the report so far, first after every task, then after every pass over them.
 
     Transfers and steps use `device`, by default the CUDA device if there is one. With `feeding`, loader and training
     are measured after the stages.
@@ -140,14 +139,17 @@ def run(
     keep(report)
     if feeding is not None:
         check_asked(workload, feeding.knobs, feeding.step)
-    with Runners() as runners:
-        runners.start(selection.variants)
-        for task, variants in selection.rows:
-            report = _with(report, task, variants, workload, runners, plan, progress, keep)
-            if task.id == COLD_TASK and workload.cache == "warm":  # to know the storage's rate too
-                cold = replace(workload, cache="cold")
-                report = _with(report, task, (), cold, runners, replace(plan, rounds=plan.least_rounds), progress, keep)
-            keep(report)
+    bare = report
+
+    def note(results: list[TaskResult]) -> None:
+        nonlocal report
+        report = _with(bare, results)
+        keep(report)
+
+    if selection.rows:
+        trying, timing = fresh_runners(selection.variants, workload)
+        with trying, timing:
+            measure_all(selection.rows, workload, passes, trying=trying, timing=timing, progress=progress, keep=note)
     if feeding is not None:
         report = _fed(report, workload, feeding, progress, keep)
     report = replace(report, partial=False)
@@ -155,32 +157,13 @@ def run(
     return report
 
 
-def _with(
-    report: Report,
-    task: Task,
-    variants: Sequence[Variant],
-    workload: Workload,
-    runners: Runners,
-    plan: Plan,
-    progress: Progress,
-    keep: Callable[[Report], None],
-) -> Report:
-    """The report with one task's results added. An interrupted task keeps the readings it has."""
-    bounds = stage.ceilings(task.id, workload)
-    try:
-        result = measure(task, variants, workload, runners=runners, plan=plan, ceilings=bounds, progress=progress)
-    except Interrupted as stopped:
-        keep(_added(report, stopped.result))
-        raise
-    return _added(report, result)
-
-
-def _added(report: Report, result: TaskResult) -> Report:
+def _with(report: Report, results: Sequence[TaskResult]) -> Report:
+    """The report with the results of its tasks."""
     return replace(
         report,
-        measurements=report.measurements + result.measurements,
-        ceilings=report.ceilings + result.ceilings,
-        bad_samples=report.bad_samples + result.bad_samples,
+        measurements=tuple(one for result in results for one in result.measurements),
+        ceilings=tuple(one for result in results for one in result.ceilings),
+        bad_samples=report.bad_samples + tuple(one for result in results for one in result.bad_samples),
     )
 
 

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 
 from pipebench.render import consumers, feeding, stage_sum
 from pipebench.render.cells import Table, gain
-from pipebench.results.measurement import EXCEEDED, Ceiling, Measurement, Warning
+from pipebench.results.measurement import EXCEEDED, USUAL_PROCESSES, Ceiling, Measurement, Warning
 from pipebench.results.report import Report
-from pipebench.stats import Speedup, compare
+from pipebench.stats import width_of
 from pipebench.units import count_scale, of_images, percent, printable, rate_scale, seconds_scale
 
 LOADERS_COLLATE = "default"  # the variant that a loader without workers uses
@@ -262,19 +262,13 @@ def _ties(report: Report, best: Measurement) -> list[Measurement]:
     return [
         one
         for one in timed(report, best.task)
-        if one is not best and not one.gives_up and _beside(one, best) and not _over(one, best).told
+        if one is not best and not one.gives_up and _beside(one, best) and not one.over(best).told
     ]
 
 
 def _beside(one: Measurement, other: Measurement) -> bool:
     """Whether both were read in the same turns, on the same workload. A cold cache is a different workload."""
     return bool(one.readings_s and other.readings_s) and one.workload == other.workload
-
-
-def _over(one: Measurement, other: Measurement) -> Speedup:
-    both = min(len(one.readings_s), len(other.readings_s))
-    scale = one.calls_per_reading / other.calls_per_reading
-    return compare(one.readings_s[:both], other.readings_s[:both], scale=scale)
 
 
 def _as_fast(best: Measurement, others: Sequence[Measurement]) -> str:
@@ -290,9 +284,26 @@ def heading(report: Report) -> list[str]:
             f"{printable(data.name)}: {data.images:,} images, "
             + of_images(data.mean_bytes, data.bits_per_pixel, data.bits_per_pixel_sd)
         )
+    lines += intervals(report)
     if report.partial:
         cause = f": {printable(report.failure)}" if report.failure else "."
         lines.append(f"This report is partial: the run did not finish{cause}")
+    return lines
+
+
+def intervals(report: Report) -> list[str]:
+    """What the intervals of the tables mean, and what --quick costs; an empty list without any interval."""
+    counts = [max(1, len(one.readings_per_process)) for one in report.measurements if one.summary]
+    if not counts:
+        return []
+    least, most = min(counts), max(counts)
+    if most == 1:
+        return ["± and (low–high): 95 % intervals for one process. Another run can lie outside of them."]
+    number = f"{least} to {most}" if least < most else f"{most}"
+    lines = [f"± and (low–high): 95 % intervals for the figure of another run, from {number} processes a row."]
+    if report.workload is not None and report.workload.quick and 1 < most < USUAL_PROCESSES:
+        times = width_of(most) / width_of(USUAL_PROCESSES)
+        lines.append(f"Without --quick, {USUAL_PROCESSES} processes would give intervals {times:.1f} times as narrow.")
     return lines
 
 

@@ -4,14 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from statistics import median
 
 from pipebench.errors import BadSample
 from pipebench.host.machine import Load
-from pipebench.stats import Speedup, Summary, readings_needed, summarize
+from pipebench.stats import (
+    Speedup,
+    Summary,
+    by_process,
+    compare_processes,
+    processes_needed,
+    readings_needed,
+    share_of_readings,
+    summarize,
+)
 from pipebench.task import SkipCode, Work, Workload
 from pipebench.units import percent
 
 FEWEST_READINGS = 6  # the smallest number whose full range covers the median with a confidence of 95 %
+USUAL_PROCESSES = 20  # the most that a run takes of a task
+RIGOROUS_PROCESSES = 60  # the most with --rigorous
 FOREIGN_LIMIT = 0.10  # of one core: above it, the work of other processes can hide a 10 % difference
 STEAL_LIMIT = 0.02
 UNSTABLE_LIMIT = 0.10
@@ -39,6 +51,9 @@ class Skipped:
 @dataclass(frozen=True)
 class Measurement:
     """All readings of one variant on one workload, with its work and its warnings. Statistics derive from the readings.
+
+    `readings_per_process` says how many of the readings each process took, in their order. It is empty in older
+    reports, where one process took them all.
 
     `over_reference` is the speed-up over the task's reference variant. `fraction_of_ceiling` is the speed of this
     variant divided by the speed of the task's ceiling. Near 1, there is nothing more to gain. It is None if any row of
@@ -68,6 +83,12 @@ class Measurement:
     failed: str | None = None
     over_ceiling: Speedup | None = None
     ceiling: str | None = None
+    readings_per_process: tuple[int, ...] = ()
+
+    def over(self, other: Measurement) -> Speedup:
+        """The speed-up of one call over one call of `other`, which was read in the same turns."""
+        ours, theirs = (by_process(one.readings_s, one.readings_per_process) for one in (self, other))
+        return compare_processes(ours, theirs, scale=self.calls_per_reading / other.calls_per_reading)
 
 
 @dataclass(frozen=True)
@@ -94,6 +115,7 @@ class Ceiling:
     way: str | None = None
     bounds: bool = True
     over_bound: Speedup | None = None
+    readings_per_process: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -105,11 +127,18 @@ class TaskResult:
     bad_samples: tuple[BadSample, ...]
 
 
-def warnings_of(readings_s: Sequence[float], load: Load, codes: Iterable[str]) -> tuple[Warning, ...]:
-    """The warnings for a figure, from its readings, the host's load during the readings, and the runner's codes."""
+def warnings_of(
+    readings_s: Sequence[float], load: Load, codes: Iterable[str], counts: Sequence[int] = ()
+) -> tuple[Warning, ...]:
+    """The warnings for a figure, from its readings, the host's load during the readings, and the runner's codes.
+
+    `counts` has the number of readings of each process, if there was more than one.
+    """
     if not readings_s:
         return ()
-    return (*_of_the_host(load), *(_OF_THE_CACHE[code] for code in sorted(codes)), *_of(readings_s))
+    processes = by_process(readings_s, counts)
+    spread = _between(processes) if len(processes) > 1 else _within(readings_s)
+    return (*_of_the_host(load), *(_OF_THE_CODE[code] for code in sorted(codes)), *spread)
 
 
 def exceeded(which: str, over: Speedup) -> Warning:
@@ -122,11 +151,16 @@ def exceeded(which: str, over: Speedup) -> Warning:
     return Warning(EXCEEDED, f"{which}, {times}", remedy, over.speedup)
 
 
-_OF_THE_CACHE = {
+_OF_THE_CODE = {
     "not-cold": Warning(
         "not-cold", "files stayed in the page cache after a drop", "put the data on a file system that drops it"
     ),
     "not-warm": Warning("not-warm", "files were not all in the page cache", "use a smaller --limit, or free memory"),
+    "process-lost": Warning(
+        "process-lost",
+        "its process was killed while it was timed, and another took its place",
+        "if the kernel did it (see `dmesg`), free memory",
+    ),
 }
 
 
@@ -137,7 +171,7 @@ def _of_the_host(load: Load) -> Iterable[Warning]:
         yield Warning(
             "foreign-load",
             f"other processes used {percent(foreign)} of a core",
-            "stop them, or take more readings (--rigorous)",
+            "stop them, or measure for longer (--rigorous)",
             foreign,
         )
     if steal > STEAL_LIMIT:
@@ -148,7 +182,8 @@ def _of_the_host(load: Load) -> Iterable[Warning]:
         yield Warning("throttled", "the cgroup's CPU quota stopped this process", "raise the quota of the container")
 
 
-def _of(readings_s: Sequence[float]) -> Iterable[Warning]:
+def _within(readings_s: Sequence[float]) -> Iterable[Warning]:
+    """The warnings for the readings of one process."""
     summary = summarize(readings_s, 1, 1)
     half_width = (summary.high_s - summary.low_s) / 2 / summary.median_s if summary.median_s else 0.0
     if half_width > UNSTABLE_LIMIT:
@@ -161,3 +196,20 @@ def _of(readings_s: Sequence[float]) -> Iterable[Warning]:
         )
     if len(readings_s) < FEWEST_READINGS:
         yield Warning("too-few-readings", f"{len(readings_s)} readings", "use --rigorous")
+
+
+def _between(processes: Sequence[Sequence[float]]) -> Iterable[Warning]:
+    """The warning for processes that differ much. It names what would help: processes, readings, or neither."""
+    found = [median(one) for one in processes]
+    summary = summarize([reading for one in processes for reading in one], 1, 1, [len(one) for one in processes])
+    half_width = (summary.high_s - summary.low_s) / 2 / summary.median_s if summary.median_s else 0.0
+    if half_width <= UNSTABLE_LIMIT:
+        return
+    needed, share = processes_needed(found, UNSTABLE_LIMIT), share_of_readings(processes)
+    if needed > RIGOROUS_PROCESSES:
+        remedy = "a quieter machine: more processes or readings would not help enough"
+    elif share > 0.5:
+        remedy = f"more readings in each process (--rigorous): they are {percent(share)} of the spread"
+    else:
+        remedy = f"about {needed} processes (--rigorous), not more readings, would bring ± {percent(UNSTABLE_LIMIT)}"
+    yield Warning("unstable", f"± {percent(half_width)} between {len(processes)} processes", remedy, half_width)

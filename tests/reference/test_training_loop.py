@@ -12,7 +12,7 @@ from PIL import Image
 from pipebench.errors import BadSample, PipebenchError
 from pipebench.host import machine
 from pipebench.lab import whole_run
-from pipebench.lab.timing import Plan
+from pipebench.lab.passes import Passes
 from pipebench.reference import pipeline, worker_health
 from pipebench.reference.dataloader import reference
 from pipebench.reference.loader_table import LoaderPlan
@@ -165,7 +165,7 @@ def _lab(tmp_path, kept, workload=WORKLOAD, **feeding_changes):
     return whole_run.run(
         whole_run.Selection(()),
         workload,
-        Plan.quick(),
+        Passes.quick(),
         feeding=replace(plans, **feeding_changes),
         progress=lambda done, total, what: None,
         keep=kept.append,

@@ -211,3 +211,18 @@ def test_a_gain_that_is_not_measurable_is_no_gain():
 )
 def test_a_gain_is_said_in_times_as_fast_or_not_at_all(found, said):
     assert tables.gain(found) == said
+
+
+def test_the_intervals_say_what_they_promise_and_what_quick_costs(report):
+    """Only readings of several processes say something about another run."""
+
+    def said(*processes, quick=False):
+        rows = tuple(replace(report.measurements[0], readings_per_process=(2,) * count) for count in processes)
+        return tables.intervals(replace(report, measurements=rows, workload=Workload(quick=quick)))
+
+    assert said(1) == ["± and (low–high): 95 % intervals for one process. Another run can lie outside of them."]
+    assert said(7, 20) == [
+        "± and (low–high): 95 % intervals for the figure of another run, from 7 to 20 processes a row."
+    ]
+    assert said(5, quick=True)[1] == "Without --quick, 20 processes would give intervals 2.7 times as narrow."
+    assert said() == []

@@ -153,3 +153,15 @@ def test_a_name_that_is_not_utf8_does_not_lose_the_report(tmp_path):
     found = report.new(failure=f"{name} is broken", partial=True)
     report.save(found, tmp_path / "report.json")
     assert report.load(tmp_path / "report.json").failure == "lat\\xff\\xfe.jpg is broken"
+
+
+def test_a_report_from_before_there_were_several_processes_loads_as_one_of_one_process(tmp_path, example):
+    path = tmp_path / "old.json"
+    report.save(example, path)
+    document = json.loads(path.read_text())
+    for one in document["measurements"]:
+        assert one.pop("readings_per_process") == []
+    path.write_text(json.dumps(document))
+    found = report.load(path).measurements[0]
+    assert found.readings_per_process == ()
+    assert found.over(found).speedup == 1.0

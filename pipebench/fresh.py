@@ -1,0 +1,228 @@
+"""Places whose process can be replaced, so that readings come from many processes and not from one.
+
+Where a process lies in memory changes its speed for its whole life, by more than 10 % for some decoders. To import the
+libraries in each new process would take seconds. So a live server imports them once and forks a fresh process whenever
+it is asked to. A fork has the server's libraries and their places; its own buffers lie elsewhere each time, after a
+random padding, and so do its inputs, which it copies.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import ctypes
+import os
+import pickle
+import random
+import signal
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from multiprocessing.connection import Connection
+from typing import Any
+
+from pipebench import stage
+from pipebench.runner import SETTLING_BYTES, ChildRunner, LocalRunner, RunnerDied, Runners
+from pipebench.task import RunnerSpec, Task, Variant, Workload
+from pipebench.units import printable
+
+LARGE, SMALL = 16, 300  # blocks of padding
+ONE_THREAD = (("OMP_NUM_THREADS", "1"),)  # a server with threads of its own could not fork safely
+PR_SET_PDEATHSIG = 1  # see prctl(2)
+
+
+class ProcessLost(RunnerDied):
+    """The process died while it worked on a request. `renew` makes another one."""
+
+
+class FreshRunner(ChildRunner):
+    """A place with a live server that forks the process in which the variants run. `renew` replaces that process."""
+
+    _serving = "pipebench.fresh"
+
+    def __init__(self, spec: RunnerSpec) -> None:
+        self._forked = False
+        super().__init__(replace(spec, environment=(*ONE_THREAD, *spec.environment)))
+
+    def warm(self, identities: Sequence[str], workload: Workload) -> None:
+        """Lets the server import what these variants need, while this process goes on."""
+        self._send("warm", tuple(identities), workload)
+
+    def renew(self, task_id: str, workload: Workload, keys: tuple[str, ...]) -> bool:
+        """Ends the process, if there is one, and forks another, which copies the task's inputs that the server has."""
+        self._to_the_server()
+        super()._ask("prime", task_id, workload, keys)
+        self._fork()
+        return True
+
+    def close(self) -> None:
+        self._forked = False
+        super().close()
+
+    def _to_the_server(self) -> None:
+        """Ends the forked process, and drops the answers that nobody waits for. Starts a server if there is none."""
+        self._forked = False
+        if self._process.poll() is not None:
+            self._pipe.close()
+            self._start()
+        token = time.monotonic_ns()
+        self._send("leave")
+        self._send("echo", token)
+        try:
+            while pickle.loads(self._pipe.recv_bytes()) != (False, token):  # from our own child, never from data
+                pass
+        except (EOFError, OSError) as gone:
+            raise ProcessLost(f"the server of the {self.name} process ended") from gone
+
+    def _fork(self) -> None:
+        self.pid = super()._ask("fork")
+        self._forked = True
+
+    def _ask(self, method: str, *arguments: Any) -> Any:
+        if not self._forked:
+            self._to_the_server()
+            self._fork()
+        return super()._ask(method, *arguments)
+
+    def _receive(self) -> Any:
+        try:
+            answer = super()._receive()
+        except RunnerDied as error:
+            raise ProcessLost(str(error)) from error
+        if isinstance(answer, _Ended):
+            self._forked = False
+            raise ProcessLost(f"the {self.name} process ended with {answer.how}")
+        return answer
+
+    def _send(self, method: str, *arguments: Any) -> None:
+        with contextlib.suppress(OSError):  # a server that is gone is found out about by the answer
+            self._pipe.send_bytes(pickle.dumps((method, arguments), 5))
+
+
+def fresh_runners(variants: Sequence[Variant], workload: Workload) -> tuple[Runners, Runners]:
+    """The places to try the variants, and those to time them, whose processes can be replaced.
+
+    To try is the work of this process and, for variants with a place of their own, of a forked one.
+    """
+    trying = Runners(child=FreshRunner)
+    here = FreshRunner(RunnerSpec("measuring"))
+    timing = Runners(here, child=FreshRunner, beside=trying)
+    trying.start(variants)
+    for place in timing:
+        if isinstance(place, FreshRunner):
+            place.warm([one.id for one in variants if _runs_in(one, place, here)], workload)
+    return trying, timing
+
+
+def _runs_in(variant: Variant, place: FreshRunner, here: FreshRunner) -> bool:
+    return place is here if variant.runner is None else place.name == variant.runner.name
+
+
+class _Ended:
+    """The server's answer to a request that its forked process did not live to answer."""
+
+    def __init__(self, how: str) -> None:
+        self.how = how
+
+
+class _Served:
+    """What the server answers, and what the forked process answers with its `runner`."""
+
+    def __init__(self) -> None:
+        self.runner: LocalRunner | None = None
+        self._padding: list[Any] = []
+
+    def warm(self, identities: tuple[str, ...], workload: Workload) -> None:
+        """Imports everything that these variants need. What uses a device is left to the forks."""
+        import torch
+
+        torch.set_num_threads(1)
+        runner = LocalRunner()
+        for identity in identities:
+            with contextlib.suppress(Exception):  # said again, and kept, where the variant is prepared
+                if not stage.find(identity)[0].on_device:
+                    runner.prepare(identity, workload)
+
+    def prime(self, task_id: str, workload: Workload, keys: tuple[str, ...]) -> None:
+        """Makes what the inputs are made from, once for all forks. The timed code never runs here."""
+        task = next((one for one in stage.tasks() if one.id == task_id), None)
+        if task is not None and not (task.on_device and workload.device == "cuda"):
+            with contextlib.suppress(Exception):  # `arm` comes next and reports the error
+                task.inputs(workload, keys)
+
+    def echo(self, token: int) -> int:
+        """Returns `token`, so that the other end knows which answers came before."""
+        return token
+
+    def begin(self) -> int:
+        """Makes a runner in the forked process, whose memory lies elsewhere than in the last one. Returns its id.
+
+        What the server has freed is given back first. Otherwise it decides whether malloc gives back each batch that is
+        freed (mallopt(3), M_TRIM_THRESHOLD), in all processes of a server alike. Without this, a collate took 2.2 ms in
+        the processes of one server and 5.2 ms in those of the next.
+        """
+        libc = ctypes.CDLL(None)
+        with contextlib.suppress(AttributeError, OSError):
+            libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        with contextlib.suppress(AttributeError):
+            libc.malloc_trim(0)
+        rng = random.Random(os.urandom(8))
+        self._padding = [bytearray(rng.randrange(1, 1 << 18)) for _ in range(LARGE)]
+        self._padding += [bytes(rng.randrange(16, 4096)) for _ in range(SMALL)]
+        self.runner = LocalRunner(find=self._find)
+        return os.getpid()
+
+    def _find(self, identity: str) -> tuple[Task, Variant]:
+        """The task and the variant. The task copies its inputs into this process's own memory."""
+        task, variant = stage.find(identity)
+
+        def inputs(workload: Workload, keys: Sequence[str]) -> list[Any]:
+            made = task.inputs(workload, keys)
+            if task.on_device and workload.device == "cuda":
+                return made
+            self._padding.append(made)  # kept: if it were freed, a result could lie in its place in some processes
+            return copy.deepcopy(made)
+
+        return replace(task, inputs=inputs), variant
+
+
+def serve(descriptor: int) -> None:
+    """Answers requests until the pipe closes. `fork` hands the pipe to a child; `leave` gives it back to the server."""
+    bytearray(SETTLING_BYTES)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    pipe, served = Connection(descriptor), _Served()
+    with contextlib.suppress(EOFError, BrokenPipeError):
+        while True:
+            method, arguments = pickle.loads(pipe.recv_bytes())  # from our own parent, never from data
+            if method == "leave":
+                if served.runner is not None:
+                    os._exit(0)
+                continue
+            answer = _answer(served, method, arguments)
+            if answer is not None:
+                pipe.send_bytes(pickle.dumps(answer, 5))
+    os._exit(0)
+
+
+def _answer(served: _Served, method: str, arguments: tuple[Any, ...]) -> tuple[bool, Any] | None:
+    """Whether the request failed, and its answer; None in the server after its child has left."""
+    try:
+        if method == "fork":
+            how = _forked()
+            if how is not None:
+                return (False, _Ended(how)) if how else None
+            method = "begin"
+        return False, getattr(served if hasattr(served, method) else served.runner, method)(*arguments)
+    except Exception as error:
+        return True, f"{type(error).__name__}: {printable(str(error))}"
+
+
+def _forked() -> str | None:
+    """None in the child. In the server, after the child's end: how it ended, empty if it was told to leave."""
+    child = os.fork()
+    if child == 0:
+        return None
+    _, status = os.waitpid(child, 0)
+    if os.WIFSIGNALED(status):
+        return f"signal {signal.Signals(os.WTERMSIG(status)).name}"
+    return f"exit status {os.WEXITSTATUS(status)}" if status else ""

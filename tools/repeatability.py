@@ -1,0 +1,133 @@
+"""What the intervals of `pipebench run` promise about the next run, and whether the next run keeps it.
+
+    python tools/repeatability.py measure --runs 10 --save repeatability.jsonl -- --quick --stage decode
+    python tools/repeatability.py report repeatability.jsonl
+
+`measure` repeats `pipebench run` with the options after `--`, and appends one line to the file for each finished run:
+the figures that the run prints, its raw readings by process, and the load. `report` takes every two runs with the same
+options. A row is covered if the interval of one run contains the estimate of the other; both directions count.
+"""
+
+import argparse
+import datetime
+import itertools
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+GOALS = {"ratio": (0.90, 0.05), "cost": (0.80, 0.20)}  # share of rows covered, median half width
+
+
+def run_lab(options):
+    """Runs `pipebench run` by its command line, and returns the line for the file. If it fails, the process ends."""
+    began, before = time.time(), os.getloadavg()
+    with tempfile.TemporaryDirectory() as folder:
+        report = Path(folder) / "report.json"
+        command = [sys.executable, "-m", "pipebench", "run", *options, "--export-json", os.fspath(report)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if not report.exists():
+            sys.exit(f"pipebench run ended with status {done.returncode}:\n{done.stderr[-2000:]}")
+        found = json.loads(report.read_text(encoding="utf-8"))
+    return {
+        "began": datetime.datetime.fromtimestamp(began, datetime.UTC).isoformat(timespec="seconds"),
+        "took_s": round(time.time() - began, 1), "load_before": before[0], "load_after": os.getloadavg()[0],
+        "machine": found["machine"]["cpu"], "cpus": os.cpu_count(), "options": list(options),
+        "rows": [line_of(one) for one in found["measurements"] if one["summary"]],
+    }  # fmt: skip
+
+
+def line_of(one):
+    """A row of a report: seconds a sample and speed-up, each with its interval, and the readings of each process."""
+    samples, summary, over = one["work"]["samples"], one["summary"], one["over_reference"]
+    edges = [0, *itertools.accumulate(one["readings_per_process"])]
+    return {
+        "name": f"{one['task']}/{one['variant']}",
+        "cost": [float(f"{summary[key] / samples:.5g}") for key in ("median_s", "low_s", "high_s")],
+        "ratio": [float(f"{over[key]:.5g}") for key in ("speedup", "low", "high")] if over else None,
+        "per_call_s": [
+            [float(f"{reading / one['calls_per_reading']:.4g}") for reading in one["readings_s"][begin:end]]
+            for begin, end in itertools.pairwise(edges)
+        ],
+    }
+
+
+def covered(rows, kind):
+    """For each row that all runs have: the share of pairs of runs that are covered, and the half width of each run.
+
+    A reference beside itself is no comparison, and is left out.
+    """
+    for name in dict.fromkeys(name for one in rows for name in one):
+        figures = [one[name][kind] for one in rows if name in one and one[name][kind]]
+        figures = [one for one in figures if one[1] < one[2]]
+        if len(figures) < 2:
+            continue
+        inside = [mine[1] <= other[0] <= mine[2] for mine, other in itertools.permutations(figures, 2)]
+        yield name, inside, [(high - low) / 2 / middle for middle, low, high in figures]
+
+
+def report(lines):
+    """The text of a report on finished runs."""
+    for options, group in itertools.groupby(sorted(lines, key=_options), key=_options):
+        yield from _of_options(options, list(group))
+
+
+def _options(line):
+    return " ".join(line["options"])
+
+
+def _of_options(options, runs):
+    loads = [load for one in runs for load in (one["load_before"], one["load_after"])]
+    processes = [len(row["per_call_s"]) for one in runs for row in one["rows"]]
+    yield f"pipebench run {options}: {len(runs)} runs, {min(one['began'] for one in runs)} to {_last(runs)}"
+    yield f"{runs[0]['machine']}, {runs[0]['cpus']} CPUs, load {min(loads):.1f} to {max(loads):.1f}"
+    yield (
+        f"{min(processes)} to {max(processes)} processes a row, median {statistics.median(processes):g}; "
+        f"a run took {statistics.median(one['took_s'] for one in runs):.0f} s"
+    )
+    rows = [{row["name"]: row for row in one["rows"]} for one in runs]
+    yield f"{'stage':<12}{'figure':<8}{'rows':>5}{'covered':>10}{'half width':>12}{'goal':>20}"
+    for kind, (share, width) in GOALS.items():
+        found = list(covered(rows, kind))
+        for stage in dict.fromkeys(name.split("/")[0] for name, _, _ in found):
+            yield _line(stage, kind, [one for one in found if one[0].startswith(f"{stage}/")])
+        yield _line("all", kind, found) + f"  ≥ {share:.0%}, ≤ ± {width:.0%}"
+    yield ""
+
+
+def _last(runs):
+    return max(one["began"] for one in runs)
+
+
+def _line(stage, kind, found):
+    inside = [one for _, pairs, _ in found for one in pairs]
+    widths = [one for _, _, halves in found for one in halves]
+    share = f"{sum(inside) / len(inside):.0%}" if inside else "none"
+    half = f"± {statistics.median(widths):.1%}" if widths else "none"
+    return f"{stage:<12}{kind:<8}{len(found):>5}{share:>10}{half:>12}"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(dest="command", required=True)
+    measuring = commands.add_parser("measure")
+    measuring.add_argument("--runs", type=int, default=10)
+    measuring.add_argument("--save", type=Path, required=True)
+    measuring.add_argument("options", nargs="*", help="options of `pipebench run`, after --")
+    commands.add_parser("report").add_argument("files", type=Path, nargs="+")
+    asked = parser.parse_args()
+    if asked.command == "report":
+        lines = [json.loads(line) for file in asked.files for line in file.read_text(encoding="utf-8").splitlines()]
+        sys.stdout.write("\n".join(report(lines)).rstrip() + "\n")
+        return
+    for _ in range(asked.runs):
+        with asked.save.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(run_lab(asked.options)) + "\n")
+
+
+if __name__ == "__main__":
+    main()
