@@ -31,7 +31,7 @@ def _rows(looks: Sequence[Look], share: float = 0.98, name: str = "Clips.__getit
     started = ProcessStarted(10, "worker", 7, 1, 0, "fork")
     process = Process([started, NewStage(5, StageName(kind, name)), NewStage(6, StageName("decode", "load"))])
     run = Run([process], ShownTime(**shown), (1,))
-    stage = StageResult(name, kind, 1, 100, 0.01, None, share)
+    stage = StageResult(name, kind, 1, 100, 0.01, share)
     return drilled_rows(run, [stage], Looks({Fetching(10, 7, 1): list(looks)}), lambda file, line: f"  line {line}\n")
 
 
