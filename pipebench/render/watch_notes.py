@@ -54,6 +54,12 @@ def _oversubscribed(values: Values) -> str:
     )
 
 
+def _left(values: Values) -> str:
+    if values["limit"] == "file descriptors":
+        return f"{values['left']:,} file descriptors are left"
+    return f"{size(values['left'])} of {values['limit']} are free"
+
+
 _SENTENCES: dict[str, Callable[[Values], str]] = {
     "workers-not-watched": _not_watched,
     "failed-batches": lambda found: f"In loader {found['loader']}, {_batches(found)} failed with an exception.",
@@ -90,6 +96,20 @@ _SENTENCES: dict[str, Callable[[Values], str]] = {
         "or call torch.multiprocessing.set_sharing_strategy('file_system')."
     ),
     "oversubscribed": _oversubscribed,
+    "bound-outgrew-memory": lambda found: "The batches of a window do not fit the memory that is free.",
+    "bound-no-records": lambda found: "The records of the bound could not be written.",
+    "bound-fault": lambda found: "A fault of pipebench ended the measurement of the bound.",
+    "bound-not-on-device": lambda found: (
+        "Nothing was replayed from the device's memory, because a window does not fit there."
+    ),
+    "bound-no-window": lambda found: f"Windows of batches of {size(found['batch_bytes'])} do not fit: {_left(found)}.",
+    "bound-small-windows": lambda found: f"Windows have at most {found['batches']} batches: {_left(found)}.",
+    "bound-few-steps": lambda found: (
+        f"--steps {found['steps']} is too few for one round of windows: it takes at least {found['needed']}."
+    ),
+    "bound-bursts": lambda found: (
+        f"Windows have {found['batches']} batches, but they come in bursts of {found['workers']}, one from each worker."
+    ),
     "no-training-loop": lambda found: "No loop over a DataLoader trained a model, so there was nothing to replay.",
     "passes-too-short": lambda found: (
         "No window had an iteration that counts: passes are so short that all of each is start-up. Use more data."

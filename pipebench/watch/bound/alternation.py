@@ -12,13 +12,17 @@ from typing import Any, Protocol
 
 from pipebench.watch.bound import batches
 from pipebench.watch.bound.schedule import BUSY, DEVICE, LIVE, REPLAY_LEAD, Place, Schedule
-from pipebench.watch.record.lines import BoundRoundVoid, BoundWindow
+from pipebench.watch.record.lines import BoundRoundVoid, BoundWindow, Reason
 
 Draw = Callable[[], Any]
 
 
 class Refused(Exception):
-    """The bound cannot be measured; the text says why."""
+    """The bound cannot be measured, for this reason."""
+
+    def __init__(self, code: str, **values: str | int | float) -> None:
+        super().__init__(code, values)
+        self.reason = Reason(code, values)
 
 
 class LiveBatches(Protocol):
@@ -201,7 +205,7 @@ class Alternation:
         """Keeps a live batch for its replays: the batch itself, or a copy if the script changes its batches."""
         self._held_bytes += batches.nbytes(batch)
         if self._held_bytes > self.means.budget:
-            raise Refused("the batches of a window do not fit the memory that is free")
+            raise Refused("bound-outgrew-memory")
         if not self.changes:
             self._held.append((batches.same(batch), batches.versions(batch)))
             return

@@ -15,7 +15,6 @@ from typing import Any, NoReturn
 
 from pipebench.host import machine
 from pipebench.host.limits import SHARED_MEMORY, descriptors, free_bytes, free_memory
-from pipebench.units import size
 from pipebench.watch.bound import batches
 from pipebench.watch.bound.alternation import Alternation, Means, Refused
 from pipebench.watch.bound.live_batches import LiveSource, length_of
@@ -29,7 +28,7 @@ from pipebench.watch.bound.schedule import (
     least_steps,
     planned,
 )
-from pipebench.watch.record.lines import BoundEnded, BoundPlan
+from pipebench.watch.record.lines import BoundEnded, BoundPlan, Reason
 from pipebench.watch.record.recording import Recording
 from pipebench.watch.script.phases import LoopPhases
 
@@ -83,7 +82,7 @@ class Bound:
         if os.getpid() != self.recording.pid:
             return plain(iterator)
         if not self.recording.on:
-            self.leave(FAILED, "the records could not be written")
+            self.leave(FAILED, Reason("bound-no-records", {}))
         if not self._chosen(iterator):
             found = recorded(iterator, plain)
             self._given[iterator] = self._given.get(iterator, 0) + 1
@@ -132,7 +131,7 @@ class Bound:
             self._end_pass()
             return recorded(iterator, _exhausted)
         except Refused as error:
-            self.leave(FAILED, str(error))
+            self.leave(FAILED, error.reason)
 
     def _attached(self, iterator: Any, plain: Plain) -> LiveSource:
         loader = self._loaders.get(iterator, _nothing)()
@@ -153,38 +152,37 @@ class Bound:
         try:
             act()
         except Refused as error:
-            self.leave(FAILED, str(error))
+            self.leave(FAILED, error.reason)
         except Exception as error:
             self.recording.fault("measuring the bound", error)
-            self.leave(FAILED, "a fault of pipebench ended it")
+            self.leave(FAILED, Reason("bound-fault", {}))
 
     def _plan(self, iterator: Any, batch: Any, given: int) -> None:
         one, workers = max(1, batches.nbytes(batch)), int(getattr(iterator, "_num_workers", 0))
-        notes, budget = [], (free_memory() or 1 << 62) * _MEMORY_SHARE
-        most, why = min((limit, why) for limit, why in self._limits(iterator, batch, budget) if limit is not None)
+        notes: list[Reason] = []
+        budget = (free_memory() or 1 << 62) * _MEMORY_SHARE
+        most, why, left = min(self._limits(iterator, batch, budget))
         replays = [IDLE, BUSY] if workers else [IDLE]
         device = _cuda()
         if device is not None:
             room = int(device.mem_get_info()[0] * _DEVICE_SHARE) // one
             if room < LEAST_WINDOW:
-                notes.append("not replayed from the device's memory, where a window does not fit")
+                notes.append(Reason("bound-not-on-device", {}))
             else:
                 most, replays = min(most, room), [*replays, DEVICE]
         if most < 2:
-            raise Refused(f"windows of batches of {size(one)} do not fit: {why}")
+            raise Refused("bound-no-window", batch_bytes=one, limit=why, left=left)
         if most < LARGEST_WINDOW and why != "":
-            notes.append(f"windows have at most {most} batches: {why}")
+            notes.append(Reason("bound-small-windows", {"batches": most, "limit": why, "left": left}))
         length = length_of(self._loaders.get(iterator, _nothing)())
         lead = max(1, min(workers, length // 4 if length else workers))
         begin = max(BEGIN, self.recording.settings.warmup)
         schedule = planned(self.steps, begin, lead, tuple(replays), most, max(1, workers))
         if not schedule.rounds:
             needed = least_steps(begin, lead, tuple(replays))
-            raise Refused(f"--steps {self.steps} is too few for one round of windows: it takes at least {needed}")
+            raise Refused("bound-few-steps", steps=self.steps, needed=needed)
         if workers and schedule.window % workers:
-            notes.append(
-                f"windows of {schedule.window} batches: they come in bursts of {workers}, one from each worker"
-            )
+            notes.append(Reason("bound-bursts", {"batches": schedule.window, "workers": workers}))
         swept = self._sweeper(one * schedule.window)
         pin = bool(getattr(iterator, "_pin_memory", False))
         finish = device.synchronize if device is not None else _nothing
@@ -197,19 +195,19 @@ class Bound:
         ))  # fmt: skip
         self.alternation = Alternation(schedule, means, self.recording.write)
 
-    def _limits(self, iterator: Any, batch: Any, budget: float) -> Iterator[tuple[int | None, str]]:
-        """The limits on the number of batches in a window, each with its reason."""
+    def _limits(self, iterator: Any, batch: Any, budget: float) -> Iterator[tuple[int, str, int]]:
+        """The limits on the number of batches in a window, each with what is scarce, and how much of it is left."""
         one, workers = max(1, batches.nbytes(batch)), int(getattr(iterator, "_num_workers", 0))
-        yield LARGEST_WINDOW, ""
-        yield int(budget // one), f"{size(budget / _MEMORY_SHARE)} of memory are free"
+        yield LARGEST_WINDOW, "", 0
+        yield int(budget // one), "memory", int(budget / _MEMORY_SHARE)
         if workers and not getattr(iterator, "_pin_memory", False):  # batches stay in shared memory for a whole window
             flying = workers * (int(iterator._prefetch_factor) + 1)
             shared, files = free_bytes(SHARED_MEMORY), descriptors()
             if shared is not None:
-                yield int(0.9 * shared // one) - flying, f"{size(shared)} of shared memory are free"
+                yield int(0.9 * shared // one) - flying, "shared memory", int(shared)
             if files is not None:
                 tensors = max(1, sum(1 for _ in batches.leaves(batch)))
-                yield (files - _DESCRIPTORS) // tensors - flying, f"{files} file descriptors are left"
+                yield (files - _DESCRIPTORS) // tensors - flying, "file descriptors", files
 
     def _sweeper(self, window_bytes: int) -> Callable[[int], None]:
         """A function that clears the last-level cache before a replay, so that no replayed batch is found there.
@@ -233,7 +231,7 @@ class Bound:
         """Stops drawing, because the script has come to its own end."""
         self._end_pass()
 
-    def leave(self, status: int, problem: str | None = None) -> NoReturn:
+    def leave(self, status: int, problem: Reason | None = None) -> NoReturn:
         """Ends the process at once. Its workers end first, so that they can write their records."""
         self.recording.write(BoundEnded(problem))
         self._end_pass()

@@ -9,7 +9,7 @@ from pipebench.results.watched import BoundResult, Note
 from pipebench.results.windows import LoopWindow, throughput
 from pipebench.stats import Speedup, compare
 from pipebench.watch.bound.schedule import BUSY, DEVICE, IDLE, LIVE
-from pipebench.watch.record.lines import BoundEnded, BoundPlan, BoundRoundVoid, BoundWindow, Line
+from pipebench.watch.record.lines import BoundEnded, BoundPlan, BoundRoundVoid, BoundWindow, Line, Reason
 
 Kind = TypeVar("Kind", BoundPlan, BoundWindow, BoundRoundVoid, BoundEnded)
 
@@ -18,8 +18,7 @@ def bound_result(lines: Sequence[Line]) -> BoundResult:
     """The result of one run, from its lines."""
     plan, end = next(iter(_of(lines, BoundPlan)), None), next(iter(_of(lines, BoundEnded)), None)
     if plan is None:
-        why = end.problem if end and end.problem else Note("no-training-loop")
-        return BoundResult(notes=(why,))
+        return BoundResult(notes=(_note(end.problem) if end and end.problem else Note("no-training-loop"),))
     windows = _windows(lines)
     live, pairs = windows.get(LIVE, {}), {kind: _pairs(windows, kind) for kind in (IDLE, BUSY, DEVICE)}
     return BoundResult(
@@ -70,15 +69,19 @@ def _cost(window: LoopWindow) -> float:
     return window.elapsed_s / window.samples
 
 
-def _notes(plan: BoundPlan, end: BoundEnded | None, lines: Sequence[Line], rounds: int) -> Iterable[Note | str]:
-    yield from plan.notes
+def _note(reason: Reason) -> Note:
+    return Note(reason.code, reason.values)
+
+
+def _notes(plan: BoundPlan, end: BoundEnded | None, lines: Sequence[Line], rounds: int) -> Iterable[Note]:
+    yield from map(_note, plan.notes)
     if not rounds and any(one.kind != LIVE for one in _of(lines, BoundWindow)):
         yield Note("passes-too-short")
     if end is None:
         done = {"rounds": rounds, "planned": plan.rounds} if _of(lines, BoundWindow) else {}
         yield Note("ended-early", {**done, "steps": plan.steps})
     elif end.problem:
-        yield end.problem
+        yield _note(end.problem)
     if _of(lines, BoundRoundVoid):
         yield Note("round-void")
     if plan.swept:

@@ -330,6 +330,13 @@ class Fault:
     text: str
 
 
+class Reason(NamedTuple):
+    """Why a bound was not measured, or not as asked: the code and the values of a note of the report."""
+
+    code: str
+    values: dict[str, str | int | float]
+
+
 @dataclass
 class BoundPlan:
     """The plan of `--bound`, written before the first window. `window` and `steps` count iterations.
@@ -345,7 +352,7 @@ class BoundPlan:
     batch_bytes: int
     last_level_cache_bytes: int
     swept: bool
-    notes: list[str] = field(default_factory=list)
+    notes: list[Reason] = field(default_factory=list)
 
 
 @dataclass
@@ -374,7 +381,7 @@ class BoundRoundVoid:
 class BoundEnded:
     """The end of `--bound`. Written before the process ends. `problem` is None if the plan was carried out."""
 
-    problem: str | None
+    problem: Reason | None
 
 
 Line: TypeAlias = (

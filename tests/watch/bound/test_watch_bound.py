@@ -20,7 +20,7 @@ from pipebench.watch.bound.alternation import Alternation, Means, Refused
 from pipebench.watch.bound.schedule import BUSY, DEVICE, IDLE, LARGEST_WINDOW, LIVE, Schedule, planned
 from pipebench.watch.bound.session import Bound
 from pipebench.watch.read.bound import bound_result
-from pipebench.watch.record.lines import BoundEnded, BoundPlan, BoundRoundVoid, BoundWindow
+from pipebench.watch.record.lines import BoundEnded, BoundPlan, BoundRoundVoid, BoundWindow, Reason
 
 LIVE_S, STEP_S = 3.0, 1.0
 REPLAYS = ((IDLE,), (IDLE, BUSY), (IDLE, BUSY, DEVICE))
@@ -254,7 +254,7 @@ def test_a_round_whose_batches_were_changed_before_that_was_known_is_void() -> N
 
 
 def test_a_window_that_outgrows_memory_is_refused() -> None:
-    with pytest.raises(Refused, match=r"^the batches of a window do not fit the memory that is free$"):
+    with pytest.raises(Refused, match="bound-outgrew-memory"):
         World(SCHEDULE, budget=100).run()
 
 
@@ -292,8 +292,14 @@ def _recording(**settings: Any) -> Any:
 def test_no_window_is_planned_that_memory_cannot_hold(free: int, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(session, "free_memory", lambda: free)
     bound = Bound(_recording(), SimpleNamespace(), lambda: None)
-    with pytest.raises(Refused, match=r"do not fit: .* of memory are free"):
+    with pytest.raises(Refused) as refused:
         bound._plan(_Iterator(), torch.zeros(size // 4), 1)
+    reason = refused.value.reason
+    assert (reason.code, reason.values["limit"], reason.values["left"]) == ("bound-no-window", "memory", free)
+    said = sentence(Note(reason.code, reason.values))
+    assert (
+        said.startswith("Windows of batches of ") and " do not fit: " in said and said.endswith("of memory are free.")
+    )
 
 
 def test_a_window_is_made_to_fit_memory_and_that_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -302,13 +308,15 @@ def test_a_window_is_made_to_fit_memory_and_that_is_said(monkeypatch: pytest.Mon
     recording = _recording(bound=400)
     recording.write = written.append
     Bound(recording, SimpleNamespace(), lambda: None)._plan(_Iterator(), torch.zeros(200), 1)
-    assert written[0].window == 5 and "at most 5 batches" in written[0].notes[0]
+    assert written[0].window == 5 and written[0].notes[0].code == "bound-small-windows"
+    assert written[0].notes[0].values == {"batches": 5, "limit": "memory", "left": 10_000}
 
 
 def test_too_few_steps_are_refused_with_how_many_it_takes() -> None:
     bound = Bound(_recording(bound=8), SimpleNamespace(), lambda: None)
-    with pytest.raises(Refused, match="--steps 8 is too few for one round of windows: it takes at least 14"):
+    with pytest.raises(Refused) as refused:
         bound._plan(_Iterator(), torch.zeros(10), 1)
+    assert refused.value.reason == Reason("bound-few-steps", {"steps": 8, "needed": 14})
 
 
 def test_what_was_measured_before_a_script_ended_is_reported_as_part() -> None:

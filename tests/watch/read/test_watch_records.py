@@ -41,10 +41,10 @@ LINES: list[lines.Line] = [
     lines.StackPlace(10, 5, 1, 64, [56, 0], *range(13, 26), 32),
     lines.Moment("warm", 5),
     lines.Fault("watching torch", "TypeError: no"),
-    lines.BoundPlan(1, 100, 5, 6, 2, 1000, 32, False, ["a note"]),
+    lines.BoundPlan(1, 100, 5, 6, 2, 1000, 32, False, [lines.Reason("bound-bursts", {"batches": 3, "workers": 2})]),
     lines.BoundWindow(0, "live", 1.5, 20, 5, 3),
     lines.BoundRoundVoid(0),
-    lines.BoundEnded("it did not fit"),
+    lines.BoundEnded(lines.Reason("bound-few-steps", {"steps": 8, "needed": 14})),
 ]  # fmt: skip
 
 
