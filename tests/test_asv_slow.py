@@ -47,7 +47,7 @@ def home(tmp_path_factory):
 def repo(tmp_path_factory, home):
     """A clone with two commits of this tree: as it is, and with `decode/rgb/opencv` made twice as slow."""
     folder = tmp_path_factory.mktemp("asv") / "clone"
-    unwanted = shutil.ignore_patterns(".venv", ".git", ".asv", "__pycache__", ".*_cache", "watch")
+    unwanted = shutil.ignore_patterns(".venv", ".git", ".asv", "__pycache__", ".*_cache")
     shutil.copytree(ROOT, folder, ignore=unwanted, symlinks=True)
     repos.git(folder, "init", "--quiet", "--initial-branch=main")
     repos.commit(folder, "as it is")
