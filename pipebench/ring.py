@@ -74,7 +74,8 @@ class _Blocks:
         import torch
 
         first = batch[0]
-        size = len(batch) * first.nbytes if _plain(first) else 0
+        alike = _plain(first) and all(_plain(one) and one.dtype == first.dtype for one in batch)
+        size = len(batch) * first.nbytes if alike else 0
         if size < SMALLEST or _strategy() != "file_descriptor":
             return None
         try:
@@ -166,5 +167,5 @@ def _tensor(memory: Any, dtype: Any, shape: tuple[int, ...]) -> Any:
     """A contiguous tensor at the beginning of `memory`."""
     import torch
 
-    empty: Any = torch.empty(0, dtype=dtype)
+    empty: Any = torch.empty(0, dtype=dtype, device="cpu")
     return empty.set_(memory, 0, shape)

@@ -189,7 +189,7 @@ def _project(repo: Path, sides: Sequence[Side], own: Own | None) -> Project:
     roots = [*import_roots(repo, own.roots if own else ()), *(root for side in sides for root in side.roots)]
     functions = [own.loader, own.transform] if own else []
     named = {one.partition(":")[0].partition(".")[0] for one in functions if one}
-    return Project(repo, names_in(roots) | named, measures_pipebench=own is None)
+    return Project(repo, names_in(roots) | named, frozenset(named), measures_pipebench=own is None)
 
 
 def _measured(repo: Path, commit: Commit, side: Side) -> Measured:

@@ -28,7 +28,7 @@ from pipebench.units import printable
 
 WORKING_TREE = "."
 KEPT_LINES = 8
-INSTALL = "python -m pip install --quiet --no-deps --disable-pip-version-check"
+INSTALL = ("-m", "pip", "install", "--quiet", "--no-deps", "--disable-pip-version-check", "--target", INSTALLED)
 STATE = ".git/pipebench-state"  # in a checkout: what its tracked files were when it was made
 _GIT = ("git", "-c", "core.hooksPath=/dev/null", "-c", "advice.detachedHead=false")
 _FULL = "free some space, or set PIPEBENCH_CACHE to a folder on another disk"
@@ -92,7 +92,7 @@ def checked_out(repo: Path, name: str, build: str | None = None, python: str = s
     if name == WORKING_TREE:
         return Commit(name, None, repo)
     sha = resolve(repo, name)
-    settings = hashlib.sha256(f"{repo}\0{build}\0{python if build else ''}".encode()).hexdigest()[:12]
+    settings = hashlib.sha256(f"{repo}\0{build}\0{python}".encode()).hexdigest()[:12]
     folder = machine.cache_folder().absolute() / "ab" / f"{sha[:16]}-{settings}"
     if not _is_as_made(folder):
         _sweep(folder.parent)
@@ -154,22 +154,42 @@ def _fill(repo: Path, sha: str, name: str, build: str | None, python: str, parti
         said = printable(_last(error.stderr))
         remedy = _FULL if "No space left" in said else "mend what git reports"
         raise PipebenchError(f"{what} cannot be checked out: {said}", remedy) from error
-    if build is None and has_compiled_parts(partial):
-        build = f"{INSTALL} --target {INSTALLED} ."
     if build is not None:
-        _build(what, build, python, partial)
+        _build(what, shlex.split(build), python, partial)
+    elif has_compiled_parts(partial):
+        _install(what, python, partial)
     (partial / STATE).write_text(_state(partial), encoding="utf-8")
 
 
-def _build(what: str, build: str, python: str, partial: Path) -> None:
+def _install(what: str, python: str, partial: Path) -> None:
+    """Builds a project and installs it into a folder within its checkout.
+
+    pip builds in an environment of its own. If that fails, it builds in that of `python`: an extension of torch needs
+    the torch that is installed.
+    """
+    try:
+        _build(what, [python, *INSTALL, "."], python, partial)
+    except PipebenchError:
+        try:
+            _build(what, [python, *INSTALL, "--no-build-isolation", "."], python, partial)
+        except PipebenchError as error:
+            remedy = "build it your way with --build COMMAND; --build true, if its Python files suffice"
+            raise PipebenchError(error.problem, remedy) from error
+
+
+def _build(what: str, command: list[str], python: str, partial: Path) -> None:
     beside = f"{Path(python).parent}{os.pathsep}{os.environ.get('PATH', '')}"
-    done = subprocess.run(
-        shlex.split(build), cwd=partial, env={**os.environ, "PATH": beside}, check=False,
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
-    )  # fmt: skip
+    try:
+        done = subprocess.run(
+            command, cwd=partial, env={**os.environ, "PATH": beside}, check=False,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
+        )  # fmt: skip
+    except FileNotFoundError as error:
+        raise PipebenchError(f"{what} does not build: there is no {command[0]}", "name it by its path") from error
     if done.returncode != 0:
-        problem = f"{what} does not build: `{build}` ended with status {done.returncode}: {_last(done.stdout)}"
-        raise PipebenchError(problem, _FULL if "No space left" in done.stdout else "compare commits that build")
+        said = f"`{shlex.join(command)}` ended with status {done.returncode}: {_last(done.stdout)}"
+        remedy = _FULL if "No space left" in done.stdout else "compare commits that build"
+        raise PipebenchError(f"{what} does not build: {said}", remedy)
 
 
 def _last(text: str | None) -> str:

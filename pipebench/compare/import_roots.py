@@ -37,12 +37,16 @@ def has_compiled_parts(folder: Path) -> bool:
 
 
 def names_in(roots: Sequence[Path]) -> frozenset[str]:
-    """The top-level modules in these folders: packages with an `__init__.py`, Python files and compiled modules."""
+    """The top-level modules in these folders: packages with an `__init__.py`, Python files and compiled modules.
+
+    In a folder called `src` a package needs no `__init__.py`.
+    """
     found = set()
     for root in roots:
         for entry in root.iterdir() if root.is_dir() else ():
             name = entry.name.partition(".")[0]
             module = entry.suffix in (".py", ".so") or (entry / "__init__.py").is_file()
+            module = module or (root.name == "src" and any(entry.rglob("*.py")))
             if module and name.isidentifier() and name not in NOT_IMPORTED:
                 found.add(name)
     return frozenset(found)

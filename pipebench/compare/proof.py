@@ -19,30 +19,35 @@ MOST_NAMED = 3
 class Project:
     """The project whose commits are compared: its working tree, and its top-level modules in any of the commits.
 
-    `measures_pipebench` is true where the project is pipebench itself. Elsewhere its modules are not the project's.
+    `named` are the modules that its benchmarks name. `measures_pipebench` is true if the project is pipebench itself.
+    Elsewhere the modules of pipebench are not the project's.
     """
 
     tree: Path
     names: frozenset[str]
+    named: frozenset[str] = frozenset()
     measures_pipebench: bool = False
 
 
-def foreign(modules: Mapping[str, str], folder: Path, project: Project) -> list[tuple[str, str]]:
+def foreign(modules: Mapping[str, str], folder: Path, own: frozenset[str], project: Project) -> list[tuple[str, str]]:
     """The project's modules that were not imported from `folder`, with the files that they came from.
 
-    A module is the project's if its top-level name is, or if its file lies in the working tree and was not installed
-    there. So the copy in an environment, a checkout of asv and the working tree itself are all found.
+    `own` are the top-level modules of the commit in `folder`. An installed module is the project's if it bears the name
+    of one of these: a commit may get from a package index what another has in its tree. Any other module is the
+    project's if its top-level name is, or if its file lies in the working tree. So the copy in an environment, a
+    checkout of asv and the working tree itself are all found.
     """
-    return sorted((name, file) for name, file in _of_project(modules, project) if not _lies_in(file, folder))
+    found = _of_project(modules, own | project.named, project)
+    return sorted((name, file) for name, file in found if not _lies_in(file, folder))
 
 
-def _of_project(modules: Mapping[str, str], project: Project) -> Iterator[tuple[str, str]]:
+def _of_project(modules: Mapping[str, str], own: frozenset[str], project: Project) -> Iterator[tuple[str, str]]:
     for name, file in modules.items():
         top = name.partition(".")[0]
         if top in OURS or (top == "pipebench" and not project.measures_pipebench):
             continue
         installed = any(part in INSTALLED for part in Path(file).parts)
-        if top in project.names or (not installed and _lies_in(file, project.tree)):
+        if top in own or (not installed and (top in project.names or _lies_in(file, project.tree))):
             yield name, file
 
 
@@ -50,9 +55,9 @@ def _lies_in(file: str, folder: Path) -> bool:
     return Path(os.path.realpath(file)).is_relative_to(os.path.realpath(folder))
 
 
-def refuse_foreign(label: str, modules: Mapping[str, str], folder: Path, project: Project) -> None:
+def refuse_foreign(label: str, modules: Mapping[str, str], folder: Path, own: frozenset[str], project: Project) -> None:
     """Raises `PipebenchError` if a module of the project was imported from elsewhere than the side's `folder`."""
-    found = foreign(modules, folder, project)
+    found = foreign(modules, folder, own, project)
     if not found:
         return
     shown = ", ".join(f"{printable(name)} from {printable(file)}" for name, file in _outermost(found)[:MOST_NAMED])

@@ -17,6 +17,7 @@ import pickle
 import random
 import signal
 import sys
+import sysconfig
 import traceback
 from multiprocessing.connection import Connection
 from typing import Any
@@ -136,10 +137,15 @@ class Side:
     def modules(self) -> dict[str, str]:
         """Every module that is imported by now, with the file that it came from.
 
-        A module that was made and not read from a file, such as `torch.ops`, is left out.
+        Left out are modules that were made and not read from a file, such as `torch.ops`, and the standard library.
         """
+        library = {os.path.realpath(sysconfig.get_path(name)) + os.sep for name in ("stdlib", "platstdlib")}
         files = {name: getattr(module, "__file__", None) for name, module in list(sys.modules.items())}
-        return {name: file for name, file in files.items() if isinstance(file, str) and os.path.isabs(file)}
+        return {
+            name: file
+            for name, file in files.items()
+            if isinstance(file, str) and os.path.isabs(file) and not _of_library(file, library)
+        }
 
     def echo(self, token: int) -> int:
         """Returns `token`, so that the other end knows which answers came before."""
@@ -152,6 +158,11 @@ class Side:
 
 def _keys(task: Any, workload: Any) -> tuple[str, ...]:
     return tuple(key for group in task.groups(workload) for key in group)[: task.per_call(workload)]
+
+
+def _of_library(file: str, library: set[str]) -> bool:
+    installed = any(part in file.split(os.sep) for part in ("site-packages", "dist-packages"))
+    return not installed and os.path.realpath(file).startswith(tuple(library))
 
 
 def _first_line(error: Exception) -> str:

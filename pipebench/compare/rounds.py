@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from pipebench.compare import permutation, proof
+from pipebench.compare.import_roots import names_in
 from pipebench.compare.permutation import judge
 from pipebench.errors import PipebenchError
 from pipebench.results.comparison import Change, Pair, rounds_needed, wanted_confidence
@@ -234,7 +235,7 @@ def _prove(servers: Sequence[Server], project: proof.Project | None) -> None:
     for server, modules in zip(servers, _both(servers, "modules") if project else (), strict=bool(project)):
         side = server.side
         if project and side.folder:
-            proof.refuse_foreign(side.label, modules, side.folder, project)
+            proof.refuse_foreign(side.label, modules, side.folder, names_in(side.roots), project)
 
 
 def _both(servers: Sequence[Server], method: str, *arguments: Any) -> list[Any]:

@@ -126,7 +126,7 @@ def _tried(job: _Job, trying: Runners, passes: Passes, progress: Progress) -> Tr
 def _time(job: _Job, trial: Trial, timing: Runners, plan: Plan, progress: Progress, now: Callable[[], float]) -> None:
     begin = now()
     trial.time(timing, plan, progress, now)
-    job.processes += 1
+    job.processes = max((sum(1 for count in row.counts if count) for row in trial.rows), default=0) or job.processes + 1
     job.spent_s += now() - begin
 
 

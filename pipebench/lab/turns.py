@@ -63,7 +63,7 @@ def take_readings(
             row.counts.append(0)
         try:
             _renew(task, live, keys, workload, runners)
-            for row in live:
+            for row in (one for one in live if one.able):
                 _guard(row, runners, partial(_arm, row, keys, workload, plan))
             before = runners.load()
             _take_turns(task, rows, runners, plan, progress, now)
@@ -80,14 +80,17 @@ def take_readings(
 def _renew(task: Task, live: Sequence[Row], keys: tuple[str, ...], workload: Workload, runners: Runners) -> None:
     """Gives each row its place for the readings, with a fresh process where a place can have one."""
     fresh: dict[int, bool] = {}
-    for row in live:
-        with _dying_here(row):
-            place = runners.of(row.variant)
-            if id(place) not in fresh:
-                fresh[id(place)] = place.renew(task.id, workload, keys)
+
+    def settle(row: Row) -> None:
+        place = runners.of(row.variant)
+        if id(place) not in fresh:
+            fresh[id(place)] = place.renew(task.id, workload, keys)
         if fresh[id(place)]:
-            _guard(row, runners, partial(_prepare_again, row, place, workload))
+            _prepare_again(row, place, workload)
         row.timed_in = place
+
+    for row in live:
+        _guard(row, runners, partial(settle, row))
 
 
 def _prepare_again(row: Row, place: Runner, workload: Workload) -> None:

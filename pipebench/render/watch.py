@@ -116,7 +116,7 @@ def _on_a_core(one: LoaderResult) -> Iterable[str]:
     """The CPU share of the time in which batches are made. It is known of whole batches only, not of stages."""
     if one.sample_s and one.sample_cpu_s is not None:
         share = min(1.0, one.sample_cpu_s / one.sample_s)
-        rest = "; the rest is waiting for storage, a lock or a core" if share < _NEARLY_ALL else ""
+        rest = "; the rest waits for a thread, storage or a core" if share < _NEARLY_ALL else ""
         yield f"A batch is {percent(share)} CPU time{rest}."
 
 

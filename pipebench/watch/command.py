@@ -77,7 +77,7 @@ def observe(
     found: list[WatchResult] = []
 
     def read(ended: supervisor.Ended) -> None:
-        if not options.bound:  # there the process leaves at once, and nobody waits for its workers
+        if not options.bound and ended.signal is None:  # else nobody has waited for the workers
             looker.script_ended()
         processes = gather(folder)
         result = summarise(processes, options, ended.status, usable_cores(), looker.found, reader.found)

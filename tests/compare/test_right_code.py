@@ -99,7 +99,7 @@ def test_a_compiled_module_is_that_of_each_commit(tmp_path):
     for name in ("HEAD~1", "HEAD"):
         commit = checkouts.checked_out(folder, name)
         modules = modules_of(rounds.Side(name, commit.folder, roots=import_roots(commit.folder)))
-        proof.refuse_foreign(name, modules, commit.folder, known)
+        proof.refuse_foreign(name, modules, commit.folder, known.names, known)
         assert modules["fast"].startswith(str(commit.folder))
         contents.add(Path(modules["fast"]).read_bytes())
     assert len(contents) == 2
@@ -109,6 +109,12 @@ def test_without_a_declaration_it_is_src_or_the_folder_itself(tmp_path):
     src, flat = project(tmp_path / "one", "src"), project(tmp_path / "two", ".")
     assert import_roots(src) == (src / "src", src)
     assert import_roots(flat) == (flat,)
+
+
+def test_in_src_a_package_needs_no_init(tmp_path):
+    (tmp_path / "src" / "mine" / "deep").mkdir(parents=True)
+    (tmp_path / "src" / "mine" / "deep" / "one.py").touch()
+    assert import_roots(tmp_path) == (tmp_path / "src", tmp_path)
 
 
 def test_what_the_user_names_counts_alone(tmp_path):
@@ -154,12 +160,23 @@ def test_names_are_packages_files_and_compiled_modules(tmp_path):
 def test_modules_of_the_project_from_elsewhere_are_found(module, file, found, tmp_path):
     side, tree = tmp_path / "side", tmp_path / "tree"
     modules = {module: file.format(side=side, tree=tree)}
-    assert bool(proof.foreign(modules, side, proof.Project(tree, frozenset({"mine"})))) == found
+    assert bool(proof.foreign(modules, side, frozenset({"mine"}), proof.Project(tree, frozenset({"mine"})))) == found
 
 
 def test_where_pipebench_itself_is_compared_its_modules_are_the_projects(tmp_path):
     modules = {"pipebench.task": f"{tmp_path}/tree/pipebench/task.py"}
-    assert proof.foreign(modules, tmp_path / "side", proof.Project(tmp_path / "tree", frozenset({"pipebench"}), True))
+    names = frozenset({"pipebench"})
+    known = proof.Project(tmp_path / "tree", names, measures_pipebench=True)
+    assert proof.foreign(modules, tmp_path / "side", names, known)
+
+
+def test_a_commit_may_have_installed_what_another_has_in_its_tree(tmp_path):
+    file = f"{tmp_path}/environment/lib/python3.11/site-packages/vendored/__init__.py"
+    known = proof.Project(tmp_path / "tree", frozenset({"mine", "vendored"}))
+    assert proof.foreign({"vendored": file}, tmp_path / "side", frozenset({"mine"}), known) == []
+    assert proof.foreign({"vendored": file}, tmp_path / "side", frozenset({"mine", "vendored"}), known)
+    elsewhere = {"vendored": f"{tmp_path}/other/vendored/__init__.py"}
+    assert proof.foreign(elsewhere, tmp_path / "side", frozenset({"mine"}), known)
 
 
 @pytest.fixture
@@ -200,11 +217,22 @@ def test_a_checkout_comes_before_an_installation_that_can_be_edited(where, right
     assert modules["mine"] == str(expected / where / "mine" / "__init__.py")
     known = proof.Project(folder, frozenset({"mine"}))
     if right:
-        proof.refuse_foreign("HEAD", modules, commit.folder, known)
+        proof.refuse_foreign("HEAD", modules, commit.folder, known.names, known)
         return
     with pytest.raises(PipebenchError, match=f"HEAD did not run its own code: it imported mine from {folder}") as found:
-        proof.refuse_foreign("HEAD", modules, commit.folder, known)
+        proof.refuse_foreign("HEAD", modules, commit.folder, known.names, known)
     assert "mine.other" not in found.value.problem and "roots =" in (found.value.remedy or "")
+
+
+def test_the_standard_library_is_nobodys_even_where_python_lies_in_the_project(tmp_path):
+    modules = modules_of(rounds.Side("one", project(tmp_path, "."), roots=(tmp_path,)))
+    assert not {"os", "json", "_json"} & set(modules) and "mine" in modules
+    known = proof.Project(Path(sys.base_prefix), frozenset({"mine"}))
+    assert proof.foreign(modules, tmp_path, known.names, known) == []
+
+
+def test_each_interpreter_has_a_checkout_of_its_own(repo):
+    assert checkouts.checked_out(repo, "HEAD", None, "/a/python").folder != checkouts.checked_out(repo, "HEAD").folder
 
 
 def test_a_module_that_a_commit_lacks_does_not_come_from_the_current_folder(monkeypatch, tmp_path):

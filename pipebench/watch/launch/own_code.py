@@ -30,6 +30,7 @@ class Place(NamedTuple):
     calls: str = ""
 
 
+_BELOW_THE_SCRIPT = f"{os.sep}launch{os.sep}bootstrap.py"  # the frame that runs the user's script
 OURS = Place("", "pipebench", 0)
 
 
@@ -56,13 +57,16 @@ def own_place(stack: Iterable[Function]) -> Place | None:
     """The deepest line of the user's own code in a stack, whose deepest function is first; None if there is none.
 
     Only the part of the stack above pipebench's nearest frame counts: that frame is the begin of the row. A stack
-    without such a frame changed while it was read, and gives None. If nothing in the part is the user's, the dataset
+    without such a frame changed while it was read, and gives None; so does one that has left the row and is back in the
+    script. If nothing in the part is the user's, the dataset
     itself comes from a library. Then the functions of that library are what a reader can choose, so the deepest of them
     is taken. torch's wrappers of datasets are passed over. `OURS` says that pipebench itself was running.
     """
     inside: list[Function] = []
     for one in stack:
         if owner(one.file) == "pipebench":
+            if one.file.endswith(_BELOW_THE_SCRIPT):
+                return None
             return _deepest_own(inside) if inside else OURS
         inside.append(one)
     return None

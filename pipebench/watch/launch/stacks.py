@@ -27,8 +27,7 @@ from pipebench.watch.record.recording import told
 from pipebench.watch.worker.stack_place import FOLDER
 
 EACH_S = 0.02
-ENOUGH = 3_000  # a share of one half is then known within 2 %
-_MOST_LOOKS = 20_000
+MOST_LOOKS = 20_000  # of all processes; when there are so many, every second is dropped, and looks are half as frequent
 _OF_ITS_TIME = 200  # looks may take a 200th of one core
 _OF_THE_LOOKS = 10  # new processes are looked for each tenth time
 _TAG = ~7  # Python 3.14 marks pointers in their lowest bits
@@ -106,7 +105,7 @@ class Stack:
             frame = previous
 
     def _code(self, address: int) -> _Code | None:
-        """The code object at an address; None if there is none, as in the frames that the interpreter keeps itself."""
+        """The code object at an address; None if there is none, or if it is one that the interpreter keeps itself."""
         if address not in self._codes:
             if len(self._codes) > 10_000:
                 self._codes.clear()
@@ -124,6 +123,8 @@ class Stack:
         lines = memory.word(address + place.lines_at)
         table = memory.bytes(lines + _BYTES_AT, self._size(lines))
         file, name = (self._text(memory.word(address + at)) for at in (place.file_at, place.name_at))
+        if file == "<shim>" or file == name == "__init__":
+            return None  # what Python 3.12 and later put between C and Python, and before a constructor
         return _Code(file, name, first_line, table, address + place.instructions_at)
 
     def _size(self, address: int) -> int:
@@ -173,20 +174,30 @@ class StackReader:
         self._folder, self._memory = folder / FOLDER, memory
         self._folder.mkdir(exist_ok=True)
         self._stacks: dict[Fetching, Stack] = {}
-        self._left: dict[Fetching, int] = {}
-        self._turn = 0
+        self._places: dict[Place | None, Place | None] = {}  # equal places are kept once
+        self._turn, self._every = 0, 1
 
     def failed(self, error: Exception) -> None:
         self.found.refused = told(error)
 
     def look(self) -> None:
-        """Looks once at each process."""
+        """Looks once at each process, or passes over this turn."""
         if self._turn % _OF_THE_LOOKS == 0:
             self._take_new()
         self._turn += 1
+        if self._turn % self._every:
+            return
         for who, stack in list(self._stacks.items()):
-            if self._seen(who, stack) or len(self.found.of[who]) >= ENOUGH or not self._left[who]:
+            if self._seen(who, stack):
                 del self._stacks[who]
+        if sum(map(len, self.found.of.values())) > MOST_LOOKS:
+            self._thin_out()
+
+    def _thin_out(self) -> None:
+        """Drops every second look, and looks half as often. So the looks stay spread evenly over the whole run."""
+        self._every *= 2
+        for looks in self.found.of.values():
+            del looks[::2]
 
     def _take_new(self) -> None:
         for name in os.listdir(self._folder):
@@ -197,7 +208,7 @@ class StackReader:
                 path.unlink()
                 who = Fetching(place.pid, place.began, place.loader)
                 self._stacks[who] = Stack(place, self._memory(place.pid))
-                self._left[who], self.found.of[who] = _MOST_LOOKS, []
+                self.found.of.setdefault(who, [])  # another thread of a process may fetch from now on
 
     def end(self) -> None:
         """Removes the folder, so that no process tells any more."""
@@ -205,12 +216,13 @@ class StackReader:
 
     def _seen(self, who: Fetching, stack: Stack) -> bool:
         """Looks at one process. Returns whether that was the last time."""
-        self._left[who] -= 1
         at, stage, place = perf_counter_ns(), 0, None
         try:
             stage = stack.stage()
             if stage:
                 place = own_place(stack.functions())
+            if stage != stack.stage():
+                place = None  # the row has ended meanwhile
         except OSError as error:
             if error.errno == errno.ESRCH:
                 return True
@@ -220,7 +232,7 @@ class StackReader:
         except (ValueError, struct.error):
             pass  # the stack changed while it was read
         if stage:
-            self.found.of[who].append(Look(at, stage, place))
+            self.found.of[who].append(Look(at, stage, self._places.setdefault(place, place)))
         return False
 
 

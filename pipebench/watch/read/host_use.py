@@ -62,6 +62,8 @@ def host(run: Run, loaders: Sequence[int], footprint: Footprint) -> HostUse:
     own = footprint.processes.get(script.pid, Held())
     inside = [one for one in run.processes if one.role == "worker" and one.loader in loaders]
     load = footprint.load if footprint.load is not None and footprint.load.wall_s else None
+    if any(one.started.start_method == "forkserver" for one in run.processes):
+        load = None  # nobody waits for those workers, so their CPU time would be counted as that of others
     return HostUse(
         pss_bytes=footprint.pss_bytes,
         script_pss_bytes=own.pss_bytes,

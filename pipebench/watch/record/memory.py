@@ -53,4 +53,7 @@ class Memory:
         return struct.unpack_from(f"={len(found) // 8}Q", found)
 
     def word(self, address: int) -> int:
-        return self.words(address, 1)[0]
+        found = self.words(address, 1)
+        if not found:
+            raise OSError(errno.EFAULT, os.strerror(errno.EFAULT))
+        return found[0]

@@ -66,7 +66,7 @@ def _watch_open(patches: Patches, module: Any) -> None:
     from anywhere.
     """
     plain = module.open
-    if plain.__code__.co_filename == HIDDEN:
+    if getattr(getattr(plain, "__code__", None), "co_filename", "") == HIDDEN:
         return
     read = timed(plain, stages.number("read", "Image.open"))
     decode = timed(plain, stages.number("decode", "Image.open"))

@@ -11,6 +11,7 @@ import ctypes
 import os
 import struct
 import sys
+from threading import get_ident
 from types import CodeType, FrameType
 from typing import Any
 
@@ -40,19 +41,25 @@ def drilled(kind: str, name: str) -> bool:
 
 
 class Teller:
-    """Tells, once, where the stack lies: as soon as a row without names takes more than a fifth of the fetches."""
+    """Tells where the stack lies: as soon as a row without names takes more than a fifth of the fetches.
+
+    It tells again if another thread fetches from then on.
+    """
 
     def __init__(self, recording: Recording, timer: StageTimer, loader: int) -> None:
         self._recording, self._timer, self._loader = recording, timer, loader
         self._batches = self._seen = 0
         self._rows: list[int] = []
-        self._told = False
+        self._told: int | None = None  # the thread whose stack was told
 
     def after_batch(self, busy_ns: int) -> None:
         """Called after each batch. `busy_ns` is the time of the fetches that the timer's sums are of."""
         self._batches += 1
-        if not self._told and self._batches >= _SETTLED and self._unnamed() > UNNAMED_SHARE * busy_ns:
-            self._told = True
+        here = get_ident()
+        if self._told == here or self._batches < _SETTLED:
+            return
+        if self._told is not None or self._unnamed() > UNNAMED_SHARE * busy_ns:
+            self._told = here
             self._recording.guarded("telling where the stack lies", self._tell)
 
     def _unnamed(self) -> int:
@@ -93,7 +100,7 @@ def place_of(timer: StageTimer, loader: int, began: int) -> StackPlace:
 
 
 def _thread_state() -> int:
-    get: Any = ctypes.pythonapi.PyThreadState_Get
+    get: Any = ctypes.PyDLL(None).PyThreadState_Get  # not that of `ctypes.pythonapi`, which the script may use
     get.restype = ctypes.c_void_p
     return int(get())
 

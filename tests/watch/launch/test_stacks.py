@@ -15,7 +15,7 @@ from watching import PATIENCE_S
 
 from pipebench.watch.launch import stacks
 from pipebench.watch.launch.own_code import OURS, Function, Place, own_place, owner, plain_name
-from pipebench.watch.launch.stacks import ENOUGH, Fetching, StackReader
+from pipebench.watch.launch.stacks import Fetching, StackReader
 from pipebench.watch.record.lines import StackPlace
 from pipebench.watch.record.patches import HIDDEN
 from pipebench.watch.record.record_file import encoded
@@ -146,12 +146,29 @@ def test_what_cannot_be_read_counts_as_a_look_without_a_line(tmp_path: Path) -> 
     assert [(one.stage, one.place) for one in reader.found.of[Fetching(1, 7, 1)]] == [(5, None)]
 
 
-def test_looking_ends_with_enough_looks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stacks, "ENOUGH", 3)
+def test_looks_become_rarer_and_stay_spread_over_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stacks, "MOST_LOOKS", 8)
     reader = _reader_of(_Fixed(4096 + 5 * 32), tmp_path)
-    for _ in range(5):
+    turns = iter(range(1000))
+    monkeypatch.setattr(stacks, "perf_counter_ns", lambda: next(turns))
+    for _ in range(100):
         reader.look()
-    assert len(reader.found.of[Fetching(1, 7, 1)]) == 3 < ENOUGH
+    kept = [one.at for one in reader.found.of[Fetching(1, 7, 1)]]
+    assert 4 <= len(kept) <= 8 and reader._every == 16
+    assert len({id(one.place) for one in reader.found.of[Fetching(1, 7, 1)]}) == 1
+
+
+def test_a_row_that_ends_meanwhile_has_no_line(tmp_path: Path) -> None:
+    class Ends(_Fixed):
+        asked = 0
+
+        def word(self, address: int) -> int:
+            self.asked += address == 128
+            return 4096 if self.asked > 1 else super().word(address)
+
+    reader = _reader_of(Ends(4096 + 5 * 32), tmp_path)
+    reader.look()
+    assert [(one.stage, one.place) for one in reader.found.of[Fetching(1, 7, 1)]] == [(5, None)]
 
 
 def test_a_system_that_forbids_it_is_named_and_not_asked_again(tmp_path: Path) -> None:
@@ -173,6 +190,8 @@ def test_the_deepest_line_of_the_users_is_taken() -> None:
     fetch, outside = Function(TORCH, "fetch", 50), Function(USER, "main", 99)
     assert own_place([inner, load, item, BASE, fetch, outside]) == Place(USER, "load", 41, "sounds.Reader.read")
     assert own_place([item, BASE, outside]) == Place(USER, "item", 7)
+    left = Function("/v/pipebench/watch/launch/bootstrap.py", "_run_file", 30)
+    assert own_place([item, left]) is None
     assert own_place([load, Function(LIBRARY, "each", 3), item, BASE]) == Place(USER, "load", 41)
 
 
