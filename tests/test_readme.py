@@ -85,14 +85,18 @@ def test_a_command_works(command, home):
     assert done.stdout or command.startswith(("cp ", "ln ", "sed "))
 
 
+CHANCE = re.compile("more stages|A batch is")
+
+
 def test_the_output_shown_is_that_of_this_version(home):
     """Titles, headings and rows of the report in the README are those that the script of the README gets today.
 
-    Which stages are the largest, and what comes next, depends on the images: so all stages are asked for too.
+    Which stages are the largest, and what comes next, depends on the images: so all stages are asked for too. What the
+    batches waited for depends on the machine.
     """
     tables = README.partition("```text\n")[2].partition("```")[0].partition("\n\n")[2].partition("\n\nNext: ")[0]
-    wanted = {_words(line) for line in tables.splitlines() if line.strip(" -─…") and "more stages" not in line}
-    assert len(wanted) >= 9
+    wanted = {_words(line) for line in tables.splitlines() if line.strip(" -─…") and not CHANCE.search(line)}
+    assert len(wanted) >= 8
     script = "docs/examples/train.py ~/my/images --epochs 4 --batch-size 2"
     runs = [_run(f"pipebench watch {how} {script}", home).stderr for how in ("", "--full")]
     printed = {_words(line) for run in runs for line in run.splitlines()}

@@ -24,7 +24,7 @@ def waiting(training: Training) -> str:
     waits = f"{percent(training.watched.wait_share or 0.0)} of an iteration ({on})"
     if over is None or bound.live is None or bound.bound is None:
         why = " ".join(map(sentence, bound.notes))
-        return f"Whether training waits for data was not measured: {why}"
+        return f"Whether training waits for data was not measured. {why}"
     if over.confidence < LEAST_CONFIDENCE:
         windows = counted(bound.rounds, "window is", "windows are")
         return f"{windows} too few to say whether training waits for data. It waited {waits}."

@@ -21,7 +21,7 @@ from pipebench.task import Workload
 from pipebench.watch.bound.schedule import BEGIN, BUSY, DEVICE, IDLE, LIVE, planned
 from pipebench.watch.read.bound import bound_result
 from pipebench.watch.read.summary import summarise
-from pipebench.watch.record.lines import BoundEnded, BoundPlan, BoundWindow
+from pipebench.watch.record.lines import BoundEnded, BoundPlan, BoundWindow, Reason
 from pipebench.watch.record.options import WatchOptions
 
 WORKLOAD = Workload(data="tiny", batch_size=4)
@@ -73,8 +73,8 @@ def test_too_few_windows_are_too_few_for_a_verdict_and_none_says_why():
     assert feeding.waiting(training(records(rounds=1))) == (
         "1 window is too few to say whether training waits for data. It waited 60 % of an iteration (fake; 1 worker)."
     )
-    assert feeding.waiting(training([BoundEnded("no room")])) == (
-        "Whether training waits for data was not measured: no room."
+    assert feeding.waiting(training([BoundEnded(Reason("bound-outgrew-memory", {}))])) == (
+        "Whether training waits for data was not measured. The batches of a window do not fit the memory that is free."
     )
 
 
@@ -165,9 +165,9 @@ def test_an_interruption_keeps_what_there_is_and_goes_on_as_one(observed):
 
 
 def test_a_script_that_ended_without_a_word_is_reported_with_its_status_and_keeps_nothing(observed):
-    observed(137, watched([BoundEnded("no room")], 137))
+    observed(137, watched([BoundEnded(Reason("bound-outgrew-memory", {}))], 137))
     kept = []
-    with pytest.raises(PipebenchError, match="ended with status 137: no room"):
+    with pytest.raises(PipebenchError, match="ended with status 137: The batches of a window do not fit"):
         measured(kept)
     observed(1, None, faults=["pipebench: could not report on the run\n"])
     with pytest.raises(PipebenchError, match="was not watched: pipebench: could not report"):
