@@ -35,7 +35,7 @@ class Passes:
 
     @classmethod
     def quick(cls) -> Passes:
-        return cls(5, 3, 1.5, Plan(rounds=2, least_rounds=2, budget_s=0.8, reading_s=0.005, tries=512))
+        return cls(5, 5, 1.5, Plan(rounds=2, least_rounds=2, budget_s=0.8, reading_s=0.005, tries=512))
 
     @classmethod
     def rigorous(cls) -> Passes:
