@@ -16,6 +16,7 @@ from typing import Any
 import pipebench
 from pipebench.calibrate import planted
 from pipebench.errors import PipebenchError
+from pipebench.results.report import load
 from pipebench.results.watched import WatchResult
 from pipebench.watch.command import observe
 from pipebench.watch.record.options import WatchOptions
@@ -74,10 +75,16 @@ def in_turns(script: str, blocks: int, samples: int, order: random.Random) -> tu
             for _ in range(blocks):
                 for ask, answers in order.sample(turns, 2):
                     answers.append(ask())
-        loaders = json.loads(report.read_text(encoding="utf-8"))["watch"]["loaders"] if report.exists() else []
-    if sum(one["samples"] for one in loaders) != samples:
+        seen = _samples_in(report)
+    if seen != samples:
         raise PipebenchError("a planted run was not watched to its end", "run pipebench calibrate again")
     return plain, under_watch
+
+
+def _samples_in(report: Path) -> int:
+    """How many samples a saved report of `watch` has seen; 0 if there is none."""
+    found = load(report).watched if report.exists() else None
+    return sum(one.samples for one in found.loaders) if found is not None else 0
 
 
 @contextlib.contextmanager

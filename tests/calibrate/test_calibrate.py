@@ -15,13 +15,14 @@ import psutil
 import pytest
 from click.testing import CliRunner
 
-from pipebench.calibrate import attribution, overhead, under_load, waits, whole
+from pipebench.calibrate import attribution, overhead, running, under_load, waits, whole
 from pipebench.calibrate.attribution import PlantedRun
 from pipebench.calibrate.planted.amounts import Ledger
 from pipebench.calibrate.running import watched
 from pipebench.commands.calibrate import command
 from pipebench.errors import UsageError
 from pipebench.render import calibration, layout
+from pipebench.results import report
 from pipebench.results.calibration import UNDER_LOAD, Calibration, NoiseFloor, PlantedFigure, Slowdown, judged
 from pipebench.results.report import keep_calibration, kept_calibration
 
@@ -185,6 +186,16 @@ def test_a_busy_process_ends_when_the_process_that_started_it_is_gone() -> None:
     with contextlib.suppress(psutil.NoSuchProcess):
         psutil.Process(int(found)).wait(timeout=60)
     assert not psutil.pid_exists(int(found)) or psutil.Process(int(found)).status() == psutil.STATUS_ZOMBIE
+
+
+def test_the_samples_of_a_saved_report_are_counted(tmp_path: Path) -> None:
+    """The overhead is that of a run which `watch` saw whole, so its saved report is read."""
+    old = Path(__file__).parent.parent / "results" / "schema1" / "watch.json"
+    place = tmp_path / "report.json"
+    assert running._samples_in(place) == 0
+    report.save(report.load(old), place)
+    loaders = json.loads(old.read_text(encoding="utf-8"))["watch"]["loaders"]
+    assert running._samples_in(place) == sum(one["samples"] for one in loaders) > 0
 
 
 def test_a_load_of_nothing_leaves_the_part_out(monkeypatch: pytest.MonkeyPatch) -> None:
