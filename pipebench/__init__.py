@@ -98,7 +98,7 @@ def measure(
     Raises `UsageError` for an unknown name, and `PipebenchError` if the data or `variant` cannot be used.
     """
     from pipebench.lab import one_task
-    from pipebench.lab.timing import Plan
+    from pipebench.lab.turns import Plan
     from pipebench.task import Workload
 
     workload = Workload(os.fspath(data), limit, batch_size, quick=quick)

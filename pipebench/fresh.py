@@ -15,7 +15,6 @@ import os
 import pickle
 import random
 import signal
-import time
 from collections.abc import Sequence
 from dataclasses import replace
 from multiprocessing.connection import Connection
@@ -65,12 +64,8 @@ class FreshRunner(ChildRunner):
         if self._process.poll() is not None:
             self._pipe.close()
             self._start()
-        token = time.monotonic_ns()
-        self._send("leave")
-        self._send("echo", token)
         try:
-            while pickle.loads(self._pipe.recv_bytes()) != (False, token):  # from our own child, never from data
-                pass
+            self._leave_fork()
         except (EOFError, OSError) as gone:
             raise ProcessLost(f"the server of the {self.name} process ended") from gone
 
@@ -93,10 +88,6 @@ class FreshRunner(ChildRunner):
             self._forked = False
             raise ProcessLost(f"the {self.name} process ended with {answer.how}")
         return answer
-
-    def _send(self, method: str, *arguments: Any) -> None:
-        with contextlib.suppress(OSError):  # a server that is gone is found out about by the answer
-            self._pipe.send_bytes(pickle.dumps((method, arguments), 5))
 
 
 def fresh_runners(variants: Sequence[Variant], workload: Workload) -> tuple[Runners, Runners]:

@@ -74,7 +74,7 @@ class _Blocks:
         import torch
 
         first = batch[0]
-        alike = _plain(first) and all(_plain(one) and one.dtype == first.dtype for one in batch)
+        alike = all(_plain(one) and one.dtype == first.dtype for one in batch)
         size = len(batch) * first.nbytes if alike else 0
         if size < SMALLEST or _strategy() != "file_descriptor":
             return None

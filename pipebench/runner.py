@@ -250,9 +250,23 @@ class ChildRunner:
         )
 
     def _ask(self, method: str, *arguments: Any) -> Any:
-        with contextlib.suppress(OSError):  # a child that is gone is found out about below
-            self._pipe.send_bytes(pickle.dumps((method, arguments), 5))
+        self._send(method, *arguments)
         return self._receive()
+
+    def _send(self, method: str, *arguments: Any) -> None:
+        with contextlib.suppress(OSError):  # a child that is gone is found out about by the answer
+            self._pipe.send_bytes(pickle.dumps((method, arguments), 5))
+
+    def _leave_fork(self) -> None:
+        """Ends the process that the child has forked, if there is one, and drops the answers that nobody waits for.
+
+        For children whose requests include `leave` and `echo`. Raises EOFError or OSError if the child is gone.
+        """
+        token = time.monotonic_ns()
+        self._send("leave")
+        self._send("echo", token)
+        while pickle.loads(self._pipe.recv_bytes()) != (False, token):  # from our own child, never from data
+            pass
 
     def _receive(self) -> Any:
         try:

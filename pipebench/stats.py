@@ -43,6 +43,11 @@ class Interval:
     high: float
     confidence: float
 
+    @property
+    def half_width(self) -> float:
+        """Half the width of the interval, as a share of the median: 0.02 is ± 2 %."""
+        return (self.high - self.low) / 2 / self.median if self.median else 0.0
+
 
 @dataclass(frozen=True)
 class Summary:
@@ -57,6 +62,11 @@ class Summary:
     high_s: float
     confidence: float
     samples_per_s: float
+
+    @property
+    def half_width(self) -> float:
+        """Half the width of the interval, as a share of the cost: 0.02 is ± 2 %."""
+        return Interval(self.median_s, self.low_s, self.high_s, self.confidence).half_width
 
 
 @dataclass(frozen=True)
@@ -221,6 +231,5 @@ def readings_needed(readings_s: Sequence[float], precision: float) -> int:
 
     The width of a median's interval is inversely proportional to the square root of the number of readings.
     """
-    interval = median_interval(readings_s)
-    half = (interval.high - interval.low) / 2 / interval.median
+    half = median_interval(readings_s).half_width
     return max(len(readings_s), math.ceil(len(readings_s) * (half / precision) ** 2))

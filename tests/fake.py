@@ -1,5 +1,6 @@
 """A seeded fake of time, and tasks that exist only in tests."""
 
+import itertools
 import random
 
 from pipebench.errors import SampleError
@@ -22,6 +23,21 @@ class FakeClock:
         begin = self.now
         block()
         return self.now - begin
+
+
+GONE = FileNotFoundError(2, "No such file or directory")
+
+
+def breaking(after, error, sample=None):
+    """A call that doubles what it is given. After so many calls it raises: for one sample only, or for all."""
+    calls = itertools.count(1)
+
+    def call(given):
+        if next(calls) > after and sample in (None, given):
+            raise error
+        return 2 * given
+
+    return call
 
 
 class Bench:

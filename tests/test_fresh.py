@@ -5,19 +5,12 @@ import signal
 import sys
 
 import pytest
+from tiny import IDENTITY, WORKLOAD, first_keys
 
 from pipebench import stage
 from pipebench.fresh import FreshRunner, ProcessLost, fresh_runners
 from pipebench.runner import LocalRunner
-from pipebench.task import RunnerSpec, Variant, Workload
-
-WORKLOAD = Workload(data="tiny", batch_size=4, quick=True)
-IDENTITY = "decode/rgb/pillow"
-
-
-def _keys(count):
-    task, _ = stage.find(IDENTITY)
-    return tuple(key for group in task.groups(WORKLOAD) for key in group)[:count]
+from pipebench.task import RunnerSpec, Variant
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +23,7 @@ def place():
 
 
 def _renewed(place):
-    assert place.renew("decode/rgb", WORKLOAD, _keys(2))
+    assert place.renew("decode/rgb", WORKLOAD, first_keys(2))
     assert place.prepare(IDENTITY, WORKLOAD).skip_code is None
     return place.pid
 
@@ -38,13 +31,13 @@ def _renewed(place):
 def test_each_process_is_another_and_does_the_same_work_as_this_one(place):
     local = LocalRunner()
     local.prepare(IDENTITY, WORKLOAD)
-    wanted = local.arm(IDENTITY, WORKLOAD, _keys(2))
+    wanted = local.arm(IDENTITY, WORKLOAD, first_keys(2))
     pids = []
     for _ in range(3):
         pids.append(_renewed(place))
-        assert place.arm(IDENTITY, WORKLOAD, _keys(2)) == wanted
+        assert place.arm(IDENTITY, WORKLOAD, first_keys(2)) == wanted
         assert place.reading(IDENTITY, 2)[0] > 0
-        (ours,), (theirs,) = (one.attempt(IDENTITY, WORKLOAD, _keys(1)) for one in (local, place))
+        (ours,), (theirs,) = (one.attempt(IDENTITY, WORKLOAD, first_keys(1)) for one in (local, place))
         assert (ours.output == theirs.output).all()
     assert len(set(pids)) == 3
     assert [pid for pid in pids[:2] if os.path.exists(f"/proc/{pid}")] == []
@@ -61,7 +54,7 @@ def test_each_process_has_a_padding_of_its_own(place):
     found = set()
     for _ in range(4):
         _renewed(place)
-        place.arm(IDENTITY, WORKLOAD, _keys(2))
+        place.arm(IDENTITY, WORKLOAD, first_keys(2))
         with open(f"/proc/{place.pid}/smaps_rollup") as file:
             found.add(next(int(line.split()[1]) for line in file if line.startswith("Private_Dirty")))
     assert len(found) > 1
@@ -71,9 +64,9 @@ def test_a_process_that_is_killed_says_how_and_another_takes_its_place(place):
     first = _renewed(place)
     os.kill(first, signal.SIGKILL)
     with pytest.raises(ProcessLost, match="the test process ended with signal SIGKILL"):
-        place.arm(IDENTITY, WORKLOAD, _keys(2))
+        place.arm(IDENTITY, WORKLOAD, first_keys(2))
     assert _renewed(place) != first
-    assert place.arm(IDENTITY, WORKLOAD, _keys(2)).samples == 2
+    assert place.arm(IDENTITY, WORKLOAD, first_keys(2)).samples == 2
 
 
 def test_a_server_that_is_killed_is_started_again(place):
@@ -84,7 +77,7 @@ def test_a_server_that_is_killed_is_started_again(place):
         place.reading(IDENTITY, 1)
         place.reading(IDENTITY, 1)
     _renewed(place)
-    assert place.arm(IDENTITY, WORKLOAD, _keys(2)).samples == 2
+    assert place.arm(IDENTITY, WORKLOAD, first_keys(2)).samples == 2
 
 
 def test_an_error_in_a_process_is_an_answer_and_ctrl_c_is_the_parents(place):
@@ -92,7 +85,7 @@ def test_an_error_in_a_process_is_an_answer_and_ctrl_c_is_the_parents(place):
     os.kill(place.pid, signal.SIGINT)
     with pytest.raises(Exception, match="KeyError"):
         place.reading("decode/rgb/opencv", 1)  # neither prepared nor armed
-    assert place.arm(IDENTITY, WORKLOAD, _keys(2)).samples == 2
+    assert place.arm(IDENTITY, WORKLOAD, first_keys(2)).samples == 2
 
 
 def test_a_variant_with_its_own_environment_is_tried_and_timed_in_places_of_that_environment():

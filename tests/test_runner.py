@@ -6,19 +6,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from tiny import IDENTITY, WORKLOAD, first_keys
 
 from pipebench import stage
 from pipebench.lab.timing import Plan, measure
 from pipebench.runner import ChildRunner, LocalRunner, RunnerDied, Runners
-from pipebench.task import RunnerSpec, Variant, Workload
-
-WORKLOAD = Workload(data="tiny", batch_size=4, quick=True)
-IDENTITY = "decode/rgb/pillow"
-
-
-def _keys(count):
-    task, _ = stage.find(IDENTITY)
-    return tuple(key for group in task.groups(WORKLOAD) for key in group)[:count]
+from pipebench.task import RunnerSpec, Variant
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +22,7 @@ def child():
 
 
 def test_a_child_makes_the_same_outputs_and_does_the_same_work(child):
-    local, keys = LocalRunner(), _keys(2)
+    local, keys = LocalRunner(), first_keys(2)
     for runner in (local, child):
         assert runner.prepare(IDENTITY, WORKLOAD).library.startswith("Pillow")
     for key in keys:
@@ -93,7 +86,7 @@ def test_threads_are_those_of_a_worker():
     for name, threads in (("opencv", 1), ("opencv-threads-0", 1), ("opencv-threads-default", default)):  # 0 runs as 1
         identity = f"crop/resized-224/{name}"
         runner.prepare(identity, WORKLOAD)
-        runner.arm(identity, WORKLOAD, _keys(1))
+        runner.arm(identity, WORKLOAD, first_keys(1))
         runner.reading(identity, 1)
         assert torch.get_num_threads() == 1
         assert cv2.getNumThreads() == threads

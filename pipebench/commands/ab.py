@@ -168,7 +168,7 @@ def _commit(
 
 def _side(commit: Commit, python: str, which: str, settings: dict[str, Any], own: Own | None) -> Side:
     from pipebench.compare import rounds
-    from pipebench.compare.import_roots import import_roots
+    from pipebench.compare.import_roots import import_roots, names_in
 
     environment = []
     for pair in settings[f"{which}_env"]:
@@ -178,7 +178,7 @@ def _side(commit: Commit, python: str, which: str, settings: dict[str, Any], own
         environment.append((key, value))
     runner = _runner(settings[f"{which}_runner"])
     roots = import_roots(commit.folder, own.roots if own else ())
-    return rounds.Side(commit.label, commit.folder, python, tuple(environment), runner, roots)
+    return rounds.Side(commit.label, commit.folder, python, tuple(environment), runner, roots, names_in(roots))
 
 
 def _project(repo: Path, sides: Sequence[Side], own: Own | None) -> Project:
@@ -186,10 +186,10 @@ def _project(repo: Path, sides: Sequence[Side], own: Own | None) -> Project:
     from pipebench.compare.import_roots import import_roots, names_in
     from pipebench.compare.proof import Project
 
-    roots = [*import_roots(repo, own.roots if own else ()), *(root for side in sides for root in side.roots)]
+    names = names_in(import_roots(repo, own.roots if own else ())).union(*(side.names for side in sides))
     functions = [own.loader, own.transform] if own else []
     named = {one.partition(":")[0].partition(".")[0] for one in functions if one}
-    return Project(repo, names_in(roots) | named, frozenset(named), measures_pipebench=own is None)
+    return Project(repo, names | named, frozenset(named), measures_pipebench=own is None)
 
 
 def _measured(repo: Path, commit: Commit, side: Side) -> Measured:

@@ -11,7 +11,6 @@ import bisect
 import contextlib
 import math
 import os
-import pickle
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -20,7 +19,6 @@ from pathlib import Path
 from typing import Any
 
 from pipebench.compare import permutation, proof
-from pipebench.compare.import_roots import names_in
 from pipebench.compare.permutation import judge
 from pipebench.errors import PipebenchError
 from pipebench.results.comparison import Change, Pair, rounds_needed, wanted_confidence
@@ -45,6 +43,7 @@ class Side:
     """One of the two things compared: a folder of code, the interpreter that runs it, and its settings.
 
     `roots` are the folders of the code that are put on the import path; the code's own folder if there are none.
+    `names` are the top-level modules in them.
     """
 
     label: str
@@ -53,6 +52,7 @@ class Side:
     environment: tuple[tuple[str, str], ...] = ()
     runner: RunnerSpec | None = None
     roots: tuple[Path, ...] = ()
+    names: frozenset[str] = frozenset()
 
 
 class Server(ChildRunner):
@@ -98,8 +98,7 @@ class Server(ChildRunner):
 
     def send(self, method: str, *arguments: Any) -> None:
         """Sends a request; `receive` takes its answer. So both sides can work at once where nothing is timed."""
-        with contextlib.suppress(BrokenPipeError):  # `receive` raises the error
-            self._pipe.send_bytes(pickle.dumps((method, arguments), 4))
+        self._send(method, *arguments)
 
     def receive(self) -> Any:
         return self._receive()
@@ -113,11 +112,7 @@ class Server(ChildRunner):
 
     def recover(self) -> None:
         """Ends a round that broke, even if its child is gone, and drops the answers that nobody waits for."""
-        self.leave()
-        token = time.monotonic_ns()
-        self.send("echo", token)
-        while pickle.loads(self._pipe.recv_bytes()) != (False, token):  # from our own child, never from data
-            pass
+        self._leave_fork()
 
     def seconds(self, identity: str, calls: int) -> float:
         return self._ask("reading", identity, calls)  # type: ignore[no-any-return]  # the child's `reading` returns a float
@@ -235,7 +230,7 @@ def _prove(servers: Sequence[Server], project: proof.Project | None) -> None:
     for server, modules in zip(servers, _both(servers, "modules") if project else (), strict=bool(project)):
         side = server.side
         if project and side.folder:
-            proof.refuse_foreign(side.label, modules, side.folder, names_in(side.roots), project)
+            proof.refuse_foreign(side.label, modules, side.folder, side.names, project)
 
 
 def _both(servers: Sequence[Server], method: str, *arguments: Any) -> list[Any]:

@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 
 from pipebench import stage
 from pipebench.errors import BadSample, PipebenchError, UsageError
-from pipebench.lab.timing import Plan, measure
+from pipebench.lab.timing import measure
+from pipebench.lab.turns import Plan
 from pipebench.lab.whole_run import chosen_device
 from pipebench.results.measurement import Measurement, TaskResult, Warning
 from pipebench.runner import Runners

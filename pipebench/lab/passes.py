@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from pipebench import stage
-from pipebench.lab.timing import Plan, Progress, Trial, tried
+from pipebench.lab.timing import Trial, tried
+from pipebench.lab.turns import Plan, Progress
 from pipebench.results.measurement import RIGOROUS_PROCESSES, USUAL_PROCESSES, TaskResult
 from pipebench.runner import Runners
 from pipebench.task import Task, Variant, Workload

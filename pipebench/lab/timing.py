@@ -10,9 +10,8 @@ from dataclasses import dataclass, replace
 from pipebench import stage
 from pipebench.lab.bounding import Bound, over
 from pipebench.lab.checking import Row, groups_of, lost_since, model_of, prepare, stand_in, try_all
-from pipebench.lab.turns import Plan as Plan
-from pipebench.lab.turns import Progress as Progress
-from pipebench.lab.turns import take_readings
+from pipebench.lab.turns import Plan as Plan  # asv suites take it from here, in every commit
+from pipebench.lab.turns import Progress, take_readings
 from pipebench.results.measurement import Ceiling, Measurement, Skipped, TaskResult, warnings_of
 from pipebench.runner import Prepared, RunnerDied, Runners
 from pipebench.stats import summarize

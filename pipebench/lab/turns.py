@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -112,27 +111,20 @@ def _take_turns(
 
 
 def _guard(row: Row, runners: Runners, action: Callable[[], None]) -> None:
-    """Does something for a row. An error is this row's; the death of a process that can be replaced goes on upwards."""
-    try:
-        with _dying_here(row):
-            action()
-    except ProcessLost:
-        raise
-    except Exception as error:
-        fail(row, runners, error)
+    """Does something for a row. An error is this row's.
 
-
-@contextlib.contextmanager
-def _dying_here(row: Row) -> Iterator[None]:
-    """Counts a process that dies inside as one that died in this row's turn."""
+    The death of a process that can be replaced counts as one in this row's turn, and goes on upwards.
+    """
     try:
-        yield
+        action()
     except ProcessLost as error:
         row.deaths += 1
         row.codes.add("process-lost")
         if row.deaths >= MOST_DEATHS:
             row.failed = printable(str(error))
         raise
+    except Exception as error:
+        fail(row, runners, error)
 
 
 def _arm(row: Row, keys: tuple[str, ...], workload: Workload, plan: Plan) -> None:

@@ -14,7 +14,7 @@ from pipebench.errors import BadSample, PipebenchError, UsageError
 from pipebench.fresh import fresh_runners
 from pipebench.host import machine
 from pipebench.lab.passes import Passes, measure_all
-from pipebench.lab.timing import Progress
+from pipebench.lab.turns import Progress
 from pipebench.reference.loader_table import LoaderPlan, measure_loader
 from pipebench.reference.published_rates import PUBLISHED
 from pipebench.reference.watched_training import Length, check_asked, measure_training

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Sequence
 from pipebench.render.cells import Table
 from pipebench.results.consumers import Consumer, Fed, Need, needed, points
 from pipebench.results.report import Report
-from pipebench.stats import Interval
 from pipebench.units import percent, printable
 
 
@@ -48,7 +47,7 @@ def _feeds(fed: Sequence[Fed], cores: float | None) -> str:
 
 
 def _images(one: Fed) -> str:
-    return f"{one.rate.median:,.0f} (±{percent(_half_width(one.rate))})"
+    return f"{one.rate.median:,.0f} (±{percent(one.rate.half_width)})"
 
 
 def _of_cores(number: int) -> str:
@@ -64,7 +63,7 @@ def _held_up(last: Fed) -> Iterable[str]:
     if last.held_up and last.used is not None:
         core = last.of_a_core
         got = f"of {_of_cores(last.cores)} the loader got {last.used:.1f}"
-        feeds = f"{core.median:,.0f} (±{percent(_half_width(core))})"
+        feeds = f"{core.median:,.0f} (±{percent(core.half_width)})"
         yield f"Others had part of the cores: {got}. A whole core feeds {feeds}."
 
 
@@ -151,8 +150,3 @@ def _sources(report: Report) -> Iterable[str]:
         yield f"{where}: {printable(source)}, {printable(date)}; images: {printable(data)}"
     if found:
         yield "The links are in the JSON. `--consumer` names your own training instead."
-
-
-def _half_width(found: Interval) -> float:
-    """Half the width of an interval, as a share of its median."""
-    return (found.high - found.low) / 2 / found.median

@@ -141,12 +141,11 @@ def of_task(report: Report, task_id: str) -> Table:
         if one.summary is None or one.work is None:
             rows.append((name, _status(one), "", "", "", "", _failed(one)))
             continue
-        half_width = (one.summary.high_s - one.summary.low_s) / 2 / one.summary.median_s
         rows.append(
             (
                 name,
                 seconds.number(per_sample_s(one)),
-                f"±{percent(half_width)}",
+                f"±{percent(one.summary.half_width)}",
                 rates.number(1 / per_sample_s(one)),
                 gain(one.over_reference),
                 _share(one),

@@ -13,6 +13,7 @@ from pipebench.stats import (
     Summary,
     by_process,
     compare_processes,
+    next_run,
     processes_needed,
     readings_needed,
     share_of_readings,
@@ -184,8 +185,7 @@ def _of_the_host(load: Load) -> Iterable[Warning]:
 
 def _within(readings_s: Sequence[float]) -> Iterable[Warning]:
     """The warnings for the readings of one process."""
-    summary = summarize(readings_s, 1, 1)
-    half_width = (summary.high_s - summary.low_s) / 2 / summary.median_s if summary.median_s else 0.0
+    half_width = summarize(readings_s, 1, 1).half_width
     if half_width > UNSTABLE_LIMIT:
         needed = readings_needed(readings_s, UNSTABLE_LIMIT)
         yield Warning(
@@ -201,8 +201,7 @@ def _within(readings_s: Sequence[float]) -> Iterable[Warning]:
 def _between(processes: Sequence[Sequence[float]]) -> Iterable[Warning]:
     """The warning for processes that differ much. It names what would help: processes, readings, or neither."""
     found = [median(one) for one in processes]
-    summary = summarize([reading for one in processes for reading in one], 1, 1, [len(one) for one in processes])
-    half_width = (summary.high_s - summary.low_s) / 2 / summary.median_s if summary.median_s else 0.0
+    half_width = next_run(found).half_width
     if half_width <= UNSTABLE_LIMIT:
         return
     needed, share = processes_needed(found, UNSTABLE_LIMIT), share_of_readings(processes)

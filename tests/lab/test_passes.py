@@ -6,7 +6,7 @@ from dataclasses import replace
 from statistics import median
 
 import pytest
-from fake import Bench, FakeClock
+from fake import GONE, Bench, FakeClock, breaking
 
 from pipebench import task
 from pipebench.fresh import ProcessLost
@@ -139,16 +139,8 @@ def test_ctrl_c_keeps_every_reading_so_far(measured):
 
 
 def test_a_file_that_vanishes_late_is_lost_to_all_and_the_rest_is_timed_anew_in_as_many_processes(measured):
-    calls = []
-
-    def reading(given):
-        calls.append(given)
-        if given == 1 and len(calls) > 100:
-            raise FileNotFoundError(2, "No such file or directory")
-        return 2 * given
-
     bench = Bench(FakeClock(noise=0), samples=6, per_call=4)
-    bench.variant("plain", 1e-2, call=reading)
+    bench.variant("plain", 1e-2, call=breaking(100, GONE, sample=1))
     bench.variant("other", 1e-2)
     (result,) = measured(bench, Passes(12, 5, 1e9, EACH))[-1]
     assert [(bad.sample, bad.variant, bad.kind) for bad in result.bad_samples] == [("s1", "plain", "vanished")]

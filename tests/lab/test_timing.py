@@ -1,7 +1,7 @@
 """The measuring loop, against a clock whose costs are known."""
 
 import pytest
-from fake import Bench, FakeClock
+from fake import GONE, Bench, FakeClock, breaking
 
 from pipebench.errors import SampleError
 from pipebench.lab.timing import Plan
@@ -128,17 +128,9 @@ def test_what_cannot_run_here_is_skipped_with_its_reason():
 
 
 def test_a_variant_that_breaks_while_it_is_timed_fails_alone():
-    calls = []
-
-    def fragile(given):
-        calls.append(given)
-        if len(calls) > 60:
-            raise OSError("the file vanished")
-        return 2 * given
-
     bench = Bench()
     bench.variant("plain", 1e-3)
-    bench.variant("fragile", 1e-3, call=fragile)
+    bench.variant("fragile", 1e-3, call=breaking(60, OSError("the file vanished")))
     plain, broken = bench.measure(PLAN).measurements
     assert len(plain.readings_s) == 24
     assert broken.failed == "OSError: the file vanished"
@@ -146,14 +138,7 @@ def test_a_variant_that_breaks_while_it_is_timed_fails_alone():
 
 def test_a_file_that_vanishes_while_it_is_timed_is_a_bad_sample_and_the_rest_is_timed_anew():
     """The reference and whoever reads the file lose it; who has it elsewhere does not; all are timed on the others."""
-    calls = []
-
-    def reading(given):
-        calls.append(given)
-        if given == 1 and len(calls) > 100:
-            raise FileNotFoundError(2, "No such file or directory")
-        return 2 * given
-
+    reading = breaking(100, GONE, sample=1)
     bench = Bench(samples=6, per_call=4)
     bench.variant("plain", 1e-3, call=reading)
     bench.variant("packed", 1e-3)
@@ -170,16 +155,8 @@ def test_a_file_that_vanishes_while_it_is_timed_is_a_bad_sample_and_the_rest_is_
 
 
 def test_where_every_file_vanishes_the_rows_fail():
-    calls = []
-
-    def reading(given):
-        calls.append(given)
-        if len(calls) > 100:
-            raise FileNotFoundError(2, "No such file or directory")
-        return 2 * given
-
     bench = Bench(samples=4)
-    bench.variant("plain", 1e-3, call=reading)
+    bench.variant("plain", 1e-3, call=breaking(100, GONE))
     (one,) = bench.measure(PLAN).measurements
     assert (one.readings_s, one.samples_failed) == ((), 4)
     assert one.failed == "it could do none of 4 samples; the first: vanished: [Errno 2] No such file or directory"

@@ -9,6 +9,7 @@ import contextlib
 import os
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import perf_counter
@@ -117,26 +118,37 @@ def pause(cost_s: float, age_s: float) -> float:
     return max(_SHORTEST_S, _OF_ITS_TIME * cost_s, min(10.0, age_s / _OF_THE_RUN))
 
 
-@contextlib.contextmanager
-def looked_at(look: Callable[[], None], failed: Callable[[Exception], None]) -> Iterator[None]:
-    """Calls `look` again and again, from a thread of this process, while the block runs.
+def looked_at(look: Callable[[], None], failed: Callable[[Exception], None]) -> AbstractContextManager[None]:
+    """Calls `look` again and again while the block runs, with pauses that grow with its cost and with the run."""
+    began = perf_counter()
 
-    An error ends only the looking; `failed` receives it.
+    def once() -> float:
+        now = perf_counter()
+        look()
+        return pause(perf_counter() - now, now - began)
+
+    return again_and_again(once, _SHORTEST_S, failed, "pipebench footprint")
+
+
+@contextlib.contextmanager
+def again_and_again(
+    once: Callable[[], float], first_wait_s: float, failed: Callable[[Exception], None], name: str
+) -> Iterator[None]:
+    """Calls `once` from a thread of this process while the block runs. It returns the seconds until the next call.
+
+    An error ends only these calls; `failed` receives it.
     """
     over = threading.Event()
 
     def run() -> None:
-        began = perf_counter()
-        wait = _SHORTEST_S
+        wait_s = first_wait_s
         try:
-            while not over.wait(wait):
-                now = perf_counter()
-                look()
-                wait = pause(perf_counter() - now, now - began)
+            while not over.wait(wait_s):
+                wait_s = once()
         except Exception as error:
             failed(error)
 
-    thread = threading.Thread(target=run, name="pipebench footprint", daemon=True)
+    thread = threading.Thread(target=run, name=name, daemon=True)
     thread.start()
     try:
         yield

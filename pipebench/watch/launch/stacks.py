@@ -12,7 +12,6 @@ import os
 import random
 import shutil
 import struct
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -20,6 +19,7 @@ from pathlib import Path
 from time import perf_counter_ns, thread_time
 from typing import NamedTuple, Protocol
 
+from pipebench.watch.launch.footprint import again_and_again
 from pipebench.watch.launch.own_code import Function, Place, own_place
 from pipebench.watch.record.lines import StackPlace
 from pipebench.watch.record.memory import Memory
@@ -238,24 +238,16 @@ class StackReader:
 
 @contextmanager
 def read_meanwhile(reader: StackReader) -> Iterator[None]:
-    """Looks again and again, from a thread of this process, while the block runs. An error ends only the looking."""
-    over = threading.Event()
+    """Looks again and again, at random moments, while the block runs. An error ends only the looking."""
+    chance = random.Random()
 
-    def run() -> None:
-        chance, wait = random.Random(), EACH_S
-        try:
-            while not over.wait(wait):
-                began = thread_time()
-                reader.look()
-                wait = max(EACH_S, _OF_ITS_TIME * (thread_time() - began)) * (0.5 + chance.random())
-        except Exception as error:
-            reader.failed(error)
+    def once() -> float:
+        began = thread_time()
+        reader.look()
+        return max(EACH_S, _OF_ITS_TIME * (thread_time() - began)) * (0.5 + chance.random())
 
-    thread = threading.Thread(target=run, name="pipebench stacks", daemon=True)
-    thread.start()
     try:
-        yield
+        with again_and_again(once, EACH_S, reader.failed, "pipebench stacks"):
+            yield
     finally:
-        over.set()
-        thread.join(1.0)
         reader.end()

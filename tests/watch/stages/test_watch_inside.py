@@ -15,15 +15,7 @@ from typing import Any
 import pytest
 import torch
 from clockwork import Clock, Rows
-from torch.utils.data import (
-    ChainDataset,
-    ConcatDataset,
-    DataLoader,
-    Dataset,
-    IterableDataset,
-    Subset,
-    random_split,
-)
+from torch.utils.data import ChainDataset, ConcatDataset, DataLoader, Dataset, IterableDataset, Subset, random_split
 from torchvision.transforms import v2
 
 from pipebench import watching
