@@ -45,7 +45,7 @@ HOUSE = {
     "lab": "checking bounding turns timing passes whole_run one_task",
     "__init__": "",
     "studies": "input_pipeline metrics sync_points tar_or_files training_loop",
-    "compare": "other_commits permutation import_roots proof submodules users_loader checkouts scaffold rounds "
+    "compare": "other_commits permutation import_roots proof submodules config users_loader checkouts scaffold rounds "
     "round_process",
     "asvbench": "",
     "terminal": "",

@@ -13,9 +13,9 @@ from pipebench.terminal import delivered, exported, formatted, place, progress
 
 if TYPE_CHECKING:
     from pipebench.compare.checkouts import Commit
+    from pipebench.compare.config import Own
     from pipebench.compare.proof import Project
     from pipebench.compare.rounds import Side
-    from pipebench.compare.users_loader import Own
     from pipebench.results.comparison import Change, Comparison, Measured
 
 MAIN = (
@@ -105,13 +105,13 @@ def command(
     Each commit has its own process, and the two take turns, call by call. If the repository has a `pipebench.toml`
     (see `pipebench init`), the benchmarks of its own loader are compared.
     """
-    from pipebench.compare import checkouts, users_loader
+    from pipebench.compare import checkouts, config
     from pipebench.compare.rounds import compare
     from pipebench.results.comparison import Comparison
 
     export_json = place(export_json, force)
     repo = checkouts.repository(Path.cwd())
-    settled = users_loader.load(repo / users_loader.CONFIG) if (repo / users_loader.CONFIG).exists() else None
+    settled = config.load(repo / config.CONFIG) if (repo / config.CONFIG).exists() else None
     if checkouts.is_dirty(repo) and checkouts.WORKING_TREE not in (base, head):
         click.echo(
             "pipebench: the comparison leaves out your uncommitted changes\n"

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pipebench.compare import users_loader
+from pipebench.compare.config import CONFIG, Own
 from pipebench.compare.import_roots import import_roots
 from pipebench.errors import PipebenchError
 from pipebench.host.whole_files import write_whole
@@ -18,7 +19,7 @@ from pipebench.units import printable
 TEMPLATES = Path(__file__).parent / "templates"
 PLACES = {
     "asv.conf.json": "asv.conf.json",
-    "pipebench.toml": users_loader.CONFIG,
+    "pipebench.toml": CONFIG,
     "benchmarks_init.py.txt": "benchmarks/__init__.py",
     "benchmarks_loader.py.txt": "benchmarks/loader.py",
     "workflow.yml": ".github/workflows/pipebench.yml",
@@ -65,7 +66,7 @@ def plan(
             )
     roots = [os.fspath(root) for root in import_roots(repo)]
     sys.path[:0] = [root for root in roots if root not in sys.path]
-    names = _looked_at(users_loader.Own(loader, transform, samples=samples))
+    names = _looked_at(Own(loader, transform, samples=samples))
     words = {
         "PROJECT": repo.name.replace('"', "") or "project",
         "PYTHON": f"{sys.version_info.major}.{sys.version_info.minor}",
@@ -85,7 +86,7 @@ def _is_a_name(name: str) -> bool:
     return bool(colon) and all(part.isidentifier() for part in (*module.split("."), *attribute.split(".")))
 
 
-def _looked_at(settings: users_loader.Own) -> list[str]:
+def _looked_at(settings: Own) -> list[str]:
     """Calls both functions once and returns the names of the transforms."""
     try:
         users_loader.imported(settings)

@@ -3,7 +3,7 @@
 import pytest
 import repos
 
-from pipebench.compare import scaffold, users_loader
+from pipebench.compare import config, scaffold, users_loader
 from pipebench.runner import LocalRunner
 from pipebench.task import Workload
 
@@ -21,7 +21,7 @@ def made(repo, **options):
 
 def test_it_writes_five_files_that_name_the_loader_and_its_transforms(repo):
     assert scaffold.write(made(repo)) == list(scaffold.PLACES.values())
-    settings = users_loader.load(repo / users_loader.CONFIG)
+    settings = config.load(repo / config.CONFIG)
     assert settings.transforms == ("RandomHorizontalFlip", "Scale")
     assert settings.benchmarks == [
         "read/own/sample", "transform/own/RandomHorizontalFlip", "transform/own/Scale", "transform/own/all",
@@ -35,7 +35,7 @@ def test_a_file_of_the_users_is_never_overwritten_unasked(repo):
     (repo / "asv.conf.json").write_text("mine")
     with pytest.raises(scaffold.PipebenchError, match=r"these files exist: .*asv.conf.json"):
         scaffold.write(made(repo))
-    assert (repo / "asv.conf.json").read_text() == "mine" and not (repo / users_loader.CONFIG).exists()
+    assert (repo / "asv.conf.json").read_text() == "mine" and not (repo / config.CONFIG).exists()
     scaffold.write(made(repo), force=True)
     scaffold.write(made(repo))  # the same again is no overwriting
 
@@ -55,7 +55,7 @@ def test_a_loader_that_cannot_be_used_says_why(repo, loader, said):
 
 
 def test_every_benchmark_of_a_loader_runs_and_counts_its_samples(repo):
-    settings = users_loader.Own(
+    settings = config.Own(
         "sampledata:make_loader", "sampledata:make_transform", ("RandomHorizontalFlip", "Scale"), (0,)
     )
     runner = LocalRunner(find=users_loader.finder(settings))
@@ -67,7 +67,7 @@ def test_every_benchmark_of_a_loader_runs_and_counts_its_samples(repo):
 
 
 def test_a_transform_that_a_commit_does_not_have_is_not_available_there(repo):
-    settings = users_loader.Own("sampledata:make_loader", "sampledata:make_transform")
+    settings = config.Own("sampledata:make_loader", "sampledata:make_transform")
     prepared = LocalRunner(find=users_loader.finder(settings)).prepare("transform/own/Blur", Workload(data="own"))
     assert prepared.skip_reason == "this commit has no transform Blur"
 
@@ -93,7 +93,7 @@ def test_an_iterable_loader_that_makes_its_own_batches_has_no_collate_of_its_own
         "    return DataLoader(Stream(), batch_size=None, num_workers=num_workers)\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
-    settings = users_loader.Own("streamed:make_loader", workers=(0,), samples=8)
+    settings = config.Own("streamed:make_loader", workers=(0,), samples=8)
     runner = LocalRunner(find=users_loader.finder(settings))
     assert "does not collate" in runner.prepare("collate/own/batch", Workload(data="own")).skip_reason
     assert "cannot be taken out" in runner.prepare("read/own/sample", Workload(data="own")).skip_reason
@@ -102,6 +102,6 @@ def test_an_iterable_loader_that_makes_its_own_batches_has_no_collate_of_its_own
 
 
 def test_a_configuration_with_an_unknown_key_says_so(tmp_path):
-    (tmp_path / users_loader.CONFIG).write_text('loader = "a:b"\nworker = [1]\n')
+    (tmp_path / config.CONFIG).write_text('loader = "a:b"\nworker = [1]\n')
     with pytest.raises(scaffold.PipebenchError, match="unknown keys: worker"):
-        users_loader.load(tmp_path / users_loader.CONFIG)
+        config.load(tmp_path / config.CONFIG)
