@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from pipebench import stage
 from pipebench.errors import BadSample, SampleError
@@ -13,6 +14,7 @@ from pipebench.runner import Attempt, Prepared, Runner, RunnerDied, RunnerFailed
 from pipebench.task import Task, Unavailable, Variant, Work, Workload
 from pipebench.units import printable
 
+T = TypeVar("T")
 GONE = frozenset({"vanished", "unreadable", "not-regular"})  # what can happen to a file that was good
 
 
@@ -95,14 +97,29 @@ def model_of(rows: Sequence[Row], reference: Row) -> Row:
 
 
 def groups_of(task: Task, workload: Workload, most: int | None) -> list[tuple[str, ...]]:
-    """The groups to try, with at most `most` samples in all."""
-    groups, left = [], most if most is not None else math.inf
-    for group in task.groups(workload):
-        if left <= 0:
-            break
-        groups.append(group[: int(min(left, len(group)))])
-        left -= len(groups[-1])
+    """The groups to try, with at most `most` samples in all, but at least those of one call.
+
+    They are spread over all groups, unless the task is timed on the first samples.
+    """
+    found = list(task.groups(workload))
+    if most is None or not found:
+        return found
+    left = max(most, task.per_call(workload))
+    if not task.from_the_start:
+        found = spread(found, math.ceil(left / max(1, max(map(len, found)))))
+    groups = []
+    for group in found:
+        if left > 0:
+            groups.append(group[:left])
+            left -= len(groups[-1])
     return groups
+
+
+def spread(items: Sequence[T], count: int) -> list[T]:
+    """`count` of the items, in order, spread evenly over all of them."""
+    if len(items) <= count:
+        return list(items)
+    return [items[index * len(items) // count] for index in range(count)]
 
 
 def try_all(

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from pipebench import stage
 from pipebench.lab.timing import Trial, tried
-from pipebench.lab.turns import Plan, Progress
+from pipebench.lab.turns import QUICK_TRIES, Plan, Progress
 from pipebench.results.measurement import RIGOROUS_PROCESSES, USUAL_PROCESSES, TaskResult
 from pipebench.runner import Runners
 from pipebench.task import Task, Variant, Workload
@@ -36,7 +36,7 @@ class Passes:
 
     @classmethod
     def quick(cls) -> Passes:
-        return cls(5, 5, 1.5, Plan(rounds=2, least_rounds=2, budget_s=0.8, reading_s=0.005, tries=512))
+        return cls(5, 5, 1.5, Plan(rounds=1, least_rounds=1, reading_s=0.005, tries=QUICK_TRIES))
 
     @classmethod
     def rigorous(cls) -> Passes:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from pipebench import stage
 from pipebench.lab.bounding import Bound, over
-from pipebench.lab.checking import Row, groups_of, lost_since, model_of, prepare, stand_in, try_all
+from pipebench.lab.checking import Row, groups_of, lost_since, model_of, prepare, spread, stand_in, try_all
 from pipebench.lab.turns import Plan as Plan  # asv suites take it from here, in every commit
 from pipebench.lab.turns import Progress, take_readings
 from pipebench.results.measurement import Ceiling, Measurement, Skipped, TaskResult, warnings_of
@@ -54,7 +54,7 @@ class Trial:
         """
         count = self.task.per_call(self.workload)
         for left in reversed(range(1 + TIMED_ANEW)):
-            keys = tuple(self.good[:count]) if self.task.from_the_start else _spread(self.good, count)
+            keys = tuple(self.good[:count]) if self.task.from_the_start else tuple(spread(self.good, count))
             if not keys:
                 return
             before = [row.failed for row in self.rows]
@@ -161,13 +161,6 @@ def measure(
     trial.time(runners, plan, progress, now)
     trial.release()
     return trial.result()
-
-
-def _spread(keys: Sequence[str], count: int) -> tuple[str, ...]:
-    """`count` of the keys, in order, spread evenly over all of them."""
-    if len(keys) <= count:
-        return tuple(keys)
-    return tuple(keys[index * len(keys) // count] for index in range(count))
 
 
 def _measurement(row: Row, reference: Row | None, bound: Bound, workload: Workload, common: int) -> Measurement:

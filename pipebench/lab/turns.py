@@ -15,6 +15,7 @@ from pipebench.task import Task, Workload
 from pipebench.units import printable
 
 MOST_DEATHS = 2  # a row in whose turns so many processes died has failed
+QUICK_TRIES = 16  # what a quick plan tries, unless a call has more samples
 Progress = Callable[[int, int, str], None]
 
 
@@ -34,7 +35,7 @@ class Plan:
 
     @classmethod
     def quick(cls) -> Plan:
-        return cls(rounds=6, budget_s=0.8, tries=512)
+        return cls(rounds=6, budget_s=0.8, tries=QUICK_TRIES)
 
     @classmethod
     def rigorous(cls) -> Plan:

@@ -77,6 +77,11 @@ class Feeding:
     step: str | None = None
 
     @property
+    def trains(self) -> bool:
+        """Whether training is measured. It takes about as long as the rest of a quick run, so there only if asked."""
+        return self.length != "quick" or bool(self.steps or self.simulated_s or self.rate or self.step)
+
+    @property
     def knobs(self) -> Loading:
         wanted = self.workers if self.workers is not None else max(1, math.floor(machine.usable_cores()) - 1)
         return replace(self.loading, workers=wanted)
@@ -187,16 +192,17 @@ def _fed(
             progress=progress,
             keep=lambda rows, bad: note(bad, loader=rows),
         )
-        measure_training(
-            workload,
-            knobs,
-            feeding.length,
-            steps=feeding.steps,
-            simulated_s=feeding.batch_s(workload.batch_size),
-            step=feeding.step,
-            progress=progress,
-            keep=lambda training, bad: note(bad, training=training, **_measured(training)),
-        )
+        if feeding.trains:
+            measure_training(
+                workload,
+                knobs,
+                feeding.length,
+                steps=feeding.steps,
+                simulated_s=feeding.batch_s(workload.batch_size),
+                step=feeding.step,
+                progress=progress,
+                keep=lambda training, bad: note(bad, training=training, **_measured(training)),
+            )
     except PipebenchError as error:
         note((), failure=error.problem)
         raise

@@ -35,10 +35,12 @@ class LoaderPlan:
     readings: int = 4
     reading_s: float = 0.10
     workers: tuple[int, ...] | None = None  # None: 0, 1, 2, ... up to the usable cores
+    kinds: tuple[Kind, ...] = ("map", "webdataset", "ready")
+    dtypes: tuple[Dtype, ...] = ("float32", "uint8")
 
     @classmethod
     def quick(cls) -> LoaderPlan:
-        return cls(visits=1, readings=6, reading_s=0.05, workers=(0, 2))
+        return cls(1, readings=6, reading_s=0.05, workers=(0, 2), kinds=("map", "ready"), dtypes=("float32",))
 
     @classmethod
     def rigorous(cls) -> LoaderPlan:
@@ -92,7 +94,7 @@ def measure_loader(
     keep: Callable[[tuple[LoaderRow, ...], tuple[BadSample, ...]], None] = lambda rows, bad: None,
 ) -> tuple[LoaderRow, ...]:
     """Measures every row in turn, as often as the plan says. `keep` gets the rows so far after each visit."""
-    rows = list(_rows(workload, replace(loading, pin_memory=False), counts(plan, asked)))
+    rows = list(_rows(workload, replace(loading, pin_memory=False), plan, asked))
     for visit in range(plan.visits):
         for number, row in enumerate(rows if visit % 2 == 0 else reversed(rows)):
             if row.skipped is None:
@@ -104,15 +106,13 @@ def measure_loader(
     return tuple(_row(one, workload) for one in rows)
 
 
-def _rows(workload: Workload, loading: Loading, workers: Sequence[int]) -> Iterator[_Visited]:
+def _rows(workload: Workload, loading: Loading, plan: LoaderPlan, asked: int | None) -> Iterator[_Visited]:
     from pipebench.stages import read
 
     sharded = bool(read.load(workload).shards)
-    kinds: tuple[Kind, ...] = ("map", "webdataset", "ready")
-    dtypes: tuple[Dtype, ...] = ("float32", "uint8")
-    for kind in kinds:
-        for count in workers:
-            for dtype in dtypes:
+    for kind in plan.kinds:
+        for count in counts(plan, asked):
+            for dtype in plan.dtypes:
                 row = _Visited(kind, dtype, replace(loading, workers=count, stream=kind == "webdataset"))
                 if kind == "webdataset":
                     row.skipped = _no_stream(sharded)

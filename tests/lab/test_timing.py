@@ -1,9 +1,12 @@
 """The measuring loop, against a clock whose costs are known."""
 
+from dataclasses import replace
+
 import pytest
 from fake import GONE, Bench, FakeClock, breaking
 
 from pipebench.errors import SampleError
+from pipebench.lab.checking import groups_of
 from pipebench.lab.timing import Plan
 from pipebench.task import Unavailable, Workload
 
@@ -200,12 +203,39 @@ def test_the_reference_is_asked_for_agreement_even_where_it_is_not_measured():
     assert one.over_reference is None
 
 
-def test_quick_tries_at_most_512_samples():
+def test_quick_tries_a_few_samples_spread_over_the_listing():
     bench = Bench(samples=600)
     bench.variant("plain", 1e-6)
-    (one,) = bench.measure(Plan.quick()).measurements
-    assert one.samples_attempted == 512
-    assert len(one.readings_s) >= 6
+    bench.variant("broken", 1e-6, lambda given: 2 * given if given < 300 else 0)
+    plain, other = bench.measure(Plan.quick()).measurements
+    assert (plain.samples_attempted, plain.samples_failed, other.samples_failed) == (16, 0, 8)
+    assert len(plain.readings_s) >= 6
+
+
+@pytest.mark.parametrize(
+    ("sizes", "a_call", "most", "wanted"),
+    [
+        ([1] * 100, 4, 16, [1] * 16),
+        ([1] * 100, 64, 16, [1] * 64),
+        ([16] * 10, 16, 16, [16]),
+        ([16] * 10, 16, 40, [16, 16, 8]),
+        ([1] * 3, 4, 16, [1] * 3),
+        ([1] * 30, 4, None, [1] * 30),
+        ([], 4, 16, []),
+    ],
+)
+def test_the_samples_to_try_are_at_least_those_of_a_call(sizes, a_call, most, wanted):
+    keys = iter(range(10_000))
+    groups = [tuple(str(next(keys)) for _ in range(size)) for size in sizes]
+    task = replace(Bench().task, groups=lambda workload: groups, per_call=lambda workload: a_call)
+    assert [len(one) for one in groups_of(task, Workload(data="none"), most)] == wanted
+
+
+def test_a_stream_is_tried_from_its_start():
+    groups = [(str(number),) for number in range(100)]
+    task = replace(Bench().task, groups=lambda workload: groups, per_call=lambda workload: 2, from_the_start=True)
+    assert groups_of(task, Workload(data="none"), 3) == groups[:3]
+    assert groups_of(replace(task, from_the_start=False), Workload(data="none"), 4) == groups[::25]
 
 
 def test_progress_speaks_of_trying_and_timing():

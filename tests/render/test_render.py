@@ -226,3 +226,14 @@ def test_the_intervals_say_what_they_promise_and_what_quick_costs(report):
     ]
     assert said(5, quick=True)[1] == "Without --quick, 20 processes would give intervals 2.7 times as narrow."
     assert said() == []
+
+
+def test_a_quick_report_says_what_it_leaves_out(report):
+    rows = tuple(replace(report.measurements[0], readings_per_process=(1,) * 5) for _ in range(2))
+    quick = replace(report, measurements=rows, workload=Workload(quick=True), partial=False)
+    left_out = "It also measures uint8 and webdataset loaders, and training beside its bound."
+
+    def said(loader, training):
+        return left_out in tables.intervals(replace(quick, loader=loader, training=training))
+
+    assert said(("a row",), None) and not said(("a row",), "its training") and not said((), None)
