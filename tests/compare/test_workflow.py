@@ -1,4 +1,4 @@
-"""The workflow that `init` writes: its steps run here under bash, with programs that stand for gh, pip and pipebench."""
+"""The workflow that `init` writes: its steps run here under bash, with programs that stand for gh, pip, pipebench."""
 
 import json
 import os
