@@ -142,7 +142,8 @@ def _other_files(one: Saved, other: Saved) -> list[str]:
         if mine.tree is None or theirs.tree is None:
             found.append(f"the {which} is a working tree, whose files may have changed")
         elif mine.tree != theirs.tree:
-            found.append(f"the {which} is {printable(mine.label)} in one and {printable(theirs.label)} in the other")
+            names = [f"{printable(side.label)}, tree {printable(side.tree or '')[:8]}," for side in (mine, theirs)]
+            found.append(f"the {which} is {names[0]} in one and {names[1]} in the other")
     return found
 
 

@@ -25,7 +25,8 @@ def too_few(changes: Sequence[Change]) -> str | None:
     poor, needed = unjudged(changes)
     if not poor:
         return None
-    return f"{counted(poor, 'benchmark')} had fewer than the {needed} rounds needed: raise --budget, name a --stage, or join runs with --pool"
+    remedy = "raise --budget, name a --stage, or join runs with --pool"
+    return f"{counted(poor, 'benchmark')} had fewer than the {needed} rounds needed: {remedy}"
 
 
 def parts(found: Comparison) -> list[Part]:
