@@ -174,7 +174,6 @@ JOINED = {  # two runs: how slow the machine is, its placement, its rounds, and 
     "alike": ((1, 0.01, 24, 0.05), (1, 0.01, 24, 0.05)),
     "one twice as slow": ((1, 0.01, 24, 0.05), (2, 0.01, 24, 0.05)),
     "one disturbed": ((1, 0.01, 24, 0.05), (1.2, 0.03, 24, 0.3)),
-    "one short": ((1, 0.02, 12, 0.05), (1.5, 0.02, 36, 0.05)),
 }
 
 
