@@ -18,10 +18,10 @@ from pipebench.terminal import in_width
 
 
 class _Commands(click.Group):
-    """One command for each module of `pipebench.commands`, imported when it is called or listed."""
+    """One command for each module of `pipebench.commands` without a leading `_`, imported when called or listed."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return sorted(found.name for found in pkgutil.iter_modules(commands.__path__))
+        return sorted(one.name for one in pkgutil.iter_modules(commands.__path__) if not one.name.startswith("_"))
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in self.list_commands(ctx):

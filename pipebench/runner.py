@@ -18,7 +18,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, Pipe
-from typing import Any, Protocol
+from typing import IO, Any, Protocol
 
 from pipebench import stage
 from pipebench.errors import SampleError, kind_of
@@ -221,6 +221,7 @@ class ChildRunner:
     """Runs variants in a live child process. A request is a method's name and arguments; the answer is its result."""
 
     _serving = "pipebench.runner"  # the module whose `serve` the child runs
+    _errors: IO[bytes] | None = None  # the file that the child's standard error goes to, if not to ours
 
     def __init__(self, spec: RunnerSpec, executable: str = sys.executable) -> None:
         self.name = spec.name
@@ -237,6 +238,7 @@ class ChildRunner:
             env={**os.environ, **dict(self._spec.environment)},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
+            stderr=self._errors,
         )
         theirs.close()
         self._pipe: Connection = ours

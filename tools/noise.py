@@ -4,6 +4,7 @@
     python tools/noise.py planted --change 0.03 --runs 4 --save noise.jsonl
     python tools/noise.py report noise.jsonl
     python tools/noise.py simulate
+    python tools/noise.py joined
 
 `equal` runs `pipebench ab` on two commits of equal code. `planted` runs it on two commits; the second does more work in
 every call, and a clock of its own records how much (`tools/noise_plant.py`). Both append one line to the file when a
@@ -169,20 +170,63 @@ def simulate(draws, out, rounds=70):
         out.flush()
 
 
+JOINED = {  # two runs: how slow the machine is, its placement, its rounds, and the share of rounds that are disturbed
+    "alike": ((1, 0.01, 24, 0.05), (1, 0.01, 24, 0.05)),
+    "one twice as slow": ((1, 0.01, 24, 0.05), (2, 0.01, 24, 0.05)),
+    "one disturbed": ((1, 0.01, 24, 0.05), (1.2, 0.03, 24, 0.3)),
+}
+
+
+def joined(draws, out):
+    """Writes how often the interval of two joined runs contains the truth, and how often they find a change of 1 %.
+
+    The interval is one of 80 %, so that a loss of coverage shows in few draws. A change is found as in a family of six.
+    """
+    from pipebench.compare import permutation
+
+    rng = random.Random(0)
+    out.write(f"{draws} pairs of runs; intervals of 80 %\n")
+    out.write("runs               equal covered  +3% covered  +1% found: one run  both\n")
+    for name, runs in JOINED.items():
+        counts = [rounds for _, _, rounds, _ in runs]
+
+        def drawn(change, runs=runs):
+            return [
+                [(slow * base, slow * head) for base, head in pairs]
+                for slow, placement, rounds, spoilt in runs
+                for pairs in simulated(rng, rounds, placement, change, pairs=5, spoilt=spoilt)
+            ]
+
+        covered = [
+            sum(permutation.holds(drawn(change), 1 / (1 + change), 1, 0.2, counts) for _ in range(draws)) / draws
+            for change in (0.0, 0.03)
+        ]
+        found = [0, 0]
+        for _ in range(draws):
+            rounds = drawn(0.01)
+            found[0] += permutation.differs(rounds[: counts[0]], 6)
+            found[1] += permutation.differs(rounds, 6, runs=counts)
+        shares = f"{covered[0]:>13.1%}  {covered[1]:>11.1%}  {found[0] / draws:>18.1%}  {found[1] / draws:>4.0%}"
+        out.write(f"{name:<17}  {shares}\n")
+        out.flush()
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["equal", "planted", "report", "simulate"])
+    parser.add_argument("what", choices=["equal", "planted", "report", "simulate", "joined"])
     parser.add_argument("files", nargs="*", type=Path, help="what `report` pools")
     parser.add_argument("--budget", type=float, default=60.0, help="seconds of a run")
     parser.add_argument("--change", type=float, default=0.03, help="how much more work the planted commit does")
     parser.add_argument("--runs", type=int, default=1, help="whole runs")
     parser.add_argument("--save", type=Path, default=Path("noise.jsonl"), help="the file that runs are appended to")
-    parser.add_argument("--draws", type=int, default=500, help="families that `simulate` draws")
+    parser.add_argument("--draws", type=int, default=500, help="families or pairs of runs to draw")
     chosen = parser.parse_args()
     if chosen.what == "planted" and not (chosen.change > 0 and math.isfinite(chosen.change)):
         parser.error("--change is a share above 0, for example 0.03")
     if chosen.what == "simulate":
         simulate(chosen.draws, sys.stdout)
+    elif chosen.what == "joined":
+        joined(chosen.draws, sys.stdout)
     elif chosen.what == "report":
         lines = [json.loads(line) for path in chosen.files or [chosen.save] for line in path.read_text().splitlines()]
         sys.stdout.write(noise_report.report(lines))

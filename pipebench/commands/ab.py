@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from pipebench.commands._ab_saved import annotate, judged_again, two
 from pipebench.errors import PipebenchError, UsageError
 from pipebench.terminal import delivered, exported, formatted, place, progress
 
@@ -16,7 +19,7 @@ if TYPE_CHECKING:
     from pipebench.compare.config import Own
     from pipebench.compare.proof import Project
     from pipebench.compare.rounds import Side
-    from pipebench.results.comparison import Change, Comparison, Measured
+    from pipebench.results.comparison import Change, Comparison, Measured, Said
 
 MAIN = (
     "read/image/open", "decode/rgb/pillow", "crop/resized-224/tensor-first", "transform/flip-normalise/v1-sample",
@@ -41,8 +44,7 @@ class _Percent(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # gene
 
 
 @click.command("ab", short_help="Compare two commits: what became slower, and how sure that is")
-@click.argument("base")
-@click.argument("head")
+@click.argument("named", nargs=-1, metavar="BASE HEAD")
 @click.option(
     "--stage",
     "stages",
@@ -65,6 +67,9 @@ class _Percent(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # gene
     metavar="5%",
     help="Exit with 3 if the whole interval of a benchmark is above this slow-down.",
 )
+@click.option("--rejudge", is_flag=True, help="Judge a saved run again, with another limit: `ab --rejudge FILE`.")
+@click.option("--pool", is_flag=True, help="Judge saved runs of the same two commits together: `ab --pool FILE FILE`.")
+@click.option("--github", is_flag=True, help="Print annotations for a GitHub workflow, on standard error.")
 @formatted
 @exported
 @click.option("--data", default="photos", show_default=True, help="Data set, as for `pipebench run`.")
@@ -86,13 +91,15 @@ class _Percent(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # gene
     "--head-runner", metavar="NAME", help="Run the head with this runner: `ab HEAD HEAD --head-runner pillow-simd`."
 )
 def command(
-    base: str,
-    head: str,
+    named: tuple[str, ...],
     stages: tuple[str, ...],
     names: tuple[str, ...],
     budget: float | None,
     rounds: int,
     fail_above: float | None,
+    rejudge: bool,
+    pool: bool,
+    github: bool,
     style: str,
     export_json: Path | None,
     force: bool,
@@ -103,13 +110,18 @@ def command(
     """Compare commit BASE with commit HEAD: what became slower, and how sure that is. `.` is the working tree.
 
     Each commit has its own process, and the two take turns, call by call. If the repository has a `pipebench.toml`
-    (see `pipebench init`), the benchmarks of its own loader are compared.
+    (see `pipebench init`), the benchmarks of its own loader are compared. With --rejudge or --pool, give files that
+    --export-json saved in place of BASE and HEAD: nothing is measured.
     """
     from pipebench.compare import checkouts, config
     from pipebench.compare.rounds import compare
     from pipebench.results.comparison import Comparison
 
     export_json = place(export_json, force)
+    if rejudge or pool:
+        again = judged_again(named, pool, fail_above, github, style, export_json)
+        return _status(again.changes, again.fail_above)
+    base, head = two(named)
     repo = checkouts.repository(Path.cwd())
     settled = config.load(repo / config.CONFIG) if (repo / config.CONFIG).exists() else None
     if checkouts.is_dirty(repo) and checkouts.WORKING_TREE not in (base, head):
@@ -128,6 +140,8 @@ def command(
     labels = _labels(sides)
     chosen = _chosen(settled, stages, names)
     kept: list[list[Change]] = [[]]
+    heard: list[tuple[Said, ...]] = [()]
+    load = os.getloadavg()[0]
     status, failure = 0, None
     try:
         with progress() as advance:
@@ -142,6 +156,7 @@ def command(
                 knobs={"data": data},
                 progress=advance,
                 keep=kept.append,
+                hear=heard.append,
             )
     except KeyboardInterrupt:
         click.echo("pipebench: interrupted; the report covers the rounds so far", err=True)
@@ -151,7 +166,11 @@ def command(
         raise
     finally:
         measured = tuple(_measured(repo, one, side) for (one, _), side in zip(commits, sides, strict=True))
-        _deliver(Comparison(*labels, tuple(kept[-1]), fail_above, measured), failure, style, export_json)
+        found = Comparison(*labels, tuple(kept[-1]), fail_above, measured, data if settled is None else None)
+        found = replace(found, load=(load, os.getloadavg()[0]), said=heard[-1])
+        _deliver(found, failure, style, export_json)
+        if github:
+            annotate(found, settled, commits[1][0].folder)
     return status or _status(kept[-1], fail_above)
 
 
@@ -197,7 +216,8 @@ def _measured(repo: Path, commit: Commit, side: Side) -> Measured:
     from pipebench.results.comparison import Measured
 
     tree = checkouts.tree_of(repo, commit.sha) if commit.sha else None
-    return Measured(commit.label, commit.sha, tree, tuple(map(str, side.roots)), side.executable)
+    version = checkouts.python_version(side.executable)
+    return Measured(commit.label, commit.sha, tree, tuple(map(str, side.roots)), side.executable, version)
 
 
 def _something_differs(sides: Sequence[Side]) -> None:
@@ -270,8 +290,9 @@ def _deliver(found: Comparison, failure: str | None, style: str, export_json: Pa
 def _status(changes: Sequence[Change], limit: float | None) -> int:
     """3 where the gate failed, 1 where a benchmark failed or nothing was measured or the gate cannot judge, else 0."""
     from pipebench.render import ab
+    from pipebench.results.comparison import exceeding
 
-    over = ab.exceeding(changes, limit) if limit is not None else []
+    over = exceeding(changes, limit) if limit is not None else []
     if over:
         click.echo(f"pipebench: slower: {', '.join(one.benchmark for one in over)}", err=True)
         return GATE_FAILED

@@ -11,6 +11,7 @@ import contextlib
 import hashlib
 import json
 import os
+import platform
 import shlex
 import shutil
 import subprocess
@@ -211,6 +212,17 @@ def interpreter(repo: Path, needs: Sequence[str]) -> str:
             if subprocess.run([python, "-c", code, *needs], capture_output=True, timeout=60).returncode == 0:
                 return python
     return sys.executable
+
+
+def python_version(python: str) -> str | None:
+    """The version of an interpreter; None if it does not run."""
+    if python == sys.executable:
+        return platform.python_version()
+    with contextlib.suppress(OSError, subprocess.SubprocessError):
+        code = "import platform; print(platform.python_version())"
+        done = subprocess.run([python, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+        return done.stdout.strip()
+    return None
 
 
 def dependencies_differ(repo: Path, base: str, head: str) -> list[str]:

@@ -8,6 +8,11 @@ within a pair cannot show this, so the unit of repetition is the round.
 The estimate is the mean of two parts with equal weight. First, the lowest quarter of each side's minima: placement in
 memory is random, both sides draw many times, and their best draws can be compared. Second, the middle of the rounds'
 speed-ups: a neighbour that slows a whole round slows both sides, so its effect cancels.
+
+Rounds of several runs can be judged together. A run is a block: its rounds are first divided by the speed of the run
+(the lowest quarter of its rounds, base and head together), because one run may have found the machine slower than
+another, or timed other numbers of calls. Exchanging base and head within a round does not change this divisor, and a
+factor on the head changes it alike in all runs. So the test stays exact.
 """
 
 from __future__ import annotations
@@ -35,8 +40,12 @@ def round_minima(pairs: Sequence[Pair]) -> Pair:
     return min(base for base, _ in pairs), min(head for _, head in pairs)
 
 
-def judge(rounds: Sequence[Sequence[Pair]], benchmarks: int = 1, alarms: float = ALARMS) -> Judgement:
+def judge(
+    rounds: Sequence[Sequence[Pair]], benchmarks: int = 1, alarms: float = ALARMS, runs: Sequence[int] = ()
+) -> Judgement:
     """The speed-up of head over base, with the interval that a family of `benchmarks` comparisons needs.
+
+    `runs` has the number of rounds of each run, in the order of `rounds`, where more than one run is judged.
 
     The interval comes from an inverted permutation test of paired data (Lehmann and Romano, Testing Statistical
     Hypotheses, sections 5.8 and 5.14). It holds every factor f for which this is true: after the head's times are
@@ -45,7 +54,7 @@ def judge(rounds: Sequence[Sequence[Pair]], benchmarks: int = 1, alarms: float =
     fewer than `rounds_needed` rounds it cannot detect any change.
     """
     wanted = wanted_confidence(benchmarks, alarms)
-    base, head, swaps = _minima_and_swaps(rounds)
+    base, head, swaps = _minima_and_swaps(rounds, runs)
     middle = float(np.exp(-_difference(base, head)))
 
     def possible(factor: float) -> bool:
@@ -56,17 +65,37 @@ def judge(rounds: Sequence[Sequence[Pair]], benchmarks: int = 1, alarms: float =
     return Judgement(Speedup(middle, low, high, min(wanted, reached)), len(rounds), wanted)
 
 
-def differs(rounds: Sequence[Sequence[Pair]], benchmarks: int = 1, alarms: float = ALARMS) -> bool:
+def differs(
+    rounds: Sequence[Sequence[Pair]], benchmarks: int = 1, alarms: float = ALARMS, runs: Sequence[int] = ()
+) -> bool:
     """Whether `judge` would report a difference; cheaper, because it does not search the ends of the interval."""
+    return not holds(rounds, 1.0, benchmarks, alarms, runs)
+
+
+def holds(
+    rounds: Sequence[Sequence[Pair]],
+    speedup: float,
+    benchmarks: int = 1,
+    alarms: float = ALARMS,
+    runs: Sequence[int] = (),
+) -> bool:
+    """Whether the rounds allow this speed-up: the test that `judge` inverts. Too few rounds allow any."""
     if len(rounds) < rounds_needed(wanted_confidence(benchmarks, alarms)):
-        return False
-    base, head, swaps = _minima_and_swaps(rounds)
-    return _chance(base, head, swaps) <= 1.0 - wanted_confidence(benchmarks, alarms)
+        return True
+    base, head, swaps = _minima_and_swaps(rounds, runs)
+    return _chance(base, head + math.log(speedup), swaps) > 1.0 - wanted_confidence(benchmarks, alarms)
 
 
-def _minima_and_swaps(rounds: Sequence[Sequence[Pair]]) -> Any:
-    """The logarithms of the minima of base and head, by round, and for each try the rounds that it exchanges."""
+def _minima_and_swaps(rounds: Sequence[Sequence[Pair]], runs: Sequence[int]) -> Any:
+    """The logarithms of the minima of base and head, by round, and for each try the rounds that it exchanges.
+
+    Those of several runs are relative to the speed of their run.
+    """
     base, head = np.log(np.array([round_minima(pairs) for pairs in rounds])).T
+    if len(runs) > 1:
+        edges = np.cumsum(runs)[:-1]
+        speeds = np.repeat([_level(one) for one in np.split((base + head) / 2, edges)], runs)
+        base, head = base - speeds, head - speeds
     return base, head, np.random.default_rng(0).random((SWAPS, len(base))) < 0.5
 
 

@@ -18,10 +18,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pipebench.compare import permutation, proof
+from pipebench.compare import heard, permutation, proof
 from pipebench.compare.permutation import judge
 from pipebench.errors import PipebenchError
-from pipebench.results.comparison import Change, Pair, rounds_needed, wanted_confidence
+from pipebench.results.comparison import Change, Pair, Said, rounds_needed, wanted_confidence
 from pipebench.runner import ChildRunner, RunnerDied, RunnerFailed
 from pipebench.task import RunnerSpec, Unavailable
 
@@ -63,6 +63,7 @@ class Server(ChildRunner):
         spec = side.runner or RunnerSpec(side.label)
         fixed = (("PYTHONHASHSEED", "0"), ("OMP_NUM_THREADS", "1"), ("PYTHONPATH", ""))
         settings = (*fixed, *spec.environment, *side.environment)
+        self._errors = self.errors = heard.opened()
         super().__init__(RunnerSpec(side.label, spec.path, settings), side.executable)
 
     def _code(self, first: list[str], descriptor: int) -> str:
@@ -94,7 +95,8 @@ class Server(ChildRunner):
             self.receive()
         except (RunnerDied, RunnerFailed) as error:
             remedy = "compare commits that can be imported, or give a Python that has their packages"
-            raise PipebenchError(f"{self.side.label} does not start: {error}", remedy) from error
+            said = heard.last(self.errors)
+            raise PipebenchError(f"{self.side.label} does not start: {error}{said}", remedy) from error
 
     def send(self, method: str, *arguments: Any) -> None:
         """Sends a request; `receive` takes its answer. So both sides can work at once where nothing is timed."""
@@ -125,6 +127,7 @@ class _Row:
     identity: str
     keys: tuple[str, ...] = ()
     samples: int = 0
+    head_samples: int = 0
     calls: int = 1
     rounds: list[tuple[Pair, ...]] = field(default_factory=list)
     apart: list[float] = field(default_factory=list)  # for each round |log(head / base)|, in ascending order
@@ -163,15 +166,16 @@ def compare(
     knobs: dict[str, Any] | None = None,
     progress: Progress = lambda done, total, what: None,
     keep: Callable[[list[Change]], None] = lambda changes: None,
+    hear: Callable[[tuple[Said, ...]], None] = lambda said: None,
     now: Callable[[], float] = time.monotonic,
 ) -> list[Change]:
     """Measures `benchmarks` on both sides within `budget_s` seconds, start-up included.
 
     Without `budget_s` it is `USUAL_S`, or longer if the rounds that a judgement needs take longer.
     Each benchmark gets at most `most_rounds` rounds. `keep` gets the changes at the end, also after an interruption,
-    which loses one round. A benchmark that breaks, or that a side does not have, never stops the others. Raises
-    `PipebenchError` if a side does not start, if its server dies, or if it imported a module of the `project` from
-    elsewhere than its own folder.
+    which loses one round; `hear` gets what the sides wrote to standard error. A benchmark that breaks, or that a side
+    does not have, never stops the others. Raises `PipebenchError` if a side does not start, if its server dies, or if
+    it imported a module of the `project` from elsewhere than its own folder.
     """
     deadline = now() + (1 - JUDGING) * (budget_s or USUAL_S)
     knobs = {**KNOBS, **(knobs or {})}
@@ -190,6 +194,7 @@ def compare(
     finally:
         for server in servers:
             server.close()
+        hear(heard.collected([(server.errors, server.side.folder) for server in servers]))
         changes = _changes(rows)
         keep(changes)
     return changes
@@ -246,7 +251,10 @@ def _take(row: _Row, answers: Sequence[dict[str, Any]]) -> None:
         row.skipped = skips[0]
         return
     shortest = min(answers, key=lambda answer: len(answer["keys"]))
-    row.keys, row.samples = tuple(shortest["keys"]), shortest["work"][0]
+    row.keys = tuple(shortest["keys"])
+    row.samples, row.head_samples = (
+        (one if tuple(one["keys"]) == row.keys else shortest)["work"][0] for one in answers
+    )
     once = min(answer["once_s"] for answer in answers) * len(row.keys) / max(1, len(answers[0]["keys"]))
     row.calls = max(1, round(READING_S / max(once, 1e-9)))
     libraries = [answer["library"] for answer in answers]
@@ -344,7 +352,8 @@ def _failing(row: _Row, servers: Sequence[Server]) -> Any:
     try:
         yield
     except RunnerDied as error:
-        raise PipebenchError(f"{error} in {row.identity}", "leave this benchmark out with --stage") from error
+        last = "".join(heard.last(server.errors) for server in servers)
+        raise PipebenchError(f"{error} in {row.identity}{last}", "leave this benchmark out with --stage") from error
     except RunnerFailed as error:
         row.failed = str(error)
         for server in servers:
@@ -367,4 +376,5 @@ def _change(row: _Row, family: int) -> Change:
         tuple(row.rounds),
         row.calls,
         notes=tuple(row.notes),
+        head_samples_per_call=row.head_samples if row.head_samples != row.samples else 0,
     )

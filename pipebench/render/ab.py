@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from pipebench.render.cells import Table
 from pipebench.render.layout import Line, Part
-from pipebench.results.comparison import ALARMS, Change, Comparison, Judgement, Measured, unjudged
+from pipebench.results.comparison import (
+    ALARMS,
+    Change,
+    Comparison,
+    Judgement,
+    Measured,
+    Run,
+    Said,
+    exceeding,
+    unjudged,
+)
 from pipebench.units import counted, percent, printable, seconds_scale
-
-
-def exceeding(changes: Sequence[Change], limit: float) -> list[Change]:
-    """The benchmarks whose whole interval is more than `limit` slower. A limit of 0.05 means 5 % more time."""
-    return [one for one in changes if one.judgement and one.judgement.exceeds(limit)]
 
 
 def too_few(changes: Sequence[Change]) -> str | None:
@@ -20,7 +25,8 @@ def too_few(changes: Sequence[Change]) -> str | None:
     poor, needed = unjudged(changes)
     if not poor:
         return None
-    return f"{counted(poor, 'benchmark')} had fewer than the {needed} rounds needed: raise --budget, or name a --stage"
+    remedy = "raise --budget, name a --stage, or join runs with --pool"
+    return f"{counted(poor, 'benchmark')} had fewer than the {needed} rounds needed: {remedy}"
 
 
 def parts(found: Comparison) -> list[Part]:
@@ -28,30 +34,65 @@ def parts(found: Comparison) -> list[Part]:
     compared = [one for one in found.changes if one.judgement and one.base_s and one.head_s]
     made: list[Part] = [Line(verdict(found), "bold")]
     made += [_table(compared, found.base, found.head)] if compared else []
-    return [*made, *(f"  {note}" for note in [*notes(found.changes), *map(_measured, found.sides)])]
+    lines = [*notes(found.changes), *map(_measured, found.sides), *_runs(found)]
+    return [*made, *(f"  {line}" for line in lines), *_said(found.said)]
 
 
 def _measured(side: Measured) -> str:
     """What a side ran."""
     tree = f", tree {side.tree[:8]}" if side.tree else ""
-    return f"{printable(side.label)}{tree}: {printable(', '.join(side.roots))}, run by {printable(side.python)}"
+    version = f" (Python {printable(side.python_version)})" if side.python_version else ""
+    roots = printable(", ".join(side.roots))
+    return f"{printable(side.label)}{tree}: {roots}, run by {printable(side.python)}{version}"
+
+
+def _runs(found: Comparison) -> Iterator[str]:
+    """The load of the run, or the runs that were joined."""
+    if found.load:
+        yield f"load of the machine: {_load(found.load)}"
+    for number, run in enumerate(found.runs, 1):
+        host = printable(run.machine.host) if run.machine else "an unknown machine"
+        load = f", load {_load(run.load)}" if run.load else ""
+        yield f"run {number} of {len(found.runs)}: {_when(run)} on {host}{load}"
+    if len({run.machine.host for run in found.runs if run.machine}) > 1:
+        yield "the runs are of several machines with the same processor"
+
+
+def _when(run: Run) -> str:
+    return printable(run.created) if run.created else "at an unknown time"
+
+
+def _load(load: tuple[float, float]) -> str:
+    return f"{load[0]:.1f} before, {load[1]:.1f} after"
+
+
+def _said(said: Sequence[Said]) -> Iterator[Part]:
+    """What the measured code wrote to standard error, once with a count."""
+    if said:
+        yield ""
+        yield Line("The measured code wrote to standard error", "bold")
+    for one in said:
+        times = [
+            f"{name} {counted(count, 'time')}" for name, count in (("base", one.base), ("head", one.head)) if count
+        ]
+        yield f"  {printable(one.text)} ({', '.join(times)})"
 
 
 def _table(changes: Sequence[Change], base: str, head: str) -> Table:
-    scale = seconds_scale(time for one in changes for time in (one.base_s, one.head_s) if time)
+    times = [(one.base_s_per_sample, one.head_s_per_sample) for one in changes]
+    scale = seconds_scale(time for pair in times for time in pair if time)
     rows = tuple(
         (
             printable(one.benchmark),
-            scale.number(one.base_s or 0.0),
-            scale.number(one.head_s or 0.0),
+            *(scale.number(time) if time else "" for time in pair),
             *_judged(one.judgement),
             str(one.judgement.rounds),
         )
-        for one in changes
+        for one, pair in zip(changes, times, strict=True)
         if one.judgement
     )
     headers = ("benchmark", f"base {scale.unit}", f"head {scale.unit}", "speed-up", "interval", "detectable", "rounds")
-    title = f"{printable(head)} against {printable(base)}"
+    title = f"{printable(head)} against {printable(base)}, times of one sample"
     return Table(title, headers, rows, frozenset(range(1, len(headers))), spare=(6, 5))
 
 
@@ -82,8 +123,18 @@ def notes(changes: Sequence[Change]) -> list[str]:
         name = printable(one.benchmark)
         found += [f"{name}: not measured, {printable(one.skipped)}"] if one.skipped else []
         found += [f"{name}: failed, {printable(one.failed)}"] if one.failed else []
-        found += [f"{name}: {printable(note)}" for note in one.notes]
+        found += [f"{name}: {printable(note)}" for note in [*_samples(one), *one.notes]]
     return found
+
+
+def _samples(one: Change) -> list[str]:
+    """What the reader must know about the samples of a call."""
+    if one.judgement and not one.samples_per_call:
+        return ["a call has no samples, so it has no time of one sample"]
+    if one.head_samples_per_call:
+        numbers = f"{one.samples_per_call} samples in the base and {one.head_samples_per_call} in the head"
+        return [f"a call has {numbers}; the speed-up is that of a call"]
+    return []
 
 
 def verdict(found: Comparison) -> str:

@@ -1,15 +1,24 @@
-"""The results of comparing two commits: the rounds of each benchmark, and the speed-up that they support."""
+"""The results of comparing two commits: the rounds of each benchmark, and the speed-up that they support.
+
+What can be computed from other fields of the same object is computed when the object is made, also when it is loaded.
+It is saved for programs that read the JSON, and it can never differ from the readings in the same file.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 
+from pipebench.host.machine import Machine
 from pipebench.stats import Speedup
 
 ALARMS = 0.01  # chance that any benchmark of a family is called changed although all are equal
 Pair = tuple[float, float]  # seconds of the base and of the head, taken one right after the other
+SLOWER, FASTER, NOT_TOLD, TOO_FEW = "slower", "faster", "no difference detected", "too few rounds"
+NOT_MEASURED, FAILED = "not measured", "failed"
+VERDICTS = (SLOWER, FASTER, NOT_TOLD, TOO_FEW, NOT_MEASURED, FAILED)
+GATE_FAILED, GATE_PASSED, NO_RESULT = "failed", "passed", "no result"  # what a gate says
 
 
 @dataclass(frozen=True)
@@ -39,12 +48,30 @@ class Judgement:
 
 
 @dataclass(frozen=True)
+class Block:
+    """The rounds that one run took of a benchmark, where several runs were joined, and what its readings consist of."""
+
+    rounds: int
+    calls_per_reading: int
+    samples_per_call: int
+
+
+@dataclass(frozen=True)
 class Change:
-    """One benchmark on both sides: all readings of all rounds and their judgement, or why there is none."""
+    """One benchmark on both sides: all readings of all rounds and their judgement, or why there is none.
+
+    `base_s` and `head_s` are seconds of one call, the minimum of all rounds; they follow from the rounds.
+    `head_samples_per_call` is 0 where a call of the head has as many samples as one of the base. `blocks` are the runs
+    that were joined, in the order of their rounds; empty if there was one run.
+
+    The last four fields follow from the others. `verdict` is one of `VERDICTS`. `detectable` is the smallest relative
+    change that so many rounds can detect, and None if they are too few. The times of one sample are None if nothing was
+    measured.
+    """
 
     benchmark: str
     judgement: Judgement | None = None
-    base_s: float | None = None  # of one call, the minimum of all rounds
+    base_s: float | None = None
     head_s: float | None = None
     samples_per_call: int = 0
     rounds: tuple[tuple[Pair, ...], ...] = ()
@@ -52,13 +79,65 @@ class Change:
     skipped: str | None = None
     failed: str | None = None
     notes: tuple[str, ...] = ()
+    head_samples_per_call: int = 0
+    blocks: tuple[Block, ...] = ()
+    verdict: str = field(init=False, default="")
+    detectable: float | None = field(init=False, default=None)
+    base_s_per_sample: float | None = field(init=False, default=None)
+    head_s_per_sample: float | None = field(init=False, default=None)
+
+    def __post_init__(self) -> None:
+        base_s, head_s = (_shortest(self, 0), _shortest(self, 1)) if self.rounds else (self.base_s, self.head_s)
+        samples = self.samples_per_call, self.head_samples_per_call or self.samples_per_call
+        judged = self.judgement
+        derived = {
+            "base_s": base_s,
+            "head_s": head_s,
+            "verdict": _verdict(self),
+            "detectable": judged.head_over_base.smallest_change if judged and judged.enough else None,
+            "base_s_per_sample": base_s / samples[0] if base_s and samples[0] else None,
+            "head_s_per_sample": head_s / samples[1] if head_s and samples[1] else None,
+        }
+        for name, value in derived.items():
+            object.__setattr__(self, name, value)
+
+    @property
+    def live(self) -> bool:
+        """Whether it belongs to the family whose intervals hold together."""
+        return self.skipped is None and self.failed is None
+
+    @property
+    def runs(self) -> tuple[Block, ...]:
+        """The rounds by run."""
+        return self.blocks or (Block(len(self.rounds), self.calls_per_reading, self.samples_per_call),)
+
+
+def _shortest(change: Change, side: int) -> float | None:
+    """Seconds of the fastest call of one side (0: base, 1: head), for as many samples as `change` says a call has."""
+    found, begin = [], 0
+    for run in change.runs:
+        rounds = change.rounds[begin : begin + run.rounds]
+        begin += run.rounds
+        share = change.samples_per_call / run.samples_per_call if change.blocks and run.samples_per_call else 1.0
+        found += [share * pair[side] / run.calls_per_reading for one in rounds for pair in one if run.calls_per_reading]
+    return min(found, default=None)
+
+
+def _verdict(change: Change) -> str:
+    judged = change.judgement
+    if change.failed is not None or judged is None:
+        return FAILED if change.failed is not None else NOT_MEASURED
+    if not judged.told:
+        return NOT_TOLD if judged.enough else TOO_FEW
+    return SLOWER if judged.head_over_base.speedup < 1 else FASTER
 
 
 @dataclass(frozen=True)
 class Measured:
     """What one side of a comparison ran: a commit with the hash of its files, where they lay, and the interpreter.
 
-    `commit` and `tree` are None for the working tree. `roots` are the folders on the import path.
+    `commit` and `tree` are None for the working tree. `roots` are the folders on the import path. `python_version` is
+    None in reports of earlier versions.
     """
 
     label: str
@@ -66,6 +145,25 @@ class Measured:
     tree: str | None
     roots: tuple[str, ...]
     python: str
+    python_version: str | None = None
+
+
+@dataclass(frozen=True)
+class Said:
+    """A line that the measured code wrote to standard error, such as a warning, and how often each side wrote it."""
+
+    text: str
+    base: int = 0
+    head: int = 0
+
+
+@dataclass(frozen=True)
+class Run:
+    """One of the runs that were joined: when and on which machine it was, and the load average before and after it."""
+
+    created: str | None
+    machine: Machine | None
+    load: tuple[float, float] | None
 
 
 @dataclass(frozen=True)
@@ -73,7 +171,12 @@ class Comparison:
     """Two commits, or two settings of one commit, measured against each other.
 
     `fail_above` is the gate that the user asked for. With 0.05, a benchmark fails the gate if its whole interval is
-    more than 5 % slower.
+    more than 5 % slower. `data` is the data set; None for a project's own loader. `load` is the load average of one
+    minute before and after the run, which counts the run's own processes. `runs` are the runs that were joined; empty
+    if there was one run.
+
+    `gate` and `exceeding`, the names of the benchmarks that fail the gate, follow from the others. `gate` is one of
+    `GATE_FAILED`, `GATE_PASSED` and `NO_RESULT`, and None without a gate.
     """
 
     base: str
@@ -81,6 +184,40 @@ class Comparison:
     changes: tuple[Change, ...]
     fail_above: float | None = None
     sides: tuple[Measured, ...] = ()
+    data: str | None = None
+    load: tuple[float, float] | None = None
+    said: tuple[Said, ...] = ()
+    runs: tuple[Run, ...] = ()
+    gate: str | None = field(init=False, default=None)
+    exceeding: tuple[str, ...] = field(init=False, default=())
+
+    def __post_init__(self) -> None:
+        over = exceeding(self.changes, self.fail_above) if self.fail_above is not None else []
+        object.__setattr__(self, "gate", gate(self.changes, self.fail_above))
+        object.__setattr__(self, "exceeding", tuple(one.benchmark for one in over))
+
+
+def exceeding(changes: Sequence[Change], limit: float) -> list[Change]:
+    """The benchmarks whose whole interval is more than `limit` slower. A limit of 0.05 means 5 % more time."""
+    return [one for one in changes if one.judgement and one.judgement.exceeds(limit)]
+
+
+def gate(changes: Sequence[Change], limit: float | None) -> str | None:
+    """What a gate of this limit says. No result: a benchmark failed or had too few rounds. None: no gate."""
+    if limit is None:
+        return None
+    if exceeding(changes, limit):
+        return GATE_FAILED
+    judged = [one.judgement for one in changes if one.judgement]
+    whole = bool(judged) and all(one.enough for one in judged) and not any(one.failed for one in changes)
+    return GATE_PASSED if whole else NO_RESULT
+
+
+def figures(changes: Sequence[Change]) -> Iterator[float]:
+    """The figures of the rounds that a judgement or a time per sample divides by. Every run gives positive ones."""
+    for one in changes:
+        yield from (seconds for pairs in one.rounds for pair in pairs for seconds in pair)
+        yield from (run.calls_per_reading for run in one.runs if one.rounds)
 
 
 def wanted_confidence(benchmarks: int, alarms: float = ALARMS) -> float:

@@ -22,7 +22,7 @@ from pipebench.host.machine import Machine
 from pipebench.host.whole_files import write_whole
 from pipebench.results import schema_1
 from pipebench.results.calibration import Calibration
-from pipebench.results.comparison import Comparison
+from pipebench.results.comparison import Comparison, figures
 from pipebench.results.consumers import Consumer
 from pipebench.results.loading import LoaderRow
 from pipebench.results.measurement import Ceiling, Measurement
@@ -190,6 +190,7 @@ def _divisors(report: Report) -> Iterator[float]:
         bound = training.bound
         rates = (bound.live, bound.bound, bound.bound_busy, bound.bound_device)
         yield from (rate.samples_per_s for rate in rates if rate is not None)
+    yield from figures(report.comparison.changes if report.comparison else ())
     yield from (author for study in report.studies for row in study.rows if (author := row.author.speedup) is not None)
 
 

@@ -1,6 +1,7 @@
 """`pipebench ab` on a small repository: what a slower commit, a broken one and bad input come to."""
 
 import os
+import platform
 import sys
 from types import SimpleNamespace
 
@@ -25,6 +26,8 @@ def repo(tmp_path_factory):
         "init", "sampledata:make_loader", "--transform", "sampledata:make_transform", "--workers", "0", cwd=folder
     )
     assert done.returncode == 0, done.stderr
+    with (folder / "sampledata.py").open("a") as file:
+        file.write('\nimport warnings\n\nwarnings.warn("a toy")\n')
     repos.commit(folder, "suite")
     repos.slower(folder)
     return folder
@@ -77,6 +80,19 @@ def test_the_report_says_what_each_side_ran(repo, compared):
         repos.git(repo, "rev-parse", f"{name}^{{tree}}") for name in ("HEAD~1", "HEAD")
     ]
     assert all(one.commit[:16] in root for one in sides for root in one.roots)
+
+
+def test_a_warning_of_both_sides_is_said_once_at_the_end_with_its_count(compared):
+    (said,) = compared.report.comparison.said
+    assert said.text.endswith(": UserWarning: a toy") and said.text.startswith("sampledata.py:")
+    assert (said.base, said.head) == (1, 1) and "a toy" not in compared.done.stderr
+    assert "UserWarning: a toy (base 1 time, head 1 time)" in text.table(compared.report)
+
+
+def test_the_report_says_which_python_and_how_busy_the_machine_was(compared):
+    found = compared.report.comparison
+    assert [one.python_version for one in found.sides] == [platform.python_version()] * 2
+    assert len(found.load) == 2 and min(found.load) >= 0
 
 
 def test_what_was_saved_is_shown_again_as_text_and_as_markdown(compared):
@@ -201,11 +217,11 @@ def test_the_table_says_what_is_slower_what_cannot_be_told_and_what_was_left_out
     assert _text(changes, 0.05) == (
         "mine against main: more than 5.0 % slower: decode/rgb/pillow\n"
         "\n"
-        "mine against main\n"
-        "benchmark           base ms   head ms   speed-up      interval   detectable   rounds\n"
+        "mine against main, times of one sample\n"
+        "benchmark           base µs   head µs   speed-up      interval   detectable   rounds\n"
         "────────────────────────────────────────────────────────────────────────────────────\n"
-        "decode/rgb/pillow      2.00      2.20     0.909×   0.893–0.926        1.9 %       24\n"
-        "read/image/open        2.00      2.00          ~   0.990–1.010        1.0 %       24\n"
+        "decode/rgb/pillow       250       275     0.909×   0.893–0.926        1.9 %       24\n"
+        "read/image/open         250       250          ~   0.990–1.010        1.0 %       24\n"
         "  speed-up: time of base / time of head; below 1 the head is slower; ~: no difference detected. All 2\n"
         "  intervals hold together with a confidence of 99 %.\n"
         "  detectable: the smallest change that so many rounds can detect.\n"

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from pipebench.results.calibration import Calibration, NoiseFloor, PlantedFigure, Slowdown
-from pipebench.results.comparison import Change, Comparison, Judgement, Measured
+from pipebench.results.comparison import Change, Comparison, Judgement, Measured, Said
 from pipebench.results.sync_points import CompiledRegion, Operation, SyncPoint, SyncReport
 from pipebench.results.watched import (
     BoundResult,
@@ -141,7 +141,7 @@ def bound():
 
 def _change(name, times_as_long, **more):
     over = Speedup(1 / times_as_long, 1 / (times_as_long + 0.02), 1 / (times_as_long - 0.02), 0.995)
-    return Change(name, Judgement(over, 24, 0.995), 0.002, 0.002 * times_as_long, **more)
+    return Change(name, Judgement(over, 24, 0.995), 0.002, 0.002 * times_as_long, 8, **more)
 
 
 CHANGES = (
@@ -153,11 +153,17 @@ CHANGES = (
 )
 SIDES = (
     Measured(
-        "main (0123abcd)", "0123abcd" * 5, "4567cdef" * 5, ("/a/cache/ab/0123/src", "/a/cache/ab/0123"), "/a/python"
+        "main (0123abcd)",
+        "0123abcd" * 5,
+        "4567cdef" * 5,
+        ("/a/cache/ab/0123/src", "/a/cache/ab/0123"),
+        "/a/python",
+        "3.11.7",
     ),
     Measured("working tree", None, None, ("/my/tree",), "/a/python"),
 )
-COMPARISON = Comparison("main", "mine", CHANGES, 0.05, SIDES)
+SAID = (Said("mine/data.py:12: UserWarning: The given array is not writable", 48, 46), Said("only the head", 0, 1))
+COMPARISON = Comparison("main", "mine", CHANGES, 0.05, SIDES, load=(0.4, 1.6), said=SAID)
 
 CALIBRATION = Calibration(
     "a\x1bhost",

@@ -1,0 +1,84 @@
+"""What `pipebench ab` does with a comparison: judge saved runs again, and annotate it for GitHub."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from pipebench.errors import PipebenchError, UsageError
+from pipebench.terminal import delivered, progress
+from pipebench.units import counted
+
+if TYPE_CHECKING:
+    from pipebench.compare.config import Own
+    from pipebench.results.comparison import Comparison
+
+JUDGING = frozenset({"named", "rejudge", "pool", "fail_above", "github", "style", "export_json", "force"})
+
+
+def two(named: Sequence[str]) -> tuple[str, str]:
+    """The names of the two commits."""
+    if len(named) != 2:
+        problem = f"ab compares two commits, and {counted(len(named), 'name')} was given"
+        problem = problem if len(named) == 1 else problem.replace("was", "were")
+        raise UsageError(problem, "write `pipebench ab BASE HEAD`, for example `pipebench ab main HEAD`")
+    return named[0], named[1]
+
+
+def judged_again(
+    files: Sequence[str],
+    pool: bool,
+    fail_above: float | None,
+    github: bool,
+    style: str,
+    export_json: Path | None,
+) -> Comparison:
+    """Judges saved runs, one with another limit or several together, and measures nothing."""
+    from pipebench.compare import saved
+
+    _only_judging()
+    if not pool and len(files) != 1:
+        problem = f"--rejudge judges one file, and {counted(len(files), 'name')} were given"
+        raise UsageError(problem, "write `pipebench ab --rejudge FILE --fail-above 3%`; --pool takes several files")
+    if pool and len(files) < 2:
+        raise UsageError("--pool joins two files or more", "write `pipebench ab --pool A.json B.json`")
+    runs = [saved.loaded(Path(one)) for one in files]
+    with progress() as advance:
+        made = saved.pooled(runs, fail_above, advance) if pool else saved.rejudged(runs[0], fail_above, advance)
+    delivered(made, style, export_json)
+    assert made.comparison is not None
+    if github:
+        annotate(made.comparison, *_here())
+    return made.comparison
+
+
+def _only_judging() -> None:
+    """A usage error for an option that says how to measure."""
+    context = click.get_current_context()
+    for one in context.command.params:
+        given = context.get_parameter_source(one.name or "") is click.core.ParameterSource.COMMANDLINE
+        if given and one.name not in JUDGING:
+            raise UsageError(f"{one.opts[0]} says how to measure, and nothing is measured here", "leave it out")
+
+
+def _here() -> tuple[Own | None, Path]:
+    """The settings of the repository around the current folder, where there is one, and its top folder."""
+    from pipebench.compare import checkouts, config
+
+    try:
+        repo = checkouts.repository(Path.cwd())
+    except PipebenchError:
+        return None, Path.cwd()
+    return (config.load(repo / config.CONFIG) if (repo / config.CONFIG).exists() else None), repo
+
+
+def annotate(found: Comparison, own: Own | None, head: Path) -> None:
+    """Writes the annotations of a GitHub workflow to standard error; `head` is the folder of the head's files."""
+    from pipebench.compare.places import places
+    from pipebench.render import github
+
+    for line in github.commands(found, places(own, [one.benchmark for one in found.changes], head)):
+        click.echo(line, err=True)

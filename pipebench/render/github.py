@@ -1,0 +1,57 @@
+"""Annotations of a comparison for GitHub: lines that a workflow prints, and GitHub shows beside the code. Pure.
+
+The form is that of workflow commands: `::warning file=…,line=…,title=…::message`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from pipebench.results.comparison import FAILED, SLOWER, Change, Comparison
+from pipebench.units import percent, printable
+
+MOST = 10  # annotations of one kind that GitHub shows of a step
+
+
+def commands(found: Comparison, places: Mapping[str, tuple[str, int]]) -> list[str]:
+    """One annotation for each benchmark that became slower, that fails the gate or that failed; the slowest first.
+
+    `places` has the file and the line of a benchmark, where they are known. What fails the gate is an error.
+    """
+    worst = sorted(found.changes, key=lambda one: one.judgement.head_over_base.speedup if one.judgement else 0.0)
+    return [line for kind in ("error", "warning") for line in _of_kind(kind, found, worst, places)]
+
+
+def _of_kind(
+    kind: str, found: Comparison, changes: list[Change], places: Mapping[str, tuple[str, int]]
+) -> Iterator[str]:
+    chosen = [one for one in changes if one.verdict in (SLOWER, FAILED) and _kind(one, found) == kind]
+    room = MOST if len(chosen) <= MOST else MOST - 1
+    for one in chosen[:room]:
+        file, line = places.get(one.benchmark, ("", 0))
+        place = f"file={_property(file)},line={line}," if file else ""
+        yield f"::{kind} {place}title={_property(printable(one.benchmark))}::{_data(_message(one, found))}"
+    if rest := chosen[room:]:
+        names = ", ".join(printable(one.benchmark) for one in rest)
+        yield f"::{kind} title=pipebench::{_data(f'and {len(rest)} more: {names}')}"
+
+
+def _kind(one: Change, found: Comparison) -> str:
+    return "error" if one.benchmark in found.exceeding else "warning"
+
+
+def _message(one: Change, found: Comparison) -> str:
+    if one.judgement is None:
+        return f"failed: {printable(one.failed or '')}"
+    over = one.judgement.head_over_base
+    longer, least, most = (percent(1 / speedup - 1, 1) for speedup in (over.speedup, over.high, over.low))
+    limit = f"; the limit is {percent(found.fail_above, 1)}" if found.fail_above is not None else ""
+    return f"takes {longer} longer ({least} to {most}) than in {printable(found.base)}{limit}"
+
+
+def _data(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _data(text).replace(":", "%3A").replace(",", "%2C")
