@@ -76,8 +76,8 @@ def fetch(timer, count):
     timer.switch(ROW)
     item()
     timer.switch(0)
-    (done,) = struct.unpack_from("=Q", count)
-    struct.pack_into("=Q", count, 0, done + 1)
+    (done,) = struct.unpack_from("Q", count)
+    struct.pack_into("Q", count, 0, done + 1)  # native: written at once
 
 
 def plant(folder, seconds):
@@ -114,7 +114,7 @@ class Watched:
     def moment(self):
         while True:
             began, own = time.perf_counter(), time.thread_time()
-            found = Moment(began, time.clock_gettime(self._clock), own, *struct.unpack_from("=Q", self._count),
+            found = Moment(began, time.clock_gettime(self._clock), own, *struct.unpack_from("Q", self._count),
                            sum(map(len, self.reader.found.of.values())))  # fmt: skip
             if time.perf_counter() - began < AT_ONCE_S:
                 return found
@@ -147,6 +147,8 @@ def run(seconds, window_s):
                 first = chance.random() < 0.5
                 pair = [watched.window(looking, window_s) for looking in (first, not first)]
                 pairs.append(tuple(pair[::-1] if first else pair))
+            if watched.process.poll() is not None:
+                sys.exit("the planted process ended before the last window; the machine may have stood still")
         finally:
             watched.process.terminate()
             watched.process.wait()
