@@ -17,8 +17,8 @@ HOUSE = {
     "host": "clock screen machine limits named page_cache whole_files",
     "native": "building region",
     "task": "",
-    "results": "sync_points measurement loading consumers windows drilled watched training calibration comparison"
-    " studies schema_1 report",
+    "results": "sync_points measurement loading consumers windows drilled hand_off watched training calibration "
+    "comparison studies schema_1 report",
     "render": "cells layout watch_notes feeding consumers stage_sum tables watch_verdict watch_details watch_drilled "
     "watch watched study syncs ab github calibration text",
     "syncpoints": "placement book reviewed_operators modes session examine",
@@ -28,7 +28,7 @@ HOUSE = {
     "watch.script": "wait_parts arrivals device_idle phases spawned_workers iterators webdataset_loader",
     "watch.bound": "batches schedule alternation live_batches session",
     "watch.launch": "watched_script footprint own_code stacks supervisor bootstrap",
-    "watch.read": "decoding gather bound drilled hand_off host_use verdict waiting summary",
+    "watch.read": "decoding gather bound drilled hand_off host_use moves verdict waiting summary",
     "watch.trace": "tracks device_timeline perfetto",
     "watch": "with_block command",
     "region": "",

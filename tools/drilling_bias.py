@@ -1,14 +1,13 @@
 """How far the lines under a large row can be trusted: planted shares, found from outside and by a thread inside.
 
     python tools/drilling_bias.py shares --seconds 60 --save drilling.jsonl
-    python tools/drilling_bias.py overhead --seconds 60 --save drilling.jsonl
     python tools/drilling_bias.py report drilling.jsonl
 
 `shares` runs a process that does known kinds of work in turn and times each by its own clock: pure Python, C that holds
 the interpreter's lock, and C that releases it, in short and in long pieces. Meanwhile its stack is looked at from
-outside, as `pipebench watch` does, and for comparison by a thread inside it (`sys._current_frames`). `overhead`
-alternates windows with and without looks, and compares how much work was done. Both append one line to the file.
-It needs no torch, so it runs on any interpreter that pipebench supports.
+outside, as `pipebench watch` does, and for comparison by a thread inside it (`sys._current_frames`). Each run appends
+lines to the file. What looks cost is measured by `tools/drilling_cost.py`. It needs no torch, so it runs on any
+interpreter that pipebench supports.
 """
 
 import argparse
@@ -30,7 +29,7 @@ from pathlib import Path
 
 sys.path.insert(0, os.fspath(Path(__file__).absolute().parent.parent))
 
-from pipebench.watch.launch.stacks import EACH_S, StackReader, read_meanwhile
+from pipebench.watch.launch.stacks import StackReader, read_meanwhile
 from pipebench.watch.record.exclusive_time import StageTimer
 from pipebench.watch.record.patches import unseen
 from pipebench.watch.record.record_file import encoded
@@ -169,34 +168,6 @@ def row(how, mixture, spent, seen):
     }
 
 
-def overhead(seconds, window_s=1.0):
-    """The work done in windows with looks over that in the windows beside them without looks."""
-    with tempfile.TemporaryDirectory() as folder:
-        reader = StackReader(Path(folder))
-        process = planted(folder, "short pieces", seconds)
-        began, windows, chance = time.perf_counter(), [], random.Random(3)
-        while process.poll() is None and time.perf_counter() - began < seconds:
-            on, end = len(windows) % 2 == 1, time.perf_counter() + window_s
-            windows.append(time.perf_counter())
-            cost, wait = 0.0, EACH_S
-            while time.perf_counter() < end:
-                time.sleep(wait)
-                if on:
-                    before = time.thread_time()
-                    reader.look()
-                    cost = time.thread_time() - before
-                wait = max(EACH_S, 200 * cost) * (0.5 + chance.random()) if on else 0.02
-        done = json.loads(process.communicate()[0])["done"]
-    counts = [sum(a <= at < b for at in done) / (b - a) for a, b in itertools.pairwise(windows)]
-    pairs = [(off, on) for off, on in zip(counts[2::2], counts[3::2], strict=False) if off and on]
-    logs = [math.log(on / off) for off, on in pairs]
-    middle = sum(logs) / len(logs)
-    error = math.sqrt(sum((one - middle) ** 2 for one in logs) / (len(logs) - 1) / len(logs))
-    looks = sum(map(len, reader.found.of.values()))
-    return {"how": "overhead", "pairs": len(pairs), "looks": looks, "speedup": math.exp(middle),
-            "low": math.exp(middle - 2 * error), "high": math.exp(middle + 2 * error)}  # fmt: skip
-
-
 def about():
     return {"at": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"), "load": os.getloadavg()[0],
             "python": platform.python_version(), "cpus": os.cpu_count()}  # fmt: skip
@@ -215,10 +186,6 @@ def report(lines):
     """The lines of a file as text."""
     for one in lines:
         yield f"{one['at']}, Python {one['python']}, load {one['load']:.1f}"
-        if one["how"] == "overhead":
-            yield f"  speed-up with looks: {one['speedup']:.4f} ({one['low']:.4f} to {one['high']:.4f})"
-            yield f"  {one['pairs']} pairs of windows, {one['looks']} looks"
-            continue
         yield f"  {one['mixture']}, seen from {one['how']}: {one['looks']} looks"
         for name, share in sorted(one["true"].items(), key=lambda pair: -pair[1]):
             count = one["seen"].get(name, 0)
@@ -240,7 +207,7 @@ def main():
         plant(folder, mixture, float(seconds), bool(int(inside)))
         return
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["shares", "overhead", "report"])
+    parser.add_argument("what", choices=["shares", "report"])
     parser.add_argument("file", nargs="?", type=Path)
     parser.add_argument("--seconds", type=float, default=30.0)
     parser.add_argument("--save", type=Path)
@@ -248,9 +215,8 @@ def main():
     if chosen.what == "report":
         lines = [json.loads(text) for text in chosen.file.read_text().splitlines()]
     else:
-        found = shares(chosen.seconds) if chosen.what == "shares" else [overhead(chosen.seconds)]
         lines = []
-        for one in found:
+        for one in shares(chosen.seconds):
             lines.append({**about(), **one})
             if chosen.save is not None:
                 with chosen.save.open("a") as file:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from pipebench.results.watched import NextMove, Verdict, WatchResult
-from pipebench.units import counted, percent, printable, seconds
+from pipebench.units import counted, percent, printable, seconds, size
 
+_SOME_CORES = 0.05  # fewer are not mentioned
 _OWN_STAGES = ("read", "decode", "transform", "collate")  # the kinds of stages that `pipebench run` also measures
 
 
@@ -44,6 +45,12 @@ def _inside(found: Verdict) -> str:
         share = percent(found.wait_part_share or 0.0)
         return f"{share} of the wait is {what}, in the script's own process. More workers do not change that."
     workers = counted(found.workers, "worker")
+    if found.hand_off_s is not None and found.batch_s is not None:
+        return (
+            f"Its {workers} {'takes' if found.workers == 1 else 'take'} longer to hand a batch over than to make it: "
+            f"the feeder thread of a worker pickles for {seconds(found.hand_off_s)}, and making the batch takes "
+            f"{seconds(found.batch_s)}. Both run side by side."
+        )
     are = "is" if found.workers == 1 else "are"
     if not found.inside_watched:
         return f"Its {workers} {'was' if found.workers == 1 else 'were'} not watched, so their stages are unknown."
@@ -74,10 +81,37 @@ def next_move(move: NextMove | str | None) -> str | None:
     used = f"{move.cores_used or 0.0:.1f} of {cores}"
     if move.action == "raise-num-workers":
         return f"Next: raise num_workers above {move.workers}. The workers are always busy and use only {used}."
+    if move.action == "make-hand-off-cheaper":
+        return _cheaper_hand_off(move)
     return (
         f"Next: make {printable(move.stage or '')} cheaper; it takes {seconds(move.stage_s or 0.0)} of the "
-        f"{seconds(move.sample_s or 0.0)} of a sample. No core is free for another worker: of {move.usable_cores:g}, "
-        f"the workers use {move.cores_used or 0.0:.1f} and the loop one."
+        f"{seconds(move.sample_s or 0.0)} of a sample. {_why_no_worker(move)}"
+    )
+
+
+def _why_no_worker(move: NextMove) -> str:
+    if move.hand_off_s is not None:
+        return (
+            f"Workers would hardly help: a batch is made in {seconds(move.batch_s or 0.0)}, and to hand one over from "
+            f"a worker takes about {seconds(move.hand_off_s)}."
+        )
+    used = [f"the workers use {move.cores_used or 0.0:.1f}"]
+    used.append("the loop one" if move.script_cores is None else f"the script's own process {move.script_cores:.1f}")
+    if move.foreign_cores is not None and move.foreign_cores >= _SOME_CORES:
+        used.append(f"other processes {move.foreign_cores:.1f}")
+    named = f"{', '.join(used[:-1])} and {used[-1]}"
+    return f"No core is free for another worker: of {move.usable_cores:g}, {named}."
+
+
+def _cheaper_hand_off(move: NextMove) -> str:
+    sent = size(move.pipe_bytes or 0.0)
+    if move.array_bytes is not None and move.array_bytes > (move.pipe_bytes or 0.0) / 2:
+        return (
+            f"Next: let batches hold tensors instead of NumPy arrays (`torch.from_numpy` copies nothing). {sent} of a "
+            "batch go through the pipe; tensors travel in shared memory."
+        )
+    return (
+        f"Next: make batches cheaper to pickle, with fewer or plainer objects. {sent} of a batch go through the pipe."
     )
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from pipebench.results.drilled import DrilledRow
+from pipebench.results.hand_off import HandOff
 from pipebench.results.windows import Throughput
 from pipebench.stats import Speedup
 
@@ -59,59 +60,6 @@ class WaitPart:
 
 
 @dataclass(frozen=True)
-class QueuePoint:
-    """The mean number of ready batches over `batches` requests of the loop, around `at_s` seconds after the first."""
-
-    at_s: float
-    ready: float
-    batches: int
-
-
-@dataclass(frozen=True)
-class HandOff:
-    """The hand-off of a batch from its worker to the script.
-
-    `serialise_*` are the seconds per batch that the worker's feeder thread spends on pickling. Tensors travel in shared
-    memory, so a high `pipe_bytes_per_batch` means that a batch holds much data besides tensors. These figures are of
-    all `batches`. The figures below are of the batches that were followed one by one. `followed` is their number: the
-    first 1,024 batches of a pass, then a smaller and smaller share of them.
-
-    `latency_s` is the median time from the moment when a worker has finished a batch until the script's process has
-    received it. It counts only batches for which the loop was already waiting. A high value means that the hand-off
-    itself is slow. `pin_s` is the median time from receipt until the batch lies in pinned memory; it is None if the
-    loader does not pin.
-
-    `tensors_per_batch` counts tensors. `shared_bytes_per_batch` is the size of the shared memory that holds them;
-    memory that several tensors share counts once. If it is larger than the tensors, some tensors are views, and their
-    whole storage crosses with them. `arrays_per_batch` and `array_bytes_per_batch` are of NumPy arrays. Unlike tensors,
-    they are copied through the pipe.
-
-    `ready` is the mean number of finished batches that lay ready when the loop asked for one. Near 0, the workers are
-    the limit. Near `most_ready` (the prefetch of all workers), the loop is the limit. `ready_over_time` is the same
-    figure over the run. `out_of_order` is the share of waits in which a later batch arrived before the batch that was
-    due. `out_of_order_s_per_batch` is the time that the loop then waited although the later batch was ready. A high
-    value means that the cost of batches differs much, and that keeping their order takes time.
-    """
-
-    serialise_s_per_batch: float
-    serialise_cpu_s_per_batch: float
-    pipe_bytes_per_batch: float
-    batches: int
-    followed: int = 0
-    latency_s: float | None = None
-    pin_s: float | None = None
-    tensors_per_batch: float | None = None
-    shared_bytes_per_batch: float | None = None
-    arrays_per_batch: float | None = None
-    array_bytes_per_batch: float | None = None
-    ready: float | None = None
-    most_ready: int | None = None
-    ready_over_time: tuple[QueuePoint, ...] = ()
-    out_of_order: float | None = None
-    out_of_order_s_per_batch: float | None = None
-
-
-@dataclass(frozen=True)
 class WorkerResult:
     """The N-th worker of a loader: one process, or one for each pass.
 
@@ -123,6 +71,7 @@ class WorkerResult:
     threads, or the worker did work before its first batch. Memory, descriptors and threads are the highest values that
     were seen from outside; None means that the process was gone before the first look. `pss_bytes` divides each shared
     page among the processes that share it, so the figures of workers add up. `rss_bytes` counts the page in each.
+    `cores` is how many cores all its threads kept busy on average, start-up not included (None: too few records).
     """
 
     loader: int
@@ -142,6 +91,7 @@ class WorkerResult:
     rss_bytes: int | None = None
     descriptors: int | None = None
     threads: int | None = None
+    cores: float | None = None
 
 
 @dataclass(frozen=True)
@@ -156,7 +106,8 @@ class LoaderResult:
     `sample_s` is the mean wall time of a sample, its part of collate included, and `sample_cpu_s` is the CPU time of
     the same. Both are sums over batches, divided by samples. If `sample_cpu_s` is far below `sample_s`, the thread was
     blocked or waited for a core. The percentiles are of single samples without collate. `watched` is false if the
-    inside of its workers could not be seen.
+    inside of its workers could not be seen. `script_cores` is how many cores all threads of the script's own process
+    kept busy on average during the iterations (None: too few records).
     """
 
     loader: int
@@ -182,6 +133,7 @@ class LoaderResult:
     sample_p95_s: float | None
     sample_p99_s: float | None
     failed_batches: int
+    script_cores: float | None = None
 
 
 @dataclass(frozen=True)
@@ -220,7 +172,7 @@ class HostUse:
 
     `foreign_cores` is how many cores of the machine all other processes used on average while the script ran, and
     `stolen_cores` is how many the hypervisor withheld. If they are high, every wall time holds waits for a core. None:
-    not known, as with `--bound` and in a `with` block.
+    not known, as with `--bound` and in a `with` block. `machine_cores` counts all cores of the machine.
     """
 
     pss_bytes: int | None
@@ -237,6 +189,7 @@ class HostUse:
     pools: tuple[ThreadPool, ...]
     foreign_cores: float | None = None
     stolen_cores: float | None = None
+    machine_cores: int | None = None
 
 
 @dataclass(frozen=True)
@@ -264,6 +217,9 @@ class Verdict:
     `phase` is the largest phase of the loop. `wait_part` is the largest part of the wait, if it is one that the
     script's own process works in: "sampler", "send-indices", "receive" (with unpickling) or "pin". `wait_part_share` is
     its share of the wait. More workers do not change this part.
+
+    `hand_off_s` and `batch_s` are set if workers take longer to hand a batch over than to make it: the seconds per
+    batch that the feeder thread of a worker pickles, and that the worker makes the batch.
     """
 
     limit: Literal["data", "training", "nothing-watched", "no-iteration", "no-such-loader"]
@@ -284,6 +240,8 @@ class Verdict:
     loaders: int = 0
     wait_part: str | None = None
     wait_part_share: float | None = None
+    hand_off_s: float | None = None
+    batch_s: float | None = None
 
 
 @dataclass(frozen=True)
@@ -293,9 +251,15 @@ class NextMove:
     `workers` is the present number of workers, and `cores_used` is the number of cores that they keep busy. `stage` is
     the stage that should become cheaper. It takes `stage_s` of the `sample_s` seconds of a sample. `wait_part` is the
     part of the wait that should become shorter. It takes `wait_part_s` seconds of an iteration.
+
+    `script_cores` and `foreign_cores` are the cores that the script's own process and other processes keep busy, of
+    those that the script may use. `hand_off_s` is what it takes to hand a batch over from a worker, and `batch_s` what
+    it takes to make one. `pipe_bytes` go through the pipe for a batch; `array_bytes` of them are NumPy arrays.
     """
 
-    action: Literal["set-num-workers", "raise-num-workers", "make-stage-cheaper", "shorten-wait-part"]
+    action: Literal[
+        "set-num-workers", "raise-num-workers", "make-stage-cheaper", "shorten-wait-part", "make-hand-off-cheaper"
+    ]
     usable_cores: float
     workers: int = 0
     cores_used: float | None = None
@@ -305,6 +269,12 @@ class NextMove:
     sample_s: float | None = None
     wait_part: str | None = None
     wait_part_s: float | None = None
+    script_cores: float | None = None
+    foreign_cores: float | None = None
+    hand_off_s: float | None = None
+    batch_s: float | None = None
+    pipe_bytes: float | None = None
+    array_bytes: float | None = None
 
 
 @dataclass(frozen=True)

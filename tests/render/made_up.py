@@ -4,16 +4,15 @@ from dataclasses import replace
 
 from pipebench.results.calibration import Calibration, NoiseFloor, PlantedFigure, Slowdown
 from pipebench.results.comparison import Change, Comparison, Judgement, Measured, Said
+from pipebench.results.hand_off import HandOff, QueuePoint
 from pipebench.results.sync_points import CompiledRegion, Operation, SyncPoint, SyncReport
 from pipebench.results.watched import (
     BoundResult,
-    HandOff,
     HostUse,
     LoaderResult,
     NextMove,
     Note,
     PhaseResult,
-    QueuePoint,
     SlowSample,
     StageResult,
     ThreadPool,

@@ -43,7 +43,8 @@ class Footprint:
     """The highest values for each process and for all together, and how full /dev/shm was at most.
 
     `pss_bytes` is the highest sum over the processes that existed at the same time. `load` says who used the machine's
-    cores while the script ran (None: not known).
+    cores while the script ran (None: not known). `machine_cores` counts all cores, whether the script may use them or
+    not.
     """
 
     processes: dict[int, Held] = field(default_factory=dict)
@@ -52,6 +53,7 @@ class Footprint:
     shared_size_bytes: int | None = None
     shared_before_bytes: int | None = None
     load: Load | None = None
+    machine_cores: int | None = None
     fault: str | None = None
 
 
@@ -61,7 +63,7 @@ class Looker:
     def __init__(
         self, folder: Path, process: Callable[[int], psutil.Process] = psutil.Process, shared: Path = _SHARED
     ) -> None:
-        self.found = Footprint()
+        self.found = Footprint(machine_cores=os.cpu_count())
         self._folder, self._process, self._shared = folder, process, shared
         self._gone: set[str] = set()
         self._look_at_shared()

@@ -236,15 +236,28 @@ class StackReader:
         return False
 
 
+class Frugal:
+    """Chooses when the present thread looks next, at random, so that it uses at most its share of one core."""
+
+    def __init__(self, chance: random.Random, clock: Callable[[], float] = thread_time) -> None:
+        self._chance, self._clock, self._spent = chance, clock, clock()
+
+    def wait_s(self) -> float:
+        """Seconds until the next look. All CPU time of the thread since the last call counts, waking up included."""
+        before, self._spent = self._spent, self._clock()
+        return max(EACH_S, _OF_ITS_TIME * (self._spent - before)) * (0.5 + self._chance.random())
+
+
 @contextmanager
 def read_meanwhile(reader: StackReader) -> Iterator[None]:
     """Looks again and again, at random moments, while the block runs. An error ends only the looking."""
-    chance = random.Random()
+    thrift: list[Frugal] = []  # made by the thread that looks, whose CPU time it measures
 
     def once() -> float:
-        began = thread_time()
+        if not thrift:
+            thrift.append(Frugal(random.Random()))
         reader.look()
-        return max(EACH_S, _OF_ITS_TIME * (thread_time() - began)) * (0.5 + chance.random())
+        return thrift[0].wait_s()
 
     try:
         with again_and_again(once, EACH_S, reader.failed, "pipebench stacks"):

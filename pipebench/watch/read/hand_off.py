@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from pipebench.results.watched import HandOff, QueuePoint
+from pipebench.results.hand_off import HandOff, QueuePoint
 from pipebench.watch.read.gather import Process, Run, ShownTime
 from pipebench.watch.record.lines import Arrival, FetchSums, HandedOver, LoaderFound, LoopSums
 from pipebench.watch.record.sampling import BLOCK, followed

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Sequence
 
 from pipebench.results.watched import HostUse, LoaderResult, Note, ThreadPool, WorkerResult
 from pipebench.watch.launch.footprint import Footprint, Held
 from pipebench.watch.read.gather import Process, Run
-from pipebench.watch.record.lines import FetchSums
+from pipebench.watch.record.lines import FetchSums, LoopSums
 
 _NS = 1e-9
 _NEARLY = 0.8
@@ -49,7 +50,25 @@ def _worker(run: Run, loader: int, number: int, processes: list[Process], footpr
         rss_bytes=_highest(one.rss_bytes for one in held),
         descriptors=_highest(one.descriptors for one in held),
         threads=_highest(one.threads for one in held),
+        cores=_worker_cores(shown),
     )
+
+
+def _worker_cores(processes: Sequence[Sequence[FetchSums]]) -> float | None:
+    """The cores that a worker keeps busy with all its threads, between its first line and its last of each process."""
+    spans = [(lines[0], lines[-1]) for lines in processes if len(lines) > 1 and lines[0].process_cpu_ns]
+    wall = sum(last.end - first.end for first, last in spans)
+    return sum(last.process_cpu_ns - first.process_cpu_ns for first, last in spans) / wall if wall else None
+
+
+def script_cores(turns: Sequence[LoopSums]) -> float | None:
+    """The cores that the script's own process keeps busy with all its threads, after the first line of each pass."""
+    cpu = wall = 0
+    for before, line in itertools.pairwise(turns):
+        if before.number_of_pass == line.number_of_pass and before.process_cpu_ns:
+            cpu += line.process_cpu_ns - before.process_cpu_ns
+            wall += sum(line.phases_ns)
+    return cpu / wall if wall else None
 
 
 def _highest(values: Iterable[int | None]) -> int | None:
@@ -79,6 +98,7 @@ def host(run: Run, loaders: Sequence[int], footprint: Footprint) -> HostUse:
         pools=(*_pools("script", [script]), *_pools("workers", inside)),
         foreign_cores=load.foreign_s / load.wall_s if load else None,
         stolen_cores=load.steal_s / load.wall_s if load else None,
+        machine_cores=footprint.machine_cores,
     )
 
 

@@ -22,7 +22,7 @@ from pipebench.watch.read.bound import bound_result
 from pipebench.watch.read.drilled import drilled_rows, drilling_notes
 from pipebench.watch.read.gather import Process, Run, added, gather, loaders_found, percentile, shown_time
 from pipebench.watch.read.hand_off import hand_off
-from pipebench.watch.read.host_use import host, host_notes, workers
+from pipebench.watch.read.host_use import host, host_notes, script_cores, workers
 from pipebench.watch.read.verdict import diagnose
 from pipebench.watch.read.waiting import wait_parts
 from pipebench.watch.record.lines import (
@@ -208,6 +208,7 @@ def _loader(run: Run, described: LoaderFound) -> LoaderResult:
         sample_p95_s=percentile(lengths, 0.95),
         sample_p99_s=percentile(lengths, 0.99),
         failed_batches=sum(one.failed for one in sums),
+        script_cores=script_cores(_settled(turns)),
     )
 
 

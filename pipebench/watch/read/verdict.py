@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from pipebench.results.watched import LoaderResult, NextMove, StageResult, Verdict, WaitPart, WatchResult, WorkerResult
+from pipebench.results.watched import LoaderResult, NextMove, Verdict, WaitPart, WatchResult
+from pipebench.watch.read.moves import busy, comparable_workers, largest_stage, next_move, slow_hand_off
 
 # A wait below 5 % of an iteration is smaller than a loop's own scatter; from 10 % on, a fix is worth the effort.
 _SMALL = 0.05
 _LARGE = 0.10
-_BUSY = 0.90
 _OWN = ("sampler", "send-indices", "receive", "pin")
 
 
@@ -25,9 +25,10 @@ def diagnose(result: WatchResult) -> tuple[Verdict, NextMove | None]:
     if result.device_idle is not None:
         share, wait_s = result.device_idle.share, result.device_idle.s_per_iteration
     largest = max(result.loop, key=lambda one: one.s_per_iteration)
-    stage = _largest_stage(result, main)
-    workers = _comparable_workers(result, main)
+    stage = largest_stage(result, main)
+    workers = comparable_workers(result, main)
     part = _own_part(result.wait_parts) if share >= _SMALL else None
+    slow = slow_hand_off(result, main) if share >= _SMALL and part is None else None
     verdict = Verdict(
         limit="training" if share < _SMALL else "data",
         waits="loop" if result.device_idle is None else "device",
@@ -39,20 +40,22 @@ def diagnose(result: WatchResult) -> tuple[Verdict, NextMove | None]:
         loader=main.loader,
         workers=main.workers,
         inside_watched=main.watched,
-        workers_busy=_busy(workers) if workers else None,
+        workers_busy=busy(workers) if workers else None,
         stage=stage.name if stage else None,
         stage_kind=stage.kind if stage else None,
         stage_includes_read=bool(stage and stage.includes_read),
         stage_share=stage.worker_share if stage else None,
         wait_part=part.part if part else None,
         wait_part_share=part.share if part else None,
+        hand_off_s=slow[0] if slow else None,
+        batch_s=slow[1] if slow else None,
     )
     if share < _LARGE:
         return verdict, None
     if part is not None:
         shorter = NextMove("shorten-wait-part", result.usable_cores, wait_part=part.part)
         return verdict, replace(shorter, wait_part_s=part.s_per_iteration)
-    return verdict, _next_move(result.usable_cores, main, stage, workers) if stage else None
+    return verdict, next_move(result, main)
 
 
 def _own_part(parts: Sequence[WaitPart]) -> WaitPart | None:
@@ -69,39 +72,3 @@ def _own_part(parts: Sequence[WaitPart]) -> WaitPart | None:
 def _total(one: LoaderResult) -> float:
     """The total seconds of a loader's iterations."""
     return (one.s_per_iteration or 0.0) * one.iterations
-
-
-def _largest_stage(result: WatchResult, main: LoaderResult) -> StageResult | None:
-    return next((one for one in result.stages if one.loader == main.loader and one.kind != "serialise"), None)
-
-
-def _comparable_workers(result: WatchResult, main: LoaderResult) -> list[WorkerResult]:
-    """The workers of the loader. The list is empty with `--bound`: there, workers are idle and busy in turns."""
-    return [] if result.bound is not None else [one for one in result.workers if one.loader == main.loader]
-
-
-def _busy(workers: Sequence[WorkerResult]) -> float:
-    return sum(one.busy_share for one in workers) / len(workers) if workers else 0.0
-
-
-def _next_move(
-    usable_cores: float, main: LoaderResult, stage: StageResult, workers: Sequence[WorkerResult]
-) -> NextMove | None:
-    """More workers if the present ones are busy and cores are idle; a cheaper stage if no core is left."""
-    if not main.workers:
-        return NextMove("set-num-workers", usable_cores) if usable_cores >= 2 else None
-    if _busy(workers) < _BUSY:
-        return None
-    on_cpu = sum(one.busy_share * one.cpu_s / one.busy_s for one in workers if one.busy_s)
-    if usable_cores - on_cpu - 1 >= 1:
-        return NextMove("raise-num-workers", usable_cores, main.workers, on_cpu)
-    return NextMove(
-        "make-stage-cheaper",
-        usable_cores,
-        main.workers,
-        on_cpu,
-        stage.name,
-        "decode" if stage.includes_read else stage.kind,
-        stage.exclusive_s_per_sample,
-        main.sample_s or 0.0,
-    )

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import threading
 import types
-from collections.abc import Callable
+import weakref
+from collections.abc import Callable, Iterable
 from time import perf_counter_ns
 from typing import Any
 
@@ -15,6 +17,7 @@ from pipebench.watch.record.patches import unseen
 STAGES = 256
 REST = 0
 _LOGGED = 8192
+_APART = 4  # objects of one class that have rows of their own; more of them share one
 FUNCTIONS = (
     types.FunctionType, types.BuiltinFunctionType, types.MethodType, types.MethodDescriptorType,
     types.WrapperDescriptorType, types.MethodWrapperType, functools.partial,
@@ -101,6 +104,7 @@ class Stages:
         self.new: list[NewStage] = []
         self.all_again()
         self._of: dict[Any, int] = {}
+        self._apart: dict[int, tuple[weakref.ref[Any], int]] = {}
 
     def number(self, kind: str, name: str, includes_read: bool = False) -> int:
         key = StageName(kind, name, includes_read)
@@ -114,6 +118,8 @@ class Stages:
 
     def of_transform(self, transform: Any) -> int:
         """The stage of one entry of a Compose. A function gives its own name to the stage, an object its class."""
+        if self._apart and (own := self.of_object(transform)) is not None:
+            return own
         kind = type(transform)
         found = self._of.get(transform.__code__ if kind is types.FunctionType else kind)
         if found is None:
@@ -129,6 +135,23 @@ class Stages:
         if found is None:
             found = self._of[key] = self.number("transform", name_of(inner))
         return found
+
+    def of_object(self, transform: Any) -> int | None:
+        """The stage that is of this object because there are several of its class; None if it has none."""
+        found = self._apart.get(id(transform))
+        return found[1] if found is not None and found[0]() is transform else None
+
+    def tell_apart(self, transforms: Iterable[Any]) -> None:
+        """Gives stages to objects of one class: "Resize (1 of 2)", or "Resize (9 objects)" if there are many."""
+        by_class: dict[type, dict[int, Any]] = {}
+        for one in transforms:
+            if not isinstance(one, (*FUNCTIONS, type)):
+                by_class.setdefault(type(one), {})[id(one)] = one
+        for kind, objects in by_class.items():
+            for nth, one in enumerate(objects.values() if len(objects) > 1 else (), 1):
+                which = f"{nth} of {len(objects)}" if len(objects) <= _APART else f"{len(objects)} objects"
+                with contextlib.suppress(TypeError):  # an object without weak references
+                    self._apart[id(one)] = weakref.ref(one), self.number("transform", f"{kind.__name__} ({which})")
 
     def take_new(self) -> list[NewStage]:
         taken, self.new = self.new, []

@@ -226,7 +226,8 @@ class LoopSums:
     `record_file.PHASES`. `first_wait_ns` is the wait for the first batch of the pass, if this line covers it.
     `after_loader_ns` is the part of the waits that a pipeline spends in stages after its DataLoader. `waits` and
     `lengths` are the waits and durations of single iterations, and `wait_parts_ns` has one entry for each of
-    `record_file.WAIT_PARTS`; all three are without the first iteration of the pass.
+    `record_file.WAIT_PARTS`; all three are without the first iteration of the pass. `process_cpu_ns` is the CPU time of
+    the whole process since its start.
     """
 
     loader: int
@@ -241,6 +242,7 @@ class LoopSums:
     wait_parts_ns: list[int] = field(default_factory=list)
     waits: Buckets = field(default_factory=dict)
     lengths: Buckets = field(default_factory=dict)
+    process_cpu_ns: int = 0
     idle: DeviceIdleTime | None = None
     arrivals: list[Arrival] = field(default_factory=list)
     device: list[DeviceWait] = field(default_factory=list)

@@ -171,10 +171,12 @@ def _watch_iterators(loaders: Loaders, alone: Any, with_workers: Any) -> None:
     for kind in (alone, with_workers):
         _watch_constructor(loaders, kind)
     _watch_reset(loaders, with_workers)
-    arrivals.watch_queues(loaders.recording, loaders.loop.arrivals, with_workers)
-    patches, parts = loaders.recording.patches, loaders.loop.arrivals.parts
-    wait_parts.watch_sending(patches, parts, with_workers)
-    wait_parts.watch_pinning_alone(patches, parts, alone)
+    recording, found = loaders.recording, loaders.loop.arrivals
+    patches, parts = recording.patches, found.parts
+    # Without one of these names the run is watched all the same, and the report says which part of the wait is missing.
+    recording.guarded("following batches", lambda: arrivals.watch_queues(recording, found, with_workers))
+    recording.guarded("timing the sending of indices", lambda: wait_parts.watch_sending(patches, parts, with_workers))
+    recording.guarded("timing pinning", lambda: wait_parts.watch_pinning_alone(patches, parts, alone))
 
 
 def watch_torchdata(loaders: Loaders, module: Any) -> None:
@@ -191,9 +193,13 @@ def watch_dataloader(loaders: Loaders, module: ModuleType) -> None:
     """Patches the iterator classes and the factory of fetchers in torch.utils.data.dataloader."""
     torch_module: Any = module
     _watch_iterators(loaders, torch_module._SingleProcessDataLoaderIter, torch_module._MultiProcessingDataLoaderIter)
-    arrivals.watch_pinning(loaders.recording, loaders.loop.arrivals, torch_module._utils.pin_memory)
-    wait_parts.watch_sampler(loaders.recording.patches, loaders.loop.arrivals.parts, torch_module._BaseDataLoaderIter)
-    _watch_next(loaders, torch_module._BaseDataLoaderIter)
+    recording, found, base = loaders.recording, loaders.loop.arrivals, torch_module._BaseDataLoaderIter
+    recording.guarded(
+        "timing the pin-memory thread",
+        lambda: arrivals.watch_pinning(recording, found, torch_module._utils.pin_memory),
+    )
+    recording.guarded("timing the sampler", lambda: wait_parts.watch_sampler(recording.patches, found.parts, base))
+    _watch_next(loaders, base)
     kind = torch_module._DatasetKind
     plain = kind.create_fetcher
 

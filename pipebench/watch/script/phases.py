@@ -12,7 +12,7 @@ import sys
 import threading
 import weakref
 from collections.abc import Callable
-from time import perf_counter_ns
+from time import perf_counter_ns, process_time_ns
 from typing import Any, Literal
 
 from pipebench.watch.record.lines import (
@@ -108,6 +108,7 @@ class Pass:
     def _write(self) -> None:
         if not self.pending.turns:
             return
+        self.pending.process_cpu_ns = process_time_ns()  # a system call: where a line is written, not each iteration
         self.pending.idle = self.device.take()
         self.pending.device = self.device.take_placed()
         self.recording.write(self.pending)

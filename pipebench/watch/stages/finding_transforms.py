@@ -6,14 +6,15 @@ functions are wrapped in the container that holds them, and only in a worker's o
 
 from __future__ import annotations
 
+import functools
 import itertools
 import sys
 import types
 from collections.abc import Iterator
 from typing import Any
 
-from pipebench.watch.record.exclusive_time import FUNCTIONS, stages, timed
-from pipebench.watch.record.patches import HIDDEN, Patches
+from pipebench.watch.record.exclusive_time import FUNCTIONS, local, stages, timed
+from pipebench.watch.record.patches import HIDDEN, Patches, unseen
 from pipebench.watch.stages.transforms import watched_by_library
 
 _MOST_OBJECTS = 500
@@ -36,7 +37,11 @@ class _InTuple:
 
 def watch_tree(dataset: Any, patches: Patches, may_change: bool) -> None:
     """Times the transforms within `dataset`. `may_change` is true for a worker's own copy only."""
-    for container, place, entry in _transforms(dataset):
+    found = list(_transforms(dataset))
+    stages.tell_apart(entry for _, _, entry, _ in found)
+    for container, place, entry, by_library in found:
+        if by_library:
+            continue
         if not isinstance(entry, FUNCTIONS):
             _watch_class(type(entry), patches, may_change)
         elif may_change and container is not None and not _is_ours(entry):
@@ -55,9 +60,28 @@ def _watch_class(kind: type, patches: Patches, in_worker: bool) -> None:
     if watched_by_library(kind) or (_is_ours(call) and "__call__" in vars(kind)):
         return
     plain = getattr(call, "__wrapped__", call) if getattr(call, "_pipebench_call", False) else call
-    wrapped: Any = timed(plain, stages.number("transform", kind.__name__))
+    wrapped: Any = _timed_call(plain, stages.number("transform", kind.__name__))
     wrapped._pipebench_call = True
     patches.replace(kind, "__call__", wrapped)
+
+
+def _timed_call(plain: Any, stage: int) -> Any:
+    """Wraps a class's `__call__`: its time is in the stage of the object, or in `stage`, that of the class."""
+
+    @unseen
+    @functools.wraps(plain)
+    def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:
+        timer = local.timer
+        if timer is None:
+            return plain(self, *args, **kwargs)
+        own = stages.of_object(self)
+        before = timer.switch(stage if own is None else own)
+        try:
+            return plain(self, *args, **kwargs)
+        finally:
+            timer.switch(before)
+
+    return __call__
 
 
 def _may_be_in_model(kind: type) -> bool:
@@ -68,20 +92,23 @@ def _may_be_in_model(kind: type) -> bool:
     return not any(base.__module__.startswith("torchvision.transforms") for base in kind.__mro__)
 
 
-def _transforms(dataset: Any) -> Iterator[tuple[Any, Any, Any]]:
-    """For each transform within `dataset`: what holds it (None: not to be changed), its place there, the transform."""
+def _transforms(dataset: Any) -> Iterator[tuple[Any, Any, Any, bool]]:
+    """For each transform within `dataset`: what holds it (None: not to be changed), its place there, the transform.
+
+    The last value says that the library of what holds it is patched, so that the transform is timed there.
+    """
     seen: set[int] = set()
     waiting = [dataset]
     while waiting and len(seen) < _MOST_OBJECTS:
-        holder = waiting.pop()
+        holder = waiting.pop(0)
         if id(holder) in seen or not hasattr(holder, "__dict__") or isinstance(holder, (type, types.ModuleType)):
             continue
         seen.add(id(holder))
         watched = watched_by_library(type(holder))
         for container, place, found, transform in _held(holder):
             waiting.append(found)
-            if transform and not watched:
-                yield container, place, found
+            if transform:
+                yield container, place, found, watched
 
 
 def _held(holder: Any) -> Iterator[tuple[Any, Any, Any, bool]]:

@@ -89,11 +89,11 @@ SHORT = """\
 Lines of Clips.__getitem__ (98 % of worker time), from 100 looks at its stack
 line                                                       share   95 % interval
 ────────────────────────────────────────────────────────────────────────────────
-load_audio (data.py:41) → soundfile.read                    50 %         38–62 %
-RandomAugmentations.apply_t…y:1234) → torchvision.affine    25 %         16–36 %
-f\\x1b (a\\x1b.py:3): line 3                                  10 %          4–19 %
-Clips.mix (data.py:60): line 60                              9 %          3–18 %
-pipebench's own work in the row                              5 %          0–13 %
+load_audio (data.py:41) → soundfile.read                    50 %         32–68 %
+RandomAugmentations.apply_t…y:1234) → torchvision.affine    25 %         10–42 %
+f\\x1b (a\\x1b.py:3): line 3                                  10 %          0–25 %
+Clips.mix (data.py:60): line 60                              9 %          0–24 %
+pipebench's own work in the row                              5 %          0–19 %
 not readable                                                 1 %
 """
 

@@ -15,7 +15,7 @@ import pytest
 import torch
 
 from pipebench.render import watch_details
-from pipebench.results.watched import QueuePoint
+from pipebench.results.hand_off import QueuePoint
 from pipebench.watch.read.gather import Process, Run, ShownTime
 from pipebench.watch.read.hand_off import hand_off, in_order, matched, over_time
 from pipebench.watch.record.lines import (

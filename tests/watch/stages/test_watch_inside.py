@@ -168,13 +168,15 @@ def _transforms(found: Rows) -> dict[str, int]:
 
 
 def test_each_entry_of_a_compose_of_any_library(rows: Any) -> None:
-    """Named by class, however deep; what a container does itself is its own row."""
+    """Named by class, however deep; what a container does itself is its own row. Objects of a class are told apart."""
     nested = Compose([Flip(), OneOf([Flip(), Blur()]), Compose((Flip(),))])
     found = rows(Images(aug=nested))
     assert found.found() == {
         ("getitem", "Images.__getitem__"): 800,
-        ("transform", "Compose"): 2 * 8 * 3,
-        ("transform", "Flip"): 2 * 8 * 10,
+        ("transform", "Compose (1 of 2)"): 8 * 3,
+        ("transform", "Compose (2 of 2)"): 8 * 3,
+        ("transform", "Flip (1 of 3)"): 8 * 10,
+        ("transform", "Flip (3 of 3)"): 8 * 10,
         ("transform", "OneOf"): 8 * 1,
         ("transform", "Blur"): 8 * 10,
     }
@@ -188,7 +190,7 @@ def test_each_entry_of_a_compose_of_any_library(rows: Any) -> None:
         ({"anything": Compose([Flip()])}, {"Compose": 24, "Flip": 80}),
         ({"anything": Steps((half, Scale(), half))}, {"Steps": 24, "half": 800, "Scale": 40}),
         ({"transform": functools.partial(half)}, {"half": 400}),
-        ({"transform": torch.nn.Sequential(Scale(), Scale())}, {"Scale": 80}),
+        ({"transform": torch.nn.Sequential(Scale(), Scale())}, {"Scale (1 of 2)": 40, "Scale (2 of 2)": 40}),
         ({"transform": v2.RandomApply(torch.nn.ModuleList([Scale()]), p=1)}, {"Scale": 40}),
         ({"augment": v2.RandomChoice([Scale()])}, {"Scale": 40}),
     ],

@@ -1,0 +1,114 @@
+"""Chooses the one next move that the figures of a watched run support. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from pipebench.results.hand_off import HandOff
+from pipebench.results.watched import HostUse, LoaderResult, NextMove, StageResult, WatchResult, WorkerResult
+
+_BUSY = 0.90
+_LEAST = 0.1  # of a core: what another worker needs at least, however much it sleeps
+# What `next()` takes when a worker has nothing to do but hand a batch over: 1.1 to 1.5 ms for a few bytes, 2.0 to 2.8
+# for an image of 0.6 MB (docs/figures/watch.md).
+HAND_OFF_S = 0.002
+
+
+def largest_stage(result: WatchResult, main: LoaderResult) -> StageResult | None:
+    return next((one for one in result.stages if one.loader == main.loader and one.kind != "serialise"), None)
+
+
+def comparable_workers(result: WatchResult, main: LoaderResult) -> list[WorkerResult]:
+    """The workers of the loader. The list is empty with `--bound`: there, workers are idle and busy in turns."""
+    return [] if result.bound is not None else [one for one in result.workers if one.loader == main.loader]
+
+
+def busy(workers: Sequence[WorkerResult]) -> float:
+    return sum(one.busy_share for one in workers) / len(workers) if workers else 0.0
+
+
+def slow_hand_off(result: WatchResult, main: LoaderResult) -> tuple[float, float] | None:
+    """Seconds that a feeder thread pickles a batch and that its worker makes one; None if making takes longer.
+
+    Both run beside each other in each worker, so the longer one limits it. While one of them holds the interpreter's
+    lock, the other waits: pickling must take longer in wall time and in CPU time.
+    """
+    feeder = next((one for one in result.stages if one.loader == main.loader and one.kind == "serialise"), None)
+    workers = [one for one in result.workers if one.loader == main.loader]
+    batches, made_s = sum(one.batches for one in workers), sum(one.busy_s for one in workers)
+    if feeder is None or result.hand_off is None or not batches:
+        return None
+    pickled_s = feeder.exclusive_s_per_sample * feeder.samples
+    cpu_s = pickled_s * _on_cpu(result.hand_off)
+    if pickled_s <= made_s or cpu_s <= sum(one.cpu_s for one in workers):
+        return None
+    return pickled_s / batches, made_s / batches
+
+
+def _on_cpu(found: HandOff) -> float:
+    return found.serialise_cpu_s_per_batch / found.serialise_s_per_batch if found.serialise_s_per_batch else 0.0
+
+
+def next_move(result: WatchResult, main: LoaderResult) -> NextMove | None:
+    """What to change where the workers, or the lack of them, are the limit. None: no figure supports a change."""
+    stage, workers = largest_stage(result, main), comparable_workers(result, main)
+    if stage is None:
+        return None
+    if not main.workers:
+        return _first_workers(result, main, stage)
+    if (slow := slow_hand_off(result, main)) is not None:
+        return _cheaper_hand_off(result, main, *slow)
+    if busy(workers) < _BUSY:
+        return None
+    on_cpu = sum(_cores(one) for one in workers)
+    script = main.script_cores if main.script_cores is not None else 1.0
+    others = _others(result.host, result.usable_cores)
+    if result.usable_cores - on_cpu - script - others >= max(_LEAST, on_cpu / len(workers)):
+        return NextMove("raise-num-workers", result.usable_cores, main.workers, on_cpu)
+    used = NextMove("make-stage-cheaper", result.usable_cores, main.workers, on_cpu, script_cores=main.script_cores)
+    return _of_stage(used, main, stage, others)
+
+
+def _first_workers(result: WatchResult, main: LoaderResult, stage: StageResult) -> NextMove | None:
+    """Workers, if there is a core for them and a batch takes longer to make than to hand over."""
+    parts = {one.part: one.s_per_iteration for one in result.wait_parts}
+    made_s = parts.get("make-batch", main.wait_s_per_iteration or 0.0)
+    if made_s <= HAND_OFF_S:
+        cheaper = NextMove("make-stage-cheaper", result.usable_cores, hand_off_s=HAND_OFF_S, batch_s=made_s)
+        return _of_stage(cheaper, main, stage)
+    return NextMove("set-num-workers", result.usable_cores) if result.usable_cores >= 2 else None
+
+
+def _cheaper_hand_off(result: WatchResult, main: LoaderResult, pickled_s: float, made_s: float) -> NextMove:
+    found = result.hand_off
+    return NextMove(
+        "make-hand-off-cheaper",
+        result.usable_cores,
+        main.workers,
+        hand_off_s=pickled_s,
+        batch_s=made_s,
+        pipe_bytes=found.pipe_bytes_per_batch if found else None,
+        array_bytes=found.array_bytes_per_batch if found else None,
+    )
+
+
+def _cores(worker: WorkerResult) -> float:
+    """The cores that all threads of a worker keep busy; without that figure, those of the thread that makes batches."""
+    if worker.cores is not None:
+        return worker.cores
+    return worker.busy_share * worker.cpu_s / worker.busy_s if worker.busy_s else 0.0
+
+
+def _others(host: HostUse | None, usable_cores: float) -> float:
+    """The cores that other processes use, of those that the script may use. They use the other cores first."""
+    if host is None or host.foreign_cores is None:
+        return 0.0
+    elsewhere = max(0.0, (host.machine_cores or usable_cores) - usable_cores)
+    return max(0.0, host.foreign_cores - elsewhere)
+
+
+def _of_stage(move: NextMove, main: LoaderResult, stage: StageResult, others: float | None = None) -> NextMove:
+    kind = "decode" if stage.includes_read else stage.kind
+    move = replace(move, stage=stage.name, stage_kind=kind, stage_s=stage.exclusive_s_per_sample)
+    return replace(move, sample_s=main.sample_s or 0.0, foreign_cores=others)

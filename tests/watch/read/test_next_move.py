@@ -1,0 +1,186 @@
+"""The next move follows what was measured: cores by their use, the hand-off by its time, workers by what they cost."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from pipebench.render.watch_verdict import next_move, verdict
+from pipebench.results.hand_off import HandOff
+from pipebench.results.watched import (
+    HostUse,
+    LoaderResult,
+    NextMove,
+    PhaseResult,
+    StageResult,
+    Verdict,
+    WaitPart,
+    WatchResult,
+    WorkerResult,
+)
+from pipebench.watch.read.host_use import script_cores
+from pipebench.watch.read.verdict import diagnose
+from pipebench.watch.record.lines import LoopSums
+
+MS = 1_000_000
+
+
+def _loader(**more: Any) -> LoaderResult:
+    none = dict.fromkeys(
+        ("startup_s", "first_batch_s", "later_first_batch_s", "later_startup_s", "pass_end_s", "sample_s",
+         "sample_cpu_s", "sample_p50_s", "sample_p95_s", "sample_p99_s")
+    )  # fmt: skip
+    found: dict[str, Any] = {
+        "loader": 1, "dataset": "Photos", "workers": 2, "batch_size": 4, "start_method": "fork", "watched": True,
+        "training": True, "passes": 1, "iterations": 100, "s_per_iteration": 0.02, "wait_s_per_iteration": 0.012,
+        "samples": 400, "failed_batches": 0, **none, **more,
+    }  # fmt: skip
+    return LoaderResult(**found)
+
+
+def _worker(number: int, **more: Any) -> WorkerResult:
+    worker = WorkerResult(1, number, (number,), 50, 200, 0, 1.0, 1.0, 1.0, 0.0, 0, True)
+    return replace(worker, **more)
+
+
+def _host(foreign: float, machine_cores: int) -> HostUse:
+    used = HostUse(None, None, None, None, None, None, None, None, None, None, None, (), foreign)
+    return replace(used, machine_cores=machine_cores)
+
+
+def _result(loader: LoaderResult, cores: float = 2.0, wait_s: float = 0.012, **more: Any) -> WatchResult:
+    """A loop that waits 60 % of its time for the batches of one loader."""
+    found: dict[str, Any] = dict.fromkeys(WatchResult.__dataclass_fields__)
+    loop = (PhaseResult("wait", wait_s, 0.6), PhaseResult("forward", wait_s / 1.5, 0.4))
+    found |= {
+        "loaders": (loader,), "loaders_in_loop": (1,), "loop": loop, "iterations": 100, "wait_share": 0.6,
+        "stages": (StageResult("Photos.__getitem__", "getitem", 1, 400, 0.005, 0.98),), "usable_cores": cores,
+        "workers": (_worker(0), _worker(1)) if loader.workers else (), "wait_parts": (), "drilled": (), "notes": (),
+    }  # fmt: skip
+    return WatchResult(**{**found, **more})
+
+
+def _diagnosed(result: WatchResult) -> tuple[Verdict, NextMove]:
+    found, move = diagnose(result)
+    assert move is not None
+    return found, move
+
+
+SLEEPING = (_worker(0, cpu_s=0.02, cores=0.02), _worker(1, cpu_s=0.02, cores=0.02))
+
+
+def test_workers_that_sleep_leave_room_for_more_where_the_loop_uses_its_measured_share() -> None:
+    _, move = _diagnosed(_result(_loader(script_cores=0.5), workers=SLEEPING))
+    assert move.action == "raise-num-workers"
+    assert next_move(move) == (
+        "Next: raise num_workers above 2. The workers are always busy and use only 0.0 of 2 usable cores."
+    )
+
+
+def test_another_worker_that_sleeps_needs_no_whole_core() -> None:
+    _, move = _diagnosed(_result(_loader(script_cores=1.4), workers=SLEEPING))
+    assert move.action == "raise-num-workers"
+
+
+def test_where_the_cores_are_used_up_each_use_is_said() -> None:
+    workers = (_worker(0, cores=0.7), _worker(1, cores=0.7))
+    _, move = _diagnosed(_result(_loader(script_cores=0.3, sample_s=0.0051), workers=workers, host=_host(0.4, 2)))
+    assert next_move(move) == (
+        "Next: make Photos.__getitem__ cheaper; it takes 5.00 ms of the 5.10 ms of a sample. No core is free for "
+        "another worker: of 2, the workers use 1.4, the script's own process 0.3 and other processes 0.4."
+    )
+
+
+@pytest.mark.parametrize(("foreign", "machine", "action"), [
+    (1.5, 2, "make-stage-cheaper"), (1.5, 64, "raise-num-workers"), (0.0, 2, "raise-num-workers"),
+])  # fmt: skip
+def test_other_processes_count_where_they_use_the_same_cores(foreign: float, machine: int, action: str) -> None:
+    """Two workers get 0.4 of a core each: because others use the rest, or because they wait for something."""
+    workers = (_worker(0, cores=0.4), _worker(1, cores=0.4))
+    found = _result(_loader(script_cores=0.2), workers=workers, host=_host(foreign, machine))
+    assert _diagnosed(found)[1].action == action
+
+
+def test_threads_of_a_library_in_the_workers_count_as_use() -> None:
+    """The thread that makes batches is blocked, because it waits for the others."""
+    workers = (_worker(0, cpu_s=0.1, cores=0.9), _worker(1, cpu_s=0.1, cores=0.9))
+    assert _diagnosed(_result(_loader(script_cores=0.2), workers=workers))[1].action == "make-stage-cheaper"
+
+
+def test_the_script_s_cores_are_of_its_iterations_only() -> None:
+    """What a pass used before its first line, start-up included, is left out."""
+    lines = [
+        LoopSums(1, 0, phases_ns=[10 * MS, 0, 0, 0, 0, 0], process_cpu_ns=900 * MS),
+        LoopSums(1, 0, phases_ns=[6 * MS, 0, 4 * MS, 0, 0, 0], process_cpu_ns=905 * MS),
+        LoopSums(1, 1, phases_ns=[10 * MS, 0, 0, 0, 0, 0], process_cpu_ns=999 * MS),
+        LoopSums(1, 1, phases_ns=[8 * MS, 0, 2 * MS, 0, 0, 0], process_cpu_ns=1002 * MS),
+    ]
+    assert script_cores(lines) == pytest.approx(8 / 20)
+    assert script_cores(lines[:1]) is None
+
+
+# --- without workers
+
+
+def test_workers_are_not_advised_where_a_batch_is_made_faster_than_handed_over() -> None:
+    cheap = _loader(workers=0, sample_s=0.0001, wait_s_per_iteration=0.0005)
+    parts = (WaitPart("make-batch", 0.0004, 0.8), WaitPart("rest", 0.0001, 0.2))
+    _, move = _diagnosed(_result(cheap, wait_s=0.0005, wait_parts=parts))
+    assert (move.action, move.workers, move.batch_s) == ("make-stage-cheaper", 0, 0.0004)
+    assert str(next_move(move)).endswith(
+        "Workers would hardly help: a batch is made in 400 µs, and to hand one over from a worker takes about 2.00 ms."
+    )
+
+
+def test_workers_are_advised_where_a_batch_takes_longer() -> None:
+    _, move = _diagnosed(_result(_loader(workers=0)))
+    assert move == NextMove("set-num-workers", 2.0)
+
+
+# --- the hand-off
+
+
+def _handing_over(pickled_s: float, cpu_s: float, **more: Any) -> WatchResult:
+    """100 batches in two workers, each made in 20 ms."""
+    feeder = StageResult("queue feeder thread", "serialise", 1, 400, pickled_s * 100 / 400, pickled_s / 0.02)
+    stage = StageResult("Photos.__getitem__", "getitem", 1, 400, 0.005, 0.98)
+    found = HandOff(pickled_s, cpu_s, 12.1e6, 100, array_bytes_per_batch=12e6)
+    workers = (_worker(0, busy_share=0.4), _worker(1, busy_share=0.4))
+    return _result(_loader(), stages=(feeder, stage), hand_off=replace(found, **more), workers=workers)
+
+
+def test_a_hand_off_that_takes_longer_than_making_a_batch_is_the_verdict() -> None:
+    found, move = _diagnosed(_handing_over(0.03, 0.028))
+    assert (found.hand_off_s, found.batch_s) == (pytest.approx(0.03), pytest.approx(0.02))
+    assert verdict(found) == (
+        "The loop waits for data 60 % of each iteration (12.0 ms of 20.0 ms). Its 2 workers take longer to hand a "
+        "batch over than to make it: the feeder thread of a worker pickles for 30.0 ms, and making the batch takes "
+        "20.0 ms. Both run side by side."
+    )
+    assert move.action == "make-hand-off-cheaper"
+    assert next_move(move) == (
+        "Next: let batches hold tensors instead of NumPy arrays (`torch.from_numpy` copies nothing). 12.1 MB of a "
+        "batch go through the pipe; tensors travel in shared memory."
+    )
+
+
+def test_other_objects_are_not_called_arrays() -> None:
+    _, move = _diagnosed(_handing_over(0.03, 0.028, array_bytes_per_batch=80.0))
+    assert next_move(move) == (
+        "Next: make batches cheaper to pickle, with fewer or plainer objects. 12.1 MB of a batch go through the pipe."
+    )
+
+
+@pytest.mark.parametrize(("pickled_s", "cpu_s"), [(0.019, 0.019), (0.03, 0.015)], ids=["faster", "waits for the lock"])
+def test_a_hand_off_that_is_not_the_longer_one_is_not_named(pickled_s: float, cpu_s: float) -> None:
+    found, move = diagnose(_handing_over(pickled_s, cpu_s))
+    assert found.hand_off_s is None and found.stage == "Photos.__getitem__"
+    assert move is None  # the workers are busy 40 % of the time
+
+
+def test_a_slow_hand_off_that_nobody_waits_for_is_not_the_verdict() -> None:
+    result = _handing_over(0.03, 0.028)
+    found, move = diagnose(replace(result, wait_share=0.02))
+    assert found.limit == "training" and found.hand_off_s is None and move is None

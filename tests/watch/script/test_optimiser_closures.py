@@ -1,0 +1,99 @@
+"""An optimiser whose step calls a closure again and again: each phase is found to the nanosecond."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from clockwork import Clock
+from torch.utils.data import DataLoader
+
+from pipebench import watching
+from pipebench.watch.record import exclusive_time
+from pipebench.watch.script import arrivals, iterators, phases
+
+CLOCK = Clock()
+
+
+@pytest.fixture(autouse=True)
+def clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (phases, iterators, exclusive_time, arrivals):
+        monkeypatch.setattr(module, "perf_counter_ns", CLOCK)
+
+
+class Slow(torch.autograd.Function):
+    """A backward of 7 µs."""
+
+    @staticmethod
+    def forward(ctx: Any, value: Any) -> Any:
+        return value * 1.0
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Any) -> Any:  # type: ignore[override]
+        CLOCK.burn(7_000)
+        return gradient
+
+
+class Searching(torch.optim.Optimizer):
+    """Calls the closure three times, and computes 2 µs before and after each call."""
+
+    def __init__(self, weights: list[Any]) -> None:
+        super().__init__(weights, {})
+
+    def step(self, closure: Any = None) -> Any:
+        for _ in range(3):
+            CLOCK.burn(2_000)
+            found = closure()
+        CLOCK.burn(2_000)
+        return found
+
+
+def _phases(optimiser: Any, weight: Any, step: Callable[[Any, Any], Any]) -> tuple[dict[str, int], int]:
+    """Nanoseconds of each phase in the last two of three iterations, and how often the closure ran in them."""
+    calls: list[float] = []
+    with watching() as seen:
+        for numbers in DataLoader(torch.arange(6.0), 2):  # type: ignore[arg-type]
+
+            def closure(numbers: Any = numbers) -> Any:
+                calls.append(float(numbers[0]))
+                optimiser.zero_grad()
+                CLOCK.burn(5_000)
+                loss = ((Slow.apply(weight) - numbers) ** 4).sum()
+                loss.backward()
+                CLOCK.burn(100)
+                return loss
+
+            step(optimiser, closure)
+            CLOCK.burn(10)
+    assert seen.result.iterations == 3
+    return {one.phase: round(one.s_per_iteration * 2e9) for one in seen.result.loop if one.s_per_iteration}, len(
+        [one for one in calls if one]
+    )
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        lambda optimiser, closure: optimiser.step(closure),
+        lambda optimiser, closure: optimiser.step(closure=closure),
+        lambda optimiser, closure: optimiser.step(lambda: closure()),
+    ],
+    ids=["by place", "by name", "lambda"],
+)
+def test_what_a_closure_does_is_not_the_optimiser_s(step: Any) -> None:
+    weight = torch.nn.Parameter(torch.ones(2))
+    found, calls = _phases(Searching([weight]), weight, step)
+    assert calls == 6
+    assert found == {"forward": 6 * 5_000, "backward": 6 * 7_000, "optimiser": 2 * 8_000, "other": 6 * 100 + 2 * 10}
+
+
+@pytest.mark.parametrize("search", [None, "strong_wolfe"])
+def test_lbfgs(search: str | None) -> None:
+    """Its own computing takes no time by this clock, so the optimiser has no phase."""
+    weight = torch.nn.Parameter(torch.ones(2))
+    optimiser = torch.optim.LBFGS([weight], max_iter=4, line_search_fn=search)
+    found, calls = _phases(optimiser, weight, lambda optimiser, closure: optimiser.step(closure))
+    assert calls > 4
+    assert found == {"forward": calls * 5_000, "backward": calls * 7_000, "other": calls * 100 + 20}
