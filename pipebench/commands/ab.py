@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -56,6 +57,16 @@ class _Percent(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # gene
     "--variant", "names", multiple=True, metavar="NAME", help="Compare only variants of this name (may be repeated)."
 )
 @click.option(
+    "--asv", metavar="REGEX", help="Compare the matching time_* benchmarks of the repository's asv suite: 'decode.*'."
+)
+@click.option(
+    "--pytest",
+    "tests",
+    multiple=True,
+    metavar="TEST",
+    help="Compare what tests time with the fixture `pipebench`: a file or a node id (may be repeated).",
+)
+@click.option(
     "--budget",
     type=click.FloatRange(10),
     help="Seconds for the whole comparison, with start-up.  [default: 180, or as long as a judgement needs]",
@@ -94,6 +105,8 @@ def command(
     named: tuple[str, ...],
     stages: tuple[str, ...],
     names: tuple[str, ...],
+    asv: str | None,
+    tests: tuple[str, ...],
     budget: float | None,
     rounds: int,
     fail_above: float | None,
@@ -110,7 +123,7 @@ def command(
     """Compare commit BASE with commit HEAD: what became slower, and how sure that is. `.` is the working tree.
 
     Each commit has its own process, and the two take turns, call by call. If the repository has a `pipebench.toml`
-    (see `pipebench init`), the benchmarks of its own loader are compared. With --rejudge or --pool, give files that
+    (see `pipebench init`), its loader and the functions that it names are compared. With --rejudge or --pool, give files that
     --export-json saved in place of BASE and HEAD: nothing is measured.
     """
     from pipebench.compare import checkouts, config
@@ -130,15 +143,15 @@ def command(
             "  commit them, or give `.` to compare the working tree",
             err=True,
         )
+    own, chosen = _measures(settled, stages, names, asv, tests, os.path.relpath(Path.cwd(), repo))
     wanted = {"base": base, "head": head}
-    commits = [_commit(repo, which, name, build, settings, settled) for which, name in wanted.items()]
+    commits = [_commit(repo, which, name, build, settings, own) for which, name in wanted.items()]
     sides = [_side(one, python, which, settings, settled) for which, (one, python) in zip(wanted, commits, strict=True)]
-    if settled is None:
+    if own is None:
         _something_differs(sides)
     for note in checkouts.dependencies_differ(repo, base, head) if sides[0].executable == sides[1].executable else ():
         click.echo(f"pipebench: {note}\n  give --base-python or --head-python if the difference matters", err=True)
     labels = _labels(sides)
-    chosen = _chosen(settled, stages, names)
     kept: list[list[Change]] = [[]]
     heard: list[tuple[Said, ...]] = [()]
     load = os.getloadavg()[0]
@@ -151,7 +164,7 @@ def command(
                 chosen,
                 budget_s=budget,
                 most_rounds=rounds,
-                own=_plain(settled),
+                own=own,
                 project=_project(repo, sides, settled),
                 knobs={"data": data},
                 progress=advance,
@@ -175,14 +188,20 @@ def command(
 
 
 def _commit(
-    repo: Path, which: str, name: str, build: str | None, settings: dict[str, Any], own: Own | None
+    repo: Path, which: str, name: str, build: str | None, settings: dict[str, Any], own: dict[str, Any] | None
 ) -> tuple[Commit, str]:
     """The files of one side, and the interpreter that runs them."""
     from pipebench.compare import checkouts
 
-    needs = ["torch", "click", "msgspec"] if own is None else ["torch"]
-    python = settings[f"{which}_python"] or checkouts.interpreter(repo, needs)
+    python = settings[f"{which}_python"] or checkouts.interpreter(repo, _needs(own))
     return checkouts.checked_out(repo, name, build, python), python
+
+
+def _needs(own: dict[str, Any] | None) -> list[str]:
+    """The modules that an interpreter must have. `tomllib` tells Python 3.11 from older ones."""
+    if own is None:
+        return ["torch", "click", "msgspec"]
+    return ["tomllib", *(["torch"] if own.get("loader") else []), *(["pytest"] if "pytest" in own["sources"] else [])]
 
 
 def _side(commit: Commit, python: str, which: str, settings: dict[str, Any], own: Own | None) -> Side:
@@ -206,9 +225,8 @@ def _project(repo: Path, sides: Sequence[Side], own: Own | None) -> Project:
     from pipebench.compare.proof import Project
 
     names = names_in(import_roots(repo, own.roots if own else ())).union(*(side.names for side in sides))
-    functions = [own.loader, own.transform] if own else []
-    named = {one.partition(":")[0].partition(".")[0] for one in functions if one}
-    return Project(repo, names | named, frozenset(named), measures_pipebench=own is None)
+    named = own.modules if own else frozenset()
+    return Project(repo, names | named, named, measures_pipebench=own is None)
 
 
 def _measured(repo: Path, commit: Commit, side: Side) -> Measured:
@@ -225,7 +243,8 @@ def _something_differs(sides: Sequence[Side]) -> None:
     same = len({(side.executable, side.environment, side.runner) for side in sides}) == 1
     if same and not any(side.folder and (side.folder / "pipebench").is_dir() for side in sides):
         problem = "this repository has no pipebench.toml, so none of its code would be measured"
-        raise UsageError(problem, "write one, with a suite: pipebench init module:make_loader")
+        remedy = "write one (pipebench init module:make_loader), or compare an asv suite (--asv) or tests (--pytest)"
+        raise UsageError(problem, remedy)
 
 
 def _runner(name: str | None) -> Any:
@@ -257,6 +276,36 @@ def _labels(sides: Sequence[Side]) -> tuple[str, str]:
     return made[0], made[1]
 
 
+def _measures(
+    own: Own | None,
+    stages: Sequence[str],
+    names: Sequence[str],
+    asv: str | None,
+    tests: Sequence[str],
+    within: str,
+) -> tuple[dict[str, Any] | None, list[str]]:
+    """The settings for the sides, and the identities of what is compared.
+
+    The benchmarks of an asv suite and the tests are found by the sides: these names are not known before.
+    Tests are named from the folder `within` of the repository.
+    """
+    if asv is None and not tests:
+        return own.plain() if own else None, _chosen(own, stages, names)
+    if stages or names:
+        problem = "--asv and --pytest choose benchmarks by their own names"
+        raise UsageError(problem, "leave out --stage and --variant, or --asv and --pytest")
+    sources: dict[str, Any] = {"asv": {"wanted": _regex(asv)}} if asv is not None else {}
+    sources |= {"pytest": {"tests": list(tests), "within": within}} if tests else {}
+    return {"sources": sources}, []
+
+
+def _regex(text: str) -> str:
+    try:
+        return re.compile(text).pattern
+    except re.error as error:
+        raise UsageError(f"{text!r} is not a regular expression: {error}", "write it as for asv's --bench") from error
+
+
 def _chosen(own: Own | None, stages: Sequence[str], names: Sequence[str]) -> list[str]:
     """Identities of what is compared; a usage error where nothing has the wanted stage or name."""
     if own is not None:
@@ -271,12 +320,6 @@ def _chosen(own: Own | None, stages: Sequence[str], names: Sequence[str]) -> lis
     from pipebench.lab import whole_run
 
     return [one.id for one in whole_run.select(stages, names).variants if one.runner is None]
-
-
-def _plain(own: Own | None) -> dict[str, Any] | None:
-    from dataclasses import asdict
-
-    return None if own is None else asdict(own)
 
 
 def _deliver(found: Comparison, failure: str | None, style: str, export_json: Path | None) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import json
 import os
 import platform
 import shlex
@@ -21,7 +20,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pipebench.compare import submodules
+from pipebench.compare import asv_suites, submodules
 from pipebench.compare.import_roots import INSTALLED, has_compiled_parts
 from pipebench.errors import PipebenchError, UsageError
 from pipebench.host import machine
@@ -237,10 +236,6 @@ def dependencies_differ(repo: Path, base: str, head: str) -> list[str]:
 
 def _asv_pythons(repo: Path) -> list[str]:
     """The interpreters of asv's environments, found through `env_dir` in asv.conf.json."""
-    try:
-        text = (repo / "asv.conf.json").read_text(encoding="utf-8")
-        lines = [line for line in text.splitlines() if not line.lstrip().startswith("//")]
-        folder = repo / json.loads("\n".join(lines)).get("env_dir", "env")
-    except (OSError, ValueError, AttributeError):
-        return []
+    place, settings = asv_suites.configuration(repo)
+    folder = place / str(settings.get("env_dir", "env"))
     return [os.fspath(found.parent / "bin" / "python") for found in sorted(folder.glob("*/asv-env-info.json"))]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
-from dataclasses import dataclass, fields
+from collections import Counter
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -15,21 +17,66 @@ WHOLE = "all"  # all transforms, one after the other
 
 
 @dataclass(frozen=True)
-class Own:
-    """The contents of `pipebench.toml`: the names of the two functions, and the lasting names of the benchmarks."""
+class Benchmark:
+    """An entry `[[benchmark]]`: a function of the repository's own, under a lasting name.
 
-    loader: str
+    `setup` names the function, as module:function, that returns the callable that is timed, or a tuple of the callable
+    and its arguments. `samples` is how many samples one call processes. `check` names a function that gets the output
+    of a call, and raises or returns False if it is wrong.
+    """
+
+    name: str
+    setup: str
+    samples: int = 1
+    check: str | None = None
+
+    def __post_init__(self) -> None:
+        """Raises `ValueError` if a value has another form."""
+        if not isinstance(self.name, str) or not re.fullmatch(r"[\w.-]+", self.name):
+            raise ValueError(f"the name of a benchmark has only letters, digits, `_`, `.` and `-`, not {self.name!r}")
+        for one in (self.setup, self.check or self.setup):
+            if not isinstance(one, str) or not re.fullmatch(r"[\w.]+:[\w.]+", one):
+                raise ValueError(f"benchmark {self.name}: {one!r} is not the name of a function, module:function")
+        if not isinstance(self.samples, int) or self.samples < 1:
+            raise ValueError(f"benchmark {self.name}: samples is {self.samples!r}, not a positive number")
+
+
+@dataclass(frozen=True)
+class Own:
+    """The contents of `pipebench.toml`: the names of the functions, and the lasting names of the benchmarks.
+
+    Without a `loader`, only the functions that `benchmark` lists are measured.
+    """
+
+    loader: str | None = None
     transform: str | None = None
     transforms: tuple[str, ...] = ()  # in order; n/a in a commit that lacks the name
     workers: tuple[int, ...] = (0, 2)
     roots: tuple[str, ...] = ()  # the folders of its packages, where they cannot be found by themselves
     samples: int = 64  # how many samples one call reads or transforms at most; the same in all runs
+    benchmark: tuple[Benchmark, ...] = ()
 
     @property
     def benchmarks(self) -> list[str]:
         """The identities of all benchmarks."""
+        functions = [f"bench/{one.name}" for one in self.benchmark]
+        if self.loader is None:
+            return functions
         steps = [f"transform/own/{name}" for name in (*self.transforms, WHOLE)] if self.transform else []
-        return ["read/own/sample", *steps, "collate/own/batch", *(f"loader/own/workers-{n}" for n in self.workers)]
+        whole = [f"loader/own/workers-{n}" for n in self.workers]
+        return ["read/own/sample", *steps, "collate/own/batch", *whole, *functions]
+
+    @property
+    def modules(self) -> frozenset[str]:
+        """The top-level modules that the benchmarks name."""
+        functions = [self.loader, self.transform, *(name for one in self.benchmark for name in (one.setup, one.check))]
+        return frozenset(name.partition(":")[0].partition(".")[0] for name in functions if name)
+
+    def plain(self) -> dict[str, Any]:
+        """The settings for a side of a comparison, in which `sources` says what is measured besides a loader."""
+        settings = asdict(self)
+        functions = settings.pop("benchmark")
+        return {**settings, "sources": {"bench": functions} if functions else {}}
 
 
 def load(path: Path) -> Own:
@@ -40,7 +87,20 @@ def load(path: Path) -> Own:
         lists: dict[str, Any] = {name: tuple(one) if isinstance(one, list) else one for name, one in found.items()}
         if set(found) - known:
             raise ValueError(f"unknown keys: {', '.join(sorted(set(found) - known))}")
-        return Own(**lists)
+        if "loader" not in found and "benchmark" not in found:
+            raise ValueError("it has neither a loader nor a [[benchmark]]")
+        return Own(**{**lists, "benchmark": _functions(found.get("benchmark", []))})
     except (OSError, ValueError, TypeError) as error:
-        problem = f"{printable(path)} cannot be used: {printable(str(error))}"
-        raise PipebenchError(problem, "write it again with `pipebench init --force`") from error
+        problem = f"{printable(path)} cannot be used: {printable(str(error).removeprefix('Benchmark.__init__() '))}"
+        raise PipebenchError(problem, "mend it, or write it again with `pipebench init --force`") from error
+
+
+def _functions(entries: Any) -> tuple[Benchmark, ...]:
+    """The entries `[[benchmark]]`. Raises `ValueError` or `TypeError` for one that cannot be used."""
+    if not isinstance(entries, list) or not all(isinstance(one, dict) for one in entries):
+        raise ValueError("benchmark is not a list of tables: write [[benchmark]] with two brackets")
+    made = tuple(Benchmark(**one) for one in entries)
+    twice = [name for name, count in Counter(one.name for one in made).items() if count > 1]
+    if twice:
+        raise ValueError(f"two benchmarks have the name {twice[0]}")
+    return made

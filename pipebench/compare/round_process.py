@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import dataclasses
+import functools
 import importlib.util
 import os
 import pickle
@@ -18,7 +19,9 @@ import random
 import signal
 import sys
 import sysconfig
+import time
 import traceback
+from collections.abc import Callable
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -27,45 +30,71 @@ SETTLING_BYTES = 31 << 20  # see `pipebench.runner`; freed before anything else:
 BATCHED = ("transform", "collate", "transfer", "step", "loader")  # a call does a whole batch, whatever keys it gets
 
 
-def _other_commits() -> Any:
-    """The module `other_commits.py` beside this file, whichever pipebench can be imported here."""
-    found: Any = importlib.util.spec_from_file_location("pipebench_other_commits", _BESIDE)
+SOURCES = {"bench": "functions", "asv": "asv_suites", "pytest": "pytest_side"}  # by the first part of an identity
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+def _beside(name: str) -> Any:
+    """The module of that name beside this file, whichever pipebench can be imported here."""
+    found: Any = importlib.util.spec_from_file_location(f"pipebench_{name}", os.path.join(HERE, f"{name}.py"))
     module = importlib.util.module_from_spec(found)
     found.loader.exec_module(module)
     return module
 
 
-_BESIDE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "other_commits.py")
-OTHER = _other_commits()
+OTHER = _beside("other_commits")
 
 
 class _Died(Exception):
     """The round's process is gone."""
 
 
-class Side:
-    """Answers requests about one commit, in the server or in a round's child."""
+class _Clock:
+    """Measures a block by `timer`: wall time, or the clock that a benchmark advances itself."""
 
-    def __init__(self, own: dict[str, Any] | None) -> None:
-        self._own = own
+    def __init__(self) -> None:
+        self.timer: Callable[[], float] = time.perf_counter
+
+    def elapsed(self, block: Callable[[], object]) -> float:
+        begin = self.timer()
+        block()
+        return self.timer() - begin
+
+
+class Side:
+    """Answers requests about one commit, in the server or in a round's child.
+
+    `own` is the user's configuration; in it, `sources` says what is measured besides the stages of a loader. `folder`
+    is that of the commit's files.
+    """
+
+    def __init__(self, own: dict[str, Any] | None, folder: str | None = None) -> None:
+        sources = (own or {}).get("sources", {})
+        self._own = own and {name: one for name, one in own.items() if name != "sources"}
+        words = OTHER.module("task") if sources else None
+        self._sources = {kind: _beside(SOURCES[kind]).Source(words, given, folder) for kind, given in sources.items()}
         self._runner: Any = None
+        self._clock = _Clock()
         self._padding: list[Any] = []
 
-    def start(self) -> str:
-        """Imports everything that the rounds need. Returns the folder of this pipebench. Nothing starts a thread."""
-        import pipebench
-
+    def start(self) -> list[str]:
+        """Imports everything that the rounds need. Returns the benchmarks that were found. Nothing starts a thread."""
         if self._own is None:
             stage = OTHER.module("stage")
             with contextlib.suppress(ImportError):
                 import torchvision.transforms.v2  # noqa: F401  # imported in the server, once
             stage.tasks()
-        else:
+        elif self._own.get("loader"):
             OTHER.module("compare.users_loader").imported(self._own)
-        return os.path.dirname(os.path.abspath(pipebench.__file__))
+        return [f"{kind}/{name}" for kind, source in self._sources.items() for name in source.listed()]
 
     def prime(self, identity: str, knobs: dict[str, Any]) -> None:
         """Makes what the inputs are made from, in the server, once for all rounds. The timed code never runs here."""
+        source, name = self._source(identity)
+        if source is not None:
+            with contextlib.suppress(Exception):  # as below
+                source.prime(name)
+            return
         import torch
 
         torch.set_num_threads(1)
@@ -80,11 +109,29 @@ class Side:
         rng = random.Random(os.urandom(8))
         self._padding = [bytearray(rng.randrange(1, 1 << 18)) for _ in range(LARGE)]
         self._padding += [bytes(rng.randrange(16, 4096)) for _ in range(SMALL)]
-        self._runner = LocalRunner(find=self._find)
+        self._runner = LocalRunner(self._clock if self._sources else None, self._find)
         return os.getpid()
+
+    def _source(self, identity: str) -> tuple[Any, str]:
+        """What has a benchmark that is not a stage, and the benchmark's name there; None for a stage."""
+        kind, _, name = identity.partition("/")
+        return self._sources.get(kind), name
+
+    def within(self, method: str, arguments: tuple[Any, ...]) -> Any:
+        """What a request must be answered within: a test, up to its call; None if there is no such thing."""
+        if method not in ("arm", "rearm"):
+            return None
+        source, name = self._source(arguments[0])
+        enter = getattr(source, "enter", None)
+        return enter and functools.partial(enter, name, method == "arm")
 
     def _find(self, identity: str) -> Any:
         """The task and the variant. The task copies its inputs into this process's own memory."""
+        source, name = self._source(identity)
+        if source is not None:
+            build, facts = source.call(name)
+            self._clock.timer = facts.pop("timer", time.perf_counter)
+            return _of_call(OTHER.module("task"), identity, build, **facts)
         if self._own is None:
             task, variant = OTHER.module("stage").find(identity)
         else:
@@ -110,14 +157,14 @@ class Side:
         try:
             task, _, workload = self._known(identity, knobs)
         except Exception as missing:  # a benchmark that this commit does not have yet, or no longer
-            return {"skip": f"not in this commit: {_first_line(missing)}"}
+            return {"skip": getattr(missing, "reason", None) or f"not in this commit: {_first_line(missing)}"}
         prepared = self._runner.prepare(identity, workload)
         if prepared.skip_code:
             return {"skip": prepared.skip_reason}
         keys = _keys(task, workload)
         while True:
             work = self._runner.arm(identity, workload, keys)
-            once = min(self._runner.reading(identity, 1)[0] for _ in range(3))
+            once = min(self._wall_s(identity) for _ in range(3))
             if once <= short_s or len(keys) <= 1 or task.stage in BATCHED:
                 break
             keys = keys[: max(1, min(len(keys) // 2, int(len(keys) * short_s / once)))]
@@ -125,6 +172,12 @@ class Side:
             "keys": keys, "once_s": once, "library": prepared.library,
             "work": (work.samples, work.input_bytes, work.output_bytes),
         }  # fmt: skip
+
+    def _wall_s(self, identity: str) -> float:
+        """The seconds of one call. With a clock of its own they include its set-up, because a round waits for it."""
+        begin = time.perf_counter()
+        seconds = float(self._runner.reading(identity, 1)[0])
+        return seconds if self._clock.timer is time.perf_counter else time.perf_counter() - begin
 
     def rearm(self, identity: str, knobs: dict[str, Any], keys: tuple[str, ...]) -> None:
         """Builds the benchmark on exactly these samples and warms it up."""
@@ -152,8 +205,39 @@ class Side:
         return token
 
     def reading(self, identity: str, calls: int) -> float:
-        """Seconds for `calls` calls."""
-        return float(self._runner.reading(identity, calls)[0])
+        """Seconds for `calls` calls; never zero, which a clock of a benchmark's own could say."""
+        return max(1e-9, float(self._runner.reading(identity, calls)[0]))
+
+    def leave(self) -> None:
+        """Gives back what the round's benchmark holds."""
+        for source in self._sources.values():
+            with contextlib.suppress(Exception):  # what it raises has nothing to do with what was timed
+                source.leave()
+
+    def close(self) -> None:
+        for source in self._sources.values():
+            source.close()
+
+
+def _of_call(words: Any, identity: str, build: Any, samples: int = 1, check: Any = None) -> Any:
+    """A task and a variant for a callable without arguments. `check` gets the output of the first call."""
+    stage, _, name = identity.partition("/")
+
+    def work(given: Any, output: Any) -> Any:
+        if check is not None:
+            check(output)
+        return words.Work(samples, 0, 0)
+
+    def built(workload: Any) -> Callable[[Any], Any]:
+        call = build()
+        return lambda given: call()
+
+    task = words.Task(
+        id=stage, summary="a function", groups=lambda workload: [("own",)], inputs=lambda workload, keys: [None],
+        check=lambda output, given: None, agree=lambda output, expected, variant: None, work=work,
+        per_call=lambda workload: 1,
+    )  # fmt: skip
+    return task, words.Variant(stage, name, built)
 
 
 def _keys(task: Any, workload: Any) -> tuple[str, ...]:
@@ -169,29 +253,40 @@ def _first_line(error: Exception) -> str:
     return f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"[:300]
 
 
-def serve(descriptor: int, own: dict[str, Any] | None = None) -> None:
+def serve(descriptor: int, own: dict[str, Any] | None = None, folder: str | None = None) -> None:
     """Answers requests until the pipe closes. `fork` hands the pipe to a child; `leave` gives it back to the server."""
     bytearray(SETTLING_BYTES)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    pipe, side, is_child = Connection(descriptor), Side(own), False
+    pipe, side = Connection(descriptor), Side(own, folder)
     with contextlib.suppress(EOFError, BrokenPipeError):
-        while True:
-            method, arguments = pickle.loads(pipe.recv_bytes())  # from our own parent, never from data
-            if method == "leave":
-                if is_child:
-                    os._exit(0)
-                continue
-            try:
-                if method == "fork":
-                    if not _forked():
-                        continue
-                    is_child, method = True, "begin"
-                answer = (False, getattr(side, method)(*arguments))
-            except Exception as error:
-                at = traceback.extract_tb(error.__traceback__)[-1]
-                answer = (True, f"{_first_line(error)} ({at.filename}:{at.lineno})")
-            pipe.send_bytes(pickle.dumps(answer, 4))
+        _serve(pipe, side)
+    side.close()
     os._exit(0)
+
+
+def _serve(pipe: Connection, side: Side, is_child: bool = False, first: Any = None) -> None:
+    """Answers requests, the `first` if it was received already. In a child it returns when it is told to leave."""
+    while True:
+        method, arguments = first or pickle.loads(pipe.recv_bytes())  # from our own parent, never from data
+        within = side.within(method, arguments) if is_child and not first else None
+        first = None
+        if method == "leave":
+            if is_child:
+                side.leave()
+                return
+            continue
+        if within and within(functools.partial(_serve, pipe, side, True, (method, arguments))):
+            return
+        try:
+            if method == "fork":
+                if not _forked():
+                    continue
+                is_child, method = True, "begin"
+            answer = (False, getattr(side, method)(*arguments))
+        except Exception as error:
+            at = traceback.extract_tb(error.__traceback__)[-1]
+            answer = (True, f"{_first_line(error)} ({at.filename}:{at.lineno})")
+        pipe.send_bytes(pickle.dumps(answer, 4))
 
 
 def _forked() -> bool:

@@ -80,7 +80,7 @@ class Server(ChildRunner):
             f"import sys; {NOT_HERE}; sys.path[:0] = {ahead!r}; sys.path.append({os.fspath(package.parent)!r})\n"
             f"code = compile(open({os.fspath(child)!r}, encoding='utf-8').read(), {os.fspath(child)!r}, 'exec')\n"
             f"exec(code, space := {{'__name__': 'pipebench_round', '__file__': {os.fspath(child)!r}}})\n"
-            f"space['serve']({descriptor}, {self._own!r})\n"
+            f"space['serve']({descriptor}, {self._own!r}, {self.side.folder and os.fspath(self.side.folder)!r})\n"
         )
         return (
             f"import sys; {NOT_HERE}\n"
@@ -89,10 +89,13 @@ class Server(ChildRunner):
             f"os.execv(sys.executable, [sys.executable, '-c', {serving!r}])\n"
         )
 
-    def start(self) -> None:
-        """Waits until the side is imported; `start` was sent before. `PipebenchError` if it cannot be imported."""
+    def start(self) -> list[str]:
+        """Waits until the side is imported; `start` was sent before. Returns the benchmarks that it has found.
+
+        Raises `PipebenchError` if it cannot be imported.
+        """
         try:
-            self.receive()
+            return self.receive()  # type: ignore[no-any-return]  # what `start` of the child returns
         except (RunnerDied, RunnerFailed) as error:
             remedy = "compare commits that can be imported, or give a Python that has their packages"
             said = heard.last(self.errors)
@@ -187,8 +190,10 @@ def compare(
         servers += [_server(head, own)]
         for server in servers:
             server.send("start")
-        for server in servers:
-            server.start()
+        found = dict.fromkeys(identity for server in servers for identity in server.start())
+        rows += [_Row(identity) for identity in found]
+        if not rows:
+            raise PipebenchError("neither side has a benchmark of this name", "choose another, or write one")
         _size_all(rows, servers, knobs, project, progress)
         _measure(rows, servers, knobs, deadline, budget_s is None, most_rounds, progress, now)
     finally:
@@ -224,7 +229,7 @@ def _size_all(
         with _failing(row, servers):
             _both(servers, "prime", row.identity, knobs)
             _both(servers, "fork")
-            _take(row, _both(servers, "arm", row.identity, knobs, SHORT_S))
+            _take(row, _both(servers, "arm", row.identity, knobs, SHORT_S), [server.side.label for server in servers])
             _prove(servers, project)
             for server in servers:
                 server.leave()
@@ -245,10 +250,11 @@ def _both(servers: Sequence[Server], method: str, *arguments: Any) -> list[Any]:
     return [server.receive() for server in servers]
 
 
-def _take(row: _Row, answers: Sequence[dict[str, Any]]) -> None:
-    skips = [answer["skip"] for answer in answers if "skip" in answer]
+def _take(row: _Row, answers: Sequence[dict[str, Any]], labels: Sequence[str]) -> None:
+    skips = {label: answer["skip"] for label, answer in zip(labels, answers, strict=True) if "skip" in answer}
     if skips:
-        row.skipped = skips[0]
+        alike = len(skips) == len(answers) and len(set(skips.values())) == 1
+        row.skipped = "; ".join([*skips.values()][:1] if alike else [f"{name}: {why}" for name, why in skips.items()])
         return
     shortest = min(answers, key=lambda answer: len(answer["keys"]))
     row.keys = tuple(shortest["keys"])

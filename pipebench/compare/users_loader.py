@@ -91,6 +91,8 @@ def _object(name: str) -> Any:
 
 def _loader(settings: Own, **wanted: Any) -> tuple[Any, set[str]]:
     """The user's loader, and the names of the settings that its function accepted."""
+    if settings.loader is None:
+        raise Unavailable("not-built", "no make_loader was given")
     make = _object(settings.loader)
     parameters = inspect.signature(make).parameters
     anything = any(one.kind is one.VAR_KEYWORD for one in parameters.values())

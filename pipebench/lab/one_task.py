@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from pipebench import stage
 from pipebench.errors import BadSample, PipebenchError, UsageError
+from pipebench.host.clock import Clock
 from pipebench.lab.timing import measure
 from pipebench.lab.turns import Plan
 from pipebench.lab.whole_run import chosen_device
 from pipebench.results.measurement import Measurement, TaskResult, Warning
-from pipebench.runner import Runners
+from pipebench.runner import LocalRunner, Runners
 from pipebench.stages import read
 from pipebench.stats import Speedup
-from pipebench.task import Task, Variant, Workload
+from pipebench.task import Task, Variant, Work, Workload
 
 
 @dataclass(frozen=True)
@@ -77,6 +79,34 @@ def of_variant(task_id: str, name: str, workload: Workload, plan: Plan, device: 
     return found.costs[name]
 
 
+def of_functions(
+    name: str, functions: Mapping[str, Callable[[], Any]], clock: Clock | None = None
+) -> tuple[Measurement, ...]:
+    """Measures any functions in turn, in this process; a call is one sample. The first is the others' reference.
+
+    `name` is the id of their task. What a function returns is not looked at.
+    """
+    task = Task(
+        id=name,
+        summary="functions",
+        groups=lambda workload: [("call",)],
+        inputs=lambda workload, keys: [None],
+        check=lambda output, given: None,
+        agree=lambda output, expected, variant: None,
+        work=lambda given, output: Work(1, 0, 0),
+        per_call=lambda workload: 1,
+    )
+    variants = {f"{name}/{one}": Variant(name, one, _building(function)) for one, function in functions.items()}
+    found = list(variants.values())
+    with _threads_as_they_were(), Runners(LocalRunner(clock, lambda identity: (task, variants[identity]))) as runners:
+        result = measure(task, found, Workload(data="functions"), runners=runners, plan=Plan(), reference=found[0])
+    return result.measurements
+
+
+def _building(function: Callable[[], Any]) -> Callable[[Workload], Callable[[Any], Any]]:
+    return lambda workload: lambda given: function()
+
+
 def _task(task_id: str) -> Task:
     known = {one.id: one for one in stage.tasks()}
     if task_id not in known:
@@ -85,6 +115,8 @@ def _task(task_id: str) -> Task:
 
 
 def _measured(task: Task, variants: list[Variant], workload: Workload, plan: Plan, device: str | None) -> TaskCosts:
+    import torch  # noqa: F401  # now, so that its number of threads is restored afterwards
+
     read.load(workload)
     workload = replace(workload, device=chosen_device(device))
     with _threads_as_they_were(), Runners() as runners:
@@ -94,15 +126,18 @@ def _measured(task: Task, variants: list[Variant], workload: Workload, plan: Pla
 
 @contextlib.contextmanager
 def _threads_as_they_were() -> Iterator[None]:
-    """Restores the thread counts of torch and OpenCV afterwards, because measuring sets them to one."""
-    import torch
+    """Restores the thread counts of torch and OpenCV afterwards, because measuring sets them to one.
 
-    before, opencv = torch.get_num_threads(), sys.modules.get("cv2")
+    torch's only if it is imported by now.
+    """
+    torch, opencv = sys.modules.get("torch"), sys.modules.get("cv2")
+    before = torch.get_num_threads() if torch is not None else 0
     opencv_before = opencv.getNumThreads() if opencv is not None else -1  # -1 is OpenCV's own default
     try:
         yield
     finally:
-        torch.set_num_threads(before)
+        if torch is not None:
+            torch.set_num_threads(before)
         if (imported := sys.modules.get("cv2")) is not None:
             imported.setNumThreads(opencv_before)
 

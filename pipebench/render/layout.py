@@ -123,12 +123,14 @@ def _laid_out(one: Table) -> Any:
 def fitted(one: Table, width: int) -> Table | None:
     """The widest form of the table that fits: first spare columns are left out, then the longest names are shortened.
 
-    Figures are never shortened. None if the table is too wide even with shortened names.
+    Figures are never shortened. None if the table is too wide even with shortened names, or if two rows with different
+    names would then look alike.
     """
     form = one
     for form in one.narrower():
         if _columns(form) <= width:
             return form
+    known = _different_names(form)
     while (over := _columns(form) - width) > 0:
         widths = _widths(form)
         names = sorted((widths[index] for index in range(len(widths)) if index not in form.numeric), reverse=True)
@@ -136,7 +138,11 @@ def fitted(one: Table, width: int) -> Table | None:
             return None
         second = min(names[1], names[0] - 1) if len(names) > 1 else _LEAST
         form = _with_names_of(form, max(_LEAST, names[0] - over, second))
-    return form
+    return form if _different_names(form) == known else None
+
+
+def _different_names(one: Table) -> int:
+    return len({tuple(cell for index, cell in enumerate(row) if index not in one.numeric) for row in one.rows})
 
 
 def _with_names_of(one: Table, most: int) -> Table:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator
 
-from pipebench.render import ab, calibration, layout, study, syncs, tables, watched
+from pipebench.render import ab, calibration, functions, layout, study, syncs, tables, watched
 from pipebench.render.layout import Line, Part
 from pipebench.results.report import Report
 from pipebench.results.studies import StudyResult
@@ -27,6 +27,15 @@ def markdown(report: Report) -> str:
 def _parts(report: Report, full: bool) -> Iterator[Part]:
     if report.workload is not None:
         yield from _lab(report)
+    elif report.measurements:
+        yield functions.table(report.measurements)
+    yield from _of_commands(report, full)
+    if _is_without_heading(report):
+        yield from _heading(report)
+
+
+def _of_commands(report: Report, full: bool) -> Iterator[Part]:
+    """The parts of the commands other than `run`."""
     if report.watched is not None:
         yield from watched.saved(report, full)
     if report.sync_points is not None:
@@ -37,13 +46,11 @@ def _parts(report: Report, full: bool) -> Iterator[Part]:
         yield from _study(one)
     if report.calibration is not None:
         yield from calibration.parts(report.calibration)
-    if _is_without_heading(report):
-        yield from _heading(report)
 
 
 def _is_without_heading(report: Report) -> bool:
     """Whether there are timings, but no part above names the machine on which they were taken."""
-    timed = report.comparison is not None or report.studies
+    timed = report.comparison is not None or report.studies or report.measurements
     return bool(timed) and report.workload is None and report.watched is None
 
 

@@ -1,0 +1,156 @@
+"""The tests of a repository that use the fixture `pipebench`, inside one side of a comparison.
+
+Each round's process runs pytest on one test of its own commit, with its fixtures, up to the call `pipebench(function,
+...)`. There it answers the requests of the round: it times the function with its arguments. When the round is over, the
+call returns, and the test and its fixtures end as usual. This file is read by its path from the pipebench that drives,
+and imports nothing of pipebench.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import shutil
+import tempfile
+import types
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+PLUGIN = "pipebench.pytest_plugin"  # replaced by the fixture below
+OPTIONS = (
+    "-q", "-p", "no:cacheprovider", "-p", f"no:{PLUGIN}", "-o", "addopts=",
+    "-W", "ignore::pytest.PytestAssertRewriteWarning",
+)  # fmt: skip
+
+
+class Source:
+    """The tests that `settings["tests"]` names, as paths or node ids below the folder `settings["within"]`."""
+
+    def __init__(self, words: Any, settings: dict[str, Any], folder: str | None) -> None:
+        self._words, self._tests = words, settings["tests"]
+        self._root = Path(folder or ".") / settings["within"]
+        self._call: Callable[[], Any] | None = None
+        self._compares = False  # whether the last test called `pipebench.compare`
+        self._why_not: Exception | None = None  # why the last test did not get to its call
+        self._home, self._server = tempfile.mkdtemp(prefix="pipebench-pytest-"), os.getpid()
+
+    def listed(self) -> list[str]:
+        """The node ids of the tests that use the fixture. Collecting imports them, so that no round has to."""
+        os.environ.pop("PYTEST_ADDOPTS", None)
+        if not self._root.is_dir():
+            return []
+        found: list[str] = []
+        there = [one for one in self._tests if (self._root / one.partition("::")[0]).exists()]
+
+        def collected(session: Any) -> None:
+            found.extend(one.nodeid for one in session.items if "pipebench" in getattr(one, "fixturenames", ()))
+
+        if there:
+            self._run(["--collect-only", "--continue-on-collection-errors", *there], lambda call: None, collected)
+        return list(dict.fromkeys(found))
+
+    def prime(self, name: str) -> None:
+        """Nothing: fixtures are set up in every round's process."""
+
+    def enter(self, name: str, whole: bool, inside: Callable[[], object]) -> bool:
+        """Runs a test, and `inside` at its call of the fixture. False if it was not called; `call` then says why.
+
+        With `whole`, the test first runs to its end, and one that does not pass is not measured.
+        """
+        if whole and self._passed(name, lambda: None) is None:
+            return False
+        self._why_not = None
+        reached = self._passed(name, inside, is_inside=True)
+        self._call = None
+        return bool(reached)
+
+    def call(self, name: str) -> tuple[Callable[[], Callable[[], Any]], dict[str, Any]]:
+        call, why_not = self._call, self._why_not or self._no_such(name)
+        if call is None and isinstance(why_not, self._words.Unavailable):
+            raise why_not
+
+        def build() -> Callable[[], Any]:
+            if call is None:
+                raise why_not
+            return call
+
+        return build, {}
+
+    def leave(self) -> None:
+        """Nothing: the test ends by itself after its call has returned."""
+
+    def close(self) -> None:
+        """Removes the folder of `tmp_path`; only in the server, because all rounds use it.
+
+        In its usual place pytest would keep the folder of every round: a lock stays, because a fork has no exit hooks.
+        """
+        if os.getpid() == self._server:
+            shutil.rmtree(self._home, ignore_errors=True)
+
+    def _passed(self, name: str, inside: Callable[[], object], is_inside: bool = False) -> bool | None:
+        """Whether the call was reached; None, with `_why_not`, if the test did not pass or did not call."""
+        reached: list[bool] = []
+
+        def at_call(call: Callable[[], Any]) -> None:
+            reached.append(True)
+            self._call = call if is_inside else None
+            inside()
+
+        report = self._run([name], at_call)
+        if reached and (is_inside or report is None):
+            return True
+        self._why_not = self._reason(name, report)
+        return None
+
+    def _reason(self, name: str, report: Any) -> Exception:
+        if report is None:
+            return self._no_such(name)
+        if report.skipped:
+            said = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+            return self._unavailable(f"skipped: {said.removeprefix('Skipped: ')}")
+        crash = getattr(report.longrepr, "reprcrash", None)
+        lines = str(crash.message if crash else report.longrepr).strip().splitlines() or ["it did not pass"]
+        return RuntimeError(f"the test fails: {lines[0]}")
+
+    def _no_such(self, name: str) -> Exception:
+        if self._compares:
+            return self._unavailable("it compares functions with each other: time it with pytest --pipebench")
+        return self._unavailable(f"this commit has no test {name} that calls pipebench(function, ...)")
+
+    def _unavailable(self, reason: str) -> Exception:
+        return self._words.Unavailable("not-built", reason)  # type: ignore[no-any-return]  # it is an exception
+
+    def _run(
+        self,
+        arguments: Sequence[str],
+        at_call: Callable[[Callable[[], Any]], None],
+        collected: Callable[[Any], None] = lambda session: None,
+    ) -> Any:
+        """Runs pytest. The first report of a test that was skipped or failed; None if there is none."""
+        import pytest
+
+        reports: list[Any] = []
+
+        def function(call: Any, *arguments: Any, **named: Any) -> Any:
+            output = call(*arguments, **named)
+            at_call(functools.partial(call, *arguments, **named))
+            return output
+
+        def compare(*functions: Callable[[], Any]) -> tuple[Any, ...]:
+            self._compares = True
+            return tuple(one() for one in functions)
+
+        serving: Any = types.ModuleType("pipebench_serving")
+        function.compare = compare  # type: ignore[attr-defined]  # as the plugin's
+        serving.pipebench = pytest.fixture(name="pipebench")(lambda: function)
+        serving.pytest_runtest_logreport = lambda report: None if report.passed else reports.append(report)
+        serving.pytest_collectreport = lambda report: None if report.passed else reports.append(report)
+        serving.pytest_collection_finish = collected
+        os.chdir(self._root)
+        try:
+            places = [f"--rootdir={self._root}", f"--basetemp={self._home}/{os.getpid()}"]
+            pytest.main([*OPTIONS, *places, *arguments], plugins=[serving])
+        except Exception as error:  # for example a warning that its configuration makes an error, at the very end
+            reports.append(types.SimpleNamespace(skipped=False, longrepr=f"{type(error).__name__}: {error}"))
+        return reports[0] if reports else None

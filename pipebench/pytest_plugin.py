@@ -1,0 +1,176 @@
+"""The pytest plugin: the fixture `pipebench`, and the options that time what tests give it.
+
+    def test_decode(pipebench, image):
+        assert pipebench(decode, image).shape == (533, 800, 3)
+
+Without an option, the function runs once and the test checks what it returns. `--pipebench` times it in the test's own
+process. `--pipebench-against main` compares it with another commit: `pipebench ab` runs the same test in the checkouts
+of both. pytest loads this module at every start, so it imports the rest of pipebench only when something is timed.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from pipebench.results.measurement import Measurement
+    from pipebench.results.report import Report
+
+
+@dataclass
+class _Run:
+    """What the options ask for, and what the tests of this run gave."""
+
+    timed: bool
+    against: str | None
+    file: Path | None
+    limits: list[str]  # options of `pipebench ab`
+    measurements: list[Measurement] = field(default_factory=list)
+    tests: list[str] = field(default_factory=list)  # those that called the fixture with a function
+    report: Report | None = None
+
+
+_RUN = pytest.StashKey[_Run]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("pipebench", "timing with the fixture `pipebench`")
+    group.addoption("--pipebench", action="store_true", help="Time what the tests give to the fixture `pipebench`.")
+    group.addoption("--pipebench-save", metavar="FILE", help="Time it, and save the report here.")
+    group.addoption("--pipebench-against", metavar="COMMIT", help="Compare the working tree with this commit.")
+    group.addoption("--pipebench-budget", metavar="SECONDS", help="Seconds for the whole comparison with a commit.")
+    group.addoption(
+        "--pipebench-fail-above", metavar="5%", help="Fail if a whole interval is above this slow-down of the commit."
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    against, file = config.getoption("--pipebench-against"), config.getoption("--pipebench-save")
+    limits = []
+    for name in ("budget", "fail-above"):
+        if (value := config.getoption(f"--pipebench-{name}")) is not None:
+            if against is None:
+                raise pytest.UsageError(f"--pipebench-{name} needs --pipebench-against COMMIT")
+            limits += [f"--{name}", value]
+    timed = config.getoption("--pipebench") or (file is not None and against is None)
+    if (timed or against) and config.getoption("numprocesses", None):
+        raise pytest.UsageError("pipebench times one test after another: leave out -n")
+    config.stash[_RUN] = _Run(timed, against, None if file is None else Path(file).absolute(), limits)
+
+
+class Timing:
+    """What a test gets as `pipebench`. A test calls it once, so that its name stands for one function."""
+
+    def __init__(self, run: _Run, test: str) -> None:
+        self._run, self._test, self._is_used = run, test, False
+
+    def __call__(self, function: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
+        """Runs `function(*arguments, **named)` and returns its result. Times it if an option asks for that."""
+        self._use()
+        output = function(*arguments, **named)
+        self._run.tests.append(self._test)
+        if self._run.timed:
+            self._time([functools.partial(function, *arguments, **named)], [function])
+        return output
+
+    def compare(self, *functions: Callable[[], Any]) -> tuple[Any, ...]:
+        """Runs functions without arguments and returns their results.
+
+        With `--pipebench`, times them in turn, and says how many times as fast as the first the others are.
+        """
+        self._use()
+        if len(functions) < 2:
+            raise pytest.UsageError("pipebench.compare takes two functions or more")
+        outputs = tuple(function() for function in functions)
+        if self._run.timed:
+            self._time(functions, functions)
+        return outputs
+
+    def _use(self) -> None:
+        if self._is_used:
+            raise pytest.UsageError("a test calls pipebench once: parametrize it, or use pipebench.compare(a, b)")
+        self._is_used = True
+
+    def _time(self, calls: Any, named_as: Any) -> None:
+        from pipebench.lab import one_task
+
+        found = one_task.of_functions(f"pytest/{self._test}", dict(zip(_names(named_as), calls, strict=True)))
+        self._run.measurements += found
+
+
+def _names(functions: Any) -> list[str]:
+    """A name for each function; one that occurs twice has a number."""
+    names: list[str] = []
+    for one in functions:
+        inner = one.func if isinstance(one, functools.partial) else one
+        name = getattr(inner, "__name__", type(inner).__name__)
+        count = sum(known.partition(" (")[0] == name for known in names)
+        names.append(f"{name} ({count + 1})" if count else name)
+    return names
+
+
+@pytest.fixture
+def pipebench(request: pytest.FixtureRequest) -> Timing:
+    """Runs a function once, and times it if pytest was called with --pipebench or --pipebench-against."""
+    return Timing(request.config.stash[_RUN], request.node.nodeid)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    """Compares with the other commit, if asked for, and makes and saves the report."""
+    run = session.config.stash.get(_RUN, None)
+    interrupted = exitstatus not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
+    if run is None or interrupted or not (run.measurements or (run.against and run.tests)):
+        return
+    from pipebench.results import report as reports
+
+    comparison = None
+    if run.against and run.tests:
+        reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+        if reporter is not None:
+            reporter.write_line("")
+        status, comparison = _compared(run, session.config.rootpath)
+        if status:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+    if run.measurements or comparison is not None:
+        run.report = reports.new(measurements=tuple(run.measurements), comparison=comparison)
+        if run.file is not None:
+            reports.save(run.report, run.file)
+
+
+def _compared(run: _Run, folder: Path) -> tuple[int, Any]:
+    """The exit status of `pipebench ab`, which writes what it has to say to standard error, and its comparison."""
+    from pipebench.results import report as reports
+
+    tests = [word for test in run.tests for word in ("--pytest", test)]
+    pythons = ["--base-python", sys.executable, "--head-python", sys.executable]
+    with tempfile.TemporaryDirectory() as place:
+        file = os.path.join(place, "ab.json")
+        command = ["ab", str(run.against), ".", *tests, *pythons, *run.limits, "--export-json", file]
+        done = subprocess.run([sys.executable, "-m", "pipebench", *command], cwd=folder, stdout=subprocess.DEVNULL)
+        return done.returncode, reports.load(Path(file)).comparison if os.path.exists(file) else None
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    run = config.stash.get(_RUN, None)
+    if run is None or not (run.timed or run.against):
+        return
+    terminalreporter.section("pipebench")
+    if run.report is None:
+        said = "no comparison" if run.tests else "no test called the fixture `pipebench`"
+        terminalreporter.write_line(f"Nothing was timed: {said}.")
+        return
+    from pipebench.terminal import rendered
+
+    for line in rendered(run.report, "table").splitlines():
+        terminalreporter.write_line(line)

@@ -1,0 +1,171 @@
+"""`[[benchmark]]` in pipebench.toml: any function, found, checked and refused."""
+
+import json
+from types import SimpleNamespace
+
+import pytest
+import repos
+
+from pipebench import task
+from pipebench.commands import ab
+from pipebench.compare import config, functions, proof, rounds
+from pipebench.errors import PipebenchError
+
+TOML = """[[benchmark]]
+name = "double"
+setup = "timed:double"
+samples = 3
+check = "timed:is_six"
+
+[[benchmark]]
+name = "plain"
+setup = "timed:plain"
+"""
+TIMED = """def twice(number, *more):
+    return 2 * number
+def double():
+    return twice, 3
+def plain():
+    return lambda: 7
+def is_six(output):
+    return output == 6
+def nothing():
+    return 5
+"""
+
+
+def written(folder, text):
+    (folder / config.CONFIG).write_text(text)
+    return folder / config.CONFIG
+
+
+def test_functions_alone_need_no_loader(tmp_path):
+    own = config.load(written(tmp_path, TOML))
+    assert own.benchmarks == ["bench/double", "bench/plain"]
+    assert own.modules == {"timed"}
+    (entry, _) = own.plain()["sources"]["bench"]
+    assert entry == {"name": "double", "setup": "timed:double", "samples": 3, "check": "timed:is_six"}
+
+
+def test_functions_come_after_the_stages_of_a_loader(tmp_path):
+    own = config.load(written(tmp_path, 'loader = "mine.data:make_loader"\nworkers = [0]\n' + TOML))
+    assert own.benchmarks == [
+        "read/own/sample",
+        "collate/own/batch",
+        "loader/own/workers-0",
+        "bench/double",
+        "bench/plain",
+    ]
+    assert own.modules == {"mine", "timed"} and "benchmark" not in own.plain()
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("samples = 3\n", "neither a loader nor a \\[\\[benchmark\\]\\]"),
+        ('[benchmark]\nname = "x"\n', "two brackets"),
+        ('[[benchmark]]\nname = "x"\n', "missing 1 required positional argument: 'setup'"),
+        ('[[benchmark]]\nname = "x"\nsetup = "a:b"\nsampels = 3\n', "unexpected keyword argument 'sampels'"),
+        ('[[benchmark]]\nname = "a/b"\nsetup = "a:b"\n', "not 'a/b'"),
+        ('[[benchmark]]\nname = "x"\nsetup = "no function"\n', "benchmark x: 'no function' is not the name"),
+        ('[[benchmark]]\nname = "x"\nsetup = "a:b"\ncheck = "c"\n', "benchmark x: 'c' is not the name"),
+        ('[[benchmark]]\nname = "x"\nsetup = "a:b"\nsamples = 0\n', "samples is 0"),
+        ('[[benchmark]]\nname = "x"\nsetup = "a:b"\n' * 2, "two benchmarks have the name x"),
+    ],
+)
+def test_an_entry_that_cannot_be_used_is_named(text, said, tmp_path):
+    with pytest.raises(PipebenchError, match=said):
+        config.load(written(tmp_path, text))
+
+
+@pytest.fixture
+def source(tmp_path, monkeypatch):
+    """A function: the source of one entry with these values, over the module `timed`."""
+    (tmp_path / "timed.py").write_text(TIMED)
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def make(**entry):
+        return functions.Source(task, [{"name": "one", "samples": 1, "check": None, **entry}], None)
+
+    return make
+
+
+def test_a_set_up_gives_a_callable_or_one_with_its_arguments(source):
+    assert source(setup="timed:double").call("one")[0]()() == 6
+    assert source(setup="timed:plain").call("one")[0]()() == 7
+
+
+def test_what_a_set_up_must_return_is_said(source):
+    with pytest.raises(TypeError, match=r"a setup returns a callable, or a tuple .* not 5"):
+        source(setup="timed:nothing").call("one")[0]()
+
+
+def test_a_check_that_returns_false_fails_and_one_that_returns_nothing_does_not(source):
+    check = source(setup="timed:double", check="timed:is_six").call("one")[1]["check"]
+    check(6)
+    with pytest.raises(ValueError, match="timed:is_six says that the output is wrong"):
+        check(5)
+    source(setup="timed:double", check="builtins:print").call("one")[1]["check"](6)
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [("absent:f", "no module absent"), ("timed.deep:f", "no module timed.deep"), ("timed:f", "no timed:f")],
+)
+def test_what_a_commit_lacks_is_unavailable_there(source, name, said):
+    with pytest.raises(task.Unavailable) as missing:
+        source(setup=name).call("one")[0]()
+    assert missing.value.reason == f"this commit has {said}"
+
+
+def test_a_module_that_lacks_another_is_an_error(source, tmp_path):
+    (tmp_path / "broken.py").write_text("import nothing_of_the_kind\n")
+    with pytest.raises(ModuleNotFoundError, match="nothing_of_the_kind"):
+        source(setup="broken:f").call("one")[0]()
+
+
+@pytest.fixture
+def repo(tmp_path):
+    """Two commits; the second has one more function, and makes the output of another wrong."""
+    folder = tmp_path / "repo"
+    folder.mkdir()
+    (folder / "timed.py").write_text(TIMED)
+    written(folder, TOML)
+    repos.git(folder, "init", "--quiet")
+    repos.commit(folder, "one")
+    (folder / "timed.py").write_text(TIMED.replace("2 * number", "3 * number") + "def more():\n    return print, ''\n")
+    written(folder, TOML + '\n[[benchmark]]\nname = "more"\nsetup = "timed:more"\n')
+    repos.commit(folder, "two")
+    return folder
+
+
+def test_two_commits_are_compared_without_a_loader_and_without_torch(repo):
+    done = repos.pipebench("ab", "HEAD~1", "HEAD", "--rounds", "2", "--format", "json", cwd=repo)
+    rows = {one["benchmark"]: one for one in json.loads(done.stdout)["comparison"]["changes"]}
+    assert done.returncode == 1, done.stderr  # one failed
+    assert len(rows["bench/plain"]["rounds"]) == 2 and rows["bench/plain"]["failed"] is None
+    assert "timed:is_six says that the output is wrong" in rows["bench/double"]["failed"]
+    assert "this commit has no timed:more" in rows["bench/more"]["skipped"]
+    assert rows["bench/more"]["skipped"].startswith("HEAD~1 (")
+
+
+def test_the_modules_that_entries_name_are_those_of_the_project(repo):
+    side = rounds.Side("one", repo, roots=(repo,))
+    project = ab._project(repo, [side, side], config.load(repo / config.CONFIG))
+    copy = {"timed": "/usr/lib/python3/site-packages/timed.py"}
+    assert project.named == {"timed"} and not project.measures_pipebench
+    with pytest.raises(PipebenchError, match="one did not run its own code: it imported timed from /usr"):
+        proof.refuse_foreign("one", copy, repo, frozenset(), project)
+
+
+def test_stage_and_variant_choose_functions_too(repo):
+    done = repos.pipebench("ab", "HEAD", "HEAD", "--variant", "nosuch", cwd=repo)
+    assert done.returncode == 2 and "choose from bench/double, bench/plain, bench/more" in done.stderr
+
+
+def test_a_reason_that_both_sides_have_is_said_once():
+    row = SimpleNamespace(skipped=None)
+    rounds._take(row, [{"skip": "no library"}, {"skip": "no library"}], ["main", "mine"])
+    assert row.skipped == "no library"
+    rounds._take(row, [{"skip": "no library"}, {"skip": "no function"}], ["main", "mine"])
+    assert row.skipped == "main: no library; mine: no function"

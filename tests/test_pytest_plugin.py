@@ -1,0 +1,284 @@
+"""The pytest plugin: a smoke test by default, timed or compared with another commit on request.
+
+Every run names the plugin with `-p`, so that the tests need no installation with its entry point.
+"""
+
+import json
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import fake
+import pytest
+import repos
+
+from pipebench import pytest_plugin
+from pipebench.compare import pytest_side, rounds
+from pipebench.lab import one_task
+from pipebench.results import report as reports
+from pipebench.results.comparison import Change, Comparison
+
+pytest_plugins = ["pytester"]
+PLUGIN = ("-p", "pipebench.pytest_plugin", "-p", "no:cacheprovider")
+TESTS = """
+import pipebench as the_package
+import pytest
+
+CALLS = []
+
+@pytest.fixture
+def number(tmp_path):
+    (tmp_path / "number").write_text("21")
+    yield int((tmp_path / "number").read_text())
+    CALLS.append("torn down")
+
+def double(number, times=2):
+    CALLS.append(number)
+    return times * number
+
+def test_double(pipebench, number):
+    assert pipebench(double, number) == 42
+    assert pipebench.__class__.__name__ == "Timing" and the_package.__version__
+
+def test_last():
+    assert CALLS == [21, "torn down"]
+"""
+COMPARING = """
+def quick():
+    return 1
+def slow():
+    return sum(range(100))
+def test_two(pipebench):
+    assert pipebench.compare(quick, slow) == (1, 4950)
+"""
+
+
+def test_by_default_a_function_runs_once_and_the_test_gets_what_it_returns(pytester):
+    pytester.makepyfile(TESTS)
+    done = pytester.runpytest(*PLUGIN)
+    done.assert_outcomes(passed=2)
+    assert "pipebench ==" not in done.stdout.str()
+
+
+def test_what_a_function_raises_fails_the_test(pytester):
+    pytester.makepyfile("def test_it(pipebench):\n    pipebench(int, 'x')\n")
+    done = pytester.runpytest(*PLUGIN)
+    done.assert_outcomes(failed=1)
+    done.stdout.fnmatch_lines(["*ValueError: invalid literal*"])
+
+
+def test_settings_are_compared_once_each_by_default(pytester):
+    pytester.makepyfile(COMPARING)
+    pytester.runpytest(*PLUGIN).assert_outcomes(passed=1)
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ("pipebench(int); pipebench(int)", "a test calls pipebench once"),
+        ("pipebench.compare(int)", "takes two functions or more"),
+    ],
+)
+def test_wrong_use_is_said(body, said, pytester):
+    pytester.makepyfile(f"def test_it(pipebench):\n    {body}\n")
+    done = pytester.runpytest(*PLUGIN)
+    assert done.ret == 1 and said in done.stdout.str()
+
+
+def test_with_the_option_each_function_has_a_row_and_the_report_is_saved(pytester):
+    pytester.makepyfile(test_one=TESTS.replace("def test_last", "def unused"), test_two=COMPARING)
+    done = pytester.runpytest(*PLUGIN, "--pipebench-save", "report.json")
+    done.assert_outcomes(passed=2)
+    done.stdout.fnmatch_lines(["*= pipebench =*", "Functions of the tests", "test *", "test_one.py::test_double *"])
+    report = reports.load(pytester.path / "report.json")
+    assert [(one.task, one.variant) for one in report.measurements] == [
+        ("pytest/test_one.py::test_double", "double"),
+        ("pytest/test_two.py::test_two", "quick"),
+        ("pytest/test_two.py::test_two", "slow"),
+    ]
+    assert all(one.readings_s and one.failed is None for one in report.measurements)
+
+
+def test_where_nothing_used_the_fixture_it_says_so(pytester):
+    pytester.makepyfile("def test_it():\n    pass\n")
+    done = pytester.runpytest(*PLUGIN, "--pipebench")
+    done.stdout.fnmatch_lines(["Nothing was timed: no test called the fixture `pipebench`."])
+
+
+def test_limits_of_a_comparison_need_one(pytester):
+    done = pytester.runpytest(*PLUGIN, "--pipebench-budget", "10")
+    assert done.ret == pytest.ExitCode.USAGE_ERROR
+    done.stderr.fnmatch_lines(["*--pipebench-budget needs --pipebench-against COMMIT"])
+
+
+def test_timing_in_many_processes_at_once_is_refused(pytester):
+    pytest.importorskip("xdist")
+    done = pytester.runpytest(*PLUGIN, "--pipebench", "-n", "2")
+    assert done.ret == pytest.ExitCode.USAGE_ERROR
+    done.stderr.fnmatch_lines(["*leave out -n"])
+
+
+@pytest.mark.parametrize("status", [0, 3])
+def test_against_a_commit_the_tests_that_ran_are_compared_by_ab(status, pytester, monkeypatch):
+    commands = []
+
+    def ab(command, **_):
+        commands.append(command)
+        found = Comparison("main", "working tree", (Change("pytest/test_it.py::test_double", skipped="planted"),))
+        reports.save(reports.new(comparison=found), Path(command[command.index("--export-json") + 1]))
+        return subprocess.CompletedProcess(command, status)
+
+    monkeypatch.setattr(pytest_plugin.subprocess, "run", ab)
+    pytester.makepyfile(test_it=TESTS)
+    options = ["--pipebench-against", "main", "--pipebench-fail-above", "5%", "--pipebench-save", "both.json"]
+    done = pytester.runpytest(*PLUGIN, *options)
+    ((_, _, _, *command),) = commands
+    assert command[:5] == ["ab", "main", ".", "--pytest", "test_it.py::test_double"]
+    assert command[5:11] == ["--base-python", sys.executable, "--head-python", sys.executable, "--fail-above", "5%"]
+    assert done.ret == (1 if status else 0)
+    done.stdout.fnmatch_lines(["*= pipebench =*", "*test_double: not measured, planted"])
+    assert reports.load(pytester.path / "both.json").comparison.head == "working tree"
+
+
+def test_functions_are_read_in_turn_and_held_against_the_first():
+    clock = fake.FakeClock(noise=0.01)
+    calls = {"slow": lambda: clock.spend(0.004), "fast": lambda: clock.spend(0.001)}
+    slow, fast = one_task.of_functions("pytest/t", calls, clock)
+    assert slow.over_reference.speedup == 1.0
+    assert fast.over_reference.told and 3.9 < fast.over_reference.speedup < 4.1
+
+
+def test_names_that_occur_twice_have_a_number():
+    assert pytest_plugin._names([int, int, len, int]) == ["int", "int (2)", "len", "int (3)"]
+
+
+def test_loading_the_plugin_imports_nothing_that_is_slow():
+    code = (
+        "import sys, pipebench.pytest_plugin; print({'torch', 'numpy', 'msgspec', 'rich', 'click'} & set(sys.modules))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "set()\n"
+
+
+def test_the_entry_point_has_the_name_of_the_module():
+    """Under another name, `-p pipebench.pytest_plugin` and the entry point are two plugins: pytest refuses that."""
+    project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())["project"]
+    assert project["entry-points"]["pytest11"] == {pytest_side.PLUGIN: pytest_plugin.__name__}
+
+
+SERVED = """
+import pytest
+
+PLACES = []
+
+@pytest.fixture
+def log(tmp_path):
+    PLACES.append(tmp_path)
+    with open("log", "a") as file:
+        yield file
+        file.write("torn down ")
+
+def note(log):
+    assert "pipebench-pytest-" in str(PLACES[-1])
+    log.write("called ")
+    log.flush()
+    return 1
+
+@pytest.mark.parametrize("name", ["a/b", "c"])
+def test_note(pipebench, log, name):
+    assert pipebench(note, log) == 1
+    log.write("returned ")
+    log.flush()
+
+def test_wrong(pipebench):
+    assert pipebench(int) == 5, "it is wrong"
+
+def test_not_here(pipebench):
+    pytest.skip("no library")
+
+def test_compares(pipebench):
+    pipebench.compare(int, float)
+
+def test_without():
+    pass
+"""
+
+
+@pytest.fixture
+def server(tmp_path, monkeypatch):
+    """The server of one side, over a folder with the tests above and with options that would get in the way."""
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "temporary"))  # of the server
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests" / "test_served.py").write_text(SERVED)
+    (tmp_path / "pytest.ini").write_text("[pytest]\naddopts = -n 2 --nosuch\nfilterwarnings = error\n")
+    own = {"sources": {"pytest": {"tests": ["tests/test_served.py", "tests/absent.py"], "within": "."}}}
+    found = rounds.Server(rounds.Side("one", tmp_path, roots=(tmp_path,)), own)
+    yield found
+    found.close()
+
+
+def test_a_side_serves_what_its_tests_call(server, tmp_path):
+    """The counts are of calls: in the whole test, in arming, and in readings."""
+    server.send("start")
+    names = server.start()
+    assert names == [f"pytest/tests/test_served.py::{name}" for name in (
+        "test_note[a/b]", "test_note[c]", "test_wrong", "test_not_here", "test_compares")]  # fmt: skip
+    server.fork()
+    assert server._ask("arm", names[0], {}, 1.0)["work"] == (1, 0, 0)
+    before = (tmp_path / "log").read_text().split()
+    assert before[: before.index("torn") + 2] == ["called", "returned", "torn", "down"]  # the test as a whole
+    assert server.seconds(names[0], 5) > 0
+    assert len((tmp_path / "log").read_text().split()) == len(before) + 5
+    assert any(file.endswith("tests/test_served.py") for file in server._ask("modules").values())
+    server.leave()
+    server.fork()  # answered when the process before is gone
+    assert (tmp_path / "log").read_text().endswith("called returned torn down ")
+    server._ask("rearm", names[1], {}, ("own",))
+    assert server.seconds(names[1], 1) > 0
+    server.recover()
+    server.close()
+    assert list((tmp_path / "temporary").iterdir()) == []  # nothing of `tmp_path` stays
+
+
+@pytest.mark.parametrize(
+    ("test", "answer"),
+    [
+        ("test_not_here", "skipped: no library"),
+        ("test_compares", "it compares functions with each other: time it with pytest --pipebench"),
+        (
+            "test_absent",
+            "this commit has no test tests/test_served.py::test_absent that calls pipebench(function, ...)",
+        ),
+    ],
+)
+def test_a_test_that_is_not_measured_says_why(test, answer, server):
+    server.send("start")
+    server.start()
+    server.fork()
+    assert server._ask("arm", f"pytest/tests/test_served.py::{test}", {}, 1.0) == {"skip": answer}
+    server.leave()
+
+
+def test_a_test_that_fails_is_not_measured(server):
+    server.send("start")
+    server.start()
+    server.fork()
+    with pytest.raises(rounds.RunnerFailed, match="RuntimeError: the test fails: AssertionError: it is wrong"):
+        server._ask("arm", "pytest/tests/test_served.py::test_wrong", {}, 1.0)
+    server.recover()
+
+
+def test_two_commits_are_compared_by_their_tests_below_the_current_folder(tmp_path):
+    folder = tmp_path / "repo" / "part"
+    folder.mkdir(parents=True)
+    (folder / "test_it.py").write_text("def test_it(pipebench):\n    pipebench(int)\n")
+    repos.git(tmp_path / "repo", "init", "--quiet")
+    repos.commit(tmp_path / "repo", "one")
+    (folder / "test_it.py").write_text("def test_it(pipebench):\n    pipebench(int)\n\ntest_new = test_it\n")
+    options = ["--pytest", "test_it.py", "--rounds", "2", "--format", "json"]
+    done = repos.pipebench("ab", "HEAD", ".", *options, cwd=folder)
+    assert done.returncode == 0, done.stderr
+    rows = {one["benchmark"]: one for one in json.loads(done.stdout)["comparison"]["changes"]}
+    assert len(rows["pytest/test_it.py::test_it"]["rounds"]) == 2
+    assert "this commit has no test test_it.py::test_new" in rows["pytest/test_it.py::test_new"]["skipped"]
