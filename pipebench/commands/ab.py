@@ -123,8 +123,8 @@ def command(
     """Compare commit BASE with commit HEAD: what became slower, and how sure that is. `.` is the working tree.
 
     Each commit has its own process, and the two take turns, call by call. If the repository has a `pipebench.toml`
-    (see `pipebench init`), its loader and the functions that it names are compared. With --rejudge or --pool, give files that
-    --export-json saved in place of BASE and HEAD: nothing is measured.
+    (see `pipebench init`), its loader and the functions that it names are compared. With --rejudge or --pool, give
+    files that --export-json saved in place of BASE and HEAD: nothing is measured.
     """
     from pipebench.compare import checkouts, config
     from pipebench.compare.rounds import compare

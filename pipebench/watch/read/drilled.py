@@ -90,8 +90,8 @@ def interval(count: int, looks: int) -> tuple[float, float]:
 BIAS = 0.08
 """The largest error beyond the interval of the looks in `tools/drilling_bias.py`, as a share of the row.
 
-It is that of a place that waits in many short pieces, on a machine without a free core. The most likely cause: a look that
-has to wait for a core often gets the one that the worker gives up when it begins to wait.
+It is that of a place that waits in many short pieces, on a machine without a free core. The most likely cause: a look
+that has to wait for a core often gets the one that the worker gives up when it begins to wait.
 """
 
 
