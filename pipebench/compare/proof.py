@@ -11,7 +11,7 @@ from pipebench.errors import PipebenchError
 from pipebench.units import printable
 
 INSTALLED = ("site-packages", "dist-packages")
-OURS = ("pipebench_round", "pipebench_other_commits")  # read by their paths from the pipebench that drives
+OURS = ("pipebench_round", "pipebench_other_commits", "pipebench_leaves", "pipebench_one_pass")  # read by their paths
 MOST_NAMED = 3
 
 

@@ -27,16 +27,17 @@ SETTLING_BYTES = 31 << 20  # see `pipebench.runner`; freed before anything else:
 BATCHED = ("transform", "collate", "transfer", "step", "loader")  # a call does a whole batch, whatever keys it gets
 
 
-def _other_commits() -> Any:
-    """The module `other_commits.py` beside this file, whichever pipebench can be imported here."""
-    found: Any = importlib.util.spec_from_file_location("pipebench_other_commits", _BESIDE)
+def _beside(name: str) -> Any:
+    """The module in a file beside this one, whichever pipebench can be imported here."""
+    folder = os.path.dirname(os.path.abspath(__file__))
+    found: Any = importlib.util.spec_from_file_location(f"pipebench_{name}", os.path.join(folder, f"{name}.py"))
     module = importlib.util.module_from_spec(found)
+    sys.modules[found.name] = module
     found.loader.exec_module(module)
     return module
 
 
-_BESIDE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "other_commits.py")
-OTHER = _other_commits()
+OTHER, LEAVES, ONE_PASS = map(_beside, ("other_commits", "leaves", "one_pass"))
 
 
 class _Died(Exception):
@@ -50,6 +51,7 @@ class Side:
         self._own = own
         self._runner: Any = None
         self._padding: list[Any] = []
+        self._built: dict[str, Any] = {}  # the callables that are timed
 
     def start(self) -> str:
         """Imports everything that the rounds need. Returns the folder of this pipebench. Nothing starts a thread."""
@@ -72,6 +74,7 @@ class Side:
         with contextlib.suppress(Exception):  # `arm` comes next and reports the error
             task, _, workload = self._known(identity, knobs)
             task.inputs(workload, _keys(task, workload))
+            ONE_PASS.other_inputs(task, workload, _keys(task, workload))
 
     def begin(self) -> int:
         """Makes a fresh runner, whose memory lies elsewhere than in the last round. Returns the process id."""
@@ -96,7 +99,11 @@ class Side:
             copied: list[Any] = copy.deepcopy(made)
             return copied
 
-        return dataclasses.replace(task, inputs=inputs), variant
+        def build(workload: Any) -> Any:
+            self._built[identity] = variant.build(workload)
+            return self._built[identity]
+
+        return dataclasses.replace(task, inputs=inputs), dataclasses.replace(variant, build=build)
 
     def _known(self, identity: str, knobs: dict[str, Any]) -> Any:
         """The task, the variant, and the workload with those settings that this commit knows."""
@@ -133,6 +140,36 @@ class Side:
         self._runner.arm(identity, workload, tuple(keys))
         for _ in range(3):
             self._runner.reading(identity, 1)
+
+    def seed(self, number: int) -> None:
+        """Makes random choices from here on the same as on the other side."""
+        ONE_PASS.seed(number)
+
+    def show(
+        self, identity: str, knobs: dict[str, Any], keys: tuple[str, ...], number: int, folder: str, wanted: list[int]
+    ) -> dict[str, Any]:
+        """Takes the outputs of the callable that is timed apart, after the seed `number`. Empty if it shows none."""
+        task, _, workload = self._known(identity, knobs)
+        call, keys = self._built[identity], tuple(keys)
+        lab = self._own is None
+        one = ONE_PASS.of_task(task, call, workload, keys) if lab else ONE_PASS.of_call(call)
+        if one is None:
+            return {}
+        made: dict[str, Any] = ONE_PASS.shown(LEAVES.Leaves(folder, wanted), one, number, LEAVES.Leaves(folder))
+        return made
+
+    def values(self, identity: str, knobs: dict[str, Any], keys: tuple[str, ...], number: int) -> list[Any]:
+        """The outputs of a variant of the lab, as its task compares them."""
+        task, _, workload = self._known(identity, knobs)
+        self.seed(number)
+        made: list[Any] = ONE_PASS.values(task, self._built[identity], workload, tuple(keys))
+        return made
+
+    def build(self, identity: str, knobs: dict[str, Any], keys: tuple[str, ...]) -> None:
+        """Builds the benchmark on exactly these samples and calls it once: the same history on both sides."""
+        _, _, workload = self._known(identity, knobs)
+        self._runner.prepare(identity, workload)
+        self._runner.arm(identity, workload, tuple(keys))
 
     def modules(self) -> dict[str, str]:
         """Every module that is imported by now, with the file that it came from.
