@@ -49,14 +49,18 @@ def footer(found: Comparison) -> list[str]:
         return []
     counts = [(sum(one.state == state for one in known), said) for state, said in STATES.items()]
     made = ", ".join(f"{count} {said}" for count, said in counts if count)
-    again = "before and after the rounds" if all(one.at_end for one in known if _same(one)) else "before the rounds"
-    made = f"outputs, compared {again}: {made}."
+    again = ", and if equal once more after them" if any(map(_same, known)) and _all_twice(known) else ""
+    made = f"outputs, compared before the rounds{again}: {made}."
     seeded = "Both sides get the same seed before each round (random, NumPy, torch)."
     return [f"{made} {seeded}" if found.seeded else made]
 
 
 def _same(outputs: Outputs) -> bool:
     return outputs.state in ("same", "close")
+
+
+def _all_twice(known: Sequence[Outputs]) -> bool:
+    return all(one.at_end for one in known if _same(one))
 
 
 def _state(outputs: Outputs) -> list[str]:
