@@ -121,12 +121,11 @@ def command(
     from pipebench.compare.rounds import compare
     from pipebench.results.comparison import Comparison
 
-    if fail_on_change and allow_changed:
-        raise UsageError("--fail-on-change and --allow-changed exclude each other", "give one of them")
+    _refuse_both(fail_on_change, allow_changed)
     export_json = place(export_json, force)
     if rejudge or pool:
         again = judged_again(named, pool, fail_above, github, style, export_json)
-        return _status(again.changes, again.fail_above)
+        return _status(again.changes, again.fail_above, again.fail_on_change)
     base, head = two(named)
     repo = checkouts.repository(Path.cwd())
     settled = config.load(repo / config.CONFIG) if (repo / config.CONFIG).exists() else None
@@ -179,6 +178,11 @@ def command(
         if github:
             annotate(found, settled, commits[1][0].folder)
     return status or _status(kept[-1], fail_above, fail_on_change)
+
+
+def _refuse_both(fail_on_change: bool, allow_changed: bool) -> None:
+    if fail_on_change and allow_changed:
+        raise UsageError("--fail-on-change and --allow-changed exclude each other", "give one of them")
 
 
 def _commit(

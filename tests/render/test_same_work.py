@@ -99,8 +99,8 @@ def test_the_footer_counts_the_outputs_and_names_the_seeds():
         comparison(changed(0.5), made_up._change("x/y/z", 1, outputs=Outputs("same", at_end=True)))
     )
     assert said == (
-        "outputs, compared before the rounds, and if equal once more after them: 1 equal, 1 changed. Both sides get the same seed before each "
-        "round (random, NumPy, torch)."
+        "outputs, compared before the rounds, and if equal once more after them: 1 equal, 1 changed. "
+        "Both sides get the same seed before each round (random, NumPy, torch)."
     )
     (interrupted,) = same_work.footer(comparison(made_up._change("x/y/z", 1, outputs=Outputs("same"))))
     assert interrupted.startswith("outputs, compared before the rounds: 1 equal.")
