@@ -109,9 +109,8 @@ class Leaves:
         if value.is_nested:
             self._items(place, list(value.unbind()), type(value).__name__)
             return
-        plain = value.detach().as_subclass(torch.Tensor)
-        if plain.layout != torch.strided:
-            plain = plain.to_dense()
+        plain = value.detach()
+        plain = (plain if plain.layout == torch.strided else plain.to_dense()).as_subclass(torch.Tensor)
         plain = plain.int_repr() if plain.is_quantized else plain
         plain = plain.cpu().resolve_conj().resolve_neg().contiguous()
         raw = plain.reshape(-1).view(torch.uint8).numpy()

@@ -180,9 +180,10 @@ def _shape(leaf: Leaf | None) -> tuple[int, ...]:
 
 
 def _measured(found: Difference, base: Shown, head: Shown) -> Difference:
-    """The difference with how much the values differ, over all leaves whose contents both sides gave."""
+    """The difference with how much the values differ, over all leaves that differ and were fetched."""
     fetched = sorted(set(base.contents or {}) & set(head.contents or {}))
-    wanted = [index for index in fetched if base.leaves[index][0] == found.part]
+    ours, theirs = base.leaves, head.leaves
+    wanted = [index for index in fetched if ours[index][0] == found.part and ours[index][5] != theirs[index][5]]
     pairs = [(_array(base, index), _array(head, index)) for index in wanted]
     pairs = [(one, other) for one, other in pairs if one.size and one.shape == other.shape]
     if not pairs:
