@@ -20,7 +20,7 @@ HOUSE = {
     "results": "sync_points measurement loading consumers windows drilled hand_off watched training calibration "
     "comparison studies schema_1 report",
     "render": "cells layout watch_notes feeding consumers stage_sum tables watch_verdict watch_details watch_drilled "
-    "watch watched study syncs ab github calibration functions text",
+    "watch watched study syncs same_work ab github calibration functions text",
     "syncpoints": "placement book reviewed_operators modes session examine",
     "watch.record": "options lines patches exclusive_time record_file recording sampling thread_pools memory",
     "watch.stages": "labels transforms webdataset library_calls finding_transforms",
@@ -45,8 +45,8 @@ HOUSE = {
     "lab": "checking bounding turns timing passes whole_run one_task",
     "__init__": "",
     "studies": "input_pipeline metrics sync_points tar_or_files training_loop",
-    "compare": "other_commits heard permutation saved import_roots proof submodules config functions asv_suites"
-    " pytest_side places users_loader checkouts scaffold rounds round_process",
+    "compare": "other_commits heard leaves one_pass open_call permutation same_work looking saved import_roots proof "
+    "submodules config functions asv_suites pytest_side places users_loader checkouts scaffold rounds round_process",
     "asvbench": "",
     "terminal": "",
     "pytest_plugin": "",

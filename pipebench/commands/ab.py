@@ -78,6 +78,8 @@ class _Percent(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # gene
     metavar="5%",
     help="Exit with 3 if the whole interval of a benchmark is above this slow-down.",
 )
+@click.option("--fail-on-change", is_flag=True, help="Exit with 3 if the output of a benchmark changed.")
+@click.option("--allow-changed", is_flag=True, help="Judge a benchmark whose output changed as any other.")
 @click.option("--rejudge", is_flag=True, help="Judge a saved run again, with another limit: `ab --rejudge FILE`.")
 @click.option("--pool", is_flag=True, help="Judge saved runs of the same two commits together: `ab --pool FILE FILE`.")
 @click.option("--github", is_flag=True, help="Print annotations for a GitHub workflow, on standard error.")
@@ -110,6 +112,8 @@ def command(
     budget: float | None,
     rounds: int,
     fail_above: float | None,
+    fail_on_change: bool,
+    allow_changed: bool,
     rejudge: bool,
     pool: bool,
     github: bool,
@@ -130,10 +134,11 @@ def command(
     from pipebench.compare.rounds import compare
     from pipebench.results.comparison import Comparison
 
+    _refuse_both(fail_on_change, allow_changed)
     export_json = place(export_json, force)
     if rejudge or pool:
         again = judged_again(named, pool, fail_above, github, style, export_json)
-        return _status(again.changes, again.fail_above)
+        return _status(again.changes, again.fail_above, again.fail_on_change)
     base, head = two(named)
     repo = checkouts.repository(Path.cwd())
     settled = config.load(repo / config.CONFIG) if (repo / config.CONFIG).exists() else None
@@ -180,11 +185,17 @@ def command(
     finally:
         measured = tuple(_measured(repo, one, side) for (one, _), side in zip(commits, sides, strict=True))
         found = Comparison(*labels, tuple(kept[-1]), fail_above, measured, data if settled is None else None)
-        found = replace(found, load=(load, os.getloadavg()[0]), said=heard[-1])
+        found = replace(found, load=(load, os.getloadavg()[0]), said=heard[-1], seeded=True)
+        found = replace(found, fail_on_change=fail_on_change, allow_changed=allow_changed)
         _deliver(found, failure, style, export_json)
         if github:
             annotate(found, settled, commits[1][0].folder)
-    return status or _status(kept[-1], fail_above)
+    return status or _status(kept[-1], fail_above, fail_on_change)
+
+
+def _refuse_both(fail_on_change: bool, allow_changed: bool) -> None:
+    if fail_on_change and allow_changed:
+        raise UsageError("--fail-on-change and --allow-changed exclude each other", "give one of them")
 
 
 def _commit(
@@ -330,16 +341,21 @@ def _deliver(found: Comparison, failure: str | None, style: str, export_json: Pa
         delivered(new(partial=failure is not None, failure=failure, comparison=found), style, export_json)
 
 
-def _status(changes: Sequence[Change], limit: float | None) -> int:
-    """3 where the gate failed, 1 where a benchmark failed or nothing was measured or the gate cannot judge, else 0."""
-    from pipebench.render import ab
+def _status(changes: Sequence[Change], limit: float | None, on_change: bool = False) -> int:
+    """3 where a gate failed, 1 where a benchmark failed or nothing was measured or a gate cannot judge, else 0."""
+    from pipebench.render import ab, same_work
     from pipebench.results.comparison import exceeding
 
     over = exceeding(changes, limit) if limit is not None else []
     if over:
         click.echo(f"pipebench: slower: {', '.join(one.benchmark for one in over)}", err=True)
+    other = same_work.changed(changes) if on_change else []
+    if other:
+        click.echo(f"pipebench: changed output: {', '.join(other)}", err=True)
+    if over or other:
         return GATE_FAILED
-    if limit is not None and (few := ab.too_few(changes)):
-        click.echo(f"pipebench: the gate has no result: {few}", err=True)
+    why = (ab.too_few(changes) if limit is not None else None) or (same_work.uncompared(changes) if on_change else None)
+    if why:
+        click.echo(f"pipebench: the gate has no result: {why}", err=True)
         return 1
     return 1 if any(one.failed for one in changes) or not any(one.judgement for one in changes) else 0

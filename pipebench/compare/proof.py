@@ -11,7 +11,10 @@ from pipebench.errors import PipebenchError
 from pipebench.units import printable
 
 INSTALLED = ("site-packages", "dist-packages")
-OURS = ("pipebench_round", "pipebench_other_commits")  # read by their paths from the pipebench that drives
+OURS = frozenset(  # read by their paths
+    f"pipebench_{name}"
+    for name in ("round", "other_commits", "leaves", "one_pass", "functions", "asv_suites", "pytest_side")
+)
 MOST_NAMED = 3
 
 

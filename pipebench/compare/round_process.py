@@ -21,15 +21,13 @@ import sys
 import sysconfig
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from multiprocessing.connection import Connection
 from typing import Any
 
 LARGE, SMALL = 16, 300  # blocks of padding
 SETTLING_BYTES = 31 << 20  # see `pipebench.runner`; freed before anything else: only a block of its own settles malloc
 BATCHED = ("transform", "collate", "transfer", "step", "loader")  # a call does a whole batch, whatever keys it gets
-
-
 SOURCES = {"bench": "functions", "asv": "asv_suites", "pytest": "pytest_side"}  # by the first part of an identity
 HERE = os.path.dirname(os.path.abspath(__file__))
 
@@ -38,11 +36,12 @@ def _beside(name: str) -> Any:
     """The module of that name beside this file, whichever pipebench can be imported here."""
     found: Any = importlib.util.spec_from_file_location(f"pipebench_{name}", os.path.join(HERE, f"{name}.py"))
     module = importlib.util.module_from_spec(found)
+    sys.modules[found.name] = module
     found.loader.exec_module(module)
     return module
 
 
-OTHER = _beside("other_commits")
+OTHER, LEAVES, ONE_PASS = map(_beside, ("other_commits", "leaves", "one_pass"))
 
 
 class _Died(Exception):
@@ -76,6 +75,7 @@ class Side:
         self._runner: Any = None
         self._clock = _Clock()
         self._padding: list[Any] = []
+        self._built: dict[str, Any] = {}  # the callables that are timed
 
     def start(self) -> list[str]:
         """Imports everything that the rounds need. Returns the benchmarks that were found. Nothing starts a thread."""
@@ -101,6 +101,7 @@ class Side:
         with contextlib.suppress(Exception):  # `arm` comes next and reports the error
             task, _, workload = self._known(identity, knobs)
             task.inputs(workload, _keys(task, workload))
+            ONE_PASS.other_inputs(task, workload, _keys(task, workload))
 
     def begin(self) -> int:
         """Makes a fresh runner, whose memory lies elsewhere than in the last round. Returns the process id."""
@@ -119,7 +120,7 @@ class Side:
 
     def within(self, method: str, arguments: tuple[Any, ...]) -> Any:
         """What a request must be answered within: a test, up to its call; None if there is no such thing."""
-        if method not in ("arm", "rearm"):
+        if method not in ("arm", "rearm", "build"):
             return None
         source, name = self._source(arguments[0])
         enter = getattr(source, "enter", None)
@@ -129,10 +130,10 @@ class Side:
         """The task and the variant. The task copies its inputs into this process's own memory."""
         source, name = self._source(identity)
         if source is not None:
-            build, facts = source.call(name)
+            make, facts = source.call(name)
             self._clock.timer = facts.pop("timer", time.perf_counter)
-            return _of_call(OTHER.module("task"), identity, build, **facts)
-        if self._own is None:
+            task, variant = _of_call(OTHER.module("task"), identity, make, **facts)
+        elif self._own is None:
             task, variant = OTHER.module("stage").find(identity)
         else:
             task, variant = OTHER.module("compare.users_loader").finder(self._own)(identity)
@@ -143,7 +144,11 @@ class Side:
             copied: list[Any] = copy.deepcopy(made)
             return copied
 
-        return dataclasses.replace(task, inputs=inputs), variant
+        def build(workload: Any) -> Any:
+            self._built[identity] = variant.build(workload)
+            return self._built[identity]
+
+        return dataclasses.replace(task, inputs=inputs), dataclasses.replace(variant, build=build)
 
     def _known(self, identity: str, knobs: dict[str, Any]) -> Any:
         """The task, the variant, and the workload with those settings that this commit knows."""
@@ -187,6 +192,36 @@ class Side:
         for _ in range(3):
             self._runner.reading(identity, 1)
 
+    def seed(self, number: int) -> None:
+        """Makes random choices from here on the same as on the other side."""
+        ONE_PASS.seed(number)
+
+    def show(
+        self, identity: str, knobs: dict[str, Any], keys: tuple[str, ...], number: int, folder: str, wanted: list[int]
+    ) -> dict[str, Any]:
+        """Takes the outputs of the callable that is timed apart, after the seed `number`. Empty if it shows none."""
+        task, _, workload = self._known(identity, knobs)
+        call, keys = self._built[identity], tuple(keys)
+        lab = self._own is None
+        one = ONE_PASS.of_task(task, call, workload, keys) if lab else ONE_PASS.of_call(call)
+        if one is None:
+            return {}
+        made: dict[str, Any] = ONE_PASS.shown(LEAVES.Leaves(folder, wanted), one, number, LEAVES.Leaves(folder))
+        return made
+
+    def values(self, identity: str, knobs: dict[str, Any], keys: tuple[str, ...], number: int) -> list[Any]:
+        """The outputs of a variant of the lab, as its task compares them."""
+        task, _, workload = self._known(identity, knobs)
+        self.seed(number)
+        made: list[Any] = ONE_PASS.values(task, self._built[identity], workload, tuple(keys))
+        return made
+
+    def build(self, identity: str, knobs: dict[str, Any], keys: tuple[str, ...]) -> None:
+        """Builds the benchmark on exactly these samples and calls it once: the same history on both sides."""
+        _, _, workload = self._known(identity, knobs)
+        self._runner.prepare(identity, workload)
+        self._runner.arm(identity, workload, tuple(keys))
+
     def modules(self) -> dict[str, str]:
         """Every module that is imported by now, with the file that it came from.
 
@@ -219,6 +254,24 @@ class Side:
             source.close()
 
 
+class _Function:
+    """A callable without arguments, whose output can be looked at as that of an `OpenCall`."""
+
+    unseen = given = None
+
+    def __init__(self, call: Callable[[], Any], samples: int) -> None:
+        self._call, self._samples = call, samples
+
+    def __call__(self, given: Any) -> Any:
+        return self._call()
+
+    def outputs(self) -> Iterator[Any]:
+        yield self._call()
+
+    def samples(self, output: Any) -> int:
+        return self._samples
+
+
 def _of_call(words: Any, identity: str, build: Any, samples: int = 1, check: Any = None) -> Any:
     """A task and a variant for a callable without arguments. `check` gets the output of the first call."""
     stage, _, name = identity.partition("/")
@@ -228,16 +281,12 @@ def _of_call(words: Any, identity: str, build: Any, samples: int = 1, check: Any
             check(output)
         return words.Work(samples, 0, 0)
 
-    def built(workload: Any) -> Callable[[Any], Any]:
-        call = build()
-        return lambda given: call()
-
     task = words.Task(
         id=stage, summary="a function", groups=lambda workload: [("own",)], inputs=lambda workload, keys: [None],
         check=lambda output, given: None, agree=lambda output, expected, variant: None, work=work,
         per_call=lambda workload: 1,
     )  # fmt: skip
-    return task, words.Variant(stage, name, built)
+    return task, words.Variant(stage, name, lambda workload: _Function(build(), samples))
 
 
 def _keys(task: Any, workload: Any) -> tuple[str, ...]:

@@ -18,10 +18,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pipebench.compare import heard, permutation, proof
+from pipebench.compare import heard, looking, permutation, proof
+from pipebench.compare.looking import both
 from pipebench.compare.permutation import judge
 from pipebench.errors import PipebenchError
-from pipebench.results.comparison import Change, Pair, Said, rounds_needed, wanted_confidence
+from pipebench.results.comparison import Change, Outputs, Pair, Said, rounds_needed, wanted_confidence
 from pipebench.runner import ChildRunner, RunnerDied, RunnerFailed
 from pipebench.task import RunnerSpec, Unavailable
 
@@ -115,6 +116,10 @@ class Server(ChildRunner):
         """Ends the round's child; the server goes on."""
         self.send("leave")
 
+    @property
+    def folder(self) -> str:
+        return os.fspath(self.side.folder) if self.side.folder else ""
+
     def recover(self) -> None:
         """Ends a round that broke, even if its child is gone, and drops the answers that nobody waits for."""
         self._leave_fork()
@@ -137,6 +142,7 @@ class _Row:
     skipped: str | None = None
     failed: str | None = None
     notes: list[str] = field(default_factory=list)
+    outputs: Outputs | None = None
 
     @property
     def live(self) -> bool:
@@ -195,7 +201,11 @@ def compare(
         if not rows:
             raise PipebenchError("neither side has a benchmark of this name", "choose another, or write one")
         _size_all(rows, servers, knobs, project, progress)
+        begin = now()
+        looking.look_at_all(rows, servers, knobs, own is None, progress)
+        deadline -= now() - begin + ROUND_S * len(rows)  # as long as the second look at the end will take
         _measure(rows, servers, knobs, deadline, budget_s is None, most_rounds, progress, now)
+        looking.look_at_all(rows, servers, knobs, own is None, progress)
     finally:
         for server in servers:
             server.close()
@@ -227,9 +237,9 @@ def _size_all(
     for index, row in enumerate(rows):
         progress(index, len(rows), "sizing benchmarks")
         with _failing(row, servers):
-            _both(servers, "prime", row.identity, knobs)
-            _both(servers, "fork")
-            _take(row, _both(servers, "arm", row.identity, knobs, SHORT_S), [server.side.label for server in servers])
+            both(servers, "prime", row.identity, knobs)
+            both(servers, "fork")
+            _take(row, both(servers, "arm", row.identity, knobs, SHORT_S), [server.side.label for server in servers])
             _prove(servers, project)
             for server in servers:
                 server.leave()
@@ -237,17 +247,10 @@ def _size_all(
 
 def _prove(servers: Sequence[Server], project: proof.Project | None) -> None:
     """Asks both sides where their modules came from, and stops the comparison if one did not run its own code."""
-    for server, modules in zip(servers, _both(servers, "modules") if project else (), strict=bool(project)):
+    for server, modules in zip(servers, both(servers, "modules") if project else (), strict=bool(project)):
         side = server.side
         if project and side.folder:
             proof.refuse_foreign(side.label, modules, side.folder, side.names, project)
-
-
-def _both(servers: Sequence[Server], method: str, *arguments: Any) -> list[Any]:
-    """The answers of both sides. The sides work at the same time, so nothing that is timed may use this."""
-    for server in servers:
-        server.send(method, *arguments)
-    return [server.receive() for server in servers]
 
 
 def _take(row: _Row, answers: Sequence[dict[str, Any]], labels: Sequence[str]) -> None:
@@ -332,8 +335,10 @@ def _round(
     now: Callable[[], float],
 ) -> tuple[Pair, ...]:
     """One round: a fresh process on each side. They read in turn, and the side that reads first alternates."""
-    _both(order, "fork")
-    _both(order, "rearm", row.identity, knobs, row.keys)
+    both(order, "fork")
+    both(order, "seed", seed := len(row.rounds))  # what is drawn while it is built, and in the readings
+    both(order, "rearm", row.identity, knobs, row.keys)
+    both(order, "seed", seed)
     base, head = servers
     pairs: list[Pair] = []
     until = now() + ROUND_S
@@ -383,4 +388,5 @@ def _change(row: _Row, family: int) -> Change:
         row.calls,
         notes=tuple(row.notes),
         head_samples_per_call=row.head_samples if row.head_samples != row.samples else 0,
+        outputs=row.outputs,
     )

@@ -107,6 +107,7 @@ def _joined(name: str, found: Sequence[Change | None]) -> Change:
         rounds=tuple(pairs for one in measured for pairs in one.rounds),
         blocks=tuple(block for one in measured for block in one.runs),
         notes=tuple(notes),
+        outputs=next((one.outputs for one in measured if one.changed), measured[0].outputs),
     )
 
 

@@ -17,8 +17,11 @@ from typing import Any
 from pipebench.compare.config import CONFIG as CONFIG  # suites that `init` wrote take these from here
 from pipebench.compare.config import WHOLE, Own
 from pipebench.compare.config import load as load
+from pipebench.compare.open_call import OpenCall
 from pipebench.task import Task, Unavailable, Variant, Work, Workload
 from pipebench.units import printable
+
+OTHERS = 8  # samples that no timed call gets, to look at what is made of them
 
 
 def imported(own: Own | dict[str, Any]) -> None:
@@ -135,30 +138,29 @@ def _raw_dataset(settings: Own) -> Any:
     return bare
 
 
-def _samples(dataset: Any, count: int) -> Iterator[Any]:
-    """The first `count` samples of a map-style or iterable dataset; each call returns the same ones."""
+def _samples(dataset: Any, count: int, after: int = 0) -> Iterator[Any]:
+    """At most `count` samples of a map-style or iterable dataset, in order, without the first `after`."""
     if hasattr(dataset, "__getitem__") and hasattr(dataset, "__len__"):
-        return (dataset[index] for index in range(min(count, len(dataset))))
-    return itertools.islice(iter(dataset), count)
+        return (dataset[index] for index in range(min(after, len(dataset)), min(after + count, len(dataset))))
+    return itertools.islice(iter(dataset), after, after + count)
 
 
-def _counted(found: Iterator[Any]) -> int:
-    return sum(1 for _ in found)
-
-
-def _reading(settings: Own) -> Callable[[Any], int]:
-    dataset = _raw_dataset(settings)
-    return lambda _: _counted(_samples(dataset, settings.samples))
+def _reading(settings: Own) -> OpenCall:
+    dataset, count = _raw_dataset(settings), settings.samples
+    return OpenCall(lambda: _samples(dataset, count), unseen=lambda: _samples(dataset, OTHERS, count))
 
 
 def _image(sample: Any) -> Any:
     return sample[0] if isinstance(sample, list | tuple) else sample
 
 
-def _transforming(settings: Own, name: str) -> Callable[[Any], int]:
-    """One step, applied to the output of the steps before it for the first samples (at most 8)."""
+def _transforming(settings: Own, name: str) -> OpenCall:
+    """One step, applied to the output of the steps before it for the first samples (at most 8).
+
+    The unseen inputs are those of the next samples. A dataset of fewer gives half of its samples for each.
+    """
     transform = _transform(settings)
-    images = [_image(sample) for sample in _samples(_raw_dataset(settings), min(8, settings.samples))]
+    images = [_image(sample) for sample in _samples(_raw_dataset(settings), min(8, settings.samples) + OTHERS)]
     step = transform
     if name != WHOLE:
         names = names_of(transform)
@@ -168,34 +170,43 @@ def _transforming(settings: Own, name: str) -> Callable[[Any], int]:
         for before in steps[: names.index(name)]:
             images = [before(image) for image in images]
         step = steps[names.index(name)]
-    return lambda _: _counted(step(image) for image in images)
+    timed = min(8, settings.samples, -(-len(images) // 2))
+    others = [_read(image) for image in images[timed:]]
+    images = images[:timed]
+    return OpenCall(
+        lambda: map(step, images), unseen=(lambda: map(step, others)) if others else None, given=lambda: images
+    )
 
 
-def _collating(settings: Own) -> Callable[[Any], int]:
+def _read(image: Any) -> Any:
+    """The image with its pixels read: Pillow reads a file's at the first use."""
+    if hasattr(image, "getbands"):
+        image.load()
+    return image
+
+
+def _collating(settings: Own) -> OpenCall:
     loader, _ = _loader(settings, num_workers=0)
     size, collate = getattr(loader, "batch_size", None), getattr(loader, "collate_fn", None)
     if size is None or collate is None:
         raise Unavailable("not-built", "this loader does not collate: its dataset makes the batches")
     samples = list(_samples(loader.dataset, size))
+    others = list(_samples(loader.dataset, size, size))
+    return OpenCall(
+        lambda: iter([collate(samples)]),
+        unseen=(lambda: iter([collate(others)])) if others else None,
+        given=lambda: samples,
+        samples=lambda batch: len(samples),
+    )
 
-    def call(_: Any) -> int:
-        collate(samples)
-        return len(samples)
 
-    return call
-
-
-def _loading(settings: Own, workers: int) -> Callable[[Any], int]:
+def _loading(settings: Own, workers: int) -> OpenCall:
     """One pass over the first samples with that many workers. Workers are kept between passes if the loader can."""
     loader, taken = _loader(settings, num_workers=workers)
     loader = _with_workers(loader, workers, settings.samples, "num_workers" in taken)
     size = getattr(loader, "batch_size", None)
     most = -(-settings.samples // size) if size else settings.samples
-
-    def call(_: Any) -> int:
-        return sum(_length(batch) for batch in itertools.islice(iter(loader), most))
-
-    return call
+    return OpenCall(lambda: itertools.islice(iter(loader), most), samples=_length)
 
 
 def _with_workers(loader: Any, workers: int, samples: int, taken: bool) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from pipebench.render import same_work
 from pipebench.render.cells import Table
 from pipebench.render.layout import Line, Part
 from pipebench.results.comparison import (
@@ -33,9 +34,9 @@ def parts(found: Comparison) -> list[Part]:
     """The verdict, a table with a row for each benchmark, and the notes."""
     compared = [one for one in found.changes if one.judgement and one.base_s and one.head_s]
     made: list[Part] = [Line(verdict(found), "bold")]
-    made += [_table(compared, found.base, found.head)] if compared else []
-    lines = [*notes(found.changes), *map(_measured, found.sides), *_runs(found)]
-    return [*made, *(f"  {line}" for line in lines), *_said(found.said)]
+    made += [_table(compared, found.base, found.head, found.allow_changed)] if compared else []
+    below = [*notes(found.changes), *same_work.footer(found), *map(_measured, found.sides), *_runs(found)]
+    return [*made, *(f"  {line}" for line in below), *_said(found.said)]
 
 
 def _measured(side: Measured) -> str:
@@ -78,14 +79,14 @@ def _said(said: Sequence[Said]) -> Iterator[Part]:
         yield f"  {printable(one.text)} ({', '.join(times)})"
 
 
-def _table(changes: Sequence[Change], base: str, head: str) -> Table:
+def _table(changes: Sequence[Change], base: str, head: str, allow_changed: bool) -> Table:
     times = [(one.base_s_per_sample, one.head_s_per_sample) for one in changes]
     scale = seconds_scale(time for pair in times for time in pair if time)
     rows = tuple(
         (
             printable(one.benchmark),
             *(scale.number(time) if time else "" for time in pair),
-            *_judged(one.judgement),
+            *_judged(one, one.judgement, allow_changed),
             str(one.judgement.rounds),
         )
         for one, pair in zip(changes, times, strict=True)
@@ -96,14 +97,17 @@ def _table(changes: Sequence[Change], base: str, head: str) -> Table:
     return Table(title, headers, rows, frozenset(range(1, len(headers))), spare=(6, 5))
 
 
-def _judged(judgement: Judgement) -> tuple[str, str, str]:
+def _judged(change: Change, judgement: Judgement, allow_changed: bool) -> tuple[str, str, str]:
     """The cells of a judgement: the speed-up, its interval, and the smallest detectable change.
 
-    The speed-up is `~` if no difference was detected.
+    The speed-up is `~` if no difference was detected. A changed output stands in its place, unless it is allowed.
     """
     found = judgement.head_over_base
     detectable = percent(found.smallest_change, 1) if judgement.enough else "none"
-    return f"{found.speedup:.3f}×" if judgement.told else "~", f"{found.low:.3f}–{found.high:.3f}", detectable
+    speedup = f"{found.speedup:.3f}×" if judgement.told else "~"
+    if change.changed and change.outputs and not allow_changed:
+        speedup = same_work.label(change.outputs)
+    return speedup, f"{found.low:.3f}–{found.high:.3f}", detectable
 
 
 def notes(changes: Sequence[Change]) -> list[str]:
@@ -124,6 +128,7 @@ def notes(changes: Sequence[Change]) -> list[str]:
         found += [f"{name}: not measured, {printable(one.skipped)}"] if one.skipped else []
         found += [f"{name}: failed, {printable(one.failed)}"] if one.failed else []
         found += [f"{name}: {printable(note)}" for note in [*_samples(one), *one.notes]]
+        found += [f"{name}: {note}" for note in (same_work.notes(one.outputs) if one.outputs else ())]
     return found
 
 
@@ -138,17 +143,26 @@ def _samples(one: Change) -> list[str]:
 
 
 def verdict(found: Comparison) -> str:
-    """One line: the benchmarks that fail the gate. If none fails, the benchmarks that became slower or faster."""
+    """One line: the benchmarks that fail the gate. If none fails, the benchmarks that became slower or faster.
+
+    A benchmark whose output changed is named as such. It may be slower, but it is never called faster.
+    """
     changes, limit = found.changes, found.fail_above
     what = f"{printable(found.head)} against {printable(found.base)}: "
+    other = [] if found.allow_changed else same_work.changed(changes)
+    parts = [f"changed output: {', '.join(other)}"] if other else []
     if limit is not None and (over := exceeding(changes, limit)):
-        return what + f"more than {percent(limit, 1)} slower: " + ", ".join(printable(one.benchmark) for one in over)
+        slow = f"more than {percent(limit, 1)} slower: " + ", ".join(printable(one.benchmark) for one in over)
+        return what + "; ".join([slow, *parts])
     told = [(printable(one.benchmark), one.judgement) for one in changes if one.judgement and one.judgement.told]
     slower = [name for name, judgement in told if judgement.head_over_base.speedup < 1]
-    faster = [name for name, judgement in told if judgement.head_over_base.speedup > 1]
-    parts = [f"slower: {', '.join(slower)}"] if slower else []
+    faster = [name for name, judgement in told if judgement.head_over_base.speedup > 1 and name not in other]
+    parts += [f"slower: {', '.join(slower)}"] if slower else []
     parts += [f"faster: {', '.join(faster)}"] if faster else []
-    judged = [one.judgement for one in changes if one.judgement]
-    if not parts and any(not one.enough for one in judged):
-        return what + "too few rounds to say whether anything changed"
-    return what + ("; ".join(parts) or f"no measurable difference in {counted(len(judged), 'benchmark')}")
+    return what + ("; ".join(parts) or _nothing_told([one.judgement for one in changes if one.judgement]))
+
+
+def _nothing_told(judged: Sequence[Judgement]) -> str:
+    if any(not one.enough for one in judged):
+        return "too few rounds to say whether anything changed"
+    return f"no measurable difference in {counted(len(judged), 'benchmark')}"

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
 from pipebench.host.machine import Machine
 from pipebench.stats import Speedup
@@ -17,7 +18,8 @@ ALARMS = 0.01  # chance that any benchmark of a family is called changed althoug
 Pair = tuple[float, float]  # seconds of the base and of the head, taken one right after the other
 SLOWER, FASTER, NOT_TOLD, TOO_FEW = "slower", "faster", "no difference detected", "too few rounds"
 NOT_MEASURED, FAILED = "not measured", "failed"
-VERDICTS = (SLOWER, FASTER, NOT_TOLD, TOO_FEW, NOT_MEASURED, FAILED)
+CHANGED = "changed output"  # and not slower: a benchmark whose output changed is never called faster
+VERDICTS = (SLOWER, FASTER, CHANGED, NOT_TOLD, TOO_FEW, NOT_MEASURED, FAILED)
 GATE_FAILED, GATE_PASSED, NO_RESULT = "failed", "passed", "no result"  # what a gate says
 
 
@@ -57,6 +59,53 @@ class Block:
 
 
 @dataclass(frozen=True)
+class Difference:
+    """How an output of the head differs from the base's.
+
+    `kind` is the first that was found of: another number of samples, another structure or type, another shape, another
+    dtype, other values, an answer from a cache. `part` is what was compared: the outputs of the timed inputs
+    ("output"), those of inputs that no timed call gets ("unseen"), or the inputs themselves ("input"). `place` is the
+    first leaf that differs so; `leaves` of `all_leaves` do. `base` and `head` are what the two sides have there: a
+    type, a dtype or a number. For values: `share` of them differ, by `largest` at most and by `mean` on average over
+    all values of these leaves.
+    """
+
+    kind: Literal["samples", "structure", "shape", "dtype", "values", "cached"]
+    part: str = "output"
+    place: str = ""
+    base: str = ""
+    head: str = ""
+    base_shape: tuple[int, ...] = ()
+    head_shape: tuple[int, ...] = ()
+    leaves: int = 0
+    all_leaves: int = 0
+    share: float | None = None
+    largest: float | None = None
+    mean: float | None = None
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """Whether both sides return the same for the same inputs and the same seed.
+
+    `close`: they differ by the rounding of floating point, or within the tolerance of the lab's task. `unrepeatable`: a
+    side does not return the same twice (`sides`), so what varies is not held against the other; all else is equal.
+    `unknown`: they could not be compared, for the `reason`. `at_end`: they were compared after the rounds too.
+    `unread` are types whose contents cannot be compared. `cached` are the sides that answer an input from a cache the
+    second time.
+    """
+
+    state: Literal["same", "close", "changed", "unrepeatable", "unknown"]
+    difference: Difference | None = None
+    sides: tuple[str, ...] = ()
+    place: str = ""
+    reason: str = ""
+    at_end: bool = False
+    unread: tuple[str, ...] = ()
+    cached: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Change:
     """One benchmark on both sides: all readings of all rounds and their judgement, or why there is none.
 
@@ -81,6 +130,7 @@ class Change:
     notes: tuple[str, ...] = ()
     head_samples_per_call: int = 0
     blocks: tuple[Block, ...] = ()
+    outputs: Outputs | None = None
     verdict: str = field(init=False, default="")
     detectable: float | None = field(init=False, default=None)
     base_s_per_sample: float | None = field(init=False, default=None)
@@ -100,6 +150,11 @@ class Change:
         }
         for name, value in derived.items():
             object.__setattr__(self, name, value)
+
+    @property
+    def changed(self) -> bool:
+        """Whether the two sides did not do the same work."""
+        return self.outputs is not None and self.outputs.state == "changed"
 
     @property
     def live(self) -> bool:
@@ -129,7 +184,9 @@ def _verdict(change: Change) -> str:
         return FAILED if change.failed is not None else NOT_MEASURED
     if not judged.told:
         return NOT_TOLD if judged.enough else TOO_FEW
-    return SLOWER if judged.head_over_base.speedup < 1 else FASTER
+    if judged.head_over_base.speedup < 1:
+        return SLOWER
+    return CHANGED if change.changed else FASTER
 
 
 @dataclass(frozen=True)
@@ -171,9 +228,10 @@ class Comparison:
     """Two commits, or two settings of one commit, measured against each other.
 
     `fail_above` is the gate that the user asked for. With 0.05, a benchmark fails the gate if its whole interval is
-    more than 5 % slower. `data` is the data set; None for a project's own loader. `load` is the load average of one
-    minute before and after the run, which counts the run's own processes. `runs` are the runs that were joined; empty
-    if there was one run.
+    more than 5 % slower. With `fail_on_change`, a benchmark whose output changed fails too. With `allow_changed`, it is
+    judged as any other. `seeded`: both sides got the same seed before each round. `data` is the data set; None for a
+    project's own loader. `load` is the load average of one minute before and after the run, which counts the run's own
+    processes. `runs` are the runs that were joined; empty if there was one run.
 
     `gate` and `exceeding`, the names of the benchmarks that fail the gate, follow from the others. `gate` is one of
     `GATE_FAILED`, `GATE_PASSED` and `NO_RESULT`, and None without a gate.
@@ -188,12 +246,15 @@ class Comparison:
     load: tuple[float, float] | None = None
     said: tuple[Said, ...] = ()
     runs: tuple[Run, ...] = ()
+    fail_on_change: bool = False
+    allow_changed: bool = False
+    seeded: bool = False
     gate: str | None = field(init=False, default=None)
     exceeding: tuple[str, ...] = field(init=False, default=())
 
     def __post_init__(self) -> None:
         over = exceeding(self.changes, self.fail_above) if self.fail_above is not None else []
-        object.__setattr__(self, "gate", gate(self.changes, self.fail_above))
+        object.__setattr__(self, "gate", gate(self.changes, self.fail_above, self.fail_on_change))
         object.__setattr__(self, "exceeding", tuple(one.benchmark for one in over))
 
 
@@ -202,15 +263,25 @@ def exceeding(changes: Sequence[Change], limit: float) -> list[Change]:
     return [one for one in changes if one.judgement and one.judgement.exceeds(limit)]
 
 
-def gate(changes: Sequence[Change], limit: float | None) -> str | None:
-    """What a gate of this limit says. No result: a benchmark failed or had too few rounds. None: no gate."""
-    if limit is None:
+def gate(changes: Sequence[Change], limit: float | None, on_change: bool = False) -> str | None:
+    """What a gate of this limit says, and with `on_change` a gate on changed outputs. None: no gate.
+
+    No result: a benchmark failed, had too few rounds for the limit, or has outputs that could not be compared.
+    """
+    if limit is None and not on_change:
         return None
-    if exceeding(changes, limit):
+    over = exceeding(changes, limit) if limit is not None else []
+    if over or (on_change and any(one.changed for one in changes)):
         return GATE_FAILED
     judged = [one.judgement for one in changes if one.judgement]
-    whole = bool(judged) and all(one.enough for one in judged) and not any(one.failed for one in changes)
-    return GATE_PASSED if whole else NO_RESULT
+    whole = bool(judged) and not any(one.failed for one in changes) and not (on_change and uncompared(changes))
+    enough = limit is None or all(one.enough for one in judged)
+    return GATE_PASSED if whole and enough else NO_RESULT
+
+
+def uncompared(changes: Sequence[Change]) -> list[Change]:
+    """The measured benchmarks whose outputs were not compared."""
+    return [one for one in changes if one.judgement and (one.outputs is None or one.outputs.state == "unknown")]
 
 
 def figures(changes: Sequence[Change]) -> Iterator[float]:

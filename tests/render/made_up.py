@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from pipebench.results.calibration import Calibration, NoiseFloor, PlantedFigure, Slowdown
-from pipebench.results.comparison import Change, Comparison, Judgement, Measured, Said
+from pipebench.results.comparison import Change, Comparison, Difference, Judgement, Measured, Outputs, Said
 from pipebench.results.hand_off import HandOff, QueuePoint
 from pipebench.results.sync_points import CompiledRegion, Operation, SyncPoint, SyncReport
 from pipebench.results.watched import (
@@ -143,10 +143,14 @@ def _change(name, times_as_long, **more):
     return Change(name, Judgement(over, 24, 0.995), 0.002, 0.002 * times_as_long, 8, **more)
 
 
+HALF = Difference(
+    "shape", "output", "[0]", "float32", "float32", (3, 96, 96), (3, 48, 48), leaves=8, all_leaves=8,
+)  # fmt: skip
 CHANGES = (
     _change("transform/flip-normalise/v1-sample-of-a-name-that-goes-on", 1.1, notes=("numpy 1 against numpy 2",)),
     _change("read/image/open", 1.0),
     _change("decode/rgb/pillow", 0.8),
+    _change("decode/rgb/opencv", 0.5, outputs=Outputs("changed", HALF)),
     Change("crop/x/y", skipped="not in this commit"),
     Change("step/x/y", failed="ValueError: it broke"),
 )

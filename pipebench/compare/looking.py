@@ -1,0 +1,154 @@
+"""Asks both sides of a comparison what a benchmark returns, in processes of their own, and compares the answers."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+from pipebench.compare.same_work import Shown, judged, same, to_fetch
+from pipebench.errors import PipebenchError
+from pipebench.results.comparison import Outputs, Pair
+from pipebench.runner import RunnerDied, RunnerFailed
+
+SEED = 0  # of the passes that are looked at; the rounds have their numbers
+AGAIN = 2  # times that a side shows its outputs again, if they are not the other's: what varies is not held against it
+MOST_BYTES = 64 << 20  # of the contents that are fetched from each side to say how much they differ
+NO_TOLERANCE = ("step",)  # stages whose `agree` accepts everything
+
+
+class Server(Protocol):
+    """A side of the comparison, as `rounds.Server` is one."""
+
+    @property
+    def folder(self) -> str: ...  # of its commit; "" if it has none
+
+    name: str
+
+    def send(self, method: str, *arguments: Any) -> None: ...
+    def receive(self) -> Any: ...
+    def leave(self) -> None: ...
+    def recover(self) -> None: ...
+
+
+class Row(Protocol):
+    """A benchmark while it is being measured."""
+
+    @property
+    def live(self) -> bool: ...
+
+    identity: str
+    keys: tuple[str, ...]
+    calls: int
+    rounds: list[tuple[Pair, ...]]
+    outputs: Outputs | None
+
+
+Progress = Callable[[int, int, str], None]
+
+
+@dataclass(frozen=True)
+class Look:
+    """What to look at: a benchmark on these samples, after so many readings of so many calls, as in a round."""
+
+    identity: str
+    knobs: dict[str, Any]
+    keys: tuple[str, ...]
+    readings: int = 0
+    calls: int = 1
+
+
+def both(servers: Sequence[Server], method: str, *arguments: Any) -> list[Any]:
+    """The answers of both sides. The sides work at the same time, so nothing that is timed may use this."""
+    for server in servers:
+        server.send(method, *arguments)
+    return [server.receive() for server in servers]
+
+
+def look(servers: Sequence[Server], what: Look, lab: bool) -> Outputs:
+    """Compares the outputs of base and head. With `lab`, the tolerance of the lab's task decides about other values.
+
+    What cannot be compared is a reason in the result, and never stops the comparison of times.
+    """
+    try:
+        answers = [_shown(servers, what, [])]
+        if not all(answers[0]):
+            (first, *_) = (one.name for one, answer in zip(servers, answers[0], strict=True) if not answer)
+            return Outputs("unknown", reason=f"the pipebench of {first} does not show its outputs")
+        base, head = map(_parsed, answers[0])
+        if not same(base, head):
+            wanted = to_fetch(base, head, MOST_BYTES)
+            answers += [_shown(servers, what, wanted if last else []) for last in (False,) * (AGAIN - 1) + (True,)]
+        passes = list(zip(*(map(_parsed, one) for one in answers), strict=True))
+        return judged(passes[0], passes[1], lambda: lab and _within(servers, what))
+    except RunnerFailed as error:
+        for server in servers:
+            server.recover()
+        return Outputs("unknown", reason=str(error))
+
+
+def look_at_all(
+    rows: Sequence[Row], servers: Sequence[Server], knobs: dict[str, Any], lab: bool, progress: Progress
+) -> None:
+    """Looks at every live benchmark, and once more after its rounds if nothing was found before them.
+
+    The second look comes after as many readings as the last round had. Raises `PipebenchError` if a server has died.
+    """
+    live = [row for row in rows if row.live]
+    for index, row in enumerate(live):
+        progress(index, len(live), "comparing outputs")
+        what = Look(row.identity, knobs, row.keys)
+        try:
+            if row.outputs is None:
+                row.outputs = look(servers, what, lab)
+            elif row.outputs.state in ("same", "close"):
+                readings = len(row.rounds[-1]) if row.rounds else 0
+                row.outputs = replace(
+                    look(servers, replace(what, readings=readings, calls=row.calls), lab), at_end=True
+                )
+        except RunnerDied as error:
+            raise PipebenchError(f"{error} in {row.identity}", "leave this benchmark out with --stage") from error
+
+
+def _parsed(answer: dict[str, Any]) -> Shown:
+    return Shown(
+        tuple(answer["leaves"]), answer["samples"], answer["repeated"], tuple(answer["unread"]), answer["contents"]
+    )
+
+
+def _shown(servers: Sequence[Server], what: Look, wanted: Sequence[int]) -> list[dict[str, Any]]:
+    """The answers of both sides, each from a fresh process with the same history."""
+    _ready(servers, what)
+    for server in servers:
+        server.send("show", what.identity, what.knobs, what.keys, SEED, server.folder, list(wanted))
+    answers = [server.receive() for server in servers]
+    for server in servers:
+        server.leave()
+    return answers
+
+
+def _ready(servers: Sequence[Server], what: Look) -> None:
+    both(servers, "fork")
+    both(servers, "seed", SEED)
+    both(servers, "build", what.identity, what.knobs, what.keys)
+    for _ in range(what.readings):
+        both(servers, "reading", what.identity, what.calls)
+
+
+def _within(servers: Sequence[Server], what: Look) -> bool:
+    """Whether the head's outputs agree with the base's, by the task of this pipebench."""
+    from pipebench import stage
+
+    task, variant = stage.find(what.identity)
+    if task.stage in NO_TOLERANCE:
+        return False
+    _ready(servers, what)
+    base, head = both(servers, "values", what.identity, what.knobs, what.keys, SEED)
+    for server in servers:
+        server.leave()
+    with contextlib.suppress(Exception):  # a disagreement, or outputs that cannot even be compared
+        for ours, theirs in zip(head, base, strict=True):
+            task.agree(ours, theirs, variant)
+        return True
+    return False

@@ -1,0 +1,119 @@
+"""Words for the outputs of two commits: whether they are the same, and how they differ. Pure functions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from pipebench.results.comparison import Change, Comparison, Difference, Outputs
+from pipebench.results.comparison import uncompared as not_compared
+from pipebench.units import counted, percent, printable
+
+PARTS = {"output": "", "unseen": "for inputs that were not timed: ", "input": "it gets another input already: "}
+WHAT = {"input": "changed input"}
+STATES = {"same": "equal", "close": "equal within rounding or tolerance", "changed": "changed",
+          "unrepeatable": "not repeatable", "unknown": "not compared"}  # fmt: skip
+
+
+def label(outputs: Outputs) -> str:
+    """What the row of a benchmark reads whose two sides did other work."""
+    return WHAT.get(outputs.difference.part if outputs.difference else "", "changed output")
+
+
+def changed(changes: Sequence[Change]) -> list[str]:
+    """The names of the benchmarks whose two sides did other work."""
+    return [printable(one.benchmark) for one in changes if one.changed]
+
+
+def uncompared(changes: Sequence[Change]) -> str | None:
+    """Why a gate on changed outputs has no result; None if all outputs were compared."""
+    for one in not_compared(changes):
+        reason = one.outputs.reason if one.outputs else "they were not looked at"
+        return f"the outputs of {printable(one.benchmark)} could not be compared: {printable(reason)}"
+    return None
+
+
+def notes(outputs: Outputs) -> list[str]:
+    """What is to be said of the outputs of one benchmark; nothing if they are equal."""
+    return [
+        *_state(outputs),
+        *(f"its output holds a {printable(one)}, whose contents cannot be compared" for one in outputs.unread),
+        *_cached(outputs),
+    ]
+
+
+def footer(found: Comparison) -> list[str]:
+    """How the outputs were compared, and how many were equal."""
+    known = [one.outputs for one in found.changes if one.outputs]
+    if not known:
+        return []
+    counts = [(sum(one.state == state for one in known), said) for state, said in STATES.items()]
+    made = ", ".join(f"{count} {said}" for count, said in counts if count)
+    again = ", and if equal once more after them" if any(map(_same, known)) and _all_twice(known) else ""
+    made = f"outputs, compared before the rounds{again}: {made}."
+    seeded = "Both sides get the same seed before each round (random, NumPy, torch)."
+    return [f"{made} {seeded}" if found.seeded else made]
+
+
+def _same(outputs: Outputs) -> bool:
+    return outputs.state in ("same", "close")
+
+
+def _all_twice(known: Sequence[Outputs]) -> bool:
+    return all(one.at_end for one in known if _same(one))
+
+
+def _state(outputs: Outputs) -> list[str]:
+    if outputs.state == "changed" and outputs.difference:
+        return [f"{label(outputs)}: {difference(outputs.difference)}"]
+    if outputs.state == "close" and outputs.difference:
+        return [f"its output is equal within rounding or its tolerance: {difference(outputs.difference)}"]
+    if outputs.state == "unrepeatable":
+        where = f" ({printable(outputs.place)})" if outputs.place else ""
+        who = " and ".join(outputs.sides)
+        return [f"its output{where} in {who} is not repeatable after the same seed, so it is not compared"]
+    if outputs.state == "unknown":
+        return [f"its outputs could not be compared: {printable(outputs.reason)}"]
+    return []
+
+
+def _cached(outputs: Outputs) -> list[str]:
+    if len(outputs.cached) < 2:
+        return []
+    return ["base and head answer a repeated input from a cache: these are the times of repeated inputs"]
+
+
+def difference(one: Difference) -> str:
+    """How an output differs: `3×112×112 instead of 3×224×224 (25 % of the values)`."""
+    said = {
+        "samples": lambda: f"{one.head} samples instead of {one.base}",
+        "structure": lambda: f"{printable(one.head)} instead of {printable(one.base)}",
+        "shape": lambda: f"{_shape(one.head_shape)} instead of {_shape(one.base_shape)}{_share(one)}",
+        "dtype": lambda: f"{printable(one.head)} instead of {printable(one.base)}",
+        "values": lambda: _values(one),
+        "cached": lambda: _from_cache(one),
+    }[one.kind]()
+    place = f", at {printable(one.place)}" if one.place else ""
+    place += f" and {one.leaves - 1} more of {one.all_leaves} parts" if place and one.leaves > 1 else ""
+    return f"{PARTS.get(one.part, '') if one.kind != 'cached' else ''}{said}{place}"
+
+
+def _from_cache(one: Difference) -> str:
+    side = "head" if one.head == "True" else "base"
+    return f"{side} answers a repeated input from a cache ({one.leaves} of {counted(one.all_leaves, 'input')})"
+
+
+def _shape(shape: Sequence[int]) -> str:
+    return "×".join(map(str, shape)) or "a single value"
+
+
+def _share(one: Difference) -> str:
+    before = prod(one.base_shape)
+    return f" ({percent(prod(one.head_shape) / before)} of the values)" if before else ""
+
+
+def _values(one: Difference) -> str:
+    if one.share is None or one.largest is None or one.mean is None:
+        return "other contents"
+    share = percent(one.share) if one.share >= 0.01 else "under 1 %"
+    return f"{share} of the values differ, by {one.largest:.3g} at most and {one.mean:.3g} on average"
