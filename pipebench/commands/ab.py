@@ -274,9 +274,14 @@ def _chosen(own: Own | None, stages: Sequence[str], names: Sequence[str]) -> lis
 
 
 def _plain(own: Own | None) -> dict[str, Any] | None:
-    from dataclasses import asdict
+    """The configuration as plain data, without what is as usual: a side may have an older pipebench of its own."""
+    from dataclasses import MISSING, fields
 
-    return None if own is None else asdict(own)
+    if own is None:
+        return None
+    usual = {one.name: one.default for one in fields(own)}
+    found = {name: getattr(own, name) for name in usual}
+    return {name: value for name, value in found.items() if usual[name] is MISSING or value != usual[name]}
 
 
 def _deliver(found: Comparison, failure: str | None, style: str, export_json: Path | None) -> None:

@@ -11,19 +11,23 @@ from __future__ import annotations
 import contextlib
 import copy
 import dataclasses
+import gc
 import importlib.util
+import multiprocessing
 import os
 import pickle
 import random
 import signal
 import sys
 import sysconfig
+import time
 import traceback
 from multiprocessing.connection import Connection
 from typing import Any
 
 LARGE, SMALL = 16, 300  # blocks of padding
 SETTLING_BYTES = 31 << 20  # see `pipebench.runner`; freed before anything else: only a block of its own settles malloc
+WARM_S = 0.3  # no further call to warm up after this: it may take seconds to start a loader's workers
 BATCHED = ("transform", "collate", "transfer", "step", "loader")  # a call does a whole batch, whatever keys it gets
 
 
@@ -50,6 +54,7 @@ class Side:
         self._own = own
         self._runner: Any = None
         self._padding: list[Any] = []
+        self._loaders: Any = None
 
     def start(self) -> str:
         """Imports everything that the rounds need. Returns the folder of this pipebench. Nothing starts a thread."""
@@ -61,7 +66,9 @@ class Side:
                 import torchvision.transforms.v2  # noqa: F401  # imported in the server, once
             stage.tasks()
         else:
-            OTHER.module("compare.users_loader").imported(self._own)
+            users = OTHER.module("compare.users_loader")
+            users.imported(self._own)
+            self._loaders = users.loaders_of(self._own) if hasattr(users, "loaders_of") else None
         return os.path.dirname(os.path.abspath(pipebench.__file__))
 
     def prime(self, identity: str, knobs: dict[str, Any]) -> None:
@@ -88,7 +95,7 @@ class Side:
         if self._own is None:
             task, variant = OTHER.module("stage").find(identity)
         else:
-            task, variant = OTHER.module("compare.users_loader").finder(self._own)(identity)
+            task, variant = OTHER.module("compare.users_loader").finder(*self._finds())(identity)
 
         def inputs(workload: Any, keys: Any) -> list[Any]:
             made = task.inputs(workload, keys)
@@ -97,6 +104,20 @@ class Side:
             return copied
 
         return dataclasses.replace(task, inputs=inputs), variant
+
+    def _finds(self) -> list[Any]:
+        return [self._own] if self._loaders is None else [self._own, self._loaders]
+
+    def worth_keeping(self, identity: str) -> bool:
+        """Whether the benchmark's loader should be made once for all rounds. Tries that out: ask a round's process."""
+        if self._loaders is None:
+            return False
+        wanted = OTHER.module("compare.users_loader").wanted_by(identity)
+        return bool(self._loaders.worth_keeping(**wanted))
+
+    def keep(self, identity: str) -> None:
+        """Makes the benchmark's loader in the server; each round then takes a copy."""
+        self._loaders.keep(**OTHER.module("compare.users_loader").wanted_by(identity))
 
     def _known(self, identity: str, knobs: dict[str, Any]) -> Any:
         """The task, the variant, and the workload with those settings that this commit knows."""
@@ -117,7 +138,7 @@ class Side:
         keys = _keys(task, workload)
         while True:
             work = self._runner.arm(identity, workload, keys)
-            once = min(self._runner.reading(identity, 1)[0] for _ in range(3))
+            once = self._fastest(identity, time.monotonic() + WARM_S, least=1)
             if once <= short_s or len(keys) <= 1 or task.stage in BATCHED:
                 break
             keys = keys[: max(1, min(len(keys) // 2, int(len(keys) * short_s / once)))]
@@ -129,10 +150,27 @@ class Side:
     def rearm(self, identity: str, knobs: dict[str, Any], keys: tuple[str, ...]) -> None:
         """Builds the benchmark on exactly these samples and warms it up."""
         _, _, workload = self._known(identity, knobs)
+        until = time.monotonic() + WARM_S
         self._runner.prepare(identity, workload)
         self._runner.arm(identity, workload, tuple(keys))
-        for _ in range(3):
-            self._runner.reading(identity, 1)
+        self._fastest(identity, until)
+
+    def _fastest(self, identity: str, until: float, least: int = 0) -> float:
+        """Seconds of the fastest of three calls. No call begins after `until`, except the first `least`."""
+        times = [float("inf")]
+        while len(times) <= least or (len(times) <= 3 and time.monotonic() < until):
+            times.append(self._runner.reading(identity, 1)[0])
+        return float(min(times))
+
+    def leave(self) -> None:
+        """Ends the worker processes of a loader: they would go on for seconds after their parent is gone."""
+        self._padding.clear()
+        if self._runner is not None:
+            self._runner.release()
+        gc.collect()
+        for worker in multiprocessing.active_children():
+            worker.terminate()
+            worker.join(1)
 
     def modules(self) -> dict[str, str]:
         """Every module that is imported by now, with the file that it came from.
@@ -179,6 +217,8 @@ def serve(descriptor: int, own: dict[str, Any] | None = None) -> None:
             method, arguments = pickle.loads(pipe.recv_bytes())  # from our own parent, never from data
             if method == "leave":
                 if is_child:
+                    with contextlib.suppress(Exception):  # the user's objects are destroyed here
+                        side.leave()
                     os._exit(0)
                 continue
             try:

@@ -99,10 +99,12 @@ def _table(changes: Sequence[Change], base: str, head: str) -> Table:
 def _judged(judgement: Judgement) -> tuple[str, str, str]:
     """The cells of a judgement: the speed-up, its interval, and the smallest detectable change.
 
-    The speed-up is `~` if no difference was detected.
+    The speed-up is `~` if no difference was detected. With too few rounds, none of the figures would mean anything.
     """
+    if not judgement.enough:
+        return "~", "too few rounds", ""
     found = judgement.head_over_base
-    detectable = percent(found.smallest_change, 1) if judgement.enough else "none"
+    detectable = percent(found.smallest_change, 1)
     return f"{found.speedup:.3f}×" if judgement.told else "~", f"{found.low:.3f}–{found.high:.3f}", detectable
 
 
