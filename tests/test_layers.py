@@ -45,8 +45,8 @@ HOUSE = {
     "lab": "checking bounding turns timing passes whole_run one_task",
     "__init__": "",
     "studies": "input_pipeline metrics sync_points tar_or_files training_loop",
-    "compare": "other_commits heard permutation saved import_roots proof submodules config places open_call sample_parts "
-    "bare_dataset as_made made_once users_loader checkouts scaffold schedule rounds round_process",
+    "compare": "other_commits heard permutation saved import_roots proof submodules config places open_call "
+    "sample_parts bare_dataset as_made made_once users_loader checkouts scaffold schedule rounds round_process",
     "asvbench": "",
     "terminal": "",
     "commands": "_ab_saved ab build calibrate data init run show study syncs watch",
