@@ -210,7 +210,7 @@ def _own_armed(settings: Any, identity: str) -> Any:
 class Read(_OwnBenchmark):
     """The cost of a sample without its transform: reading, and decoding if the dataset decodes."""
 
-    kind = "read"
+    kind, version = "read", "2"
     pretty_name = "read, seconds per sample"
 
     def time_sample(self) -> None:
@@ -253,7 +253,7 @@ class Collate(_OwnBenchmark):
 class Loader(_OwnBenchmark):
     """The whole loader by number of workers, in wall seconds per sample: the reciprocal of images per second."""
 
-    kind = "loader"
+    kind, version = "loader", "2"
     pretty_name = "loader, seconds per sample"
     params: ClassVar[list[int]]
     param_names: ClassVar[list[str]] = ["workers"]

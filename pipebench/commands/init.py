@@ -14,9 +14,18 @@ from pipebench.errors import UsageError
 @click.option("--transform", metavar="MODULE:MAKE_TRANSFORM", help="Function that returns the transform of one image.")
 @click.option("--workers", default="0,2", show_default=True, help="Measure the loader with these numbers of workers.")
 @click.option("--samples", type=click.IntRange(1), default=64, show_default=True, help="Samples that one call reads.")
+@click.option("--image", metavar="NAME", help="The entry of a sample that is its image, where several are images.")
 @click.option("--requirement", default="pipebench", show_default=True, help="What pip must install to get pipebench.")
 @click.option("--force", is_flag=True, help="Overwrite existing files.")
-def command(loader: str, transform: str | None, workers: str, samples: int, requirement: str, force: bool) -> None:
+def command(
+    loader: str,
+    transform: str | None,
+    workers: str,
+    samples: int,
+    image: str | None,
+    requirement: str,
+    force: bool,
+) -> None:
     """Add benchmarks of your own loader to this repository.
 
     MODULE:MAKE_LOADER returns the loader. Writes asv.conf.json, pipebench.toml, benchmarks/ and a GitHub workflow.
@@ -30,7 +39,11 @@ def command(loader: str, transform: str | None, workers: str, samples: int, requ
             f"--workers {workers!r} is not a list of numbers", "write for example --workers 0,2,4"
         ) from error
     repo = checkouts.repository(Path.cwd())
-    made = scaffold.plan(repo, loader, transform, workers=numbers, samples=samples, requirement=requirement)
+    made = scaffold.plan(
+        repo, loader, transform, workers=numbers, samples=samples, requirement=requirement, image=image
+    )
     for name in scaffold.write(made, force=force):
         click.echo(f"wrote {name}")
+    for identity, reason in made.not_measured.items():
+        click.echo(f"{identity} cannot be measured: {reason}")
     click.echo("\nCommit these, then compare two commits:\n\n  pipebench ab HEAD~1 HEAD\n  asv continuous HEAD~1 HEAD")

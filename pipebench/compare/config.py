@@ -55,6 +55,8 @@ class Own:
     roots: tuple[str, ...] = ()  # the folders of its packages, where they cannot be found by themselves
     samples: int = 64  # how many samples one call reads or transforms at most; the same in all runs
     benchmark: tuple[Benchmark, ...] = ()
+    startup: tuple[int, ...] = ()  # the start-up of so many workers is a row of its own
+    image: str | int | None = None  # `[sample] image`: the entry of a sample that is its image
 
     @property
     def benchmarks(self) -> list[str]:
@@ -63,7 +65,7 @@ class Own:
         if self.loader is None:
             return functions
         steps = [f"transform/own/{name}" for name in (*self.transforms, WHOLE)] if self.transform else []
-        whole = [f"loader/own/workers-{n}" for n in self.workers]
+        whole = [f"loader/own/workers-{n}" for n in self.workers] + [f"loader/own/startup-{n}" for n in self.startup]
         return ["read/own/sample", *steps, "collate/own/batch", *whole, *functions]
 
     @property
@@ -73,23 +75,27 @@ class Own:
         return frozenset(name.partition(":")[0].partition(".")[0] for name in functions if name)
 
     def plain(self) -> dict[str, Any]:
-        """The settings for a side of a comparison, in which `sources` says what is measured besides a loader."""
-        settings = asdict(self)
-        functions = settings.pop("benchmark")
-        return {**settings, "sources": {"bench": functions} if functions else {}}
+        """The settings for a side of a comparison, in which `sources` says what is measured besides a loader.
+
+        What is as usual is left out, because a side may have an older pipebench of its own.
+        """
+        found = {one.name: getattr(self, one.name) for one in fields(self) if getattr(self, one.name) != one.default}
+        functions = [asdict(one) for one in found.pop("benchmark", ())]
+        return {**found, "sources": {"bench": functions} if functions else {}}
 
 
 def load(path: Path) -> Own:
     """Reads `pipebench.toml`. Raises `PipebenchError`, which says what is wrong with it."""
-    known = {one.name for one in fields(Own)}
+    known = {one.name for one in fields(Own)} - {"image"}
     try:
         found = tomllib.loads(path.read_text(encoding="utf-8"))
+        sample = _sample(found.pop("sample", {}))
         lists: dict[str, Any] = {name: tuple(one) if isinstance(one, list) else one for name, one in found.items()}
         if set(found) - known:
             raise ValueError(f"unknown keys: {', '.join(sorted(set(found) - known))}")
         if "loader" not in found and "benchmark" not in found:
             raise ValueError("it has neither a loader nor a [[benchmark]]")
-        return Own(**{**lists, "benchmark": _functions(found.get("benchmark", []))})
+        return Own(**{**lists, **sample, "benchmark": _functions(found.get("benchmark", []))})
     except (OSError, ValueError, TypeError) as error:
         problem = f"{printable(path)} cannot be used: {printable(str(error).removeprefix('Benchmark.__init__() '))}"
         raise PipebenchError(problem, "mend it, or write it again with `pipebench init --force`") from error
@@ -104,3 +110,10 @@ def _functions(entries: Any) -> tuple[Benchmark, ...]:
     if twice:
         raise ValueError(f"two benchmarks have the name {twice[0]}")
     return made
+
+
+def _sample(table: Any) -> dict[str, Any]:
+    """The table `[sample]`: its `image` is the key, field or position of the image in a sample."""
+    if not isinstance(table, dict) or set(table) - {"image"} or not isinstance(table.get("image", ""), str | int):
+        raise ValueError('[sample] has one key: image = "name", or the position of the image')
+    return table

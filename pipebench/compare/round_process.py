@@ -12,7 +12,9 @@ import contextlib
 import copy
 import dataclasses
 import functools
+import gc
 import importlib.util
+import multiprocessing
 import os
 import pickle
 import random
@@ -27,6 +29,7 @@ from typing import Any
 
 LARGE, SMALL = 16, 300  # blocks of padding
 SETTLING_BYTES = 31 << 20  # see `pipebench.runner`; freed before anything else: only a block of its own settles malloc
+WARM_S = 0.3  # no further call to warm up after this: it may take seconds to start a loader's workers
 BATCHED = ("transform", "collate", "transfer", "step", "loader")  # a call does a whole batch, whatever keys it gets
 SOURCES = {"bench": "functions", "asv": "asv_suites", "pytest": "pytest_side"}  # by the first part of an identity
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -76,6 +79,7 @@ class Side:
         self._clock = _Clock()
         self._padding: list[Any] = []
         self._built: dict[str, Any] = {}  # the callables that are timed
+        self._loaders: Any = None
 
     def start(self) -> list[str]:
         """Imports everything that the rounds need. Returns the benchmarks that were found. Nothing starts a thread."""
@@ -85,7 +89,9 @@ class Side:
                 import torchvision.transforms.v2  # noqa: F401  # imported in the server, once
             stage.tasks()
         elif self._own.get("loader"):
-            OTHER.module("compare.users_loader").imported(self._own)
+            users = OTHER.module("compare.users_loader")
+            users.imported(self._own)
+            self._loaders = users.loaders_of(self._own) if hasattr(users, "loaders_of") else None
         return [f"{kind}/{name}" for kind, source in self._sources.items() for name in source.listed()]
 
     def prime(self, identity: str, knobs: dict[str, Any]) -> None:
@@ -136,7 +142,7 @@ class Side:
         elif self._own is None:
             task, variant = OTHER.module("stage").find(identity)
         else:
-            task, variant = OTHER.module("compare.users_loader").finder(self._own)(identity)
+            task, variant = OTHER.module("compare.users_loader").finder(*self._finds())(identity)
 
         def inputs(workload: Any, keys: Any) -> list[Any]:
             made = task.inputs(workload, keys)
@@ -149,6 +155,20 @@ class Side:
             return self._built[identity]
 
         return dataclasses.replace(task, inputs=inputs), dataclasses.replace(variant, build=build)
+
+    def _finds(self) -> list[Any]:
+        return [self._own] if self._loaders is None else [self._own, self._loaders]
+
+    def worth_keeping(self, identity: str) -> bool:
+        """Whether the benchmark's loader should be made once for all rounds. Tries that out: ask a round's process."""
+        if self._loaders is None or self._source(identity)[0] is not None:
+            return False
+        wanted = OTHER.module("compare.users_loader").wanted_by(identity)
+        return bool(self._loaders.worth_keeping(**wanted))
+
+    def keep(self, identity: str) -> None:
+        """Makes the benchmark's loader in the server; each round then takes a copy."""
+        self._loaders.keep(**OTHER.module("compare.users_loader").wanted_by(identity))
 
     def _known(self, identity: str, knobs: dict[str, Any]) -> Any:
         """The task, the variant, and the workload with those settings that this commit knows."""
@@ -169,7 +189,7 @@ class Side:
         keys = _keys(task, workload)
         while True:
             work = self._runner.arm(identity, workload, keys)
-            once = min(self._wall_s(identity) for _ in range(3))
+            once = self._fastest(identity, time.monotonic() + WARM_S, least=1)
             if once <= short_s or len(keys) <= 1 or task.stage in BATCHED:
                 break
             keys = keys[: max(1, min(len(keys) // 2, int(len(keys) * short_s / once)))]
@@ -187,10 +207,17 @@ class Side:
     def rearm(self, identity: str, knobs: dict[str, Any], keys: tuple[str, ...]) -> None:
         """Builds the benchmark on exactly these samples and warms it up."""
         _, _, workload = self._known(identity, knobs)
+        until = time.monotonic() + WARM_S
         self._runner.prepare(identity, workload)
         self._runner.arm(identity, workload, tuple(keys))
-        for _ in range(3):
-            self._runner.reading(identity, 1)
+        self._fastest(identity, until)
+
+    def _fastest(self, identity: str, until: float, least: int = 0) -> float:
+        """Seconds of the fastest of three calls. No call begins after `until`, except the first `least`."""
+        times = [float("inf")]
+        while len(times) <= least or (len(times) <= 3 and time.monotonic() < until):
+            times.append(self._wall_s(identity))
+        return float(min(times))
 
     def seed(self, number: int) -> None:
         """Makes random choices from here on the same as on the other side."""
@@ -244,10 +271,22 @@ class Side:
         return max(1e-9, float(self._runner.reading(identity, calls)[0]))
 
     def leave(self) -> None:
-        """Gives back what the round's benchmark holds."""
+        """Gives back what the round's benchmark holds.
+
+        The worker processes of a loader are ended: they would go on for seconds after their parent is gone.
+        """
         for source in self._sources.values():
             with contextlib.suppress(Exception):  # what it raises has nothing to do with what was timed
                 source.leave()
+        with contextlib.suppress(Exception):  # the user's objects are destroyed here
+            self._padding.clear()
+            self._built.clear()
+            if self._runner is not None:
+                self._runner.release()
+            gc.collect()
+        for worker in multiprocessing.active_children():
+            worker.terminate()
+            worker.join(1)
 
     def close(self) -> None:
         for source in self._sources.values():

@@ -7,29 +7,25 @@ measured over the whole length of the run. The benchmarks that vary most get mor
 
 from __future__ import annotations
 
-import bisect
 import contextlib
-import math
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pipebench.compare import heard, looking, permutation, proof
+from pipebench.compare import heard, looking, proof
 from pipebench.compare.looking import both
 from pipebench.compare.permutation import judge
+from pipebench.compare.schedule import LEAST_PAIRS, LONG_S, ROUND_S, Row, expectation, lacking_s, needed, turns
 from pipebench.errors import PipebenchError
-from pipebench.results.comparison import Change, Outputs, Pair, Said, rounds_needed, wanted_confidence
+from pipebench.results.comparison import Change, Pair, Said
 from pipebench.runner import ChildRunner, RunnerDied, RunnerFailed
 from pipebench.task import RunnerSpec, Unavailable
 
 SHORT_S = 0.005  # the longest call, where a call can be made shorter by giving it fewer samples
-READING_S = 0.0005  # much longer than a request (20 µs), much shorter than the time slices of a busy host
-ROUND_S = 0.1  # for the readings of a round: many rounds, each with a new place in memory, tell more than long rounds
-LEAST_PAIRS = 3
 JUDGING = 0.05  # the share of the time that is kept for the judgement at the end
 MOST_ROUNDS = 1000
 USUAL_S = 180.0
@@ -128,41 +124,6 @@ class Server(ChildRunner):
         return self._ask("reading", identity, calls)  # type: ignore[no-any-return]  # the child's `reading` returns a float
 
 
-@dataclass
-class _Row:
-    """One benchmark while it is being measured."""
-
-    identity: str
-    keys: tuple[str, ...] = ()
-    samples: int = 0
-    head_samples: int = 0
-    calls: int = 1
-    rounds: list[tuple[Pair, ...]] = field(default_factory=list)
-    apart: list[float] = field(default_factory=list)  # for each round |log(head / base)|, in ascending order
-    skipped: str | None = None
-    failed: str | None = None
-    notes: list[str] = field(default_factory=list)
-    outputs: Outputs | None = None
-
-    @property
-    def live(self) -> bool:
-        return self.skipped is None and self.failed is None
-
-    @property
-    def width(self) -> float:
-        """About how wide its interval is: the range between the quartiles of `apart`, over the root of their number.
-
-        A large change does not matter, because this is a range; its direction does not, because `apart` is absolute.
-        """
-        count = len(self.apart)
-        return (self.apart[count * 3 // 4] - self.apart[count // 4]) / math.sqrt(count) if count else math.inf
-
-    def add(self, pairs: tuple[Pair, ...]) -> None:
-        self.rounds.append(pairs)
-        base, head = permutation.round_minima(pairs)
-        bisect.insort(self.apart, abs(math.log(head / base)))
-
-
 def compare(
     base: Side,
     head: Side,
@@ -188,7 +149,7 @@ def compare(
     """
     deadline = now() + (1 - JUDGING) * (budget_s or USUAL_S)
     knobs = {**KNOBS, **(knobs or {})}
-    rows = [_Row(identity) for identity in benchmarks]
+    rows = [Row(identity) for identity in benchmarks]
     servers: list[Server] = []
     try:
         progress(0, 1, f"starting {base.label} and {head.label}")
@@ -197,10 +158,10 @@ def compare(
         for server in servers:
             server.send("start")
         found = dict.fromkeys(identity for server in servers for identity in server.start())
-        rows += [_Row(identity) for identity in found]
+        rows += [Row(identity) for identity in found]
         if not rows:
             raise PipebenchError("neither side has a benchmark of this name", "choose another, or write one")
-        _size_all(rows, servers, knobs, project, progress)
+        _size_all(rows, servers, knobs, project, progress, own is not None, now)
         begin = now()
         looking.look_at_all(rows, servers, knobs, own is None, progress)
         deadline -= now() - begin + ROUND_S * len(rows)  # as long as the second look at the end will take
@@ -228,21 +189,28 @@ def _server(side: Side, own: dict[str, Any] | None) -> Server:
 
 
 def _size_all(
-    rows: list[_Row],
+    rows: list[Row],
     servers: Sequence[Server],
     knobs: dict[str, Any],
     project: proof.Project | None,
     progress: Progress,
+    users: bool,
+    now: Callable[[], float],
 ) -> None:
     for index, row in enumerate(rows):
         progress(index, len(rows), "sizing benchmarks")
         with _failing(row, servers):
             both(servers, "prime", row.identity, knobs)
+            begin = now()
             both(servers, "fork")
-            _take(row, both(servers, "arm", row.identity, knobs, SHORT_S), [server.side.label for server in servers])
+            answers = both(servers, "arm", row.identity, knobs, SHORT_S)
+            _take(row, answers, [server.side.label for server in servers], now() - begin)
             _prove(servers, project)
+            once_a_side = users and row.live and all(both(servers, "worth_keeping", row.identity))
             for server in servers:
                 server.leave()
+            if once_a_side:
+                both(servers, "keep", row.identity)
 
 
 def _prove(servers: Sequence[Server], project: proof.Project | None) -> None:
@@ -253,7 +221,7 @@ def _prove(servers: Sequence[Server], project: proof.Project | None) -> None:
             proof.refuse_foreign(side.label, modules, side.folder, side.names, project)
 
 
-def _take(row: _Row, answers: Sequence[dict[str, Any]], labels: Sequence[str]) -> None:
+def _take(row: Row, answers: Sequence[dict[str, Any]], labels: Sequence[str], armed_s: float) -> None:
     skips = {label: answer["skip"] for label, answer in zip(labels, answers, strict=True) if "skip" in answer}
     if skips:
         alike = len(skips) == len(answers) and len(set(skips.values())) == 1
@@ -264,8 +232,7 @@ def _take(row: _Row, answers: Sequence[dict[str, Any]], labels: Sequence[str]) -
     row.samples, row.head_samples = (
         (one if tuple(one["keys"]) == row.keys else shortest)["work"][0] for one in answers
     )
-    once = min(answer["once_s"] for answer in answers) * len(row.keys) / max(1, len(answers[0]["keys"]))
-    row.calls = max(1, round(READING_S / max(once, 1e-9)))
+    row.size([one["once_s"] * len(row.keys) / max(1, len(one["keys"])) for one in answers], armed_s)
     libraries = [answer["library"] for answer in answers]
     if libraries[0] != libraries[1]:
         row.notes.append(f"{libraries[0]} against {libraries[1]}")
@@ -274,7 +241,7 @@ def _take(row: _Row, answers: Sequence[dict[str, Any]], labels: Sequence[str]) -
 
 
 def _measure(
-    rows: list[_Row],
+    rows: list[Row],
     servers: Sequence[Server],
     knobs: dict[str, Any],
     deadline: float,
@@ -285,50 +252,31 @@ def _measure(
 ) -> None:
     """Takes rounds until the time is up. Each live benchmark gets at least one.
 
-    If the deadline may be later, each live benchmark gets the rounds that a judgement needs. The progress then shows
-    how long this is expected to take.
+    If the deadline may be later, each live benchmark gets the rounds that a judgement needs. The progress says how long
+    this is expected to take, from the start: by the sizing, and then by the rounds of each benchmark.
     """
     begin = now()
-    for row in _turns(rows, most_rounds):
-        spent = (now() - begin) / max(1, sum(len(one.rounds) for one in rows))
-        least = min(most_rounds, _needed(rows)) if may_be_later else 1
-        lacking = sum(max(0, least - len(one.rounds)) for one in rows if one.live)
-        if now() + spent > deadline and not lacking:
-            return
-        deadline = max(deadline, now() + spent * lacking) if may_be_later else deadline
+    progress(0, 1000, expectation(rows, deadline - begin, may_be_later, most_rounds))
+
+    def fits(row: Row) -> bool:
+        least = min(most_rounds, needed(rows)) if may_be_later else 1
+        return len(row.rounds) < least or now() + row.cost_s <= deadline
+
+    for row in turns(rows, most_rounds, fits):
+        started = now()
         with _failing(row, servers):
             order = servers if len(row.rounds) % 2 else servers[::-1]
             row.add(_round(row, order, servers, knobs, now))
+        row.spent_s += now() - started
+        if may_be_later:
+            deadline = max(deadline, now() + lacking_s(rows, most_rounds))
         share = (now() - begin) / max(1e-9, deadline - begin)
-        progress(round(1000 * min(1.0, share)), 1000, f"comparing for about {math.ceil((deadline - begin) / 60)} min")
-
-
-def _turns(rows: Sequence[_Row], most_rounds: int) -> Iterator[_Row]:
-    """Yields the benchmark that gets the next round.
-
-    First each benchmark in turn gets the rounds that a judgement needs. Then each gets one round in turn, followed by
-    the same number of rounds for those that vary most. Only numbers of rounds and `width` decide. Exchanging base and
-    head in a round leaves both as they are, so the permutation test stays exact.
-    """
-
-    def unfinished() -> list[_Row]:
-        return [one for one in rows if one.live and len(one.rounds) < most_rounds]
-
-    while in_turn := unfinished():
-        poor = [one for one in in_turn if len(one.rounds) < _needed(rows)]
-        yield from poor or in_turn
-        for _ in in_turn if not poor else ():
-            if left := unfinished():
-                yield max(left, key=lambda one: one.width)
-
-
-def _needed(rows: Sequence[_Row]) -> int:
-    """How many rounds each benchmark needs for a judgement."""
-    return rounds_needed(wanted_confidence(sum(one.live for one in rows)))
+        what = expectation(rows, deadline - begin, may_be_later, most_rounds, now() - begin)
+        progress(round(1000 * min(1.0, share)), 1000, what)
 
 
 def _round(
-    row: _Row,
+    row: Row,
     order: Sequence[Server],
     servers: Sequence[Server],
     knobs: dict[str, Any],
@@ -341,13 +289,13 @@ def _round(
     both(order, "seed", seed)
     base, head = servers
     pairs: list[Pair] = []
-    until = now() + ROUND_S
-    while now() < until or len(pairs) < LEAST_PAIRS:
+    begin, scale = now(), row.calls / row.head_calls
+    while not pairs or now() - begin < ROUND_S or (len(pairs) < LEAST_PAIRS and now() - begin < LONG_S):
         if len(pairs) % 2:
             first = base.seconds(row.identity, row.calls)
-            pairs.append((first, head.seconds(row.identity, row.calls)))
+            pairs.append((first, scale * head.seconds(row.identity, row.head_calls)))
         else:
-            second = head.seconds(row.identity, row.calls)
+            second = scale * head.seconds(row.identity, row.head_calls)
             pairs.append((base.seconds(row.identity, row.calls), second))
     for server in servers:
         server.leave()
@@ -355,7 +303,7 @@ def _round(
 
 
 @contextlib.contextmanager
-def _failing(row: _Row, servers: Sequence[Server]) -> Any:
+def _failing(row: Row, servers: Sequence[Server]) -> Any:
     """Records an error in a round as the failure of its benchmark, and makes both servers ready for the next round.
 
     Raises `PipebenchError` if a server has died.
@@ -371,11 +319,11 @@ def _failing(row: _Row, servers: Sequence[Server]) -> Any:
             server.recover()
 
 
-def _changes(rows: Sequence[_Row]) -> list[Change]:
+def _changes(rows: Sequence[Row]) -> list[Change]:
     return [_change(row, sum(one.live for one in rows)) for row in rows]
 
 
-def _change(row: _Row, family: int) -> Change:
+def _change(row: Row, family: int) -> Change:
     if not row.rounds or not row.live:
         return Change(row.identity, skipped=row.skipped, failed=row.failed, notes=tuple(row.notes))
     return Change(

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from pipebench.compare import users_loader
@@ -32,6 +33,7 @@ class Scaffold:
 
     repo: Path
     files: Mapping[str, str]
+    not_measured: Mapping[str, str] = field(default_factory=dict)  # benchmarks that this commit lacks, with the reason
 
     @property
     def existing(self) -> list[str]:
@@ -56,6 +58,7 @@ def plan(
     workers: tuple[int, ...] = (0, 2),
     samples: int = 64,
     requirement: str = "pipebench",
+    image: str | None = None,
 ) -> Scaffold:
     """Inspects the two functions and makes the files' contents. Raises `PipebenchError` if one cannot be used."""
     for name in (loader, transform):
@@ -66,7 +69,9 @@ def plan(
             )
     roots = [os.fspath(root) for root in import_roots(repo)]
     sys.path[:0] = [root for root in roots if root not in sys.path]
-    names = _looked_at(Own(loader, transform, samples=samples))
+    startup = tuple({max(workers, default=0)} - {0})
+    settings = Own(loader, transform, (), workers, samples=samples, startup=startup, image=_entry(image))
+    names, not_measured = _looked_at(settings)
     words = {
         "PROJECT": repo.name.replace('"', "") or "project",
         "PYTHON": f"{sys.version_info.major}.{sys.version_info.minor}",
@@ -76,9 +81,22 @@ def plan(
         "TRANSFORM": f'transform = "{transform}"\n' if transform else "",
         "TRANSFORMS": ", ".join(f'"{name}"' for name in names),
         "WORKERS": ", ".join(map(str, workers)),
+        "STARTUP": ", ".join(map(str, startup)),
         "SAMPLES": str(samples),
+        "SAMPLE": _sample(settings.image),
     }
-    return Scaffold(repo, {place: _filled(template, words) for template, place in PLACES.items()})
+    return Scaffold(repo, {place: _filled(template, words) for template, place in PLACES.items()}, not_measured)
+
+
+def _entry(image: str | None) -> str | int | None:
+    return int(image) if image is not None and image.lstrip("-").isdecimal() else image
+
+
+def _sample(image: str | int | None) -> str:
+    """The table `[sample]`; without an image, a comment that shows how to write it."""
+    if image is None:
+        return '# [sample]\n# image = "name"\n'
+    return f"[sample]\nimage = {json.dumps(image)}\n"
 
 
 def _is_a_name(name: str) -> bool:
@@ -86,12 +104,12 @@ def _is_a_name(name: str) -> bool:
     return bool(colon) and all(part.isidentifier() for part in (*module.split("."), *attribute.split(".")))
 
 
-def _looked_at(settings: Own) -> list[str]:
-    """Calls both functions once and returns the names of the transforms."""
+def _looked_at(settings: Own) -> tuple[list[str], dict[str, str]]:
+    """The names of the transforms, and what cannot be measured. Calls both functions, and reads a few samples."""
     try:
         users_loader.imported(settings)
         users_loader.first_sample(settings)
-        return users_loader.transform_names(settings)
+        return users_loader.transform_names(settings), users_loader.not_measured(settings)
     except Unavailable as missing:
         raise PipebenchError(missing.reason, "name functions that exist, as module:function") from missing
     except Exception as error:  # whatever their code raises

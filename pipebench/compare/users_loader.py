@@ -1,4 +1,4 @@
-"""The stages of a user's own loader as benchmarks: read, each transform, collate, and the loader by workers.
+"""The stages of a user's own loader as benchmarks: read, each transform, collate, the loader by workers, its start-up.
 
 The user gives two functions. `make_loader` returns a DataLoader or a webdataset pipeline over a small, fixed set of
 samples; if it has the parameters `num_workers` or `transform`, they are passed. `make_transform` returns the transform
@@ -7,21 +7,23 @@ of one image: a Compose or any callable. Nothing is guessed: a stage that cannot
 
 from __future__ import annotations
 
-import copy
+import functools
 import importlib
-import inspect
-import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from typing import Any
 
+from pipebench.compare import as_made, bare_dataset
+from pipebench.compare.bare_dataset import dataset_of, first_samples
 from pipebench.compare.config import CONFIG as CONFIG  # suites that `init` wrote take these from here
 from pipebench.compare.config import WHOLE, Own
 from pipebench.compare.config import load as load
+from pipebench.compare.made_once import Loaders
 from pipebench.compare.open_call import OpenCall
+from pipebench.compare.sample_parts import image_of
 from pipebench.task import Task, Unavailable, Variant, Work, Workload
 from pipebench.units import printable
 
-OTHERS = 8  # samples that no timed call gets, to look at what is made of them
+MOST_TRANSFORMED = 8  # samples that a call of a transform takes
 
 
 def imported(own: Own | dict[str, Any]) -> None:
@@ -44,26 +46,50 @@ def names_of(transform: Any) -> list[str]:
     return names
 
 
-def finder(own: Own | dict[str, Any]) -> Callable[[str], tuple[Task, Variant]]:
+def loaders_of(own: Own | dict[str, Any]) -> Loaders:
+    """What makes the user's loaders; `finder` takes it, so that some are made once for all rounds."""
+    return Loaders(functools.partial(_make_loader, _settings(own)))
+
+
+def _make_loader(settings: Own) -> Any:
+    if not settings.loader:
+        raise Unavailable("not-built", "no make_loader was given")
+    return _object(settings.loader)
+
+
+def wanted_by(identity: str) -> dict[str, Any]:
+    """The settings that a benchmark asks of `make_loader`."""
+    stage, _, name = identity.rpartition("/")
+    if stage.startswith(("read", "transform")):
+        return {"transform": bare_dataset.untouched, "num_workers": 0}
+    return {"num_workers": _number(name) if stage.startswith("loader") else 0}
+
+
+def finder(own: Own | dict[str, Any], loaders: Loaders | None = None) -> Callable[[str], tuple[Task, Variant]]:
     """A function that a runner needs: it takes a benchmark's identity and returns its task and variant."""
     settings = _settings(own)
-    builders: dict[str, Callable[[str], Callable[[Workload], Any]]] = {
-        "read": lambda name: lambda workload: _reading(settings),
-        "transform": lambda name: lambda workload: _transforming(settings, name),
-        "collate": lambda name: lambda workload: _collating(settings),
-        "loader": lambda name: lambda workload: _loading(settings, int(name.rpartition("-")[2])),
+    source = loaders or loaders_of(settings)
+    builders: dict[str, Callable[[str], OpenCall]] = {
+        "read": lambda name: _reading(settings, source),
+        "transform": lambda name: _transforming(settings, source, name),
+        "collate": lambda name: _collating(source),
+        "loader": lambda name: _loading(settings, source, name),
     }
 
     def find(identity: str) -> tuple[Task, Variant]:
         task_id, _, name = identity.rpartition("/")
         kind = task_id.partition("/")[0]
-        return _task(task_id), Variant(task_id, name, builders[kind](name))
+        return _task(task_id), Variant(task_id, name, lambda workload: builders[kind](name))
 
     return find
 
 
 def _settings(own: Own | dict[str, Any]) -> Own:
     return own if isinstance(own, Own) else Own(**own)
+
+
+def _number(name: str) -> int:
+    return int(name.rpartition("-")[2])
 
 
 def _task(task_id: str) -> Task:
@@ -92,17 +118,6 @@ def _object(name: str) -> Any:
     return found
 
 
-def _loader(settings: Own, **wanted: Any) -> tuple[Any, set[str]]:
-    """The user's loader, and the names of the settings that its function accepted."""
-    if settings.loader is None:
-        raise Unavailable("not-built", "no make_loader was given")
-    make = _object(settings.loader)
-    parameters = inspect.signature(make).parameters
-    anything = any(one.kind is one.VAR_KEYWORD for one in parameters.values())
-    taken = {name: value for name, value in wanted.items() if anything or name in parameters}
-    return make(**taken), set(taken)
-
-
 def _transform(settings: Own) -> Any:
     if settings.transform is None:
         raise Unavailable("not-built", "no make_transform was given")
@@ -120,47 +135,48 @@ def _steps(transform: Any) -> list[Any]:
     return [transform]
 
 
-def _untouched(image: Any) -> Any:
-    return image
+def _raw(settings: Own, source: Loaders) -> tuple[Any, Any]:
+    """A loader and its dataset without the transform, to measure the cost of reading (and decoding) a sample.
 
-
-def _raw_dataset(settings: Own) -> Any:
-    """The dataset without its transform, to measure the cost of reading (and decoding) a sample."""
-    loader, taken = _loader(settings, transform=_untouched, num_workers=0)
-    dataset = getattr(loader, "dataset", loader)
+    A dataset without any transform is read as it is.
+    """
+    loader, taken = source.get(**wanted_by("read/own/sample"))
+    dataset = dataset_of(loader)
     if "transform" in taken:
-        return dataset
-    if getattr(dataset, "transform", None) is None:
+        return loader, dataset
+    bare = bare_dataset.without_transform(dataset)
+    if bare is None and settings.transform is None:
+        return loader, dataset
+    if bare is None:
         reason = "the transform cannot be taken out: let make_loader take `transform`, or the dataset have `.transform`"
         raise Unavailable("not-built", reason)
-    bare = copy.copy(dataset)
-    bare.transform = None
-    return bare
+    if bare is not dataset:
+        _refuse_unreadable(loader, bare, dataset)
+    return loader, bare
 
 
-def _samples(dataset: Any, count: int, after: int = 0) -> Iterator[Any]:
-    """At most `count` samples of a map-style or iterable dataset, in order, without the first `after`."""
-    if hasattr(dataset, "__getitem__") and hasattr(dataset, "__len__"):
-        return (dataset[index] for index in range(min(after, len(dataset)), min(after + count, len(dataset))))
-    return itertools.islice(iter(dataset), after, after + count)
+def _refuse_unreadable(loader: Any, bare: Any, dataset: Any) -> None:
+    """Raises `Unavailable` if the dataset can be read only with its transform."""
+    try:
+        first_samples(loader, bare, 1)
+    except Exception as error:
+        first_samples(loader, dataset, 1)  # a dataset that cannot be read at all raises its own error
+        why = f"its dataset fails without its transform ({type(error).__name__}: {printable(str(error))[:100]})"
+        raise Unavailable("not-built", f"{why}: let make_loader take `transform`") from error
 
 
-def _reading(settings: Own) -> OpenCall:
-    dataset, count = _raw_dataset(settings), settings.samples
-    return OpenCall(lambda: _samples(dataset, count), unseen=lambda: _samples(dataset, OTHERS, count))
+def _reading(settings: Own, source: Loaders) -> OpenCall:
+    return bare_dataset.reading(*_raw(settings, source), settings.samples)
 
 
-def _image(sample: Any) -> Any:
-    return sample[0] if isinstance(sample, list | tuple) else sample
-
-
-def _transforming(settings: Own, name: str) -> OpenCall:
-    """One step, applied to the output of the steps before it for the first samples (at most 8).
+def _transforming(settings: Own, source: Loaders, name: str) -> OpenCall:
+    """One step, applied to the output of the steps before it for the first samples.
 
     The unseen inputs are those of the next samples. A dataset of fewer gives half of its samples for each.
     """
     transform = _transform(settings)
-    images = [_image(sample) for sample in _samples(_raw_dataset(settings), min(8, settings.samples) + OTHERS)]
+    samples = first_samples(*_raw(settings, source), min(MOST_TRANSFORMED, settings.samples) + bare_dataset.OTHERS)
+    images = [image_of(sample, settings.image) for sample in samples]
     step = transform
     if name != WHOLE:
         names = names_of(transform)
@@ -170,12 +186,10 @@ def _transforming(settings: Own, name: str) -> OpenCall:
         for before in steps[: names.index(name)]:
             images = [before(image) for image in images]
         step = steps[names.index(name)]
-    timed = min(8, settings.samples, -(-len(images) // 2))
-    others = [_read(image) for image in images[timed:]]
-    images = images[:timed]
-    return OpenCall(
-        lambda: map(step, images), unseen=(lambda: map(step, others)) if others else None, given=lambda: images
-    )
+    timed = min(MOST_TRANSFORMED, settings.samples, -(-len(images) // 2))
+    seen, others = images[:timed], [_read(image) for image in images[timed:]]
+    unseen = (lambda: map(step, others)) if others else None
+    return OpenCall(lambda: map(step, seen), unseen=unseen, given=lambda: seen)
 
 
 def _read(image: Any) -> Any:
@@ -185,60 +199,31 @@ def _read(image: Any) -> Any:
     return image
 
 
-def _collating(settings: Own) -> OpenCall:
-    loader, _ = _loader(settings, num_workers=0)
-    size, collate = getattr(loader, "batch_size", None), getattr(loader, "collate_fn", None)
-    if size is None or collate is None:
-        raise Unavailable("not-built", "this loader does not collate: its dataset makes the batches")
-    samples = list(_samples(loader.dataset, size))
-    others = list(_samples(loader.dataset, size, size))
+def _collating(source: Loaders) -> OpenCall:
+    loader, _ = source.get(**wanted_by("collate/own/batch"))
+    samples, *others = bare_dataset.first_batches(loader, 2)
+    collate = bare_dataset.inner_loader(loader).collate_fn
     return OpenCall(
         lambda: iter([collate(samples)]),
-        unseen=(lambda: iter([collate(others)])) if others else None,
+        unseen=(lambda: map(collate, others)) if others else None,
         given=lambda: samples,
         samples=lambda batch: len(samples),
     )
 
 
-def _loading(settings: Own, workers: int) -> OpenCall:
-    """One pass over the first samples with that many workers. Workers are kept between passes if the loader can."""
-    loader, taken = _loader(settings, num_workers=workers)
-    loader = _with_workers(loader, workers, settings.samples, "num_workers" in taken)
-    size = getattr(loader, "batch_size", None)
-    most = -(-settings.samples // size) if size else settings.samples
-    return OpenCall(lambda: itertools.islice(iter(loader), most), samples=_length)
-
-
-def _with_workers(loader: Any, workers: int, samples: int, taken: bool) -> Any:
-    from torch.utils.data import BatchSampler, DataLoader, IterableDataset, SequentialSampler
-
-    plain = type(loader) is DataLoader and loader.batch_size is not None
-    if not plain or isinstance(loader.dataset, IterableDataset):
-        if not taken and getattr(loader, "num_workers", 0) != workers:
-            raise Unavailable("not-built", "let make_loader take `num_workers`")
-        return loader
-    first: Sequence[int] = range(min(samples, len(loader.dataset)))
-    return DataLoader(
-        loader.dataset,
-        batch_sampler=BatchSampler(SequentialSampler(first), loader.batch_size, drop_last=False),
-        num_workers=workers,
-        collate_fn=loader.collate_fn,
-        persistent_workers=workers > 0,
-        worker_init_fn=loader.worker_init_fn,
-    )
-
-
-def _length(batch: Any) -> int:
-    """How many samples a batch holds: the length of its first part."""
-    while isinstance(batch, dict | list | tuple) and batch:
-        batch = next(iter(batch.values())) if isinstance(batch, dict) else batch[0]
-    return len(batch) if hasattr(batch, "__len__") else 1
+def _loading(settings: Own, source: Loaders, name: str) -> OpenCall:
+    """One pass over the first samples with so many workers, or the start of so many."""
+    workers = _number(name)
+    loader, taken = source.get(**wanted_by(f"loader/own/{name}"))
+    if name.startswith("startup"):
+        return as_made.starting(loader, workers, "num_workers" in taken)
+    return as_made.passing(loader, workers, settings.samples, "num_workers" in taken)
 
 
 def first_sample(own: Own) -> Any:
     """One sample of the loader's dataset; it shows that the dataset can be read."""
-    loader, _ = _loader(own, num_workers=0)
-    return next(iter(_samples(getattr(loader, "dataset", loader), 1)), None)
+    loader, _ = loaders_of(own).get(num_workers=0)
+    return next(iter(first_samples(loader, dataset_of(loader), 1)), None)
 
 
 def transform_names(own: Own) -> list[str]:
@@ -247,3 +232,14 @@ def transform_names(own: Own) -> list[str]:
         return []
     names = names_of(_transform(own))
     return names if len(names) > 1 else []
+
+
+def not_measured(own: Own) -> dict[str, str]:
+    """The benchmarks that this commit cannot measure, with the reason of each. Nothing is timed."""
+    find, reasons = finder(own), {}
+    for identity in own.benchmarks:
+        try:
+            find(identity)[1].build(Workload(data="own"))
+        except Unavailable as missing:
+            reasons[identity] = missing.reason
+    return reasons

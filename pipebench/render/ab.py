@@ -100,10 +100,13 @@ def _table(changes: Sequence[Change], base: str, head: str, allow_changed: bool)
 def _judged(change: Change, judgement: Judgement, allow_changed: bool) -> tuple[str, str, str]:
     """The cells of a judgement: the speed-up, its interval, and the smallest detectable change.
 
-    The speed-up is `~` if no difference was detected. A changed output stands in its place, unless it is allowed.
+    The speed-up is `~` if no difference was detected. A changed output stands in its place, unless it is allowed. With
+    too few rounds, none of the figures would mean anything.
     """
+    if not judgement.enough:
+        return "~", "too few rounds", ""
     found = judgement.head_over_base
-    detectable = percent(found.smallest_change, 1) if judgement.enough else "none"
+    detectable = percent(found.smallest_change, 1)
     speedup = f"{found.speedup:.3f}×" if judgement.told else "~"
     if change.changed and change.outputs and not allow_changed:
         speedup = same_work.label(change.outputs)

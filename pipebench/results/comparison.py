@@ -109,6 +109,9 @@ class Outputs:
 class Change:
     """One benchmark on both sides: all readings of all rounds and their judgement, or why there is none.
 
+    A reading is the seconds of `calls_per_reading` calls. Where the head is far faster or slower, it took another
+    number of calls, and its seconds are scaled to this number.
+
     `base_s` and `head_s` are seconds of one call, the minimum of all rounds; they follow from the rounds.
     `head_samples_per_call` is 0 where a call of the head has as many samples as one of the base. `blocks` are the runs
     that were joined, in the order of their rounds; empty if there was one run.

@@ -3,9 +3,7 @@
 import pytest
 import repos
 
-from pipebench.compare import config, scaffold, users_loader
-from pipebench.runner import LocalRunner
-from pipebench.task import Workload
+from pipebench.compare import config, scaffold
 
 
 @pytest.fixture
@@ -25,7 +23,7 @@ def test_it_writes_five_files_that_name_the_loader_and_its_transforms(repo):
     assert settings.transforms == ("RandomHorizontalFlip", "Scale")
     assert settings.benchmarks == [
         "read/own/sample", "transform/own/RandomHorizontalFlip", "transform/own/Scale", "transform/own/all",
-        "collate/own/batch", "loader/own/workers-0", "loader/own/workers-2",
+        "collate/own/batch", "loader/own/workers-0", "loader/own/workers-2", "loader/own/startup-2",
     ]  # fmt: skip
     assert "@" not in (repo / "asv.conf.json").read_text()
     assert "pipebench ab" in (repo / ".github/workflows/pipebench.yml").read_text()
@@ -54,54 +52,35 @@ def test_a_loader_that_cannot_be_used_says_why(repo, loader, said):
         scaffold.plan(repo, loader, None)
 
 
-def test_every_benchmark_of_a_loader_runs_and_counts_its_samples(repo):
-    settings = config.Own(
-        "sampledata:make_loader", "sampledata:make_transform", ("RandomHorizontalFlip", "Scale"), (0,)
-    )
-    runner = LocalRunner(find=users_loader.finder(settings))
-    samples = {}
-    for identity in settings.benchmarks:
-        assert runner.prepare(identity, Workload(data="own")).skip_code is None
-        samples[identity.rpartition("/")[2]] = runner.arm(identity, Workload(data="own"), ("own",)).samples
-    assert samples == {"sample": 64, "RandomHorizontalFlip": 8, "Scale": 8, "all": 8, "batch": 16, "workers-0": 64}
-
-
-def test_a_transform_that_a_commit_does_not_have_is_not_available_there(repo):
-    settings = config.Own("sampledata:make_loader", "sampledata:make_transform")
-    prepared = LocalRunner(find=users_loader.finder(settings)).prepare("transform/own/Blur", Workload(data="own"))
-    assert prepared.skip_reason == "this commit has no transform Blur"
-
-
-def test_names_are_numbered_where_a_step_occurs_twice():
-    def brighten(image):
-        return image
-
-    class Compose:
-        transforms = (brighten, lambda image: image, brighten)
-
-    assert users_loader.names_of(Compose()) == ["brighten", "lambda", "brighten-2"]
-
-
-def test_an_iterable_loader_that_makes_its_own_batches_has_no_collate_of_its_own(tmp_path, monkeypatch):
-    (tmp_path / "streamed.py").write_text(
-        "import torch\n"
-        "from torch.utils.data import DataLoader, IterableDataset\n"
-        "class Stream(IterableDataset):\n"
-        "    def __iter__(self):\n"
-        "        return iter([torch.zeros(4, 2)] * 8)\n"
-        "def make_loader(num_workers=0):\n"
-        "    return DataLoader(Stream(), batch_size=None, num_workers=num_workers)\n"
-    )
-    monkeypatch.syspath_prepend(tmp_path)
-    settings = config.Own("streamed:make_loader", workers=(0,), samples=8)
-    runner = LocalRunner(find=users_loader.finder(settings))
-    assert "does not collate" in runner.prepare("collate/own/batch", Workload(data="own")).skip_reason
-    assert "cannot be taken out" in runner.prepare("read/own/sample", Workload(data="own")).skip_reason
-    runner.prepare("loader/own/workers-0", Workload(data="own"))
-    assert runner.arm("loader/own/workers-0", Workload(data="own"), ("own",)).samples == 32
-
-
 def test_a_configuration_with_an_unknown_key_says_so(tmp_path):
     (tmp_path / config.CONFIG).write_text('loader = "a:b"\nworker = [1]\n')
     with pytest.raises(scaffold.PipebenchError, match="unknown keys: worker"):
         config.load(tmp_path / config.CONFIG)
+
+
+@pytest.mark.parametrize(
+    ("image", "written", "loaded"), [(None, "# [sample]", None), ("left", '"left"', "left"), ("-1", "-1", -1)]
+)
+def test_the_image_of_a_sample_is_written_where_it_is_named(image, written, loaded, tmp_path):
+    (tmp_path / config.CONFIG).write_text('loader = "a:b"\n' + scaffold._sample(scaffold._entry(image)))
+    assert written in (tmp_path / config.CONFIG).read_text()
+    assert config.load(tmp_path / config.CONFIG).image == loaded
+
+
+@pytest.mark.parametrize("table", ['[sample]\nimages = "a"', "[sample]\nimage = [1]", "sample = 3", 'image = "a"'])
+def test_a_table_of_the_sample_that_means_nothing_says_so(table, tmp_path):
+    (tmp_path / config.CONFIG).write_text(f'loader = "a:b"\n{table}\n')
+    with pytest.raises(scaffold.PipebenchError, match=r"\[sample\] has one key|unknown keys: image"):
+        config.load(tmp_path / config.CONFIG)
+
+
+def test_what_cannot_be_measured_is_said_when_it_is_written(repo):
+    (repo / "sampledata.py").write_text((repo / "sampledata.py").read_text().replace("self.transform", "self.changed"))
+    plan = made(repo)
+    assert "the transform cannot be taken out" in plan.not_measured["read/own/sample"]
+    assert "loader/own/workers-0" not in plan.not_measured
+
+
+def test_start_up_is_a_row_only_with_workers(repo):
+    assert "startup = []" in made(repo, workers=(0,)).files[config.CONFIG]
+    assert "startup = [4]" in made(repo, workers=(0, 4, 2)).files[config.CONFIG]

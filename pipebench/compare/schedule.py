@@ -1,0 +1,115 @@
+"""Which benchmark of a comparison gets the next round, how long its readings are, and how long all of it takes.
+
+Pure: it knows the rounds that were taken and what they cost, and no process.
+"""
+
+from __future__ import annotations
+
+import bisect
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from pipebench.compare.permutation import round_minima
+from pipebench.results.comparison import Outputs, Pair, rounds_needed, wanted_confidence
+
+READING_S = 0.0005  # much longer than a request (20 µs), much shorter than the time slices of a busy host
+ROUND_S = 0.1  # for the readings of a round: many rounds, each with a new place in memory, tell more than long rounds
+LEAST_PAIRS = 3
+LONG_S = 1.0  # after so long a round ends also with fewer pairs
+FAR = 4.0  # sides that differ in speed by more than this take different numbers of calls for a reading
+
+
+@dataclass
+class Row:
+    """One benchmark while it is being measured."""
+
+    identity: str
+    keys: tuple[str, ...] = ()
+    samples: int = 0
+    head_samples: int = 0
+    calls: int = 1  # of a reading of the base; the head's readings are scaled to as many
+    head_calls: int = 1
+    expected_s: float = 0.0  # for a round, before the first
+    spent_s: float = 0.0  # in all rounds
+    rounds: list[tuple[Pair, ...]] = field(default_factory=list)
+    apart: list[float] = field(default_factory=list)  # for each round |log(head / base)|, in ascending order
+    skipped: str | None = None
+    failed: str | None = None
+    notes: list[str] = field(default_factory=list)
+    outputs: Outputs | None = None
+
+    @property
+    def live(self) -> bool:
+        return self.skipped is None and self.failed is None
+
+    @property
+    def width(self) -> float:
+        """About how wide its interval is: the range between the quartiles of `apart`, over the root of their number.
+
+        A large change does not matter, because this is a range; its direction does not, because `apart` is absolute.
+        """
+        count = len(self.apart)
+        return (self.apart[count * 3 // 4] - self.apart[count // 4]) / math.sqrt(count) if count else math.inf
+
+    @property
+    def cost_s(self) -> float:
+        """How long its next round is expected to take, with the start of its processes."""
+        return self.spent_s / len(self.rounds) if self.rounds else self.expected_s
+
+    def size(self, once_s: Sequence[float], armed_s: float) -> None:
+        """Sets the calls of a reading from the seconds of one call on each side.
+
+        The sides take equally many, so that equal code is treated alike. Where one is far faster, each has its own
+        number: as many calls as the faster needs would take the slower one for ever.
+        """
+        wanted = [max(1, round(READING_S / max(one, 1e-9))) for one in once_s]
+        if max(once_s) <= FAR * min(once_s):
+            wanted = [max(wanted)] * len(wanted)
+        self.calls, self.head_calls = wanted
+        pair_s = sum(one * calls for one, calls in zip(once_s, wanted, strict=True))
+        self.expected_s = armed_s + max(ROUND_S, pair_s, min(LEAST_PAIRS * pair_s, LONG_S))
+
+    def add(self, pairs: tuple[Pair, ...]) -> None:
+        self.rounds.append(pairs)
+        base, head = round_minima(pairs)
+        bisect.insort(self.apart, abs(math.log(head / base)))
+
+
+def lacking_s(rows: Sequence[Row], most_rounds: int) -> float:
+    """How long the rounds take that are still needed before every benchmark can be judged."""
+    enough = min(most_rounds, needed(rows))
+    return sum(max(0, enough - len(one.rounds)) * one.cost_s for one in rows if one.live)
+
+
+def expectation(rows: Sequence[Row], seconds: float, may_be_later: bool, most_rounds: int, spent_s: float = 0.0) -> str:
+    """What the progress says: how long this takes, and whether that is too short for a judgement."""
+    whole_s = spent_s + lacking_s(rows, most_rounds)
+    minutes = max(1, math.ceil((max(seconds, whole_s) if may_be_later else seconds) / 60))
+    short = not may_be_later and whole_s > seconds
+    said = f"comparing for about {minutes} min"
+    return f"{said}; a judgement needs {math.ceil(whole_s / 60)} min" if short else said
+
+
+def turns(rows: Sequence[Row], most_rounds: int, fits: Callable[[Row], bool] = lambda row: True) -> Iterator[Row]:
+    """Yields the benchmark that gets the next round, of those that still fit into the time; ends if none does.
+
+    First each benchmark in turn gets the rounds that a judgement needs. Then each gets one round in turn, followed by
+    the same number of rounds for those that vary most. Only numbers of rounds and `width` decide. Exchanging base and
+    head in a round leaves both as they are, so the permutation test stays exact.
+    """
+
+    def unfinished() -> list[Row]:
+        return [one for one in rows if one.live and len(one.rounds) < most_rounds and fits(one)]
+
+    while in_turn := unfinished():
+        poor = [one for one in in_turn if len(one.rounds) < needed(rows)]
+        yield from (one for one in poor or in_turn if one in unfinished())
+        for _ in in_turn if not poor else ():
+            if left := unfinished():
+                yield max(left, key=lambda one: one.width)
+
+
+def needed(rows: Sequence[Row]) -> int:
+    """How many rounds each benchmark needs for a judgement."""
+    return rounds_needed(wanted_confidence(sum(one.live for one in rows)))

@@ -1,0 +1,75 @@
+"""What the process of a round does besides reading: it warms up for a bounded time, and leaves no worker behind."""
+
+import multiprocessing
+import sys
+import types
+
+import pytest
+from torch.utils.data import DataLoader
+
+from pipebench.commands.ab import _plain
+from pipebench.compare import as_made, round_process
+from pipebench.compare.config import Own
+
+
+class Reading:
+    """A runner whose calls take `call_s` of a clock that the round's process reads."""
+
+    def __init__(self, monkeypatch, call_s):
+        self.s, self.call_s, self.calls = 0.0, call_s, 0
+        monkeypatch.setattr(round_process.time, "monotonic", lambda: self.s)
+
+    def reading(self, identity, calls):
+        self.calls += 1
+        self.s += self.call_s
+        return self.call_s, None
+
+
+@pytest.mark.parametrize(("call_s", "least", "calls"), [(0.01, 0, 3), (0.01, 1, 3), (9.0, 1, 1), (9.0, 0, 1)])
+def test_a_call_that_takes_seconds_is_not_made_three_times(call_s, least, calls, monkeypatch):
+    side = round_process.Side(None)
+    side._runner = Reading(monkeypatch, call_s)
+    assert side._fastest("x", round_process.WARM_S, least) == call_s
+    assert side._runner.calls == calls
+
+
+def test_a_start_that_took_longer_than_warming_up_may_is_warm_enough(monkeypatch):
+    side = round_process.Side(None)
+    side._runner = Reading(monkeypatch, 9.0)
+    side._runner.s = 12.0
+    side._fastest("x", round_process.WARM_S)
+    assert side._runner.calls == 0
+
+
+def test_the_workers_of_a_round_end_with_it():
+    before = len(multiprocessing.active_children())
+    call = as_made.passing(DataLoader([1, 2, 3, 4], num_workers=1), 1, 4, False)
+    assert call(None) == 4 and len(multiprocessing.active_children()) == before + 1
+    side = round_process.Side(None)
+    side._runner = types.SimpleNamespace(release=lambda: None)  # something else still holds the loader
+    side.leave()
+    assert len(multiprocessing.active_children()) == before
+    del call
+
+
+def test_a_loader_that_is_kept_is_copied_in_each_round(monkeypatch):
+    made = []
+
+    def make_loader():
+        made.append(DataLoader([[1], [2]]))
+        return made[-1]
+
+    monkeypatch.setitem(sys.modules, "mine", types.SimpleNamespace(make_loader=make_loader))
+    side = round_process.Side({"loader": "mine:make_loader"})
+    side.start()
+    side.keep("loader/own/workers-0")
+    for _ in range(2):
+        _, variant = side._find("loader/own/workers-0")
+        assert variant.build(None)(None) == 2
+    assert len(made) == 1
+    assert not side.worth_keeping("loader/own/workers-0")
+
+
+def test_a_side_is_told_only_what_is_not_as_usual():
+    """An older pipebench in a side's environment knows fewer settings."""
+    assert _plain(Own("a:b", samples=8)) == {"loader": "a:b", "samples": 8}

@@ -1,0 +1,103 @@
+"""How long readings and whole comparisons are, and what is said of it before they begin."""
+
+import pytest
+
+from pipebench.compare import rounds, schedule
+from pipebench.compare.schedule import READING_S, Row
+
+
+class Clock:
+    def __init__(self):
+        self.s = 0.0
+
+    def __call__(self):
+        return self.s
+
+
+class Paced:
+    """A side that needs `call_s` for a call."""
+
+    def __init__(self, clock, call_s):
+        self.clock, self.call_s, self.calls = clock, call_s, []
+
+    def send(self, *_):
+        pass
+
+    receive = leave = send
+
+    def seconds(self, identity, calls):
+        self.calls.append(calls)
+        self.clock.s += calls * self.call_s
+        return calls * self.call_s
+
+
+def a_round(base_s, head_s):
+    clock = Clock()
+    sides = [Paced(clock, base_s), Paced(clock, head_s)]
+    row = Row("one")
+    row.size([base_s, head_s], 0.0)
+    return rounds._round(row, sides, sides, {}, clock), sides, clock.s
+
+
+def test_equal_sides_take_equally_many_calls_in_a_reading():
+    pairs, sides, _ = a_round(10e-6, 12e-6)
+    assert sides[0].calls == sides[1].calls and sides[0].calls[0] == round(READING_S / 10e-6)
+    assert pairs[0] == pytest.approx((50 * 10e-6, 50 * 12e-6))
+
+
+@pytest.mark.parametrize(("base_s", "head_s"), [(1e-6, 1e-3), (1e-3, 1e-6)])
+def test_a_side_that_is_a_thousand_times_slower_does_not_block_the_other(base_s, head_s):
+    """With as many calls as the faster side needs, one reading of the slower takes 0.5 s, and a round 1.5 s."""
+    pairs, sides, lasted = a_round(base_s, head_s)
+    assert lasted < 2 * schedule.ROUND_S
+    assert {len(set(side.calls)) for side in sides} == {1} and sides[0].calls != sides[1].calls
+    assert all(base / head == pytest.approx(base_s / head_s) for base, head in pairs)
+
+
+def test_a_round_of_long_readings_ends_with_one_pair():
+    assert len(a_round(3.0, 3.0)[0]) == 1
+    assert len(a_round(0.1, 0.1)[0]) == schedule.LEAST_PAIRS
+
+
+def measured(costs_s, expected_s, budget_s, may_be_later):
+    """The rows after all rounds, what was said, and when it ended; a round costs each row its own time."""
+    clock, said, rows = Clock(), [], [Row(f"row {index}", expected_s=one) for index, one in enumerate(expected_s)]
+    costs = {row.identity: cost for row, cost in zip(rows, costs_s, strict=True)}
+
+    def one_round(row, *_):
+        clock.s += costs[row.identity]
+        return ((1.0, 1.0),)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(rounds, "_round", one_round)
+        rounds._measure(rows, [], {}, budget_s, may_be_later, 1000, lambda done, of, what: said.append(what), clock)
+    return rows, said, clock.s
+
+
+def test_the_estimate_is_said_before_the_first_round_and_counts_each_benchmark_by_itself():
+    """Two benchmarks need 9 rounds each: 9 of 60 s with the start of their workers, and 9 of 1 s."""
+    rows, said, end = measured([60.0, 1.0], [60.0, 1.0], 171.0, True)
+    assert said[0] == said[-1] == "comparing for about 10 min"
+    assert [len(row.rounds) for row in rows] == [9, 9]
+    assert end == 9 * 61
+
+
+def test_a_budget_that_is_too_short_says_at_the_start_what_a_judgement_needs():
+    _, said, end = measured([60.0, 1.0], [60.0, 1.0], 100.0, False)
+    assert said[0] == "comparing for about 2 min; a judgement needs 10 min"
+    assert end <= 100.0
+
+
+def test_a_benchmark_that_no_longer_fits_leaves_the_time_to_the_others():
+    rows, _, end = measured([60.0, 1.0], [60.0, 1.0], 100.0, False)
+    assert [len(row.rounds) for row in rows] == [1, 40]
+    assert end == 100.0
+
+
+def test_the_start_of_workers_counts_in_what_a_round_is_expected_to_take():
+    row = Row("loader")
+    row.size([0.4, 0.4], armed_s=9.0)
+    assert row.cost_s == pytest.approx(9.0 + schedule.LONG_S)
+    row.add(((1.0, 1.0),))
+    row.spent_s = 11.0
+    assert row.cost_s == 11.0
