@@ -212,7 +212,8 @@ def _needs(own: dict[str, Any] | None) -> list[str]:
     """The modules that an interpreter must have. `tomllib` tells Python 3.11 from older ones."""
     if own is None:
         return ["torch", "click", "msgspec"]
-    return ["tomllib", *(["torch"] if own.get("loader") else []), *(["pytest"] if "pytest" in own["sources"] else [])]
+    pytest = ["pytest"] if "pytest" in own.get("sources", {}) else []
+    return ["tomllib", *(["torch"] if own.get("loader") else []), *pytest]
 
 
 def _side(commit: Commit, python: str, which: str, settings: dict[str, Any], own: Own | None) -> Side:

@@ -81,7 +81,7 @@ class Own:
         """
         found = {one.name: getattr(self, one.name) for one in fields(self) if getattr(self, one.name) != one.default}
         functions = [asdict(one) for one in found.pop("benchmark", ())]
-        return {**found, "sources": {"bench": functions} if functions else {}}
+        return {**found, "sources": {"bench": functions}} if functions else found
 
 
 def load(path: Path) -> Own:

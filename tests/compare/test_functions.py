@@ -165,7 +165,7 @@ def test_stage_and_variant_choose_functions_too(repo):
 
 def test_a_reason_that_both_sides_have_is_said_once():
     row = SimpleNamespace(skipped=None)
-    rounds._take(row, [{"skip": "no library"}, {"skip": "no library"}], ["main", "mine"])
+    rounds._take(row, [{"skip": "no library"}, {"skip": "no library"}], ["main", "mine"], 0.0)
     assert row.skipped == "no library"
-    rounds._take(row, [{"skip": "no library"}, {"skip": "no function"}], ["main", "mine"])
+    rounds._take(row, [{"skip": "no library"}, {"skip": "no function"}], ["main", "mine"], 0.0)
     assert row.skipped == "main: no library; mine: no function"

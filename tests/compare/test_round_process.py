@@ -7,7 +7,6 @@ import types
 import pytest
 from torch.utils.data import DataLoader
 
-from pipebench.commands.ab import _plain
 from pipebench.compare import as_made, round_process
 from pipebench.compare.config import Own
 
@@ -72,4 +71,4 @@ def test_a_loader_that_is_kept_is_copied_in_each_round(monkeypatch):
 
 def test_a_side_is_told_only_what_is_not_as_usual():
     """An older pipebench in a side's environment knows fewer settings."""
-    assert _plain(Own("a:b", samples=8)) == {"loader": "a:b", "samples": 8}
+    assert Own("a:b", samples=8).plain() == {"loader": "a:b", "samples": 8}
