@@ -1,5 +1,7 @@
 """`pipebench init`: what it writes for a loader, and what it says where it cannot."""
 
+import sys
+
 import pytest
 import repos
 
@@ -74,7 +76,8 @@ def test_a_table_of_the_sample_that_means_nothing_says_so(table, tmp_path):
         config.load(tmp_path / config.CONFIG)
 
 
-def test_what_cannot_be_measured_is_said_when_it_is_written(repo):
+def test_what_cannot_be_measured_is_said_when_it_is_written(repo, monkeypatch):
+    monkeypatch.delitem(sys.modules, "sampledata", raising=False)
     (repo / "sampledata.py").write_text((repo / "sampledata.py").read_text().replace("self.transform", "self.changed"))
     plan = made(repo)
     assert "the transform cannot be taken out" in plan.not_measured["read/own/sample"]
