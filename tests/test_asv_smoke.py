@@ -56,6 +56,16 @@ def test_the_long_view_has_a_few_rows_of_each_stage_and_they_are_among_all(long_
         )
 
 
+@pytest.mark.parametrize(("driver", "collected_by_itself"), [("/", True), ("/nosuch", False)])
+def test_what_needs_a_device_is_collected_where_there_is_a_driver(driver, collected_by_itself, monkeypatch):
+    from pipebench import asvbench
+
+    monkeypatch.setattr(asvbench, "DEVICES", (driver,))
+    for everything, expected in ((True, True), (False, collected_by_itself)):
+        monkeypatch.setattr(asvbench, "ALL", everything)
+        assert (asvbench.on_device(object) is object) == expected
+
+
 def test_seconds_and_bytes_are_named_as_asv_knows_them(rows):
     """asv scales `seconds` and `bytes`, and prints any other unit as a bare number."""
     assert {row["unit"] for row in rows} == {"seconds", "bytes", "ns", "us", "%", "sync points"}

@@ -112,6 +112,13 @@ def test_a_project_with_compiled_parts_keeps_its_install_command(repo):
     assert made["install_command"][1:] == build and made["build_command"] == ["make"]
 
 
+def test_a_commit_is_imported_from_the_folders_that_its_build_configuration_names(repo):
+    (repo / "python" / "mine").mkdir(parents=True)
+    (repo / "pyproject.toml").write_text('[tool.setuptools.packages.find]\nwhere = ["python"]\n')
+    used = borrowed_packages.used_in_place(repo)
+    assert used.endswith(" {build_dir}/python {build_dir}/src {build_dir}")
+
+
 def test_other_commands_are_run_and_the_install_of_a_wheel_is_not(repo):
     commands = ["python -m pip install {wheel_file}", "python {conf_dir}/tools/more.py"]
     made = borrowed_packages.fast({"repo": ".", "install_command": commands, "build_command": ["pip wheel"]}, repo)
