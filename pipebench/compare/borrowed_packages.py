@@ -53,7 +53,7 @@ def fast(full: dict[str, Any], repo: Path) -> dict[str, Any]:
     parts is used where asv has checked it out. One with compiled parts keeps its commands, which must not install its
     dependencies.
     """
-    made = json.loads(json.dumps(full).replace("{conf_dir}", "{conf_dir}/.."))
+    made: dict[str, Any] = json.loads(json.dumps(full).replace("{conf_dir}", "{conf_dir}/.."))
     made["matrix"] = {**made.get("matrix", {}), "req": RUNNER}
     made["pythons"] = [f"{sys.version_info.major}.{sys.version_info.minor}"]
     for key, usual in (("benchmark_dir", "benchmarks"), ("results_dir", "results"), ("html_dir", "html")):
