@@ -1,5 +1,8 @@
 """The asv suite: one short file for each stage, over pipebench's registry.
 
+asv collects the long view: one to three rows a stage, the loader and the training, which a commit can be given each
+time. With PIPEBENCH_SUITE=all it collects every variant and every setting. Names and versions are the same.
+
 Whatever commit it measures, the suite takes the base classes and the names of the variants from the tree in which it
 lies. What the measured commit does not have is n/a. torch is imported here, so that asv's fork server imports it once
 and not in every benchmark's process. No import may run a multi-threaded operation: a forked process would wait for

@@ -6,8 +6,10 @@ from . import asvbench
 class Fixed256(asvbench.MemoryTask):
     task = "crop/fixed-256"
     size = "256"
+    long_view = ("region",)
 
 
 class Resized224(asvbench.MemoryTask):
     task = "crop/resized-224"
     size = "224"
+    long_view = ("tensor-first", "region-exact")

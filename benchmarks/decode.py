@@ -5,3 +5,4 @@ from . import asvbench
 
 class RGB(asvbench.Task):
     task = "decode/rgb"
+    long_view = ("pillow", "torchvision")

@@ -8,6 +8,7 @@ class Small(asvbench.Task):
     size = "224"
 
 
+@asvbench.detail
 class ResNet18(asvbench.Task):
     task = "step/resnet18"
     size = "224"

@@ -31,5 +31,6 @@ class Studies:
 
     track_per_step.unit = "sync points"
 
+    @asvbench.detail
     def time_examine(self, name):
         self._examine(self._step, iterations=1)

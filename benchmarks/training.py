@@ -11,7 +11,8 @@ class Training:
 
     version = asvbench.workload_version(["photos"], "training", WINDOW)
     timeout = 120
-    params = ([1, 2], ["map", "webdataset"], ["photos"], ["224"])
+    unit = "seconds"
+    params = (asvbench.few([1, 2], [2]), asvbench.few(["map", "webdataset"], ["map"]), ["photos"], ["224"])
     param_names = ("workers", "samples", "data", "size")
 
     def setup(self, workers, samples, data, size):
@@ -45,8 +46,6 @@ class Training:
             return self._training.Cached(held)
 
         return self._measured(3, replayed)
-
-    track_live.unit = track_bound.unit = "s"
 
     def _measured(self, windows, source):
         """The fastest of a few windows, each in its steady state."""

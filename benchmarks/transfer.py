@@ -1,8 +1,10 @@
-"""Host to device; n/a without a CUDA device."""
+"""Host to device. Without a CUDA device it is collected only with every row, and n/a."""
 
 from . import asvbench
 
 
+@asvbench.on_device
 class Batch(asvbench.Task):
     task = "transfer/batch"
     size = "224"
+    long_view = ("pageable", "pinned-async")

@@ -26,6 +26,8 @@ from typing import Any, ClassVar
 
 BLOCK_S = 0.020
 BATCH_SIZE = 64
+ALL = os.environ.get("PIPEBENCH_SUITE") == "all"  # every row; without it the long view, a few rows a stage
+DEVICES = ("/dev/nvidiactl", "/dev/dxg")  # an NVIDIA driver's: looking for them initialises nothing
 PILLOW = "PIPEBENCH_PIL"  # stock or simd: the Pillow of this process, chosen by the suite's `__init__`
 MISSING = (ImportError, AttributeError, KeyError)  # raised when a commit lacks a module, a name or a variant
 
@@ -47,6 +49,21 @@ def workload_version(data: Sequence[str], *knobs: object) -> str:
     """asv's `version` of a benchmark. It changes with the measured samples and settings, not with the code."""
     images = {name: {key: value for key, value in MANIFESTS.get(name, {}).items() if key != "title"} for name in data}
     return hashlib.sha256(json.dumps([images, *map(str, knobs)], sort_keys=True).encode()).hexdigest()[:12]
+
+
+def detail(benchmark: Any) -> Any:
+    """Decorates a class or a method that is not in the long view: asv collects it only where every row is asked for."""
+    return benchmark if ALL else None
+
+
+def on_device(benchmark: Any) -> Any:
+    """Decorates a class that needs a CUDA device: asv collects it where there is one, or every row is asked for."""
+    return benchmark if ALL or any(map(os.path.exists, DEVICES)) else None
+
+
+def few(everything: list[Any], long_view: Sequence[Any]) -> list[Any]:
+    """The values of a parameter: those of the long view, or `everything`, in its order, where that is asked for."""
+    return [value for value in everything if ALL or value in long_view]
 
 
 class PerSample:
@@ -82,6 +99,7 @@ class Task(PerSample):
     data: ClassVar[Sequence[str]] = ("photos",)
     variants: ClassVar[dict[str, list[str]]] = {}  # the variants of each task; the suite's `__init__` fills it in
     size: ClassVar[str] = "original"  # the size of the output image, shown to readers of asv's pages
+    long_view: ClassVar[Sequence[str]] = ()  # the variants that asv measures unless every row is asked for
     meaning: ClassVar[str] = ""  # set where a benchmark now measures something else: a part of its version
     params: ClassVar[tuple[list[str], list[str], list[str]]]
     param_names: ClassVar[tuple[str, str, str]] = ("variant", "data", "size")
@@ -91,7 +109,7 @@ class Task(PerSample):
         if not hasattr(cls, "task"):
             return
         names = [name for name in cls.variants.get(cls.task, []) if name != "pillow-simd"]
-        cls.params = (names, list(cls.data), [cls.size])
+        cls.params = (few(names, cls.long_view or names), list(cls.data), [cls.size])
         meaning = [cls.meaning] if cls.meaning else []
         cls.version = workload_version(cls.data, cls.task, cls.size, BATCH_SIZE, *meaning)
         cls.pretty_name = f"{cls.task}, seconds per sample"

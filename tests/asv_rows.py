@@ -18,18 +18,22 @@ class Once:
     number = repeat = rounds = 1
     warmup_time = 0.0
 
-def some_of(benchmark):
+SMALL = {"BATCH_SIZE": 4, "BATCHES": 1, "WINDOW": 2, "BLOCK_S": 0.0}  # what a smoke test measures has no meaning
+
+def sets_of(benchmark):
     sets = 1
     for values in benchmark.params:
         sets *= len(values)
-    return range(sets if how in ("whole", "thrifty") else 1)
+    return range(sets if how == "whole" else 1)
 
 found = []
-for benchmark in disc_benchmarks(root):
-    enough = False
-    for index in some_of(benchmark):
-        if enough and how == "thrifty" and not benchmark.name.endswith("time_sample"):
-            break  # starting workers takes seconds: one parameter set of each benchmark is enough of a smoke test
+collected = list(disc_benchmarks(root))  # versions are made with the usual sizes
+for name, module in list(sys.modules.items()):
+    for size in SMALL if name.startswith("benchmarks.") else ():
+        if hasattr(module, size):
+            setattr(module, size, SMALL[size])
+for benchmark in collected:
+    for index in sets_of(benchmark):
         if benchmark.params:
             benchmark.set_param_idx(index)
         benchmark._attr_sources.insert(0, Once)
@@ -46,7 +50,6 @@ for benchmark in disc_benchmarks(root):
                 value = benchmark.do_run()
                 benchmark.do_teardown()
                 row["outcome"] = value["samples"][0] if isinstance(value, dict) else value
-                enough = True
         except BaseException:
             row["outcome"] = "failed: " + traceback.format_exc()
         row["pipebench"] = sys.modules["pipebench"].__file__ if "pipebench" in sys.modules else None
@@ -55,15 +58,15 @@ sys.stderr.write("RESULT " + json.dumps(found) + chr(10))
 """
 
 
-def collected(how, suite=ROOT, package=ROOT):
-    """The suite of one checkout over the package of another.
+def collected(how, suite=ROOT, package=ROOT, *, rows="all"):
+    """The suite of one checkout over the package of another; with `rows=""`, its long view.
 
-    `how` is `whole`, `thrifty`, `first` (the first parameter set of each benchmark), or `listed`: nothing is run, and
-    the rows say what asv knows of each benchmark. One process runs all of them. The suite imports torch before anything
-    forks.
+    `how` is `whole` (each parameter set, once), `first` (the first one of each benchmark), or `listed`: nothing is run,
+    and the rows say what asv knows of each benchmark. One process runs all of them, on small batches. The suite imports
+    torch before anything forks.
     """
     command = [sys.executable, "-c", RUN, str(suite / "benchmarks"), how]
-    environment = {**os.environ, "PYTHONPATH": str(package)}
+    environment = {**os.environ, "PYTHONPATH": str(package), "PIPEBENCH_SUITE": rows}
     done = subprocess.run(command, capture_output=True, text=True, timeout=900, cwd="/", env=environment)
     assert "RESULT " in done.stderr, done.stderr[-3000:]
     return json.loads(done.stderr.rpartition("RESULT ")[2])

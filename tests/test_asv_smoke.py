@@ -5,30 +5,77 @@ import ast
 import pytest
 from asv_rows import ROOT, collected
 
+PLACES = ("read", "decode", "crop", "transform", "collate", "step", "loader", "training")
+
 
 @pytest.fixture(scope="module")
 def rows():
-    return collected("thrifty")
+    """What asv collects where every row is asked for; nothing is run."""
+    return collected("listed")
+
+
+@pytest.fixture(scope="module")
+def long_view():
+    """The rows that asv collects by itself, each run once."""
+    return collected("whole", rows="")
+
+
+def failed(rows):
+    return [row for row in rows if str(row["outcome"]).startswith("failed")]
 
 
 @pytest.mark.slow
 def test_every_parameter_set_of_every_benchmark_runs_once():
-    assert [row for row in collected("whole") if str(row["outcome"]).startswith("failed")] == []
-
-
-def test_every_benchmark_runs_once_or_is_not_available_here(rows):
-    assert [row for row in rows if str(row["outcome"]).startswith("failed")] == []
-    timed = [row for row in rows if ".time_sample" in row["name"]]
+    every = collected("whole")
+    assert failed(every) == []
+    timed = [row for row in every if ".time_sample" in row["name"]]
     assert len(timed) > 40
     absent = {row["name"] for row in timed if row["outcome"] == "n/a"}
     assert absent <= {"transfer.Batch.time_sample", "collate.Float32.time_sample", "collate.UInt8.time_sample"}
     assert all(1e-8 < row["outcome"] < 1.0 for row in timed if row["outcome"] != "n/a")  # seconds per sample
 
 
+def test_every_row_of_the_long_view_runs_once_and_none_is_without_a_figure(long_view):
+    """n/a rows would fill the tables of `asv compare`; those of a device are collected only beside its driver."""
+    assert failed(long_view) == []
+    assert [row["params"] for row in long_view if row["outcome"] == "n/a"] == []
+    timed = [row for row in long_view if row["unit"] == "seconds"]
+    assert all(1e-8 < row["outcome"] < 5.0 for row in timed)  # seconds per sample
+
+
+def test_the_long_view_has_a_few_rows_of_each_stage_and_they_are_among_all(long_view, rows):
+    places = [row["name"].partition(".")[0] for row in long_view]
+    assert set(PLACES) <= set(places)
+    assert len(long_view) <= 30 and max(map(places.count, set(places) - {"syncs", "transfer"})) <= 6
+    known = {row["name"]: row for row in rows}
+    for row in long_view:
+        everything = known[row["name"]]
+        assert (row["version"], row["unit"]) == (everything["version"], everything["unit"]), row["name"]
+        assert all(
+            set(few) <= set(values) for few, values in zip(row["all_params"], everything["all_params"], strict=True)
+        )
+
+
+@pytest.mark.parametrize(("driver", "collected_by_itself"), [("/", True), ("/nosuch", False)])
+def test_what_needs_a_device_is_collected_where_there_is_a_driver(driver, collected_by_itself, monkeypatch):
+    from pipebench import asvbench
+
+    monkeypatch.setattr(asvbench, "DEVICES", (driver,))
+    for everything, expected in ((True, True), (False, collected_by_itself)):
+        monkeypatch.setattr(asvbench, "ALL", everything)
+        assert (asvbench.on_device(object) is object) == expected
+
+
+def test_seconds_and_bytes_are_named_as_asv_knows_them(rows):
+    """asv scales `seconds` and `bytes`, and prints any other unit as a bare number."""
+    assert {row["unit"] for row in rows} == {"seconds", "bytes", "ns", "us", "%", "sync points"}
+
+
 def test_the_parameters_are_the_registry_of_this_tree(rows):
     from pipebench import stage
 
-    measured = {row["params"][0] for row in rows if row["name"] == "decode.RGB.time_sample"}
+    (decode,) = [row for row in rows if row["name"] == "decode.RGB.time_sample"]
+    measured = {ast.literal_eval(name) for name in decode["all_params"][0]}
     assert measured == {one.name for one in stage.variants("decode/rgb")} - {"pillow-simd"}
 
 

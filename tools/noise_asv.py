@@ -33,7 +33,8 @@ def repository(folder):
     """A clone with a second commit of equal code, and with asv's configuration for one column of the suite."""
     clone = clone_to(folder / "clone")
     commit_in(clone, "--allow-empty", "-m", "the same")
-    subprocess.run([sys.executable, "tools/asv_fast.py"], cwd=clone, check=True, stdout=subprocess.DEVNULL)
+    fast = [sys.executable, "-m", "pipebench", "init", "--fast"]
+    subprocess.run(fast, cwd=clone, check=True, stdout=subprocess.DEVNULL)
     config = clone / ".asv" / "fast.conf.json"
     made = json.loads(config.read_text())
     made["matrix"]["env_nobuild"]["PIPEBENCH_PIL"] = ["stock"]

@@ -10,28 +10,38 @@ from pipebench.errors import UsageError
 
 
 @click.command("init", short_help="Add benchmarks of your own loader to your repository")
-@click.argument("loader", metavar="MODULE:MAKE_LOADER")
+@click.argument("loader", metavar="MODULE:MAKE_LOADER", required=False)
 @click.option("--transform", metavar="MODULE:MAKE_TRANSFORM", help="Function that returns the transform of one image.")
 @click.option("--workers", default="0,2", show_default=True, help="Measure the loader with these numbers of workers.")
 @click.option("--samples", type=click.IntRange(1), default=64, show_default=True, help="Samples that one call reads.")
 @click.option("--image", metavar="NAME", help="The entry of a sample that is its image, where several are images.")
 @click.option("--requirement", default="pipebench", show_default=True, help="What pip must install to get pipebench.")
 @click.option("--force", is_flag=True, help="Overwrite existing files.")
+@click.option(
+    "--fast", is_flag=True, help="Only write .asv/fast.conf.json: with it asv borrows the packages of this Python."
+)
 def command(
-    loader: str,
+    loader: str | None,
     transform: str | None,
     workers: str,
     samples: int,
     image: str | None,
     requirement: str,
     force: bool,
+    fast: bool,
 ) -> None:
     """Add benchmarks of your own loader to this repository.
 
     MODULE:MAKE_LOADER returns the loader. Writes asv.conf.json, pipebench.toml, benchmarks/ and a GitHub workflow.
     """
-    from pipebench.compare import checkouts, scaffold
+    from pipebench.compare import borrowed_packages, checkouts, scaffold
 
+    if fast:
+        written = borrowed_packages.write(checkouts.repository(Path.cwd()))
+        click.echo(f"wrote {written}\n\n  asv --config {written} run HEAD^! --record-samples")
+        return
+    if loader is None:
+        raise UsageError("the function that returns your loader is missing", "pipebench init MODULE:MAKE_LOADER")
     try:
         numbers = tuple(int(part) for part in workers.split(","))
     except ValueError as error:

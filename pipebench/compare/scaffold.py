@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from pipebench.compare import users_loader
+from pipebench.compare.borrowed_packages import used_in_place
 from pipebench.compare.config import CONFIG, Own
 from pipebench.compare.import_roots import import_roots
 from pipebench.errors import PipebenchError
@@ -76,6 +77,7 @@ def plan(
         "PROJECT": repo.name.replace('"', "") or "project",
         "PYTHON": f"{sys.version_info.major}.{sys.version_info.minor}",
         "PIPEBENCH": requirement,
+        "INSTALL": json.dumps(used_in_place(repo)),
         "REQUIREMENTS": _requirements(repo),
         "LOADER": loader,
         "TRANSFORM": f'transform = "{transform}"\n' if transform else "",
