@@ -28,7 +28,7 @@ HOUSE = {
     "watch.script": "wait_parts arrivals device_idle main_thread phases spawned_workers iterators webdataset_loader",
     "watch.bound": "batches schedule alternation live_batches session",
     "watch.launch": "watched_script footprint own_code stacks supervisor bootstrap",
-    "watch.read": "decoding gather account bound drilled hand_off host_use moves verdict waiting summary",
+    "watch.read": "decoding gather account bound drilled hand_off host_use moves verdict waiting stalls causes summary",
     "watch.trace": "tracks device_timeline perfetto",
     "watch": "with_block command",
     "region": "",

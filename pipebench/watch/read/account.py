@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from pipebench.results.account import Account, AccountRow
 from pipebench.watch.read.gather import Process, Run, loaders_found
 from pipebench.watch.record.lines import HandedOver, LoaderFound, LoopSums
+from pipebench.watch.record.record_file import WAIT
 from pipebench.watch.record.spent import ROWS, TimeSpent
 
 _NS = 1e-9
@@ -25,7 +26,8 @@ REASONS = {
     "receive": "smaller-hand-off", "unpickle": "smaller-hand-off", "pin": "pinning", "make-batch": "more-overlap",
     "after-loader": "more-overlap", "host-to-device": "overlap-copies", "other": "off-the-path",
 }  # fmt: skip
-_ON_DEVICE = ("host-to-device",)
+_WAITS = ("wait-for-worker", "receive", "unpickle", "pin", "make-batch", "after-loader", "send-indices", "sampler")
+_ON_DEVICE = (*_WAITS, "host-to-device", "forward", "backward", "optimiser")  # where CUDA runs beside the host
 
 
 @dataclass
@@ -69,14 +71,19 @@ def spent_in(process: Process, lived: tuple[int, int] | None = None) -> Spent | 
     return found
 
 
-def account(run: Run, lived: tuple[int, int] | None = None) -> Account | None:
-    """The account of the script's process; None if it iterated no loader or its records are too few."""
+def account(run: Run, lived: tuple[int, int] | None = None, in_loop: Sequence[int] = ()) -> Account | None:
+    """The account of the script's process; None if it iterated no loader or its records are too few.
+
+    `in_loop` are the loaders of the training loop, also those that are iterated in step with one that trains.
+    """
     script = next(iter(run.of_script()), None)
     spent = spent_in(script, lived) if script is not None else None
     if spent is None or not spent.passes:
         return None
     described = loaders_found(run.processes)
     trained = _trained(run)
+    in_step = set(in_loop) - {loader for loader, _ in trained} if trained else set()
+    trained |= {place for place in spent.passes if place[0] in in_step}
     groups: dict[tuple[int, bool], dict[Place, list[int]]] = {}
     for place, rows in sorted(spent.passes.items()):
         groups.setdefault((place[0], not trained or place in trained), {})[place] = rows
@@ -84,7 +91,9 @@ def account(run: Run, lived: tuple[int, int] | None = None) -> Account | None:
     inside: list[AccountRow] = []
     for (loader, trains), passes in groups.items():
         total = [sum(column) for column in zip(*passes.values(), strict=True)]
-        found = tuple(_rows_of(loader, total, _share(saving.get(loader, {}), passes)))
+        found = tuple(_rows_of(loader, total, _share(saving.get(loader, {}), passes), _idle_share(run, loader)))
+        if not trained & set(passes):  # then what the loop does is its purpose
+            found = tuple(_without_saving(found, "other"))
         inside += found if trains else (_validation(loader, found),)
     ends = [
         AccountRow(name, spent.outside[name] * _NS) for name in ("interpreter", "before-loops") if name in spent.outside
@@ -104,22 +113,38 @@ def _trained(run: Run) -> set[Place]:
     return {(one.loader, one.number_of_pass) for one in lines if one.trained}
 
 
-def _rows_of(loader: int, spent: Sequence[int], saving_ns: Mapping[str, int]) -> Iterable[AccountRow]:
+def _idle_share(run: Run, loader: int) -> float | None:
+    """The share of the waits in which the device was idle too; None without a device. Only this part costs time."""
+    idle = [one.idle for one in run.turns(loader) if one.idle]
+    waits = sum(one.phases_ns[WAIT] for one in run.turns(loader))
+    return min(1.0, sum(one.idle_ns for one in idle) / waits) if idle and waits else None
+
+
+def _rows_of(
+    loader: int, spent: Sequence[int], saving_ns: Mapping[str, int], idle_share: float | None
+) -> Iterable[AccountRow]:
     for name, ns in zip(ROWS, spent, strict=True):
         if not ns:
             continue
-        row = AccountRow(name, ns * _NS, loader, on_device=name in _ON_DEVICE)
+        row = AccountRow(name, ns * _NS, loader)
+        if idle_share is not None and name in _ON_DEVICE:
+            row = replace(row, on_device=True)
         if name in saving_ns:
             yield replace(row, recoverable_s=min(ns, saving_ns[name]) * _NS, reason="persistent-workers")
         elif name in REASONS:
-            yield replace(row, recoverable_s=ns * _NS, reason=REASONS[name])
+            part = idle_share if idle_share is not None and name in _WAITS else 1.0
+            yield replace(row, recoverable_s=ns * part * _NS, reason=REASONS[name])
         else:
             yield row
 
 
+def _without_saving(rows: Iterable[AccountRow], code: str) -> Iterable[AccountRow]:
+    return (replace(one, recoverable_s=None, reason=None) if one.code == code else one for one in rows)
+
+
 def _validation(loader: int, rows: Sequence[AccountRow]) -> AccountRow:
     """The loops of a loader that did not train, as one row. What it computes is no waste; its waits may be saved."""
-    inside = tuple(replace(one, recoverable_s=None, reason=None) if one.code == "other" else one for one in rows)
+    inside = tuple(rows)
     saved = [one.recoverable_s for one in inside if one.recoverable_s is not None]
     total = sum(one.s for one in inside)
     return AccountRow("validation", total, loader, sum(saved) if saved else None, "faster-loading" if saved else None,
