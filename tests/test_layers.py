@@ -19,8 +19,8 @@ HOUSE = {
     "task": "",
     "results": "sync_points measurement loading consumers windows drilled account hand_off watched training "
     "calibration comparison studies schema_1 report",
-    "render": "cells layout watch_notes feeding consumers stage_sum tables watch_verdict watch_details watch_drilled "
-    "watch watched study syncs same_work ab github calibration functions text",
+    "render": "cells layout watch_notes feeding consumers stage_sum tables watch_verdict watch_account watch_details "
+    "watch_drilled watch watched study syncs same_work ab github calibration functions text",
     "syncpoints": "placement book reviewed_operators modes session examine",
     "watch.record": "options spent lines patches exclusive_time record_file recording sampling thread_pools memory",
     "watch.stages": "labels transforms webdataset library_calls finding_transforms",
