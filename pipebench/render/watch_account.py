@@ -151,6 +151,11 @@ def _stage(one: Cause, values: Any, part: str) -> str:
     return f"{_waits(one, part)}." + _at_most(one, "Faster loading")
 
 
+def _pickling(one: Cause, values: Any, part: str) -> str:
+    times = f"they make a batch in {seconds(values['make_s'])} and pickle it for {seconds(values['pickle_s'])}"
+    return f"{_waits(one, part)}: {times}." + _at_most(one, "A cheaper hand-off")
+
+
 def _threads(one: Cause, values: Any, part: str) -> str:
     return (
         f"{_waits(one, part)}: {counted(values['workers'], 'worker')} of {values['threads']} threads each compete for "
@@ -201,6 +206,7 @@ _SENTENCES: dict[str, Callable[[Cause, Any, str], str]] = {
     "no-workers": _no_workers,
     "workers-blocked": _blocked,
     "stage": _stage,
+    "pickling": _pickling,
     "threads-over-cores": _threads,
     "cores-used-up": _cores,
     "head-of-line": _head_of_line,

@@ -12,6 +12,7 @@ from functools import cached_property
 from pipebench.results.account import Account, AccountRow, Cause
 from pipebench.results.watched import LoaderResult, StageResult, WatchResult, WorkerResult
 from pipebench.watch.read.gather import Run, loaders_found
+from pipebench.watch.read.moves import slow_hand_off
 from pipebench.watch.read.stalls import period_of, waits_of
 from pipebench.watch.record.spent import TimeSpent
 
@@ -164,6 +165,10 @@ def waiting(seen: Seen) -> Iterable[Cause]:
             continue
         busy = sum(worker.busy_share for worker in workers) / len(workers)
         whole = Cause("", waited, saved, one.loader, {"workers": one.workers, "busy": busy})
+        if (slow := slow_hand_off(seen.result, one)) is not None:
+            values = {**whole.values, "pickle_s": slow[0], "make_s": slow[1]}
+            yield replace(whole, code="pickling", values=values)
+            continue
         found = [*(_busy(seen, one, workers, whole) if busy >= _BUSY else ()), *_uneven(seen, one, whole, busy)]
         if not found:
             found = [replace(whole, code="waiting")]

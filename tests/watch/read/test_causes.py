@@ -50,12 +50,12 @@ class Planted:
     def loader(self, number: int = 1, *, trains: bool = True, passes: int = 1, cpu: int = 0, **how: Any) -> None:
         """A loader, and its passes. What is left of `how` are rows of each pass in ms, by the names of `ROWS`."""
         found = LoaderFound(number, "Photos", how.pop("workers", 2), 4, "fork", 2, how.pop("persistent", False))
-        idle, waits = how.pop("idle", None), how.pop("waits", [])
+        idle, waits, arrived = how.pop("idle", None), how.pop("waits", []), how.pop("arrived", [])
         self.lines.append(found)
         rows = [how.pop(name.replace("-", "_"), 0) * MS for name in ROWS]
         assert not how
         for one in range(passes):
-            arrivals = [Arrival(task, 1, 0, 0, wait, 0, 0, 0) for task, wait in enumerate(waits)]
+            arrivals = arrived or [Arrival(task, 1, 0, 0, wait, 0, 0, 0) for task, wait in enumerate(waits)]
             phases = [sum(rows[:10]), 0, *rows[11:15]]
             self.lines += [
                 PassBegun(number, one, self.now),
@@ -91,6 +91,7 @@ class Planted:
         found = summarise(processes, WatchOptions(), 0, cores, lived=(0, self.now + MS)).account
         assert found is not None
         assert sum(one.s for one in found.rows) == pytest.approx(found.wall_s, abs=1e-9)
+        assert all(one.code in watch_account._SENTENCES for one in found.causes)
         return found
 
     def causes(self, cores: float = 4) -> dict[str, Cause]:
@@ -186,6 +187,17 @@ def test_hand_off() -> None:
     assert found.s == pytest.approx(0.3) and found.values["pipe_bytes_per_batch"] == 4096
 
 
+def test_workers_whose_feeder_threads_pickle_longer_than_they_make() -> None:
+    run = Planted()
+    run.loader(**TRAINS, wait_for_worker=1000)
+    run.worker(busy=0.2, pickled=Pickled(900 * MS, 800 * MS, 50, 50 * 4096))
+    found = [one for one in run.account().causes if one.code != "training"]
+    assert [one.code for one in found] == ["pickling"]
+    assert found[0].values["pickle_s"] == pytest.approx(0.9 / 51) and found[0].values["make_s"] == pytest.approx(
+        0.2 / 51
+    )
+
+
 def _waiting(cores: float = 4, script_cpu: int = 200, **worker: Any) -> dict[str, Cause]:
     run = Planted()
     run.loader(**TRAINS, wait_for_worker=1000, cpu=script_cpu)
@@ -228,6 +240,25 @@ def test_stalls_with_a_period_though_workers_rest() -> None:
     (found,) = [one for one in account.causes if one.code != "training"]
     assert (found.code, found.values["period"]) == ("periodic-stalls", 8)
     assert "The loop stalls at every 8th batch, the number of workers: " in said(account)
+
+
+def test_slow_batches_that_hold_up_later_ones() -> None:
+    """Each fourth batch comes 8 ms late, and the one after it has then been there for 7 ms."""
+    arrived, handed = [], []
+    for task in range(TURNS):
+        asked = task * 10 * MS
+        came = asked + 8 * MS if task % 4 == 3 else asked - 9 * MS if task % 4 == 0 else asked
+        arrived.append(Arrival(task, 1, asked, came, max(asked, came), 0, 0, 0))
+        handed.append(HandedOver(task, 0, 1 + task, 0, came - MS, 0, came, 1, 0, 0, 0, 0, 0))
+    run = Planted()
+    run.loader(**TRAINS, wait_for_worker=250, arrived=arrived)
+    run.worker(busy=0.4, handed=handed, pickled=Pickled(MS, MS, 50, 4096))
+    found = {one.code: one for one in run.account().causes if one.code != "training"}
+    assert list(found) == ["periodic-stalls", "head-of-line"] and all(one.unsure for one in found.values())
+    assert found["periodic-stalls"].values["period"] == 4
+    held = found["head-of-line"]
+    # The batch of task 0 has no earlier one, and the last late one no later one.
+    assert held.s == pytest.approx(24 * 0.007) and held.values["share"] == pytest.approx(0.24)
 
 
 def test_waits_without_a_reason_are_only_named() -> None:
