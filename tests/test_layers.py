@@ -17,18 +17,18 @@ HOUSE = {
     "host": "clock screen machine limits named page_cache whole_files",
     "native": "building region",
     "task": "",
-    "results": "sync_points measurement loading consumers windows drilled hand_off watched training calibration "
-    "comparison studies schema_1 report",
-    "render": "cells layout watch_notes feeding consumers stage_sum tables watch_verdict watch_details watch_drilled "
-    "watch watched study syncs same_work ab github calibration functions text",
+    "results": "sync_points measurement loading consumers windows drilled account hand_off watched training "
+    "calibration comparison studies schema_1 report",
+    "render": "cells layout watch_notes feeding consumers stage_sum tables watch_verdict watch_account watch_details "
+    "watch_drilled watch watched study syncs same_work ab github calibration functions text",
     "syncpoints": "placement book reviewed_operators modes session examine",
-    "watch.record": "options lines patches exclusive_time record_file recording sampling thread_pools memory",
+    "watch.record": "options spent lines patches exclusive_time record_file recording sampling thread_pools memory",
     "watch.stages": "labels transforms webdataset library_calls finding_transforms",
     "watch.worker": "pickling stack_place batch_sums standins fetching",
-    "watch.script": "wait_parts arrivals device_idle phases spawned_workers iterators webdataset_loader",
+    "watch.script": "wait_parts arrivals device_idle main_thread phases spawned_workers iterators webdataset_loader",
     "watch.bound": "batches schedule alternation live_batches session",
     "watch.launch": "watched_script footprint own_code stacks supervisor bootstrap",
-    "watch.read": "decoding gather bound drilled hand_off host_use moves verdict waiting summary",
+    "watch.read": "decoding gather account bound drilled hand_off host_use moves verdict waiting stalls causes summary",
     "watch.trace": "tracks device_timeline perfetto",
     "watch": "with_block command",
     "region": "",

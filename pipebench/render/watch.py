@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from pipebench.render import watch_details, watch_drilled
+from pipebench.render import watch_account, watch_details, watch_drilled
 from pipebench.render.cells import Table, spoken
-from pipebench.render.layout import Line, Part
+from pipebench.render.layout import Line, Part, shortened
 from pipebench.render.watch_notes import sentence
 from pipebench.render.watch_verdict import next_command, next_move, verdict
 from pipebench.results.measurement import FOREIGN_LIMIT, STEAL_LIMIT
@@ -17,12 +17,15 @@ from pipebench.units import Scale, counted, percent, printable, seconds, seconds
 _SMALLEST_SHARE = 0.0005
 _LARGE_PART = 0.10  # of the wait
 _NEARLY_ALL = 0.995
-_FEW_STAGES, _FEW_NOTES = 4, 3  # rows in the short report, which fits a screen of 30 lines
+_NAME = 28  # columns of a stage's name in a sentence
+_FEW_STAGES, _FEW_NOTES = 3, 3  # rows in the short report, which fits a screen of 30 lines
 
 
 def parts(result: WatchResult, *, full: bool = False) -> list[Part]:
     """The parts of the report: about 30 lines, or every figure if `full` is true."""
-    made: list[Part] = [Line(verdict(result.verdict), "bold")]
+    run = watch_account.causes(result.account)
+    made: list[Part] = [*run, Line(verdict(result.verdict), "" if run else "bold")]
+    made += watch_account.table(result.account, full=full)
     made += bound_parts(result.bound, full=full) if result.bound is not None else []
     made += _all_stages(result, full)
     made += _loop(result, full)
@@ -49,7 +52,10 @@ def _all_stages(result: WatchResult, full: bool) -> list[Part]:
         return []
     rest = len(tables) - 1
     more = [f"  --full shows the stages of {counted(rest, 'more loader')}."] if rest > 0 else []
-    return [tables[loader], *more, *watch_drilled.all_drilled(result.drilled, {loader}, full=False)]
+    shown: list[Part] = [tables[loader]]
+    if result.account is not None:  # it has the lines; the table is behind --full
+        shown, more = [_stages_line(loader, [one for one in result.stages if one.loader == loader])], []
+    return [*shown, *more, *watch_drilled.all_drilled(result.drilled, {loader}, full=False)]
 
 
 def _stages(loader: LoaderResult, stages: list[StageResult], full: bool) -> Iterable[Table]:
@@ -71,6 +77,19 @@ def _stages(loader: LoaderResult, stages: list[StageResult], full: bool) -> Iter
         () if full else (4,),
     )
     yield table if full else table.narrowest()
+
+
+def _stages_line(loader: int, stages: Sequence[StageResult]) -> str:
+    """The largest stages of a loader in one sentence: each with its share of the time in which batches are made."""
+    inside = [one for one in stages if one.kind != "serialise" and one.worker_share >= _SMALLEST_SHARE]
+    named = [
+        f"{shortened(printable(one.name), _NAME)} "
+        f"({'read + decode' if one.includes_read else printable(one.kind)}) {percent(one.worker_share)}"
+        for one in inside[:_FEW_STAGES]
+    ]
+    rest = inside[_FEW_STAGES:]
+    more = [f"{counted(len(rest), 'more stage')} {percent(sum(one.worker_share for one in rest))}"] if rest else []
+    return f"Loading in loader {loader}: {', '.join([*named, *more])}."
 
 
 _STAGE_TABLE = (
@@ -134,6 +153,8 @@ def _loop(result: WatchResult, full: bool) -> list[Part]:
         idle.append(f"The device was idle {seconds(found.s_per_iteration)} of each wait ({percent(found.share, 1)}).")
     if not full:
         phases = [f"{one.phase} {percent(one.share, 1)}" for one in shown if one.share >= _SMALLEST_SHARE]
+        if result.account is not None:  # it has the phases and the parts of the wait
+            return [*idle]
         return ["", title, f"  {', '.join(phases)}", *_parts_of_wait(result.wait_parts), *idle]
     scale = seconds_scale([whole])
     rows: list[tuple[str, ...]] = []

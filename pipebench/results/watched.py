@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+from pipebench.results.account import Account
 from pipebench.results.drilled import DrilledRow
 from pipebench.results.hand_off import HandOff
 from pipebench.results.windows import Throughput
@@ -294,7 +295,8 @@ class WatchResult:
 
     `wait_share` is the share of the loop's time in which it waits for batches. The wait for the first batch of a pass
     is not included. `wait_parts` divide it (empty in older reports). `loaders_in_loop` are the loaders whose iterations
-    the loop table shows. `notes` say what was not seen, and why. In older reports `verdict`, `next_move` and `notes`
+    the loop table shows. `account` divides the whole run, from its first second to its last (None with `--bound`, and
+    in older reports). `notes` say what was not seen, and why. In older reports `verdict`, `next_move` and `notes`
     are sentences.
     """
 
@@ -326,6 +328,7 @@ class WatchResult:
     host: HostUse | None = None
     drilled: tuple[DrilledRow, ...] = ()
     wait_parts: tuple[WaitPart, ...] = ()
+    account: Account | None = None
 
 
 @dataclass(frozen=True)

@@ -80,7 +80,7 @@ def observe(
         if not options.bound and ended.signal is None:  # else nobody has waited for the workers
             looker.script_ended()
         processes = gather(folder)
-        result = summarise(processes, options, ended.status, usable_cores(), looker.found, reader.found)
+        result = summarise(processes, options, ended.status, usable_cores(), looker.found, reader.found, ended.lived)
         found.append(dataclasses.replace(result, notes=(*result.notes, *_traced(processes, options.export_trace))))
         report(found[0])
 

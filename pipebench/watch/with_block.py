@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 from pathlib import Path
+from time import perf_counter_ns
 
 from pipebench.host.machine import usable_cores
 from pipebench.results.watched import WatchResult
@@ -35,6 +36,7 @@ class Watching:
     def __enter__(self) -> Watching:
         self._folder = tempfile.mkdtemp(prefix="pipebench-watch-")
         chosen = self._options
+        self._began = perf_counter_ns()
         self._script = WatchedScript(
             Settings(self._folder, chosen.every, warmup=chosen.warmup, functions=chosen.functions)
         )
@@ -44,6 +46,8 @@ class Watching:
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         try:
             self._script.finish()
-            self.result = summarise(gather(Path(self._folder)), self._options, int(kind is not None), usable_cores())
+            lived = self._began, perf_counter_ns()
+            processes = gather(Path(self._folder))
+            self.result = summarise(processes, self._options, int(kind is not None), usable_cores(), lived=lived)
         finally:
             shutil.rmtree(self._folder, ignore_errors=True)

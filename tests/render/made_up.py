@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from pipebench.results.account import Account, AccountRow, Cause
 from pipebench.results.calibration import Calibration, NoiseFloor, PlantedFigure, Slowdown
 from pipebench.results.comparison import Change, Comparison, Difference, Judgement, Measured, Outputs, Said
 from pipebench.results.hand_off import HandOff, QueuePoint
@@ -66,6 +67,36 @@ def _worker(number):
     )  # fmt: skip
 
 
+def account():
+    """The account of the run below: 50 s of iterations, and the rest of 62.5 s."""
+    once = (("interpreter", 0.3), ("before-loops", 4.2))
+    training = (
+        ("start-up", 0.61, 0.2, "persistent-workers"), ("sampler", 2.5, 2.5, "sampler-ahead"),
+        ("wait-for-worker", 25.0, 25.0, "faster-loading"), ("receive", 0.6, 0.6, "smaller-hand-off"),
+        ("unpickle", 1.9, 1.9, "smaller-hand-off"), ("next", 0.6, None, None),
+        ("host-to-device", 0.6, 0.6, "overlap-copies"), ("forward", 9.0, None, None), ("backward", 8.0, None, None),
+        ("optimiser", 1.5, None, None), ("other", 1.0, 1.0, "off-the-path"),
+        ("end-of-pass", 0.03, 0.015, "persistent-workers"),
+    )  # fmt: skip
+    inside = (AccountRow("wait-for-worker", 2.2, 2, 2.2, "faster-loading"), AccountRow("other", 2.3, 2))
+    rows = (
+        *(AccountRow(code, s) for code, s in once),
+        *(AccountRow(code, s, 1, saved, reason) for code, s, saved, reason in training),
+        AccountRow("validation", 4.5, 2, 2.2, "faster-loading", inside=inside),
+        AccountRow("exit", 0.16),
+    )
+    stage = {"stage": LONG, "kind": "decode", "includes_read": 1, "stage_share": 0.61, "sample_s": 0.005}
+    busy = {"workers": 2, "busy": 0.99, "cpu_share": 0.65, "cores_used": 1.3, "script_cores": 0.9, "usable_cores": 2.0}
+    return Account(
+        sum(one.s for one in rows),
+        rows,
+        (
+            Cause("stage", 25.0, 25.0, 1, {**busy, **stage}),
+            Cause("validation", 4.5, 2.2, 2, {"passes": 2, "iterations": 50, "workers": 2, "waits_s": 2.2}),
+        ),
+    )
+
+
 def watched(name=LONG):
     """A run that waits for data, in which everything was seen."""
     phases = zip(
@@ -104,6 +135,7 @@ def watched(name=LONG):
                 ("sampler", 0.004), ("wait-for-worker", 0.05), ("receive", 0.001), ("unpickle", 0.004), ("rest", 0.001)
             )
         ),
+        account=account(),
         device_idle=None,
         usable_cores=2,
         status=0,

@@ -9,9 +9,9 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
 from pipebench.watch.record.recording import Settings
 
@@ -25,12 +25,23 @@ _LOOK_S = 1.0
 _PR_SET_PDEATHSIG = 1
 
 
+class Lifetime(NamedTuple):
+    """When a process was started and when its end was noticed, in nanoseconds of the monotonic clock."""
+
+    began: int
+    ended: int
+
+
 @dataclass(frozen=True)
 class Ended:
-    """How the script ended: its exit status as a shell would show it (128 + n if signal n ended it)."""
+    """How the script ended: its exit status as a shell would show it (128 + n if signal n ended it).
+
+    `lived` is when its process was started and when its end was noticed, by the monotonic clock (None: not known).
+    """
 
     status: int
     signal: int | None
+    lived: Lifetime | None = None
 
 
 def run(
@@ -51,11 +62,13 @@ def run(
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, waited)
     try:
         libc = ctypes.CDLL(None, use_errno=True)
+        began = time.perf_counter_ns()
         child = _start(command, mask, libc)
         canary = Canary(libc)
         try:
             with meanwhile():
                 ended = _supervise(child, canary, waited)
+                ended = replace(ended, lived=Lifetime(began, time.perf_counter_ns()))
         finally:
             canary.end()
         afterwards(ended)

@@ -71,6 +71,7 @@ class WatchedScript:
             self.recording.guarded("ending the bound", self.bound.rest)
         if self.recording.on:
             self.recording.guarded("ending the loop", self.loop.finish)
+            self.recording.guarded("ending the account", lambda: self.loop.account.ends(perf_counter_ns()))
             self.recording.guarded("ending the loaders", self.loaders.finish)
         if self.recording.pid == os.getpid():
             self.recording.guarded(

@@ -18,7 +18,9 @@ from pipebench.results.watched import (
 )
 from pipebench.watch.launch.footprint import Footprint
 from pipebench.watch.launch.stacks import Looks
+from pipebench.watch.read.account import account
 from pipebench.watch.read.bound import bound_result
+from pipebench.watch.read.causes import causes
 from pipebench.watch.read.drilled import drilled_rows, drilling_notes
 from pipebench.watch.read.gather import Process, Run, added, gather, loaders_found, percentile, shown_time
 from pipebench.watch.read.hand_off import hand_off
@@ -49,10 +51,12 @@ def summarise(
     usable_cores: float,
     footprint: Footprint | None = None,
     looks: Looks | None = None,
+    lived: tuple[int, int] | None = None,
 ) -> WatchResult:
     """The tables of one run. `status` is the script's exit status.
 
-    `footprint` and `looks` are what was seen from outside.
+    `footprint` and `looks` are what was seen from outside, as is `lived`: when the script's process was started and
+    when it had ended, in nanoseconds of the monotonic clock.
     """
     footprint, looks = footprint or Footprint(), looks or Looks()
     shown = shown_time(processes, 0 if options.bound else options.warmup)
@@ -102,11 +106,15 @@ def summarise(
         drilled=drilled_rows(run, stages, looks),
         wait_parts=_wait_parts(run, in_loop, loop),
         bound=bound_result([one for process in run.of_script() for one in process.lines]) if options.bound else None,
+        account=None if options.bound else account(run, lived, in_loop),
     )
     verdict, next_move = diagnose(result)
     if described and not loaders:
         verdict = Verdict("no-such-loader", loader=options.loader, loaders=len(described))
-    return dataclasses.replace(result, verdict=verdict, next_move=next_move)
+    whole = result.account
+    if whole is not None:
+        whole = dataclasses.replace(whole, causes=causes(run, result, whole))
+    return dataclasses.replace(result, verdict=verdict, next_move=next_move, account=whole)
 
 
 def _in_loop(run: Run, loaders: tuple[LoaderResult, ...]) -> tuple[int, ...]:

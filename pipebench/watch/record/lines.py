@@ -13,6 +13,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, TypeAlias
 
+from pipebench.watch.record.spent import TimeSpent
+
 Buckets: TypeAlias = dict[int, int]
 """The number of durations in each logarithmic bucket: see `record_file.bucket`."""
 
@@ -183,7 +185,10 @@ class BatchInFull:
 
 @dataclass
 class LoaderFound:
-    """A loader. Written when it is first iterated; loaders are numbered in that order, from 1."""
+    """A loader. Written when it is first iterated; loaders are numbered in that order, from 1.
+
+    `persistent` says that its workers live from one pass to the next.
+    """
 
     loader: int
     dataset: str
@@ -191,6 +196,7 @@ class LoaderFound:
     batch_size: int | None
     start_method: str
     prefetch_factor: int | None
+    persistent: bool = False
 
 
 @dataclass
@@ -207,7 +213,7 @@ class PassBegun:
 
 @dataclass
 class PassEnded:
-    """The end of a pass: the iterator was exhausted, failed with an exception, or was left when recording ended.
+    """The end of a pass: the iterator was exhausted, failed with an exception, or was left (or recording ended).
 
     `wait_ns` is the wait in the last `next()`, which gave no batch.
     """
@@ -388,6 +394,6 @@ class BoundEnded:
 
 Line: TypeAlias = (
     ProcessStarted | NewStage | FetchSums | BatchInFull | LoaderFound | PassBegun | PassEnded | LoopSums
-    | IterationInFull | LoadersTogether | LibraryThreads | StackPlace | Moment | Fault
+    | IterationInFull | LoadersTogether | LibraryThreads | StackPlace | Moment | Fault | TimeSpent
     | BoundPlan | BoundWindow | BoundRoundVoid | BoundEnded
 )  # fmt: skip

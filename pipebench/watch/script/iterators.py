@@ -16,7 +16,7 @@ from pipebench.watch.record.lines import LoaderFound, PassBegun
 from pipebench.watch.record.patches import unseen
 from pipebench.watch.record.recording import Recording
 from pipebench.watch.script import arrivals, spawned_workers, wait_parts
-from pipebench.watch.script.phases import LoopPhases, Pass, watch_transfers
+from pipebench.watch.script.phases import LoopPhases, watch_transfers
 from pipebench.watch.script.spawned_workers import WatchedInit
 from pipebench.watch.stages import finding_transforms, labels
 from pipebench.watch.worker import fetching
@@ -69,6 +69,7 @@ class Loaders:
             self.recording.fault("numbering a loader", error)
             plain(iterator, loader, *state)
             return
+        self.guarded(self.loop.loader_opens)
         began = perf_counter_ns()
         start_method = _start_method(loader)
         self.constructing.append((number, start_method))
@@ -99,7 +100,7 @@ class Loaders:
 
     def _begin_pass(self, iterator: Any, number: int, began: int) -> None:
         self.passes[number] += 1
-        self.loop.passes[iterator] = Pass(self.recording, number, self.passes[number])
+        self.loop.pass_begins(iterator, number, self.passes[number])
         self.recording.write(PassBegun(number, self.passes[number], began))
 
     def watch_fetcher(self, fetcher: Any) -> Any:
@@ -163,6 +164,7 @@ def _described(loader: Any, number: int) -> LoaderFound:
         batch_size=loader.batch_size,
         start_method=_start_method(loader),
         prefetch_factor=loader.prefetch_factor,
+        persistent=bool(loader.persistent_workers),
     )
 
 
@@ -177,6 +179,7 @@ def _watch_iterators(loaders: Loaders, alone: Any, with_workers: Any) -> None:
     recording.guarded("following batches", lambda: arrivals.watch_queues(recording, found, with_workers))
     recording.guarded("timing the sending of indices", lambda: wait_parts.watch_sending(patches, parts, with_workers))
     recording.guarded("timing pinning", lambda: wait_parts.watch_pinning_alone(patches, parts, alone))
+    recording.guarded("timing the end of workers", lambda: _watch_shutdown(loaders, with_workers))
 
 
 def watch_torchdata(loaders: Loaders, module: Any) -> None:
@@ -244,12 +247,31 @@ def _watch_reset(loaders: Loaders, kind: Any) -> None:
     def _reset(self: Any, loader: Any, first_iter: bool = False, *args: Any, **kwargs: Any) -> None:
         if loaders.bound is not None and not first_iter:
             loaders.bound.opened(self, loader)
+        known = not first_iter and loaders.recording.on and loader in loaders.numbers and not _elsewhere(loaders)
+        if known:
+            loaders.guarded(loaders.loop.loader_opens)
         began = perf_counter_ns()
         plain(self, loader, first_iter, *args, **kwargs)
-        if not first_iter and loaders.recording.on and loader in loaders.numbers:
+        if known:
             loaders.guarded(loaders.new_pass, self, loaders.numbers[loader], began)
 
     loaders.recording.patches.replace(kind, "_reset", _reset)
+
+
+def _watch_shutdown(loaders: Loaders, kind: Any) -> None:
+    plain = kind._shutdown_workers
+
+    @unseen
+    @functools.wraps(plain)
+    def _shutdown_workers(self: Any) -> None:
+        if not loaders.recording.on or local.timer is not None or _elsewhere(loaders):
+            plain(self)
+            return
+        loaders.guarded(loaders.loop.workers_end, self)
+        plain(self)
+        loaders.guarded(loaders.loop.workers_ended, self)
+
+    loaders.recording.patches.replace(kind, "_shutdown_workers", _shutdown_workers)
 
 
 def _watch_next(loaders: Loaders, kind: Any) -> None:

@@ -8,6 +8,7 @@ gradient clipping). Modules get no hooks, because `torch.compile` reacts to them
 from __future__ import annotations
 
 import functools
+import os
 import sys
 import threading
 import weakref
@@ -41,6 +42,7 @@ from pipebench.watch.record.recording import Recording
 from pipebench.watch.record.sampling import followed
 from pipebench.watch.script.arrivals import Arrivals
 from pipebench.watch.script.device_idle import IdleDevice
+from pipebench.watch.script.main_thread import MainThread
 
 _KEPT = 20_000
 
@@ -52,6 +54,7 @@ class Pass:
         self.recording = recording
         self.loader = loader
         self.number = number
+        self.place = loader, number
         self.phases = [0] * len(PHASES)
         self.turn = 0
         self.began: int | None = None
@@ -60,6 +63,8 @@ class Pass:
         self.log: list[int] = []
         self.pace = Pace(recording.file.began, number)
         self.device = IdleDevice()
+        self.waiting = False
+        self.gone: weakref.ref[Any] | None = None
         self.arrived: Arrival | None = None
         self.waited = [0] * len(WAIT_PARTS)
         self._clear()
@@ -153,16 +158,20 @@ class LoopPhases:
         self.passes: weakref.WeakKeyDictionary[Any, Pass] = weakref.WeakKeyDictionary()
         self.completed = 0
         self.arrivals = Arrivals()
+        self.account = MainThread(recording)
 
     def spend(self, phase: int, unnamed: int = OTHER) -> None:
         """Adds the time since this thread's last event to `phase`, and the time that `defer` kept to `unnamed`."""
         here = self.here
         now = perf_counter_ns()
-        if here.open:
-            top = here.open[-1]
+        top = here.open[-1] if here.open else None
+        if phase != WAIT:  # `after_next` divides the wait
+            self.account.phase(None if top is None else top.place, phase, now, unnamed if here.unnamed else None)
+        if top is not None:
             top.phases[phase] += now - here.mark
             top.phases[unnamed] += here.unnamed
             top.log += (here.mark, now, phase)
+            self.account.beside(now - here.mark)
         here.mark = now
         here.unnamed = 0
 
@@ -171,6 +180,7 @@ class LoopPhases:
         now = perf_counter_ns()
         self.here.unnamed += now - self.here.mark
         self.here.mark = now
+        self.account.keep(now)
 
     def before_next(self, iterator: Any) -> None:
         here = self.here
@@ -189,6 +199,7 @@ class LoopPhases:
         self._count(this)
         this.began = here.mark
         this.suspended = False
+        this.waiting = True
         this.device.begin()
         self.arrivals.parts.begin()
 
@@ -202,6 +213,7 @@ class LoopPhases:
             self.recording.write(Moment("warm", self.here.mark))
         if settings.steps is not None and self.completed == settings.warmup + settings.steps:
             self.finish()
+            self.account.stops()
             self.recording.stop()
 
     def after_next(self, iterator: Any, event: Literal["exhausted", "failed"] | None) -> None:
@@ -211,7 +223,9 @@ class LoopPhases:
         this = self.passes.get(iterator)
         if this is None:
             return
+        this.waiting = False
         this.waited = waited
+        self.account.waited(this.place, this.turn, self.here.mark, waited, event is not None)
         this.device.end(self.here.mark, this.turn if followed(this.turn, this.number) else None)
         this.arrived = None
         if event is None:
@@ -221,6 +235,52 @@ class LoopPhases:
             this.began = None
             if this in self.here.open:
                 self.here.open.remove(this)
+
+    def loader_opens(self) -> None:
+        """Notes that an iterator is about to be constructed or reset. Until now, other things ran.
+
+        Inside a larger pipeline, the wait for that pipeline has already begun.
+        """
+        if self.here.whole is None:
+            self.spend(OTHER)
+            self.arrivals.parts.begin()
+        self.account.loop_begins()
+
+    def pass_begins(self, iterator: Any, loader: int, number: int) -> None:
+        """Begins a pass. The time since `loader_opens` is its start-up; no iteration includes it."""
+        earlier = self.passes.get(iterator)
+        if earlier is not None:
+            self._left(earlier)
+        self.passes[iterator] = this = Pass(self.recording, loader, number)
+        this.gone = weakref.ref(iterator, lambda _: self.recording.guarded("leaving a loop", lambda: self._gone(this)))
+        self.here.mark = now = perf_counter_ns()
+        self.account.started(this.place, now, self.arrivals.parts.take())
+
+    def workers_end(self, iterator: Any) -> None:
+        """Notes that the workers of an iterator are about to end. In its last `next()`, this is a part of the wait."""
+        this = self.passes.get(iterator)
+        if this is not None and not this.waiting:
+            self.spend(OTHER)
+
+    def workers_ended(self, iterator: Any) -> None:
+        this = self.passes.get(iterator)
+        if this is not None and not this.waiting:
+            self.here.mark = now = perf_counter_ns()
+            self.account.ended(this.place, now)
+
+    def _gone(self, this: Pass) -> None:
+        """Ends a pass whose iterator is gone: the loop was left by `break`, `return` or an exception."""
+        if self.recording.on and self.recording.pid == os.getpid():
+            if this in self.here.open:
+                self.spend(OTHER)
+            self._left(this)
+
+    def _left(self, this: Pass) -> None:
+        if this in self.here.open:
+            self.here.open.remove(this)
+        if this.began is not None:
+            this.finish("left")
+            this.began = None
 
     def leave(self, iterator: Any) -> None:
         """Ends the current iteration. No table includes the time from here to the next `next()` of this iterator."""

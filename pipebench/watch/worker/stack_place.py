@@ -114,7 +114,11 @@ def _index(words: tuple[int, ...], wanted: int) -> int:
 
 def _frame_layout(memory: Memory) -> tuple[int, int, int, int]:
     """The offset of the interpreter's frame in a frame object; in it, the offsets of code, previous and instruction."""
-    here = sys._getframe()
+    return _layout_of(memory, sys._getframe())
+
+
+def _layout_of(memory: Memory, here: FrameType) -> tuple[int, int, int, int]:
+    """The same, of a frame that waits for this function. A frame that holds itself would keep all its callers alive."""
     back = here.f_back
     assert back is not None
     code = id(here.f_code)

@@ -13,7 +13,7 @@ from watching import script, watched
 
 from pipebench.watch.read.decoding import KINDS, decoded, read
 from pipebench.watch.read.gather import gather
-from pipebench.watch.record import lines
+from pipebench.watch.record import lines, spent
 from pipebench.watch.record.record_file import encoded
 from pipebench.watch.record.recording import Settings
 
@@ -27,7 +27,7 @@ LINES: list[lines.Line] = [
         handed=[lines.HandedOver(*range(13))],
     ),
     lines.BatchInFull(1, 0, 3, 5, 9, [5, 1, 7, 0]),
-    lines.LoaderFound(1, "Photos", 2, None, "fork", 2),
+    lines.LoaderFound(1, "Photos", 2, None, "fork", 2, True),
     lines.PassBegun(1, 0, 5),
     lines.PassEnded(1, "exhausted", 5),
     lines.LoopSums(
@@ -40,6 +40,7 @@ LINES: list[lines.Line] = [
     lines.LibraryThreads([lines.Pool("torch", 2, "torch.set_num_threads(1)")], 1, "file_system"),
     lines.StackPlace(10, 5, 1, 64, [56, 0], *range(13, 26), 32),
     lines.Moment("warm", 5),
+    lines.TimeSpent(5, 9, 1, "before", [spent.SpentInPass(1, 0, [1, 2])], 3, 2),
     lines.Fault("watching torch", "TypeError: no"),
     lines.BoundPlan(1, 100, 5, 6, 2, 1000, 32, False, [lines.Reason("bound-bursts", {"batches": 3, "workers": 2})]),
     lines.BoundWindow(0, "live", 1.5, 20, 5, 3),
@@ -102,7 +103,7 @@ def test_settings_reach_the_script_as_they_are() -> None:
             {"every": 7},
             {
                 "ProcessStarted", "NewStage", "FetchSums", "BatchInFull", "LoaderFound", "PassBegun", "PassEnded",
-                "LoopSums", "IterationInFull", "LibraryThreads", "Moment",
+                "LoopSums", "IterationInFull", "LibraryThreads", "Moment", "TimeSpent",
             },
         ),
         (["bound", "{tmp_path}"], {"bound": True, "steps": 60}, {"BoundPlan", "BoundWindow", "BoundEnded"}),

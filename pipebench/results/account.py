@@ -1,0 +1,71 @@
+"""Where a whole run went: rows that add up to its wall time, and what could be saved of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class AccountRow:
+    """One part of the run, in seconds of its main thread. The rows of an account exclude each other.
+
+    Once in a run: "interpreter" (from the command to the script's first line, with the begin of recording),
+    "before-loops" (imports, building the dataset and the model), "after-loops", "exit" (from the end of the script to
+    the end of its process), and "not-recorded" (`--steps` has ended recording, or the process was killed).
+
+    For each `loader`: "start-up" (an iterator's construction and the wait for the first batch of each pass), the parts
+    of every later wait ("wait-for-worker", "receive", "unpickle", "pin", "make-batch", "after-loader", "send-indices",
+    and "next", which is the rest of it), "sampler" (in start-up, too), "host-to-device", "forward", "backward",
+    "optimiser", "other" (callbacks, logging; in a loop that does not train, all its work) and "end-of-pass" (the last
+    `next()` of a pass, and the end of workers).
+
+    "validation" is all time in the loops of one loader that did not train, in a run that trains. `inside` divides it
+    into the same rows. "outside-loops" is between loops: checkpoints, work without a loader.
+
+    `recoverable_s` is the most that a change could save of `s`, and `reason` is the code of the change:
+    "persistent-workers", "faster-loading", "more-overlap", "sampler-ahead", "smaller-hand-off", "pinning",
+    "overlap-copies", "off-the-path". None: nothing is known to save. Every such figure is a prediction that nobody has
+    tried. `on_device` says that the row rests on CUDA figures.
+    """
+
+    code: str
+    s: float
+    loader: int | None = None
+    recoverable_s: float | None = None
+    reason: str | None = None
+    on_device: bool = False
+    inside: tuple[AccountRow, ...] = ()
+
+
+@dataclass(frozen=True)
+class Cause:
+    """Something that took time of the run, with its evidence.
+
+    `s` is the time that it took, and `recoverable_s` the most that a change could save of it (None: not known). `code`
+    is one of those in `watch.read.causes`; `values` are the figures behind it, in base units. `unsure` is true if the
+    figures support another cause of the same time as well: then all of them are given. `on_device` says that the
+    figures are of CUDA.
+    """
+
+    code: str
+    s: float
+    recoverable_s: float | None = None
+    loader: int | None = None
+    values: dict[str, str | int | float] = field(default_factory=dict)
+    unsure: bool = False
+    on_device: bool = False
+
+
+@dataclass(frozen=True)
+class Account:
+    """The rows of a run. They add up to `wall_s`, from the start of its process to its end.
+
+    `causes` says what the large rows come from, the largest first; it is empty if nothing is worth a change.
+    `beside_s` is the time of loops in threads other than the main one. It is in no row.
+    """
+
+    wall_s: float
+    rows: tuple[AccountRow, ...]
+    causes: tuple[Cause, ...] = ()
+    beside_s: float = 0.0
+    script_cpu_s: float | None = None

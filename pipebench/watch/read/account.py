@@ -1,0 +1,184 @@
+"""Divides a whole run into rows that add up to its wall time. Pure.
+
+The arithmetic is in whole nanoseconds, so no rounding opens a gap: what no record covers is the row "not-recorded".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from pipebench.results.account import Account, AccountRow
+from pipebench.watch.read.gather import Process, Run, loaders_found
+from pipebench.watch.record.lines import HandedOver, LoaderFound, LoopSums
+from pipebench.watch.record.record_file import WAIT
+from pipebench.watch.record.spent import ROWS, TimeSpent
+
+_NS = 1e-9
+_OUTSIDE = {"before": "before-loops", "between": "outside-loops", "after": "after-loops"}
+_LAST = ("outside-loops", "after-loops", "exit", "not-recorded")
+Place = tuple[int, int]
+"""A loader's number, and the number of a pass over it."""
+
+# row -> the change that could save it. What training itself needs has none.
+REASONS = {
+    "sampler": "sampler-ahead", "send-indices": "sampler-ahead", "wait-for-worker": "faster-loading",
+    "receive": "smaller-hand-off", "unpickle": "smaller-hand-off", "pin": "pinning", "make-batch": "more-overlap",
+    "after-loader": "more-overlap", "host-to-device": "overlap-copies", "other": "off-the-path",
+}  # fmt: skip
+_WAITS = ("wait-for-worker", "receive", "unpickle", "pin", "make-batch", "after-loader", "send-indices", "sampler")
+_ON_DEVICE = (*_WAITS, "host-to-device", "forward", "backward", "optimiser")  # where CUDA runs beside the host
+
+
+@dataclass
+class Spent:
+    """The nanoseconds of one run. `outside` has those outside all loops; each list in `passes` is by `ROWS`."""
+
+    wall_ns: int = 0
+    outside: dict[str, int] = field(default_factory=dict)
+    passes: dict[Place, list[int]] = field(default_factory=dict)
+    beside_ns: int = 0
+    cpu_ns: int = 0
+
+    def add(self, line: TimeSpent) -> None:
+        name = _OUTSIDE[line.where]
+        self.outside[name] = self.outside.get(name, 0) + line.outside_ns
+        for one in line.passes:
+            rows = self.passes.setdefault((one.loader, one.number_of_pass), [0] * len(ROWS))
+            for row, spent in enumerate(one.spent_ns):
+                rows[row] += spent
+        self.beside_ns += line.beside_ns
+        self.cpu_ns = max(self.cpu_ns, line.cpu_ns)
+
+
+def spent_in(process: Process, lived: tuple[int, int] | None = None) -> Spent | None:
+    """The time of a script's process that lived from `lived[0]` to `lived[1]`; None if it wrote no such records.
+
+    Without `lived`, it lived from its first line to its last one.
+    """
+    lines = process.of(TimeSpent)
+    if not lines:
+        return None
+    end = process.moment("end")
+    began, ended = lived or (process.started.at, end if end is not None else lines[-1].end)
+    found = Spent(ended - began)
+    found.outside["interpreter"] = lines[0].begin - began
+    for line in lines:
+        found.add(line)
+    last = "exit" if end is not None and process.moment("stop") is None else "not-recorded"
+    rest = found.wall_ns - sum(found.outside.values()) - sum(map(sum, found.passes.values()))
+    found.outside[last] = found.outside.get(last, 0) + rest
+    return found
+
+
+def account(run: Run, lived: tuple[int, int] | None = None, in_loop: Sequence[int] = ()) -> Account | None:
+    """The account of the script's process; None if it iterated no loader or its records are too few.
+
+    `in_loop` are the loaders of the training loop, also those that are iterated in step with one that trains.
+    """
+    script = next(iter(run.of_script()), None)
+    spent = spent_in(script, lived) if script is not None else None
+    if spent is None or not spent.passes:
+        return None
+    described = loaders_found(run.processes)
+    trained = _trained(run)
+    in_step = set(in_loop) - {loader for loader, _ in trained} if trained else set()
+    trained |= {place for place in spent.passes if place[0] in in_step}
+    groups: dict[tuple[int, bool], dict[Place, list[int]]] = {}
+    for place, rows in sorted(spent.passes.items()):
+        groups.setdefault((place[0], not trained or place in trained), {})[place] = rows
+    saving = {loader: start_up_saving_ns(run, one, spent) for loader, one in described.items()}
+    inside: list[AccountRow] = []
+    for (loader, trains), passes in groups.items():
+        total = [sum(column) for column in zip(*passes.values(), strict=True)]
+        found = tuple(_rows_of(loader, total, _share(saving.get(loader, {}), passes), _idle_share(run, loader)))
+        if not trained & set(passes):  # then what the loop does is its purpose
+            found = tuple(_without_saving(found, "other"))
+        inside += found if trains else (_validation(loader, found),)
+    ends = [
+        AccountRow(name, spent.outside[name] * _NS) for name in ("interpreter", "before-loops") if name in spent.outside
+    ]
+    last = [AccountRow(name, spent.outside[name] * _NS) for name in _LAST if spent.outside.get(name)]
+    return Account(
+        wall_s=spent.wall_ns * _NS,
+        rows=(*ends, *inside, *last),
+        beside_s=spent.beside_ns * _NS,
+        script_cpu_s=spent.cpu_ns * _NS,
+    )
+
+
+def _trained(run: Run) -> set[Place]:
+    """The passes in which a backward pass or an optimiser's step ran."""
+    lines = (one for process in run.of_script() for one in process.of(LoopSums))
+    return {(one.loader, one.number_of_pass) for one in lines if one.trained}
+
+
+def _idle_share(run: Run, loader: int) -> float | None:
+    """The share of the waits in which the device was idle too; None without a device. Only this part costs time."""
+    idle = [one.idle for one in run.turns(loader) if one.idle]
+    waits = sum(one.phases_ns[WAIT] for one in run.turns(loader))
+    return min(1.0, sum(one.idle_ns for one in idle) / waits) if idle and waits else None
+
+
+def _rows_of(
+    loader: int, spent: Sequence[int], saving_ns: Mapping[str, int], idle_share: float | None
+) -> Iterable[AccountRow]:
+    for name, ns in zip(ROWS, spent, strict=True):
+        if not ns:
+            continue
+        row = AccountRow(name, ns * _NS, loader)
+        if idle_share is not None and name in _ON_DEVICE:
+            row = replace(row, on_device=True)
+        if name in saving_ns:
+            yield replace(row, recoverable_s=min(ns, saving_ns[name]) * _NS, reason="persistent-workers")
+        elif name in REASONS:
+            part = idle_share if idle_share is not None and name in _WAITS else 1.0
+            yield replace(row, recoverable_s=ns * part * _NS, reason=REASONS[name])
+        else:
+            yield row
+
+
+def _without_saving(rows: Iterable[AccountRow], code: str) -> Iterable[AccountRow]:
+    return (replace(one, recoverable_s=None, reason=None) if one.code == code else one for one in rows)
+
+
+def _validation(loader: int, rows: Sequence[AccountRow]) -> AccountRow:
+    """The loops of a loader that did not train, as one row. What it computes is no waste; its waits may be saved."""
+    inside = tuple(rows)
+    saved = [one.recoverable_s for one in inside if one.recoverable_s is not None]
+    total = sum(one.s for one in inside)
+    return AccountRow("validation", total, loader, sum(saved) if saved else None, "faster-loading" if saved else None,
+                      inside=inside)  # fmt: skip
+
+
+def start_up_saving_ns(run: Run, one: LoaderFound, spent: Spent) -> dict[Place, dict[str, int]]:
+    """What workers that live on would save, by pass and row: later start-ups, and the ends of all passes but the last.
+
+    A later pass must still make its first batch, and that is not saved. Its making is taken from the worker's record.
+    """
+    passes = sorted(place for place in spent.passes if place[0] == one.loader)
+    if not one.workers or one.persistent or len(passes) < 2:
+        return {}
+    made = _first_made_ns(run, one.loader)
+    start, end = ROWS.index("start-up"), ROWS.index("end-of-pass")
+    usual = max(made.values(), default=0)
+    found: dict[Place, dict[str, int]] = {place: {} for place in passes}
+    for place in passes[1:]:
+        found[place]["start-up"] = max(0, spent.passes[place][start] - made.get(place, usual))
+    for place in passes[:-1]:
+        found[place]["end-of-pass"] = spent.passes[place][end]
+    return found
+
+
+def _first_made_ns(run: Run, loader: int) -> dict[Place, int]:
+    """How long the worker took to make the first batch of a pass, until it had been sent."""
+    handed: Iterable[HandedOver] = (one for _, sums in run.sums(loader) for one in sums.handed)
+    return {(loader, one.number_of_pass): max(one.sent, one.done) - one.began for one in handed if one.task == 0}
+
+
+def _share(saving: Mapping[Place, Mapping[str, int]], passes: Iterable[Place]) -> dict[str, int]:
+    total: dict[str, int] = {}
+    for place in passes:
+        for name, ns in saving.get(place, {}).items():
+            total[name] = total.get(name, 0) + ns
+    return total

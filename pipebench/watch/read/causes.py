@@ -1,0 +1,251 @@
+"""Says what the large rows of an account come from, with the figures behind it. Pure; nothing is tried.
+
+Each function knows one kind of cause. Where the figures support two causes of the same time, both are given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from pipebench.results.account import Account, AccountRow, Cause
+from pipebench.results.watched import LoaderResult, StageResult, WatchResult, WorkerResult
+from pipebench.watch.read.gather import Run, loaders_found
+from pipebench.watch.read.moves import slow_hand_off
+from pipebench.watch.read.stalls import period_of, waits_of
+from pipebench.watch.record.spent import TimeSpent
+
+_MATTERS = 0.05  # of the time of the loops; less is within their scatter
+_OF_RUN = 0.02
+_ONCE = ("interpreter", "before-loops", "after-loops", "exit", "not-recorded")
+_LARGE_ONCE = 0.2  # of the run
+_BUSY, _BLOCKED, _ON_CPU = 0.8, 0.5, 0.8
+_IDLE_CORES = 0.5
+_HELD_UP = 0.3  # of the waits
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What the causes are read from. `s(code, ...)` is the time of these rows in the loops that train."""
+
+    run: Run
+    result: WatchResult
+    account: Account
+
+    def rows(self, *codes: str, loader: int | None = None) -> list[AccountRow]:
+        return [one for one in self.account.rows if one.code in codes and loader in (None, one.loader)]
+
+    def s(self, *codes: str, loader: int | None = None) -> float:
+        return sum(one.s for one in self.rows(*codes, loader=loader))
+
+    def saved(self, *codes: str, loader: int | None = None) -> float | None:
+        found = [one.recoverable_s for one in self.rows(*codes, loader=loader) if one.recoverable_s is not None]
+        return sum(found) if found else None
+
+    @cached_property
+    def loops_s(self) -> float:
+        """The time from the first loop's begin to the last one's end."""
+        return self.account.wall_s - self.s(*_ONCE)
+
+    @cached_property
+    def in_loop(self) -> list[LoaderResult]:
+        return [one for one in self.result.loaders if one.loader in self.result.loaders_in_loop]
+
+    def workers(self, loader: LoaderResult) -> list[WorkerResult]:
+        return [one for one in self.result.workers if one.loader == loader.loader]
+
+    def stage(self, loader: LoaderResult) -> StageResult | None:
+        own = (one for one in self.result.stages if one.loader == loader.loader and one.kind != "serialise")
+        return max(own, key=lambda one: one.exclusive_s_per_sample, default=None)
+
+    @cached_property
+    def script_cores(self) -> float | None:
+        """How many cores the script's own process used in its loops, on average."""
+        script = next(iter(self.run.of_script()), None)
+        lines = [one for one in script.of(TimeSpent) if one.where != "after"] if script is not None else []
+        if len(lines) < 2 or lines[-1].end <= lines[0].end:
+            return None
+        return (lines[-1].cpu_ns - lines[0].cpu_ns) / (lines[-1].end - lines[0].end)
+
+
+def start_up(seen: Seen) -> Iterable[Cause]:
+    """Workers that start and end for each pass, of any loader."""
+    described = loaders_found(seen.run.processes)
+    for one in seen.result.loaders:
+        rows = [row for row in _with_inside(seen.account.rows) if row.loader == one.loader]
+        own = [row for row in rows if row.code in ("start-up", "end-of-pass")]
+        spent, saved = sum(row.s for row in own), sum(row.recoverable_s or 0.0 for row in own)
+        known = described.get(one.loader)
+        if known is None or not one.workers or not (saved or spent >= _LARGE_ONCE * seen.loops_s):
+            continue
+        yield Cause(
+            "start-up", spent, saved or None, one.loader,
+            {
+                "passes": one.passes, "workers": one.workers, "start_method": one.start_method,
+                "persistent": int(known.persistent), "ends_s": sum(row.s for row in own if row.code == "end-of-pass"),
+                "in_validation": int(bool(seen.rows("validation", loader=one.loader))),
+            },
+        )  # fmt: skip
+
+
+def _with_inside(rows: Iterable[AccountRow]) -> Iterable[AccountRow]:
+    for one in rows:
+        yield one
+        yield from one.inside
+
+
+def validation(seen: Seen) -> Iterable[Cause]:
+    for row in seen.rows("validation"):
+        one = next((one for one in seen.result.loaders if one.loader == row.loader), None)
+        waits = sum(inside.recoverable_s or 0.0 for inside in row.inside if inside.reason != "persistent-workers")
+        counts = {"passes": one.passes, "iterations": one.iterations, "workers": one.workers} if one else {}
+        yield Cause("validation", row.s, row.recoverable_s, row.loader, {**counts, "waits_s": waits})
+
+
+def sampler(seen: Seen) -> Iterable[Cause]:
+    for one in seen.in_loop:
+        spent = seen.s("sampler", "send-indices", loader=one.loader)
+        per = spent / one.iterations if one.iterations else 0.0
+        saved = seen.saved("sampler", "send-indices", loader=one.loader)
+        yield Cause("sampler", spent, saved, one.loader, {"s_per_batch": per, "batches": one.iterations})
+
+
+def hand_off(seen: Seen) -> Iterable[Cause]:
+    found = seen.result.hand_off
+    if found is None:
+        return
+    values = {
+        "serialise_s_per_batch": found.serialise_s_per_batch, "pipe_bytes_per_batch": found.pipe_bytes_per_batch,
+        "array_bytes_per_batch": found.array_bytes_per_batch or 0.0,
+    }  # fmt: skip
+    yield Cause("hand-off", seen.s("receive", "unpickle"), seen.saved("receive", "unpickle"), None, dict(values))
+
+
+def _plain(code: str, *rows: str, on_device: bool = False) -> Callable[[Seen], Iterable[Cause]]:
+    """A cause that is as large as these rows."""
+
+    def found(seen: Seen) -> Iterable[Cause]:
+        yield Cause(code, seen.s(*rows), seen.saved(*rows), on_device=on_device)
+
+    return found
+
+
+def callbacks(seen: Seen) -> Iterable[Cause]:
+    """The part of training loops that is neither waiting nor training: logging, callbacks, clipping."""
+    if any(one.training for one in seen.in_loop):
+        yield Cause("callbacks", seen.s("other"), seen.saved("other"))
+
+
+def no_workers(seen: Seen) -> Iterable[Cause]:
+    for one in seen.in_loop:
+        if not one.workers:
+            made, saved = (of("make-batch", loader=one.loader) for of in (seen.s, seen.saved))
+            values = {"usable_cores": seen.result.usable_cores, **_stage_values(seen, one)}
+            yield Cause("no-workers", made or 0.0, saved, one.loader, values)
+
+
+def _stage_values(seen: Seen, one: LoaderResult) -> dict[str, str | int | float]:
+    stage = seen.stage(one)
+    if stage is None:
+        return {}
+    return {
+        "stage": stage.name, "kind": stage.kind, "includes_read": int(stage.includes_read),
+        "stage_share": stage.worker_share, "sample_s": one.sample_s or 0.0,
+    }  # fmt: skip
+
+
+def waiting(seen: Seen) -> Iterable[Cause]:
+    """Why no batch was there: the workers never rest, or they rest and the loop waits all the same."""
+    for one in seen.in_loop:
+        workers = [worker for worker in seen.workers(one) if worker.busy_s]
+        waited = seen.s("wait-for-worker", loader=one.loader)
+        saved = seen.saved("wait-for-worker", loader=one.loader)
+        if not workers or not waited:
+            continue
+        busy = sum(worker.busy_share for worker in workers) / len(workers)
+        whole = Cause("", waited, saved, one.loader, {"workers": one.workers, "busy": busy})
+        if (slow := slow_hand_off(seen.result, one)) is not None:
+            values = {**whole.values, "pickle_s": slow[0], "make_s": slow[1]}
+            yield replace(whole, code="pickling", values=values)
+            continue
+        found = [*(_busy(seen, one, workers, whole) if busy >= _BUSY else ()), *_uneven(seen, one, whole, busy)]
+        if not found:
+            found = [replace(whole, code="waiting")]
+        yield from (replace(cause, unsure=True) for cause in found) if len(found) > 1 else found
+
+
+def _busy(seen: Seen, one: LoaderResult, workers: Sequence[WorkerResult], whole: Cause) -> Iterable[Cause]:
+    """Causes of workers that never rest."""
+    cores = seen.result.usable_cores
+    on_cpu = sum(worker.cpu_s for worker in workers) / sum(worker.busy_s for worker in workers)
+    script = seen.script_cores
+    used = sum(worker.busy_share * worker.cpu_s / worker.busy_s for worker in workers)
+    values = {
+        **whole.values, "cpu_share": on_cpu, "cores_used": used, "script_cores": script or 0.0, "usable_cores": cores,
+        **_stage_values(seen, one),
+    }  # fmt: skip
+    cause = replace(whole, values=values)
+    threads = 1 + ((seen.result.host.worker_native_threads or 0) if seen.result.host else 0)
+    if threads > 1 and one.workers * threads > cores:
+        yield replace(cause, code="threads-over-cores", values={**values, "threads": threads})
+    elif on_cpu <= _BLOCKED and used + (script or 1.0) <= cores - _IDLE_CORES:
+        yield replace(cause, code="workers-blocked")
+    elif on_cpu >= _ON_CPU or used + (script or 0.0) < 0.9 * cores:
+        yield replace(cause, code="stage")
+    if script is not None and used + script >= 0.9 * cores:
+        yield replace(cause, code="cores-used-up")
+
+
+def _uneven(seen: Seen, one: LoaderResult, whole: Cause, busy: float) -> Iterable[Cause]:
+    """Causes of waits that come in spite of workers that rest: batches of uneven cost."""
+    found = seen.result.hand_off
+    overtaken = (found.out_of_order_s_per_batch or 0.0) if found is not None and len(seen.in_loop) == 1 else 0.0
+    held_up = overtaken * one.iterations
+    if found is not None and held_up >= _HELD_UP * whole.s:
+        held = min(whole.s, held_up)
+        values = {**whole.values, "share": found.out_of_order or 0.0, "s_per_batch": overtaken}
+        yield replace(whole, code="head-of-line", s=held, recoverable_s=held, values=values)
+    period = period_of(waits_of(seen.run, one.loader, max(1, one.workers))) if busy < _BUSY else None
+    if period is not None:
+        values = {**whole.values, "period": period.period, "share": period.share}
+        yield replace(whole, code="periodic-stalls", s=whole.s * period.share, values=values)
+
+
+def training(seen: Seen) -> Iterable[Cause]:
+    """Training itself, if it takes most of the loops. Its largest phase is named."""
+    phases = ("forward", "backward", "optimiser")
+    spent = {phase: seen.s(phase) for phase in phases}
+    total = sum(spent.values())
+    if total >= 0.5 * seen.loops_s > 0:
+        largest = max(phases, key=lambda phase: spent[phase])
+        on_device = seen.result.device_idle is not None
+        yield Cause("training", total, values={"phase": largest, "phase_s": spent[largest]}, on_device=on_device)
+
+
+def once(seen: Seen) -> Iterable[Cause]:
+    """What is done once in a run, or between its loops, if it is a large part of the run."""
+    for code, least in (("outside-loops", _MATTERS), ("before-loops", _LARGE_ONCE), ("after-loops", _LARGE_ONCE)):
+        if (spent := seen.s(code)) >= least * seen.account.wall_s:
+            yield Cause(code, spent)
+
+
+KINDS: tuple[Callable[[Seen], Iterable[Cause]], ...] = (
+    start_up, validation, sampler, hand_off, _plain("pin", "pin"),
+    _plain("host-to-device", "host-to-device", on_device=True), callbacks, no_workers, waiting,
+)  # fmt: skip
+
+
+def causes(run: Run, result: WatchResult, account: Account) -> tuple[Cause, ...]:
+    """The causes that matter, the largest first; then training, then what is done once.
+
+    Those of the loops take 5 % of the loops' time and 2 % of the run or more, and something could be saved of them as
+    far as is known.
+    """
+    seen = Seen(run, result, account)
+    found = [cause for kind in KINDS for cause in kind(seen)]
+    least = max(_MATTERS * seen.loops_s, _OF_RUN * account.wall_s)
+    large = [one for one in found if one.s >= least > 0 and one.recoverable_s != 0.0]
+    device = result.device_idle is not None
+    large = [replace(one, on_device=one.on_device or device) for one in large]
+    return (*sorted(large, key=lambda one: -one.s), *training(seen), *once(seen))

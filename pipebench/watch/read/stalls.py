@@ -1,0 +1,56 @@
+"""Finds waits that come at a regular distance: every so many batches, the loop waits. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from pipebench.watch.read.gather import Run
+
+_LONGEST = 64  # batches
+_LEAST_PERIODS = 4
+_ALIKE = 0.5  # autocorrelation: half of the scatter of the waits repeats with the period
+_SHARE = 0.5  # of all waits lies at one place of the period
+
+
+class Period(NamedTuple):
+    """Every `period`-th batch is waited for. These waits take `share` of all `waits_ns`."""
+
+    period: int
+    share: float
+    waits_ns: int
+
+
+def waits_of(run: Run, loader: int, first: int) -> list[int]:
+    """The waits for the batches of one pass in the loop's order, in ns, without the first ones: of the longest pass."""
+    passes: dict[int, list[int]] = {}
+    for line in run.turns(loader):
+        waits = [one.taken - one.asked for one in line.arrivals]
+        passes.setdefault(line.number_of_pass, []).extend(waits)
+    return max(passes.values(), key=len, default=[])[first:]
+
+
+def period_of(waits: Sequence[int]) -> Period | None:
+    """The period of the waits, from their autocorrelation; None if they have none or are too few."""
+    most = min(_LONGEST, len(waits) // _LEAST_PERIODS)
+    if most < 2 or not sum(waits):
+        return None
+    mean = sum(waits) / len(waits)
+    moved = [one - mean for one in waits]
+    scatter = sum(one * one for one in moved)
+    if not scatter:
+        return None
+    # Divided by the number of terms, so that long periods count as much as short ones.
+    alike = {lag: _product(moved, lag) * len(moved) / (len(moved) - lag) / scatter for lag in range(1, most + 1)}
+    best = max(alike.values())
+    if best < _ALIKE:
+        return None
+    lag = next(lag for lag, one in alike.items() if one >= 0.9 * best)
+    if lag < 2:
+        return None
+    share = max(sum(waits[place::lag]) for place in range(lag)) / sum(waits)
+    return Period(lag, share, sum(waits)) if share >= _SHARE else None
+
+
+def _product(moved: Sequence[float], lag: int) -> float:
+    return sum(one * later for one, later in zip(moved, moved[lag:], strict=False))

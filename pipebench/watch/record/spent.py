@@ -1,0 +1,132 @@
+"""Where the time of the script's main thread went: the line for it, and the ledger that adds it up.
+
+A thread is in one row at a time, so the rows of a line add up to the time that the line covers, exactly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
+
+ROWS = (
+    "start-up", "sampler", "send-indices", "wait-for-worker", "receive", "unpickle", "pin", "make-batch",
+    "after-loader", "next", "host-to-device", "forward", "backward", "optimiser", "other", "end-of-pass",
+)  # fmt: skip
+"""The rows of a pass. "start-up" is the iterator's construction and the wait for the first batch, without the sampler.
+
+"next" is what no other part of a later wait holds. "end-of-pass" is the last `next()`, and the end of the workers.
+"""
+START_UP, SAMPLER, *_, END_OF_PASS = range(len(ROWS))
+_OF_WAIT = ("sampler", "send-indices", "wait-for-worker", "receive", "unpickle", "pin", "make-batch", "after-loader")
+_NEXT = ROWS.index("next")
+_PHASES = ROWS.index("host-to-device") - 1  # the row of a phase stands so many places behind the phase
+_SHORTEST_NS = 50_000_000
+_OF_ITS_AGE = 500
+
+
+class SpentInPass(NamedTuple):
+    """The time of one pass over a loader, without the loops inside it. `spent_ns` has one entry for each of `ROWS`."""
+
+    loader: int
+    number_of_pass: int
+    spent_ns: list[int]
+
+
+@dataclass
+class TimeSpent:
+    """Where the time of the script's main thread went from `begin` to `end`. Each line begins where the last one ended.
+
+    `outside_ns` is the time outside all loops: "before" the first one, "between" them, or "after" the last one. It and
+    the times of all `passes` add up to the whole. `cpu_ns` is the CPU time of the process since its start. In a thread
+    other than the main one, loops took `beside_ns`; this is no part of the sum.
+    """
+
+    begin: int
+    end: int
+    outside_ns: int = 0
+    where: Literal["before", "between", "after"] = "between"
+    passes: list[SpentInPass] = field(default_factory=list)
+    cpu_ns: int = 0
+    beside_ns: int = 0
+
+
+class Ledger:
+    """Adds up the main thread's time. `mark` is the moment up to which it has a row.
+
+    `clock` gives the CPU time of the process in nanoseconds. It is asked once for each line.
+    """
+
+    def __init__(self, began: int, clock: Callable[[], int]) -> None:
+        self.mark = self.written = self.began = began
+        self._clock = clock
+        self._outside = self._kept = self._beside = 0
+        self._passes: dict[tuple[int, int], list[int]] = {}
+
+    def _since(self, now: int) -> int:
+        """The time since the last event. It is 0 if a later event was noted meanwhile, as by a garbage collection."""
+        spent = max(0, now - self.mark)
+        self.mark += spent
+        return spent
+
+    def _add(self, place: tuple[int, int] | None, row: int, spent: int) -> None:
+        if place is None:
+            self._outside += spent
+            return
+        rows = self._passes.get(place)
+        if rows is None:
+            rows = self._passes[place] = [0] * len(ROWS)
+        rows[row] += spent
+
+    def keep(self, now: int) -> None:
+        """Keeps the time since the last event, until `phase` names it."""
+        self._kept += self._since(now)
+
+    def phase(self, place: tuple[int, int] | None, phase: int, now: int, unnamed: int | None) -> None:
+        """The time since the last event was `phase` of the pass `place`; None: it was outside all loops.
+
+        `unnamed` is the phase of what was kept; None keeps it further.
+        """
+        self._add(place, _PHASES + phase, self._since(now))
+        if unnamed is not None and self._kept:
+            kept, self._kept = self._kept, 0
+            self._add(place, _PHASES + unnamed, kept)
+
+    def row(self, place: tuple[int, int], row: int, now: int, parts: list[int] | None = None) -> None:
+        """The time since the last event was `row` of the pass `place`, except for the sampler's share of `parts`."""
+        spent = self._since(now)
+        sampler = min(spent, parts[SAMPLER]) if parts else 0
+        self._add(place, SAMPLER, sampler)
+        self._add(place, row, spent - sampler)
+
+    def wait(self, place: tuple[int, int], now: int, parts: list[int]) -> None:
+        """The time since the last event was a wait. `parts` are those of `record_file.WAIT_PARTS`, "rest" first."""
+        left = self._since(now)
+        for row in range(1, len(_OF_WAIT) + 1):
+            spent = max(0, min(left, parts[row]))
+            self._add(place, row, spent)
+            left -= spent
+        self._add(place, _NEXT, left)
+
+    def beside(self, spent: int) -> None:
+        """Notes the time of a loop in another thread."""
+        self._beside += spent
+
+    def due(self) -> bool:
+        return self.mark - self.written > max(_SHORTEST_NS, (self.mark - self.began) // _OF_ITS_AGE)
+
+    def take(self, where: Literal["before", "between", "after"] = "between") -> TimeSpent:
+        """The line for the time since the last one. What is still kept counts as outside."""
+        found = TimeSpent(
+            self.written,
+            self.mark,
+            self._outside + self._kept,
+            where,
+            [SpentInPass(*place, rows) for place, rows in self._passes.items()],
+            self._clock(),
+            self._beside,
+        )
+        self.written = self.mark
+        self._outside = self._kept = self._beside = 0
+        self._passes = {}
+        return found

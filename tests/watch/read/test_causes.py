@@ -1,0 +1,284 @@
+"""The causes of large rows: records with one planted cause, whose figures and code are then asserted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pipebench.render import layout, watch_account
+from pipebench.results.account import Account, Cause
+from pipebench.watch.read.gather import Process
+from pipebench.watch.read.summary import summarise
+from pipebench.watch.record.lines import (
+    Arrival,
+    DeviceIdleTime,
+    FetchSums,
+    HandedOver,
+    LibraryThreads,
+    Line,
+    LoaderFound,
+    LoopSums,
+    Moment,
+    NewStage,
+    PassBegun,
+    Pickled,
+    Pool,
+    ProcessStarted,
+    StageName,
+)
+from pipebench.watch.record.options import WatchOptions
+from pipebench.watch.record.spent import ROWS, SpentInPass, TimeSpent
+
+MS = 1_000_000
+TURNS = 100
+
+
+class Planted:
+    """A run of which everything is known, in milliseconds: one TimeSpent line for each part."""
+
+    def __init__(self) -> None:
+        self.lines: list[Line] = [ProcessStarted(1, "script", 0)]
+        self.workers: list[Process] = []
+        self.now = self.cpu = 0
+        self.outside(100, "before")
+
+    def outside(self, spent: int, where: Any = "between") -> None:
+        self.lines.append(TimeSpent(self.now, self.now + spent * MS, spent * MS, where, [], self.cpu))
+        self.now += spent * MS
+
+    def loader(self, number: int = 1, *, trains: bool = True, passes: int = 1, cpu: int = 0, **how: Any) -> None:
+        """A loader, and its passes. What is left of `how` are rows of each pass in ms, by the names of `ROWS`."""
+        found = LoaderFound(number, "Photos", how.pop("workers", 2), 4, "fork", 2, how.pop("persistent", False))
+        idle, waits, arrived = how.pop("idle", None), how.pop("waits", []), how.pop("arrived", [])
+        self.lines.append(found)
+        rows = [how.pop(name.replace("-", "_"), 0) * MS for name in ROWS]
+        assert not how
+        for one in range(passes):
+            arrivals = arrived or [Arrival(task, 1, 0, 0, wait, 0, 0, 0) for task, wait in enumerate(waits)]
+            phases = [sum(rows[:10]), 0, *rows[11:15]]
+            self.lines += [
+                PassBegun(number, one, self.now),
+                LoopSums(
+                    number, one, 0, self.now, TURNS, TURNS * trains, phases, rows[0], arrivals=arrivals,
+                    wait_parts_ns=[0] * 9, idle=None if idle is None else DeviceIdleTime(idle * MS, TURNS),
+                ),
+                TimeSpent(self.now, self.now + sum(rows), 0, "between", [SpentInPass(number, one, rows)], self.cpu),
+            ]  # fmt: skip
+            self.now += sum(rows)
+            self.cpu += cpu * MS
+
+    def worker(self, number: int = 0, *, busy: float = 1.0, cpu: float = 1.0, threads: int = 0, **more: Any) -> None:
+        """A worker that made batches for `busy` of one second, `cpu` of this on a core."""
+        spent = int(busy * 1000 * MS)
+        sums = [
+            FetchSums(1, 0, 1, batches=1, samples=1, stages_ns={1: 1}),
+            FetchSums(
+                1, 1, 1000 * MS, batches=50, samples=200, busy_ns=spent, cpu_ns=int(cpu * spent),
+                stages_ns={1: int(0.7 * spent), 2: int(0.3 * spent)}, **more,
+            ),
+        ]  # fmt: skip
+        pools = [Pool("OpenBLAS", 4, "OPENBLAS_NUM_THREADS=1")] if threads else []
+        self.workers.append(Process([
+            ProcessStarted(20 + number, "worker", 0, 1, number, "fork"), NewStage(1, StageName("decode", "load", True)),
+            NewStage(2, StageName("transform", "Flip")), *sums, LibraryThreads(pools, threads or None),
+            Moment("end", self.now),
+        ]))  # fmt: skip
+
+    def account(self, cores: float = 4) -> Account:
+        self.lines += [TimeSpent(self.now, self.now + MS, MS, "after", [], self.cpu), Moment("end", self.now + MS)]
+        processes = [Process(self.lines), *self.workers]
+        found = summarise(processes, WatchOptions(), 0, cores, lived=(0, self.now + MS)).account
+        assert found is not None
+        assert sum(one.s for one in found.rows) == pytest.approx(found.wall_s, abs=1e-9)
+        assert all(one.code in watch_account._SENTENCES for one in found.causes)
+        return found
+
+    def causes(self, cores: float = 4) -> dict[str, Cause]:
+        return {one.code: one for one in self.account(cores).causes}
+
+
+TRAINS = {"forward": 400, "backward": 500, "optimiser": 100}
+
+
+def said(account: Account) -> str:
+    return " ".join(layout.text(watch_account.causes(account), width=80).split())
+
+
+def test_a_healthy_run_has_no_cause_but_training() -> None:
+    run = Planted()
+    run.loader(**TRAINS, wait_for_worker=20, other=10)
+    account = run.account()
+    assert [one.code for one in account.causes] == ["training"]
+    assert account.causes[0].values == {"phase": "backward", "phase_s": 0.5}
+    assert said(account) == (
+        "Nothing in the loops of this run, 1.13 s long, is worth a change. Training itself took 1.00 s of the run's "
+        "1.13 s (88 %), most of it backward: 500 ms."
+    )
+
+
+def test_start_up_of_each_pass() -> None:
+    run = Planted()
+    run.loader(passes=9, start_up=800, end_of_pass=100, forward=100)
+    made = HandedOver(0, 3, 0, 0, 30 * MS, 0, 40 * MS, 1, 0, 0, 0, 0, 0)
+    run.worker(handed=[made._replace(number_of_pass=one) for one in range(9)])
+    account = run.account()
+    cause = account.causes[0]
+    assert (cause.code, cause.loader, cause.s) == ("start-up", 1, pytest.approx(8.1))
+    # All but the first start-up, without the 40 ms that a first batch takes, and all but the last end.
+    assert cause.recoverable_s == pytest.approx(8 * 0.76 + 8 * 0.1)
+    assert said(account).startswith(
+        "Starting and ending 2 workers (fork) for 9 passes over loader 1 took 8.10 s of the run's 9.10 s (89 %). "
+        "persistent_workers=True could save up to 6.88 s (predicted, not tried)."
+    )
+
+
+def test_workers_that_persist_have_nothing_to_save() -> None:
+    run = Planted()
+    run.loader(passes=9, start_up=10, forward=100, persistent=True)
+    assert "start-up" not in run.causes()
+
+
+def test_validation_is_one_row_with_its_own_inside() -> None:
+    run = Planted()
+    run.loader(**TRAINS)
+    run.loader(2, trains=False, passes=3, wait_for_worker=200, other=800)
+    account = run.account()
+    assert (account.causes[0].code, account.causes[0].s) == ("validation", pytest.approx(3))
+    assert account.causes[0].values["waits_s"] == pytest.approx(0.6)
+    (row,) = [one for one in account.rows if one.code == "validation"]
+    assert {one.code: one.s for one in row.inside} == {
+        "wait-for-worker": pytest.approx(0.6),
+        "other": pytest.approx(2.4),
+    }
+    assert "Validation took 3.00 s of the run's 4.10 s (73 %): 3 passes over loader 2." in said(account)
+
+
+def test_a_loop_that_trains_nothing_has_no_validation_and_its_work_is_no_waste() -> None:
+    run = Planted()
+    run.loader(trains=False, other=1000, wait_for_worker=10)
+    assert run.causes() == {}
+
+
+@pytest.mark.parametrize(
+    ("rows", "code"),
+    [
+        ({"sampler": 300}, "sampler"),
+        ({"other": 300}, "callbacks"),
+        ({"pin": 300}, "pin"),
+        ({"host_to_device": 300}, "host-to-device"),
+        ({"make_batch": 300, "workers": 0}, "no-workers"),
+    ],
+)
+def test_a_large_row_is_a_cause(rows: dict[str, int], code: str) -> None:
+    run = Planted()
+    run.loader(**TRAINS, **rows)
+    found = run.causes()
+    assert [one for one in found if one != "training"] == [code]
+    assert found[code].s == found[code].recoverable_s == pytest.approx(0.3)
+    assert found[code].on_device == (code == "host-to-device")
+
+
+def test_hand_off() -> None:
+    run = Planted()
+    run.loader(**TRAINS, receive=200, unpickle=100)
+    run.worker(pickled=Pickled(50 * MS, 40 * MS, 50, 50 * 4096))
+    found = run.causes()["hand-off"]
+    assert found.s == pytest.approx(0.3) and found.values["pipe_bytes_per_batch"] == 4096
+
+
+def test_workers_whose_feeder_threads_pickle_longer_than_they_make() -> None:
+    run = Planted()
+    run.loader(**TRAINS, wait_for_worker=1000)
+    run.worker(busy=0.2, pickled=Pickled(900 * MS, 800 * MS, 50, 50 * 4096))
+    found = [one for one in run.account().causes if one.code != "training"]
+    assert [one.code for one in found] == ["pickling"]
+    assert found[0].values["pickle_s"] == pytest.approx(0.9 / 51) and found[0].values["make_s"] == pytest.approx(
+        0.2 / 51
+    )
+
+
+def _waiting(cores: float = 4, script_cpu: int = 200, **worker: Any) -> dict[str, Cause]:
+    run = Planted()
+    run.loader(**TRAINS, wait_for_worker=1000, cpu=script_cpu)
+    for number in range(2):
+        run.worker(number, **worker)
+    return {code: one for code, one in run.causes(cores).items() if code != "training"}
+
+
+def test_workers_that_sleep_while_cores_are_idle() -> None:
+    found = _waiting(cpu=0.1)
+    assert list(found) == ["workers-blocked"] and found["workers-blocked"].s == pytest.approx(1)
+    assert found["workers-blocked"].values["cores_used"] == pytest.approx(0.2)
+
+
+def test_workers_that_compute() -> None:
+    found = _waiting()
+    assert list(found) == ["stage"]
+    values = found["stage"].values
+    assert (values["stage"], values["stage_share"]) == ("load", pytest.approx(0.7, abs=0.01)) and not found[
+        "stage"
+    ].unsure
+
+
+def test_workers_and_the_script_use_all_cores() -> None:
+    found = _waiting(cores=2)
+    assert list(found) == ["stage", "cores-used-up"] and all(one.unsure for one in found.values())
+
+
+def test_threads_of_libraries_in_the_workers() -> None:
+    found = _waiting(threads=4, cpu=0.6)
+    assert list(found) == ["threads-over-cores"] and found["threads-over-cores"].values["threads"] == 5
+
+
+def test_stalls_with_a_period_though_workers_rest() -> None:
+    run = Planted()
+    run.loader(**TRAINS, wait_for_worker=1000, waits=[8 * MS if n % 8 == 7 else 1_000 for n in range(TURNS)], workers=8)
+    for number in range(8):
+        run.worker(number, busy=0.4)
+    account = run.account()
+    (found,) = [one for one in account.causes if one.code != "training"]
+    assert (found.code, found.values["period"]) == ("periodic-stalls", 8)
+    assert "The loop stalls at every 8th batch, the number of workers: " in said(account)
+
+
+def test_slow_batches_that_hold_up_later_ones() -> None:
+    """Each fourth batch comes 8 ms late, and the one after it has then been there for 7 ms."""
+    arrived, handed = [], []
+    for task in range(TURNS):
+        asked = task * 10 * MS
+        came = asked + 8 * MS if task % 4 == 3 else asked - 9 * MS if task % 4 == 0 else asked
+        arrived.append(Arrival(task, 1, asked, came, max(asked, came), 0, 0, 0))
+        handed.append(HandedOver(task, 0, 1 + task, 0, came - MS, 0, came, 1, 0, 0, 0, 0, 0))
+    run = Planted()
+    run.loader(**TRAINS, wait_for_worker=250, arrived=arrived)
+    run.worker(busy=0.4, handed=handed, pickled=Pickled(MS, MS, 50, 4096))
+    found = {one.code: one for one in run.account().causes if one.code != "training"}
+    assert list(found) == ["periodic-stalls", "head-of-line"] and all(one.unsure for one in found.values())
+    assert found["periodic-stalls"].values["period"] == 4
+    held = found["head-of-line"]
+    # The batch of task 0 has no earlier one, and the last late one no later one.
+    assert held.s == pytest.approx(24 * 0.007) and held.values["share"] == pytest.approx(0.24)
+
+
+def test_waits_without_a_reason_are_only_named() -> None:
+    found = _waiting(busy=0.4)
+    assert list(found) == ["waiting"]
+
+
+def test_what_rests_on_a_device_says_so() -> None:
+    run = Planted()
+    run.loader(**TRAINS, wait_for_worker=1000, idle=250)
+    run.worker(cpu=0.1)
+    account = run.account()
+    (wait,) = [one for one in account.rows if one.code == "wait-for-worker"]
+    assert wait.on_device and wait.s == pytest.approx(1) and wait.recoverable_s == pytest.approx(0.25)
+    assert all(one.on_device for one in account.causes) and "Not verified on a GPU." in said(account)
+
+
+def test_what_is_done_between_and_before_the_loops() -> None:
+    run = Planted()
+    run.loader(**TRAINS)
+    run.outside(500)
+    run.loader(2, **TRAINS)
+    assert list(run.causes()) == ["training", "outside-loops"]

@@ -1,0 +1,245 @@
+"""The account of a run: amounts of time are planted with a clock that only the plants move, and each is in its row."""
+
+from __future__ import annotations
+
+import multiprocessing.context
+import threading
+from collections.abc import Iterable, Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from clockwork import Clock
+from torch.utils.data import DataLoader, Dataset
+
+from pipebench import watching
+from pipebench.results.account import AccountRow
+from pipebench.results.watched import WatchResult
+from pipebench.watch import with_block
+from pipebench.watch.launch import watched_script
+from pipebench.watch.record import exclusive_time, record_file
+from pipebench.watch.script import arrivals, iterators, phases
+
+CLOCK = Clock()
+US = 1_000
+BATCHES = 3
+
+
+@pytest.fixture(autouse=True)
+def clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (phases, iterators, exclusive_time, arrivals, watched_script, with_block):
+        monkeypatch.setattr(module, "perf_counter_ns", CLOCK)
+    monkeypatch.setattr(record_file, "time", SimpleNamespace(perf_counter_ns=CLOCK))
+
+
+class Numbers(Dataset[Any]):
+    """Each sample takes 2 µs in the process that makes it. A batch has two."""
+
+    def __len__(self) -> int:
+        return 2 * BATCHES
+
+    def __getitem__(self, index: int) -> Any:
+        CLOCK.burn(2 * US)
+        return torch.tensor(float(index))
+
+
+class Process(multiprocessing.context.ForkProcess):
+    """A worker whose start takes 500 µs of the script, and whose end takes 300 µs."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        CLOCK.burn(500 * US)
+        super().__init__(*args, **kwargs)
+
+    def join(self, timeout: float | None = None) -> None:
+        CLOCK.burn(300 * US)
+        super().join(timeout)
+
+
+class Context(multiprocessing.context.ForkContext):
+    Process = Process  # type: ignore[assignment]
+
+
+class Indices:
+    """A sampler that takes 10 µs for each index."""
+
+    def __iter__(self) -> Iterator[int]:
+        for index in range(2 * BATCHES):
+            CLOCK.burn(10 * US)
+            yield index
+
+    def __len__(self) -> int:
+        return 2 * BATCHES
+
+
+class Step:
+    """Trains: forward takes 20 µs, backward 30 µs, the optimiser 5 µs, and 7 µs of logging follow."""
+
+    def __init__(self) -> None:
+        self.weight = torch.ones(1, requires_grad=True)
+        self.optimiser = Slow([self.weight])
+
+    def __call__(self) -> None:
+        loss = self.weight * 2
+        CLOCK.burn(20 * US)
+        loss.register_hook(lambda _: CLOCK.burn(30 * US))
+        loss.backward()
+        self.optimiser.step()
+        CLOCK.burn(7 * US)
+
+
+class Slow(torch.optim.SGD):
+    def step(self, closure: Any = None) -> Any:
+        CLOCK.burn(5 * US)
+        return super().step(closure)
+
+
+TRAINED = {"forward": 20, "backward": 30, "optimiser": 5, "other": 7}
+
+
+def loader(**how: Any) -> Any:
+    return DataLoader(Numbers(), batch_size=2, **how)
+
+
+def rows(result: WatchResult) -> dict[str, float]:
+    """ "code loader" -> microseconds. A loop inside "validation" gives "validation: code loader"."""
+    account = result.account
+    assert account is not None
+    spent_ns = sum(round(one.s * 1e9) for one in account.rows)
+    assert spent_ns == round(account.wall_s * 1e9)
+    return dict(_named(account.rows, ""))
+
+
+def _named(found: Iterable[AccountRow], before: str) -> Iterator[tuple[str, float]]:
+    for one in found:
+        if one.inside:
+            assert sum(round(inner.s * 1e9) for inner in one.inside) == round(one.s * 1e9)
+            yield from _named(one.inside, f"{one.code}: ")
+        elif one.s:
+            yield f"{before}{one.code} {one.loader or ''}".strip(), round(one.s * 1e6, 3)
+
+
+def test_every_microsecond_is_in_its_row() -> None:
+    batches, step = loader(sampler=Indices()), Step()
+    with watching() as seen:
+        CLOCK.burn(1_000 * US)
+        for _ in range(2):
+            for _ in batches:
+                step()
+            CLOCK.burn(400 * US)
+        CLOCK.burn(90 * US)
+    assert rows(seen.result) == {
+        "before-loops": 1_000,
+        "start-up 1": 2 * 4,  # the first batch of each pass, without the sampler
+        "sampler 1": 2 * BATCHES * 20,
+        "make-batch 1": 2 * (BATCHES - 1) * 4,
+        **{f"{name} 1": 2 * BATCHES * spent for name, spent in TRAINED.items()},
+        "outside-loops": 400,
+        "after-loops": 490,
+    }
+
+
+def test_validation_inside_training_is_counted_once() -> None:
+    train, check, step = loader(), loader(), Step()
+    with watching() as seen:
+        for _ in train:
+            step()
+            for number, _ in enumerate(check):
+                CLOCK.burn(11 * US)
+                if number == 1:
+                    break
+            CLOCK.burn(3 * US)
+    assert rows(seen.result) == {
+        "start-up 1": 4,
+        "make-batch 1": (BATCHES - 1) * 4,
+        **{f"{name} 1": BATCHES * (spent + 3 * (name == "other")) for name, spent in TRAINED.items()},
+        "validation: start-up 2": BATCHES * 4,
+        "validation: make-batch 2": BATCHES * 4,
+        "validation: other 2": BATCHES * 22,
+    }
+
+
+def test_what_follows_a_loop_that_was_left_is_outside() -> None:
+    batches = loader()
+    with watching() as seen:
+        for _ in range(2):
+            for _ in batches:
+                CLOCK.burn(10 * US)
+                break
+            CLOCK.burn(400 * US)
+    assert rows(seen.result) == {"start-up 1": 8, "other 1": 20, "outside-loops": 400, "after-loops": 400}
+
+
+def test_two_loaders_in_step_share_their_iterations() -> None:
+    first, second, step = loader(), loader(), Step()
+    with watching() as seen:
+        for _ in zip(first, second, strict=True):
+            step()
+    found = rows(seen.result)
+    spent = {name: found.get(f"{name} 1", 0) + found.get(f"{name} 2", 0) for name in TRAINED}
+    assert spent == {name: BATCHES * spent for name, spent in TRAINED.items()}
+    assert [found[f"{name} {one}"] for name in ("start-up", "make-batch") for one in (1, 2)] == [4, 4, 8, 8]
+
+
+@pytest.mark.parametrize(("how", "starts", "ends"), [({}, 2, 2), ({"persistent_workers": True}, 1, 0)])
+def test_the_workers_of_each_pass_start_and_end(how: dict[str, Any], starts: int, ends: int) -> None:
+    batches, step = loader(num_workers=2, multiprocessing_context=Context(), **how), Step()
+    with watching() as seen:
+        for _ in range(2):
+            for _ in batches:
+                step()
+        CLOCK.burn(50 * US)
+    expected = {
+        "start-up 1": starts * 1_000, "end-of-pass 1": ends * 600, "after-loops": 50,
+        **{f"{name} 1": 2 * BATCHES * spent for name, spent in TRAINED.items()},
+    }  # fmt: skip
+    assert rows(seen.result) == {name: spent for name, spent in expected.items() if spent}
+    account = seen.result.account
+    assert account is not None
+    saved = {one.code: one.recoverable_s for one in account.rows if one.reason == "persistent-workers"}
+    assert saved.get("end-of-pass") == (None if how else pytest.approx(6e-4)) and ("start-up" in saved) == (not how)
+
+
+def test_workers_that_end_with_a_loop_that_was_left() -> None:
+    batches = loader(num_workers=2, multiprocessing_context=Context())
+    with watching() as seen:
+        for _ in batches:
+            CLOCK.burn(10 * US)
+            break
+        CLOCK.burn(50 * US)
+    assert rows(seen.result) == {"start-up 1": 1_000, "other 1": 10, "end-of-pass 1": 600, "after-loops": 50}
+
+
+def test_a_loop_in_another_thread_is_beside_the_account() -> None:
+    def loop() -> None:
+        for _ in loader():
+            CLOCK.burn(10 * US)
+
+    with watching() as seen:
+        for _ in loader():
+            CLOCK.burn(10 * US)
+        other = threading.Thread(target=loop)
+        other.start()
+        other.join()
+    assert rows(seen.result) == {"start-up 1": 4, "make-batch 1": 8, "other 1": 30, "after-loops": 42}
+    assert seen.result.account is not None and round(seen.result.account.beside_s * 1e6) == 42
+
+
+def test_what_is_not_recorded_is_a_row() -> None:
+    from pipebench.watch.read.account import spent_in
+    from pipebench.watch.read.gather import Process
+    from pipebench.watch.record.lines import Moment, ProcessStarted
+    from pipebench.watch.record.spent import ROWS, SpentInPass, TimeSpent
+
+    rows = [1] * len(ROWS)
+    lines = [
+        ProcessStarted(1, "script", 100),
+        TimeSpent(100, 150, 50, "before"),
+        TimeSpent(150, 150 + 4 + len(ROWS), 4, "between", [SpentInPass(1, 0, rows)]),
+    ]
+    for end, last in (([], "not-recorded"), ([Moment("end", 180)], "exit")):
+        found = spent_in(Process([*lines, *end]), (90, 300))
+        assert found is not None and found.passes == {(1, 0): rows}
+        assert found.outside == {
+            "interpreter": 10, "before-loops": 50, "outside-loops": 4, last: 300 - 154 - len(ROWS),
+        }  # fmt: skip
