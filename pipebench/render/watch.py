@@ -166,6 +166,11 @@ def _loop(result: WatchResult, full: bool) -> list[Part]:
     return [Table(title, headers, tuple(rows), frozenset({1, 2}), tuple(idle))]
 
 
+def where(result: WatchResult) -> list[Part]:
+    """Where the time of an iteration goes, in a line or two."""
+    return _loop(result, full=False)
+
+
 _WAIT_PARTS = {
     "sampler": "sampler",
     "send-indices": "sending indices",

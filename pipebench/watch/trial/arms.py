@@ -49,7 +49,8 @@ class Arm:
         this = self.iterator
         queues = {id(one): one for one in (this._worker_result_queue, this._data_queue)}
         with contextlib.suppress(NotImplementedError):
-            return sum(one.qsize() for one in queues.values()) + sum(len(one) > 1 for one in this._task_info.values())
+            held = sum(len(one) > 1 for one in this._task_info.values())
+            return held + sum(int(one.qsize()) for one in queues.values())
         return 0
 
     def end(self) -> None:

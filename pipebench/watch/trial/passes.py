@@ -1,7 +1,7 @@
 """Tries a changed loader by whole passes: every second pass over the loader is one of the changed loader.
 
-A pass lasts from the script's `iter(loader)` to the end of its last `next()`, so the start and the end of workers are in
-it. The script's sampler gives the index lists of every pass, so each pass has its samples in the script's order.
+A pass lasts from the script's `iter(loader)` to the end of its last `next()`, so it holds the start and the end of
+workers. The script's sampler gives the index lists of every pass, so each pass has its samples in the script's order.
 """
 
 from __future__ import annotations
@@ -124,9 +124,7 @@ class Passes:
             return
         if this.counts and this.taken:
             turn = self.trial.turn
-            self.trial.recording.write(
-                TrialWindow(this.order.number, turn // 2, bool(turn % 2), seconds, this.taken)
-            )
+            self.trial.recording.write(TrialWindow(this.order.number, turn // 2, bool(turn % 2), seconds, this.taken))
             self.trial.turn += 1
 
     def order_over(self) -> None:

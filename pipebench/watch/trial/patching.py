@@ -1,4 +1,4 @@
-"""Patches torch's DataLoader for `advise`: where each loader is made, which loader an iterator belongs to, its batches."""
+"""Patches torch's DataLoader for `advise`: where each loader is made, which iterators it has, and their batches."""
 
 from __future__ import annotations
 

@@ -18,6 +18,7 @@ from pipebench.watch.record.recording import Recording, told
 from pipebench.watch.record.trial_lines import TrialFailed, TrialWindow
 from pipebench.watch.trial import arms
 from pipebench.watch.trial.arms import Arm
+from pipebench.watch.trial.dealing import Hand
 from pipebench.watch.trial.passes import Passes
 from pipebench.watch.trial.stretches import Clock, Stretch, Timed
 
@@ -90,7 +91,7 @@ class Trial:
         loader = self._loaders.get(iterator, _nothing)()
         if loader is None or not self.wants(loader):
             return plain(iterator)
-        if self._iterator is not iterator or not isinstance(iterator._sampler_iter, arms.Hand):
+        if self._iterator is not iterator or not isinstance(iterator._sampler_iter, Hand):
             self._enter(iterator, loader, plain)
         assert self._now is not None
         return self._next(self._now, plain, plain_iter)
@@ -99,7 +100,7 @@ class Trial:
         return self.order is not None and self.number_of(loader) == self.order.loader
 
     def _enter(self, iterator: Any, loader: Any, plain: Plain) -> None:
-        """A new pass, or the first batch after an order: from here on, index lists are dealt. It begins with its own."""
+        """A new pass, or the first batch after an order: from here on, index lists are dealt."""
         self.leave_pass()
         self.turn += self.turn % 2
         self._now, self._iterator = _Pass(arms.joined(iterator, plain), loader), iterator
@@ -245,4 +246,4 @@ def _finish_device() -> None:
 
 
 def _leave() -> None:
-    raise KeyboardInterrupt
+    raise SystemExit(0)

@@ -1,0 +1,164 @@
+"""Renders the advice of one run: the verdict, where time went, what each remedy brought, what to write. Pure."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+
+from pipebench.render import watch
+from pipebench.render.cells import Table, spoken
+from pipebench.render.layout import Line, Part
+from pipebench.render.watch_verdict import verdict as limit
+from pipebench.results.advice import Advice, Change, Finding, Snippet
+from pipebench.results.watched import WatchResult
+from pipebench.units import printable, seconds
+
+_MOST_ROWS = 9
+_MOST_LINES = 5  # of a snippet
+_REFUSALS = {
+    "iterable": "The dataset is iterable: its workers choose the samples, so two loaders cannot share them.",
+}
+_ENDED = {
+    "script-ended": "The script ended before everything was tried: let it train for longer.",
+    "budget": "The budget was spent before everything was tried: raise --budget.",
+    "fault": "A fault of pipebench ended the trials.",
+}
+_NOT_TRIED = {
+    "budget": "not tried: no time",
+    "pass-length": "not tried: a pass has no known length",
+    "script-ended": "not tried: the script ended",
+}
+
+
+def parts(advice: Advice, watched: WatchResult | None, *, full: bool = False, goes_on: bool = False) -> list[Part]:
+    """The advice in at most 30 lines of 80 columns; `full` adds every table of the watched part of the run."""
+    made: list[Part] = [Line(verdict(advice), "bold")]
+    if watched is not None:
+        made += [limit(watched.verdict), *watch.where(watched)]
+    if advice.findings:
+        made.append(_table(advice))
+    made += _writing(advice)
+    made += ["", *_closing(advice, goes_on)]
+    if full and watched is not None:
+        made += ["", Line("Before the trials", "bold"), *watch.parts(watched, full=True)]
+    return made
+
+
+def verdict(advice: Advice) -> str:
+    """What to change and what it brought; or that nothing gained."""
+    chosen = advice.chosen
+    if chosen is not None and chosen.gain is not None:
+        return (
+            f"{_sentence_case(named(chosen.change))} makes the training loop {spoken(chosen.gain)} as fast. "
+            "It was tried on this run."
+        )
+    if advice.ended == "refused":
+        return "No remedy was tried on this script."
+    tried = [one for one in advice.findings if one.gain is not None]
+    if not tried and advice.findings:
+        return "No remedy could be tried yet."
+    most = f" At most {advice.most:.2f}× could be gained by loading alone." if advice.most else ""
+    if not tried:
+        return f"Nothing to gain from the loader's settings: no remedy promises a gain.{most}"
+    return f"Nothing to gain from the loader's settings: none of those tried makes the loop faster.{most}"
+
+
+def _sentence_case(text: str) -> str:
+    return text if "=" in text.split(" ")[0] else text[:1].upper() + text[1:]
+
+
+def named(change: Change) -> str:
+    """A change as the user writes it."""
+    words = [f"{name}={value!r}" for name, value in change.settings.items()]
+    return ", ".join([*words, *(["one thread in each worker"] if change.one_thread else [])])
+
+
+def _table(advice: Advice) -> Table:
+    rows = [(named(one.change), _gain(one), one.change.cost or "") for one in advice.findings]
+    if advice.best is not None:
+        rows[advice.best] = (f"{rows[advice.best][0]} ←", *rows[advice.best][1:])
+    more = len(rows) - _MOST_ROWS
+    notes = [f"{more} more: --export-json has them."] if more > 0 else []
+    if any(one.by == "passes" and one.gain for one in advice.findings):
+        notes.append("by passes: whole passes, with the start of their workers; the others: between these.")
+    notes.append("gain: iterations/s of the whole loop over the present ones, with the interval of another trial.")
+    headers = ("remedy", "gain tried", "cost")
+    return Table("Remedies", headers, tuple(rows[:_MOST_ROWS]), frozenset(), tuple(notes))
+
+
+def _gain(found: Finding) -> str:
+    by = " by passes" if found.by == "passes" else ""
+    if found.gain is None:
+        if found.reason not in _NOT_TRIED:
+            return f"failed: {printable(found.reason)[:60]}" if found.reason else "not tried"
+        promise = found.change.predicted
+        return f"predicted at most {promise:.2f}×, {_NOT_TRIED[found.reason]}" if promise else _NOT_TRIED[found.reason]
+    shown = spoken(found.gain)
+    if found.outcome == "gain":
+        return shown + by
+    if found.outcome == "slower":
+        return f"slower: {shown}{by}"
+    return f"{'cannot tell' if found.outcome == 'unclear' else 'no gain'}: {shown}{by}"
+
+
+def _writing(advice: Advice) -> Iterator[Part]:
+    """How the user writes the advice."""
+    chosen = advice.chosen
+    if chosen is None:
+        return
+    place = f"{_short(advice.file)}:{advice.line}" if advice.file else "where the script makes its loader"
+    yield ""
+    if chosen.change.settings:
+        if advice.snippet is not None and len(advice.snippet.after) <= _MOST_LINES:
+            yield f"Write, in {place}:"
+            yield from _lines(advice.snippet)
+        else:
+            yield f"Write, in {place}: DataLoader(..., {named(_keywords(chosen.change))})"
+    if chosen.change.one_thread:
+        yield from _one_thread(chosen.change, place)
+
+
+def _keywords(change: Change) -> Change:
+    return Change(change.remedy, change.settings)
+
+
+def _lines(found: Snippet) -> Iterable[str]:
+    same = set(found.before) & set(found.after)
+    indent = min((len(one) - len(one.lstrip()) for one in found.after if one.strip()), default=0)
+    for line in found.after:
+        yield f"  {' ' if line in same else '+'} {printable(line[indent:])}"
+
+
+def _one_thread(change: Change, place: str) -> Iterator[str]:
+    variables = [one for one in change.pools if "(" not in one]
+    calls = [one for one in change.pools if "(" in one]
+    if variables:
+        yield f"Start the script with {' '.join(variables)} (it limits the script's own process too)."
+    if calls:
+        yield f"Call {' and '.join(calls)} in a worker_init_fn of the loader in {place}."
+
+
+def _closing(advice: Advice, goes_on: bool) -> Iterator[str]:
+    if advice.ended in _ENDED:
+        yield _ENDED[advice.ended]
+    if advice.ended == "refused":
+        yield _REFUSALS.get(advice.refusal, "No loader whose loop trains was seen, or it was made before the watching.")
+    yield (
+        f"Tried for {seconds(advice.spent_s)} of {seconds(advice.budget_s)}. The training is kept: each sample was "
+        "used once a pass, in the sampler's order; other workers drew some of the augmentations."
+    )
+    if advice.chosen is not None:
+        yield "Then: run the changed script once more with `pipebench advise`, until nothing gains."
+    else:
+        yield "Then: `pipebench watch --full` shows every stage; `pipebench run --stage decode` compares ways to do it."
+    if goes_on:
+        yield "The script goes on."
+
+
+def _short(file: str) -> str:
+    """The path from the current folder, if it is shorter."""
+    try:
+        near = os.path.relpath(file)
+    except ValueError:
+        return printable(file)
+    return printable(min(near, file, key=len))

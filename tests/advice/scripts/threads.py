@@ -1,0 +1,44 @@
+"""NumPy's BLAS uses every core in every worker: the workers compete with each other."""
+
+import sys
+import time
+
+import numpy as np
+import torch
+from torch.utils.data import DataLoader, Dataset
+
+
+class Projected(Dataset):
+    def __init__(self):
+        self.matrix = np.random.default_rng(0).standard_normal((128, 128)).astype(np.float32)
+
+    def __len__(self):
+        return 40_000
+
+    def __getitem__(self, index):
+        found = np.full((128, 128), index % 7, dtype=np.float32)
+        for _ in range(8):
+            found = np.tanh(found @ self.matrix)
+        return found[:64].copy(), index % 10
+
+
+def main(workers=2, epochs=1, samples=0):
+    torch.set_num_threads(1)
+    model = torch.nn.Linear(64 * 128, 10)
+    optimiser = torch.optim.SGD(model.parameters(), lr=1e-3)
+    train = DataLoader(Projected(), batch_size=8, shuffle=True, num_workers=workers)
+    begin = None
+    for epoch in range(epochs):
+        for number, (x, y) in enumerate(train):
+            begin = begin or time.perf_counter()
+            loss = torch.nn.functional.cross_entropy(model(x.flatten(1)), y)
+            optimiser.zero_grad()
+            loss.backward()
+            optimiser.step()
+            if samples and number * 8 >= samples:
+                break
+    print("ended", time.perf_counter() - begin, flush=True)
+
+
+if __name__ == "__main__":
+    main(*(int(one) for one in sys.argv[1:]))
