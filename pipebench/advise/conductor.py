@@ -174,7 +174,7 @@ class Conductor:
         self._trial = _Trial(self._trial.number + 1, [])
         by: Literal["windows", "passes"] = "passes" if by_passes else "windows"
         self.run.order(Order(
-            self._trial.number, self.seen.loader.loader, dict(change.settings), change.one_thread, by, window_s,
+            self._trial.number, self.seen.loader.loader, dict(change.settings), change.one_thread, by, self._window_s,
         ))  # fmt: skip
         self.say(change, len(self.findings))
         goes_on = self._wait_for(self.run.now() + min(self.left_s, max(needed * 2, self.budget_s / 3)))

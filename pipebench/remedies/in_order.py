@@ -12,7 +12,7 @@ from pipebench.remedies.seen import Seen
 from pipebench.results.advice import Change, Finding
 
 PLACE = 5
-COST = "another order of batches in each run"
+COST = "order of batches varies"
 
 
 def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:

@@ -8,7 +8,7 @@ from pipebench.remedies.seen import WORTH, Seen
 from pipebench.results.advice import Change, Finding
 
 PLACE = 0
-COST = "memory between passes; workers keep their copy of the dataset"
+COST = "memory between passes"
 
 
 def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:

@@ -13,4 +13,4 @@ PLACE = 4
 def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
     if tried or not seen.device or seen.settings.get("pin_memory"):
         return None
-    return Change("pin_memory", {"pin_memory": True}, "memory that cannot be swapped, and one more thread")
+    return Change("pin_memory", {"pin_memory": True}, "pinned memory, a thread")

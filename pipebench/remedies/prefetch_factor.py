@@ -15,5 +15,5 @@ def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
     if tried or not seen.workers or not seen.waits:
         return None
     now = seen.number("prefetch_factor") or 2
-    cost = f"memory for {seen.workers * now * (TIMES - 1)} more batches"
+    cost = f"memory for {seen.workers * now * (TIMES - 1)} batches"
     return Change("prefetch_factor", {"prefetch_factor": TIMES * now}, cost, predicted=seen.most)

@@ -80,7 +80,7 @@ class Seen:
         if more <= 0:
             return f"{-more} fewer processes" if more < -1 else "one process fewer"
         each = self.worker_bytes
-        memory = f", about {size(more * each)}" if each else ""
+        memory = f", {size(more * each)}" if each else ""
         return f"{more} more process{'es' if more > 1 else ''}{memory}"
 
     @property

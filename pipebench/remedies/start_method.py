@@ -8,7 +8,7 @@ from pipebench.remedies.seen import WORTH, Seen
 from pipebench.results.advice import Change, Finding
 
 PLACE = 6
-COST = "unsafe if the script has other threads at that moment"
+COST = "unsafe beside threads"
 
 
 def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:

@@ -13,7 +13,7 @@ from pipebench.results.advice import Advice, Change, Finding, Snippet
 from pipebench.results.watched import WatchResult
 from pipebench.units import printable, seconds
 
-_MOST_ROWS = 9
+_MOST_ROWS = 7
 _MOST_LINES = 5  # of a snippet
 _REFUSALS = {
     "iterable": "The dataset is iterable: its workers choose the samples, so two loaders cannot share them.",
@@ -24,10 +24,12 @@ _ENDED = {
     "fault": "A fault of pipebench ended the trials.",
 }
 _NOT_TRIED = {
-    "budget": "not tried: no time",
-    "pass-length": "not tried: a pass has no known length",
-    "script-ended": "not tried: the script ended",
+    "budget": "it needs more than the budget leaves",
+    "pass-length": "a pass has no known length",
+    "script-ended": "the script ended first",
 }
+_BY_PASSES = "by passes: of whole passes, with the start of their workers; the other gains are within a pass."
+_GAIN = "gain: iterations/s of the whole loop, over the present loader; with the interval of another trial."
 
 
 def parts(advice: Advice, watched: WatchResult | None, *, full: bool = False, goes_on: bool = False) -> list[Part]:
@@ -55,8 +57,8 @@ def verdict(advice: Advice) -> str:
     if advice.ended == "refused":
         return "No remedy was tried on this script."
     tried = [one for one in advice.findings if one.gain is not None]
-    if not tried and advice.findings:
-        return "No remedy could be tried yet."
+    if not tried and (advice.findings or advice.ended in ("script-ended", "fault")):
+        return "No remedy was tried long enough for an advice."
     most = f" At most {advice.most:.2f}× could be gained by loading alone." if advice.most else ""
     if not tried:
         return f"Nothing to gain from the loader's settings: no remedy promises a gain.{most}"
@@ -70,7 +72,7 @@ def _sentence_case(text: str) -> str:
 def named(change: Change) -> str:
     """A change as the user writes it."""
     words = [f"{name}={value!r}" for name, value in change.settings.items()]
-    return ", ".join([*words, *(["one thread in each worker"] if change.one_thread else [])])
+    return ", ".join([*words, *(["one thread in workers"] if change.one_thread else [])])
 
 
 def _table(advice: Advice) -> Table:
@@ -79,9 +81,10 @@ def _table(advice: Advice) -> Table:
         rows[advice.best] = (f"{rows[advice.best][0]} ←", *rows[advice.best][1:])
     more = len(rows) - _MOST_ROWS
     notes = [f"{more} more: --export-json has them."] if more > 0 else []
+    notes += [f"{named(one.change)}: {_untried(one)}" for one in advice.findings if one.gain is None]
     if any(one.by == "passes" and one.gain for one in advice.findings):
-        notes.append("by passes: whole passes, with the start of their workers; the others: between these.")
-    notes.append("gain: iterations/s of the whole loop over the present ones, with the interval of another trial.")
+        notes.append(_BY_PASSES)
+    notes += [_GAIN] if any(one.gain for one in advice.findings) else []
     headers = ("remedy", "gain tried", "cost")
     return Table("Remedies", headers, tuple(rows[:_MOST_ROWS]), frozenset(), tuple(notes))
 
@@ -89,16 +92,19 @@ def _table(advice: Advice) -> Table:
 def _gain(found: Finding) -> str:
     by = " by passes" if found.by == "passes" else ""
     if found.gain is None:
-        if found.reason not in _NOT_TRIED:
-            return f"failed: {printable(found.reason)[:60]}" if found.reason else "not tried"
         promise = found.change.predicted
-        return f"predicted at most {promise:.2f}×, {_NOT_TRIED[found.reason]}" if promise else _NOT_TRIED[found.reason]
-    shown = spoken(found.gain)
+        return f"not tried; at most {promise:.2f}×" if promise else "not tried"
     if found.outcome == "gain":
-        return shown + by
-    if found.outcome == "slower":
-        return f"slower: {shown}{by}"
-    return f"{'cannot tell' if found.outcome == 'unclear' else 'no gain'}: {shown}{by}"
+        return spoken(found.gain) + by
+    words = {"slower": "slower", "unclear": "cannot tell"}.get(found.outcome, "no gain")
+    return f"{words} ({found.gain.low:.2f}–{found.gain.high:.2f}){by}"
+
+
+def _untried(found: Finding) -> str:
+    """Why a change was not tried, and how its figure came about."""
+    failed = found.reason and found.reason not in _NOT_TRIED
+    why = f"it failed, {printable(found.reason)}" if failed else _NOT_TRIED.get(found.reason, "the trial was too short")
+    return f"not tried, {why}." + (" Its figure is predicted." if found.change.predicted and not failed else "")
 
 
 def _writing(advice: Advice) -> Iterator[Part]:
@@ -133,7 +139,7 @@ def _one_thread(change: Change, place: str) -> Iterator[str]:
     variables = [one for one in change.pools if "(" not in one]
     calls = [one for one in change.pools if "(" in one]
     if variables:
-        yield f"Start the script with {' '.join(variables)} (it limits the script's own process too)."
+        yield f"Start the script with: {' '.join(variables)} (it limits the script's own process too)."
     if calls:
         yield f"Call {' and '.join(calls)} in a worker_init_fn of the loader in {place}."
 

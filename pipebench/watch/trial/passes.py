@@ -66,14 +66,15 @@ class Passes:
         return iterator
 
     def _changed(self, this: _Pass, plain_iter: Plain, plain: Plain) -> Any:
-        loader, settings = this.loader, this.order.settings or {}
+        loader = this.loader
+        settings = {"persistent_workers": loader.persistent_workers, **(this.order.settings or {})}
         if self._kept is None:
             self._kept = arms.dealt(arms.changed(loader, settings, this.order.one_thread, self.trial.turn), _NO_HAND)
         found = self._kept
-        if not settings.get("persistent_workers"):
-            self._kept = None
-        else:
+        if settings["persistent_workers"] and found.num_workers:
             this.counts = found._iterator is not None
+        else:
+            self._kept = None
         this.deal = Deal(iter(loader._index_sampler))
         sampler: DealtSampler = found._index_sampler
         sampler.hand = Hand(this.deal)

@@ -13,31 +13,30 @@ class Projected(Dataset):
         self.matrix = np.random.default_rng(0).standard_normal((128, 128)).astype(np.float32)
 
     def __len__(self):
-        return 40_000
+        return 100_000
 
     def __getitem__(self, index):
         found = np.full((128, 128), index % 7, dtype=np.float32)
-        for _ in range(8):
+        for _ in range(10):
             found = np.tanh(found @ self.matrix)
-        return found[:64].copy(), index % 10
+        return found[:16].copy(), index % 10
 
 
-def main(workers=2, epochs=1, samples=0):
+def main(workers=2, iterations=400, warm=40):
     torch.set_num_threads(1)
-    model = torch.nn.Linear(64 * 128, 10)
+    model = torch.nn.Linear(16 * 128, 10)
     optimiser = torch.optim.SGD(model.parameters(), lr=1e-3)
-    train = DataLoader(Projected(), batch_size=8, shuffle=True, num_workers=workers)
-    begin = None
-    for epoch in range(epochs):
-        for number, (x, y) in enumerate(train):
-            begin = begin or time.perf_counter()
-            loss = torch.nn.functional.cross_entropy(model(x.flatten(1)), y)
-            optimiser.zero_grad()
-            loss.backward()
-            optimiser.step()
-            if samples and number * 8 >= samples:
-                break
-    print("ended", time.perf_counter() - begin, flush=True)
+    train = DataLoader(Projected(), batch_size=4, shuffle=True, num_workers=workers)
+    for number, (x, y) in enumerate(train):
+        if number == warm:
+            begin = time.perf_counter()
+        if number == warm + iterations:
+            break
+        loss = torch.nn.functional.cross_entropy(model(x.flatten(1)), y)
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+    print("ended", (time.perf_counter() - begin) / iterations, flush=True)
 
 
 if __name__ == "__main__":
