@@ -32,6 +32,8 @@ class Tail:
 
 
 def _is_script(path: Path) -> bool:
+    """Whether this is the record of the script's own process. Its stages may be named before its begin."""
     with path.open("rb") as file:
-        first = decoded(file.readline())
-    return isinstance(first, ProcessStarted) and first.role == "script"
+        begun = (line for text in file if isinstance(line := decoded(text), ProcessStarted))
+        first = next(begun, None)
+    return first is not None and first.role == "script"
