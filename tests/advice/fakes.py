@@ -106,7 +106,7 @@ class Script:
 
         def changed(loader, settings, one_thread, turn):
             found = copy.copy(loader)
-            found.__dict__.update({"persistent_workers": False, **settings})
+            found.__dict__.update({"persistent_workers": False, "_iterator": None, **settings})
             found.name = "changed" if settings else "instead"
             found.cost_s, found.left = (cost_s, left) if settings else (loader.cost_s, 10**9)
             self.opened.append(found)
