@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from pipebench.render import watch
 from pipebench.render.cells import Table, spoken
@@ -13,8 +13,9 @@ from pipebench.results.advice import Advice, Change, Finding, Snippet
 from pipebench.results.watched import WatchResult
 from pipebench.units import printable, seconds
 
-_MOST_ROWS = 7
-_MOST_LINES = 5  # of a snippet
+_MOST_ROWS = 6  # of the short report
+_MOST_NOTES = 2  # on what was not tried
+_MOST_LINES = 3  # of a snippet
 _REFUSALS = {
     "iterable": "The dataset is iterable: its workers choose the samples, so two loaders cannot share them.",
 }
@@ -28,8 +29,8 @@ _NOT_TRIED = {
     "pass-length": "a pass has no known length",
     "script-ended": "the script ended first",
 }
-_BY_PASSES = "by passes: of whole passes, with the start of their workers; the other gains are within a pass."
-_GAIN = "gain: iterations/s of the whole loop, over the present loader; with the interval of another trial."
+_BY_PASSES = "by passes: of whole passes, with the start of their workers."
+_GAIN = "gain: iterations/s of the whole loop; the interval is for another trial."
 
 
 def parts(advice: Advice, watched: WatchResult | None, *, full: bool = False, goes_on: bool = False) -> list[Part]:
@@ -38,7 +39,7 @@ def parts(advice: Advice, watched: WatchResult | None, *, full: bool = False, go
     if watched is not None:
         made += [limit(watched.verdict), *watch.where(watched)]
     if advice.findings:
-        made.append(_table(advice))
+        made.append(_table(advice, full))
     made += _writing(advice)
     made += ["", *_closing(advice, goes_on)]
     if full and watched is not None:
@@ -75,18 +76,31 @@ def named(change: Change) -> str:
     return ", ".join([*words, *(["one thread in workers"] if change.one_thread else [])])
 
 
-def _table(advice: Advice) -> Table:
-    rows = [(named(one.change), _gain(one), one.change.cost or "") for one in advice.findings]
-    if advice.best is not None:
-        rows[advice.best] = (f"{rows[advice.best][0]} ←", *rows[advice.best][1:])
-    more = len(rows) - _MOST_ROWS
-    notes = [f"{more} more: --export-json has them."] if more > 0 else []
-    notes += [f"{named(one.change)}: {_untried(one)}" for one in advice.findings if one.gain is None]
+def _table(advice: Advice, full: bool) -> Table:
+    """A row for each change. The short report has the first ones, and always the one to follow."""
+    shown = list(range(len(advice.findings)))
+    if not full and len(shown) > _MOST_ROWS:
+        first = advice.best if advice.best is not None else 0
+        shown = sorted([*[one for one in shown if one != first][: _MOST_ROWS - 1], first])
+    rows = []
+    for one in shown:
+        found = advice.findings[one]
+        rows.append((("→ " if one == advice.best else "  ") + named(found.change), _gain(found), found.change.cost))
+    return Table(
+        "Remedies", ("remedy", "gain tried", "cost"), tuple(rows), frozenset(), tuple(_notes(advice, rows, full))
+    )
+
+
+def _notes(advice: Advice, rows: Sequence[object], full: bool) -> Iterator[str]:
+    more = len(advice.findings) - len(rows)
+    if more:
+        yield f"{more} more: --full shows them."
+    untried = [f"{named(one.change)}: {_untried(one)}" for one in advice.findings if one.gain is None]
+    yield from untried if full else untried[:_MOST_NOTES]
     if any(one.by == "passes" and one.gain for one in advice.findings):
-        notes.append(_BY_PASSES)
-    notes += [_GAIN] if any(one.gain for one in advice.findings) else []
-    headers = ("remedy", "gain tried", "cost")
-    return Table("Remedies", headers, tuple(rows[:_MOST_ROWS]), frozenset(), tuple(notes))
+        yield _BY_PASSES
+    if any(one.gain for one in advice.findings):
+        yield _GAIN
 
 
 def _gain(found: Finding) -> str:
@@ -104,7 +118,7 @@ def _untried(found: Finding) -> str:
     """Why a change was not tried, and how its figure came about."""
     failed = found.reason and found.reason not in _NOT_TRIED
     why = f"it failed, {printable(found.reason)}" if failed else _NOT_TRIED.get(found.reason, "the trial was too short")
-    return f"not tried, {why}." + (" Its figure is predicted." if found.change.predicted and not failed else "")
+    return f"not tried, {why}" + (" (its figure is predicted)" if found.change.predicted and not failed else "")
 
 
 def _writing(advice: Advice) -> Iterator[Part]:
@@ -149,16 +163,14 @@ def _closing(advice: Advice, goes_on: bool) -> Iterator[str]:
         yield _ENDED[advice.ended]
     if advice.ended == "refused":
         yield _REFUSALS.get(advice.refusal, "No loader whose loop trains was seen, or it was made before the watching.")
-    yield (
-        f"Tried for {seconds(advice.spent_s)} of {seconds(advice.budget_s)}. The training is kept: each sample was "
-        "used once a pass, in the sampler's order; other workers drew some of the augmentations."
-    )
+    reordered = any(one.change.settings.get("in_order") is False and one.ratios for one in advice.findings)
+    kept = "same samples, some batches in another order" if reordered else "same samples, same order"
+    goes = " The script goes on." if goes_on else ""
+    yield f"Tried for {seconds(advice.spent_s)} of {seconds(advice.budget_s)}. The training is kept: {kept}.{goes}"
     if advice.chosen is not None:
-        yield "Then: run the changed script once more with `pipebench advise`, until nothing gains."
+        yield "Then: change the script and run `pipebench advise` again, until nothing gains."
     else:
-        yield "Then: `pipebench watch --full` shows every stage; `pipebench run --stage decode` compares ways to do it."
-    if goes_on:
-        yield "The script goes on."
+        yield "Then: `pipebench watch --full` shows which stage takes the time."
 
 
 def _short(file: str) -> str:

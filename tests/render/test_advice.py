@@ -56,6 +56,15 @@ def test_it_fits_a_screen_and_is_inert():
     assert "\x1b" not in shown
 
 
+def test_so_does_the_longest_and_it_shows_what_to_follow():
+    passes = Finding(Change("start_method", {"multiprocessing_context": "fork"}, "unsafe beside threads"), "gain",
+                     Speedup(5.0, 4.0, 6.0, 0.95), by="passes")  # fmt: skip
+    longest = replace(ADVICE, findings=(*FINDINGS, *FINDINGS[2:4], passes), best=8, ended="budget")
+    shown = _shown(longest, goes_on=True)
+    assert len(shown.splitlines()) <= 30 and "→ multi" in shown and "3 more: --full" in shown
+    assert len(_shown(longest, full=True).splitlines()) > 30
+
+
 def test_one_thread_is_written_as_what_sets_it():
     pools = ("OPENBLAS_NUM_THREADS=1", "cv2.setNumThreads(0)")
     found = Finding(
@@ -67,6 +76,11 @@ def test_one_thread_is_written_as_what_sets_it():
         "Start the script with: OPENBLAS_NUM_THREADS=1" in shown
         and "Call cv2.setNumThreads(0) in a worker_init_fn" in shown
     )
+
+
+def test_another_order_is_not_called_the_same():
+    found = replace(FINDINGS[4], outcome="no-gain", gain=Speedup(1.0, 0.9, 1.1, 0.95), ratios=(1.0, 1.0), reason="")
+    assert "some batches in another order" in _shown(replace(ADVICE, findings=(*FINDINGS[:4], found)))
 
 
 @pytest.mark.parametrize(
