@@ -214,9 +214,9 @@ class Conductor:
 
     def _needed_s(self, seen: Seen, by_passes: bool) -> float | None:
         """The seconds that the shortest trial takes. None: not known."""
+        pairs = judging.LEAST_PAIRS - 1  # two pairs can show a large gain
         if by_passes:
-            return None if seen.pass_s is None else 2 * judging.LEAST_PAIRS * seen.pass_s
-        pairs = judging.LEAST_PAIRS
+            return None if seen.pass_s is None else 2 * pairs * seen.pass_s
         return (
             pairs
             * 2

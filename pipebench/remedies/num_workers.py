@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pipebench.remedies.seen import WORTH, Seen
 from pipebench.results.advice import Change, Finding
 
-PLACE = 1
+PLACE = 2
 MOST_PER_CORE = 8
 MOST = 64
 _MEMORY_SHARE = 0.5  # of free memory
@@ -62,5 +62,5 @@ def _down(seen: Seen) -> int | None:
 def _change(seen: Seen, workers: int) -> Change:
     more = workers - seen.workers
     return Change(
-        "num_workers", {"num_workers": workers}, seen.processes(more), predicted=seen.most if more > 0 else None
+        "num_workers", {"num_workers": workers}, seen.processes(more), predicted=seen.promise if more > 0 else None
     )

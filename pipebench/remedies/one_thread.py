@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pipebench.remedies.seen import Seen
 from pipebench.results.advice import Change, Finding
 
-PLACE = 2
+PLACE = 1
 _OWN_THREADS = 2  # of a worker: its main thread and the feeder thread of its queue
 _SET_BY_TORCH = ("torch", "OpenMP")
 

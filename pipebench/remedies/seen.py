@@ -8,6 +8,7 @@ from pipebench.results.advice import Value
 from pipebench.results.watched import LoaderResult, WatchResult
 from pipebench.units import size
 
+_TELLING = 10.0  # a limit above this says nothing about what a change will bring
 WORTH = 1.03  # a speed-up that is worth an edit, and a trial
 
 
@@ -48,6 +49,11 @@ class Seen:
     def most(self) -> float:
         """The speed-up of a loop that waits for no batch. Shorter start-up of passes comes on top of it."""
         return 1 / max(0.01, 1 - self.wait_share)
+
+    @property
+    def promise(self) -> float | None:
+        """`most`, if it says anything: None of a loop that does little besides waiting."""
+        return self.most if self.most <= _TELLING else None
 
     @property
     def waits(self) -> bool:

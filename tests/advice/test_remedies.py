@@ -18,7 +18,7 @@ def _settings(change):
 
 def test_every_module_is_a_remedy_in_a_stated_order():
     assert list(remedies()) == [
-        "persistent_workers", "num_workers", "one_thread", "prefetch_factor", "pin_memory", "in_order", "start_method",
+        "persistent_workers", "one_thread", "num_workers", "prefetch_factor", "pin_memory", "in_order", "start_method",
     ]  # fmt: skip
 
 
