@@ -11,8 +11,9 @@ from pipebench.render.layout import Line, Part
 from pipebench.render.watch_verdict import verdict as limit
 from pipebench.results.advice import Advice, Change, Finding, Snippet
 from pipebench.results.watched import WatchResult
-from pipebench.units import printable, seconds
+from pipebench.units import counted, printable, seconds
 
+LEAST_PAIRS = 3  # below it, an interval is too wide to be read
 _MOST_ROWS = 6  # of the short report
 _MOST_NOTES = 2  # on what was not tried
 _MOST_LINES = 3  # of a snippet
@@ -110,6 +111,8 @@ def _gain(found: Finding) -> str:
         return f"not tried; at most {promise:.2f}×" if promise else "not tried"
     if found.outcome == "gain":
         return spoken(found.gain) + by
+    if found.outcome == "unclear" and len(found.ratios) < LEAST_PAIRS:
+        return f"cannot tell: {counted(len(found.ratios), 'pair')}{by}"
     words = {"slower": "slower", "unclear": "cannot tell"}.get(found.outcome, "no gain")
     return f"{words} ({found.gain.low:.2f}–{found.gain.high:.2f}){by}"
 

@@ -1,5 +1,6 @@
 """Trains with shuffled samples and dropout, and notes each batch and the final weights."""
 
+import os
 import sys
 import time
 
@@ -16,7 +17,7 @@ class Samples(Dataset):
         return index, torch.full((16,), float(index))
 
 
-def main(notes, workers, persistent, passes):
+def main(notes, order, workers, persistent, passes):
     torch.manual_seed(3)
     torch.set_num_threads(1)
     model = torch.nn.Sequential(torch.nn.Linear(16, 8), torch.nn.Dropout(), torch.nn.Linear(8, 1))
@@ -26,6 +27,8 @@ def main(notes, workers, persistent, passes):
         for _ in range(passes):
             for index, x in loader:
                 file.write(f"{index.tolist()}\n")
+                if os.path.exists(order):  # what the test wants to be tried from now on
+                    os.replace(order, os.path.splitext(order)[0])
                 optimiser.zero_grad()
                 model(x).sum().backward()
                 optimiser.step()
@@ -34,4 +37,4 @@ def main(notes, workers, persistent, passes):
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], *(int(one) for one in sys.argv[2:]))
+    main(*sys.argv[1:3], *(int(one) for one in sys.argv[3:]))
