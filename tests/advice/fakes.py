@@ -123,12 +123,14 @@ class Script:
 
     def one_pass(self, most=10**9, then=lambda number: None):
         """The batches of one pass; `then` is called before each."""
-        iterator = self.trial.iterate(self.loader, plain_iter, plain)
+        loader, trial = self.loader, self.trial
+        iterator = plain_iter(loader) if trial.elsewhere else trial.iterate(loader, plain_iter, plain)
         had = []
         while len(had) < most:
             then(len(had))
             try:
-                had.append(self.trial.batch(iterator, plain, plain_iter))
+                given = plain(iterator) if self.trial.elsewhere else self.trial.batch(iterator, plain, plain_iter)
+                had.append(given)
             except StopIteration:
                 break
         return had

@@ -4,6 +4,7 @@ import pytest
 from fakes import Loader, Script, World, plain, plain_iter
 
 from pipebench.advise.judging import ratios
+from pipebench.watch.trial.stretches import Stretch
 
 
 def _script(tmp_path, monkeypatch, length, workers=2, **how):
@@ -126,6 +127,26 @@ def test_passes_alternate_and_persistent_workers_start_before_they_count(tmp_pat
     script.order(2, None)
     assert script.one_pass() == [[one] for one in range(20)]
     assert kept.ended
+
+
+@pytest.mark.parametrize("nth", [1, 2, 20, 45, 70])
+def test_a_fault_of_ours_is_one_line_and_costs_no_batch(tmp_path, monkeypatch, capsys, nth):
+    script = _script(tmp_path, monkeypatch, 120)
+    monkeypatch.setattr(script.trial.recording, "fault", lambda where, error: None)
+    script.order(1, {"num_workers": 3}, window_s=3.0)
+    looks, plain_look = [], Stretch.look
+
+    def look(self):
+        looks.append(self)
+        if len(looks) >= nth:
+            raise ZeroDivisionError("ours")
+        return plain_look(self)
+
+    monkeypatch.setattr(Stretch, "look", look)
+    assert script.one_pass() == [[one] for one in range(120)]
+    assert script.one_pass() == [[one] for one in range(120)]
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("pipebench: a fault of pipebench while trying a loader (ZeroDivisionError: ours")
 
 
 def test_nothing_is_touched_without_an_order(tmp_path, monkeypatch):

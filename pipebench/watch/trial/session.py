@@ -137,6 +137,7 @@ class Trial:
         except Exception as error:
             self.fault("trying a loader", error)
             self._failed(this, error)
+            self.off = True  # every batch that was asked for is the script's own again
             return this.stretch
 
     def _last(self, this: _Pass) -> Any:
@@ -223,7 +224,7 @@ class Trial:
             self.fault("trying a loader", error)
 
     def fault(self, where: str, error: BaseException) -> None:
-        """One line on standard error. The script goes on with its own loader."""
+        """Tells of a fault of ours in one line on standard error. The script goes on with its own loader."""
         self.recording.fault(where, error)
         sys.stderr.write(f"pipebench: a fault of pipebench while {where} ({told(error)}). The script goes on.\n")
 
