@@ -12,7 +12,7 @@ from pipebench.watch.record.trial_lines import TrialWindow
 LEAST_PAIRS = 3
 MOST_PAIRS = 7
 _HOPELESS = 0.9
-_PRECISE = 1.06  # the ratio of the interval's ends at which more pairs are not worth their time
+_PRECISE = 1.1  # of a gain: the ratio of the interval's ends at which more pairs are not worth their time
 _UNCLEAR = 1.15
 _NEARLY = 0.95  # of the best gain: then the cheaper change is better
 TOGETHER = "together"
@@ -48,7 +48,7 @@ def enough(found: Sequence[float]) -> bool:
     so_far = gain(found)
     if so_far is None or len(found) < LEAST_PAIRS:
         return False
-    return so_far.high < WORTH or so_far.high / so_far.low < _PRECISE
+    return so_far.high < WORTH or (so_far.low > 1.0 and so_far.high / so_far.low < _PRECISE)
 
 
 def outcome(found: Speedup | None) -> Outcome:
