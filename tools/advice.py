@@ -40,7 +40,7 @@ class Planted:
 PLANTED = (
     Planted("sleeping", ("2", "300"), "num_workers", ("2", _FOR_EVER)),
     Planted("threads", ("2", "60"), "one_thread", ("2", _FOR_EVER)),
-    Planted("startup", ("2", "6", "0"), "persistent_workers", ("2", "1000", "0")),
+    Planted("startup", ("2", "15", "0"), "persistent_workers", ("2", "1000", "0")),
     Planted("healthy", ("1", "300"), "", ("1", _FOR_EVER)),
     Planted("busy", ("2", "200"), "", ("2", _FOR_EVER)),
 )
