@@ -129,6 +129,30 @@ def test_passes_alternate_and_persistent_workers_start_before_they_count(tmp_pat
     assert kept.ended
 
 
+def test_loops_over_one_loader_inside_each_other_get_all_their_batches(tmp_path, monkeypatch):
+    for moment in range(0, 30, 3):
+        script = _script(tmp_path, monkeypatch, 40)
+        script.order(1, {"num_workers": 3}, window_s=1.0)
+        outer = script.trial.iterate(script.loader, plain_iter, plain)
+        had = []
+        while True:
+            if len(had) == moment:
+                assert script.one_pass() == [[one] for one in range(40)]
+            try:
+                had.append(script.trial.batch(outer, plain, plain_iter))
+            except StopIteration:
+                break
+        assert had == [[one] for one in range(40)]
+
+
+def test_two_iterators_of_one_loader_side_by_side_get_all_their_batches(tmp_path, monkeypatch):
+    script = _script(tmp_path, monkeypatch, 2000)
+    both = [script.trial.iterate(script.loader, plain_iter, plain) for _ in range(2)]
+    script.order(1, {"num_workers": 3}, window_s=1.0)
+    for number in range(2000):
+        assert [script.trial.batch(one, plain, plain_iter) for one in both] == [[number]] * 2
+
+
 @pytest.mark.parametrize("nth", [1, 2, 20, 45, 70])
 def test_a_fault_of_ours_is_one_line_and_costs_no_batch(tmp_path, monkeypatch, capsys, nth):
     script = _script(tmp_path, monkeypatch, 120)

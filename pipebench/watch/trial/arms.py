@@ -113,9 +113,10 @@ def opened(found: Any, deal: Deal, plain_iter: Callable[[Any], Any], plain: Call
 
 
 def joined(iterator: Any, plain: Callable[[Any], Any]) -> Arm:
-    """An arm over the script's own iterator, which goes on as before: its hand is open."""
-    hand = Hand(Deal(iterator._sampler_iter))
-    iterator._sampler_iter = hand
+    """An arm over the script's own iterator, which goes on as before: its hand is open. It keeps a hand that it has."""
+    hand = iterator._sampler_iter
+    if not isinstance(hand, Hand):
+        hand = iterator._sampler_iter = Hand(Deal(hand))
     hand.open = True
     return Arm(iterator, hand, plain)
 

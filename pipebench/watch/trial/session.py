@@ -106,10 +106,11 @@ class Trial:
         self._now, self._iterator = _Pass(arms.joined(iterator, plain), loader), iterator
 
     def leave_pass(self) -> None:
-        """Ends the changed loader of the current pass. It has no batches under way at the end of a pass."""
+        """Ends the changed loader of the current pass. The script's own makes what is missing, if it goes on."""
         this, self._now, self._iterator = self._now, None, None
         if this is not None:
             self.guarded(this.end)
+            this.own.hand.open = True
 
     def _next(self, this: _Pass, plain: Plain, plain_iter: Plain) -> Any:
         while True:
@@ -143,7 +144,6 @@ class Trial:
     def _last(self, this: _Pass) -> Any:
         """The end of the pass, as torch's own iterator makes it."""
         self.leave_pass()
-        this.own.hand.open = True
         return this.own.draw()
 
     def _stretch(self, this: _Pass, plain: Plain, plain_iter: Plain) -> Stretch | None:
