@@ -116,7 +116,7 @@ class Conductor:
         self._trial.number = 1
         self.ended = "script-ended"
         if all(self._try(change) for change in self._changes(self.seen)):
-            self.ended = "done" if self.left_s > 0 else "budget"
+            self.ended = "budget" if any(one.reason == "budget" for one in self.findings) else "done"
         self.run.order(Order(self._trial.number + 1, self.seen.loader.loader))
 
     @property

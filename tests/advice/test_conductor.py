@@ -111,6 +111,7 @@ def test_the_budget_is_kept_and_what_was_not_tried_says_so():
     advice = _advice(run, 100.0)
     assert run.clock <= 100.0 + 1
     left = [one for one in advice.findings if one.outcome == "not-tried"]
+    assert advice.ended == "budget"
     assert left and all(one.reason == "budget" and one.gain is None for one in left)
 
 
