@@ -112,7 +112,8 @@ def _gain(found: Finding) -> str:
     if found.outcome == "gain":
         return spoken(found.gain) + by
     if found.outcome == "unclear" and len(found.ratios) < LEAST_PAIRS:
-        return f"cannot tell: {counted(len(found.ratios), 'pair')}{by}"
+        slower = "slower in each of" if max(found.ratios) < 1.0 else "cannot tell:"
+        return f"{slower} {counted(len(found.ratios), 'pair')}{by}"
     words = {"slower": "slower", "unclear": "cannot tell"}.get(found.outcome, "no gain")
     return f"{words} ({found.gain.low:.2f}–{found.gain.high:.2f}){by}"
 

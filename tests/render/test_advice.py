@@ -78,6 +78,14 @@ def test_one_thread_is_written_as_what_sets_it():
     )
 
 
+@pytest.mark.parametrize(
+    ("ratios", "said"), [((0.7, 0.8), "slower in each of 2 pairs"), ((0.7, 1.8), "cannot tell: 2 pairs")]
+)
+def test_two_pairs_have_no_interval_worth_reading(ratios, said):
+    found = replace(FINDINGS[3], gain=Speedup(0.8, 0.01, 60.0, 0.95), ratios=ratios)
+    assert said in _shown(replace(ADVICE, findings=(found,), best=None))
+
+
 def test_another_order_is_not_called_the_same():
     found = replace(FINDINGS[4], outcome="no-gain", gain=Speedup(1.0, 0.9, 1.1, 0.95), ratios=(1.0, 1.0), reason="")
     shown = _shown(replace(ADVICE, findings=(*FINDINGS[:4], found)))
