@@ -63,7 +63,8 @@ class Advice:
 
     `file` and `line` are the place where the script makes the loader ("" and 0: not seen). `spent_s` of `budget_s`
     seconds were used. `ended` says why trying ended. `most` is the speed-up that the loop would have if it waited for
-    no batch at all: no loader can bring more, as long as workers take no core from the training (None: not known, or so high that it says nothing).
+    no batch at all: no loader can bring more, as long as workers take no core from the training (None: not known, or so
+    high that it says nothing).
     """
 
     findings: tuple[Finding, ...]
