@@ -16,6 +16,7 @@ from pipebench.units import Scale, counted, percent, printable, seconds, seconds
 
 _SMALLEST_SHARE = 0.0005
 _LARGE_PART = 0.10  # of the wait
+_WORTH_A_WORD = 0.005  # of an iteration
 _NEARLY_ALL = 0.995
 _NAME = 28  # columns of a stage's name in a sentence
 _FEW_STAGES, _FEW_NOTES = 3, 3  # rows in the short report, which fits a screen of 30 lines
@@ -167,8 +168,10 @@ def _loop(result: WatchResult, full: bool) -> list[Part]:
 
 
 def where(result: WatchResult) -> list[Part]:
-    """Where the time of an iteration goes, in a line or two."""
-    return _loop(result, full=False)
+    """Where the time of an iteration goes, in a line."""
+    whole = sum(one.s_per_iteration for one in result.loop)
+    phases = [f"{one.phase} {percent(one.share)}" for one in result.loop if one.share >= _WORTH_A_WORD]
+    return [f"Of an iteration of {seconds(whole)}: {', '.join(phases)}."] if phases else []
 
 
 _WAIT_PARTS = {
