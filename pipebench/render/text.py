@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator
 
-from pipebench.render import ab, calibration, functions, layout, study, syncs, tables, watched
+from pipebench.render import ab, advice, calibration, functions, layout, study, syncs, tables, watched
 from pipebench.render.layout import Line, Part
 from pipebench.results.report import Report
 from pipebench.results.studies import StudyResult
@@ -36,8 +36,7 @@ def _parts(report: Report, full: bool) -> Iterator[Part]:
 
 def _of_commands(report: Report, full: bool) -> Iterator[Part]:
     """The parts of the commands other than `run`."""
-    if report.watched is not None:
-        yield from watched.saved(report, full)
+    yield from _watched(report, full)
     if report.sync_points is not None:
         yield from syncs.parts(report.sync_points)
     if report.comparison is not None:
@@ -48,8 +47,17 @@ def _of_commands(report: Report, full: bool) -> Iterator[Part]:
         yield from calibration.parts(report.calibration)
 
 
+def _watched(report: Report, full: bool) -> Iterator[Part]:
+    if report.advice is not None:
+        yield from advice.parts(report.advice, report.watched, full=full)
+    elif report.watched is not None:
+        yield from watched.saved(report, full)
+
+
 def _is_without_heading(report: Report) -> bool:
     """Whether there are timings, but no part above names the machine on which they were taken."""
+    if report.advice is not None:
+        return True
     timed = report.comparison is not None or report.studies or report.measurements
     return bool(timed) and report.workload is None and report.watched is None
 

@@ -16,6 +16,7 @@ from pipebench.units import Scale, counted, percent, printable, seconds, seconds
 
 _SMALLEST_SHARE = 0.0005
 _LARGE_PART = 0.10  # of the wait
+_WORTH_A_WORD = 0.005  # of an iteration
 _NEARLY_ALL = 0.995
 _NAME = 28  # columns of a stage's name in a sentence
 _FEW_STAGES, _FEW_NOTES = 3, 3  # rows in the short report, which fits a screen of 30 lines
@@ -164,6 +165,13 @@ def _loop(result: WatchResult, full: bool) -> list[Part]:
             rows += _part_rows(result.wait_parts, scale, whole)
     headers = ("phase", f"{scale.unit}/iteration", "share")
     return [Table(title, headers, tuple(rows), frozenset({1, 2}), tuple(idle))]
+
+
+def where(result: WatchResult) -> list[Part]:
+    """Where the time of an iteration goes, in a line."""
+    whole = sum(one.s_per_iteration for one in result.loop)
+    phases = [f"{one.phase} {percent(one.share)}" for one in result.loop if one.share >= _WORTH_A_WORD]
+    return [f"Of an iteration of {seconds(whole)}: {', '.join(phases)}."] if phases else []
 
 
 _WAIT_PARTS = {

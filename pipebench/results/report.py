@@ -21,6 +21,7 @@ from pipebench.host import machine
 from pipebench.host.machine import Machine
 from pipebench.host.whole_files import write_whole
 from pipebench.results import schema_1
+from pipebench.results.advice import Advice
 from pipebench.results.calibration import Calibration
 from pipebench.results.comparison import Comparison, figures
 from pipebench.results.consumers import Consumer
@@ -59,7 +60,7 @@ class Report:
     `run` makes `workload`, `data`, `measurements`, `ceilings`, `bad_samples`, `loader`, `consumers` (the user's, or
     published ones) and `training`; `watch` makes `watched` and `error_of_watch` (one line on how far its figures could
     be trusted on that day); `syncs` makes `sync_points`, `ab` makes `comparison`, `study` makes `studies`, and
-    `calibrate` makes `calibration`.
+    `calibrate` makes `calibration`. `advise` makes `advice`, and `watched` of the part of the run before any trial.
 
     `partial` says that the command, or its recording, did not reach its end; `failure` says what ended it. `created` is
     an ISO date and time. `created`, `pipebench` and `machine` are None if a file of schema 1 did not have them.
@@ -85,6 +86,7 @@ class Report:
     comparison: Comparison | None = None
     studies: tuple[StudyResult, ...] = ()
     calibration: Calibration | None = None
+    advice: Advice | None = None
 
 
 def new(storage: Path | None = None, **parts: Any) -> Report:

@@ -15,6 +15,7 @@ from pipebench.watch.script.iterators import DATALOADER, TORCHDATA, Loaders, wat
 from pipebench.watch.script.phases import LoopPhases, watch_optimisers, watched_backward
 from pipebench.watch.script.webdataset_loader import WEBLOADER, watch_webloader
 from pipebench.watch.stages import labels, library_calls
+from pipebench.watch.trial.patching import Trying
 
 AUTOGRAD = "torch.autograd"
 OPTIMISER = "torch.optim.optimizer"
@@ -28,6 +29,7 @@ class WatchedScript:
         self.loop = LoopPhases(self.recording)
         self.bound = Bound(self.recording, self.loop, self.finish) if settings.bound is not None else None
         self.loaders = Loaders(self.recording, self.loop, self.bound)
+        self.trying = Trying(self.recording, self.loaders.numbers, self._quiet) if settings.trial else None
         names = {
             *library_calls.MODULES,
             DATALOADER,
@@ -52,6 +54,8 @@ class WatchedScript:
     def _watch(self, module: ModuleType) -> None:
         patches = self.recording.patches
         if module.__name__ == DATALOADER:
+            if self.trying is not None:
+                self.trying.watch(module)
             watch_dataloader(self.loaders, module)
         elif module.__name__ == TORCHDATA:
             watch_torchdata(self.loaders, module)
@@ -65,8 +69,18 @@ class WatchedScript:
             watch_webloader(self.loaders, module)
         labels.watch_functions(patches, self.recording.settings.functions)
 
+    def _quiet(self) -> None:
+        """Ends the recording, because something is tried from now on. The patches for trying stay."""
+        if self.recording.on:
+            self.recording.guarded("ending the loop", self.loop.finish)
+            self.recording.guarded("ending the loaders", self.loaders.finish)
+            self.recording.write(thread_pools.library_threads())
+            self.recording.stop()
+
     def finish(self) -> None:
         """Writes the rest of the records and removes all patches."""
+        if self.trying is not None:
+            self.trying.end()
         if self.bound is not None:
             self.recording.guarded("ending the bound", self.bound.rest)
         if self.recording.on:

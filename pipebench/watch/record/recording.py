@@ -24,6 +24,7 @@ class Settings:
     """What every watched process must know. The values are plain, so they can be sent to a spawned process.
 
     `bound` is the number of iterations after which a run that measures the bound ends; None if it is not measured.
+    `trial` says that changed loaders will be tried, by `orders`.
     """
 
     folder: str
@@ -33,6 +34,7 @@ class Settings:
     loader: int | None = None
     functions: tuple[str, ...] = ()
     bound: int | None = None
+    trial: bool = False
 
     def encoded(self) -> str:
         """The settings as JSON text, for the arguments of the process that runs the script."""

@@ -73,6 +73,29 @@ def _pools() -> Iterator[Pool]:
         yield from sorted(found)
 
 
+def limit_to_one() -> None:
+    """Sets the pools of the loaded libraries to one thread each, in this process."""
+    for module, setter, threads in (("torch", "set_num_threads", 1), ("cv2", "setNumThreads", 0)):
+        with contextlib.suppress(KeyError, AttributeError):  # not imported, or another module of that name
+            getattr(sys.modules[module], setter)(threads)
+    import ctypes
+
+    for path in _loaded():
+        with contextlib.suppress(OSError):  # no longer loaded
+            _limit(ctypes, path)
+
+
+def _limit(ctypes: Any, path: str) -> None:
+    for pattern, _, _, getters in _NATIVE:
+        if re.match(pattern, os.path.basename(path)) is None:
+            continue
+        library = ctypes.CDLL(path, mode=os.RTLD_NOLOAD | os.RTLD_LAZY)
+        for getter in getters:
+            setter = getter.replace("get_max", "set_num").replace("Get_Max", "Set_Num").replace("get_num", "set_num")
+            if hasattr(library, setter):
+                getattr(library, setter)(1)
+
+
 def _loaded() -> set[str]:
     """The shared libraries that this process has mapped."""
     with contextlib.suppress(OSError), open("/proc/self/maps", encoding="utf-8", errors="replace") as file:

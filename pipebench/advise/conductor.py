@@ -1,0 +1,239 @@
+"""Conducts one run: watches first, then orders one trial after the other, until the budget is spent."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from pipebench.advise import judging
+from pipebench.remedies import Propose
+from pipebench.remedies.seen import Seen
+from pipebench.results.advice import Advice, Change, Ended, Finding
+from pipebench.results.watched import WatchResult
+from pipebench.watch.record.lines import Line, LoopSums, Moment
+from pipebench.watch.record.orders import Order
+from pipebench.watch.record.trial_lines import LoaderMade, TrialFailed, TrialWindow
+from pipebench.watch.trial.stretches import TIMES_AHEAD
+
+LOOK_S = 6.0  # the shortest time to watch before anything is tried
+LOOK_ITERATIONS = 40
+_LOOK_SHARE = 0.25  # of the budget: the longest time to watch
+_WINDOW_SHARE = 1 / 180  # of the budget: the shortest window, so 1 s of the default
+_LEAST_PAIRS = 2  # of windows that a pass must have room for
+_STEP_S = 0.1
+
+
+class Run(Protocol):
+    """The running script, as a conductor sees it."""
+
+    def now(self) -> float:
+        """Seconds of a clock."""
+
+    def wait(self, seconds: float) -> bool:
+        """Waits so long. False: the script has ended."""
+
+    def lines(self) -> list[Line]:
+        """What the script's process has written since the last call."""
+
+    def order(self, order: Order) -> None:
+        """Gives the script's process an order."""
+
+    def watched(self) -> WatchResult:
+        """The figures so far."""
+
+    def seen(self, watched: WatchResult, made: LoaderMade) -> Seen | None:
+        """What remedies may know. None: the loader has no figures."""
+
+
+@dataclass
+class _Trial:
+    """The trial that runs now. `failed` is why the changed loader could not be tried."""
+
+    number: int
+    windows: list[TrialWindow]
+    failed: str = ""
+
+
+class Conductor:
+    """Decides what is tried, and keeps what is known. `say` gets each change that is now tried."""
+
+    def __init__(
+        self,
+        run: Run,
+        remedies: dict[str, Propose],
+        budget_s: float,
+        say: Callable[[Change, int], object] = lambda *_: None,
+    ) -> None:
+        self.run, self.remedies, self.budget_s, self.say = run, remedies, budget_s, say
+        self.findings: list[Finding] = []
+        self.watched: WatchResult | None = None
+        self.seen: Seen | None = None
+        self.made: dict[int, LoaderMade] = {}
+        self.ended: Ended = "script-ended"
+        self.began: float | None = None
+        self._turns = 0
+        self._stopped = False
+        self._trial = _Trial(0, [])
+
+    # What is known so far. Another thread may ask at any moment.
+
+    def advice(self) -> Advice:
+        """What is known now."""
+        loader = self.seen.loader.loader if self.seen else None
+        made = self.made.get(loader) if loader is not None else None
+        findings = tuple(self.findings)
+        return Advice(
+            findings,
+            judging.best(findings),
+            loader,
+            made.file if made else "",
+            made.line if made else 0,
+            self.budget_s,
+            0.0 if self.began is None else self.run.now() - self.began,
+            self.ended,
+            most=self.seen.promise if self.seen else None,
+            refusal=made.refusal if made else "",
+        )
+
+    def conduct(self) -> None:
+        """Watches, then tries, until everything is tried. It ends early if the script does."""
+        if not self._look():
+            return
+        self.run.order(Order(1))
+        while not self._stopped:  # the script ends its recording at its next batch
+            if not self.run.wait(_STEP_S):
+                return
+            self._read()
+        self.watched = self.run.watched()
+        number = _main(self.watched)
+        made = self.made.get(number) if number is not None else None
+        self.seen = self.run.seen(self.watched, made) if made is not None else None
+        if self.seen is None or made is None or made.refusal:
+            self.ended = "refused"
+            return
+        self._trial.number = 1
+        self.ended = "script-ended"
+        if all(self._try(change) for change in self._changes(self.seen)):
+            self.ended = "budget" if any(one.reason == "budget" for one in self.findings) else "done"
+        self.run.order(Order(self._trial.number + 1, self.seen.loader.loader))
+
+    @property
+    def left_s(self) -> float:
+        return self.budget_s - (self.run.now() - self.began if self.began is not None else 0.0)
+
+    def _look(self) -> bool:
+        """Waits until the loop has been watched long enough. False: the script ended before."""
+        while not self._seen_enough():
+            if not self.run.wait(_STEP_S):
+                return False
+            self._read()
+        return True
+
+    def _seen_enough(self) -> bool:
+        if self.began is None:
+            return False
+        spent = self.run.now() - self.began
+        settled = spent >= LOOK_S and self._turns >= LOOK_ITERATIONS
+        return bool(self.made) and (settled or spent >= _LOOK_SHARE * self.budget_s)
+
+    def _read(self) -> None:
+        for line in self.run.lines():
+            if isinstance(line, LoopSums):
+                if self.began is None:
+                    self.began = self.run.now()
+                self._turns += line.trained
+            elif isinstance(line, Moment):
+                self._stopped |= line.name == "stop"
+            elif isinstance(line, LoaderMade):
+                self.made[line.loader] = line
+            elif isinstance(line, TrialWindow) and line.order == self._trial.number:
+                self._trial.windows.append(line)
+            elif isinstance(line, TrialFailed) and line.order == self._trial.number:
+                self._trial.failed = line.problem
+
+    def _changes(self, seen: Seen) -> Iterator[Change]:
+        """What to try, one after the other: each remedy's proposals, then the best of all together."""
+        for name, propose in self.remedies.items():
+            while (change := propose(seen, [one for one in self.findings if one.change.remedy == name])) is not None:
+                yield change
+        both = judging.together(self.findings)
+        if both is not None:
+            yield both
+
+    def _try(self, change: Change) -> bool:
+        """Tries one change, if there is time. False: the script has ended."""
+        assert self.seen is not None
+        by_passes = change.by_passes or not self._room(self.seen, change)
+        needed = self._needed_s(self.seen, by_passes)
+        if needed is None or needed > self.left_s:
+            reason = "budget" if needed is not None else "pass-length"
+            self.findings.append(Finding(change, "not-tried", by="passes" if by_passes else "windows", reason=reason))
+            return True
+        self._trial = _Trial(self._trial.number + 1, [])
+        by: Literal["windows", "passes"] = "passes" if by_passes else "windows"
+        self.run.order(Order(
+            self._trial.number, self.seen.loader.loader, dict(change.settings), change.one_thread, by, self._window_s,
+        ))  # fmt: skip
+        self.say(change, len(self.findings))
+        goes_on = self._wait_for(self.run.now() + min(self.left_s, max(needed * 2, self.budget_s / 3)))
+        self.findings.append(self._finding(change, by_passes, goes_on))
+        return goes_on
+
+    def _wait_for(self, until: float) -> bool:
+        while self.run.now() < until and not self._trial.failed:
+            if judging.enough(judging.ratios(self._trial.windows)):
+                break
+            if not self.run.wait(_STEP_S):
+                self._read()
+                return False
+            self._read()
+        return True
+
+    def _finding(self, change: Change, by_passes: bool, goes_on: bool) -> Finding:
+        found = tuple(judging.ratios(self._trial.windows))
+        gain = judging.gain(found)
+        reason = self._trial.failed or ("" if judging.enough(found) else "budget" if goes_on else "script-ended")
+        if gain is None or self._trial.failed:
+            return Finding(change, "not-tried", gain, found, "passes" if by_passes else "windows", reason)
+        return Finding(change, judging.outcome(gain), gain, found, "passes" if by_passes else "windows", reason)
+
+    def _room(self, seen: Seen, change: Change) -> bool:
+        """Whether a pass has room for some pairs of windows. An unknown length counts as long."""
+        if seen.batches is None:
+            return True
+        present = _stretch_batches(seen, seen.workers, seen.number("prefetch_factor"), self._window_s)
+        workers = int(change.settings.get("num_workers", seen.workers) or 0)
+        prefetch = int(change.settings.get("prefetch_factor", seen.number("prefetch_factor")) or 0)
+        return seen.batches >= _LEAST_PAIRS * (present + _stretch_batches(seen, workers, prefetch, self._window_s))
+
+    @property
+    def _window_s(self) -> float:
+        return max(0.2, self.budget_s * _WINDOW_SHARE)
+
+    def _needed_s(self, seen: Seen, by_passes: bool) -> float | None:
+        """The seconds that the shortest trial takes. None: not known."""
+        pairs = judging.LEAST_PAIRS - 1  # two pairs can show a large gain
+        if by_passes:
+            return None if seen.pass_s is None else 2 * pairs * seen.pass_s
+        return (
+            pairs
+            * 2
+            * seen.iteration_s
+            * _stretch_batches(seen, seen.workers, seen.number("prefetch_factor"), self._window_s)
+        )
+
+
+def _stretch_batches(seen: Seen, workers: int, prefetch: int, window_s: float) -> int:
+    """About how many batches a stretch has: see `watch.trial.stretches`."""
+    ahead = workers * (prefetch or 2)
+    timed = max(TIMES_AHEAD * ahead, workers, math.ceil(window_s / max(1e-6, seen.iteration_s)))
+    return ahead + max(1, workers) + timed + ahead
+
+
+def _main(watched: WatchResult) -> int | None:
+    """The loader whose loop trains and takes the most time."""
+    training = [one for one in watched.loaders if one.training]
+    found = max(training, key=lambda one: one.iterations * (one.s_per_iteration or 0.0), default=None)
+    return found.loader if found else None

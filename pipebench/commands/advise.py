@@ -1,0 +1,75 @@
+"""`pipebench advise SCRIPT`: remedies for data loading, tried on an unmodified training script while it trains."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from pipebench.errors import UsageError
+from pipebench.terminal import exported, place
+
+if TYPE_CHECKING:
+    from pipebench.advise.command import Keep
+    from pipebench.results.advice import Advice
+    from pipebench.results.watched import WatchResult
+
+FILE = click.Path(path_type=Path, dir_okay=False)
+
+
+@click.command(
+    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
+    short_help="Run a script unmodified and try what makes its loading faster",
+)
+@click.option("-m", "module", metavar="MODULE", help="Run a module, like `python -m`.")
+@click.option(
+    "--budget",
+    type=click.FloatRange(10),
+    default=180.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="Try for so long, from the script's first batch.",
+)
+@click.option("--stop", is_flag=True, help="End the script when the advice is there. By default it trains on.")
+@click.option("--any-order", is_flag=True, help="Also try in_order=False, which changes the order of batches.")
+@click.option("--patch", type=FILE, metavar="FILE", help="Write the advice as a unified diff.")
+@click.option("--full", is_flag=True, help="Show every figure of the watched part, too.")
+@exported
+@click.argument("command_line", nargs=-1, type=click.UNPROCESSED, metavar="SCRIPT [ARGS]...")
+def command(
+    module: str | None,
+    budget: float,
+    stop: bool,
+    any_order: bool,
+    patch: Path | None,
+    full: bool,
+    export_json: Path | None,
+    force: bool,
+    command_line: tuple[str, ...],
+) -> int:
+    """Run SCRIPT unmodified, and try on its own training loop which changes of its loader make it faster.
+
+    The training is kept: each sample is used once a pass, in the order of the script's sampler. The report goes to
+    standard error; the exit status is that of the script.
+    """
+    argv = [module, *command_line] if module else list(command_line)
+    if not argv:
+        raise UsageError("there is no script to try", "name one: pipebench advise train.py [its arguments]")
+    export_json, patch = place(export_json, force), place(patch, force)
+    from pipebench.advise.command import AdviseOptions, advise
+
+    options = AdviseOptions(budget, module is not None, stop, any_order, full, patch)
+    return advise(options, argv, saved_at(export_json) if export_json is not None else None)
+
+
+def saved_at(file: Path) -> Keep:
+    """Saves the advice in `file` as a report."""
+
+    def keep(watched: WatchResult | None, advice: Advice) -> None:
+        from pipebench.results.report import new, save
+
+        partial = advice.ended in ("script-ended", "fault")
+        save(new(watched=watched, advice=advice, partial=partial), file)
+
+    return keep

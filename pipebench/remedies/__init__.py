@@ -1,0 +1,24 @@
+"""Remedies: changes of a loader that can be tried on a live run. One module each; adding one touches one file.
+
+A module of this package has a function `propose(seen, tried)`. It gets the figures of the watched run and what was
+tried of this remedy so far. It returns the next `Change` that is worth a trial, or None. Figures only decide what is
+tried; the trial decides what is advised. `PLACE` is the module's place in the order of trials.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from pipebench.results.advice import Change, Finding
+
+Propose = Callable[[Any, Sequence[Finding]], Change | None]
+
+
+def remedies() -> dict[str, Propose]:
+    """Every remedy by its name, in the order in which they are tried."""
+    names = [found.name for found in pkgutil.iter_modules(__path__) if found.name != "seen"]
+    modules = {name: importlib.import_module(f"{__name__}.{name}") for name in names}
+    return {name: modules[name].propose for name in sorted(modules, key=lambda one: (modules[one].PLACE, one))}

@@ -1,0 +1,66 @@
+"""More or fewer workers. A ladder: twice as many as long as it helps, up to and past the usable cores.
+
+Workers that wait for storage or a network need no core, so cores are no limit. Workers that compute take cores from
+each other and from the training, so half as many can be better than twice as many.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pipebench.remedies.seen import WORTH, Seen
+from pipebench.results.advice import Change, Finding
+
+PLACE = 2
+MOST_PER_CORE = 8
+MOST = 64
+_MEMORY_SHARE = 0.5  # of free memory
+
+
+def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
+    counts = {int(one.change.settings["num_workers"] or 0): one for one in tried}
+    if seen.waits:
+        up = _up(seen, counts)
+        if up is not None:
+            return _change(seen, up)
+        if any(one.outcome == "gain" for one in tried):
+            return None
+    down = _down(seen)
+    return _change(seen, down) if down is not None and down not in counts else None
+
+
+def _up(seen: Seen, counts: dict[int, Finding]) -> int | None:
+    """The next rung. It is worth a trial if the one before it gained, and more than the one before that."""
+    above = sorted(one for one in counts if one > seen.workers)
+    if not above:
+        found = max(2, 2 * seen.workers)
+    else:
+        gains = [_gain(counts[one]) for one in above]
+        before = gains[-2] if len(gains) > 1 else 1.0
+        if counts[above[-1]].outcome != "gain" or gains[-1] < before * WORTH:
+            return None
+        found = 2 * above[-1]
+    return found if found <= _most(seen) else None
+
+
+def _gain(found: Finding) -> float:
+    return found.gain.speedup if found.gain else 0.0
+
+
+def _most(seen: Seen) -> float:
+    most = min(MOST, max(8, MOST_PER_CORE * seen.cores))
+    if seen.worker_bytes and seen.free_bytes is not None:
+        most = min(most, seen.workers + _MEMORY_SHARE * seen.free_bytes / seen.worker_bytes)
+    return most
+
+
+def _down(seen: Seen) -> int | None:
+    """Fewer workers, if they are more than the cores: then they compete with each other and with the training."""
+    return max(1, int(seen.cores)) if seen.workers > seen.cores else None
+
+
+def _change(seen: Seen, workers: int) -> Change:
+    more = workers - seen.workers
+    return Change(
+        "num_workers", {"num_workers": workers}, seen.processes(more), predicted=seen.promise if more > 0 else None
+    )

@@ -1,0 +1,34 @@
+"""One thread for each library in each worker. Workers whose libraries use many threads compete for the cores.
+
+torch itself already uses one thread in a worker; NumPy's BLAS and OpenCV do not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pipebench.remedies.seen import Seen
+from pipebench.results.advice import Change, Finding
+
+PLACE = 1
+_OWN_THREADS = 2  # of a worker: its main thread and the feeder thread of its queue
+_SET_BY_TORCH = ("torch", "OpenMP")
+
+
+def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
+    pools = tuple(dict.fromkeys(_pools(seen)))
+    if tried or not seen.workers or not pools or seen.cores <= 1 or not _threads(seen):
+        return None
+    return Change("one_thread", {}, "none", one_thread=True, pools=pools)
+
+
+def _pools(seen: Seen) -> list[str]:
+    """The settings of pools with more than one thread. Forked workers have the script's libraries."""
+    pools = seen.watched.host.pools if seen.watched.host else ()
+    return [one.set_with for one in pools if one.threads > 1 and not one.name.startswith(_SET_BY_TORCH)]
+
+
+def _threads(seen: Seen) -> bool:
+    """Whether the workers were seen with more threads than they need, or were not seen."""
+    counts = [one.threads for one in seen.watched.workers if one.loader == seen.loader.loader and one.threads]
+    return not counts or max(counts) > _OWN_THREADS

@@ -1,0 +1,18 @@
+"""Workers that live on after a pass. It shows only in whole passes: each begins without the start of workers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pipebench.remedies.seen import WORTH, Seen
+from pipebench.results.advice import Change, Finding
+
+PLACE = 0
+COST = "memory between passes"
+
+
+def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
+    if tried or not seen.workers or seen.settings.get("persistent_workers") or seen.without_start < WORTH:
+        return None
+    settings = {"persistent_workers": True}
+    return Change("persistent_workers", dict(settings), COST, by_passes=True, predicted=seen.without_start)

@@ -1,0 +1,186 @@
+"""Renders the advice of one run: the verdict, where time went, what each remedy brought, what to write. Pure."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+
+from pipebench.render import watch
+from pipebench.render.cells import Table, spoken
+from pipebench.render.layout import Line, Part
+from pipebench.render.watch_verdict import verdict as limit
+from pipebench.results.advice import Advice, Change, Finding, Snippet
+from pipebench.results.watched import WatchResult
+from pipebench.units import counted, printable, seconds
+
+LEAST_PAIRS = 3  # below it, an interval is too wide to be read
+_MOST_ROWS = 6  # of the short report
+_MOST_NOTES = 2  # on what was not tried
+_MOST_LINES = 3  # of a snippet
+_REFUSALS = {
+    "iterable": "The dataset is iterable: its workers choose the samples, so two loaders cannot share them.",
+}
+_ENDED = {
+    "script-ended": "The script ended before everything was tried: let it train for longer.",
+    "budget": "The budget was spent before everything was tried: raise --budget.",
+    "fault": "A fault of pipebench ended the trials.",
+}
+_NOT_TRIED = {
+    "budget": "it needs more than the budget leaves",
+    "pass-length": "a pass has no known length",
+    "script-ended": "the script ended first",
+}
+_BY_PASSES = "by passes: of whole passes, with the start of their workers."
+_GAIN = "gain: iterations/s of the whole loop; the interval is for another trial."
+
+
+def parts(advice: Advice, watched: WatchResult | None, *, full: bool = False, goes_on: bool = False) -> list[Part]:
+    """The advice in at most 30 lines of 80 columns; `full` adds every table of the watched part of the run."""
+    made: list[Part] = [Line(verdict(advice), "bold")]
+    if watched is not None:
+        made += [limit(watched.verdict), *watch.where(watched)]
+    if advice.findings:
+        made.append(_table(advice, full))
+    made += _writing(advice)
+    made += ["", *_closing(advice, goes_on)]
+    if full and watched is not None:
+        made += ["", Line("Before the trials", "bold"), *watch.parts(watched, full=True)]
+    return made
+
+
+def verdict(advice: Advice) -> str:
+    """What to change and what it brought; or that nothing gained."""
+    chosen = advice.chosen
+    if chosen is not None and chosen.gain is not None:
+        return (
+            f"{_sentence_case(named(chosen.change))} makes the training loop {spoken(chosen.gain)} as fast. "
+            "It was tried on this run."
+        )
+    if advice.ended == "refused":
+        return "No remedy was tried on this script."
+    tried = [one for one in advice.findings if one.gain is not None]
+    if not tried and (advice.findings or advice.ended in ("script-ended", "fault")):
+        return "No remedy was tried long enough for an advice."
+    most = f" At most {advice.most:.2f}× could be gained by loading alone." if advice.most else ""
+    if not tried:
+        return f"Nothing to gain from the loader's settings: no remedy promises a gain.{most}"
+    return f"Nothing to gain from the loader's settings: none of those tried makes the loop faster.{most}"
+
+
+def _sentence_case(text: str) -> str:
+    return text if "=" in text.split(" ")[0] else text[:1].upper() + text[1:]
+
+
+def named(change: Change) -> str:
+    """A change as the user writes it."""
+    words = [f"{name}={value!r}" for name, value in change.settings.items()]
+    return ", ".join([*words, *(["one thread in workers"] if change.one_thread else [])])
+
+
+def _table(advice: Advice, full: bool) -> Table:
+    """A row for each change. The short report has the first ones, and always the one to follow."""
+    shown = list(range(len(advice.findings)))
+    if not full and len(shown) > _MOST_ROWS:
+        first = advice.best if advice.best is not None else 0
+        shown = sorted([*[one for one in shown if one != first][: _MOST_ROWS - 1], first])
+    rows = []
+    for one in shown:
+        found = advice.findings[one]
+        rows.append((("→ " if one == advice.best else "  ") + named(found.change), _gain(found), found.change.cost))
+    return Table(
+        "Remedies", ("remedy", "gain tried", "cost"), tuple(rows), frozenset(), tuple(_notes(advice, rows, full))
+    )
+
+
+def _notes(advice: Advice, rows: Sequence[object], full: bool) -> Iterator[str]:
+    more = len(advice.findings) - len(rows)
+    if more:
+        yield f"{more} more: --full shows them."
+    untried = [f"{named(one.change)}: {_untried(one)}" for one in advice.findings if one.gain is None]
+    yield from untried if full else untried[:_MOST_NOTES]
+    if any(one.by == "passes" and one.gain for one in advice.findings):
+        yield _BY_PASSES
+    if any(one.gain for one in advice.findings):
+        yield _GAIN
+
+
+def _gain(found: Finding) -> str:
+    by = " by passes" if found.by == "passes" else ""
+    if found.gain is None:
+        promise = found.change.predicted
+        return f"not tried; at most {promise:.2f}×" if promise else "not tried"
+    if found.outcome == "gain":
+        return spoken(found.gain) + by
+    if found.outcome == "unclear" and len(found.ratios) < LEAST_PAIRS:
+        slower = "slower in each of" if max(found.ratios) < 1.0 else "cannot tell:"
+        return f"{slower} {counted(len(found.ratios), 'pair')}{by}"
+    words = {"slower": "slower", "unclear": "cannot tell"}.get(found.outcome, "no gain")
+    return f"{words} ({found.gain.low:.2f}–{found.gain.high:.2f}){by}"
+
+
+def _untried(found: Finding) -> str:
+    """Why a change was not tried, and how its figure came about."""
+    failed = found.reason and found.reason not in _NOT_TRIED
+    why = f"it failed, {printable(found.reason)}" if failed else _NOT_TRIED.get(found.reason, "the trial was too short")
+    return f"not tried, {why}" + (" (its figure is predicted)" if found.change.predicted and not failed else "")
+
+
+def _writing(advice: Advice) -> Iterator[Part]:
+    """How the user writes the advice."""
+    chosen = advice.chosen
+    if chosen is None:
+        return
+    place = f"{_short(advice.file)}:{advice.line}" if advice.file else "where the script makes its loader"
+    yield ""
+    if chosen.change.settings:
+        if advice.snippet is not None and len(advice.snippet.after) <= _MOST_LINES:
+            yield f"Write, in {place}:"
+            yield from _lines(advice.snippet)
+        else:
+            yield f"Write, in {place}: DataLoader(..., {named(_keywords(chosen.change))})"
+    if chosen.change.one_thread:
+        yield from _one_thread(chosen.change, place)
+
+
+def _keywords(change: Change) -> Change:
+    return Change(change.remedy, change.settings)
+
+
+def _lines(found: Snippet) -> Iterable[str]:
+    same = set(found.before) & set(found.after)
+    indent = min((len(one) - len(one.lstrip()) for one in found.after if one.strip()), default=0)
+    for line in found.after:
+        yield f"  {' ' if line in same else '+'} {printable(line[indent:])}"
+
+
+def _one_thread(change: Change, place: str) -> Iterator[str]:
+    variables = [one for one in change.pools if "(" not in one]
+    calls = [one for one in change.pools if "(" in one]
+    if variables:
+        yield f"Start the script with: {' '.join(variables)} (it limits the script's own process too)."
+    if calls:
+        yield f"Call {' and '.join(calls)} in a worker_init_fn of the loader in {place}."
+
+
+def _closing(advice: Advice, goes_on: bool) -> Iterator[str]:
+    if advice.ended in _ENDED:
+        yield _ENDED[advice.ended]
+    if advice.ended == "refused":
+        yield _REFUSALS.get(advice.refusal, "No loader whose loop trains was seen, or it was made before the watching.")
+    reordered = any(one.change.settings.get("in_order") is False and one.ratios for one in advice.findings)
+    kept = "same samples, some batches in another order" if reordered else "same samples, same order"
+    goes = " The script goes on." if goes_on else ""
+    yield f"Tried for {seconds(advice.spent_s)} of {seconds(advice.budget_s)}. The training is kept: {kept}.{goes}"
+    if advice.chosen is not None:
+        yield "Then: change the script and run `pipebench advise` again, until nothing gains."
+    else:
+        yield "Then: `pipebench watch --full` shows which stage takes the time."
+
+
+def _short(file: str) -> str:
+    """The path from the current folder, if it is shorter."""
+    try:
+        near = os.path.relpath(file)
+    except ValueError:
+        return printable(file)
+    return printable(min(near, file, key=len))

@@ -1,0 +1,85 @@
+"""The result of `advise`: which changes of a loader were tried inside the script's own loop, and what each brought."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from pipebench.stats import Speedup
+
+Value = str | int | float | bool | None
+Outcome = Literal["gain", "no-gain", "slower", "unclear", "not-tried"]
+Ended = Literal["done", "budget", "script-ended", "refused", "fault"]
+
+
+@dataclass(frozen=True)
+class Change:
+    """One change of a loader. `remedy` names its kind, and `settings` are the keywords of DataLoader that differ.
+
+    `one_thread` sets the thread pools in the workers to one thread, for which `pools` names the settings. `by_passes`
+    says that only whole passes show what it brings. `cost` says what the user pays for it. `predicted` is the most
+    that it could bring, as a speed-up, by the figures of the watched run (None: these figures say nothing about it).
+    """
+
+    remedy: str
+    settings: dict[str, Value]
+    cost: str = ""
+    one_thread: bool = False
+    pools: tuple[str, ...] = ()
+    by_passes: bool = False
+    predicted: float | None = None
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What is known about one change.
+
+    `gain` is the speed-up of the whole training loop, in iterations per second, with the changed loader. Its interval
+    is for the speed-up that another such trial would find. It comes from `ratios`, one for each pair of neighbouring
+    windows (or of whole passes: `by`). `reason` says why a change was not tried, or why its trial ended.
+    """
+
+    change: Change
+    outcome: Outcome
+    gain: Speedup | None = None
+    ratios: tuple[float, ...] = ()
+    by: Literal["windows", "passes"] = "windows"
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Snippet:
+    """How the user writes a change: the lines of the call that makes the loader. `line` is the first of them."""
+
+    file: str
+    line: int
+    before: tuple[str, ...]
+    after: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Advice:
+    """The result of one run. `best` is the index of the finding to follow (None: nothing gained).
+
+    `file` and `line` are the place where the script makes the loader ("" and 0: not seen). `spent_s` of `budget_s`
+    seconds were used. `ended` says why trying ended. `most` is the speed-up that the loop would have if it waited for
+    no batch at all: no loader can bring more, as long as workers take no core from the training (None: not known, or so
+    high that it says nothing).
+    """
+
+    findings: tuple[Finding, ...]
+    best: int | None
+    loader: int | None
+    file: str
+    line: int
+    budget_s: float
+    spent_s: float
+    ended: Ended
+    snippet: Snippet | None = None
+    most: float | None = None
+    refusal: str = ""
+
+    @property
+    def chosen(self) -> Finding | None:
+        """The finding to follow."""
+        return None if self.best is None else self.findings[self.best]

@@ -1,0 +1,56 @@
+"""What the supervisor asks the script's process to try. The last order stands in a file that is replaced whole."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+_FILE = "order"
+
+
+@dataclass(frozen=True)
+class Order:
+    """One thing to try. Orders are numbered from 1.
+
+    `loader` is the number of the loader. `settings` are the attributes of a DataLoader that differ; None: nothing is
+    tried, and the script's own loader gives every batch. `one_thread` limits the thread pools in the workers. Windows
+    last at least `window_s` seconds; passes are whole passes over the loader. `leave` ends the script's process.
+    """
+
+    number: int
+    loader: int = 0
+    settings: dict[str, Any] | None = field(default=None)
+    one_thread: bool = False
+    by: Literal["windows", "passes"] = "windows"
+    window_s: float = 1.0
+    leave: bool = False
+
+
+def give(folder: str, order: Order) -> None:
+    """Replaces the order in `folder`."""
+    path = os.path.join(folder, _FILE)
+    with open(path + ".new", "w", encoding="utf-8") as file:
+        json.dump(vars(order), file)
+    os.replace(path + ".new", path)
+
+
+class Orders:
+    """Reads the orders of one folder. `latest` costs one system call while nothing changes."""
+
+    def __init__(self, folder: str) -> None:
+        self.path = os.path.join(folder, _FILE)
+        self._seen: tuple[int, int] | None = None
+
+    def latest(self) -> Order | None:
+        """The new order; None if there is none since the last call."""
+        with contextlib.suppress(OSError):
+            found = os.stat(self.path)
+            seen = (found.st_ino, found.st_mtime_ns)
+            if seen != self._seen:
+                self._seen = seen
+                with open(self.path, encoding="utf-8") as file:
+                    return Order(**json.load(file))
+        return None

@@ -1,0 +1,49 @@
+"""The lines of `pipebench advise`: where a loader was made, and the windows in which a change of it was tried."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass
+class LoaderMade:
+    """Where the script constructed a loader, and how. Written when the loader is first iterated.
+
+    The place is that of the call in the user's own code: `file` is "" if it was not seen. Columns count bytes.
+    `batches` is the length of a pass (None: unknown). `refusal` says why the loader cannot be tried ("": it can).
+    """
+
+    loader: int
+    file: str
+    line: int
+    end_line: int
+    column: int
+    end_column: int
+    function: str
+    batches: int | None
+    settings: dict[str, str | int | float | bool | None] = field(default_factory=dict)
+    refusal: str = ""
+
+
+@dataclass
+class TrialWindow:
+    """One timed window, or one whole pass, of a trial. Windows of one `pair` are neighbours in the same pass.
+
+    `changed` says that the changed loader gave the batches. `taken` is how many batches the loop took, and `drained`
+    how many of them came out of the store of finished batches, which was smaller at the end than at the begin.
+    """
+
+    order: int
+    pair: int
+    changed: bool
+    seconds: float
+    taken: int
+    drained: int = 0
+
+
+@dataclass
+class TrialFailed:
+    """The changed loader of an order could not be tried. The script's own loader made its batches again."""
+
+    order: int
+    problem: str

@@ -1,0 +1,1 @@
+"""Tries a changed loader inside the script's own loop: two loaders serve the batches of one sampler in turn."""

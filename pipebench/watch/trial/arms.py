@@ -1,0 +1,130 @@
+"""A loader that takes part in a trial: torch's own iterator, whose index lists come from a hand."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import os
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from pipebench.watch.record import thread_pools
+from pipebench.watch.trial.dealing import Deal, DealtSampler, Hand
+
+PATIENCE_S = 60.0  # a changed loader that gives no batch for so long has failed: a forked worker can be deadlocked
+
+
+class Arm:
+    """One loader's iterator in a trial. `plain` is torch's own `next`."""
+
+    def __init__(self, iterator: Any, hand: Hand, plain: Callable[[Any], Any]) -> None:
+        self.iterator, self.hand, self.plain = iterator, hand, plain
+        self.workers = int(getattr(iterator, "_num_workers", 0))
+        self.ahead = self.workers * int(getattr(iterator, "_prefetch_factor", 0) or 0)
+        hand.owner = iterator
+
+    @property
+    def dry(self) -> bool:
+        """Whether every batch that was asked for has come. A loader without workers makes none ahead."""
+        return not self.workers or not self.iterator._task_info
+
+    def begin(self) -> None:
+        """Opens the hand and asks for as many batches as the loader makes ahead."""
+        self.hand.open = True
+        if self.workers:
+            for _ in range(self.ahead - len(self.iterator._task_info)):
+                self.iterator._try_put_index()
+
+    def draw(self) -> Any:
+        """The next batch. Raises StopIteration at the end of the sampler, or what the loader raises."""
+        found = self.plain(self.iterator)
+        self.hand.came(self.iterator._task_info if self.workers else ())
+        return found
+
+    def ready(self) -> int:
+        """How many finished batches wait to be taken."""
+        if not self.workers:
+            return 0
+        this = self.iterator
+        queues = {id(one): one for one in (this._worker_result_queue, this._data_queue)}
+        with contextlib.suppress(NotImplementedError):
+            held = sum(len(one) > 1 for one in this._task_info.values())
+            return held + sum(int(one.qsize()) for one in queues.values())
+        return 0
+
+    def end(self) -> None:
+        """Ends the workers, and gives back what they have not made."""
+        self.hand.give_back()
+        shutdown = getattr(self.iterator, "_shutdown_workers", None)
+        if shutdown is not None:
+            shutdown()
+
+
+class OneThread:
+    """A `worker_init_fn` that sets the thread pools of a worker to one thread, then runs the script's own."""
+
+    def __init__(self, init: Any) -> None:
+        self.init = init
+
+    def __call__(self, worker: int) -> None:
+        for name in ("OMP", "OPENBLAS", "MKL", "BLIS", "NUMEXPR"):
+            os.environ[f"{name}_NUM_THREADS"] = "1"
+        thread_pools.limit_to_one()
+        if self.init is not None:
+            self.init(worker)
+
+
+def changed(loader: Any, settings: dict[str, Any], one_thread: bool, turn: int) -> Any:
+    """A copy of `loader` with other settings. The loader itself stays as it is.
+
+    The copy draws its workers' seeds from a generator of its own, so the script's random numbers stay the same.
+    """
+    found = copy.copy(loader)
+    names = vars(found)
+    names["_iterator"] = None
+    names["check_worker_number_rationality"] = _nothing  # it would warn the user of our number of workers
+    torch: Any = sys.modules["torch"]
+    names["generator"] = torch.Generator().manual_seed((torch.initial_seed() + 7919 * (turn + 1)) % 2**63)
+    names["persistent_workers"] = False
+    names.update({name: value for name, value in settings.items() if name != "multiprocessing_context"})
+    if not found.num_workers:
+        names.update(prefetch_factor=None, timeout=0)
+        return found
+    names["prefetch_factor"] = found.prefetch_factor or 2
+    names["timeout"] = found.timeout or PATIENCE_S
+    if "multiprocessing_context" in settings:
+        found.multiprocessing_context = settings["multiprocessing_context"]
+    if one_thread:
+        names["worker_init_fn"] = OneThread(loader.worker_init_fn)
+    return found
+
+
+def dealt(found: Any, hand: Hand) -> Any:
+    """Lets the loader `found` take its index lists from `hand`."""
+    vars(found)["batch_sampler" if found.batch_sampler is not None else "sampler"] = DealtSampler(hand)
+    return found
+
+
+def opened(found: Any, deal: Deal, plain_iter: Callable[[Any], Any], plain: Callable[[Any], Any]) -> Arm:
+    """An arm over the loader `found`: its workers are started, and it waits for its turn."""
+    hand = Hand(deal)
+    return Arm(plain_iter(dealt(found, hand)), hand, plain)
+
+
+def joined(iterator: Any, plain: Callable[[Any], Any]) -> Arm:
+    """An arm over the script's own iterator, which goes on as before: its hand is open. It keeps a hand that it has."""
+    hand = iterator._sampler_iter
+    if not isinstance(hand, Hand):
+        hand = iterator._sampler_iter = Hand(Deal(hand))
+    hand.open = True
+    return Arm(iterator, hand, plain)
+
+
+def is_ours(loader: Any) -> bool:
+    """Whether `changed` made this loader."""
+    return vars(loader).get("check_worker_number_rationality") is _nothing
+
+
+def _nothing() -> None:
+    pass

@@ -1,0 +1,147 @@
+"""Tries a changed loader by whole passes: every second pass over the loader is one of the changed loader.
+
+A pass lasts from the script's `iter(loader)` to the end of its last `next()`, so it holds the start and the end of
+workers. The script's sampler gives the index lists of every pass, so each pass has its samples in the script's order.
+"""
+
+from __future__ import annotations
+
+import sys
+import weakref
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from pipebench.watch.record.orders import Order
+from pipebench.watch.record.recording import Recording
+from pipebench.watch.record.trial_lines import TrialWindow
+from pipebench.watch.trial import arms
+from pipebench.watch.trial.arms import Arm
+from pipebench.watch.trial.dealing import Deal, DealtSampler, Hand
+from pipebench.watch.trial.stretches import Clock
+
+Plain = Callable[[Any], Any]
+
+
+class _Owner(Protocol):
+    order: Order | None
+    turn: int
+    clock: Clock
+    recording: Recording
+
+    def refused(self, error: BaseException) -> None: ...
+
+
+class _Pass:
+    """One pass. `arm` is the changed loader, or None in a pass of the script's own."""
+
+    def __init__(self, order: Order, loader: Any, began: float) -> None:
+        self.order, self.loader, self.began = order, loader, began
+        self.taken = 0
+        self.arm: Arm | None = None
+        self.deal: Deal | None = None
+        self.counts = True  # not in the first pass of persistent workers, which starts them, nor after a failure
+
+
+class Passes:
+    """The passes of one process. `trial` is the session that they belong to."""
+
+    def __init__(self, trial: _Owner) -> None:
+        self.trial = trial
+        self._open: weakref.WeakKeyDictionary[Any, _Pass] = weakref.WeakKeyDictionary()
+        self._kept: Any = None  # the changed loader, if its workers persist
+
+    def begin(self, loader: Any, order: Order, plain_iter: Plain, plain: Plain) -> Any:
+        """The iterator of the pass that begins now."""
+        this = _Pass(order, loader, self.trial.clock.now())
+        iterator = None
+        if self.trial.turn % 2:
+            try:
+                iterator = self._changed(this, plain_iter, plain)
+            except Exception as error:
+                self.trial.refused(error)
+                this.arm, this.counts = None, False
+        if iterator is None:
+            iterator = plain_iter(loader)
+        self._open[iterator] = this
+        return iterator
+
+    def _changed(self, this: _Pass, plain_iter: Plain, plain: Plain) -> Any:
+        loader = this.loader
+        settings = {"persistent_workers": loader.persistent_workers, **(this.order.settings or {})}
+        if self._kept is None:
+            self._kept = arms.dealt(arms.changed(loader, settings, this.order.one_thread, self.trial.turn), _NO_HAND)
+        found = self._kept
+        if settings["persistent_workers"] and found.num_workers:
+            this.counts = found._iterator is not None
+        else:
+            self._kept = None
+        this.deal = Deal(iter(loader._index_sampler))
+        sampler: DealtSampler = found._index_sampler
+        sampler.hand = Hand(this.deal)
+        iterator = plain_iter(found)
+        _draw_as_a_new_iterator(loader)
+        this.arm = Arm(iterator, sampler.hand, plain)
+        this.arm.begin()
+        return iterator
+
+    def over(self, iterator: Any) -> bool:
+        """Whether `iterator` belongs to no pass of a trial."""
+        return iterator not in self._open
+
+    def next(self, iterator: Any, plain: Plain, plain_iter: Plain) -> Any:
+        """The next batch of the pass of `iterator`."""
+        this = self._open[iterator]
+        try:
+            batch = this.arm.draw() if this.arm is not None else plain(iterator)
+        except StopIteration:
+            self._end(iterator, this)
+            raise
+        except Exception as error:
+            if this.arm is None or not this.counts:
+                raise
+            batch = self._fallen_back(this, error, plain_iter, plain)
+        this.taken += 1
+        return batch
+
+    def _fallen_back(self, this: _Pass, error: BaseException, plain_iter: Plain, plain: Plain) -> Any:
+        """The rest of the pass, by a loader with the script's own settings."""
+        assert this.arm is not None and this.deal is not None
+        self.trial.refused(error)
+        this.counts = False
+        this.arm.end()
+        self._kept = None
+        this.arm = arms.opened(arms.changed(this.loader, {}, False, self.trial.turn), this.deal, plain_iter, plain)
+        this.arm.begin()
+        return this.arm.draw()
+
+    def _end(self, iterator: Any, this: _Pass) -> None:
+        del self._open[iterator]
+        self.trial.clock.finish()
+        seconds = self.trial.clock.now() - this.began
+        order = self.trial.order
+        if order is None or order.number != this.order.number:
+            if this.arm is not None:
+                this.arm.end()
+            return
+        if this.counts and this.taken:
+            turn = self.trial.turn
+            self.trial.recording.write(TrialWindow(this.order.number, turn // 2, bool(turn % 2), seconds, this.taken))
+            self.trial.turn += 1
+
+    def order_over(self) -> None:
+        """Ends the persistent workers of a changed loader. One that the script iterates now ends with its pass."""
+        kept, self._kept = self._kept, None
+        iterator = getattr(kept, "_iterator", None)
+        if iterator is not None and iterator not in self._open:
+            iterator._shutdown_workers()
+
+
+def _draw_as_a_new_iterator(loader: Any) -> None:
+    """Draws the seed that torch's own iterator would draw, so that later random numbers stay the script's."""
+    if loader.persistent_workers and loader._iterator is not None:
+        return
+    torch: Any = sys.modules["torch"]
+    torch.empty((), dtype=torch.int64).random_(generator=loader.generator)
+
+
+_NO_HAND = Hand(Deal(iter(())))

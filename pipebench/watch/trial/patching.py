@@ -1,0 +1,119 @@
+"""Patches torch's DataLoader for `advise`: where each loader is made, which iterators it has, and their batches."""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+from pipebench.watch.bound.live_batches import length_of
+from pipebench.watch.record.patches import Patches, is_ours, unseen
+from pipebench.watch.record.recording import Recording
+from pipebench.watch.record.trial_lines import LoaderMade
+from pipebench.watch.trial import arms
+from pipebench.watch.trial.session import Trial
+
+_TORCH = os.sep + os.path.join("torch", "utils", "data") + os.sep
+_SETTINGS = ("num_workers", "prefetch_factor", "persistent_workers", "pin_memory", "in_order", "batch_size", "timeout")
+Place = tuple[str, int, int, int, int, str]
+_UNKNOWN: Place = ("", 0, 0, 0, 0, "")
+
+
+class Makers:
+    """Where each loader was made, and which number the recording gave it. A loader made again keeps its number."""
+
+    def __init__(self, recording: Recording, numbers: Any) -> None:
+        self.recording, self.numbers = recording, numbers
+        self._places: weakref.WeakKeyDictionary[Any, Place] = weakref.WeakKeyDictionary()
+        self._by_place: dict[Place, int] = {}
+        self._written: set[int] = set()
+
+    def made(self, loader: Any) -> None:
+        if loader not in self._places:
+            self._places[loader] = _place(sys._getframe(1))
+
+    def iterated(self, loader: Any) -> None:
+        """Writes where `loader` was made, once, as soon as it has a number."""
+        number = self.numbers.get(loader)
+        if number is None or number in self._written:
+            return
+        self._written.add(number)
+        place = self._places.get(loader, _UNKNOWN)
+        if place != _UNKNOWN:
+            self._by_place.setdefault(place, number)
+        settings = {name: getattr(loader, name) for name in _SETTINGS if hasattr(loader, name)}
+        self.recording.write(LoaderMade(number, *place, length_of(loader), settings, _refusal(loader)))
+
+    def number_of(self, loader: Any) -> int | None:
+        found: int | None = self.numbers.get(loader)
+        return found if found is not None else self._by_place.get(self._places.get(loader, _UNKNOWN))
+
+
+def _place(frame: Any) -> Place:
+    """The nearest call outside torch and outside pipebench, with the position of the call in its file."""
+    while frame is not None:
+        code = frame.f_code
+        if not (is_ours(code.co_filename) or _TORCH in code.co_filename):
+            line, end_line, column, end_column = list(code.co_positions())[frame.f_lasti // 2]
+            return (code.co_filename, line or 0, end_line or 0, column or 0, end_column or 0, code.co_name)
+        frame = frame.f_back
+    return _UNKNOWN
+
+
+def _refusal(loader: Any) -> str:
+    """Why this loader cannot be tried; "" if it can."""
+    data: Any = sys.modules["torch.utils.data"]
+    if isinstance(loader.dataset, data.IterableDataset):
+        return "iterable"
+    return ""
+
+
+class Trying:
+    """What `advise` adds to a watched script. Its patches are apart from the recording's, and stay when that ends."""
+
+    def __init__(self, recording: Recording, numbers: Any, quiet: Callable[[], object]) -> None:
+        self.makers = Makers(recording, numbers)
+        self.trial = Trial(recording, self.makers.number_of, quiet)
+        self.patches = Patches(recording.fault)
+
+    def watch(self, module: Any) -> None:
+        """Patches torch.utils.data.dataloader. Called before the recording patches it, so that these stay beneath."""
+        _watch(self.trial, self.makers, module, self.patches)
+
+    def end(self) -> None:
+        """Ends the workers of ours, and puts back what was replaced."""
+        self.trial.guarded(self.trial.end)
+        self.patches.undo()
+
+
+def _watch(trial: Trial, makers: Makers, module: Any, patches: Patches) -> None:
+    loaders, iterators = module.DataLoader, module._BaseDataLoaderIter
+    plain_iter, plain_next, plain_check = loaders.__iter__, iterators.__next__, loaders.check_worker_number_rationality
+
+    @unseen
+    @functools.wraps(plain_check)
+    def check_worker_number_rationality(self: Any) -> None:  # the end of the constructor, which itself stays torch's
+        if not trial.elsewhere:
+            trial.guarded(makers.made, self)
+        plain_check(self)
+
+    @unseen
+    @functools.wraps(plain_iter)
+    def __iter__(self: Any) -> Any:
+        if trial.elsewhere or arms.is_ours(self):
+            return plain_iter(self)
+        found = trial.iterate(self, plain_iter, plain_next)
+        trial.guarded(makers.iterated, self)
+        return found
+
+    @unseen
+    @functools.wraps(plain_next)
+    def __next__(self: Any) -> Any:
+        return plain_next(self) if trial.elsewhere else trial.batch(self, plain_next, plain_iter)
+
+    patches.replace(loaders, "check_worker_number_rationality", check_worker_number_rationality)
+    patches.replace(loaders, "__iter__", __iter__)
+    patches.replace(iterators, "__next__", __next__)

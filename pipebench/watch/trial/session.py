@@ -1,0 +1,250 @@
+"""Tries changed loaders in the script's process, as the supervisor orders. The training is kept.
+
+In windows: the script's own loader and the changed one give the batches of one pass in turn, see `dealing`. In passes:
+every second pass over the loader is one of the changed loader.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+from pipebench.watch.record.orders import Order, Orders
+from pipebench.watch.record.recording import Recording, told
+from pipebench.watch.record.trial_lines import TrialFailed, TrialWindow
+from pipebench.watch.trial import arms
+from pipebench.watch.trial.arms import Arm
+from pipebench.watch.trial.dealing import Hand
+from pipebench.watch.trial.passes import Passes
+from pipebench.watch.trial.stretches import Clock, Stretch, Timed
+
+Plain = Callable[[Any], Any]
+
+
+class _Pass:
+    """One pass of the script over the loader, in windows: the script's own iterator, and the changed loader."""
+
+    def __init__(self, own: Arm, loader: Any) -> None:
+        self.own, self.loader = own, loader
+        self.other: Arm | None = None
+        self.number = 0  # the order for which `other` was opened
+        self.stretch: Stretch | None = None
+
+    def end(self) -> None:
+        if self.other is not None:
+            other, self.other = self.other, None
+            other.end()
+
+
+class Trial:
+    """Everything that is tried in one process. `quiet` ends the recording. `number_of` knows the loaders' numbers."""
+
+    def __init__(
+        self,
+        recording: Recording,
+        number_of: Callable[[Any], int | None],
+        quiet: Callable[[], object],
+        clock: Clock | None = None,
+    ) -> None:
+        self.recording, self.number_of, self.quiet = recording, number_of, quiet
+        self.pid = os.getpid()
+        self.clock = clock or Clock(time.perf_counter, _finish_device)
+        self.orders = Orders(recording.settings.folder)
+        self.order: Order | None = None
+        self.turn = 0
+        self.off = False
+        self.passes = Passes(self)
+        self._loaders: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
+        self._now: _Pass | None = None
+        self._iterator: Any = None
+
+    @property
+    def elsewhere(self) -> bool:
+        return self.off or os.getpid() != self.pid
+
+    def opened(self, loader: Any, iterator: Any) -> None:
+        """Notes that the script iterates `loader` by `iterator`."""
+        if self._now is not None and self._now.loader is loader:
+            self.leave_pass()
+        self._loaders[iterator] = weakref.ref(loader)
+
+    def iterate(self, loader: Any, plain_iter: Plain, plain: Plain) -> Any:
+        """What the script gets from `iter(loader)`."""
+        self._obey()
+        order = self.order
+        if order is None or order.settings is None or order.by != "passes" or not self.wants(loader):
+            iterator = plain_iter(loader)
+        else:
+            iterator = self.passes.begin(loader, order, plain_iter, plain)
+        self.opened(loader, iterator)
+        return iterator
+
+    def batch(self, iterator: Any, plain: Plain, plain_iter: Plain) -> Any:
+        """What the script gets from `next(iterator)`."""
+        self._obey()
+        if not self.passes.over(iterator):
+            return self.passes.next(iterator, plain, plain_iter)
+        loader = self._loaders.get(iterator, _nothing)()
+        if loader is None or not self.wants(loader):
+            return plain(iterator)
+        if self._iterator is not iterator or not isinstance(iterator._sampler_iter, Hand):
+            self._enter(iterator, loader, plain)
+        assert self._now is not None
+        return self._next(self._now, plain, plain_iter)
+
+    def wants(self, loader: Any) -> bool:
+        return self.order is not None and self.number_of(loader) == self.order.loader
+
+    def _enter(self, iterator: Any, loader: Any, plain: Plain) -> None:
+        """A new pass, or the first batch after an order: from here on, index lists are dealt."""
+        self.leave_pass()
+        self.turn += self.turn % 2
+        self._now, self._iterator = _Pass(arms.joined(iterator, plain), loader), iterator
+
+    def leave_pass(self) -> None:
+        """Ends the changed loader of the current pass. The script's own makes what is missing, if it goes on."""
+        this, self._now, self._iterator = self._now, None, None
+        if this is not None:
+            self.guarded(this.end)
+            this.own.hand.open = True
+
+    def _next(self, this: _Pass, plain: Plain, plain_iter: Plain) -> Any:
+        while True:
+            stretch = self._ready(this, plain, plain_iter)
+            if stretch is None:
+                return self._last(this)
+            try:
+                return stretch.draw()
+            except StopIteration:
+                return self._last(this)
+            except Exception as error:
+                if stretch.loader is this.own:
+                    raise
+                self._failed(this, error)
+
+    def _ready(self, this: _Pass, plain: Plain, plain_iter: Plain) -> Stretch | None:
+        """The stretch from which the next batch comes. None: no batch is left."""
+        try:
+            stretch = self._stretch(this, plain, plain_iter)
+            found = stretch.look() if stretch is not None else None
+            if stretch is None or found is None:
+                return stretch
+            self._report(found)
+            return self._stretch(this, plain, plain_iter)
+        except Exception as error:
+            self.fault("trying a loader", error)
+            self._failed(this, error)
+            self.off = True  # every batch that was asked for is the script's own again
+            return this.stretch
+
+    def _last(self, this: _Pass) -> Any:
+        """The end of the pass, as torch's own iterator makes it."""
+        self.leave_pass()
+        return this.own.draw()
+
+    def _stretch(self, this: _Pass, plain: Plain, plain_iter: Plain) -> Stretch | None:
+        """The stretch from which the next batch comes. None: no batch is left."""
+        if this.stretch is None or this.stretch.over:
+            this.stretch = self._begun(this, plain, plain_iter)
+            if this.stretch.loader.workers and this.stretch.loader.dry:
+                return None
+        return this.stretch
+
+    def _begun(self, this: _Pass, plain: Plain, plain_iter: Plain) -> Stretch:
+        order = self.order
+        if order is None or order.settings is None or order.by != "windows" or this.number != order.number:
+            this.end()
+        if order is None or order.settings is None or order.by != "windows":
+            return Stretch(this.own, self.clock, None)
+        if not self.turn % 2:
+            return Stretch(this.own, self.clock, order.window_s)
+        lead_s = 0.0
+        try:
+            if this.other is None:
+                found = arms.changed(this.loader, order.settings, order.one_thread, order.number)
+                this.other = arms.opened(found, this.own.hand.deal, plain_iter, plain)
+                this.number = order.number
+                lead_s = order.window_s / 2  # the first batches of new workers are slower
+            return Stretch(this.other, self.clock, order.window_s, lead_s)
+        except Exception as error:
+            self._failed(this, error)
+            return Stretch(this.own, self.clock, None)
+
+    def _report(self, found: Timed) -> None:
+        if self.order is not None:
+            changed = bool(self.turn % 2)
+            self.recording.write(
+                TrialWindow(self.order.number, self.turn // 2, changed, found.seconds, found.taken, found.drained)
+            )
+            self.turn += 1
+
+    def _failed(self, this: _Pass, error: BaseException) -> None:
+        """The changed loader has failed: the script's own makes the batches that are missing, and the order is over."""
+        self.refused(error)
+        self.guarded(this.end)
+        this.stretch = Stretch(this.own, self.clock, None)
+
+    def refused(self, error: BaseException) -> None:
+        if self.order is not None:
+            self.recording.write(TrialFailed(self.order.number, told(error)))
+            self.order = Order(self.order.number, self.order.loader)
+
+    def _obey(self) -> None:
+        """Takes the newest order, if there is one."""
+        try:
+            order = self.orders.latest()
+        except Exception as error:
+            self.fault("reading what to try", error)
+            return
+        if order is not None:
+            self._take(order)
+
+    def _take(self, order: Order) -> None:
+        """Ends what was tried. What the present stretch has asked for still comes; then the order begins."""
+        if self.order is None:
+            self.quiet()
+        if order.leave:
+            self.end()
+            _leave()
+        self.order, self.turn = order, 0
+        self.passes.order_over()
+        this = self._now
+        if this is not None and this.stretch is not None:
+            this.stretch.close()
+
+    def guarded(self, act: Callable[..., object], *args: Any) -> None:
+        """Runs `act`. A fault in it is one line on standard error, and nothing more is tried."""
+        try:
+            act(*args)
+        except Exception as error:
+            self.fault("trying a loader", error)
+
+    def fault(self, where: str, error: BaseException) -> None:
+        """Tells of a fault of ours in one line on standard error. The script goes on with its own loader."""
+        self.recording.fault(where, error)
+        sys.stderr.write(f"pipebench: a fault of pipebench while {where} ({told(error)}). The script goes on.\n")
+
+    def end(self) -> None:
+        """Ends every worker of ours, because the script has come to its own end."""
+        if os.getpid() == self.pid:
+            self.leave_pass()
+            self.passes.order_over()
+
+
+def _nothing() -> None:
+    return None
+
+
+def _finish_device() -> None:
+    torch: Any = sys.modules.get("torch")
+    cuda = getattr(torch, "cuda", None)
+    if cuda is not None and cuda.is_initialized():
+        cuda.synchronize()
+
+
+def _leave() -> None:
+    raise SystemExit(0)

@@ -1,0 +1,187 @@
+"""What is tried, for how long, and what is advised: with a made-up script whose answers are planted."""
+
+from dataclasses import dataclass, field, replace
+
+import pytest
+from made_up import LOADER, SETTINGS, host, seen, worker
+
+from pipebench.advise.conductor import LOOK_S, Conductor
+from pipebench.remedies import remedies
+from pipebench.watch.record.lines import LoopSums, Moment
+from pipebench.watch.record.trial_lines import LoaderMade, TrialFailed, TrialWindow
+
+MADE = LoaderMade(1, "train.py", 3, 3, 0, 40, "main", 1000, SETTINGS)
+
+
+@dataclass
+class Planted:
+    """A script: each settings' speed-up is what `speedup(order)` says. It ends after `ends_s` seconds."""
+
+    speedup: object
+    seen_: object
+    ends_s: float = 1e9
+    made: LoaderMade = field(default_factory=lambda: MADE)
+    pair_s: float = 4.0
+    clock: float = 0.0
+    orders: list = field(default_factory=list)
+    pending: list = field(default_factory=list)
+    due: float = 1e9
+
+    def now(self):
+        return self.clock
+
+    def wait(self, seconds):
+        self.clock += seconds
+        return self.clock < self.ends_s
+
+    def lines(self):
+        found, self.pending = self.pending, []
+        if not self.orders:
+            found = [self.made, LoopSums(1, 0, turns=1, trained=1)] if self.clock < 0.2 else []
+            return [*found, LoopSums(1, 0, turns=1, trained=1)]
+        if self.clock >= self.due:
+            self.due += self.pair_s
+            order, pair = self.orders[-1], int(self.clock * 10)
+            gain = self.speedup(order)
+            if gain is None:
+                return [*found, TrialFailed(order.number, "OSError: planted")]
+            found += [
+                TrialWindow(order.number, pair, False, 1.0, 100),
+                TrialWindow(order.number, pair, True, 1.0, round(100 * gain)),
+            ]
+        return found
+
+    def order(self, order):
+        self.orders.append(order)
+        self.due = self.clock + self.pair_s
+        if order.number == 1:
+            self.pending.append(Moment("stop", 0))
+
+    def watched(self):
+        return self.seen_.watched
+
+    def seen(self, watched, made):
+        return self.seen_
+
+
+def _advice(run, budget_s=180.0):
+    conductor = Conductor(run, remedies(), budget_s)
+    conductor.conduct()
+    return conductor.advice()
+
+
+def _workers(gains):
+    return lambda order: gains.get(order.settings.get("num_workers"), 1.0)
+
+
+def test_the_ladder_climbs_past_the_cores_while_it_helps_and_stops_where_it_does_not():
+    run = Planted(_workers({4: 1.9, 8: 2.6, 16: 2.65}), seen(0.7))
+    advice = _advice(run, 400)
+    tried = [one.settings["num_workers"] for one in run.orders if one.settings and "num_workers" in one.settings]
+    assert tried == [4, 8, 16]
+    assert advice.ended == "done" and advice.chosen.change.settings == {"num_workers": 8}
+    assert advice.chosen.gain.low <= 2.6 <= advice.chosen.gain.high
+    assert run.orders[-1].settings is None
+
+
+def test_a_healthy_script_is_left_alone():
+    run = Planted(lambda order: 1.0, seen(0.01))
+    advice = _advice(run)
+    assert not advice.findings and advice.best is None and advice.ended == "done"
+    assert [one.settings for one in run.orders] == [None, None]
+
+
+def test_what_slows_down_is_given_up_after_two_pairs_and_never_advised():
+    run = Planted(lambda order: 0.7, seen(0.5))
+    advice = _advice(run)
+    assert advice.best is None
+    assert [one.outcome for one in advice.findings] == ["slower"] * len(advice.findings)
+    assert all(len(one.ratios) == 2 for one in advice.findings if one.gain)
+
+
+def test_a_gain_whose_interval_holds_a_slow_down_is_no_advice():
+    noise = iter([0.8, 1.6, 1.0, 1.5, 0.9, 1.4, 1.2] * 9)
+    advice = _advice(Planted(lambda order: next(noise), seen(0.5)))
+    assert advice.findings[0].gain.speedup > 1.1 and advice.findings[0].outcome == "unclear"
+    assert advice.best is None
+
+
+def test_the_budget_is_kept_and_what_was_not_tried_says_so():
+    run = Planted(_workers({4: 1.5, 8: 1.9, 16: 2.4, 32: 3.0}), seen(0.8), pair_s=12.0)
+    advice = _advice(run, 100.0)
+    assert run.clock <= 100.0 + 1
+    left = [one for one in advice.findings if one.outcome == "not-tried"]
+    assert advice.ended == "budget"
+    assert left and all(one.reason == "budget" and one.gain is None for one in left)
+
+
+def test_threads_are_tried_where_a_library_may_use_many_and_not_where_only_torch_may():
+    pools = host(("torch", 2, "torch.set_num_threads(1)"), ("OpenBLAS", 2, "OPENBLAS_NUM_THREADS=1"))
+    run = Planted(lambda order: 6.0 if order.one_thread else 1.0, seen(0.9, used=pools, workers=(worker(threads=4),)))
+    advice = _advice(run)
+    assert advice.chosen.change.one_thread and advice.chosen.change.pools == ("OPENBLAS_NUM_THREADS=1",)
+    for nothing in (host(("torch", 2, "torch.set_num_threads(1)")), host(("OpenBLAS", 1, "OPENBLAS_NUM_THREADS=1"))):
+        run = Planted(lambda order: 1.0, seen(0.9, used=nothing))
+        _advice(run)
+        assert not any(one.one_thread for one in run.orders)
+
+
+def test_gains_of_two_remedies_are_tried_together_and_kept_if_they_are_more():
+    def speedup(order):
+        return _workers({4: 1.5})(order) * (1.4 if order.settings.get("prefetch_factor") else 1.0)
+
+    advice = _advice(Planted(speedup, seen(0.6)), 300.0)
+    assert advice.chosen.change.settings == {"num_workers": 4, "prefetch_factor": 8}
+    alone = _advice(Planted(lambda order: 1.5, seen(0.6)), 300.0)
+    assert alone.chosen.change.settings == {"num_workers": 4}
+
+
+def test_start_up_is_tried_by_passes():
+    loader = replace(LOADER, later_startup_s=3.0, pass_end_s=0.5)
+    run = Planted(
+        lambda order: 4.0 if order.settings.get("persistent_workers") else 1.0, seen(0.01, batches=5, loader=loader)
+    )
+    advice = _advice(run)
+    assert [one.by for one in run.orders if one.settings] == ["passes"]
+    assert advice.chosen.change.settings == {"persistent_workers": True}
+    assert advice.chosen.change.predicted == pytest.approx(4.0 / 0.5)
+
+
+def test_a_long_pass_is_not_waited_for():
+    loader = replace(LOADER, startup_s=400.0)
+    advice = _advice(Planted(lambda order: 1.0, seen(0.01, batches=5000, loader=loader)))
+    (only,) = advice.findings
+    assert (only.outcome, only.reason) == ("not-tried", "budget") and only.change.predicted == pytest.approx(1.8)
+
+
+def test_a_script_that_ends_gives_what_is_known():
+    advice = _advice(Planted(_workers({4: 1.9}), seen(0.7), ends_s=LOOK_S + 14.0))
+    assert advice.ended == "script-ended" and advice.chosen.change.settings == {"num_workers": 4}
+    early = _advice(Planted(_workers({4: 1.9}), seen(0.7), ends_s=3.0))
+    assert early.ended == "script-ended" and not early.findings
+
+
+def test_a_change_that_fails_is_told_and_the_others_go_on():
+    advice = _advice(Planted(lambda order: None if "num_workers" in order.settings else 1.3, seen(0.7)))
+    first, second = advice.findings
+    assert first.outcome == "not-tried" and first.reason == "OSError: planted"
+    assert advice.chosen is second
+
+
+def test_more_workers_than_memory_allows_are_not_tried():
+    one = replace(seen(0.7, workers=(worker(pss_bytes=3_000_000_000),)), free_bytes=4e9)
+    run = Planted(lambda order: 2.0, one)
+    _advice(run)
+    assert not any("num_workers" in (order.settings or {}) for order in run.orders)
+
+
+def test_an_iterable_dataset_is_refused():
+    advice = _advice(Planted(lambda order: 1.0, seen(0.7), made=replace(MADE, refusal="iterable")))
+    assert advice.ended == "refused" and advice.refusal == "iterable"
+
+
+def test_the_order_of_batches_changes_only_with_leave():
+    for allowed in (False, True):
+        run = Planted(lambda order: 1.0, replace(seen(0.7), any_order=allowed))
+        _advice(run, 300.0)
+        assert any("in_order" in (one.settings or {}) for one in run.orders) is allowed

@@ -1,0 +1,191 @@
+"""However loaders take turns, the script gets the sampler's batches in the sampler's order, each once."""
+
+import pytest
+from fakes import Loader, Script, World, plain, plain_iter
+
+from pipebench.advise.judging import ratios
+from pipebench.watch.trial.stretches import Stretch
+
+
+def _script(tmp_path, monkeypatch, length, workers=2, **how):
+    world = World()
+    return Script(tmp_path, monkeypatch, Loader(world, [[one] for one in range(length)], workers), **how)
+
+
+SETTINGS = [{"num_workers": 4}, {"num_workers": 1}, {"num_workers": 0}, {"prefetch_factor": 5}]
+
+
+@pytest.mark.parametrize("settings", SETTINGS, ids=str)
+@pytest.mark.parametrize("workers", [0, 1, 2])
+def test_order_and_coverage_are_those_of_a_plain_run(tmp_path, monkeypatch, workers, settings):
+    seen = set()
+    for length in range(0, 130, 7):
+        script = _script(tmp_path, monkeypatch, length, workers)
+        script.order(1, settings, window_s=2.0)
+        for _ in range(2):
+            script.world.made.clear()
+            assert script.one_pass() == [[one] for one in range(length)]
+            assert [batch for _, batch in script.world.made] == [[one] for one in range(length)]
+            seen |= script.makers()
+        assert not script.failures
+    assert seen == {"own", "changed"}
+
+
+def test_an_order_may_come_at_any_moment(tmp_path, monkeypatch):
+    for moment in range(60):
+        script = _script(tmp_path, monkeypatch, 90)
+
+        def then(number, moment=moment, script=script):
+            if number == moment:
+                script.order(1, {"num_workers": 3}, window_s=1.0)
+            if number == moment + 20:
+                script.order(2, {"num_workers": 4}, window_s=1.0)
+            if number == moment + 30:
+                script.order(3, None)
+
+        assert script.one_pass(then=then) == [[one] for one in range(90)]
+        assert all(one._iterator is None for one in script.opened)
+
+
+@pytest.mark.parametrize("left", range(0, 40, 3))
+@pytest.mark.parametrize("by", ["windows", "passes"])
+def test_a_changed_loader_that_fails_costs_no_batch(tmp_path, monkeypatch, left, by):
+    script = _script(tmp_path, monkeypatch, 120, left=left)
+    script.order(1, {"num_workers": 3}, by=by, window_s=3.0)
+    for _ in range(3):
+        assert script.one_pass() == [[one] for one in range(120)]
+    assert len(script.failures) == 1 and "a worker is gone" in script.failures[0].problem
+    before = len(script.world.made)
+    script.one_pass()
+    assert {name for name, _ in script.world.made[before:]} == {"own"}
+
+
+def test_the_scripts_own_errors_stay_its_own(tmp_path, monkeypatch):
+    script = _script(tmp_path, monkeypatch, 50)
+    script.loader.left = 5
+    script.order(1, {"num_workers": 3}, window_s=100.0)
+    with pytest.raises(OSError, match="a worker is gone"):
+        script.one_pass()
+    assert not script.failures
+
+
+def test_an_error_of_the_sampler_reaches_the_script_whoever_asked(tmp_path, monkeypatch):
+    class Sampler:
+        def __iter__(self):
+            yield from ([one] for one in range(40))
+            raise RuntimeError("no more indices")
+
+    for window_s in (1.0, 3.0, 5.0, 100.0):
+        script = Script(tmp_path, monkeypatch, Loader(World(), Sampler()))
+        script.order(1, {"num_workers": 3}, window_s=window_s)
+        with pytest.raises(RuntimeError, match="no more indices"):
+            script.one_pass()
+
+
+def test_windows_find_the_planted_ratio_and_each_holds_its_own_samples(tmp_path, monkeypatch):
+    script = _script(tmp_path, monkeypatch, 400, cost_s=0.5)
+    script.order(1, {"num_workers": 4}, window_s=20.0)
+    script.one_pass()
+    found = ratios(script.windows)
+    assert len(found) >= 3 and all(one == pytest.approx(2.0) for one in found)
+    assert all(one.taken >= 3 * (8 if one.changed else 4) for one in script.windows)
+    assert [one.changed for one in script.windows[: 2 * len(found)]] == [False, True] * len(found)
+
+
+def test_a_pass_that_is_left_early_ends_the_changed_loader(tmp_path, monkeypatch):
+    script = _script(tmp_path, monkeypatch, 400)
+    script.order(1, {"num_workers": 4}, window_s=1.0)
+    for _ in range(4):
+        script.one_pass(most=37)
+    assert script.one_pass() == [[one] for one in range(400)]
+    assert len(script.opened) == 5
+
+
+def test_pairs_lie_in_one_pass(tmp_path, monkeypatch):
+    script = _script(tmp_path, monkeypatch, 50)
+    script.order(1, {"num_workers": 2}, window_s=8.0)
+    for _ in range(6):
+        script.one_pass()
+    pairs = {}
+    for one in script.windows:
+        pairs.setdefault(one.pair, []).append(one.changed)
+    assert sorted(map(tuple, pairs.values())).count((False, True)) >= 5
+
+
+def test_passes_alternate_and_persistent_workers_start_before_they_count(tmp_path, monkeypatch):
+    script = _script(tmp_path, monkeypatch, 20, cost_s=0.25)
+    script.order(1, {"persistent_workers": True}, by="passes")
+    for _ in range(8):
+        assert script.one_pass() == [[one] for one in range(20)]
+    assert len(script.opened) == 1
+    assert [(one.pair, one.changed, one.taken) for one in script.windows] == [
+        (0, False, 20), (0, True, 20), (1, False, 20), (1, True, 20), (2, False, 20), (2, True, 20), (3, False, 20),
+    ]  # fmt: skip
+    assert ratios(script.windows) == pytest.approx([4.0] * 3)
+    kept = script.opened[0]._iterator
+    assert not kept.ended
+    script.order(2, None)
+    assert script.one_pass() == [[one] for one in range(20)]
+    assert kept.ended
+
+
+def test_loops_over_one_loader_inside_each_other_get_all_their_batches(tmp_path, monkeypatch):
+    for moment in range(0, 30, 3):
+        script = _script(tmp_path, monkeypatch, 40)
+        script.order(1, {"num_workers": 3}, window_s=1.0)
+        outer = script.trial.iterate(script.loader, plain_iter, plain)
+        had = []
+        while True:
+            if len(had) == moment:
+                assert script.one_pass() == [[one] for one in range(40)]
+            try:
+                had.append(script.trial.batch(outer, plain, plain_iter))
+            except StopIteration:
+                break
+        assert had == [[one] for one in range(40)]
+
+
+def test_two_iterators_of_one_loader_side_by_side_get_all_their_batches(tmp_path, monkeypatch):
+    script = _script(tmp_path, monkeypatch, 2000)
+    both = [script.trial.iterate(script.loader, plain_iter, plain) for _ in range(2)]
+    script.order(1, {"num_workers": 3}, window_s=1.0)
+    for number in range(2000):
+        assert [script.trial.batch(one, plain, plain_iter) for one in both] == [[number]] * 2
+
+
+@pytest.mark.parametrize("nth", [1, 2, 20, 45, 70])
+def test_a_fault_of_ours_is_one_line_and_costs_no_batch(tmp_path, monkeypatch, capsys, nth):
+    script = _script(tmp_path, monkeypatch, 120)
+    monkeypatch.setattr(script.trial.recording, "fault", lambda where, error: None)
+    script.order(1, {"num_workers": 3}, window_s=3.0)
+    looks, plain_look = [], Stretch.look
+
+    def look(self):
+        looks.append(self)
+        if len(looks) >= nth:
+            raise ZeroDivisionError("ours")
+        return plain_look(self)
+
+    monkeypatch.setattr(Stretch, "look", look)
+    assert script.one_pass() == [[one] for one in range(120)]
+    assert script.one_pass() == [[one] for one in range(120)]
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("pipebench: a fault of pipebench while trying a loader (ZeroDivisionError: ours")
+
+
+def test_nothing_is_touched_without_an_order(tmp_path, monkeypatch):
+    script = _script(tmp_path, monkeypatch, 20)
+    iterator = script.trial.iterate(script.loader, plain_iter, plain)
+    before = iterator._sampler_iter
+    script.trial.batch(iterator, plain, plain_iter)
+    assert iterator._sampler_iter is before and not script.lines
+
+
+def test_passes_of_a_persistent_loader_keep_the_changed_workers_too(tmp_path, monkeypatch):
+    script = _script(tmp_path, monkeypatch, 20)
+    script.loader.persistent_workers = True
+    script.order(1, {"num_workers": 3}, by="passes")
+    for _ in range(6):
+        assert script.one_pass() == [[one] for one in range(20)]
+    assert len(script.opened) == 1 and script.opened[0].persistent_workers
+    assert [one.changed for one in script.windows] == [False, True, False, True, False]

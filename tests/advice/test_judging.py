@@ -1,0 +1,64 @@
+"""The arithmetic of a trial, and the choice between gains."""
+
+import pytest
+
+from pipebench.advise.judging import best, enough, gain, outcome, ratios, together
+from pipebench.results.advice import Change, Finding
+from pipebench.stats import Speedup
+from pipebench.watch.record.trial_lines import TrialWindow
+
+
+def _finding(remedy, speedup, **settings):
+    found = gain([0.99 * speedup, speedup, 1.01 * speedup])
+    return Finding(Change(remedy, settings), outcome(found), found)
+
+
+def test_batches_out_of_the_store_are_no_throughput():
+    windows = [
+        TrialWindow(2, 0, False, 2.0, 20),
+        TrialWindow(2, 0, True, 1.0, 20, drained=8),
+        TrialWindow(2, 1, False, 2.0, 9),
+    ]
+    assert ratios(windows) == [pytest.approx(12 / 10)]
+
+
+def test_pairs_go_on_until_they_are_enough():
+    assert not enough([]) and not enough([2.0]) and not enough([2.0, 2.0])
+    assert enough([2.0, 2.0, 2.01]) and enough([0.8, 0.85]) and enough([1.0, 1.001, 0.999])
+    assert not enough([1.0, 1.03, 1.06])  # may still be a gain
+    assert not enough([1.0, 2.0, 3.0]) and enough([1.0, 2.0] * 4)
+
+
+@pytest.mark.parametrize(
+    ("speedup", "low", "high", "expected"),
+    [
+        (2.0, 1.9, 2.1, "gain"),
+        (1.02, 1.01, 1.03, "no-gain"),
+        (1.3, 0.99, 1.6, "unclear"),
+        (1.0, 0.98, 1.02, "no-gain"),
+        (0.8, 0.7, 0.9, "slower"),
+    ],
+)
+def test_a_gain_excludes_a_slow_down_and_is_worth_an_edit(speedup, low, high, expected):
+    assert outcome(Speedup(speedup, low, high, 0.95)) == expected
+
+
+def test_of_nearly_equal_gains_the_cheaper_is_the_advice():
+    rungs = [_finding("num_workers", 1.9, num_workers=4), _finding("num_workers", 1.95, num_workers=8)]
+    assert best(rungs) == 0
+    assert best([*rungs, _finding("num_workers", 3.0, num_workers=16)]) == 2
+    assert best([_finding("num_workers", 1.0, num_workers=4)]) is None
+
+
+def test_together_holds_the_best_of_each_and_must_be_more_than_one_alone():
+    found = [
+        _finding("num_workers", 1.9, num_workers=4),
+        _finding("num_workers", 2.5, num_workers=8),
+        _finding("prefetch_factor", 1.2, prefetch_factor=8),
+        _finding("pin_memory", 0.9, pin_memory=True),
+    ]
+    both = together(found)
+    assert both.settings == {"num_workers": 8, "prefetch_factor": 8}
+    assert best([*found, _finding("together", 2.55, **both.settings)]) == 1
+    assert best([*found, _finding("together", 2.9, **both.settings)]) == 4
+    assert together([*found, _finding("together", 2.9)]) is None and together(found[:2]) is None

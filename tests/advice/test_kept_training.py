@@ -1,0 +1,53 @@
+"""With trials in it, a real script trains on the same samples in the same order, to the same weights, bit for bit."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pipebench.watch.launch import supervisor
+from pipebench.watch.read.gather import gather
+from pipebench.watch.record.lines import Fault
+from pipebench.watch.record.orders import Order, give
+from pipebench.watch.record.recording import Settings
+from pipebench.watch.record.trial_lines import LoaderMade, TrialFailed, TrialWindow
+
+SCRIPT = str(Path(__file__).parent / "scripts" / "noting.py")
+BOOTSTRAP = str(Path(supervisor.__file__).with_name("bootstrap.py"))
+
+
+def _run(command, notes, *arguments):
+    done = subprocess.run(
+        [sys.executable, *command, str(notes), *arguments], capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0 and done.stderr == "", done.stderr
+    return notes.read_text()
+
+
+@pytest.mark.parametrize(
+    ("workers", "persistent", "settings", "by"),
+    [
+        ("2", "0", {"num_workers": 3}, "windows"),
+        pytest.param("0", "0", {"num_workers": 2}, "windows", marks=pytest.mark.slow),
+        pytest.param("2", "1", {"num_workers": 1, "prefetch_factor": 3}, "windows", marks=pytest.mark.slow),
+        ("2", "0", {"persistent_workers": True}, "passes"),
+        pytest.param("2", "1", {"num_workers": 3}, "passes", marks=pytest.mark.slow),
+    ],
+)
+def test_samples_order_and_weights_are_those_of_a_plain_run(workers, persistent, settings, by, tmp_path):
+    arguments = (str(tmp_path / "records" / "order.later"), workers, persistent, "6")
+    plain = _run([SCRIPT], tmp_path / "plain", *arguments)
+    folder = tmp_path / "records"
+    folder.mkdir()
+    give(str(folder), Order(1, 1, settings, one_thread=True, by=by, window_s=0.02))
+    (folder / "order").rename(folder / "order.later")
+    tried = _run([BOOTSTRAP, Settings(str(folder), trial=True).encoded(), SCRIPT], tmp_path / "tried", *arguments)
+    assert tried == plain
+    lines = [line for process in gather(folder) for line in process.lines]
+    assert not [one for one in lines if isinstance(one, TrialFailed | Fault)]
+    assert {one.changed for one in lines if isinstance(one, TrialWindow)} == {False, True}
+    made = next(one for one in lines if isinstance(one, LoaderMade))
+    text = Path(SCRIPT).read_text().splitlines()
+    assert made.file == SCRIPT and text[made.line - 1].strip().startswith("loader = DataLoader(")
+    assert (made.batches, made.refusal, made.settings["num_workers"]) == (100, "", int(workers))

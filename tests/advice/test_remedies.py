@@ -1,0 +1,79 @@
+"""Each remedy: when it is tried, and what it changes. A new file in the package is found without any other edit."""
+
+from dataclasses import replace
+
+import pytest
+from made_up import LOADER, host, seen, worker
+
+from pipebench.remedies import in_order, num_workers, one_thread, persistent_workers, remedies, start_method
+from pipebench.remedies.seen import Seen
+
+BLAS = host(("OpenBLAS", 2, "OPENBLAS_NUM_THREADS=1"))
+SLOW_START = replace(LOADER, later_startup_s=2.0)
+
+
+def _settings(change):
+    return None if change is None else change.settings
+
+
+def test_every_module_is_a_remedy_in_a_stated_order():
+    assert list(remedies()) == [
+        "persistent_workers", "one_thread", "num_workers", "prefetch_factor", "pin_memory", "in_order", "start_method",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("figures", "first"),
+    [
+        (seen(0.5), {"num_workers": 4}),
+        (seen(0.5, num_workers=0), {"num_workers": 2}),
+        (seen(0.01), None),
+        (seen(0.01, num_workers=8), {"num_workers": 2}),
+        (seen(0.01, num_workers=8, cores=0.5), {"num_workers": 1}),
+        (seen(0.5, num_workers=16), {"num_workers": 2}),
+    ],
+)
+def test_the_first_rung(figures: Seen, first):
+    assert _settings(num_workers.propose(figures, [])) == first
+
+
+def test_a_copy_of_the_workers_memory_is_the_cost():
+    assert num_workers.propose(seen(0.5, workers=(worker(),)), []).cost == "2 more processes, 600 MB"
+    assert num_workers.propose(seen(0.01, num_workers=8), []).cost == "6 fewer processes"
+
+
+@pytest.mark.parametrize(
+    ("figures", "asked"),
+    [
+        (seen(used=BLAS), True),
+        (seen(used=BLAS, workers=(worker(threads=2),)), False),
+        (seen(used=BLAS, num_workers=0), False),
+        (seen(used=BLAS, cores=1.0), False),
+        (seen(used=host(("OpenMP (libgomp)", 2, "OMP_NUM_THREADS=1"))), False),
+        (seen(), False),
+    ],
+)
+def test_one_thread_needs_workers_with_more(figures, asked):
+    assert (one_thread.propose(figures, []) is not None) is asked
+
+
+def test_start_up_counts_only_if_it_is_a_share_of_the_pass():
+    short, long = seen(batches=20, loader=SLOW_START), seen(batches=2000, loader=SLOW_START)
+    assert persistent_workers.propose(short, []).predicted == pytest.approx(2.0)
+    assert persistent_workers.propose(long, []) is None
+    assert (
+        persistent_workers.propose(replace(short, settings={**short.settings, "persistent_workers": True}), []) is None
+    )
+
+
+def test_fork_is_tried_where_another_start_method_takes_long():
+    spawned = seen(batches=20, loader=replace(SLOW_START, start_method="spawn"))
+    assert _settings(start_method.propose(spawned, [])) == {"multiprocessing_context": "fork"}
+    assert start_method.propose(seen(batches=20, loader=SLOW_START), []) is None
+
+
+def test_a_torch_without_in_order_is_not_asked_for_it():
+    allowed = replace(seen(0.5), any_order=True)
+    assert _settings(in_order.propose(allowed, [])) == {"in_order": False}
+    older = {name: value for name, value in allowed.settings.items() if name != "in_order"}
+    assert in_order.propose(replace(allowed, settings=older), []) is None

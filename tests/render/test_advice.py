@@ -1,0 +1,120 @@
+"""The advice as text: 30 lines of 80 columns, and the whole of it in a golden file."""
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import msgspec
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "advice"))
+from made_up import seen
+
+from pipebench.render import layout, text
+from pipebench.render.advice import parts
+from pipebench.results import report
+from pipebench.results.advice import Advice, Change, Finding, Snippet
+from pipebench.stats import Speedup
+
+GOLDEN = Path(__file__).parent / "golden" / "advice.txt"
+FINDINGS = (
+    Finding(Change("num_workers", {"num_workers": 4}, "2 more processes, 600 MB", predicted=3.3), "gain",
+            Speedup(1.9, 1.85, 1.95, 0.95), (1.9, 1.91, 1.89)),
+    Finding(Change("num_workers", {"num_workers": 8}, "6 more processes, 1.8 GB", predicted=3.3), "gain",
+            Speedup(3.1, 2.9, 3.3, 0.95), (3.0, 3.1, 3.2)),
+    Finding(Change("prefetch_factor", {"prefetch_factor": 8}, "memory for 12 batches"), "no-gain",
+            Speedup(1.0, 0.98, 1.02, 0.95), (1.0, 1.0, 1.0)),
+    Finding(Change("one_thread", {}, "none", one_thread=True, pools=("OPENBLAS_NUM_THREADS=1",)), "unclear",
+            Speedup(1.2, 0.9, 1.6, 0.95), (1.2, 1.5, 0.9)),
+    Finding(Change("in_order", {"in_order": False}, "order of batches varies"), "not-tried",
+            reason="OSError: no\x1b[31m shared memory"),
+    Finding(Change("persistent_workers", {"persistent_workers": True}, "memory between passes", predicted=1.8),
+            "not-tried", by="passes", reason="budget"),
+)  # fmt: skip
+ADVICE = Advice(
+    FINDINGS, 1, 1, "/nowhere/train.py", 21, 180.0, 131.0, "done", most=3.3,
+    snippet=Snippet("/nowhere/train.py", 21, ("    loader = DataLoader(data, 4)",),
+                    ("    loader = DataLoader(data, 4, num_workers=8)",)),
+)  # fmt: skip
+
+
+def _shown(advice, **how):
+    return layout.text(parts(advice, seen(0.7).watched, **how), width=80)
+
+
+def test_the_advice_reads_as_in_the_golden_file():
+    shown = _shown(ADVICE, goes_on=True)
+    if not GOLDEN.exists():
+        GOLDEN.write_text(shown)
+        pytest.fail("there was no golden file: read the new one, then run again")
+    assert shown == GOLDEN.read_text()
+
+
+def test_it_fits_a_screen_and_is_inert():
+    shown = _shown(ADVICE, goes_on=True)
+    assert len(shown.splitlines()) <= 30 and max(map(len, shown.splitlines())) <= 80
+    assert "\x1b" not in shown
+
+
+def test_so_does_the_longest_and_it_shows_what_to_follow():
+    passes = Finding(Change("start_method", {"multiprocessing_context": "fork"}, "unsafe beside threads"), "gain",
+                     Speedup(5.0, 4.0, 6.0, 0.95), by="passes")  # fmt: skip
+    longest = replace(ADVICE, findings=(*FINDINGS, *FINDINGS[2:4], passes), best=8, ended="budget")
+    shown = _shown(longest, goes_on=True)
+    assert len(shown.splitlines()) <= 30 and "→ multi" in shown and "3 more: --full" in shown
+    assert len(_shown(longest, full=True).splitlines()) > 30
+
+
+def test_one_thread_is_written_as_what_sets_it():
+    pools = ("OPENBLAS_NUM_THREADS=1", "cv2.setNumThreads(0)")
+    found = Finding(
+        Change("one_thread", {}, "none", one_thread=True, pools=pools), "gain", Speedup(6.0, 5.5, 6.5, 0.95)
+    )
+    shown = " ".join(_shown(replace(ADVICE, findings=(found,), best=0, snippet=None)).split())
+    assert "One thread in workers makes the training loop 6.00× (5.50–6.50) as fast" in shown
+    assert (
+        "Start the script with: OPENBLAS_NUM_THREADS=1" in shown
+        and "Call cv2.setNumThreads(0) in a worker_init_fn" in shown
+    )
+
+
+@pytest.mark.parametrize(
+    ("ratios", "said"), [((0.7, 0.8), "slower in each of 2 pairs"), ((0.7, 1.8), "cannot tell: 2 pairs")]
+)
+def test_two_pairs_have_no_interval_worth_reading(ratios, said):
+    found = replace(FINDINGS[3], gain=Speedup(0.8, 0.01, 60.0, 0.95), ratios=ratios)
+    assert said in _shown(replace(ADVICE, findings=(found,), best=None))
+
+
+def test_another_order_is_not_called_the_same():
+    found = replace(FINDINGS[4], outcome="no-gain", gain=Speedup(1.0, 0.9, 1.1, 0.95), ratios=(1.0, 1.0), reason="")
+    shown = _shown(replace(ADVICE, findings=(*FINDINGS[:4], found)))
+    assert "some batches in another order" in " ".join(shown.split())
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"findings": (), "best": None, "most": 1.01}, "Nothing to gain from the loader's settings: no remedy"),
+        ({"findings": FINDINGS[2:4], "best": None}, "none of those tried makes the loop faster"),
+        ({"findings": FINDINGS[5:], "best": None, "ended": "script-ended"}, "not tried; at most 1.80×"),
+        ({"findings": (), "best": None, "ended": "refused", "refusal": "iterable"}, "The dataset is iterable"),
+        ({"findings": (), "best": None, "ended": "refused"}, "No loader whose loop trains was seen"),
+        ({"ended": "script-ended"}, "The script ended before everything was tried"),
+        ({"ended": "budget"}, "raise --budget"),
+    ],
+)  # fmt: skip
+def test_each_end_is_told(changes, said):
+    assert said in " ".join(_shown(replace(ADVICE, **changes)).split())
+
+
+def test_a_saved_report_shows_it_again(tmp_path):
+    saved = report.new(watched=seen(0.7).watched, advice=ADVICE)
+    report.save(saved, tmp_path / "advice.json")
+    loaded = report.load(tmp_path / "advice.json")
+    assert loaded.advice == ADVICE
+    assert text.table(loaded, width=80).startswith("num_workers=8 makes the training loop 3.10× (2.90–3.30)")
+    assert "| remedy" in text.markdown(loaded)
+    old = msgspec.to_builtins(saved)
+    del old["advice"]
+    assert msgspec.convert(old, type=report.Report).advice is None
