@@ -26,7 +26,8 @@ HOUSE = {
     "thread_pools memory",
     "watch.stages": "labels transforms webdataset library_calls finding_transforms",
     "watch.worker": "pickling stack_place batch_sums standins fetching",
-    "watch.script": "wait_parts arrivals device_idle main_thread phases spawned_workers iterators webdataset_loader",
+    "watch.script": "wait_parts arrivals device_idle main_thread phases optimisers spawned_workers iterators "
+    "webdataset_loader",
     "watch.bound": "batches schedule alternation live_batches session",
     "watch.trial": "dealing arms stretches passes session patching",
     "watch.launch": "watched_script footprint own_code stacks supervisor bootstrap",

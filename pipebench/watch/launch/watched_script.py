@@ -12,7 +12,8 @@ from pipebench.watch.record.lines import Moment
 from pipebench.watch.record.patches import AfterImport
 from pipebench.watch.record.recording import Recording, Settings
 from pipebench.watch.script.iterators import DATALOADER, TORCHDATA, Loaders, watch_dataloader, watch_torchdata
-from pipebench.watch.script.phases import LoopPhases, watch_optimisers, watched_backward
+from pipebench.watch.script.optimisers import watch_optimisers
+from pipebench.watch.script.phases import LoopPhases, watched_backward
 from pipebench.watch.script.webdataset_loader import WEBLOADER, watch_webloader
 from pipebench.watch.stages import labels, library_calls
 from pipebench.watch.trial.patching import Trying

@@ -29,7 +29,6 @@ from pipebench.watch.record.patches import unseen
 from pipebench.watch.record.record_file import (
     BACKWARD,
     FORWARD,
-    OPTIMISER,
     OTHER,
     PHASES,
     TRANSFER,
@@ -302,7 +301,7 @@ class LoopPhases:
                 this.began = None
 
 
-def _compiling() -> bool:
+def compiling() -> bool:
     compiler: Any = getattr(sys.modules.get("torch"), "compiler", None)
     return compiler is not None and bool(compiler.is_compiling())
 
@@ -313,7 +312,7 @@ def watched_backward(loop: LoopPhases, function: Callable[..., Any]) -> Callable
     @unseen
     @functools.wraps(function)
     def backward(*args: Any, **kwargs: Any) -> Any:
-        if _compiling() or not loop.here.open:
+        if compiling() or not loop.here.open:
             return function(*args, **kwargs)
         loop.spend(FORWARD, unnamed=FORWARD)
         loop.here.open[-1].trained = True
@@ -325,45 +324,6 @@ def watched_backward(loop: LoopPhases, function: Callable[..., Any]) -> Callable
     return backward
 
 
-def watch_optimisers(loop: LoopPhases, module: Any) -> None:
-    """Sets hooks before and after every optimiser's step. A closure given to `step` runs forward and backward in it."""
-
-    def before(optimiser: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        if _compiling() or not loop.here.open:
-            return None
-        loop.spend(OTHER)
-        loop.here.open[-1].trained = True
-        if callable(kwargs.get("closure")):
-            return args, {**kwargs, "closure": _outside(loop, kwargs["closure"])}
-        if len(args) > 1 and callable(args[1]):
-            return (args[0], _outside(loop, args[1]), *args[2:]), kwargs
-        return None
-
-    def after(optimiser: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        if loop.here.open and not _compiling():
-            loop.spend(OPTIMISER)
-
-    for register, hook in (
-        (module.register_optimizer_step_pre_hook, before),
-        (module.register_optimizer_step_post_hook, after),
-    ):
-        loop.recording.patches.on_undo(register(unseen(hook)).remove)
-
-
-def _outside(loop: LoopPhases, closure: Callable[..., Any]) -> Callable[..., Any]:
-    """Wraps a closure of `step`, so that its time does not count as the optimiser's."""
-
-    @unseen
-    def run(*args: Any, **kwargs: Any) -> Any:
-        loop.spend(OPTIMISER)
-        try:
-            return closure(*args, **kwargs)
-        finally:
-            loop.spend(OTHER)
-
-    return functools.wraps(closure)(run) if hasattr(closure, "__name__") else run
-
-
 def watch_transfers(loop: LoopPhases, tensor: Any, patches: Any) -> None:
     """Patches `Tensor.to` and `Tensor.cuda`: copies from the host to a CUDA device are the phase host-to-device."""
 
@@ -371,7 +331,7 @@ def watch_transfers(loop: LoopPhases, tensor: Any, patches: Any) -> None:
         @unseen
         @functools.wraps(function)
         def transfer(self: Any, *args: Any, **kwargs: Any) -> Any:
-            if not loop.here.open or self.is_cuda or _compiling() or not (always or _to_cuda(args, kwargs)):
+            if not loop.here.open or self.is_cuda or compiling() or not (always or _to_cuda(args, kwargs)):
                 return function(self, *args, **kwargs)
             loop.defer()
             try:

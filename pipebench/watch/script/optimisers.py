@@ -1,0 +1,82 @@
+"""When an optimiser steps, in the script's process: hooks of torch's, without any on modules."""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from pipebench.watch.record.patches import unseen
+from pipebench.watch.record.record_file import OPTIMISER, OTHER
+from pipebench.watch.script.phases import LoopPhases, compiling
+
+
+class _Stepping(threading.local):
+    """The step that this thread is in: of which optimiser, in which iteration, and how many calls deep."""
+
+    of: tuple[int, int] | None = None
+    deep = 0
+
+    def begins(self, step: tuple[int, int]) -> bool:
+        """Notes a call of a step. False for a call within the same step."""
+        self.deep = self.deep + 1 if self.of == step else 1
+        self.of = step
+        return self.deep == 1
+
+    def ends(self) -> None:
+        self.deep -= 1
+        if self.deep <= 0:
+            self.of = None
+
+
+def watch_optimisers(loop: LoopPhases, module: Any) -> None:
+    """Sets hooks before and after every optimiser's step. A closure given to `step` runs forward and backward in it.
+
+    torch calls the hooks once for each class whose `step` is called, so `super().step()` in a step calls them again.
+    """
+    stepping = _Stepping()
+
+    def before(optimiser: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if compiling() or not loop.here.open:
+            return None
+        this = loop.here.open[-1]
+        if not stepping.begins((id(optimiser), this.turn)):
+            return None
+        loop.spend(OTHER)
+        this.trained = True
+        return _with_closure(loop, args, kwargs)
+
+    def after(optimiser: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        if loop.here.open and not compiling():
+            stepping.ends()
+            loop.spend(OPTIMISER)
+
+    for register, hook in (
+        (module.register_optimizer_step_pre_hook, before),
+        (module.register_optimizer_step_post_hook, after),
+    ):
+        loop.recording.patches.on_undo(register(unseen(hook)).remove)
+
+
+def _with_closure(loop: LoopPhases, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The arguments of a step with its closure wrapped; None without a closure."""
+    if callable(kwargs.get("closure")):
+        return args, {**kwargs, "closure": _outside(loop, kwargs["closure"])}
+    if len(args) > 1 and callable(args[1]):
+        return (args[0], _outside(loop, args[1]), *args[2:]), kwargs
+    return None
+
+
+def _outside(loop: LoopPhases, closure: Callable[..., Any]) -> Callable[..., Any]:
+    """Wraps a closure of `step`, so that its time does not count as the optimiser's."""
+
+    @unseen
+    def run(*args: Any, **kwargs: Any) -> Any:
+        loop.spend(OPTIMISER)
+        try:
+            return closure(*args, **kwargs)
+        finally:
+            loop.spend(OTHER)
+
+    return functools.wraps(closure)(run) if hasattr(closure, "__name__") else run
