@@ -29,9 +29,9 @@ def row(name, cost, ratio, width=0.1):
     }
 
 
-def run(*rows, hour=1, options=("--quick",)):
+def run(*rows, hour=1, options=("--quick",), load=2.0):
     return {
-        "began": f"2026-01-01T{hour:02}:00:00+00:00", "took_s": 60.0, "load_before": 1.0, "load_after": 2.0,
+        "began": f"2026-01-01T{hour:02}:00:00+00:00", "took_s": 60.0, "load_before": 1.0, "load_after": load,
         "machine": "a processor", "cpus": 2, "options": list(options), "rows": list(rows),
     }  # fmt: skip
 
@@ -51,10 +51,14 @@ def test_the_report_pools_runs_with_the_same_options_by_stage(tool):
         run(row("decode/rgb/a", 1.0, 2.0), row("read/image/b", 1.0, 3.0), hour=1),
         run(row("decode/rgb/a", 1.05, 2.5), row("read/image/b", 1.0, 3.0), hour=2),
         run(row("decode/rgb/a", 1.0, 2.0), hour=3, options=("--stage", "decode")),
+        run(row("decode/rgb/a", 9.0, 2.0), hour=4, load=3.1),
     ]
     text = "\n".join(tool.report(lines))
-    assert "pipebench run --quick: 2 runs, 2026-01-01T01:00:00+00:00 to 2026-01-01T02:00:00+00:00" in text
-    assert "pipebench run --stage decode: 1 runs" in text
+    when = "2026-01-01T01:00:00+00:00 to 2026-01-01T02:00:00+00:00"
+    assert f"pipebench run --quick, load up to 3: 2 runs, {when}" in text
+    assert "pipebench run --quick, load above 3: 1 runs" in text
+    assert "pipebench run --stage decode, load up to 3: 1 runs" in text
+    text = text.partition("load above 3")[0]
     said = {
         tuple(line.split()[:2]): line.split()[3] for line in text.splitlines() if re.match(r"\w+ +(ratio|cost)", line)
     }
