@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field, replace
 
 import pytest
-from made_up import LOADER, SETTINGS, host, seen, worker
+from made_up_trials import LOADER, SETTINGS, host, seen, worker
 
 from pipebench.advise.conductor import LOOK_S, Conductor
 from pipebench.remedies import remedies

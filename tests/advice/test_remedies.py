@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from made_up import LOADER, host, seen, worker
+from made_up_trials import LOADER, host, seen, worker
 
 from pipebench.remedies import in_order, num_workers, one_thread, persistent_workers, remedies, start_method
 from pipebench.remedies.seen import Seen
