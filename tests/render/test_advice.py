@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "advice"))
-from made_up import seen
+from made_up_trials import seen
 
 from pipebench.render import layout, text
 from pipebench.render.advice import parts
