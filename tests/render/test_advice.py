@@ -1,13 +1,10 @@
 """The advice as text: 30 lines of 80 columns, and the whole of it in a golden file."""
 
-import sys
 from dataclasses import replace
 from pathlib import Path
 
 import msgspec
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "advice"))
 from made_up_trials import seen
 
 from pipebench.render import layout, text
