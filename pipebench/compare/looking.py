@@ -60,10 +60,23 @@ class Look:
 
 
 def both(servers: Sequence[Server], method: str, *arguments: Any) -> list[Any]:
-    """The answers of both sides. The sides work at the same time, so nothing that is timed may use this."""
+    """The answers of both sides. The sides work at the same time, so nothing that is timed may use this.
+
+    Raises `RunnerFailed`, with the name of the side unless both failed alike.
+    """
     for server in servers:
         server.send(method, *arguments)
-    return [server.receive() for server in servers]
+    answers, failed = [], {}
+    for server in servers:
+        try:
+            answers.append(server.receive())
+        except RunnerFailed as error:
+            failed[server.name] = str(error)
+    if failed:
+        alike = len(failed) == len(servers) > len(set(failed.values()))
+        named = [f"{name}: {said}" for name, said in failed.items()]
+        raise RunnerFailed(next(iter(failed.values())) if alike else "; ".join(named))
+    return answers
 
 
 def look(servers: Sequence[Server], what: Look, lab: bool) -> Outputs:
