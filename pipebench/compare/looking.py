@@ -66,16 +66,15 @@ def both(servers: Sequence[Server], method: str, *arguments: Any) -> list[Any]:
     """
     for server in servers:
         server.send(method, *arguments)
-    answers, failed = [], {}
+    answers, failed = [], []
     for server in servers:
         try:
             answers.append(server.receive())
         except RunnerFailed as error:
-            failed[server.name] = str(error)
+            failed.append((server.name, str(error)))
     if failed:
-        alike = len(failed) == len(servers) > len(set(failed.values()))
-        named = [f"{name}: {said}" for name, said in failed.items()]
-        raise RunnerFailed(next(iter(failed.values())) if alike else "; ".join(named))
+        alike = len(failed) == len(servers) and len({said for _, said in failed}) == 1
+        raise RunnerFailed(failed[0][1] if alike else "; ".join(f"{name}: {said}" for name, said in failed))
     return answers
 
 
