@@ -354,7 +354,7 @@ def serve(descriptor: int, own: dict[str, Any] | None = None, folder: str | None
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     pipe, side = Connection(descriptor), Side(own, folder)
     status = 0
-    with contextlib.suppress(EOFError, BrokenPipeError):
+    with contextlib.suppress(EOFError, ConnectionError):
         _serve(pipe, side)
         status = LEFT
     side.close()

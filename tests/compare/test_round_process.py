@@ -119,3 +119,13 @@ def test_code_that_ends_its_process_has_failed_and_the_next_round_goes_on(server
     assert asked(server, "arm", "bench/fine", {}, 0.005)["work"] == (1, 0, 0)
     server.leave()
     asked(server, "fork")
+
+
+def test_an_interruption_before_an_answer_is_read_leaves_no_traceback_on_the_side(server):
+    server.send("start")
+    server.start()
+    server.send("echo", 1)
+    assert server._pipe.poll(60)
+    server.close()
+    server.errors.seek(0)
+    assert server.errors.read() == b""
