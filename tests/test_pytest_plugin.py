@@ -199,6 +199,14 @@ def test_not_here(pipebench):
 def test_compares(pipebench):
     pipebench.compare(int, float)
 
+def test_twice(pipebench):
+    pipebench(int)
+    pipebench(float)
+
+@pytest.mark.xfail(strict=True)
+def test_expected_to_fail(pipebench):
+    pipebench(int, "x")
+
 def test_without():
     pass
 """
@@ -223,7 +231,8 @@ def test_a_side_serves_what_its_tests_call(server, tmp_path):
     server.send("start")
     names = server.start()
     assert names == [f"pytest/tests/test_served.py::{name}" for name in (
-        "test_note[a/b]", "test_note[c]", "test_wrong", "test_not_here", "test_compares")]  # fmt: skip
+        "test_note[a/b]", "test_note[c]", "test_wrong", "test_not_here", "test_compares", "test_twice",
+        "test_expected_to_fail")]  # fmt: skip
     server.fork()
     assert server._ask("arm", names[0], {}, 1.0)["work"] == (1, 0, 0)
     before = (tmp_path / "log").read_text().split()
@@ -245,6 +254,7 @@ def test_a_side_serves_what_its_tests_call(server, tmp_path):
     ("test", "answer"),
     [
         ("test_not_here", "skipped: no library"),
+        ("test_expected_to_fail", "skipped: it is marked xfail"),
         ("test_compares", "it compares functions with each other: time it with pytest --pipebench"),
         (
             "test_absent",
@@ -267,6 +277,18 @@ def test_a_test_that_fails_is_not_measured(server):
     with pytest.raises(rounds.RunnerFailed, match="RuntimeError: the test fails: AssertionError: it is wrong"):
         server._ask("arm", "pytest/tests/test_served.py::test_wrong", {}, 1.0)
     server.recover()
+
+
+def test_a_test_that_calls_twice_is_refused_and_the_next_one_is_measured(server):
+    server.send("start")
+    names = server.start()
+    server.fork()
+    with pytest.raises(rounds.RunnerFailed, match="the test fails: RuntimeError: a test calls pipebench once"):
+        server._ask("arm", "pytest/tests/test_served.py::test_twice", {}, 1.0)
+    server.recover()
+    server.fork()
+    assert server._ask("arm", names[0], {}, 1.0)["work"] == (1, 0, 0)
+    server.leave()
 
 
 def test_two_commits_are_compared_by_their_tests_below_the_current_folder(tmp_path):

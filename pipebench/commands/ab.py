@@ -338,7 +338,7 @@ def _deliver(found: Comparison, failure: str | None, style: str, export_json: Pa
     """Shows and saves what the rounds gave, also where they were cut short; nothing where there were none."""
     from pipebench.results.report import new
 
-    if found.changes:
+    if any(one.rounds or one.skipped or one.failed for one in found.changes):
         delivered(new(partial=failure is not None, failure=failure, comparison=found), style, export_json)
 
 

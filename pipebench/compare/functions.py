@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import os
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -17,7 +19,7 @@ class Source:
     """The functions that `[[benchmark]]` entries name, by their identities without `bench/`."""
 
     def __init__(self, words: Any, settings: Sequence[dict[str, Any]], folder: str | None) -> None:
-        self._words = words
+        self._words, self._folder = words, folder
         self._entries = {one["name"]: one for one in settings}
 
     def listed(self) -> list[str]:
@@ -36,7 +38,16 @@ class Source:
         facts: dict[str, Any] = {"samples": entry.get("samples") or 1}
         if check := entry.get("check"):
             facts["check"] = _checking(check, self._object(check))
-        return lambda: _bound(self._object(entry["setup"])()), facts
+        return lambda: self._made(entry["setup"]), facts
+
+    def _made(self, setup: str) -> Callable[[], Any]:
+        """The hot callable. RuntimeError: an import of the commit's own code failed, which is no missing library."""
+        try:
+            return _bound(self._object(setup)())
+        except ImportError as error:
+            if self._folder and _lies_in(error.name or "", self._folder):
+                raise RuntimeError(f"{type(error).__name__}: {error}") from error
+            raise
 
     def _object(self, name: str) -> Any:
         """The object that `module:object` names. Raises `Unavailable` if this commit does not have it."""
@@ -58,6 +69,13 @@ class Source:
 
     def close(self) -> None:
         """Nothing is kept in the server."""
+
+
+def _lies_in(module: str, folder: str) -> bool:
+    """Whether the top-level package of a module is in the folder."""
+    found = sys.modules.get(module.partition(".")[0])
+    files = [getattr(found, "__file__", None) or "", *getattr(found, "__path__", ())]
+    return any(one.startswith(folder + os.sep) for one in files)
 
 
 def _bound(given: Any) -> Callable[[], Any]:

@@ -99,7 +99,11 @@ class Leaves:
         self._put(place, name, (), name, repr(value).encode(), lambda: _numpy().array(float(value)))
 
     def _plain(self, place: str, value: Any) -> None:
-        self._put(place, type(value).__name__, (), "", self._text(repr(value)).encode("utf-8", "surrogatepass"))
+        said = repr(value)
+        if hex(id(value)) in said:  # a generator, for example: where it lies in memory says nothing about it
+            self._unknown(place, value)
+            return
+        self._put(place, type(value).__name__, (), "", self._text(said).encode("utf-8", "surrogatepass"))
 
     def _thing(self, place: str, value: Any) -> None:
         self._put(place, type(value).__name__, (), "", getattr(value, "__qualname__", value.__name__).encode())

@@ -60,10 +60,22 @@ class Look:
 
 
 def both(servers: Sequence[Server], method: str, *arguments: Any) -> list[Any]:
-    """The answers of both sides. The sides work at the same time, so nothing that is timed may use this."""
+    """The answers of both sides. The sides work at the same time, so nothing that is timed may use this.
+
+    Raises `RunnerFailed`, with the name of the side unless both failed alike.
+    """
     for server in servers:
         server.send(method, *arguments)
-    return [server.receive() for server in servers]
+    answers, failed = [], []
+    for server in servers:
+        try:
+            answers.append(server.receive())
+        except RunnerFailed as error:
+            failed.append((server.name, str(error)))
+    if failed:
+        alike = len(failed) == len(servers) and len({said for _, said in failed}) == 1
+        raise RunnerFailed(failed[0][1] if alike else "; ".join(f"{name}: {said}" for name, said in failed))
+    return answers
 
 
 def look(servers: Sequence[Server], what: Look, lab: bool) -> Outputs:

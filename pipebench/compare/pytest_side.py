@@ -93,6 +93,8 @@ class Source:
         reached: list[bool] = []
 
         def at_call(call: Callable[[], Any]) -> None:
+            if reached and is_inside:  # the test is run again, and the round is over
+                return
             reached.append(True)
             self._call = call if is_inside else None
             inside()
@@ -106,6 +108,8 @@ class Source:
     def _reason(self, name: str, report: Any) -> Exception:
         if report is None:
             return self._no_such(name)
+        if report.skipped and hasattr(report, "wasxfail"):
+            return self._unavailable("skipped: it is marked xfail")
         if report.skipped:
             said = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
             return self._unavailable(f"skipped: {said.removeprefix('Skipped: ')}")
@@ -131,19 +135,8 @@ class Source:
         import pytest
 
         reports: list[Any] = []
-
-        def function(call: Any, *arguments: Any, **named: Any) -> Any:
-            output = call(*arguments, **named)
-            at_call(functools.partial(call, *arguments, **named))
-            return output
-
-        def compare(*functions: Callable[[], Any]) -> tuple[Any, ...]:
-            self._compares = True
-            return tuple(one() for one in functions)
-
         serving: Any = types.ModuleType("pipebench_serving")
-        function.compare = compare  # type: ignore[attr-defined]  # as the plugin's
-        serving.pipebench = pytest.fixture(name="pipebench")(lambda: function)
+        serving.pipebench = pytest.fixture(name="pipebench")(lambda: Timing(at_call, self._is_comparing))
         serving.pytest_runtest_logreport = lambda report: None if report.passed else reports.append(report)
         serving.pytest_collectreport = lambda report: None if report.passed else reports.append(report)
         serving.pytest_collection_finish = collected
@@ -154,3 +147,29 @@ class Source:
         except Exception as error:  # for example a warning that its configuration makes an error, at the very end
             reports.append(types.SimpleNamespace(skipped=False, longrepr=f"{type(error).__name__}: {error}"))
         return reports[0] if reports else None
+
+    def _is_comparing(self) -> None:
+        self._compares = True
+
+
+class Timing:
+    """What a test gets as `pipebench`, as the plugin's `Timing`."""
+
+    def __init__(self, at_call: Callable[[Callable[[], Any]], None], at_compare: Callable[[], None]) -> None:
+        self._at_call, self._at_compare, self._is_used = at_call, at_compare, False
+
+    def __call__(self, call: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
+        self._use()
+        output = call(*arguments, **named)
+        self._at_call(functools.partial(call, *arguments, **named))
+        return output
+
+    def compare(self, *functions: Callable[[], Any]) -> tuple[Any, ...]:
+        self._use()
+        self._at_compare()
+        return tuple(one() for one in functions)
+
+    def _use(self) -> None:
+        if self._is_used:
+            raise RuntimeError("a test calls pipebench once")
+        self._is_used = True

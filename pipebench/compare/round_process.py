@@ -32,6 +32,7 @@ SETTLING_BYTES = 31 << 20  # see `pipebench.runner`; freed before anything else:
 WARM_S = 0.3  # no further call to warm up after this: it may take seconds to start a loader's workers
 BATCHED = ("transform", "collate", "transfer", "step", "loader")  # a call does a whole batch, whatever keys it gets
 SOURCES = {"bench": "functions", "asv": "asv_suites", "pytest": "pytest_side"}  # by the first part of an identity
+LEFT = 107  # the status of a round's process that was told to leave: code that is measured may end it with 0
 HERE = os.path.dirname(os.path.abspath(__file__))
 
 
@@ -337,8 +338,14 @@ def _of_library(file: str, library: set[str]) -> bool:
     return not installed and os.path.realpath(file).startswith(tuple(library))
 
 
-def _first_line(error: Exception) -> str:
+def _first_line(error: BaseException) -> str:
     return f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"[:300]
+
+
+def _failure(error: BaseException) -> str:
+    """What is said of an error, with its place in the code."""
+    at = traceback.extract_tb(error.__traceback__)[-1]
+    return str(error) if isinstance(error, _Died) else f"{_first_line(error)} ({at.filename}:{at.lineno})"
 
 
 def serve(descriptor: int, own: dict[str, Any] | None = None, folder: str | None = None) -> None:
@@ -346,10 +353,12 @@ def serve(descriptor: int, own: dict[str, Any] | None = None, folder: str | None
     bytearray(SETTLING_BYTES)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     pipe, side = Connection(descriptor), Side(own, folder)
-    with contextlib.suppress(EOFError, BrokenPipeError):
+    status = 0
+    with contextlib.suppress(EOFError, ConnectionError):
         _serve(pipe, side)
+        status = LEFT
     side.close()
-    os._exit(0)
+    os._exit(status)
 
 
 def _serve(pipe: Connection, side: Side, is_child: bool = False, first: Any = None) -> None:
@@ -371,9 +380,8 @@ def _serve(pipe: Connection, side: Side, is_child: bool = False, first: Any = No
                     continue
                 is_child, method = True, "begin"
             answer = (False, getattr(side, method)(*arguments))
-        except Exception as error:
-            at = traceback.extract_tb(error.__traceback__)[-1]
-            answer = (True, f"{_first_line(error)} ({at.filename}:{at.lineno})")
+        except BaseException as error:  # also SystemExit, which the code that is measured may raise
+            answer = (True, _failure(error))
         pipe.send_bytes(pickle.dumps(answer, 4))
 
 
@@ -383,7 +391,7 @@ def _forked() -> bool:
     if child == 0:
         return True
     _, status = os.waitpid(child, 0)
-    if status != 0:
+    if os.waitstatus_to_exitcode(status) != LEFT:
         how = f"signal {os.WTERMSIG(status)}" if os.WIFSIGNALED(status) else f"status {os.WEXITSTATUS(status)}"
         raise _Died(f"the round's process ended with {how}")
     return False

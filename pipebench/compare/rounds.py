@@ -121,7 +121,17 @@ class Server(ChildRunner):
         self._leave_fork()
 
     def seconds(self, identity: str, calls: int) -> float:
-        return self._ask("reading", identity, calls)  # type: ignore[no-any-return]  # the child's `reading` returns a float
+        try:
+            return self._ask("reading", identity, calls)  # type: ignore[no-any-return]  # a float, as in the child
+        except RunnerFailed as error:
+            raise RunnerFailed(f"{self.name}: {error}") from error
+
+    def _receive(self) -> Any:
+        """An answer. A place in the commit's own files is named from their top folder, alike on both sides."""
+        try:
+            return super()._receive()
+        except RunnerFailed as error:
+            raise RunnerFailed(str(error).replace(f"{self.folder}{os.sep}", "") if self.folder else error) from error
 
 
 def compare(

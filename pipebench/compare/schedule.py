@@ -86,9 +86,11 @@ def expectation(rows: Sequence[Row], seconds: float, may_be_later: bool, most_ro
     """What the progress says: how long this takes, and whether that is too short for a judgement."""
     whole_s = spent_s + lacking_s(rows, most_rounds)
     minutes = max(1, math.ceil((max(seconds, whole_s) if may_be_later else seconds) / 60))
-    short = not may_be_later and whole_s > seconds
-    said = f"comparing for about {minutes} min"
-    return f"{said}; a judgement needs {math.ceil(whole_s / 60)} min" if short else said
+    if may_be_later or whole_s <= seconds:
+        return f"comparing for about {minutes} min"
+    if math.ceil(whole_s / 60) > minutes:
+        return f"comparing for about {minutes} min; a judgement needs {math.ceil(whole_s / 60)} min"
+    return f"comparing for about {math.floor(seconds)} s; a judgement needs {math.ceil(whole_s)} s"
 
 
 def turns(rows: Sequence[Row], most_rounds: int, fits: Callable[[Row], bool] = lambda row: True) -> Iterator[Row]:

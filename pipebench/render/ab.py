@@ -166,6 +166,8 @@ def verdict(found: Comparison) -> str:
 
 
 def _nothing_told(judged: Sequence[Judgement]) -> str:
+    if not judged:
+        return "nothing was measured"
     if any(not one.enough for one in judged):
         return "too few rounds to say whether anything changed"
     return f"no measurable difference in {counted(len(judged), 'benchmark')}"

@@ -152,7 +152,7 @@ def load(path: Path) -> Report:
 def _content(path: Path, name: str) -> bytes:
     try:
         if not path.is_file():
-            raise PipebenchError(f"{name} is not a file", "name a report that `pipebench run --export-json` wrote")
+            raise PipebenchError(f"{name} is not a file", "name a report that --export-json wrote")
         length = path.stat().st_size
         if length > LARGEST_FILE:
             raise PipebenchError(f"{name} has {size(length)}, more than any report", "name a pipebench report")

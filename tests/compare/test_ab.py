@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 import repos
 
-from pipebench.commands.ab import _status
+from pipebench.commands.ab import _deliver, _status
 from pipebench.compare import checkouts, rounds, schedule
 from pipebench.errors import PipebenchError, UsageError
 from pipebench.render import ab, layout, text
@@ -228,6 +228,7 @@ def test_the_table_says_what_is_slower_what_cannot_be_told_and_what_was_left_out
     )
     assert _text(changes).startswith("mine against main: slower: decode/rgb/pillow\n")
     assert _text(changes[1:2]).startswith("mine against main: no measurable difference in 1 benchmark\n")
+    assert _text(changes[2:]).startswith("mine against main: nothing was measured\n")
 
 
 def test_the_markdown_is_inert():
@@ -288,3 +289,9 @@ def test_without_a_budget_the_time_grows_to_what_a_judgement_needs(may_be_later,
     rounds._measure(rows, [], {}, 101.0, may_be_later, 1000, lambda done, of, what: said.append(what), lambda: clock[0])
     assert [len(row.rounds) for row in rows] == [each, each]
     assert said[-1] == "comparing for about " + ("3 min" if may_be_later else "2 min; a judgement needs 3 min")
+
+
+def test_where_nothing_was_measured_no_empty_table_comes_before_the_error(capsys):
+    found = comparison.Comparison("main", "mine", (comparison.Change("a/b/c"),))
+    _deliver(found, "mine does not start", "table", None)
+    assert capsys.readouterr().out == ""

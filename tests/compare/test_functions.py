@@ -1,6 +1,7 @@
 """`[[benchmark]]` in pipebench.toml: any function, found, checked and refused."""
 
 import json
+import sys
 from types import SimpleNamespace
 
 import pytest
@@ -122,6 +123,21 @@ def test_a_module_that_lacks_another_is_an_error(source, tmp_path):
     (tmp_path / "broken.py").write_text("import nothing_of_the_kind\n")
     with pytest.raises(ModuleNotFoundError, match="nothing_of_the_kind"):
         source(setup="broken:f").call("one")[0]()
+
+
+def test_a_set_up_that_imports_what_its_own_package_lacks_has_failed(source, tmp_path, monkeypatch):
+    """A missing library is n/a; a name that the commit removed is a benchmark that broke."""
+    (tmp_path / "mine.py").write_text("")
+    (tmp_path / "user.py").write_text(
+        "def own():\n    from mine import gone\n\ndef library():\n    import nothing_of_the_kind\n"
+    )
+    for name in ("mine", "user"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    of_commit = functions.Source(task, [{"name": "own", "setup": "user:own"}], str(tmp_path))
+    with pytest.raises(RuntimeError, match="ImportError: cannot import name 'gone' from 'mine'"):
+        of_commit.call("own")[0]()
+    with pytest.raises(ModuleNotFoundError):
+        source(setup="user:library").call("one")[0]()
 
 
 @pytest.fixture

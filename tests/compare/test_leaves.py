@@ -126,6 +126,11 @@ def test_what_cannot_be_read_is_named_and_only_its_type_counts():
     assert taken(object()).unread == {"object"}
 
 
+def test_a_generator_is_not_compared_by_where_it_lies():
+    one, other = (one for one in [1]), (one for one in [1])
+    assert taken(one).unread == {"generator"} and digests(one) == digests(other)
+
+
 def test_a_value_that_raises_is_unknown_and_not_an_error():
     class Broken(dict):
         def items(self):

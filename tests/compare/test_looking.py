@@ -155,8 +155,16 @@ def test_a_benchmark_is_looked_at_before_and_after_its_rounds(side):
 
 
 def test_a_benchmark_that_cannot_be_looked_at_has_a_reason(side):
+    assert look(side, "broken", "broken") == Outputs("unknown", reason="no")
+
+
+def test_the_side_that_failed_is_named_unless_both_failed_alike(side):
     found = look(side, "base", "broken")
-    assert (found.state, found.reason) == ("unknown", "no")
+    assert found.reason.startswith("side_broken_") and found.reason.endswith(": no")
+    assert look(side, "broken", "broken").reason == "no"
+    servers = [side("broken"), side("broken")]
+    servers[1].name = servers[0].name = "one commit on both sides"
+    assert looking.look(servers, looking.Look(IDENTITY, {}, ("own",)), lab=False).reason == "no"
 
 
 def test_a_pipebench_that_does_not_show_outputs_is_named(side, monkeypatch):

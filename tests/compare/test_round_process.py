@@ -9,6 +9,8 @@ from torch.utils.data import DataLoader
 
 from pipebench.compare import as_made, round_process
 from pipebench.compare.config import Own
+from pipebench.compare.rounds import Server, Side
+from pipebench.runner import RunnerFailed
 
 
 class Reading:
@@ -72,3 +74,58 @@ def test_a_loader_that_is_kept_is_copied_in_each_round(monkeypatch):
 def test_a_side_is_told_only_what_is_not_as_usual():
     """An older pipebench in a side's environment knows fewer settings."""
     assert Own("a:b", samples=8).plain() == {"loader": "a:b", "samples": 8}
+
+
+ENDING = """import os, signal, sys
+def fine(): return int
+def exits(): return sys.exit, 0
+def leaves(): return os._exit, 0
+def crashes(): return lambda: os.kill(os.getpid(), signal.SIGSEGV)
+def broken(): raise KeyError("no")
+"""
+
+
+@pytest.fixture
+def server(tmp_path):
+    (tmp_path / "ending.py").write_text(ENDING)
+    names = ("fine", "exits", "leaves", "crashes", "broken")
+    entries = [{"name": name, "setup": f"ending:{name}"} for name in names]
+    made = Server(Side("one", tmp_path, roots=(tmp_path,)), {"sources": {"bench": entries}})
+    yield made
+    made.close()
+
+
+def asked(server, method, *arguments):
+    server.send(method, *arguments)
+    assert server._pipe.poll(60), "nobody answers"
+    return server.receive()
+
+
+def test_code_that_ends_its_process_has_failed_and_the_next_round_goes_on(server):
+    server.send("start")
+    assert server.start() == []
+    for name, said in (
+        ("exits", "SystemExit: 0"),
+        ("leaves", "the round's process ended with status 0"),
+        ("crashes", "the round's process ended with signal 11"),
+        ("broken", "KeyError: 'no' (ending.py:6)"),  # in the commit's own files: a place from their top folder
+    ):
+        asked(server, "fork")
+        with pytest.raises(RunnerFailed) as failed:
+            asked(server, "arm", f"bench/{name}", {}, 0.005)
+        assert str(failed.value).startswith(said)
+        server.recover()
+    asked(server, "fork")
+    assert asked(server, "arm", "bench/fine", {}, 0.005)["work"] == (1, 0, 0)
+    server.leave()
+    asked(server, "fork")
+
+
+def test_an_interruption_before_an_answer_is_read_leaves_no_traceback_on_the_side(server):
+    server.send("start")
+    server.start()
+    server.send("echo", 1)
+    assert server._pipe.poll(60)
+    server.close()
+    server.errors.seek(0)
+    assert server.errors.read() == b""

@@ -88,6 +88,11 @@ def test_a_budget_that_is_too_short_says_at_the_start_what_a_judgement_needs():
     assert end <= 100.0
 
 
+def test_times_that_are_as_many_minutes_are_said_in_seconds():
+    _, said, _ = measured([5.0], [5.0], 38.0, False)
+    assert said[0] == "comparing for about 38 s; a judgement needs 40 s"
+
+
 def test_a_benchmark_that_no_longer_fits_leaves_the_time_to_the_others():
     rows, _, end = measured([60.0, 1.0], [60.0, 1.0], 100.0, False)
     assert [len(row.rounds) for row in rows] == [1, 40]
