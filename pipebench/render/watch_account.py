@@ -139,9 +139,13 @@ def _busy(values: Any) -> str:
 
 
 def _blocked(one: Cause, values: Any, part: str) -> str:
+    what, idle = "They sleep, or wait for storage, network or a core", ""
+    if "idle_cores" in values:  # then the load of other processes is known
+        what = "They sleep or wait for storage or network"
+        idle = f", while {values['idle_cores']:.1f} of {values['usable_cores']:g} cores are idle"
     return (
-        f"{_waits(one, part)}. They sleep or wait for storage or network: {_busy(values)}, of that "
-        f"{percent(values['cpu_share'])} on a core, while cores are idle{_stage_named(values)}."
+        f"{_waits(one, part)}. {what}: {_busy(values)}, of that "
+        f"{percent(values['cpu_share'])} on a core{idle}{_stage_named(values)}."
         + _at_most(one, "More workers than cores")
     )
 
@@ -180,8 +184,17 @@ def _head_of_line(one: Cause, values: Any, part: str) -> str:
 def _periodic(one: Cause, values: Any, part: str) -> str:
     workers = ", the number of workers" if values["period"] == values["workers"] else ""
     return (
-        f"The loop stalls at every {_nth(values['period'])} batch{workers}: {part}. The {_busy(values)} only, so "
-        "batches cost unevenly." + _at_most(one, "A larger prefetch_factor")
+        f"The loop stalls at every {_nth(values['period'])} batch{workers}: {part}. The workers "
+        f"are busy only {percent(values['busy'])} of the time, so batches cost unevenly."
+        + _at_most(one, "A larger prefetch_factor")
+    )
+
+
+def _uneven_workers(one: Cause, values: Any, part: str) -> str:
+    return (
+        f"{_waits(one, part)}. Worker {values['worker']} is busy {percent(values['most_busy'])} of the time, and the "
+        f"others {percent(values['others_busy'])}: its samples cost more."
+        + _at_most(one, "Work that is spread evenly (shuffled, or split evenly)")
     )
 
 
@@ -211,8 +224,10 @@ _SENTENCES: dict[str, Callable[[Cause, Any, str], str]] = {
     "cores-used-up": _cores,
     "head-of-line": _head_of_line,
     "periodic-stalls": _periodic,
-    "waiting": lambda one, values, part: f"{_waits(one, part)}, though {_busy(values)} only." + _at_most(
-        one, "Faster loading"
+    "uneven-workers": _uneven_workers,
+    "waiting": lambda one, values, part: (
+        f"{_waits(one, part)}, though they are busy only {percent(values['busy'])} of the time."
+        + _at_most(one, "Faster loading")
     ),
     "training": lambda one, values, part: (
         f"Training itself took {part}, most of it {values['phase']}: {seconds(values['phase_s'])}."

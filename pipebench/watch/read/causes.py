@@ -12,7 +12,7 @@ from functools import cached_property
 from pipebench.results.account import Account, AccountRow, Cause
 from pipebench.results.watched import LoaderResult, StageResult, WatchResult, WorkerResult
 from pipebench.watch.read.gather import Run, loaders_found
-from pipebench.watch.read.moves import slow_hand_off
+from pipebench.watch.read.moves import LEAST_CORES, cores_of, others, slow_hand_off
 from pipebench.watch.read.stalls import period_of, waits_of
 from pipebench.watch.record.spent import TimeSpent
 
@@ -23,6 +23,7 @@ _LARGE_ONCE = 0.2  # of the run
 _BUSY, _BLOCKED, _ON_CPU = 0.8, 0.5, 0.8
 _IDLE_CORES = 0.5
 _HELD_UP = 0.3  # of the waits
+_EVEN = 0.75  # of the busiest worker: the mean of all
 
 
 @dataclass(frozen=True)
@@ -169,7 +170,7 @@ def waiting(seen: Seen) -> Iterable[Cause]:
             values = {**whole.values, "pickle_s": slow[0], "make_s": slow[1]}
             yield replace(whole, code="pickling", values=values)
             continue
-        found = [*(_busy(seen, one, workers, whole) if busy >= _BUSY else ()), *_uneven(seen, one, whole, busy)]
+        found = [*(_busy(seen, one, workers, whole) if busy >= _BUSY else _resting(seen, one, workers, whole))]
         if not found:
             found = [replace(whole, code="waiting")]
         yield from (replace(cause, unsure=True) for cause in found) if len(found) > 1 else found
@@ -180,16 +181,20 @@ def _busy(seen: Seen, one: LoaderResult, workers: Sequence[WorkerResult], whole:
     cores = seen.result.usable_cores
     on_cpu = sum(worker.cpu_s for worker in workers) / sum(worker.busy_s for worker in workers)
     script = seen.script_cores
-    used = sum(worker.busy_share * worker.cpu_s / worker.busy_s for worker in workers)
+    used = sum(map(cores_of, workers))
+    host = seen.result.host
+    idle = cores - used - (1.0 if script is None else script) - others(host, cores)
     values = {
         **whole.values, "cpu_share": on_cpu, "cores_used": used, "script_cores": script or 0.0, "usable_cores": cores,
+        **({"idle_cores": idle} if host is not None and host.foreign_cores is not None else {}),
         **_stage_values(seen, one),
     }  # fmt: skip
     cause = replace(whole, values=values)
     threads = 1 + ((seen.result.host.worker_native_threads or 0) if seen.result.host else 0)
     if threads > 1 and one.workers * threads > cores:
         yield replace(cause, code="threads-over-cores", values={**values, "threads": threads})
-    elif on_cpu <= _BLOCKED and used + (script or 1.0) <= cores - _IDLE_CORES:
+    # Workers that only wait for a core leave less of the cores idle than they use.
+    elif on_cpu <= _BLOCKED and idle >= min(_IDLE_CORES, max(LEAST_CORES, used)):
         yield replace(cause, code="workers-blocked")
     elif on_cpu >= _ON_CPU or used + (script or 0.0) < 0.9 * cores:
         yield replace(cause, code="stage")
@@ -197,8 +202,21 @@ def _busy(seen: Seen, one: LoaderResult, workers: Sequence[WorkerResult], whole:
         yield replace(cause, code="cores-used-up")
 
 
-def _uneven(seen: Seen, one: LoaderResult, whole: Cause, busy: float) -> Iterable[Cause]:
-    """Causes of waits that come in spite of workers that rest: batches of uneven cost."""
+def _resting(seen: Seen, one: LoaderResult, workers: Sequence[WorkerResult], whole: Cause) -> Iterable[Cause]:
+    """Causes of waits that come though workers rest: one worker has most of the work, or batches cost unevenly."""
+    mean = whole.values["busy"]
+    first = max(workers, key=lambda worker: worker.busy_share)
+    if first.busy_share >= _BUSY and mean < _EVEN * first.busy_share:
+        others_busy = (mean * len(workers) - first.busy_share) / (len(workers) - 1)
+        spread_s = (first.busy_share - mean) * sum(row.s for row in seen.account.rows if row.loader == one.loader)
+        saved = None if whole.recoverable_s is None else min(whole.recoverable_s, spread_s)
+        values = {**whole.values, "worker": first.worker, "most_busy": first.busy_share, "others_busy": others_busy}
+        yield replace(whole, code="uneven-workers", recoverable_s=saved, values=values)
+        return
+    yield from _uneven_batches(seen, one, whole)
+
+
+def _uneven_batches(seen: Seen, one: LoaderResult, whole: Cause) -> Iterable[Cause]:
     found = seen.result.hand_off
     overtaken = (found.out_of_order_s_per_batch or 0.0) if found is not None and len(seen.in_loop) == 1 else 0.0
     held_up = overtaken * one.iterations
@@ -206,7 +224,7 @@ def _uneven(seen: Seen, one: LoaderResult, whole: Cause, busy: float) -> Iterabl
         held = min(whole.s, held_up)
         values = {**whole.values, "share": found.out_of_order or 0.0, "s_per_batch": overtaken}
         yield replace(whole, code="head-of-line", s=held, recoverable_s=held, values=values)
-    period = period_of(waits_of(seen.run, one.loader, max(1, one.workers))) if busy < _BUSY else None
+    period = period_of(waits_of(seen.run, one.loader, max(1, one.workers)))
     if period is not None:
         values = {**whole.values, "period": period.period, "share": period.share}
         yield replace(whole, code="periodic-stalls", s=whole.s * period.share, values=values)
