@@ -69,8 +69,14 @@ def causes(account: Account | None) -> list[Part]:
     found = [one for one in found if one.s >= _BESIDE_LARGEST * found[0].s][:_CAUSES]
     said = [_sentence(one, account) for one in found or known]
     if not found and not any(one.code == "outside-loops" for one in known):
-        said.insert(0, f"Nothing in the loops of this run, {seconds(account.wall_s)} long, is worth a change.")
+        said.insert(0, _nothing(account))
     return [Line(said[0], "bold"), *said[1:]]
+
+
+def _nothing(account: Account) -> str:
+    lost = sum(one.s for one in account.rows if one.code == "not-recorded")
+    part = f", of which {seconds(lost)} were not recorded" if lost >= _SMALLEST * account.wall_s else ""
+    return f"Nothing in the loops of this run, {seconds(account.wall_s)} long{part}, is worth a change."
 
 
 def _sentence(one: Cause, account: Account) -> str:
@@ -91,7 +97,7 @@ def _start_up(one: Cause, values: Any, part: str) -> str:
     how = f"{counted(values['workers'], 'worker')} ({values['start_method']})"
     passes = counted(values["passes"], "pass", "passes")
     inside = " (in validation)" if values["in_validation"] else ""
-    began = f"Starting and ending {how} for {passes} over loader {one.loader}{inside} took {part}."
+    began = f"Starting {how}, their first batches and their end took {part}: {passes} over loader {one.loader}{inside}."
     return began + _at_most(one, "persistent_workers=True")
 
 

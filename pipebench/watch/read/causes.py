@@ -170,7 +170,7 @@ def waiting(seen: Seen) -> Iterable[Cause]:
             values = {**whole.values, "pickle_s": slow[0], "make_s": slow[1]}
             yield replace(whole, code="pickling", values=values)
             continue
-        found = [*(_busy(seen, one, workers, whole) if busy >= _BUSY else _resting(seen, one, workers, whole))]
+        found = [*(_busy(seen, one, workers, whole) if busy >= _BUSY else _resting(seen, one, workers, whole, busy))]
         if not found:
             found = [replace(whole, code="waiting")]
         yield from (replace(cause, unsure=True) for cause in found) if len(found) > 1 else found
@@ -192,7 +192,10 @@ def _busy(seen: Seen, one: LoaderResult, workers: Sequence[WorkerResult], whole:
     cause = replace(whole, values=values)
     threads = 1 + ((seen.result.host.worker_native_threads or 0) if seen.result.host else 0)
     if threads > 1 and one.workers * threads > cores:
-        yield replace(cause, code="threads-over-cores", values={**values, "threads": threads})
+        host = seen.result.host
+        named = [pool.set_with for pool in host.pools if pool.where == "workers" and pool.threads > 1] if host else []
+        setting = {"setting": named[0]} if len(set(named)) == 1 else {}
+        yield replace(cause, code="threads-over-cores", values={**values, "threads": threads, **setting})
     # Workers that only wait for a core leave less of the cores idle than they use.
     elif on_cpu <= _BLOCKED and idle >= min(_IDLE_CORES, max(LEAST_CORES, used)):
         yield replace(cause, code="workers-blocked")
@@ -202,9 +205,10 @@ def _busy(seen: Seen, one: LoaderResult, workers: Sequence[WorkerResult], whole:
         yield replace(cause, code="cores-used-up")
 
 
-def _resting(seen: Seen, one: LoaderResult, workers: Sequence[WorkerResult], whole: Cause) -> Iterable[Cause]:
+def _resting(
+    seen: Seen, one: LoaderResult, workers: Sequence[WorkerResult], whole: Cause, mean: float
+) -> Iterable[Cause]:
     """Causes of waits that come though workers rest: one worker has most of the work, or batches cost unevenly."""
-    mean = whole.values["busy"]
     first = max(workers, key=lambda worker: worker.busy_share)
     if first.busy_share >= _BUSY and mean < _EVEN * first.busy_share:
         others_busy = (mean * len(workers) - first.busy_share) / (len(workers) - 1)
@@ -257,12 +261,12 @@ KINDS: tuple[Callable[[Seen], Iterable[Cause]], ...] = (
 def causes(run: Run, result: WatchResult, account: Account) -> tuple[Cause, ...]:
     """The causes that matter, the largest first; then training, then what is done once.
 
-    Those of the loops take 5 % of the loops' time and 2 % of the run or more, and something could be saved of them as
-    far as is known.
+    Those of the loops take 5 % of the loops' time and 2 % of the recorded run or more, and something could be saved of
+    them as far as is known.
     """
     seen = Seen(run, result, account)
     found = [cause for kind in KINDS for cause in kind(seen)]
-    least = max(_MATTERS * seen.loops_s, _OF_RUN * account.wall_s)
+    least = max(_MATTERS * seen.loops_s, _OF_RUN * (account.wall_s - seen.s("not-recorded")))
     large = [one for one in found if one.s >= least > 0 and one.recoverable_s != 0.0]
     device = result.device_idle is not None
     large = [replace(one, on_device=one.on_device or device) for one in large]

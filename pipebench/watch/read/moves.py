@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from pipebench.results.account import Cause
 from pipebench.results.hand_off import HandOff
 from pipebench.results.watched import HostUse, LoaderResult, NextMove, StageResult, WatchResult, WorkerResult
 
@@ -112,3 +113,39 @@ def _of_stage(move: NextMove, main: LoaderResult, stage: StageResult, foreign: f
     kind = "decode" if stage.includes_read else stage.kind
     move = replace(move, stage=stage.name, stage_kind=kind, stage_s=stage.exclusive_s_per_sample)
     return replace(move, sample_s=main.sample_s or 0.0, foreign_cores=foreign)
+
+
+# cause of the whole run -> the move that it asks for. Those of the others follow from the iteration.
+_OF_RUN = {
+    "start-up": "keep-workers", "validation": "load-validation-faster", "callbacks": "do-less-in-the-loop",
+    "threads-over-cores": "fewer-threads", "uneven-workers": "spread-evenly",
+    "periodic-stalls": "raise-prefetch-factor", "head-of-line": "any-order",
+}  # fmt: skip
+
+
+def move_of_run(move: NextMove | None, causes: Sequence[Cause], usable_cores: float) -> NextMove | None:
+    """The move for the cause that could save most of the run. `move`, which is about an iteration, stays if it is that.
+
+    None: no cause could save anything that matters to the run, so the move does not matter either.
+    """
+    first = max(causes, key=_could_save, default=None)
+    if first is None or not _could_save(first):
+        return None
+    action = _OF_RUN.get(first.code)
+    if action is None:
+        return move
+    setting = first.values.get("setting")
+    return NextMove(
+        action,  # type: ignore[arg-type]
+        usable_cores,
+        workers=int(first.values.get("workers", 0)),
+        loader=first.loader,
+        took_s=first.s,
+        setting=str(setting) if setting is not None else None,
+    )
+
+
+def _could_save(one: Cause) -> float:
+    """Seconds. Of validation, only its waits: the start-up of its workers is a cause of its own."""
+    waits = one.values.get("waits_s") if one.code == "validation" else None
+    return float(waits if waits is not None else one.recoverable_s or 0.0)

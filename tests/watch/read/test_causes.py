@@ -89,11 +89,12 @@ class Planted:
             Moment("end", self.now),
         ]))  # fmt: skip
 
-    def account(self, cores: float = 4, footprint: Footprint | None = None) -> Account:
-        self.lines += [TimeSpent(self.now, self.now + MS, MS, "after", [], self.cpu), Moment("end", self.now + MS)]
+    def account(self, cores: float = 4, footprint: Footprint | None = None, ran_on: int = 0) -> Account:
+        last = Moment("stop" if ran_on else "end", self.now + MS)
+        self.lines += [TimeSpent(self.now, self.now + MS, MS, "after", [], self.cpu), last]
         processes = [Process(self.lines), *self.workers]
         seen = footprint or Footprint()
-        found = summarise(processes, WatchOptions(), 0, cores, seen, lived=(0, self.now + MS)).account
+        found = summarise(processes, WatchOptions(), 0, cores, seen, lived=(0, self.now + MS + ran_on * MS)).account
         assert found is not None
         assert sum(one.s for one in found.rows) == pytest.approx(found.wall_s, abs=1e-9)
         assert all(one.code in watch_account._SENTENCES for one in found.causes)
@@ -133,8 +134,8 @@ def test_start_up_of_each_pass() -> None:
     # All but the first start-up, without the 40 ms that a first batch takes, and all but the last end.
     assert cause.recoverable_s == pytest.approx(8 * 0.76 + 8 * 0.1)
     assert said(account).startswith(
-        "Starting and ending 2 workers (fork) for 9 passes over loader 1 took 8.10 s of the run's 9.10 s (89 %). "
-        "persistent_workers=True could save up to 6.88 s (predicted, not tried)."
+        "Starting 2 workers (fork), their first batches and their end took 8.10 s of the run's 9.10 s (89 %): 9 passes "
+        "over loader 1. persistent_workers=True could save up to 6.88 s (predicted, not tried)."
     )
 
 
@@ -345,3 +346,14 @@ def test_what_is_done_between_and_before_the_loops() -> None:
     run.outside(500)
     run.loader(2, **TRAINS)
     assert list(run.causes()) == ["training", "outside-loops"]
+
+
+def test_what_was_not_recorded_hides_no_cause() -> None:
+    """`--steps` has ended the recording, and the script ran on for 60 s."""
+    run = Planted()
+    run.loader(**TRAINS, other=300)
+    account = run.account(ran_on=60_000)
+    assert [one.code for one in account.causes] == ["callbacks", "training"]
+    healthy = Planted()
+    healthy.loader(**TRAINS)
+    assert "61.1 s long, of which 60.0 s were not recorded, is worth" in said(healthy.account(ran_on=60_000))
