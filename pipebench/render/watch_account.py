@@ -97,7 +97,8 @@ def _start_up(one: Cause, values: Any, part: str) -> str:
     how = f"{counted(values['workers'], 'worker')} ({values['start_method']})"
     passes = counted(values["passes"], "pass", "passes")
     inside = " (in validation)" if values["in_validation"] else ""
-    began = f"Starting {how}, their first batches and their end took {part}: {passes} over loader {one.loader}{inside}."
+    its = "its" if values["workers"] == 1 else "their"
+    began = f"Starting {how}, {its} first batches and {its} end took {part}: {passes} over loader {one.loader}{inside}."
     return began + _at_most(one, "persistent_workers=True")
 
 
@@ -197,9 +198,10 @@ def _periodic(one: Cause, values: Any, part: str) -> str:
 
 
 def _uneven_workers(one: Cause, values: Any, part: str) -> str:
+    rest = "other" if values["workers"] == 2 else "others"
     return (
-        f"{_waits(one, part)}. Worker {values['worker']} is busy {percent(values['most_busy'])} of the time, and the "
-        f"others {percent(values['others_busy'])}: its samples cost more."
+        f"{_waits(one, part)}. Worker {values['worker']} has most of the work: it is busy "
+        f"{percent(values['most_busy'])} of the time, and the {rest} {percent(values['others_busy'])}."
         + _at_most(one, "Work that is spread evenly (shuffled, or split evenly)")
     )
 
@@ -207,6 +209,11 @@ def _uneven_workers(one: Cause, values: Any, part: str) -> str:
 def _nth(number: int) -> str:
     ending = "th" if number % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
     return f"{number}{ending}"
+
+
+def _training(one: Cause, values: Any, part: str) -> str:
+    first = f" Its first iteration took {seconds(values['first_s'])} of that, once." if "first_s" in values else ""
+    return f"Training itself took {part}, most of it {values['phase']}: {seconds(values['phase_s'])}.{first}"
 
 
 _SENTENCES: dict[str, Callable[[Cause, Any, str], str]] = {
@@ -235,9 +242,7 @@ _SENTENCES: dict[str, Callable[[Cause, Any, str], str]] = {
         f"{_waits(one, part)}, though they are busy only {percent(values['busy'])} of the time."
         + _at_most(one, "Faster loading")
     ),
-    "training": lambda one, values, part: (
-        f"Training itself took {part}, most of it {values['phase']}: {seconds(values['phase_s'])}."
-    ),
+    "training": _training,
     "outside-loops": lambda one, values, part: f"Between the loops (checkpoints, other work) it took {part}.",
     "before-loops": lambda one, values, part: f"Imports, data set and model, before the first loop, took {part}, once.",
     "after-loops": lambda one, values, part: f"After its last loop it took {part}, once.",

@@ -14,6 +14,7 @@ from pipebench.results.watched import LoaderResult, StageResult, WatchResult, Wo
 from pipebench.watch.read.gather import Run, loaders_found
 from pipebench.watch.read.moves import LEAST_CORES, cores_of, others, slow_hand_off
 from pipebench.watch.read.stalls import period_of, waits_of
+from pipebench.watch.record.record_file import BACKWARD, FORWARD, OPTIMISER
 from pipebench.watch.record.spent import TimeSpent
 
 _MATTERS = 0.05  # of the time of the loops; less is within their scatter
@@ -242,7 +243,16 @@ def training(seen: Seen) -> Iterable[Cause]:
     if total >= 0.5 * seen.loops_s > 0:
         largest = max(phases, key=lambda phase: spent[phase])
         on_device = seen.result.device_idle is not None
-        yield Cause("training", total, values={"phase": largest, "phase_s": spent[largest]}, on_device=on_device)
+        first = _first_iteration_s(seen)
+        values = {"phase": largest, "phase_s": spent[largest], **({"first_s": first} if first >= 0.2 * total else {})}
+        yield Cause("training", total, values=values, on_device=on_device)
+
+
+def _first_iteration_s(seen: Seen) -> float:
+    """What training took in the first iteration of all, where a compiler works, or a library is loaded."""
+    turns = (line for one in seen.in_loop for line in seen.run.turns(one.loader) if line.trained and line.turns == 1)
+    first = next((line for line in turns if line.first == 0 and line.number_of_pass == 0), None)
+    return sum(first.phases_ns[phase] for phase in (FORWARD, BACKWARD, OPTIMISER)) / 1e9 if first is not None else 0.0
 
 
 def once(seen: Seen) -> Iterable[Cause]:

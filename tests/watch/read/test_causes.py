@@ -322,7 +322,7 @@ def test_a_worker_that_has_most_of_the_work() -> None:
     assert (found.code, found.values["worker"]) == ("uneven-workers", 0)
     # Each would be busy 55 % of the 1.4 s.
     assert found.recoverable_s == pytest.approx(0.45 * 1.4, rel=0.01)
-    assert "Worker 0 is busy 100 % of the time, and the others 10 %: its samples cost more." in said(account)
+    assert "Worker 0 has most of the work: it is busy 100 % of the time, and the other 10 %." in said(account)
 
 
 def test_waits_without_a_reason_are_only_named() -> None:
@@ -357,3 +357,14 @@ def test_what_was_not_recorded_hides_no_cause() -> None:
     healthy = Planted()
     healthy.loader(**TRAINS)
     assert "61.1 s long, of which 60.0 s were not recorded, is worth" in said(healthy.account(ran_on=60_000))
+
+
+def test_a_first_iteration_that_compiles_is_told_apart_from_training() -> None:
+    run = Planted()
+    run.loader(forward=400, backward=2600)
+    whole = next(line for line in run.lines if isinstance(line, LoopSums))
+    first = LoopSums(1, 0, 0, 0, 1, 1, [0, 0, 200 * MS, 2300 * MS, 0, 0], 0, wait_parts_ns=[0] * 9)
+    run.lines[run.lines.index(whole) : run.lines.index(whole)] = [first]
+    account = run.account()
+    assert account.causes[0].values["first_s"] == pytest.approx(2.5)
+    assert "Training itself took 3.00 s" in said(account) and "Its first iteration took 2.50 s of that" in said(account)
