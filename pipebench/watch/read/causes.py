@@ -24,6 +24,7 @@ _LARGE_ONCE = 0.2  # of the run
 _BUSY, _BLOCKED, _ON_CPU = 0.8, 0.5, 0.8
 _IDLE_CORES = 0.5
 _HELD_UP = 0.3  # of the waits
+_FIRST = 0.2  # of training: a first iteration that is mentioned
 _EVEN = 0.75  # of the busiest worker: the mean of all
 
 
@@ -244,7 +245,9 @@ def training(seen: Seen) -> Iterable[Cause]:
         largest = max(phases, key=lambda phase: spent[phase])
         on_device = seen.result.device_idle is not None
         first = _first_iteration_s(seen)
-        values = {"phase": largest, "phase_s": spent[largest], **({"first_s": first} if first >= 0.2 * total else {})}
+        values: dict[str, str | int | float] = {"phase": largest, "phase_s": spent[largest]}
+        if first >= _FIRST * total:
+            values["first_s"] = first
         yield Cause("training", total, values=values, on_device=on_device)
 
 
