@@ -69,8 +69,14 @@ def causes(account: Account | None) -> list[Part]:
     found = [one for one in found if one.s >= _BESIDE_LARGEST * found[0].s][:_CAUSES]
     said = [_sentence(one, account) for one in found or known]
     if not found and not any(one.code == "outside-loops" for one in known):
-        said.insert(0, f"Nothing in the loops of this run, {seconds(account.wall_s)} long, is worth a change.")
+        said.insert(0, _nothing(account))
     return [Line(said[0], "bold"), *said[1:]]
+
+
+def _nothing(account: Account) -> str:
+    lost = sum(one.s for one in account.rows if one.code == "not-recorded")
+    part = f", of which {seconds(lost)} were not recorded" if lost >= _SMALLEST * account.wall_s else ""
+    return f"Nothing in the loops of this run, {seconds(account.wall_s)} long{part}, is worth a change."
 
 
 def _sentence(one: Cause, account: Account) -> str:
@@ -91,7 +97,8 @@ def _start_up(one: Cause, values: Any, part: str) -> str:
     how = f"{counted(values['workers'], 'worker')} ({values['start_method']})"
     passes = counted(values["passes"], "pass", "passes")
     inside = " (in validation)" if values["in_validation"] else ""
-    began = f"Starting and ending {how} for {passes} over loader {one.loader}{inside} took {part}."
+    its = "its" if values["workers"] == 1 else "their"
+    began = f"Starting {how}, {its} first batches and {its} end took {part}: {passes} over loader {one.loader}{inside}."
     return began + _at_most(one, "persistent_workers=True")
 
 
@@ -139,9 +146,13 @@ def _busy(values: Any) -> str:
 
 
 def _blocked(one: Cause, values: Any, part: str) -> str:
+    what, idle = "They sleep, or wait for storage, network or a core", ""
+    if "idle_cores" in values:  # then the load of other processes is known
+        what = "They sleep or wait for storage or network"
+        idle = f", while {values['idle_cores']:.1f} of {values['usable_cores']:g} cores are idle"
     return (
-        f"{_waits(one, part)}. They sleep or wait for storage or network: {_busy(values)}, of that "
-        f"{percent(values['cpu_share'])} on a core, while cores are idle{_stage_named(values)}."
+        f"{_waits(one, part)}. {what}: {_busy(values)}, of that "
+        f"{percent(values['cpu_share'])} on a core{idle}{_stage_named(values)}."
         + _at_most(one, "More workers than cores")
     )
 
@@ -180,14 +191,29 @@ def _head_of_line(one: Cause, values: Any, part: str) -> str:
 def _periodic(one: Cause, values: Any, part: str) -> str:
     workers = ", the number of workers" if values["period"] == values["workers"] else ""
     return (
-        f"The loop stalls at every {_nth(values['period'])} batch{workers}: {part}. The {_busy(values)} only, so "
-        "batches cost unevenly." + _at_most(one, "A larger prefetch_factor")
+        f"The loop stalls at every {_nth(values['period'])} batch{workers}: {part}. The workers "
+        f"are busy only {percent(values['busy'])} of the time, so batches cost unevenly."
+        + _at_most(one, "A larger prefetch_factor")
+    )
+
+
+def _uneven_workers(one: Cause, values: Any, part: str) -> str:
+    rest = "other" if values["workers"] == 2 else "others"
+    return (
+        f"{_waits(one, part)}. Worker {values['worker']} has most of the work: it is busy "
+        f"{percent(values['most_busy'])} of the time, and the {rest} {percent(values['others_busy'])}."
+        + _at_most(one, "Work that is spread evenly (shuffled, or split evenly)")
     )
 
 
 def _nth(number: int) -> str:
     ending = "th" if number % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
     return f"{number}{ending}"
+
+
+def _training(one: Cause, values: Any, part: str) -> str:
+    first = f" Its first iteration took {seconds(values['first_s'])} of that, once." if "first_s" in values else ""
+    return f"Training itself took {part}, most of it {values['phase']}: {seconds(values['phase_s'])}.{first}"
 
 
 _SENTENCES: dict[str, Callable[[Cause, Any, str], str]] = {
@@ -211,12 +237,12 @@ _SENTENCES: dict[str, Callable[[Cause, Any, str], str]] = {
     "cores-used-up": _cores,
     "head-of-line": _head_of_line,
     "periodic-stalls": _periodic,
-    "waiting": lambda one, values, part: f"{_waits(one, part)}, though {_busy(values)} only." + _at_most(
-        one, "Faster loading"
+    "uneven-workers": _uneven_workers,
+    "waiting": lambda one, values, part: (
+        f"{_waits(one, part)}, though they are busy only {percent(values['busy'])} of the time."
+        + _at_most(one, "Faster loading")
     ),
-    "training": lambda one, values, part: (
-        f"Training itself took {part}, most of it {values['phase']}: {seconds(values['phase_s'])}."
-    ),
+    "training": _training,
     "outside-loops": lambda one, values, part: f"Between the loops (checkpoints, other work) it took {part}.",
     "before-loops": lambda one, values, part: f"Imports, data set and model, before the first loop, took {part}, once.",
     "after-loops": lambda one, values, part: f"After its last loop it took {part}, once.",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from pipebench.results.watched import NextMove, Verdict, WatchResult
 from pipebench.units import counted, percent, printable, seconds, size
 
@@ -66,6 +68,28 @@ def _inside(found: Verdict) -> str:
     return f"Its {workers} {are} busy {percent(found.workers_busy)} of the time; {share} of that {largest}"
 
 
+_OF_RUN: dict[str, Callable[[NextMove], str]] = {
+    "keep-workers": lambda move: f"set persistent_workers=True for loader {move.loader}",
+    "load-validation-faster": lambda move: (
+        f"load the batches of validation (loader {move.loader}) faster, "
+        f"{'with more workers or a cheaper stage' if move.workers else 'with workers'}"
+    ),
+    "do-less-in-the-loop": lambda move: (
+        f"do the work besides training less often, or in another thread. Now it takes {seconds(move.took_s or 0.0)} of "
+        "the run"
+    ),
+    "fewer-threads": lambda move: (
+        f"allow each worker of loader {move.loader} one thread{f': {printable(move.setting)}' if move.setting else ''}"
+    ),
+    "spread-evenly": lambda move: (
+        f"spread the work evenly over the {move.workers} workers of loader {move.loader}: shuffle the data, or split "
+        "it evenly"
+    ),
+    "raise-prefetch-factor": lambda move: f"raise prefetch_factor of loader {move.loader}",
+    "any-order": lambda move: f"try in_order=False for loader {move.loader}",
+}
+
+
 def next_move(move: NextMove | str | None) -> str | None:
     """The change that the figures support; None if they support no change."""
     if move is None:
@@ -75,6 +99,8 @@ def next_move(move: NextMove | str | None) -> str | None:
     if move.wait_part in _WAIT_PARTS:
         _, change = _WAIT_PARTS[move.wait_part]
         return f"Next: {change}. Now this takes {seconds(move.wait_part_s or 0.0)} of each iteration."
+    if move.action in _OF_RUN:
+        return f"Next: {_OF_RUN[move.action](move)}."
     cores = f"{move.usable_cores:g} usable cores"
     if move.action == "set-num-workers":
         return f"Next: set num_workers to 1 or more. Now loading and training take turns on one of {cores}."

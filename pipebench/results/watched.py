@@ -256,11 +256,16 @@ class NextMove:
     `script_cores` and `foreign_cores` are the cores that the script's own process and other processes keep busy, of
     those that the script may use. `hand_off_s` is what it takes to hand a batch over from a worker, and `batch_s` what
     it takes to make one. `pipe_bytes` go through the pipe for a batch; `array_bytes` of them are NumPy arrays.
+
+    A move of the whole run follows from its largest cause: `loader` is what it is about, and `took_s` is how long that
+    took in the run. `setting` is what limits the threads of libraries.
     """
 
     action: Literal[
-        "set-num-workers", "raise-num-workers", "make-stage-cheaper", "shorten-wait-part", "make-hand-off-cheaper"
-    ]
+        "set-num-workers", "raise-num-workers", "make-stage-cheaper", "shorten-wait-part", "make-hand-off-cheaper",
+        "keep-workers", "load-validation-faster", "do-less-in-the-loop", "fewer-threads", "spread-evenly",
+        "raise-prefetch-factor", "any-order",
+    ]  # fmt: skip
     usable_cores: float
     workers: int = 0
     cores_used: float | None = None
@@ -276,6 +281,9 @@ class NextMove:
     batch_s: float | None = None
     pipe_bytes: float | None = None
     array_bytes: float | None = None
+    loader: int | None = None
+    took_s: float | None = None
+    setting: str | None = None
 
 
 @dataclass(frozen=True)

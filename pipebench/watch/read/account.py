@@ -27,6 +27,7 @@ REASONS = {
     "after-loader": "more-overlap", "host-to-device": "overlap-copies", "other": "off-the-path",
 }  # fmt: skip
 _WAITS = ("wait-for-worker", "receive", "unpickle", "pin", "make-batch", "after-loader", "send-indices", "sampler")
+_OF_TRAINING = (ROWS.index("backward"), ROWS.index("optimiser"))
 _ON_DEVICE = (*_WAITS, "host-to-device", "forward", "backward", "optimiser")  # where CUDA runs beside the host
 
 
@@ -81,7 +82,7 @@ def account(run: Run, lived: tuple[int, int] | None = None, in_loop: Sequence[in
     if spent is None or not spent.passes:
         return None
     described = loaders_found(run.processes)
-    trained = _trained(run)
+    trained = _trained(run, spent)
     in_step = set(in_loop) - {loader for loader, _ in trained} if trained else set()
     trained |= {place for place in spent.passes if place[0] in in_step}
     groups: dict[tuple[int, bool], dict[Place, list[int]]] = {}
@@ -107,10 +108,11 @@ def account(run: Run, lived: tuple[int, int] | None = None, in_loop: Sequence[in
     )
 
 
-def _trained(run: Run) -> set[Place]:
-    """The passes in which a backward pass or an optimiser's step ran."""
+def _trained(run: Run, spent: Spent) -> set[Place]:
+    """The passes in which a backward pass or an optimiser's step ran. Of a loop that was left, only the time tells."""
     lines = (one for process in run.of_script() for one in process.of(LoopSums))
-    return {(one.loader, one.number_of_pass) for one in lines if one.trained}
+    left = {place for place, rows in spent.passes.items() if any(rows[row] for row in _OF_TRAINING)}
+    return left | {(one.loader, one.number_of_pass) for one in lines if one.trained}
 
 
 def _idle_share(run: Run, loader: int) -> float | None:

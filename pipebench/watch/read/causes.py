@@ -12,8 +12,9 @@ from functools import cached_property
 from pipebench.results.account import Account, AccountRow, Cause
 from pipebench.results.watched import LoaderResult, StageResult, WatchResult, WorkerResult
 from pipebench.watch.read.gather import Run, loaders_found
-from pipebench.watch.read.moves import slow_hand_off
+from pipebench.watch.read.moves import LEAST_CORES, cores_of, others, slow_hand_off
 from pipebench.watch.read.stalls import period_of, waits_of
+from pipebench.watch.record.record_file import BACKWARD, FORWARD, OPTIMISER
 from pipebench.watch.record.spent import TimeSpent
 
 _MATTERS = 0.05  # of the time of the loops; less is within their scatter
@@ -23,6 +24,8 @@ _LARGE_ONCE = 0.2  # of the run
 _BUSY, _BLOCKED, _ON_CPU = 0.8, 0.5, 0.8
 _IDLE_CORES = 0.5
 _HELD_UP = 0.3  # of the waits
+_FIRST = 0.2  # of training: a first iteration that is mentioned
+_EVEN = 0.75  # of the busiest worker: the mean of all
 
 
 @dataclass(frozen=True)
@@ -169,7 +172,7 @@ def waiting(seen: Seen) -> Iterable[Cause]:
             values = {**whole.values, "pickle_s": slow[0], "make_s": slow[1]}
             yield replace(whole, code="pickling", values=values)
             continue
-        found = [*(_busy(seen, one, workers, whole) if busy >= _BUSY else ()), *_uneven(seen, one, whole, busy)]
+        found = [*(_busy(seen, one, workers, whole) if busy >= _BUSY else _resting(seen, one, workers, whole, busy))]
         if not found:
             found = [replace(whole, code="waiting")]
         yield from (replace(cause, unsure=True) for cause in found) if len(found) > 1 else found
@@ -180,16 +183,23 @@ def _busy(seen: Seen, one: LoaderResult, workers: Sequence[WorkerResult], whole:
     cores = seen.result.usable_cores
     on_cpu = sum(worker.cpu_s for worker in workers) / sum(worker.busy_s for worker in workers)
     script = seen.script_cores
-    used = sum(worker.busy_share * worker.cpu_s / worker.busy_s for worker in workers)
+    used = sum(map(cores_of, workers))
+    host = seen.result.host
+    idle = cores - used - (1.0 if script is None else script) - others(host, cores)
     values = {
         **whole.values, "cpu_share": on_cpu, "cores_used": used, "script_cores": script or 0.0, "usable_cores": cores,
+        **({"idle_cores": idle} if host is not None and host.foreign_cores is not None else {}),
         **_stage_values(seen, one),
     }  # fmt: skip
     cause = replace(whole, values=values)
     threads = 1 + ((seen.result.host.worker_native_threads or 0) if seen.result.host else 0)
     if threads > 1 and one.workers * threads > cores:
-        yield replace(cause, code="threads-over-cores", values={**values, "threads": threads})
-    elif on_cpu <= _BLOCKED and used + (script or 1.0) <= cores - _IDLE_CORES:
+        host = seen.result.host
+        named = [pool.set_with for pool in host.pools if pool.where == "workers" and pool.threads > 1] if host else []
+        setting = {"setting": named[0]} if len(set(named)) == 1 else {}
+        yield replace(cause, code="threads-over-cores", values={**values, "threads": threads, **setting})
+    # Workers that only wait for a core leave less of the cores idle than they use.
+    elif on_cpu <= _BLOCKED and idle >= min(_IDLE_CORES, max(LEAST_CORES, used)):
         yield replace(cause, code="workers-blocked")
     elif on_cpu >= _ON_CPU or used + (script or 0.0) < 0.9 * cores:
         yield replace(cause, code="stage")
@@ -197,8 +207,22 @@ def _busy(seen: Seen, one: LoaderResult, workers: Sequence[WorkerResult], whole:
         yield replace(cause, code="cores-used-up")
 
 
-def _uneven(seen: Seen, one: LoaderResult, whole: Cause, busy: float) -> Iterable[Cause]:
-    """Causes of waits that come in spite of workers that rest: batches of uneven cost."""
+def _resting(
+    seen: Seen, one: LoaderResult, workers: Sequence[WorkerResult], whole: Cause, mean: float
+) -> Iterable[Cause]:
+    """Causes of waits that come though workers rest: one worker has most of the work, or batches cost unevenly."""
+    first = max(workers, key=lambda worker: worker.busy_share)
+    if first.busy_share >= _BUSY and mean < _EVEN * first.busy_share:
+        others_busy = (mean * len(workers) - first.busy_share) / (len(workers) - 1)
+        spread_s = (first.busy_share - mean) * sum(row.s for row in seen.account.rows if row.loader == one.loader)
+        saved = None if whole.recoverable_s is None else min(whole.recoverable_s, spread_s)
+        values = {**whole.values, "worker": first.worker, "most_busy": first.busy_share, "others_busy": others_busy}
+        yield replace(whole, code="uneven-workers", recoverable_s=saved, values=values)
+        return
+    yield from _uneven_batches(seen, one, whole)
+
+
+def _uneven_batches(seen: Seen, one: LoaderResult, whole: Cause) -> Iterable[Cause]:
     found = seen.result.hand_off
     overtaken = (found.out_of_order_s_per_batch or 0.0) if found is not None and len(seen.in_loop) == 1 else 0.0
     held_up = overtaken * one.iterations
@@ -206,7 +230,7 @@ def _uneven(seen: Seen, one: LoaderResult, whole: Cause, busy: float) -> Iterabl
         held = min(whole.s, held_up)
         values = {**whole.values, "share": found.out_of_order or 0.0, "s_per_batch": overtaken}
         yield replace(whole, code="head-of-line", s=held, recoverable_s=held, values=values)
-    period = period_of(waits_of(seen.run, one.loader, max(1, one.workers))) if busy < _BUSY else None
+    period = period_of(waits_of(seen.run, one.loader, max(1, one.workers)))
     if period is not None:
         values = {**whole.values, "period": period.period, "share": period.share}
         yield replace(whole, code="periodic-stalls", s=whole.s * period.share, values=values)
@@ -220,7 +244,18 @@ def training(seen: Seen) -> Iterable[Cause]:
     if total >= 0.5 * seen.loops_s > 0:
         largest = max(phases, key=lambda phase: spent[phase])
         on_device = seen.result.device_idle is not None
-        yield Cause("training", total, values={"phase": largest, "phase_s": spent[largest]}, on_device=on_device)
+        first = _first_iteration_s(seen)
+        values: dict[str, str | int | float] = {"phase": largest, "phase_s": spent[largest]}
+        if first >= _FIRST * total:
+            values["first_s"] = first
+        yield Cause("training", total, values=values, on_device=on_device)
+
+
+def _first_iteration_s(seen: Seen) -> float:
+    """What training took in the first iteration of all, where a compiler works, or a library is loaded."""
+    turns = (line for one in seen.in_loop for line in seen.run.turns(one.loader) if line.trained and line.turns == 1)
+    first = next((line for line in turns if line.first == 0 and line.number_of_pass == 0), None)
+    return sum(first.phases_ns[phase] for phase in (FORWARD, BACKWARD, OPTIMISER)) / 1e9 if first is not None else 0.0
 
 
 def once(seen: Seen) -> Iterable[Cause]:
@@ -239,12 +274,12 @@ KINDS: tuple[Callable[[Seen], Iterable[Cause]], ...] = (
 def causes(run: Run, result: WatchResult, account: Account) -> tuple[Cause, ...]:
     """The causes that matter, the largest first; then training, then what is done once.
 
-    Those of the loops take 5 % of the loops' time and 2 % of the run or more, and something could be saved of them as
-    far as is known.
+    Those of the loops take 5 % of the loops' time and 2 % of the recorded run or more, and something could be saved of
+    them as far as is known.
     """
     seen = Seen(run, result, account)
     found = [cause for kind in KINDS for cause in kind(seen)]
-    least = max(_MATTERS * seen.loops_s, _OF_RUN * account.wall_s)
+    least = max(_MATTERS * seen.loops_s, _OF_RUN * (account.wall_s - seen.s("not-recorded")))
     large = [one for one in found if one.s >= least > 0 and one.recoverable_s != 0.0]
     device = result.device_idle is not None
     large = [replace(one, on_device=one.on_device or device) for one in large]

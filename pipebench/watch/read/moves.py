@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from pipebench.results.account import Cause
 from pipebench.results.hand_off import HandOff
 from pipebench.results.watched import HostUse, LoaderResult, NextMove, StageResult, WatchResult, WorkerResult
 
 _BUSY = 0.90
-_LEAST = 0.1  # of a core: what another worker needs at least, however much it sleeps
+LEAST_CORES = 0.1  # of a core: what another worker needs at least, however much it sleeps
 # What `next()` takes when a worker has nothing to do but hand a batch over: 1.1 to 1.5 ms for a few bytes, 2.0 to 2.8
 # for an image of 0.6 MB (docs/figures/watch.md).
 HAND_OFF_S = 0.002
@@ -61,13 +62,13 @@ def next_move(result: WatchResult, main: LoaderResult) -> NextMove | None:
         return _cheaper_hand_off(result, main, *slow)
     if busy(workers) < _BUSY:
         return None
-    on_cpu = sum(_cores(one) for one in workers)
+    on_cpu = sum(cores_of(one) for one in workers)
     script = main.script_cores if main.script_cores is not None else 1.0
-    others = _others(result.host, result.usable_cores)
-    if result.usable_cores - on_cpu - script - others >= max(_LEAST, on_cpu / len(workers)):
+    foreign = others(result.host, result.usable_cores)
+    if result.usable_cores - on_cpu - script - foreign >= max(LEAST_CORES, on_cpu / len(workers)):
         return NextMove("raise-num-workers", result.usable_cores, main.workers, on_cpu)
     used = NextMove("make-stage-cheaper", result.usable_cores, main.workers, on_cpu, script_cores=main.script_cores)
-    return _of_stage(used, main, stage, others)
+    return _of_stage(used, main, stage, foreign)
 
 
 def _first_workers(result: WatchResult, main: LoaderResult, stage: StageResult) -> NextMove | None:
@@ -93,14 +94,14 @@ def _cheaper_hand_off(result: WatchResult, main: LoaderResult, pickled_s: float,
     )
 
 
-def _cores(worker: WorkerResult) -> float:
+def cores_of(worker: WorkerResult) -> float:
     """The cores that all threads of a worker keep busy; without that figure, those of the thread that makes batches."""
     if worker.cores is not None:
         return worker.cores
     return worker.busy_share * worker.cpu_s / worker.busy_s if worker.busy_s else 0.0
 
 
-def _others(host: HostUse | None, usable_cores: float) -> float:
+def others(host: HostUse | None, usable_cores: float) -> float:
     """The cores that other processes use, of those that the script may use. They use the other cores first."""
     if host is None or host.foreign_cores is None:
         return 0.0
@@ -108,7 +109,43 @@ def _others(host: HostUse | None, usable_cores: float) -> float:
     return max(0.0, host.foreign_cores - elsewhere)
 
 
-def _of_stage(move: NextMove, main: LoaderResult, stage: StageResult, others: float | None = None) -> NextMove:
+def _of_stage(move: NextMove, main: LoaderResult, stage: StageResult, foreign: float | None = None) -> NextMove:
     kind = "decode" if stage.includes_read else stage.kind
     move = replace(move, stage=stage.name, stage_kind=kind, stage_s=stage.exclusive_s_per_sample)
-    return replace(move, sample_s=main.sample_s or 0.0, foreign_cores=others)
+    return replace(move, sample_s=main.sample_s or 0.0, foreign_cores=foreign)
+
+
+# cause of the whole run -> the move that it asks for. Those of the others follow from the iteration.
+_OF_RUN = {
+    "start-up": "keep-workers", "validation": "load-validation-faster", "callbacks": "do-less-in-the-loop",
+    "threads-over-cores": "fewer-threads", "uneven-workers": "spread-evenly",
+    "periodic-stalls": "raise-prefetch-factor", "head-of-line": "any-order",
+}  # fmt: skip
+
+
+def move_of_run(move: NextMove | None, causes: Sequence[Cause], usable_cores: float) -> NextMove | None:
+    """The move for the cause that could save most of the run. `move`, which is about an iteration, stays if it is that.
+
+    None: no cause could save anything that matters to the run, so the move does not matter either.
+    """
+    first = max(causes, key=_could_save, default=None)
+    if first is None or not _could_save(first):
+        return None
+    action = _OF_RUN.get(first.code)
+    if action is None:
+        return move
+    setting = first.values.get("setting")
+    return NextMove(
+        action,  # type: ignore[arg-type]
+        usable_cores,
+        workers=int(first.values.get("workers", 0)),
+        loader=first.loader,
+        took_s=first.s,
+        setting=str(setting) if setting is not None else None,
+    )
+
+
+def _could_save(one: Cause) -> float:
+    """Seconds. Of validation, only its waits: the start-up of its workers is a cause of its own."""
+    waits = one.values.get("waits_s") if one.code == "validation" else None
+    return float(waits if waits is not None else one.recoverable_s or 0.0)

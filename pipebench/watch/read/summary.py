@@ -25,6 +25,7 @@ from pipebench.watch.read.drilled import drilled_rows, drilling_notes
 from pipebench.watch.read.gather import Process, Run, added, gather, loaders_found, percentile, shown_time
 from pipebench.watch.read.hand_off import hand_off
 from pipebench.watch.read.host_use import host, host_notes, script_cores, workers
+from pipebench.watch.read.moves import move_of_run
 from pipebench.watch.read.verdict import diagnose
 from pipebench.watch.read.waiting import wait_parts
 from pipebench.watch.record.lines import (
@@ -114,6 +115,7 @@ def summarise(
     whole = result.account
     if whole is not None:
         whole = dataclasses.replace(whole, causes=causes(run, result, whole))
+        next_move = move_of_run(next_move, whole.causes, usable_cores)
     return dataclasses.replace(result, verdict=verdict, next_move=next_move, account=whole)
 
 

@@ -249,7 +249,7 @@ def _watch_reset(loaders: Loaders, kind: Any) -> None:
             loaders.bound.opened(self, loader)
         known = not first_iter and loaders.recording.on and loader in loaders.numbers and not _elsewhere(loaders)
         if known:
-            loaders.guarded(loaders.loop.loader_opens)
+            loaders.guarded(loaders.loop.loader_opens, self)
         began = perf_counter_ns()
         plain(self, loader, first_iter, *args, **kwargs)
         if known:

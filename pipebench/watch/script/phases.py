@@ -235,12 +235,15 @@ class LoopPhases:
             if this in self.here.open:
                 self.here.open.remove(this)
 
-    def loader_opens(self) -> None:
-        """Notes that an iterator is about to be constructed or reset. Until now, other things ran.
+    def loader_opens(self, again: Any = None) -> None:
+        """Notes that an iterator is about to be constructed, or that `again` is reset. Until now, other things ran.
 
-        Inside a larger pipeline, the wait for that pipeline has already begun.
+        If a loop over `again` is still open, it was left by `break`, and what ran is outside it. Inside a larger
+        pipeline, the wait for that pipeline has already begun.
         """
         if self.here.whole is None:
+            if again in self.passes:
+                self._left(self.passes[again])
             self.spend(OTHER)
             self.arrivals.parts.begin()
         self.account.loop_begins()

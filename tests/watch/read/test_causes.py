@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
+from pipebench.host.machine import Load
 from pipebench.render import layout, watch_account
 from pipebench.results.account import Account, Cause
+from pipebench.watch.launch.footprint import Footprint
 from pipebench.watch.read.gather import Process
 from pipebench.watch.read.summary import summarise
 from pipebench.watch.record.lines import (
@@ -72,7 +74,9 @@ class Planted:
         """A worker that made batches for `busy` of one second, `cpu` of this on a core."""
         spent = int(busy * 1000 * MS)
         sums = [
-            FetchSums(1, 0, 1, batches=1, samples=1, stages_ns={1: 1}),
+            FetchSums(
+                1, 0, 1, batches=1, samples=1, stages_ns={1: 1}, process_cpu_ns=min(1, more.get("process_cpu_ns", 0))
+            ),
             FetchSums(
                 1, 1, 1000 * MS, batches=50, samples=200, busy_ns=spent, cpu_ns=int(cpu * spent),
                 stages_ns={1: int(0.7 * spent), 2: int(0.3 * spent)}, **more,
@@ -85,10 +89,12 @@ class Planted:
             Moment("end", self.now),
         ]))  # fmt: skip
 
-    def account(self, cores: float = 4) -> Account:
-        self.lines += [TimeSpent(self.now, self.now + MS, MS, "after", [], self.cpu), Moment("end", self.now + MS)]
+    def account(self, cores: float = 4, footprint: Footprint | None = None, ran_on: int = 0) -> Account:
+        last = Moment("stop" if ran_on else "end", self.now + MS)
+        self.lines += [TimeSpent(self.now, self.now + MS, MS, "after", [], self.cpu), last]
         processes = [Process(self.lines), *self.workers]
-        found = summarise(processes, WatchOptions(), 0, cores, lived=(0, self.now + MS)).account
+        seen = footprint or Footprint()
+        found = summarise(processes, WatchOptions(), 0, cores, seen, lived=(0, self.now + MS + ran_on * MS)).account
         assert found is not None
         assert sum(one.s for one in found.rows) == pytest.approx(found.wall_s, abs=1e-9)
         assert all(one.code in watch_account._SENTENCES for one in found.causes)
@@ -128,8 +134,8 @@ def test_start_up_of_each_pass() -> None:
     # All but the first start-up, without the 40 ms that a first batch takes, and all but the last end.
     assert cause.recoverable_s == pytest.approx(8 * 0.76 + 8 * 0.1)
     assert said(account).startswith(
-        "Starting and ending 2 workers (fork) for 9 passes over loader 1 took 8.10 s of the run's 9.10 s (89 %). "
-        "persistent_workers=True could save up to 6.88 s (predicted, not tried)."
+        "Starting 2 workers (fork), their first batches and their end took 8.10 s of the run's 9.10 s (89 %): 9 passes "
+        "over loader 1. persistent_workers=True could save up to 6.88 s (predicted, not tried)."
     )
 
 
@@ -212,6 +218,37 @@ def test_workers_that_sleep_while_cores_are_idle() -> None:
     assert found["workers-blocked"].values["cores_used"] == pytest.approx(0.2)
 
 
+def _beside(foreign: float, **worker: Any) -> Account:
+    """Two workers that are always busy, on two cores of which other processes use `foreign`."""
+    run = Planted()
+    run.loader(**TRAINS, wait_for_worker=1000, cpu=100)
+    for number in range(2):
+        run.worker(number, **worker)
+    run.outside(10)
+    return run.account(2, Footprint(load=Load(10.0, 10 * foreign, 0.0), machine_cores=2))
+
+
+def test_workers_that_wait_for_a_core_do_not_sleep() -> None:
+    """They use 0.84 of the 0.95 cores that the others leave."""
+    account = _beside(1.0, cpu=0.42)
+    assert "workers-blocked" not in [one.code for one in account.causes]
+    assert "sleep" not in said(account) and "More workers" not in said(account)
+
+
+def test_workers_that_sleep_beside_other_processes() -> None:
+    """They use 0.02 of the 0.5 cores that the others leave."""
+    assert "while 0.5 of 2 cores are idle" in said(_beside(1.45, cpu=0.01))
+
+
+def test_threads_of_libraries_count_as_cores_in_use() -> None:
+    """A worker's own thread is on a core for 0.2 of the time; with the library's threads it uses 0.9 cores."""
+    run = Planted()
+    run.loader(**TRAINS, wait_for_worker=1000, cpu=100)
+    for number in range(2):
+        run.worker(number, cpu=0.2, process_cpu_ns=900 * MS)
+    assert "workers-blocked" not in run.causes(2)
+
+
 def test_workers_that_compute() -> None:
     found = _waiting()
     assert list(found) == ["stage"]
@@ -261,6 +298,33 @@ def test_slow_batches_that_hold_up_later_ones() -> None:
     assert held.s == pytest.approx(24 * 0.007) and held.values["share"] == pytest.approx(0.24)
 
 
+def test_workers_that_never_rest_gain_nothing_from_another_order() -> None:
+    """Each second batch was there before the one that the loop waited for, as with any two equal workers."""
+    arrived = [Arrival(n, 1, n * 10 * MS, n * 10 * MS + (-9 if n % 2 else 8) * MS, n * 10 * MS + 8 * MS, 0, 0, 0)
+               for n in range(TURNS)]  # fmt: skip
+    handed = [HandedOver(n, 0, 1 + n, 0, one.came - MS, 0, one.came, 1, 0, 0, 0, 0, 0) for n, one in enumerate(arrived)]
+    for busy, named in ((0.4, True), (1.0, False)):
+        run = Planted()
+        run.loader(**TRAINS, wait_for_worker=400, arrived=arrived)
+        run.worker(busy=busy, handed=handed, pickled=Pickled(MS, MS, 50, 4096))
+        assert ("head-of-line" in run.causes()) == named
+
+
+def test_a_worker_that_has_most_of_the_work() -> None:
+    """No other order and no larger queue helps: one worker makes the slow batches all the time, the other rests."""
+    run = Planted()
+    waits = [20 * MS if n % 2 == 0 else 1_000 for n in range(TURNS)]
+    run.loader(forward=400, wait_for_worker=1000, waits=waits)
+    run.worker(0, busy=1.0)
+    run.worker(1, busy=0.1)
+    account = run.account()
+    (found,) = [one for one in account.causes if one.code != "training"]
+    assert (found.code, found.values["worker"]) == ("uneven-workers", 0)
+    # Each would be busy 55 % of the 1.4 s.
+    assert found.recoverable_s == pytest.approx(0.45 * 1.4, rel=0.01)
+    assert "Worker 0 has most of the work: it is busy 100 % of the time, and the other 10 %." in said(account)
+
+
 def test_waits_without_a_reason_are_only_named() -> None:
     found = _waiting(busy=0.4)
     assert list(found) == ["waiting"]
@@ -282,3 +346,25 @@ def test_what_is_done_between_and_before_the_loops() -> None:
     run.outside(500)
     run.loader(2, **TRAINS)
     assert list(run.causes()) == ["training", "outside-loops"]
+
+
+def test_what_was_not_recorded_hides_no_cause() -> None:
+    """`--steps` has ended the recording, and the script ran on for 60 s."""
+    run = Planted()
+    run.loader(**TRAINS, other=300)
+    account = run.account(ran_on=60_000)
+    assert [one.code for one in account.causes] == ["callbacks", "training"]
+    healthy = Planted()
+    healthy.loader(**TRAINS)
+    assert "61.1 s long, of which 60.0 s were not recorded, is worth" in said(healthy.account(ran_on=60_000))
+
+
+def test_a_first_iteration_that_compiles_is_told_apart_from_training() -> None:
+    run = Planted()
+    run.loader(forward=400, backward=2600)
+    whole = next(line for line in run.lines if isinstance(line, LoopSums))
+    first = LoopSums(1, 0, 0, 0, 1, 1, [0, 0, 200 * MS, 2300 * MS, 0, 0], 0, wait_parts_ns=[0] * 9)
+    run.lines[run.lines.index(whole) : run.lines.index(whole)] = [first]
+    account = run.account()
+    assert account.causes[0].values["first_s"] == pytest.approx(2.5)
+    assert "Training itself took 3.00 s" in said(account) and "Its first iteration took 2.50 s of that" in said(account)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from pipebench.render.watch_verdict import next_move, verdict
+from pipebench.results.account import Cause
 from pipebench.results.hand_off import HandOff
 from pipebench.results.watched import (
     HostUse,
@@ -21,6 +22,7 @@ from pipebench.results.watched import (
     WorkerResult,
 )
 from pipebench.watch.read.host_use import script_cores
+from pipebench.watch.read.moves import move_of_run
 from pipebench.watch.read.verdict import diagnose
 from pipebench.watch.record.lines import LoopSums
 
@@ -184,3 +186,58 @@ def test_a_slow_hand_off_that_nobody_waits_for_is_not_the_verdict() -> None:
     result = _handing_over(0.03, 0.028)
     found, move = diagnose(replace(result, wait_share=0.02))
     assert found.limit == "training" and found.hand_off_s is None and move is None
+
+
+OF_ITERATION = NextMove("shorten-wait-part", 2.0, wait_part="receive", wait_part_s=0.002)
+
+
+def _of_run(*causes: Cause) -> str | None:
+    return next_move(move_of_run(OF_ITERATION, causes, 2.0))
+
+
+@pytest.mark.parametrize(
+    ("cause", "said"),
+    [
+        (Cause("start-up", 8.2, 7.0, 1), "set persistent_workers=True for loader 1."),
+        (
+            Cause("validation", 3.1, 2.6, 2, {"workers": 0, "waits_s": 2.6}),
+            "load the batches of validation (loader 2) faster, with workers.",
+        ),
+        (
+            Cause("validation", 3.1, 2.6, 2, {"workers": 1, "waits_s": 2.6}),
+            "load the batches of validation (loader 2) faster, with more workers or a cheaper stage.",
+        ),
+        (
+            Cause("callbacks", 4.9, 4.9),
+            "do the work besides training less often, or in another thread. Now it takes 4.90 s of the run.",
+        ),
+        (
+            Cause("threads-over-cores", 9.0, 9.0, 1, {"setting": "OPENBLAS_NUM_THREADS=1"}),
+            "allow each worker of loader 1 one thread: OPENBLAS_NUM_THREADS=1.",
+        ),
+        (
+            Cause("uneven-workers", 6.5, 3.4, 1, {"workers": 2}),
+            "spread the work evenly over the 2 workers of loader 1: shuffle the data, or split it evenly.",
+        ),
+        (Cause("periodic-stalls", 4.0, 4.0, 1), "raise prefetch_factor of loader 1."),
+        (Cause("head-of-line", 4.0, 4.0, 1), "try in_order=False for loader 1."),
+    ],
+)
+def test_the_next_move_is_about_what_could_save_most_of_the_run(cause: Cause, said: str) -> None:
+    small = Cause("hand-off", 0.1, 0.1)
+    assert _of_run(small, cause) == f"Next: {said}"
+
+
+def test_the_move_of_an_iteration_stays_if_it_saves_most_of_the_run() -> None:
+    started = Cause("start-up", 8.0, 0.1, 1)  # one pass: its start-up is no waste
+    assert move_of_run(OF_ITERATION, (started, Cause("hand-off", 0.5, 0.5)), 2.0) == OF_ITERATION
+
+
+def test_without_a_cause_that_could_be_saved_there_is_no_move() -> None:
+    assert move_of_run(OF_ITERATION, (Cause("training", 5.0), Cause("before-loops", 9.0)), 2.0) is None
+
+
+def test_of_validation_only_the_waits_count() -> None:
+    """The start-up of its workers is a cause of its own."""
+    validation = Cause("validation", 5.0, 4.0, 2, {"workers": 1, "waits_s": 0.1})
+    assert _of_run(validation, Cause("start-up", 4.0, 3.9, 2)) == "Next: set persistent_workers=True for loader 2."

@@ -170,6 +170,35 @@ def test_what_follows_a_loop_that_was_left_is_outside() -> None:
     assert rows(seen.result) == {"start-up 1": 8, "other 1": 20, "outside-loops": 400, "after-loops": 400}
 
 
+def test_a_loop_that_was_left_in_its_first_iteration_has_trained() -> None:
+    batches, step = loader(), Step()
+    with watching() as seen:
+        for _ in range(2):
+            for _ in batches:
+                step()
+                break
+        for _ in batches:
+            step()
+    found = rows(seen.result)
+    assert found["forward 1"] == (2 + BATCHES) * 20 and not [name for name in found if name.startswith("validation")]
+
+
+def test_what_follows_a_loop_over_workers_that_persist_is_outside_too() -> None:
+    """Their iterator lives on, but to iterate again shows that the loop was left."""
+    batches, step = loader(num_workers=1, multiprocessing_context=Context(), persistent_workers=True), Step()
+    with watching() as seen:
+        for _ in range(2):
+            for _ in batches:
+                step()
+                break
+            CLOCK.burn(400 * US)
+        for _ in batches:
+            step()
+    found = rows(seen.result)
+    assert found["outside-loops"] == 2 * (400 + TRAINED["other"])
+    assert found["other 1"] == BATCHES * TRAINED["other"] and found["forward 1"] == (2 + BATCHES) * 20
+
+
 def test_two_loaders_in_step_share_their_iterations() -> None:
     first, second, step = loader(), loader(), Step()
     with watching() as seen:
