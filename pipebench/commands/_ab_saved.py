@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -16,7 +17,8 @@ if TYPE_CHECKING:
     from pipebench.compare.config import Own
     from pipebench.results.comparison import Comparison
 
-JUDGING = frozenset({"named", "rejudge", "pool", "fail_above", "github", "style", "export_json", "force"})
+JUDGING = frozenset({"named", "rejudge", "pool", "fail_above", "fail_on_change", "allow_changed"})
+SHOWING = frozenset({"github", "style", "export_json", "force"})
 
 
 def two(named: Sequence[str]) -> tuple[str, str]:
@@ -32,11 +34,15 @@ def judged_again(
     files: Sequence[str],
     pool: bool,
     fail_above: float | None,
+    changed: dict[str, Any],
     github: bool,
     style: str,
     export_json: Path | None,
 ) -> Comparison:
-    """Judges saved runs, one with another limit or several together, and measures nothing."""
+    """Judges saved runs, one with another limit or several together, and measures nothing.
+
+    `changed` says what a changed output means, if any of its values is true; else the file does.
+    """
     from pipebench.compare import saved
 
     _only_judging()
@@ -48,11 +54,12 @@ def judged_again(
     runs = [saved.loaded(Path(one)) for one in files]
     with progress() as advance:
         made = saved.pooled(runs, fail_above, advance) if pool else saved.rejudged(runs[0], fail_above, advance)
-    delivered(made, style, export_json)
     assert made.comparison is not None
+    found = replace(made.comparison, **changed) if any(changed.values()) else made.comparison
+    delivered(replace(made, comparison=found), style, export_json)
     if github:
-        annotate(made.comparison, *_here())
-    return made.comparison
+        annotate(found, *_here())
+    return found
 
 
 def _only_judging() -> None:
@@ -60,7 +67,7 @@ def _only_judging() -> None:
     context = click.get_current_context()
     for one in context.command.params:
         given = context.get_parameter_source(one.name or "") is click.core.ParameterSource.COMMANDLINE
-        if given and one.name not in JUDGING:
+        if given and one.name not in JUDGING | SHOWING:
             raise UsageError(f"{one.opts[0]} says how to measure, and nothing is measured here", "leave it out")
 
 

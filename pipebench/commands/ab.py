@@ -137,7 +137,8 @@ def command(
     _refuse_both(fail_on_change, allow_changed)
     export_json = place(export_json, force)
     if rejudge or pool:
-        again = judged_again(named, pool, fail_above, github, style, export_json)
+        changed = {"fail_on_change": fail_on_change, "allow_changed": allow_changed}
+        again = judged_again(named, pool, fail_above, changed, github, style, export_json)
         return _status(again.changes, again.fail_above, again.fail_on_change)
     base, head = two(named)
     repo = checkouts.repository(Path.cwd())

@@ -12,7 +12,7 @@ from pipebench.compare import permutation, saved
 from pipebench.errors import PipebenchError, UsageError
 from pipebench.host import machine
 from pipebench.results import report
-from pipebench.results.comparison import Change, Comparison, Measured, Run, Said
+from pipebench.results.comparison import Change, Comparison, Difference, Measured, Outputs, Run, Said
 
 SIDES = tuple(
     Measured(f"{name} ({sha * 8})", sha * 40, sha * 40, ("/a",), "/a/python", "3.11.7")
@@ -84,6 +84,20 @@ def test_too_few_rounds_have_no_result_here_either(save, capsys):
     file = save("a.json", of_ab(change(count=4)))
     assert (ab("--rejudge", file), ab("--rejudge", file, "--fail-above", "3%")) == (0, 1)
     assert "the gate has no result" in capsys.readouterr().err
+
+
+def test_what_a_changed_output_means_can_be_decided_later(save, capsys):
+    """The head is slower, and its output changed."""
+    file = save(
+        "a.json",
+        of_ab(
+            replace(change(), outputs=Outputs("changed", Difference("dtype", "output", "[0]", "float32", "float64")))
+        ),
+    )
+    assert ab("--rejudge", file) == 0 and "changed output" in capsys.readouterr().out
+    assert ab("--rejudge", file, "--fail-on-change") == 3
+    capsys.readouterr()
+    assert ab("--rejudge", file, "--allow-changed") == 0 and "0.952" in capsys.readouterr().out
 
 
 def test_what_is_saved_again_can_be_loaded_and_judged_again(save, tmp_path, capsys):

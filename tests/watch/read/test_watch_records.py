@@ -13,7 +13,7 @@ from watching import script, watched
 
 from pipebench.watch.read.decoding import KINDS, decoded, read
 from pipebench.watch.read.gather import gather
-from pipebench.watch.record import lines, spent
+from pipebench.watch.record import lines, spent, trial_lines
 from pipebench.watch.record.record_file import encoded
 from pipebench.watch.record.recording import Settings
 
@@ -42,6 +42,9 @@ LINES: list[lines.Line] = [
     lines.Moment("warm", 5),
     lines.TimeSpent(5, 9, 1, "before", [spent.SpentInPass(1, 0, [1, 2])], 3, 2),
     lines.Fault("watching torch", "TypeError: no"),
+    trial_lines.LoaderMade(1, "a/train.py", 7, 9, 4, 30, "main", 12, {"num_workers": 2, "pin": None}, "it streams"),
+    trial_lines.TrialWindow(1, 2, True, 1.5, 8, 3),
+    trial_lines.TrialFailed(1, "OSError: no"),
     lines.BoundPlan(1, 100, 5, 6, 2, 1000, 32, False, [lines.Reason("bound-bursts", {"batches": 3, "workers": 2})]),
     lines.BoundWindow(0, "live", 1.5, 20, 5, 3),
     lines.BoundRoundVoid(0),
