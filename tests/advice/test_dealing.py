@@ -1,5 +1,8 @@
 """However loaders take turns, the script gets the sampler's batches in the sampler's order, each once."""
 
+import gc
+import weakref
+
 import pytest
 from fakes import Loader, Script, World, plain, plain_iter
 
@@ -99,6 +102,24 @@ def test_a_pass_that_is_left_early_ends_the_changed_loader(tmp_path, monkeypatch
         script.one_pass(most=37)
     assert script.one_pass() == [[one] for one in range(400)]
     assert len(script.opened) == 5
+
+
+@pytest.mark.parametrize("by", ["windows", "passes"])
+def test_workers_end_when_the_script_leaves_its_loop(tmp_path, monkeypatch, by):
+    script = _script(tmp_path, monkeypatch, 400)
+    script.order(1, {"num_workers": 4}, by=by, window_s=1.0)
+    script.one_pass()
+    gc.disable()  # a plain run needs no collection either
+    try:
+        iterator = script.trial.iterate(script.loader, plain_iter, plain)
+        for _ in range(37):
+            script.trial.batch(iterator, plain, plain_iter)
+        left = weakref.ref(iterator)
+        del iterator
+        assert left() is None and script.makers() == {"own", "changed"}
+    finally:
+        gc.enable()
+    assert script.one_pass() == [[one] for one in range(400)]
 
 
 def test_pairs_lie_in_one_pass(tmp_path, monkeypatch):
