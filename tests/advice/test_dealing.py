@@ -174,6 +174,22 @@ def test_two_iterators_of_one_loader_side_by_side_get_all_their_batches(tmp_path
         assert [script.trial.batch(one, plain, plain_iter) for one in both] == [[number]] * 2
 
 
+@pytest.mark.parametrize("already", [1, 2])
+def test_persistent_workers_serve_one_of_two_passes_side_by_side(tmp_path, monkeypatch, already):
+    script = _script(tmp_path, monkeypatch, 20)
+    script.order(1, {"persistent_workers": True}, by="passes")
+    for _ in range(already):
+        script.one_pass()
+    for _ in range(3):
+        both = [script.trial.iterate(script.loader, plain_iter, plain) for _ in range(2)]
+        for number in range(20):
+            assert [script.trial.batch(one, plain, plain_iter) for one in both] == [[number]] * 2
+        for one in both:
+            with pytest.raises(StopIteration):
+                script.trial.batch(one, plain, plain_iter)
+    assert "changed" in script.makers()
+
+
 @pytest.mark.parametrize("nth", [1, 2, 20, 45, 70])
 def test_a_fault_of_ours_is_one_line_and_costs_no_batch(tmp_path, monkeypatch, capsys, nth):
     script = _script(tmp_path, monkeypatch, 120)
