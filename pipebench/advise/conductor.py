@@ -11,7 +11,7 @@ from pipebench.advise import judging
 from pipebench.remedies import Propose
 from pipebench.remedies.seen import Seen
 from pipebench.results.advice import Advice, Change, Ended, Finding
-from pipebench.results.watched import WatchResult
+from pipebench.results.watched import LoaderResult, WatchResult
 from pipebench.watch.record.lines import Line, LoopSums, Moment
 from pipebench.watch.record.orders import Order
 from pipebench.watch.record.trial_lines import LoaderMade, TrialFailed, TrialWindow
@@ -23,6 +23,7 @@ _LOOK_SHARE = 0.25  # of the budget: the longest time to watch
 _WINDOW_SHARE = 1 / 180  # of the budget: the shortest window, so 1 s of the default
 _LEAST_PAIRS = 2  # of windows that a pass must have room for
 _STEP_S = 0.1
+_ONE_LOOP = 0.9  # of the longest: loaders that are zipped take nearly the same time
 
 
 class Run(Protocol):
@@ -233,7 +234,13 @@ def _stretch_batches(seen: Seen, workers: int, prefetch: int, window_s: float) -
 
 
 def _main(watched: WatchResult) -> int | None:
-    """The loader whose loop trains and takes the most time."""
+    """The loader whose loop trains and takes the most time. Of loaders in one loop, the one that is waited for most."""
     training = [one for one in watched.loaders if one.training]
-    found = max(training, key=lambda one: one.iterations * (one.s_per_iteration or 0.0), default=None)
+    most = max((_seconds(one) for one in training), default=0.0)
+    longest = [one for one in training if _seconds(one) >= _ONE_LOOP * most]
+    found = max(longest, key=lambda one: one.iterations * (one.wait_s_per_iteration or 0.0), default=None)
     return found.loader if found else None
+
+
+def _seconds(loader: LoaderResult) -> float:
+    return loader.iterations * (loader.s_per_iteration or 0.0)

@@ -6,11 +6,15 @@ import ast
 import contextlib
 import difflib
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 from pipebench.results.advice import Change, Snippet, Value
 from pipebench.watch.record.trial_lines import LoaderMade
+
+_NO_NEWLINE = "\\ No newline at end of file"
+_BEFORE_WORKERS = 5  # positional parameters of a DataLoader before `num_workers`
 
 
 def snippet(made: LoaderMade, change: Change) -> Snippet | None:
@@ -19,9 +23,12 @@ def snippet(made: LoaderMade, change: Change) -> Snippet | None:
     after = _edited(text, made, change.settings) if text is not None and change.settings else None
     if text is None or after is None:
         return None
-    old = text.splitlines()[made.line - 1 : made.end_line]
-    more = len(after.splitlines()) - len(text.splitlines())
-    return Snippet(made.file, made.line, tuple(old), tuple(after.splitlines()[made.line - 1 : made.end_line + more]))
+    old, new = _lines(text), _lines(after)
+    end = made.end_line + len(new) - len(old)
+    shown = [
+        [line.rstrip("\r\n") for line in one] for one in (old[made.line - 1 : made.end_line], new[made.line - 1 : end])
+    ]
+    return Snippet(made.file, made.line, tuple(shown[0]), tuple(shown[1]))
 
 
 def diff(made: LoaderMade, change: Change) -> str | None:
@@ -31,22 +38,25 @@ def diff(made: LoaderMade, change: Change) -> str | None:
     if text is None or after is None:
         return None
     name = os.path.relpath(made.file)
-    lines = difflib.unified_diff(
-        text.splitlines(keepends=True), after.splitlines(keepends=True), f"a/{name}", f"b/{name}"
-    )
-    return "".join(lines)
+    lines = difflib.unified_diff(_lines(text), _lines(after), f"a/{name}", f"b/{name}")
+    return "".join(one if one.endswith("\n") else f"{one}\n{_NO_NEWLINE}\n" for one in lines)
+
+
+def _lines(text: str) -> list[str]:
+    """Lines with their ends, as git splits them: a form feed or a carriage return ends none."""
+    return re.findall("[^\n]*\n|[^\n]+", text)
 
 
 def _text(file: str) -> str | None:
     with contextlib.suppress(OSError, UnicodeDecodeError):
-        return Path(file).read_text(encoding="utf-8") if file else None
+        return Path(file).read_bytes().decode() if file else None  # keeps the ends of lines
     return None
 
 
 def _edited(text: str, made: LoaderMade, settings: dict[str, Value]) -> str | None:
     """The text with these keywords in the call; None if the call at that place takes no keywords of a DataLoader."""
     call = next(_calls(text, made), None)
-    if call is None or not ast.unparse(call.func).endswith("DataLoader"):
+    if call is None or not _takes(call, settings):
         return None
     raw = text.encode()
     starts = [0]
@@ -63,11 +73,21 @@ def _edited(text: str, made: LoaderMade, settings: dict[str, Value]) -> str | No
     edits = [(*place(present[name]), repr(value)) for name, value in settings.items() if name in present]
     added = "".join(f", {name}={value!r}" for name, value in settings.items() if name not in present)
     given = [place(one)[1] for one in [*call.args, *(one.value for one in call.keywords)]]
-    if not given:
-        return None
-    for begin, end, new in sorted([*edits, (max(given), max(given), added)], reverse=True):
+    closed = re.match(rb"(\s*\))*", raw[max(given) : place(call)[1] - 1])
+    last = max(given) + (closed.end() if closed else 0)  # after the parentheses around the last argument
+    for begin, end, new in sorted([*edits, (last, last, added)], reverse=True):
         raw = raw[:begin] + new.encode() + raw[end:]
     return raw.decode()
+
+
+def _takes(call: ast.Call, settings: dict[str, Value]) -> bool:
+    """Whether these keywords can be written: the call is a DataLoader's and hides none of them."""
+    if not ast.unparse(call.func).endswith("DataLoader") or not (call.args or call.keywords):
+        return False
+    hidden = any(one.arg is None for one in call.keywords) or any(isinstance(one, ast.Starred) for one in call.args)
+    if hidden:
+        return settings.keys() <= {one.arg for one in call.keywords}
+    return len(call.args) <= _BEFORE_WORKERS
 
 
 def _calls(text: str, made: LoaderMade) -> Iterator[ast.Call]:

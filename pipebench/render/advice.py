@@ -22,7 +22,7 @@ _REFUSALS = {
 }
 _ENDED = {
     "script-ended": "The script ended before everything was tried: let it train for longer.",
-    "budget": "The budget was spent before everything was tried: raise --budget.",
+    "budget": "The budget is too short to try everything: raise --budget.",
     "fault": "A fault of pipebench ended the trials.",
 }
 _NOT_TRIED = {
@@ -30,7 +30,7 @@ _NOT_TRIED = {
     "pass-length": "a pass has no known length",
     "script-ended": "the script ended first",
 }
-_BY_PASSES = "by passes: of whole passes, with the start of their workers."
+_BY_PASSES = "*: of whole passes, with the start of their workers."
 _GAIN = "gain: iterations/s of the whole loop; the interval is for another trial."
 
 
@@ -61,9 +61,11 @@ def verdict(advice: Advice) -> str:
     tried = [one for one in advice.findings if one.gain is not None]
     if not tried and (advice.findings or advice.ended in ("script-ended", "fault")):
         return "No remedy was tried long enough for an advice."
-    most = f" At most {advice.most:.2f}× could be gained by loading alone." if advice.most else ""
+    most = f" Without its waits for data the loop would be {advice.most:.2f}× as fast." if advice.most else ""
     if not tried:
         return f"Nothing to gain from the loader's settings: no remedy promises a gain.{most}"
+    if advice.ended != "done" or any(one.outcome == "unclear" for one in tried):
+        return f"No gain was found, but not everything was tried long enough.{most}"
     return f"Nothing to gain from the loader's settings: none of those tried makes the loop faster.{most}"
 
 
@@ -105,15 +107,17 @@ def _notes(advice: Advice, rows: Sequence[object], full: bool) -> Iterator[str]:
 
 
 def _gain(found: Finding) -> str:
-    by = " by passes" if found.by == "passes" else ""
+    by = "*" if found.by == "passes" else ""
     if found.gain is None:
         promise = found.change.predicted
         return f"not tried; at most {promise:.2f}×" if promise else "not tried"
     if found.outcome == "gain":
         return spoken(found.gain) + by
     if found.outcome == "unclear" and len(found.ratios) < LEAST_PAIRS:
-        slower = "slower in each of" if max(found.ratios) < 1.0 else "cannot tell:"
-        return f"{slower} {counted(len(found.ratios), 'pair')}{by}"
+        pairs = counted(len(found.ratios), "pair")
+        return (
+            f"slower in {len(found.ratios)} of {pairs}" if max(found.ratios) < 1.0 else f"cannot tell: {pairs}"
+        ) + by
     words = {"slower": "slower", "unclear": "cannot tell"}.get(found.outcome, "no gain")
     return f"{words} ({found.gain.low:.2f}–{found.gain.high:.2f}){by}"
 

@@ -101,7 +101,7 @@ class Script:
             settings=types.SimpleNamespace(folder=str(folder)), write=self.lines.append, fault=self._fault
         )
         clock = Clock(lambda: self.world.now, lambda: None)
-        self.trial = Trial(recording, lambda loader: 1, lambda: None, clock)
+        self.trial = Trial(recording, lambda loader, number: True, lambda: None, clock)
         self.opened = []
 
         def changed(loader, settings, one_thread, turn):

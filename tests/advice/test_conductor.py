@@ -3,9 +3,9 @@
 from dataclasses import dataclass, field, replace
 
 import pytest
-from made_up_trials import LOADER, SETTINGS, host, seen, worker
+from made_up_trials import LOADER, SETTINGS, host, seen, watched, worker
 
-from pipebench.advise.conductor import LOOK_S, Conductor
+from pipebench.advise.conductor import LOOK_S, Conductor, _main
 from pipebench.remedies import remedies
 from pipebench.watch.record.lines import LoopSums, Moment
 from pipebench.watch.record.trial_lines import LoaderMade, TrialFailed, TrialWindow
@@ -185,3 +185,12 @@ def test_the_order_of_batches_changes_only_with_leave():
         run = Planted(lambda order: 1.0, replace(seen(0.7), any_order=allowed))
         _advice(run, 300.0)
         assert any("in_order" in (one.settings or {}) for one in run.orders) is allowed
+
+
+def test_of_zipped_loaders_the_one_that_is_waited_for_is_tried():
+    waited = replace(LOADER, loader=1, s_per_iteration=0.099, wait_s_per_iteration=0.08)
+    ready = replace(LOADER, loader=2, s_per_iteration=0.1, wait_s_per_iteration=0.001)
+    short = replace(LOADER, loader=3, iterations=5, s_per_iteration=0.1, wait_s_per_iteration=0.1)
+    assert _main(replace(watched(), loaders=(waited, ready, short))) == 1
+    assert _main(replace(watched(), loaders=(ready, short))) == 2
+    assert _main(replace(watched(), loaders=())) is None

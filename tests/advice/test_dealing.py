@@ -1,5 +1,8 @@
 """However loaders take turns, the script gets the sampler's batches in the sampler's order, each once."""
 
+import gc
+import weakref
+
 import pytest
 from fakes import Loader, Script, World, plain, plain_iter
 
@@ -101,6 +104,24 @@ def test_a_pass_that_is_left_early_ends_the_changed_loader(tmp_path, monkeypatch
     assert len(script.opened) == 5
 
 
+@pytest.mark.parametrize("by", ["windows", "passes"])
+def test_workers_end_when_the_script_leaves_its_loop(tmp_path, monkeypatch, by):
+    script = _script(tmp_path, monkeypatch, 400)
+    script.order(1, {"num_workers": 4}, by=by, window_s=1.0)
+    script.one_pass()
+    gc.disable()  # a plain run needs no collection either
+    try:
+        iterator = script.trial.iterate(script.loader, plain_iter, plain)
+        for _ in range(37):
+            script.trial.batch(iterator, plain, plain_iter)
+        left = weakref.ref(iterator)
+        del iterator
+        assert left() is None and script.makers() == {"own", "changed"}
+    finally:
+        gc.enable()
+    assert script.one_pass() == [[one] for one in range(400)]
+
+
 def test_pairs_lie_in_one_pass(tmp_path, monkeypatch):
     script = _script(tmp_path, monkeypatch, 50)
     script.order(1, {"num_workers": 2}, window_s=8.0)
@@ -151,6 +172,22 @@ def test_two_iterators_of_one_loader_side_by_side_get_all_their_batches(tmp_path
     script.order(1, {"num_workers": 3}, window_s=1.0)
     for number in range(2000):
         assert [script.trial.batch(one, plain, plain_iter) for one in both] == [[number]] * 2
+
+
+@pytest.mark.parametrize("already", [1, 2])
+def test_persistent_workers_serve_one_of_two_passes_side_by_side(tmp_path, monkeypatch, already):
+    script = _script(tmp_path, monkeypatch, 20)
+    script.order(1, {"persistent_workers": True}, by="passes")
+    for _ in range(already):
+        script.one_pass()
+    for _ in range(3):
+        both = [script.trial.iterate(script.loader, plain_iter, plain) for _ in range(2)]
+        for number in range(20):
+            assert [script.trial.batch(one, plain, plain_iter) for one in both] == [[number]] * 2
+        for one in both:
+            with pytest.raises(StopIteration):
+                script.trial.batch(one, plain, plain_iter)
+    assert "changed" in script.makers()
 
 
 @pytest.mark.parametrize("nth", [1, 2, 20, 45, 70])

@@ -76,11 +76,19 @@ def test_one_thread_is_written_as_what_sets_it():
 
 
 @pytest.mark.parametrize(
-    ("ratios", "said"), [((0.7, 0.8), "slower in each of 2 pairs"), ((0.7, 1.8), "cannot tell: 2 pairs")]
+    ("ratios", "said"), [((0.7, 0.8), "slower in 2 of 2 pairs"), ((0.7, 1.8), "cannot tell: 2 pairs")]
 )
 def test_two_pairs_have_no_interval_worth_reading(ratios, said):
     found = replace(FINDINGS[3], gain=Speedup(0.8, 0.01, 60.0, 0.95), ratios=ratios)
     assert said in _shown(replace(ADVICE, findings=(found,), best=None))
+
+
+def test_no_figure_of_a_gain_by_passes_is_cut():
+    by_passes = tuple(replace(one, by="passes") for one in FINDINGS)
+    two = replace(FINDINGS[3], gain=Speedup(0.8, 0.01, 60.0, 0.95), ratios=(0.7, 0.8), by="passes")
+    shown = _shown(replace(ADVICE, findings=(*by_passes[1:], two), best=0))
+    assert "…" not in shown and "no gain (0.98–1.02)*" in shown and "slower in 2 of 2 pairs*" in shown
+    assert "*: of whole passes" in shown
 
 
 def test_another_order_is_not_called_the_same():
@@ -93,7 +101,10 @@ def test_another_order_is_not_called_the_same():
     ("changes", "said"),
     [
         ({"findings": (), "best": None, "most": 1.01}, "Nothing to gain from the loader's settings: no remedy"),
-        ({"findings": FINDINGS[2:4], "best": None}, "none of those tried makes the loop faster"),
+        ({"findings": FINDINGS[2:3], "best": None}, "none of those tried makes the loop faster. Without its waits"),
+        ({"findings": FINDINGS[3:4], "best": None}, "No gain was found, but not everything was tried long enough."),
+        ({"findings": FINDINGS[2:3], "best": None, "ended": "budget"}, "No gain was found, but not everything"),
+        ({"findings": FINDINGS[2:3], "best": None, "ended": "script-ended"}, "No gain was found, but not everything"),
         ({"findings": FINDINGS[5:], "best": None, "ended": "script-ended"}, "not tried; at most 1.80×"),
         ({"findings": (), "best": None, "ended": "refused", "refusal": "iterable"}, "The dataset is iterable"),
         ({"findings": (), "best": None, "ended": "refused"}, "No loader whose loop trains was seen"),

@@ -6,6 +6,7 @@ import contextlib
 import copy
 import os
 import sys
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -16,13 +17,21 @@ PATIENCE_S = 60.0  # a changed loader that gives no batch for so long has failed
 
 
 class Arm:
-    """One loader's iterator in a trial. `plain` is torch's own `next`."""
+    """One loader's iterator in a trial. `plain` is torch's own `next`.
 
-    def __init__(self, iterator: Any, hand: Hand, plain: Callable[[Any], Any]) -> None:
-        self.iterator, self.hand, self.plain = iterator, hand, plain
+    The script's own iterator is not `held`: its workers end when the script leaves its loop, as in a plain run.
+    """
+
+    def __init__(self, iterator: Any, hand: Hand, plain: Callable[[Any], Any], held: bool = True) -> None:
+        self._iterator: Callable[[], Any] = (lambda: iterator) if held else weakref.ref(iterator)
+        self.hand, self.plain = hand, plain
         self.workers = int(getattr(iterator, "_num_workers", 0))
         self.ahead = self.workers * int(getattr(iterator, "_prefetch_factor", 0) or 0)
-        hand.owner = iterator
+        hand.owner = weakref.ref(iterator)
+
+    @property
+    def iterator(self) -> Any:
+        return self._iterator()
 
     @property
     def dry(self) -> bool:
@@ -118,7 +127,7 @@ def joined(iterator: Any, plain: Callable[[Any], Any]) -> Arm:
     if not isinstance(hand, Hand):
         hand = iterator._sampler_iter = Hand(Deal(hand))
     hand.open = True
-    return Arm(iterator, hand, plain)
+    return Arm(iterator, hand, plain, held=False)
 
 
 def is_ours(loader: Any) -> bool:

@@ -8,7 +8,7 @@ sampler's, and a loader that waits for its turn has nothing to do.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 
@@ -44,7 +44,7 @@ class Hand:
     def __init__(self, deal: Deal) -> None:
         self.deal = deal
         self.open = False
-        self.owner: Any = None
+        self.owner: Callable[[], Any] = _nothing  # the loader's iterator, which holds this hand
         self.asked: dict[int, Any] = {}
 
     def __iter__(self) -> Hand:
@@ -54,7 +54,7 @@ class Hand:
         if not self.open:
             raise StopIteration
         found = self.deal.next()
-        self.asked[getattr(self.owner, "_send_idx", 0)] = found
+        self.asked[getattr(self.owner(), "_send_idx", 0)] = found
         return found
 
     def came(self, under_way: Any) -> None:
@@ -77,3 +77,7 @@ class DealtSampler:
 
     def __iter__(self) -> Hand:
         return self.hand
+
+
+def _nothing() -> None:
+    return None

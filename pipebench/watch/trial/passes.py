@@ -49,6 +49,7 @@ class Passes:
         self.trial = trial
         self._open: weakref.WeakKeyDictionary[Any, _Pass] = weakref.WeakKeyDictionary()
         self._kept: Any = None  # the changed loader, if its workers persist
+        self._kept_for: Callable[[], Any] = _nothing  # the script's loader of which it is a copy
 
     def begin(self, loader: Any, order: Order, plain_iter: Plain, plain: Plain) -> Any:
         """The iterator of the pass that begins now."""
@@ -68,7 +69,13 @@ class Passes:
     def _changed(self, this: _Pass, plain_iter: Plain, plain: Plain) -> Any:
         loader = this.loader
         settings = {"persistent_workers": loader.persistent_workers, **(this.order.settings or {})}
+        if self._kept is not None and self._kept_for() is not loader:
+            self.order_over()
+            raise RuntimeError("the script makes a new loader for each pass, so workers cannot persist")
+        if self._kept is not None and self._kept._iterator in self._open:
+            raise RuntimeError("the pass before is not over, and its workers can serve one pass at a time")
         if self._kept is None:
+            self._kept_for = weakref.ref(loader)
             self._kept = arms.dealt(arms.changed(loader, settings, this.order.one_thread, self.trial.turn), _NO_HAND)
         found = self._kept
         if settings["persistent_workers"] and found.num_workers:
@@ -80,7 +87,7 @@ class Passes:
         sampler.hand = Hand(this.deal)
         iterator = plain_iter(found)
         _draw_as_a_new_iterator(loader)
-        this.arm = Arm(iterator, sampler.hand, plain)
+        this.arm = Arm(iterator, sampler.hand, plain, held=False)
         this.arm.begin()
         return iterator
 
@@ -142,6 +149,10 @@ def _draw_as_a_new_iterator(loader: Any) -> None:
         return
     torch: Any = sys.modules["torch"]
     torch.empty((), dtype=torch.int64).random_(generator=loader.generator)
+
+
+def _nothing() -> None:
+    return None
 
 
 _NO_HAND = Hand(Deal(iter(())))

@@ -19,37 +19,62 @@ from pipebench.watch.trial.session import Trial
 _TORCH = os.sep + os.path.join("torch", "utils", "data") + os.sep
 _SETTINGS = ("num_workers", "prefetch_factor", "persistent_workers", "pin_memory", "in_order", "batch_size", "timeout")
 Place = tuple[str, int, int, int, int, str]
+Calls = tuple[tuple[str, int], ...]
 _UNKNOWN: Place = ("", 0, 0, 0, 0, "")
 
 
 class Makers:
-    """Where each loader was made, and which number the recording gave it. A loader made again keeps its number."""
+    """Where each loader was made, and which number the recording gave it. A loader made again is known by its kind.
+
+    One function may make all loaders of a script. So the kind is the place of each call that led to the loader, the
+    number of batches, their size and the class of the dataset.
+    """
 
     def __init__(self, recording: Recording, numbers: Any) -> None:
         self.recording, self.numbers = recording, numbers
         self._places: weakref.WeakKeyDictionary[Any, Place] = weakref.WeakKeyDictionary()
-        self._by_place: dict[Place, int] = {}
-        self._written: set[int] = set()
+        self._calls: weakref.WeakKeyDictionary[Any, Calls] = weakref.WeakKeyDictionary()
+        self._kinds: weakref.WeakKeyDictionary[Any, tuple[object, ...]] = weakref.WeakKeyDictionary()
+        self._written: dict[int, tuple[object, ...]] = {}
 
     def made(self, loader: Any) -> None:
         if loader not in self._places:
             self._places[loader] = _place(sys._getframe(1))
+            self._calls[loader] = _calls(sys._getframe(1))
 
     def iterated(self, loader: Any) -> None:
         """Writes where `loader` was made, once, as soon as it has a number."""
         number = self.numbers.get(loader)
         if number is None or number in self._written:
             return
-        self._written.add(number)
+        self._written[number] = self._kind(loader)
         place = self._places.get(loader, _UNKNOWN)
-        if place != _UNKNOWN:
-            self._by_place.setdefault(place, number)
         settings = {name: getattr(loader, name) for name in _SETTINGS if hasattr(loader, name)}
         self.recording.write(LoaderMade(number, *place, length_of(loader), settings, _refusal(loader)))
 
-    def number_of(self, loader: Any) -> int | None:
+    def has_number(self, loader: Any, number: int) -> bool:
+        """Whether `loader` has this number, or was made after the recording and is of the same kind."""
         found: int | None = self.numbers.get(loader)
-        return found if found is not None else self._by_place.get(self._places.get(loader, _UNKNOWN))
+        if found is not None or loader not in self._calls:
+            return found == number
+        return self._written.get(number) == self._kind(loader)
+
+    def _kind(self, loader: Any) -> tuple[object, ...]:
+        found = self._kinds.get(loader)
+        if found is None:
+            calls = self._calls.get(loader, ())
+            found = self._kinds[loader] = (calls, length_of(loader), loader.batch_size, type(loader.dataset))
+        return found
+
+
+def _calls(frame: Any) -> Calls:
+    """File and line of every call outside torch and outside pipebench that led to `frame`, the nearest first."""
+    found = []
+    while frame is not None:
+        if not (is_ours(frame.f_code.co_filename) or _TORCH in frame.f_code.co_filename):
+            found.append((frame.f_code.co_filename, frame.f_lineno))
+        frame = frame.f_back
+    return tuple(found)
 
 
 def _place(frame: Any) -> Place:
@@ -76,7 +101,7 @@ class Trying:
 
     def __init__(self, recording: Recording, numbers: Any, quiet: Callable[[], object]) -> None:
         self.makers = Makers(recording, numbers)
-        self.trial = Trial(recording, self.makers.number_of, quiet)
+        self.trial = Trial(recording, self.makers.has_number, quiet)
         self.patches = Patches(recording.fault)
 
     def watch(self, module: Any) -> None:

@@ -41,16 +41,16 @@ class _Pass:
 
 
 class Trial:
-    """Everything that is tried in one process. `quiet` ends the recording. `number_of` knows the loaders' numbers."""
+    """Everything that is tried in one process. `quiet` ends the recording. `has_number` knows the loaders' numbers."""
 
     def __init__(
         self,
         recording: Recording,
-        number_of: Callable[[Any], int | None],
+        has_number: Callable[[Any, int], bool],
         quiet: Callable[[], object],
         clock: Clock | None = None,
     ) -> None:
-        self.recording, self.number_of, self.quiet = recording, number_of, quiet
+        self.recording, self.has_number, self.quiet = recording, has_number, quiet
         self.pid = os.getpid()
         self.clock = clock or Clock(time.perf_counter, _finish_device)
         self.orders = Orders(recording.settings.folder)
@@ -60,7 +60,7 @@ class Trial:
         self.passes = Passes(self)
         self._loaders: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
         self._now: _Pass | None = None
-        self._iterator: Any = None
+        self._iterator: Callable[[], Any] = _nothing  # that of the present pass
 
     @property
     def elsewhere(self) -> bool:
@@ -91,23 +91,28 @@ class Trial:
         loader = self._loaders.get(iterator, _nothing)()
         if loader is None or not self.wants(loader):
             return plain(iterator)
-        if self._iterator is not iterator or not isinstance(iterator._sampler_iter, Hand):
+        if self._iterator() is not iterator or not isinstance(iterator._sampler_iter, Hand):
             self._enter(iterator, loader, plain)
         assert self._now is not None
         return self._next(self._now, plain, plain_iter)
 
     def wants(self, loader: Any) -> bool:
-        return self.order is not None and self.number_of(loader) == self.order.loader
+        return self.order is not None and self.has_number(loader, self.order.loader)
 
     def _enter(self, iterator: Any, loader: Any, plain: Plain) -> None:
         """A new pass, or the first batch after an order: from here on, index lists are dealt."""
         self.leave_pass()
         self.turn += self.turn % 2
-        self._now, self._iterator = _Pass(arms.joined(iterator, plain), loader), iterator
+        self._now, self._iterator = _Pass(arms.joined(iterator, plain), loader), weakref.ref(iterator, self._left)
+
+    def _left(self, iterator: Any) -> None:
+        """The script has left its loop before the end of the pass, so the changed loader has nothing more to do."""
+        if iterator is self._iterator and os.getpid() == self.pid:
+            self.leave_pass()
 
     def leave_pass(self) -> None:
         """Ends the changed loader of the current pass. The script's own makes what is missing, if it goes on."""
-        this, self._now, self._iterator = self._now, None, None
+        this, self._now, self._iterator = self._now, None, _nothing
         if this is not None:
             self.guarded(this.end)
             this.own.hand.open = True

@@ -1,0 +1,70 @@
+"""A loader that a script makes anew for each pass is known again, and no other is taken for it."""
+
+import types
+
+import pytest
+from fakes import Loader, Script, World
+
+from pipebench.watch.trial.patching import Makers
+
+
+class Data:
+    pass
+
+
+class Made:
+    """A loader, as far as `Makers` looks at it. It tells of itself at the end of its constructor."""
+
+    def __init__(self, makers, length):
+        self.length, self.batch_size, self.dataset = length, 4, Data()
+        makers.made(self)
+
+    def __len__(self):
+        return self.length
+
+
+def _makers():
+    return Makers(types.SimpleNamespace(write=lambda line: None), {})
+
+
+def _helper(makers, length):
+    return Made(makers, length)
+
+
+def test_a_loader_made_anew_is_known_by_its_kind_whatever_function_makes_it(monkeypatch):
+    monkeypatch.setattr("pipebench.watch.trial.patching._refusal", lambda loader: "")
+    monkeypatch.setattr("pipebench.watch.trial.patching.length_of", len)
+    makers, later = _makers(), []
+    for number in range(2):
+        train = _helper(makers, 100)
+        same_length = _helper(makers, 100)
+        other_lengths = [_helper(makers, length) for length in (100, 10)]
+        loaders = [train, same_length, *other_lengths]
+        if number == 0:
+            makers.numbers.update({one: place for place, one in enumerate(loaders, 1)})
+            for one in loaders:
+                makers.iterated(one)
+        later = loaders
+    for place, one in enumerate(later, 1):
+        assert [makers.has_number(one, number) for number in (1, 2, 3, 4)] == [
+            number == place for number in (1, 2, 3, 4)
+        ]
+
+
+@pytest.mark.parametrize("persistent", [True, False])
+def test_a_changed_loader_serves_only_the_loader_of_which_it_is_a_copy(tmp_path, monkeypatch, persistent):
+    world = World()
+    script = Script(tmp_path, monkeypatch, Loader(world, [[one] for one in range(20)]))
+    script.order(1, {"persistent_workers": persistent, "num_workers": 3}, by="passes")
+    for _ in range(6):
+        script.loader = Loader(world, [[one] for one in range(20)])
+        before = len(script.opened)
+        assert script.one_pass() == [[one] for one in range(20)]
+        assert "changed" not in {name for name, _ in world.made} or len(script.opened) == before + 1
+        world.made.clear()
+    if persistent:
+        (failed,) = script.failures
+        assert "a new loader for each pass" in failed.problem and script.opened[0]._iterator.ended
+        assert not [one for one in script.windows if one.changed]
+    else:
+        assert not script.failures and any(one.changed for one in script.windows)
