@@ -155,13 +155,22 @@ class Conductor:
                 self._trial.failed = line.problem
 
     def _changes(self, seen: Seen) -> Iterator[Change]:
-        """What to try, one after the other: each remedy's proposals, then the best of all together."""
-        for name, propose in self.remedies.items():
-            while (change := propose(seen, [one for one in self.findings if one.change.remedy == name])) is not None:
-                yield change
+        """What to try, one after the other, and at the end the best of all together.
+
+        Of the remedies' proposals, next is the one with the highest limit: what may gain little must not use up the
+        budget. A change without a limit of its own acts on the waits of the loop. Equal ones keep the remedies' order.
+        """
+        while proposed := list(self._proposed(seen)):
+            yield max(proposed, key=lambda one: one.predicted or seen.most)
         both = judging.together(self.findings)
         if both is not None:
             yield both
+
+    def _proposed(self, seen: Seen) -> Iterator[Change]:
+        for name, propose in self.remedies.items():
+            change = propose(seen, [one for one in self.findings if one.change.remedy == name])
+            if change is not None:
+                yield change
 
     def _try(self, change: Change) -> bool:
         """Tries one change, if there is time. False: the script has ended."""

@@ -2,7 +2,8 @@
 
 A module of this package has a function `propose(seen, tried)`. It gets the figures of the watched run and what was
 tried of this remedy so far. It returns the next `Change` that is worth a trial, or None. Figures only decide what is
-tried; the trial decides what is advised. `PLACE` is the module's place in the order of trials.
+tried; the trial decides what is advised. Of changes that may gain as much, the one with the lowest `PLACE` is tried
+first.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ Propose = Callable[[Any, Sequence[Finding]], Change | None]
 
 
 def remedies() -> dict[str, Propose]:
-    """Every remedy by its name, in the order in which they are tried."""
+    """Every remedy by its name, in the order of their places."""
     names = [found.name for found in pkgutil.iter_modules(__path__) if found.name != "seen"]
     modules = {name: importlib.import_module(f"{__name__}.{name}") for name in names}
     return {name: modules[name].propose for name in sorted(modules, key=lambda one: (modules[one].PLACE, one))}

@@ -147,6 +147,15 @@ def test_start_up_is_tried_by_passes():
     assert advice.chosen.change.predicted == pytest.approx(4.0 / 0.5)
 
 
+@pytest.mark.parametrize(("startup_s", "first"), [(1.5, "windows"), (120.0, "passes")])
+def test_what_may_gain_most_is_tried_first(startup_s, first):
+    """A pass takes 30 s and the start of workers. The loop waits for 70 % of an iteration."""
+    loader = replace(LOADER, startup_s=startup_s)
+    run = Planted(lambda order: 1.0, seen(0.7, batches=300, loader=loader))
+    _advice(run, 700)
+    assert next(one.by for one in run.orders if one.settings) == first
+
+
 def test_a_long_pass_is_not_waited_for():
     loader = replace(LOADER, startup_s=400.0)
     advice = _advice(Planted(lambda order: 1.0, seen(0.01, batches=5000, loader=loader)))
