@@ -18,7 +18,7 @@ _BESIDE_LARGEST = 0.2
 _ONCE = ("before-loops", "after-loops", "outside-loops")
 
 # the rows of the short table, each with the codes of an account that it holds
-_SHORT = (
+SHORT = (
     ("before the first loop", ("interpreter", "before-loops")),
     ("start-up of passes", ("start-up",)),
     ("sampler", ("sampler", "send-indices")),
@@ -302,7 +302,7 @@ Shown = tuple[str, float, float | None]
 def _merged(account: Account) -> Iterable[Shown]:
     """At most seven rows in the order of a run: each kind is one row, and the small ones are one together."""
     found = []
-    for name, codes in _SHORT:
+    for name, codes in SHORT:
         own = [one for one in account.rows if one.code in codes]
         if own:
             found.append((name, sum(one.s for one in own), sum(one.recoverable_s or 0.0 for one in own) or None))

@@ -126,7 +126,7 @@ def _why_no_worker(move: NextMove) -> str:
     if move.foreign_cores is not None and move.foreign_cores >= _SOME_CORES:
         used.append(f"other processes {move.foreign_cores:.1f}")
     named = f"{', '.join(used[:-1])} and {used[-1]}"
-    return f"No core is free for another worker: of {move.usable_cores:g}, {named}."
+    return f"No whole core is free: of {move.usable_cores:g}, {named}."
 
 
 def _cheaper_hand_off(move: NextMove) -> str:

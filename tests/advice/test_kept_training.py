@@ -31,7 +31,7 @@ def _run(command, notes, *arguments):
         ("2", "0", {"num_workers": 3}, "windows"),
         pytest.param("0", "0", {"num_workers": 2}, "windows", marks=pytest.mark.slow),
         pytest.param("2", "1", {"num_workers": 1, "prefetch_factor": 3}, "windows", marks=pytest.mark.slow),
-        ("2", "0", {"persistent_workers": True}, "passes"),
+        pytest.param("2", "0", {"persistent_workers": True}, "passes", marks=pytest.mark.slow),
         pytest.param("2", "1", {"num_workers": 3}, "passes", marks=pytest.mark.slow),
     ],
 )

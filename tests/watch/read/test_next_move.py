@@ -90,8 +90,8 @@ def test_where_the_cores_are_used_up_each_use_is_said() -> None:
     workers = (_worker(0, cores=0.7), _worker(1, cores=0.7))
     _, move = _diagnosed(_result(_loader(script_cores=0.3, sample_s=0.0051), workers=workers, host=_host(0.4, 2)))
     assert next_move(move) == (
-        "Next: make Photos.__getitem__ cheaper; it takes 5.00 ms of the 5.10 ms of a sample. No core is free for "
-        "another worker: of 2, the workers use 1.4, the script's own process 0.3 and other processes 0.4."
+        "Next: make Photos.__getitem__ cheaper; it takes 5.00 ms of the 5.10 ms of a sample. No whole core is "
+        "free: of 2, the workers use 1.4, the script's own process 0.3 and other processes 0.4."
     )
 
 

@@ -157,9 +157,9 @@ def test_the_next_move_follows_the_evidence() -> None:
     assert (cheaper.next_move.action, cheaper.next_move.stage) == ("make-stage-cheaper", "ImageFile.load")
     assert cheaper.next_move.stage_s == pytest.approx(0.003125) and cheaper.next_move.stage_kind == "decode"
     assert _text(cheaper).endswith(
-        "\nNext: make ImageFile.load cheaper; it takes 3.12 ms of the 4.12 ms of a sample. No core is free for "
-        "another\n"
-        "worker: of 2, the workers use 2.0 and the loop one.\n"
+        "\nNext: make ImageFile.load cheaper; it takes 3.12 ms of the 4.12 ms of a sample. No whole core is "
+        "free: of 2,\n"
+        "the workers use 2.0 and the loop one.\n"
         "Then: `pipebench run --stage decode` compares ways to do it on this machine.\n"
     )
 

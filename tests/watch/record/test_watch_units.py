@@ -202,7 +202,7 @@ def test_functions_that_objects_hold_pickle_and_are_put_back() -> None:
 
 def test_modules_are_patched_when_they_are_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "latecomer.py").write_text("value = 1\n")
-    (tmp_path / "user.py").write_text("from latecomer import value\n")
+    (tmp_path / "user_of_latecomer.py").write_text("from latecomer import value\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     acted: list[str] = []
 
@@ -213,13 +213,13 @@ def test_modules_are_patched_when_they_are_imported(tmp_path: Path, monkeypatch:
     finder = AfterImport({"latecomer", "json"}, act)
     finder.install()
     try:
-        user = __import__("user")
+        user = __import__("user_of_latecomer")
     finally:
         finder.uninstall()
     assert acted == ["json", "latecomer"] and user.value == 2
     loader = sys.modules["latecomer"].__spec__.loader  # type: ignore[union-attr]
     assert "exec_module" not in vars(loader) and type(loader).__name__ == "SourceFileLoader"
-    del sys.modules["latecomer"], sys.modules["user"]
+    del sys.modules["latecomer"], sys.modules["user_of_latecomer"]
     __import__("json").__dict__.pop("value")
 
 
