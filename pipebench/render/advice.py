@@ -21,7 +21,7 @@ _REFUSALS = {
     "iterable": "The dataset is iterable: its workers choose the samples, so two loaders cannot share them.",
 }
 _ENDED = {
-    "script-ended": "The script ended before everything was tried: let it train for longer.",
+    "script-ended": "The script ended before everything was tried; a longer training leaves time for the rest.",
     "budget": "The budget is too short to try everything: raise --budget.",
     "fault": "A fault of pipebench ended the trials.",
 }
