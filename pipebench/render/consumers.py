@@ -60,7 +60,7 @@ def _listed(words: Sequence[str]) -> str:
 
 def _held_up(last: Fed) -> Iterable[str]:
     """A sentence if others had part of the cores: what the loader got of them, and what a whole core feeds."""
-    if last.held_up and last.used is not None:
+    if last.held_up and last.used is not None and last.used < last.cores - 0.05:  # else it would read "of 2, 2.0"
         core = last.of_a_core
         got = f"of {_of_cores(last.cores)} the loader got {last.used:.1f}"
         feeds = f"{core.median:,.0f} (±{percent(core.half_width)})"

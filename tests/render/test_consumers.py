@@ -93,6 +93,12 @@ def test_cores_that_others_had_are_said():
     )
 
 
+def test_a_loader_that_got_all_cores_had_none_taken_away():
+    """The hypervisor took a little; rounded, the loader got 2.0 of 2 cores."""
+    held_up = report(row(1, 150.0, warnings=(BUSY,)), row(2, 297.0, warnings=(BUSY,)), found=mine(300.0))
+    assert "Others had" not in consumers.headline(held_up)
+
+
 def test_what_cannot_be_said_is_not_said():
     assert consumers.headline(Report(2)) is None and consumers.table(Report(2)) is None
     assert consumers.table(report(found=())) is None
