@@ -158,8 +158,8 @@ class Leaves:
             self._entries(place, dict(zip(value._fields, value, strict=True)), kind, ".{}")
         elif value and all(type(one) in NUMBERS for one in value):
             dtype = ", ".join(sorted({type(one).__name__ for one in value}))
-            numbers = lambda: _numpy().array([float(one) for one in value])  # noqa: E731  # as wide as the others
-            self._put(place, kind, (len(value),), dtype, repr(list(value)).encode(), numbers)
+            text = repr(list(value)).encode()
+            self._put(place, kind, (len(value),), dtype, text, lambda: _numpy().array([float(one) for one in value]))
         else:
             self._items(place, value, kind)
 

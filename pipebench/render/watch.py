@@ -174,17 +174,7 @@ def where(result: WatchResult) -> list[Part]:
     return [f"Of an iteration of {seconds(whole)}: {', '.join(phases)}."] if phases else []
 
 
-_WAIT_PARTS = {
-    "sampler": "sampler",
-    "send-indices": "sending indices",
-    "wait-for-worker": "no batch was there",
-    "receive": "receiving bytes",
-    "unpickle": "unpickling",
-    "pin": "pinning",
-    "make-batch": "making the batch",
-    "after-loader": "stages after the loader",
-    "rest": "the rest of next()",
-}
+_WAIT_PARTS = {**watch_account.WAIT, "make-batch": "making the batch", "rest": "the rest of next()"}
 _ELSEWHERE = ("wait-for-worker", "make-batch")  # parts that the table of stages explains
 
 

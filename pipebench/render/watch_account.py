@@ -36,18 +36,22 @@ SHORT = (
     ("not recorded", ("not-recorded",)),
 )
 
-_LONG = {
-    "interpreter": "interpreter, recording",
-    "before-loops": "before the first loop",
-    "start-up": "start-up, first batches",
+# the parts of a wait, by their codes
+WAIT = {
     "sampler": "sampler",
     "send-indices": "sending indices",
     "wait-for-worker": "no batch was there",
     "receive": "receiving bytes",
     "unpickle": "unpickling",
     "pin": "pinning",
-    "make-batch": "making batches",
     "after-loader": "stages after the loader",
+}
+_LONG = {
+    **WAIT,
+    "interpreter": "interpreter, recording",
+    "before-loops": "before the first loop",
+    "start-up": "start-up, first batches",
+    "make-batch": "making batches",
     "next": "the rest of next()",
     "host-to-device": "host to device",
     "other": "other in the loop",

@@ -6,16 +6,15 @@ functions are wrapped in the container that holds them, and only in a worker's o
 
 from __future__ import annotations
 
-import functools
 import itertools
 import sys
 import types
 from collections.abc import Iterator
 from typing import Any
 
-from pipebench.watch.record.exclusive_time import FUNCTIONS, local, stages, timed
-from pipebench.watch.record.patches import HIDDEN, Patches, unseen
-from pipebench.watch.stages.transforms import watched_by_library
+from pipebench.watch.record.exclusive_time import FUNCTIONS, stages, timed
+from pipebench.watch.record.patches import HIDDEN, Patches
+from pipebench.watch.stages.transforms import timed_call, watched_by_library
 
 _MOST_OBJECTS = 500
 _MOST_ENTRIES = 100
@@ -60,28 +59,10 @@ def _watch_class(kind: type, patches: Patches, in_worker: bool) -> None:
     if watched_by_library(kind) or (_is_ours(call) and "__call__" in vars(kind)):
         return
     plain = getattr(call, "__wrapped__", call) if getattr(call, "_pipebench_call", False) else call
-    wrapped: Any = _timed_call(plain, stages.number("transform", kind.__name__))
+    of_class = stages.number("transform", kind.__name__)
+    wrapped: Any = timed_call(plain, lambda one: of_class if (own := stages.of_object(one)) is None else own)
     wrapped._pipebench_call = True
     patches.replace(kind, "__call__", wrapped)
-
-
-def _timed_call(plain: Any, stage: int) -> Any:
-    """Wraps a class's `__call__`: its time is in the stage of the object, or in `stage`, that of the class."""
-
-    @unseen
-    @functools.wraps(plain)
-    def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:
-        timer = local.timer
-        if timer is None:
-            return plain(self, *args, **kwargs)
-        own = stages.of_object(self)
-        before = timer.switch(stage if own is None else own)
-        try:
-            return plain(self, *args, **kwargs)
-        finally:
-            timer.switch(before)
-
-    return __call__
 
 
 def _may_be_in_model(kind: type) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import types
+from collections.abc import Callable
 from typing import Any
 
 from pipebench.watch.record.exclusive_time import local, stages
@@ -92,17 +93,19 @@ def watch_containers(patches: Patches, module: Any) -> None:
 def _watch_calls(patches: Patches, kinds: list[Any]) -> None:
     for kind in kinds:
         if isinstance(vars(kind).get("__call__"), types.FunctionType):
-            patches.replace(kind, "__call__", _by_class(kind.__call__))
+            patches.replace(kind, "__call__", timed_call(kind.__call__, stages.of_transform))
 
 
-def _by_class(plain: Any) -> Any:
+def timed_call(plain: Any, stage_of: Callable[[Any], int]) -> Any:
+    """Wraps a class's `__call__`: the time of each object is in its stage."""
+
     @unseen
     @functools.wraps(plain)
     def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:
         timer = local.timer
         if timer is None:
             return plain(self, *args, **kwargs)
-        before = timer.switch(stages.of_transform(self))
+        before = timer.switch(stage_of(self))
         try:
             return plain(self, *args, **kwargs)
         finally:
