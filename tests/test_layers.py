@@ -44,10 +44,9 @@ HOUSE = {
     "stages": "agreement read decode crop transform collate transfer step ceilings",
     "stage": "",
     "runner": "",
-    "fresh": "",
     "reference": "worker_health published_rates pipeline dataloader training_loop loader_table"
     " training_script watched_training",
-    "lab": "checking bounding turns timing passes whole_run one_task",
+    "lab": "fresh checking bounding turns timing passes whole_run one_task",
     "__init__": "",
     "studies": "input_pipeline metrics sync_points tar_or_files training_loop",
     "compare": "other_commits heard leaves one_pass open_call permutation same_work looking saved import_roots proof "

@@ -18,7 +18,7 @@ import sys
 from pathlib import Path
 
 from pipebench import stage
-from pipebench.fresh import FreshRunner
+from pipebench.lab.fresh import FreshRunner
 from pipebench.task import RunnerSpec, Workload
 
 ROWS = {

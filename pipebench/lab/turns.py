@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from pipebench.fresh import ProcessLost
 from pipebench.lab.checking import Row, fail
+from pipebench.lab.fresh import ProcessLost
 from pipebench.results.measurement import FEWEST_READINGS
 from pipebench.runner import Runner, RunnerFailed, Runners
 from pipebench.task import Task, Workload

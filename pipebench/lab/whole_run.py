@@ -11,8 +11,8 @@ from typing import Any, Literal
 from pipebench import stage, task
 from pipebench.data import datasets
 from pipebench.errors import BadSample, PipebenchError, UsageError
-from pipebench.fresh import fresh_runners
 from pipebench.host import machine
+from pipebench.lab.fresh import fresh_runners
 from pipebench.lab.passes import Passes, measure_all
 from pipebench.lab.turns import Progress
 from pipebench.reference.loader_table import LoaderPlan, measure_loader

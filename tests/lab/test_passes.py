@@ -9,7 +9,7 @@ import pytest
 from fake import GONE, Bench, FakeClock, breaking
 
 from pipebench import task
-from pipebench.fresh import ProcessLost
+from pipebench.lab.fresh import ProcessLost
 from pipebench.lab.passes import Passes, measure_all
 from pipebench.lab.timing import Plan
 from pipebench.runner import LocalRunner, Runners

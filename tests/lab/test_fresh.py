@@ -8,7 +8,7 @@ import pytest
 from tiny import IDENTITY, WORKLOAD, first_keys
 
 from pipebench import stage
-from pipebench.fresh import FreshRunner, ProcessLost, fresh_runners
+from pipebench.lab.fresh import FreshRunner, ProcessLost, fresh_runners
 from pipebench.runner import LocalRunner
 from pipebench.task import RunnerSpec, Variant
 

@@ -37,7 +37,7 @@ class ProcessLost(RunnerDied):
 class FreshRunner(ChildRunner):
     """A place with a live server that forks the process in which the variants run. `renew` replaces that process."""
 
-    _serving = "pipebench.fresh"
+    _serving = "pipebench.lab.fresh"
 
     def __init__(self, spec: RunnerSpec) -> None:
         self._forked = False
