@@ -207,10 +207,8 @@ class Side:
 
     def rearm(self, identity: str, knobs: dict[str, Any], keys: tuple[str, ...]) -> None:
         """Builds the benchmark on exactly these samples and warms it up."""
-        _, _, workload = self._known(identity, knobs)
         until = time.monotonic() + WARM_S
-        self._runner.prepare(identity, workload)
-        self._runner.arm(identity, workload, tuple(keys))
+        self.build(identity, knobs, keys)
         self._fastest(identity, until)
 
     def _fastest(self, identity: str, until: float, least: int = 0) -> float:
