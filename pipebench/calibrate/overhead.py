@@ -16,7 +16,7 @@ from pipebench.watch.record.exclusive_time import StageTimer, local, timed
 
 SPANS = 8  # in a sample of looping.py
 FIRST = 256  # batches that are written to the records one by one; see `record_file.Pace`
-RUNS = 3
+RUNS = 6  # each in two fresh processes
 PAIRS = (10, 20, 40, 80)
 RESAMPLED = 2000
 Run = tuple[list[Reading], list[Reading]]  # the readings of each block, plainly and under watch
@@ -67,30 +67,33 @@ def slowdowns(runs: Sequence[Run], each_s: float) -> tuple[Slowdown, ...]:
     """What watching adds to a sample, in the first batches and in the later ones. `each_s` is the cost of a span.
 
     For each block of batches, the least time of all runs counts, both plainly and under `watch`: other load on the
-    machine only ever adds time. No block is left out. The added time is the mean over all blocks.
+    machine only ever adds time. No block is left out. The added time is the mean over all blocks. Its interval comes
+    from runs drawn again (bootstrap), because where a process lies in memory changes its speed for its whole life.
     """
     first = FIRST // BLOCK
     parts = {f"first {FIRST} batches": slice(0, first), "later batches": slice(first, None)}
+    chance = random.Random(0)
+    drawn = [chance.choices(runs, k=len(runs)) for _ in range(RESAMPLED)]
     found = []
     for name, part in parts.items():
         for place, clock in enumerate(("wall", "cpu")):
-            plain, watched = (_least([kind[part] for kind in kinds], place) for kinds in zip(*runs, strict=True))
-            found.append(_slowdown(name, clock, watched, plain, SPANS * each_s))
+            plain, added = _added(runs, part, place)
+            means = sorted(_added(some, part, place)[1] for some in drawn)
+            low, high = means[round(0.025 * RESAMPLED)], means[round(0.975 * RESAMPLED) - 1]
+            found.append(Slowdown(plain, added, low, high, SPANS, SPANS * each_s, name, clock))
     return tuple(found)
+
+
+def _added(runs: Sequence[Run], part: slice, place: int) -> tuple[float, float]:
+    """Seconds of a plain sample, and what `watch` adds to it."""
+    plain, watched = (fmean(_least([kind[part] for kind in kinds], place)) for kinds in zip(*runs, strict=True))
+    unit = 1e-9 / (BLOCK * BATCH)
+    return plain * unit, (watched - plain) * unit
 
 
 def _least(runs: Sequence[Sequence[Reading]], place: int) -> list[int]:
     """For each block, the least reading of one clock in any run. `place` selects the clock."""
     return [min(reading[place] for reading in readings) for readings in zip(*runs, strict=True)]
-
-
-def _slowdown(batches: str, clock: str, on: Sequence[int], off: Sequence[int], expected_s: float) -> Slowdown:
-    unit = 1e-9 / (BLOCK * BATCH)
-    added = [(one - other) * unit for one, other in zip(on, off, strict=True)]
-    chance = random.Random(0)
-    means = sorted(fmean(chance.choices(added, k=len(added))) for _ in range(RESAMPLED))
-    low, high = means[round(0.025 * RESAMPLED)], means[round(0.975 * RESAMPLED) - 1]
-    return Slowdown(fmean(off) * unit, fmean(added), low, high, SPANS, expected_s, batches, clock)
 
 
 def equal(runs: Sequence[Run]) -> tuple[list[float], list[float]]:

@@ -270,7 +270,7 @@ def test_what_is_added_is_told_for_the_first_batches_and_for_the_later_ones() ->
 
 
 def test_the_start_of_the_loop_is_not_left_out() -> None:
-    first, _, later, _ = overhead.slowdowns(_runs(5.0, 5.0, start_us=64 * 10.0), 5e-7)
+    first, _, later, _ = overhead.slowdowns(_runs(5.0, 5.0, start_us=16 * 10.0), 5e-7)
     assert first.added_s == pytest.approx(15e-6) and later.added_s == pytest.approx(5e-6)
 
 
