@@ -28,6 +28,7 @@ _T = (
     *(2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086),
     *(2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042),
 )
+NORMAL = 1.960  # a value that 97.5 % of a standard normal distribution lie below
 MOST_PROCESSES = 1000  # where a search for a number of processes ends
 
 
@@ -124,7 +125,8 @@ def next_run(values: Sequence[float]) -> Interval:
     where s is the standard deviation between processes, and the interval is mean ± t·s·√(2/n), with n - 1 degrees of
     freedom (prediction interval for a future sample mean: Hahn and Meeker, Statistical Intervals, chapter 4). It is √2
     times as wide as the confidence interval for the true mean. What differs between two runs but not between the
-    processes of one run, such as another load, is not in it. Raises ValueError for fewer than 2 values.
+    processes of one run, such as another load, is not in it: see `results/earlier_runs.py`. Raises ValueError for
+    fewer than 2 values.
     """
     if len(values) < 2:
         raise ValueError("an interval between processes needs 2 of them")

@@ -18,7 +18,7 @@ HOUSE = {
     "native": "building region",
     "task": "",
     "results": "sync_points measurement loading consumers windows drilled account hand_off watched training "
-    "calibration comparison studies advice schema_1 report",
+    "calibration comparison studies advice schema_1 report earlier_runs",
     "render": "cells layout watch_notes feeding consumers stage_sum tables watch_verdict watch_account watch_details "
     "watch_drilled watch watched study syncs same_work ab github calibration advice functions text",
     "syncpoints": "placement book reviewed_operators modes session examine",
@@ -46,7 +46,7 @@ HOUSE = {
     "runner": "",
     "reference": "worker_health published_rates pipeline dataloader training_loop loader_table"
     " training_script watched_training",
-    "lab": "fresh checking bounding turns timing passes whole_run one_task",
+    "lab": "fresh earlier checking bounding turns timing passes whole_run one_task",
     "__init__": "",
     "studies": "input_pipeline metrics sync_points tar_or_files training_loop",
     "compare": "other_commits heard leaves one_pass open_call permutation same_work looking saved import_roots proof "

@@ -7,12 +7,17 @@
 the figures that the run prints, its raw readings by process, and the load. `report` takes every two runs with the same
 options, and on the same side of the load of the goals: a run on a busy machine finds other figures, and no interval
 knows of that. A row is covered if the interval of one run contains the estimate of the other; both directions count.
+
+The intervals are made again from the stored readings, by today's code: first from the processes of a run alone, then as
+`run` prints them after the earlier runs of the file. The first run of a kind has no earlier one, and is only held
+against.
 """
 
 import argparse
 import datetime
 import itertools
 import json
+import math
 import os
 import statistics
 import subprocess
@@ -20,6 +25,10 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+
+from pipebench.lab.earlier import MOST_RUNS
+from pipebench.results.earlier_runs import Figures, between
+from pipebench.stats import compare_processes, summarize
 
 BUSY = 3.0  # the load average up to which the goals are meant
 GOALS = {"ratio": (0.90, 0.05), "cost": (0.80, 0.20)}  # share of rows covered, median half width
@@ -58,18 +67,73 @@ def line_of(one):
     }
 
 
-def covered(rows, kind):
-    """For each row that all runs have: the share of pairs of runs that are covered, and the half width of each run.
+def rows_of(runs):
+    """The rows of each run with `cost` and `ratio` and their intervals: of its processes, and after earlier runs."""
+    alone = [{row["name"]: _figures(row, one["rows"]) for row in one["rows"]} for one in runs]
+    known = [
+        Figures(
+            one["began"],
+            "",
+            {name: row["cost"][0] for name, row in rows.items()},
+            {name: row["ratio"][0] for name, row in rows.items() if row["ratio"]},
+        )
+        for one, rows in zip(runs, alone, strict=True)
+    ]
+    after = []
+    for last, rows in enumerate(alone, 1):
+        told = between(known[max(0, last - MOST_RUNS) : last])
+        half = {"cost": told.cost, "ratio": told.speedup} if told else {}
+        after.append(
+            {
+                name: {kind: _wider(found, half.get(kind, 0.0)) for kind, found in row.items()}
+                for name, row in rows.items()
+            }
+        )
+    return alone, after
 
-    A reference beside itself is no comparison, and is left out.
+
+def _figures(row, rows):
+    """Seconds a call and the speed-up over the reference of its task (None for the reference), from the readings."""
+    task = row["name"].rpartition("/")[0]
+    readings = [one for one in row["per_call_s"] if one]
+    summary = summarize([each for one in readings for each in one], 1, 1, [len(one) for one in readings])
+    reference = next(
+        (one for one in rows if one["ratio"] == [1.0, 1.0, 1.0] and one["name"].startswith(f"{task}/")), None
+    )
+    ratio = None
+    if reference is not None and reference is not row and row["ratio"]:
+        over = compare_processes(row["per_call_s"], reference["per_call_s"])
+        ratio = (over.speedup, over.low, over.high)
+    return {"cost": (summary.median_s, summary.low_s, summary.high_s), "ratio": ratio}
+
+
+def _promised(row, half):
+    return {kind: _wider(found, half.get(kind, 0.0)) for kind, found in row.items()}
+
+
+def _wider(found, half):
+    if found is None:
+        return None
+    middle, low, high = found
+    return middle, min(low, middle * math.exp(-half)), max(high, middle * math.exp(half))
+
+
+def covered(alone, after, kind):
+    """For each row of two or more runs: whether a promised interval contains another run's estimate, and half widths.
+
+    The first run of a kind makes no promise here, so that both kinds of interval are judged on the same runs.
     """
-    for name in dict.fromkeys(name for one in rows for name in one):
-        figures = [one[name][kind] for one in rows if name in one and one[name][kind]]
-        figures = [one for one in figures if one[1] < one[2]]
+    for name in dict.fromkeys(name for one in alone for name in one):
+        figures = [(one[name][kind], two[name][kind]) for one, two in zip(alone, after, strict=True) if name in one]
+        figures = [(mine, made) for mine, made in figures if mine and mine[1] < mine[2]]
         if len(figures) < 2:
             continue
-        inside = [mine[1] <= other[0] <= mine[2] for mine, other in itertools.permutations(figures, 2)]
-        yield name, inside, [(high - low) / 2 / middle for middle, low, high in figures]
+        inside = [
+            promised[1] <= other[0] <= promised[2]
+            for (place, (_, promised)), (_, (other, _)) in itertools.permutations(enumerate(figures), 2)
+            if place > 0
+        ]
+        yield name, inside, [(high - low) / 2 / middle for _, (middle, low, high) in figures[1:]]
 
 
 def report(lines):
@@ -91,13 +155,15 @@ def _of_kind(kind, runs):
         f"{min(processes)} to {max(processes)} processes a row, median {statistics.median(processes):g}; "
         f"a run took {statistics.median(one['took_s'] for one in runs):.0f} s"
     )
-    rows = [{row["name"]: row for row in one["rows"]} for one in runs]
-    yield f"{'stage':<12}{'figure':<8}{'rows':>5}{'covered':>10}{'half width':>12}{'goal':>20}"
+    alone, after = rows_of(runs)
+    yield f"{'stage':<12}{'figure':<8}{'rows':>5}{'processes alone':>22}{'with earlier runs':>22}{'goal':>17}"
     for kind, (share, width) in GOALS.items():
-        found = list(covered(rows, kind))
+        found, then = list(covered(alone, alone, kind)), list(covered(alone, after, kind))
         for stage in dict.fromkeys(name.split("/")[0] for name, _, _ in found):
-            yield _line(stage, kind, [one for one in found if one[0].startswith(f"{stage}/")])
-        yield _line("all", kind, found) + f"  ≥ {share:.0%}, ≤ ± {width:.0%}"
+            yield _line(
+                stage, kind, *([one for one in each if one[0].startswith(f"{stage}/")] for each in (found, then))
+            )
+        yield _line("all", kind, found, then) + f"  ≥ {share:.0%}, ± {width:.0%}"
     yield ""
 
 
@@ -105,12 +171,15 @@ def _last(runs):
     return max(one["began"] for one in runs)
 
 
-def _line(stage, kind, found):
+def _line(stage, kind, *found):
+    return f"{stage:<12}{kind:<8}{len(found[0]):>5}" + "".join(f"{_covered(one):>22}" for one in found)
+
+
+def _covered(found):
+    """The share of pairs that are covered, and the median half width."""
     inside = [one for _, pairs, _ in found for one in pairs]
     widths = [one for _, _, halves in found for one in halves]
-    share = f"{sum(inside) / len(inside):.0%}" if inside else "none"
-    half = f"± {statistics.median(widths):.1%}" if widths else "none"
-    return f"{stage:<12}{kind:<8}{len(found):>5}{share:>10}{half:>12}"
+    return f"{sum(inside) / len(inside):.0%}, ± {statistics.median(widths):.1%}" if inside else "none"
 
 
 def main():

@@ -12,6 +12,7 @@ from pipebench import stage, task
 from pipebench.data import datasets
 from pipebench.errors import BadSample, PipebenchError, UsageError
 from pipebench.host import machine
+from pipebench.lab.earlier import with_earlier
 from pipebench.lab.fresh import fresh_runners
 from pipebench.lab.passes import Passes, measure_all
 from pipebench.lab.turns import Progress
@@ -157,7 +158,7 @@ def run(
             measure_all(selection.rows, workload, passes, trying=trying, timing=timing, progress=progress, keep=note)
     if feeding is not None:
         report = _fed(report, workload, feeding, progress, keep)
-    report = replace(report, partial=False)
+    report = with_earlier(replace(report, partial=False))
     keep(report)
     return report
 

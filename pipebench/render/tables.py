@@ -299,13 +299,21 @@ def intervals(report: Report) -> list[str]:
     if most == 1:
         return ["± and (low–high): 95 % intervals for one process. Another run can lie outside of them."]
     number = f"{least} to {most}" if least < most else f"{most}"
-    lines = [f"± and (low–high): 95 % intervals for the figure of another run, from {number} processes a row."]
+    runs = f" and {report.between_runs.runs} runs here" if report.between_runs else ""
+    lines = [f"± and (low–high): 95 % intervals for the figure of another run, from {number} processes a row{runs}."]
+    if not runs and not report.partial:
+        lines.append("How much runs differ here is not known yet, and not in them: the first run with these settings.")
     if report.workload is not None and report.workload.quick and 1 < most < USUAL_PROCESSES:
-        times = width_of(most) / width_of(USUAL_PROCESSES)
-        lines.append(f"Without --quick, {USUAL_PROCESSES} processes would give intervals {times:.1f} times as narrow.")
-        if report.loader and report.training is None and not report.partial:
-            lines.append("It also measures uint8 and webdataset loaders, and training beside its bound.")
+        lines += _of_quick(report, most)
     return lines
+
+
+def _of_quick(report: Report, processes: int) -> Iterable[str]:
+    if report.between_runs is None:
+        times = width_of(processes) / width_of(USUAL_PROCESSES)
+        yield f"Without --quick, {USUAL_PROCESSES} processes would give intervals {times:.1f} times as narrow."
+    if report.loader and report.training is None and not report.partial:
+        yield "--quick leaves out uint8 and webdataset loaders, and training beside its bound."
 
 
 def _host(report: Report) -> list[str]:

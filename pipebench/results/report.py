@@ -54,13 +54,26 @@ class Data:
 
 
 @dataclass(frozen=True)
+class BetweenRuns:
+    """How far the next run may be, from so many runs with equal settings on one host, this one included.
+
+    `cost` and `speedup` are the logarithms of a factor: half the width of an interval of 95 %.
+    """
+
+    runs: int
+    cost: float
+    speedup: float
+
+
+@dataclass(frozen=True)
 class Report:
     """The result of any command: the machine, and the parts that the command made. The other parts are empty.
 
     `run` makes `workload`, `data`, `measurements`, `ceilings`, `bad_samples`, `loader`, `consumers` (the user's, or
-    published ones) and `training`; `watch` makes `watched` and `error_of_watch` (one line on how far its figures could
-    be trusted on that day); `syncs` makes `sync_points`, `ab` makes `comparison`, `study` makes `studies`, and
-    `calibrate` makes `calibration`. `advise` makes `advice`, and `watched` of the part of the run before any trial.
+    published ones), `training` and `between_runs` (what earlier runs told); `watch` makes `watched` and
+    `error_of_watch` (one line on how far its figures could be trusted on that day); `syncs` makes `sync_points`, `ab`
+    makes `comparison`, `study` makes `studies`, and `calibrate` makes `calibration`. `advise` makes `advice`, and
+    `watched` of the part of the run before any trial.
 
     `partial` says that the command, or its recording, did not reach its end; `failure` says what ended it. `created` is
     an ISO date and time. `created`, `pipebench` and `machine` are None if a file of schema 1 did not have them.
@@ -87,6 +100,7 @@ class Report:
     studies: tuple[StudyResult, ...] = ()
     calibration: Calibration | None = None
     advice: Advice | None = None
+    between_runs: BetweenRuns | None = None
 
 
 def new(storage: Path | None = None, **parts: Any) -> Report:

@@ -14,7 +14,7 @@ from pipebench.lab.timing import Plan
 from pipebench.render import study, tables, text
 from pipebench.render.cells import Table
 from pipebench.results.loading import LoaderRow, Loading
-from pipebench.results.report import Data, Report
+from pipebench.results.report import BetweenRuns, Data, Report
 from pipebench.results.studies import Author, StudyResult
 from pipebench.results.training import Training
 from pipebench.results.watched import BoundResult, PhaseResult
@@ -216,22 +216,30 @@ def test_a_gain_is_said_in_times_as_fast_or_not_at_all(found, said):
 def test_the_intervals_say_what_they_promise_and_what_quick_costs(report):
     """Only readings of several processes say something about another run."""
 
-    def said(*processes, quick=False):
+    def said(*processes, quick=False, known=None):
         rows = tuple(replace(report.measurements[0], readings_per_process=(2,) * count) for count in processes)
-        return tables.intervals(replace(report, measurements=rows, workload=Workload(quick=quick)))
+        workload = Workload(quick=quick)
+        return tables.intervals(
+            replace(report, measurements=rows, workload=workload, partial=False, between_runs=known)
+        )
 
     assert said(1) == ["± and (low–high): 95 % intervals for one process. Another run can lie outside of them."]
     assert said(7, 20) == [
-        "± and (low–high): 95 % intervals for the figure of another run, from 7 to 20 processes a row."
+        "± and (low–high): 95 % intervals for the figure of another run, from 7 to 20 processes a row.",
+        "How much runs differ here is not known yet, and not in them: the first run with these settings.",
     ]
-    assert said(5, quick=True)[1] == "Without --quick, 20 processes would give intervals 2.7 times as narrow."
+    assert said(7, 20, known=BetweenRuns(3, 0.1, 0.05)) == [
+        "± and (low–high): 95 % intervals for the figure of another run, from 7 to 20 processes a row and 3 runs here."
+    ]
+    assert said(5, quick=True, known=BetweenRuns(3, 0.1, 0.05))[1:] == []
+    assert said(5, quick=True)[2] == "Without --quick, 20 processes would give intervals 2.7 times as narrow."
     assert said() == []
 
 
 def test_a_quick_report_says_what_it_leaves_out(report):
     rows = tuple(replace(report.measurements[0], readings_per_process=(1,) * 5) for _ in range(2))
     quick = replace(report, measurements=rows, workload=Workload(quick=True), partial=False)
-    left_out = "It also measures uint8 and webdataset loaders, and training beside its bound."
+    left_out = "--quick leaves out uint8 and webdataset loaders, and training beside its bound."
 
     def said(loader, training):
         return left_out in tables.intervals(replace(quick, loader=loader, training=training))

@@ -19,14 +19,16 @@ def tool(monkeypatch):
     return importlib.import_module("repeatability")
 
 
-def row(name, cost, ratio, width=0.1):
-    around = [(1 - width), (1 + width)]
-    return {
-        "name": name,
-        "cost": [cost, *(cost * one for one in around)],
-        "ratio": ratio and [ratio, *(ratio * one for one in around)],
-        "per_call_s": [[1.0, 1.1]] * 5,
-    }
+def _steps(reference):
+    """A reference varies in another order than the rest, so that a ratio has an interval."""
+    return (2, -1, 0, 1, -2) if reference is None else (-2, -1, 0, 1, 2)
+
+
+def row(name, level, reference=None, spread=0.01):
+    """Five processes around a level. The ratio is that of the readings; [1, 1, 1] marks a reference."""
+    ratio = [1.0, 1.0, 1.0] if reference is None else [reference / level] * 3
+    readings = [[level * (1 + spread * step)] * 2 for step in _steps(reference)]
+    return {"name": name, "cost": [level, level, level], "ratio": ratio, "per_call_s": readings}
 
 
 def run(*rows, hour=1, options=("--quick",), load=2.0):
@@ -36,22 +38,44 @@ def run(*rows, hour=1, options=("--quick",), load=2.0):
     }  # fmt: skip
 
 
-def test_both_directions_count_and_a_reference_beside_itself_does_not(tool):
-    narrow, wide = row("decode/rgb/a", 1.0, 2.0, width=0.1), row("decode/rgb/a", 1.5, 2.0, width=0.6)
-    itself = {**row("decode/rgb/ref", 1.0, None), "ratio": [1.0, 1.0, 1.0]}
-    rows = [{one["name"]: one for one in (mine, itself)} for mine in (narrow, wide)]
-    (a, ref) = tool.covered(rows, "cost")
-    assert (a[0], sorted(a[1])) == ("decode/rgb/a", [False, True])  # 1.5 is not within 1 ± 0.1; 1 is within 1.5 ± 0.9
-    assert ref[1] == [True, True]
-    assert [name for name, _, _ in tool.covered(rows, "ratio")] == ["decode/rgb/a"]
+def test_an_interval_is_held_against_every_other_run_and_a_reference_beside_itself_is_not(tool):
+    levels = [(1.0, 0.01), (1.5, 0.3), (1.0, 0.01)]
+    runs = [
+        run(row("decode/rgb/ref", 1.0), row("decode/rgb/a", *level[:1], reference=1.0, spread=level[1]), hour=hour)
+        for hour, level in enumerate(levels)
+    ]
+    alone, _ = tool.rows_of(runs)
+    found = {name: inside for name, inside, _ in tool.covered(alone, alone, "cost")}
+    # the first promises nothing; the second is wide and holds both others; the third holds the first only
+    assert sorted(found["decode/rgb/a"]) == [False, True, True, True]
+    assert [name for name, _, _ in tool.covered(alone, alone, "ratio")] == ["decode/rgb/a"]
+
+
+def test_earlier_runs_widen_what_a_run_promises(tool):
+    names = [f"decode/rgb/{name}" for name in "abc"]
+    runs = [
+        run(*(row(name, factor * (1 + place)) for place, name in enumerate(names)), hour=hour)
+        for hour, factor in enumerate([1.0, 1.3, 1.0, 1.3])
+    ]
+    alone, after = tool.rows_of(runs)
+    assert alone[0] == after[0]  # nothing is known before the second run
+
+    def share(promised):
+        pairs = [one for _, inside, _ in tool.covered(alone, promised, "cost") for one in inside]
+        return sum(pairs) / len(pairs)
+
+    assert share(alone) < 0.5 and share(after) == 1.0
 
 
 def test_the_report_pools_runs_with_the_same_options_by_stage(tool):
+    def decoded(level):
+        return row("decode/rgb/ref", 2.0), row("decode/rgb/a", level, reference=2.0)
+
     lines = [
-        run(row("decode/rgb/a", 1.0, 2.0), row("read/image/b", 1.0, 3.0), hour=1),
-        run(row("decode/rgb/a", 1.05, 2.5), row("read/image/b", 1.0, 3.0), hour=2),
-        run(row("decode/rgb/a", 1.0, 2.0), hour=3, options=("--stage", "decode")),
-        run(row("decode/rgb/a", 9.0, 2.0), hour=4, load=3.1),
+        run(*decoded(1.0), row("read/image/b", 1.0), hour=1),
+        run(*decoded(1.3), row("read/image/b", 1.0), hour=2),
+        run(*decoded(1.0), hour=3, options=("--stage", "decode")),
+        run(*decoded(9.0), hour=4, load=3.1),
     ]
     text = "\n".join(tool.report(lines))
     when = "2026-01-01T01:00:00+00:00 to 2026-01-01T02:00:00+00:00"
@@ -62,8 +86,8 @@ def test_the_report_pools_runs_with_the_same_options_by_stage(tool):
     said = {
         tuple(line.split()[:2]): line.split()[3] for line in text.splitlines() if re.match(r"\w+ +(ratio|cost)", line)
     }
-    assert said["decode", "ratio"] == "0%" and said["read", "ratio"] == "100%"
-    assert said["decode", "cost"] == "100%"
+    assert said["decode", "ratio"] == "0%," and said["read", "cost"] == "100%,"
+    assert said["decode", "cost"] == "50%,"
 
 
 def test_the_readings_are_kept_by_process(tool):

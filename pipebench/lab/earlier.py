@@ -1,0 +1,55 @@
+"""The figures of earlier runs on this host, kept in the cache, so that a run knows how far the next may be."""
+
+from __future__ import annotations
+
+import contextlib
+import platform
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from pipebench.errors import PipebenchError
+from pipebench.host.machine import cache_folder
+from pipebench.host.whole_files import write_whole
+from pipebench.results.earlier_runs import Figures, between, figures, widened
+from pipebench.results.report import Report
+
+MOST_RUNS = 10  # of equal settings that count
+MOST_KEPT = 60  # of all settings
+LARGEST_FILE = 16 << 20
+
+
+@dataclass(frozen=True)
+class _Kept:
+    runs: tuple[Figures, ...] = ()
+
+
+def with_earlier(report: Report) -> Report:
+    """The finished report, with intervals that hold what earlier runs with equal settings showed; remembers this one.
+
+    Where the cache cannot be read or written, the report is as if there were no earlier run.
+    """
+    now = figures(report)
+    if not now.costs:
+        return report
+    kept = _kept()
+    alike = [one for one in kept if one.settings == now.settings][1 - MOST_RUNS :]
+    with contextlib.suppress(PipebenchError):
+        write_whole(_place(), msgspec.json.encode(_Kept((*kept, now)[-MOST_KEPT:])))
+    return widened(report, between([*alike, now]))
+
+
+def _kept() -> tuple[Figures, ...]:
+    place = _place()
+    try:
+        if place.stat().st_size > LARGEST_FILE:
+            return ()
+        found = msgspec.json.decode(place.read_bytes(), type=_Kept).runs
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return ()
+    return tuple(one for one in found if all(value > 0 for value in (*one.costs.values(), *one.speedups.values())))
+
+
+def _place() -> Path:
+    return cache_folder() / "runs" / f"{platform.node() or 'host'}.json"

@@ -1,0 +1,107 @@
+"""How much the same figure differs between runs of one machine, and intervals that hold it.
+
+A shared machine drifts over minutes and hours, all processes of a run alike. So the processes of one run cannot show
+how far the next run will be; only earlier runs can. Pure functions of reports.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from statistics import fmean, median
+
+import msgspec
+
+from pipebench.results.measurement import Measurement
+from pipebench.results.report import BetweenRuns, Report
+from pipebench.stats import NORMAL, Speedup, Summary
+
+FEWEST_ROWS = 3  # that two runs must have in common
+_SPREAD_OF_MEDIAN = 0.6745  # the median of the absolute values of a standard normal distribution
+
+
+@dataclass(frozen=True)
+class Figures:
+    """The figures of a finished run: seconds a sample and speed-ups by row, and the settings that they belong to."""
+
+    created: str
+    settings: str
+    costs: dict[str, float]
+    speedups: dict[str, float]
+
+
+def figures(report: Report) -> Figures:
+    """What a later run needs of this one. `settings` has the workload, the machine and its libraries."""
+    timed = [(f"{one.task}/{one.variant}", one) for one in report.measurements if one.summary and one.work]
+    about = (report.workload, report.machine and (report.machine.cpu, report.machine.python, report.machine.libraries))
+    return Figures(
+        created=report.created or "",
+        settings=msgspec.json.encode(about, order="deterministic").decode(),
+        costs={name: one.summary.median_s / one.work.samples for name, one in timed if one.summary and one.work},
+        speedups={name: one.over_reference.speedup for name, one in timed if one.over_reference and _open(one)},
+    )
+
+
+def _open(one: Measurement) -> bool:
+    """Whether the speed-up is one over another row: a reference beside itself has no interval."""
+    return one.over_reference is not None and one.over_reference.low < one.over_reference.high
+
+
+def between(runs: Sequence[Figures]) -> BetweenRuns | None:
+    """How far the next run may be, from runs with equal settings in their order; None if no two can be compared.
+
+    Two successive runs differ, in each row that both have, by the difference of two logarithms. The median of its
+    absolute value over the rows, divided by 0.6745, is a standard deviation that a few rows with other code do not
+    change. The half width is 1.96 times its root mean square over all pairs of successive runs.
+    """
+    costs, speedups = _apart(runs, lambda one: one.costs), _apart(runs, lambda one: one.speedups)
+    if not costs:
+        return None
+    return BetweenRuns(len(costs) + 1, _half(costs), _half(speedups) if speedups else 0.0)
+
+
+def _half(spreads: Sequence[float]) -> float:
+    return NORMAL * math.sqrt(fmean(one * one for one in spreads))
+
+
+def _apart(runs: Sequence[Figures], which: Callable[[Figures], Mapping[str, float]]) -> list[float]:
+    found = []
+    for sooner, later in itertools.pairwise(map(which, runs)):
+        rows = [abs(math.log(later[name] / sooner[name])) for name in later if name in sooner]
+        if len(rows) >= FEWEST_ROWS:
+            found.append(median(rows) / _SPREAD_OF_MEDIAN)
+    return found
+
+
+def widened(report: Report, known: BetweenRuns | None) -> Report:
+    """The report with intervals that are nowhere narrower than runs differ; as it is if nothing is known."""
+    if known is None:
+        return report
+    rows = tuple(
+        replace(
+            one,
+            summary=one.summary and _summary(one.summary, known.cost),
+            over_reference=one.over_reference and _speedup(one.over_reference, known.speedup),
+            over_ceiling=one.over_ceiling and _speedup(one.over_ceiling, known.speedup),
+        )
+        for one in report.measurements
+    )
+    return replace(report, measurements=rows, between_runs=known)
+
+
+def _summary(found: Summary, half: float) -> Summary:
+    low, high = _ends(found.median_s, found.low_s, found.high_s, half)
+    return replace(found, low_s=low, high_s=high)
+
+
+def _speedup(found: Speedup, half: float) -> Speedup:
+    if found.low == found.high:  # a reference beside itself
+        return found
+    low, high = _ends(found.speedup, found.low, found.high, half)
+    return Speedup(found.speedup, low, high, found.confidence)
+
+
+def _ends(middle: float, low: float, high: float, half: float) -> tuple[float, float]:
+    return min(low, middle * math.exp(-half)), max(high, middle * math.exp(half))

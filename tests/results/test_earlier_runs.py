@@ -1,0 +1,117 @@
+"""What earlier runs tell about the next one: simulated machines whose drift is known."""
+
+import math
+import random
+import statistics
+
+import pytest
+
+from pipebench.lab import earlier
+from pipebench.results.earlier_runs import between, figures, widened
+from pipebench.results.measurement import Measurement
+from pipebench.results.report import Report
+from pipebench.stats import Speedup, compare_processes, summarize
+from pipebench.task import Work, Workload
+
+ROWS = ("reference", "one", "two", "three", "four")
+
+
+def _run(rng, drift=0.0, of_row=0.0, batch_size=16, factors=None, created="2026-01-01"):
+    """A report of 12 processes a row; `drift` moves all rows of the run alike, and `of_row` each on its own."""
+    workload, common = Workload(data="d", batch_size=batch_size), rng.gauss(0, drift)
+    own = {name: math.exp(common + rng.gauss(0, of_row)) * (factors or {}).get(name, 1.0) for name in ROWS}
+    readings = {name: tuple(level * rng.lognormvariate(0, 0.02) for _ in range(12)) for name, level in own.items()}
+    alone = (1,) * 12
+    rows = []
+    for name, found in readings.items():
+        over = compare_processes([[one] for one in found], [[one] for one in readings["reference"]])
+        if name == "reference":
+            over = Speedup(1.0, 1.0, 1.0, 0.95)
+        rows.append(
+            Measurement(
+                "transform", "transform/t", name, workload, found, 1.0, 1, Work(4, 10, 10),
+                summarize(found, 1, 4, alone), over, readings_per_process=alone,
+            )
+        )  # fmt: skip
+    return Report(2, created=created, workload=workload, measurements=tuple(rows))
+
+
+def _inside(report, other, kind):
+    found = []
+    for mine, theirs in zip(report.measurements, other.measurements, strict=True):
+        if kind == "cost":
+            found.append(mine.summary.low_s <= theirs.summary.median_s <= mine.summary.high_s)
+        elif mine.variant != "reference":
+            found.append(mine.over_reference.low <= theirs.over_reference.speedup <= mine.over_reference.high)
+    return found
+
+
+@pytest.mark.parametrize("kind", ["cost", "speed-up"])
+def test_intervals_hold_the_next_run_of_a_machine_that_drifts(kind):
+    rng, alone, known = random.Random(5), [], []
+    for _ in range(150):
+        runs = [_run(rng, drift=0.10, of_row=0.05) for _ in range(8)]
+        told = between([figures(one) for one in runs[:7]])
+        alone += _inside(runs[6], runs[7], kind)
+        known += _inside(widened(runs[6], told), runs[7], kind)
+    assert statistics.fmean(alone) < 0.5
+    assert statistics.fmean(known) > 0.90
+
+
+def test_a_steady_machine_gets_no_wider_intervals_than_its_processes_ask_for():
+    rng = random.Random(6)
+    runs = [_run(rng) for _ in range(8)]
+    after = widened(runs[-1], between([figures(one) for one in runs]))
+    halves = [one.summary.high_s / one.summary.median_s - 1 for one in after.measurements]
+    assert statistics.median(halves) < 0.03  # each process scatters by 2 %
+
+
+def test_a_row_with_other_code_does_not_widen_the_others():
+    rng = random.Random(7)
+    runs = [_run(rng), _run(rng, factors={"two": 3.0})]
+    told = between([figures(one) for one in runs])
+    assert told.runs == 2 and told.cost < 0.2 and told.speedup < 0.2  # the logarithm of 3 is 1.1
+
+
+def test_runs_with_too_few_rows_in_common_tell_nothing():
+    rng = random.Random(8)
+    one, other = figures(_run(rng)), figures(_run(rng))
+    assert between([one]) is None and between([]) is None
+    assert between([one, type(other)("", "", {"transform/t/one": 1.0, "else": 2.0}, {})]) is None
+
+
+def test_a_reference_beside_itself_stays_1():
+    rng = random.Random(9)
+    runs = [_run(rng, drift=0.2) for _ in range(3)]
+    after = widened(runs[-1], between([figures(one) for one in runs]))
+    assert (after.measurements[0].over_reference.low, after.measurements[0].over_reference.high) == (1.0, 1.0)
+
+
+def test_the_second_run_with_equal_settings_knows_of_the_first(tmp_path, monkeypatch):
+    monkeypatch.setenv("PIPEBENCH_CACHE", str(tmp_path))
+    rng = random.Random(10)
+    assert earlier.with_earlier(_run(rng, drift=0.2)).between_runs is None
+    assert earlier.with_earlier(_run(rng, drift=0.2, batch_size=32)).between_runs is None
+    again = earlier.with_earlier(_run(rng, drift=0.2))
+    assert again.between_runs.runs == 2
+    for _ in range(20):
+        again = earlier.with_earlier(_run(rng, drift=0.2))
+    assert again.between_runs.runs == earlier.MOST_RUNS
+    assert len(earlier._kept()) == 23
+
+
+@pytest.mark.parametrize("content", [b"", b"\xff", b"[" * 100_000, b'{"runs": [{"created": "", "costs": 1}]}'])
+def test_a_damaged_memory_is_no_memory(tmp_path, monkeypatch, content):
+    monkeypatch.setenv("PIPEBENCH_CACHE", str(tmp_path))
+    place = earlier._place()
+    place.parent.mkdir()
+    place.write_bytes(content)
+    assert earlier.with_earlier(_run(random.Random(11))).between_runs is None
+    assert len(earlier._kept()) == 1
+
+
+def test_a_memory_that_cannot_be_written_is_no_failure(tmp_path, monkeypatch):
+    (tmp_path / "runs").write_text("in the way")
+    monkeypatch.setenv("PIPEBENCH_CACHE", str(tmp_path))
+    report = _run(random.Random(12))
+    assert earlier.with_earlier(report) == report
