@@ -1,0 +1,211 @@
+"""Checks predictions: costs are taken at one worker, and other settings are predicted and then really run.
+
+    python tools/prediction.py run CASE [CASE ...] --seconds 5 --save docs/results/prediction.jsonl
+    python tools/prediction.py report docs/results/prediction.jsonl
+
+A case is one of `prediction_script.PLANTED`, or `DATA:floats` for the reference loader over an embedded data set. First
+`watch` takes its passport at one worker. Then the script runs plainly in each setting of `QUESTIONS`, in random order.
+`run` appends a line with the passport and the measured times. `report` predicts from the passports, so a changed model
+needs no new measurement, and prints the table. Settings with fewer cores run with an affinity to these cores, as under
+`taskset`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import multiprocessing
+import os
+import random
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import msgspec
+import prediction_script
+
+from pipebench.host.machine import usable_cores
+from pipebench.predict.passports import passport_of
+from pipebench.predict.planning import plan
+from pipebench.results.costs import Passport
+from pipebench.results.plan import Asked
+from pipebench.watch.command import observe
+from pipebench.watch.record.options import WatchOptions
+
+SCRIPT = Path(__file__).parent / "prediction_script.py"
+SPAN = "__main__:Costly.wait"
+
+
+@dataclass(frozen=True)
+class Question:
+    """A setting: what is asked of the model, and how the script is run for it. `case` replaces the fitted case."""
+
+    label: str
+    workers: int
+    faster: float = 1.0
+    cores: float | None = None
+    stages: tuple[tuple[str, float], ...] = ()
+    case: str | None = None
+
+    @property
+    def asked(self) -> Asked:
+        return Asked(workers=self.workers, cores=self.cores, faster=self.stages)
+
+
+LADDER = tuple(Question(f"{workers} workers", workers) for workers in (0, 1, 2, 4, 8))
+ONE_CORE = tuple(Question(f"{workers} workers, 1 core", workers, cores=1) for workers in (0, 1, 2, 4))
+FASTER = tuple(
+    Question(f"sleep 2× faster, {workers} workers", workers, 2.0, stages=(("Costly.wait", 2.0),)) for workers in (1, 4)
+)
+
+
+def questions(case: str) -> Iterator[Question]:
+    """What is asked of a case."""
+    yield from LADDER
+    if case in ("compute", "mixed", "busy-step") or ":" in case:
+        yield from ONE_CORE
+    if case in ("sleep", "mixed", "sleep-step"):
+        yield from FASTER
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Runs or reports. Returns 1 if a run failed."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(dest="command", required=True)
+    run = commands.add_parser("run")
+    run.add_argument("cases", nargs="+")
+    run.add_argument("--seconds", type=float, default=5.0)
+    run.add_argument("--save", type=Path, required=True)
+    commands.add_parser("report").add_argument("file", type=Path)
+    asked = parser.parse_args(arguments)
+    if asked.command == "report":
+        sys.stdout.write("\n".join(table(_lines(asked.file))) + "\n")
+        return 0
+    return 0 if all([_kept(case, asked.seconds, asked.save) for case in asked.cases]) else 1
+
+
+def _kept(case: str, seconds: float, save: Path) -> bool:
+    """Measures one case and appends it to the file. Whether that succeeded."""
+    began, before = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"), os.getloadavg()[0]
+    passport = fitted(case, seconds)
+    if passport is None:
+        sys.stderr.write(f"{case}: no passport\n")
+        return False
+    wanted = list(questions(case))
+    random.shuffle(wanted)
+    found = {one.label: measured(one.case or case, one, seconds) for one in wanted}
+    line = {
+        "began": began,
+        "load": [round(before, 2), round(os.getloadavg()[0], 2)],
+        "cores": usable_cores(),
+        "case": case,
+        "s_per_iteration": {label: round(value, 6) for label, value in found.items()},
+        "passport": _rounded(msgspec.to_builtins(passport)),
+    }
+    with save.open("a") as file:
+        file.write(json.dumps(line, separators=(",", ":")) + "\n")
+    return True
+
+
+def _rounded(value: Any) -> Any:
+    if isinstance(value, float):
+        return float(f"{value:.5g}")
+    if isinstance(value, dict):
+        return {name: _rounded(one) for name, one in value.items()}
+    return [_rounded(one) for one in value] if isinstance(value, list | tuple) else value
+
+
+def fitted(case: str, seconds: float) -> Passport | None:
+    """The passport of a run with one worker."""
+    options = WatchOptions(functions=(SPAN,) if ":" not in case else ())
+    _, watched = observe(options, [str(SCRIPT), case, "1", str(seconds)], sys.stderr.write)
+    return passport_of(watched) if watched is not None else None
+
+
+def measured(case: str, one: Question, seconds: float) -> float:
+    """Seconds of an iteration of a plain run, in a process of its own, which is forked and imports nothing again."""
+    fork = multiprocessing.get_context("fork")
+    here, there = fork.Pipe(duplex=False)
+    process = fork.Process(target=_run, args=(there, case, one, seconds))
+    process.start()
+    there.close()
+    try:
+        return float(here.recv())
+    finally:
+        process.join()
+
+
+def _run(answer: Any, case: str, one: Question, seconds: float) -> None:
+    if one.cores is not None:
+        os.sched_setaffinity(0, range(round(one.cores)))
+    answer.send(prediction_script.trained(case, one.workers, seconds, one.faster))
+
+
+def _lines(file: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in file.read_text().splitlines()]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One prediction beside what was measured: batches per second. `inside` says that its interval held the truth."""
+
+    case: str
+    label: str
+    predicted: float
+    measured: float
+    inside: bool
+
+    @property
+    def error(self) -> float:
+        return self.predicted / self.measured - 1
+
+
+def rows(lines: Iterable[dict[str, Any]]) -> Iterator[Row]:
+    """Every prediction of these lines. The model is asked again, so a changed model needs no new measurement."""
+    for line in lines:
+        passport = msgspec.convert(line["passport"], type=Passport)
+        for one in questions(line["case"]):
+            if one.label in line["s_per_iteration"]:
+                truth = passport.costs.samples / line["s_per_iteration"][one.label]
+                found = plan(passport, one.asked).predictions[-1].samples_per_s
+                yield Row(line["case"], one.label, found.value, truth, found.low <= truth <= found.high)
+
+
+def table(lines: list[dict[str, Any]]) -> Iterator[str]:
+    """The table as Markdown, and its summary."""
+    found = list(rows(lines))
+    yield "| case | setting | predicted | measured | error | |"
+    yield "|---|---|---|---|---|---|"
+    for one in found:
+        inside = "inside" if one.inside else "outside"
+        yield (
+            f"| `{one.case}` | {one.label} | {one.predicted:,.0f} | {one.measured:,.0f} | {100 * one.error:+.1f} % | "
+            f"{inside} |"
+        )
+    yield ""
+    yield summary("All", found)
+    for part in ("0 workers", "1 workers", "2 workers", "4 workers", "8 workers", "1 core", "faster"):
+        yield summary(part, [one for one in found if part in one.label])
+    yield summary("planted", [one for one in found if ":" not in one.case])
+    yield summary("reference", [one for one in found if ":" in one.case])
+    loads = [load for line in lines for load in line["load"]]
+    yield f"Taken from {lines[0]['began']} to {lines[-1]['began']}, load average {min(loads)} to {max(loads)}."
+
+
+def summary(name: str, found: Sequence[Row]) -> str:
+    if not found:
+        return f"{name}: nothing"
+    errors = sorted(abs(one.error) for one in found)
+    inside = sum(one.inside for one in found)
+    return (
+        f"{name}: {len(found)} predictions, median error {100 * median(errors):.1f} %, 90th percentile "
+        f"{100 * errors[int(0.9 * (len(errors) - 1))]:.1f} %, worst {100 * errors[-1]:.1f} %, {inside} inside."
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
