@@ -21,10 +21,10 @@ _LIMITS = {
     "network": "the network",
 }
 _ASSUMED = {
-    "cores": "a core there is as fast as one here",
-    "workers": "a worker is blocked there as long as here",
-    "storage": "no sample is in the page cache (never checked)",
-    "network": "each byte that is read crosses it (never checked)",
+    "cores": "a core is as fast as here",
+    "workers": "a worker is blocked as long",
+    "storage": "no sample is cached (never checked)",
+    "network": "all that is read crosses it (never checked)",
 }
 _ROWS = 3  # around the best, if there is a table of needs too
 
@@ -37,7 +37,7 @@ def parts(found: Plan) -> list[Part]:
         made += [_needs(found), "", f"The same model on what was run: {said}. {_holds(found)}"]
     else:
         made.append(_checks(found))
-    made += ["", *_assumed(found)]
+    made += ["", " ".join(_assumed(found))]
     return made
 
 
