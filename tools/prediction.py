@@ -6,13 +6,14 @@
 A case is one of `prediction_script.PLANTED`, or `DATA:floats` for the reference loader over an embedded data set. First
 `watch` takes its passport at one worker. Then the script runs plainly in each setting of `QUESTIONS`, in random order.
 `run` appends a line with the passport and the measured times. `report` predicts from the passports, so a changed model
-needs no new measurement, and prints the table. Settings with fewer cores run with an affinity to these cores, as under
-`taskset`.
+needs no new measurement, and prints the table. Settings with whole cores run with an affinity to them, as `taskset`
+gives it. Those with a part of a core run in a control group with a quota (version 1, as root), or are left out.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import datetime
 import json
 import multiprocessing
@@ -37,6 +38,7 @@ from pipebench.watch.command import observe
 from pipebench.watch.record.options import WatchOptions
 
 SCRIPT = Path(__file__).parent / "prediction_script.py"
+GROUP = Path("/sys/fs/cgroup/cpu/pipebench-prediction")
 SPAN = "__main__:Costly.wait"
 
 
@@ -58,6 +60,10 @@ class Question:
 
 LADDER = tuple(Question(f"{workers} workers", workers) for workers in (0, 1, 2, 4, 8))
 ONE_CORE = tuple(Question(f"{workers} workers, 1 core", workers, cores=1) for workers in (0, 1, 2, 4))
+QUOTAS = tuple(
+    Question(f"{workers} workers, quota of {cores} cores", workers, cores=cores)
+    for workers, cores in ((1, 0.5), (4, 0.5), (2, 1.5), (4, 1.5))
+)
 FASTER = tuple(
     Question(f"sleep 2× faster, {workers} workers", workers, 2.0, stages=(("Costly.wait", 2.0),)) for workers in (1, 4)
 )
@@ -68,6 +74,8 @@ def questions(case: str) -> Iterator[Question]:
     yield from LADDER
     if case in ("compute", "mixed", "busy-step") or ":" in case:
         yield from ONE_CORE
+    if case in ("compute", "mixed"):
+        yield from QUOTAS
     if case in ("sleep", "mixed", "sleep-step"):
         yield from FASTER
 
@@ -97,7 +105,7 @@ def _kept(case: str, seconds: float, save: Path) -> bool:
         return False
     wanted = list(questions(case))
     random.shuffle(wanted)
-    found = {one.label: measured(one.case or case, one, seconds) for one in wanted}
+    found = {one.label: spent for one in wanted if (spent := measured(one.case or case, one, seconds)) is not None}
     line = {
         "began": began,
         "load": [round(before, 2), round(os.getloadavg()[0], 2)],
@@ -126,8 +134,11 @@ def fitted(case: str, seconds: float) -> Passport | None:
     return passport_of(watched) if watched is not None else None
 
 
-def measured(case: str, one: Question, seconds: float) -> float:
-    """Seconds of an iteration of a plain run, in a process of its own, which is forked and imports nothing again."""
+def measured(case: str, one: Question, seconds: float) -> float | None:
+    """Seconds of an iteration of a plain run, in a process of its own, which is forked and imports nothing again.
+
+    None: the quota cannot be set here.
+    """
     fork = multiprocessing.get_context("fork")
     here, there = fork.Pipe(duplex=False)
     process = fork.Process(target=_run, args=(there, case, one, seconds))
@@ -135,14 +146,30 @@ def measured(case: str, one: Question, seconds: float) -> float:
     there.close()
     try:
         return float(here.recv())
+    except EOFError:
+        return None
     finally:
         process.join()
+        with contextlib.suppress(OSError):
+            GROUP.rmdir()
 
 
 def _run(answer: Any, case: str, one: Question, seconds: float) -> None:
-    if one.cores is not None:
+    if one.cores is not None and one.cores == round(one.cores):
         os.sched_setaffinity(0, range(round(one.cores)))
+    elif one.cores is not None:
+        _limit(one.cores)
     answer.send(prediction_script.trained(case, one.workers, seconds, one.faster))
+
+
+def _limit(cores: float) -> None:
+    """Moves this process into a group with a quota. Ends it if that is not possible."""
+    try:
+        GROUP.mkdir()
+        (GROUP / "cpu.cfs_quota_us").write_text(str(round(cores * int((GROUP / "cpu.cfs_period_us").read_text()))))
+        (GROUP / "cgroup.procs").write_text(str(os.getpid()))
+    except OSError:
+        sys.exit(0)
 
 
 def _lines(file: Path) -> list[dict[str, Any]]:
@@ -188,7 +215,7 @@ def table(lines: list[dict[str, Any]]) -> Iterator[str]:
         )
     yield ""
     yield summary("All", found)
-    for part in ("0 workers", "1 workers", "2 workers", "4 workers", "8 workers", "1 core", "faster"):
+    for part in ("0 workers", "1 workers", "2 workers", "4 workers", "8 workers", "1 core", "quota", "faster", "uint8"):
         yield summary(part, [one for one in found if part in one.label])
     yield summary("planted", [one for one in found if ":" not in one.case])
     yield summary("reference", [one for one in found if ":" in one.case])
