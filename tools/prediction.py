@@ -39,7 +39,7 @@ from pipebench.watch.record.options import WatchOptions
 
 SCRIPT = Path(__file__).parent / "prediction_script.py"
 GROUP = Path("/sys/fs/cgroup/cpu/pipebench-prediction")
-SPAN = "__main__:Costly.wait"
+SPANS = {"images": "__main__:as_floats"}  # of other planted cases: Costly.wait
 
 
 @dataclass(frozen=True)
@@ -67,6 +67,11 @@ QUOTAS = tuple(
 FASTER = tuple(
     Question(f"sleep 2× faster, {workers} workers", workers, 2.0, stages=(("Costly.wait", 2.0),)) for workers in (1, 4)
 )
+UINT8 = tuple(
+    Question(f"uint8, {workers} workers", workers, stages=(("as_floats", 1e6), ("default_collate", 4.0)),
+             case="images-uint8")
+    for workers in (1, 2, 4)
+)  # fmt: skip
 
 
 def questions(case: str) -> Iterator[Question]:
@@ -78,6 +83,8 @@ def questions(case: str) -> Iterator[Question]:
         yield from QUOTAS
     if case in ("sleep", "mixed", "sleep-step"):
         yield from FASTER
+    if case == "images":
+        yield from UINT8
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -129,7 +136,7 @@ def _rounded(value: Any) -> Any:
 
 def fitted(case: str, seconds: float) -> Passport | None:
     """The passport of a run with one worker."""
-    options = WatchOptions(functions=(SPAN,) if ":" not in case else ())
+    options = WatchOptions(functions=(SPANS.get(case, "__main__:Costly.wait"),) if ":" not in case else ())
     _, watched = observe(options, [str(SCRIPT), case, "1", str(seconds)], sys.stderr.write)
     return passport_of(watched) if watched is not None else None
 

@@ -74,8 +74,32 @@ class Costly(Dataset[Any]):
             time.sleep(seconds)
 
 
+class Images(Dataset[Any]):
+    """Images of 3×224×224 that cross as float32, or as `uint8`. Each takes 1 ms to read and some turns to decode."""
+
+    def __init__(self, uint8: bool) -> None:
+        self.uint8 = uint8
+        self.pixels = torch.randint(0, 256, (3, 224, 224), dtype=torch.uint8)
+
+    def __len__(self) -> int:
+        return SAMPLES * _TURN * 1000
+
+    def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
+        time.sleep(0.001)
+        compute(20_000)
+        image = self.pixels.clone()
+        return (image if self.uint8 else as_floats(image)), index % 10
+
+
+def as_floats(image: torch.Tensor) -> torch.Tensor:
+    """A stage of its own: `--span __main__:as_floats` times it."""
+    return image.float().div_(255).sub_(0.45).div_(0.22)
+
+
 def loader_of(case: str, workers: int, faster: float) -> tuple[Any, Any]:
     """The loader, and the loop's own work besides a small model."""
+    if case in ("images", "images-uint8"):
+        return DataLoader(Images(case != "images"), SAMPLES, num_workers=workers), lambda: time.sleep(0.002)
     if ":" not in case:
         planted = PLANTED[case]
         ahead = planted.ahead if workers else None
