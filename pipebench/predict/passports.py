@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from statistics import fmean
 
 from pipebench.errors import PipebenchError
+from pipebench.predict.bounds import core_s
 from pipebench.results.advice import Advice, Change
 from pipebench.results.costs import LoopCosts, Passport, StageShare, Tried
 from pipebench.results.report import Report
 from pipebench.results.watched import WatchResult
 
 _KNOBS = {"num_workers", "prefetch_factor"}
+_HARDLY = 0.05
 
 
 def passport_of(watched: WatchResult, advice: Advice | None = None) -> Passport | None:
@@ -23,7 +26,7 @@ def passport_of(watched: WatchResult, advice: Advice | None = None) -> Passport 
         costs=costs,
         stages=tuple(StageShare(one.name, one.kind, one.worker_share) for one in stages),
         cores=watched.usable_cores,
-        foreign_cores=(watched.host.foreign_cores if watched.host else None) or 0.0,
+        others=others(costs, watched.usable_cores, (watched.host.foreign_cores if watched.host else None) or 0.0),
         tried=tuple(_tried(costs, advice)) if advice is not None else (),
     )
 
@@ -39,6 +42,22 @@ def passport_in(report: Report) -> Passport:
             "name one that `pipebench watch --export-json` or `pipebench advise --passport` wrote",
         )
     return found
+
+
+def others(costs: LoopCosts, cores: float, foreign_cores: float) -> float:
+    """How many threads of other processes wanted a core, on average, while a worker wanted one.
+
+    If n threads share C cores evenly, each runs for C/n of the time in which it is ready (`cores.Cores`). The measured
+    share of a worker gives n, and what are not our own threads are others. A worker that hardly waited says only that
+    others left it a core: then they are the cores that others used.
+    """
+    cpu_s, waited_s = fmean(costs.cpu_s), costs.core_wait_s
+    if waited_s <= _HARDLY * cpu_s:
+        return foreign_cores
+    ready = cores * (1 + waited_s / cpu_s)
+    own_s = core_s(costs, costs.workers) + waited_s
+    beside = (own_s - (cpu_s + waited_s) / max(1, costs.workers)) / costs.iteration_s
+    return max(foreign_cores, ready - 1 - beside)
 
 
 def _main(watched: WatchResult, advice: Advice | None) -> LoopCosts | None:

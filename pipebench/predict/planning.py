@@ -51,7 +51,7 @@ def plan(passport: Passport, asked: Asked) -> Plan:
 
 def foreseen(passport: Passport, workers: int, prefetch_factor: int) -> Speedup:
     """The speed-up of the loop over the present setting, with so many workers and batches ahead of each."""
-    costs, others = passport.costs, passport.foreign_cores
+    costs, others = passport.costs, passport.others
     now = simulate(costs, Setting(costs.workers, costs.prefetch_factor, passport.cores, others)).batches_per_s
     setting = Setting(workers, prefetch_factor, passport.cores, others)
     then = predicted([costs], setting, _error(tuple(checked(passport))))
@@ -75,7 +75,7 @@ def _fed(found: Plan) -> bool | None:
 
 def checked(passport: Passport) -> Iterator[Check]:
     """The model on the present setting, and on every setting that was tried in the run."""
-    costs, others = passport.costs, passport.foreign_cores
+    costs, others = passport.costs, passport.others
     now = Setting(costs.workers, costs.prefetch_factor, passport.cores, others)
     rate = simulate(costs, now).batches_per_s
     yield Check(
@@ -104,7 +104,7 @@ class _Question:
     @property
     def others(self) -> float:
         """Other processes stay as they are on this machine; on another one there are none."""
-        return self.passport.foreign_cores if self.asked.cores is None else 0.0
+        return self.passport.others if self.asked.cores is None else 0.0
 
     @property
     def samples(self) -> float:

@@ -23,9 +23,10 @@ class LoopCosts:
     between two batches. `feeder_cpu_s` and `feeder_blocked_s` are of the thread that pickles a batch. `pin_s` is of the
     pin-memory thread (None: nothing is pinned).
 
-    `iteration_s` is the measured time of an iteration, start-up not included. `core_wait_share` is the share of its
-    time in which a worker waited for a core. `read_bytes` are the bytes that were read for a batch by system calls
-    (memory maps do not count), `pipe_bytes` and `shared_bytes` those that crossed from worker to loop. None: unknown.
+    `iteration_s` is the measured time of an iteration, start-up not included. `core_wait_s` is the mean time in which
+    the thread that made a batch was ready to run but had no core. `read_bytes` are the bytes that were read for a batch
+    by system calls (memory maps do not count), `pipe_bytes` and `shared_bytes` those that crossed from worker to loop.
+    None: unknown.
     """
 
     loader: int
@@ -45,7 +46,7 @@ class LoopCosts:
     feeder_blocked_s: float = 0.0
     pin_s: float | None = None
     threads: float = 1.0
-    core_wait_share: float = 0.0
+    core_wait_s: float = 0.0
     read_bytes: float | None = None
     pipe_bytes: float | None = None
     shared_bytes: float | None = None
@@ -84,12 +85,12 @@ class Tried:
 class Passport:
     """A loop's costs in a form that can be carried to another machine. It names no file and no sample.
 
-    `cores` are the cores that the run could use. `foreign_cores` is how many of them other processes used on average.
-    `tried` are the settings by which a prediction can be checked.
+    `cores` are the cores that the run could use. `others` is how many threads of other processes wanted one of them at
+    the same time, on average. `tried` are the settings by which a prediction can be checked.
     """
 
     costs: LoopCosts
     stages: tuple[StageShare, ...]
     cores: float
-    foreign_cores: float = 0.0
+    others: float = 0.0
     tried: tuple[Tried, ...] = ()

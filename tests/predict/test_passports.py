@@ -14,7 +14,8 @@ from made_up_trials import watched
 
 from pipebench.commands.plan import command
 from pipebench.errors import PipebenchError, UsageError
-from pipebench.predict.passports import passport_in, passport_of
+from pipebench.predict.loader import Setting, simulate
+from pipebench.predict.passports import others, passport_in, passport_of
 from pipebench.predict.planning import plan
 from pipebench.results import report
 from pipebench.results.advice import Advice, Change, Finding
@@ -105,3 +106,16 @@ def test_the_command_gives_its_plan_as_json_and_saves_it(saved: str, tmp_path: P
 def test_what_cannot_be_asked_is_refused(saved: str, wrong: list[str]) -> None:
     with pytest.raises(UsageError):
         CliRunner().invoke(command, [saved, *wrong], catch_exceptions=False)
+
+
+@pytest.mark.parametrize(("threads", "workers"), [(3.0, 1), (6.0, 1), (4.0, 4)])
+def test_threads_of_others_follow_from_the_wait_for_a_core(threads: float, workers: int) -> None:
+    """Planted by the simulation itself: it slows the batches down, and from the wait come the threads again."""
+    costs = made(cpu=0.02, blocked=0.08, step=0.001, workers=workers)
+    rate = simulate(costs, Setting(workers, 2, 2.0, threads)).batches_per_s
+    seen = replace(costs, iteration_s=1 / rate, core_wait_s=workers / rate - 0.1)
+    assert others(seen, 2.0, 1.0) == pytest.approx(threads, rel=0.15)
+
+
+def test_a_worker_that_hardly_waited_for_a_core_says_only_which_cores_others_used() -> None:
+    assert others(made(cpu=0.02, core_wait_s=0.0005), 2.0, 0.7) == 0.7

@@ -51,7 +51,7 @@ def loop_costs(run: Run, found: LoaderFound) -> LoopCosts | None:
         feeder_blocked_s=max(0.0, sum(one.wall_ns for one in pickled) * _NS / count - cpu_s),
         pin_s=pin_s(followed) if found.workers else loop.pin_s or None,
         threads=_threads(run, found.loader, lines),
-        core_wait_share=_share(sum(one.core_wait_ns for one in fetches), sum(one.busy_ns for one in fetches)),
+        core_wait_s=sum(one.core_wait_ns for one in fetches) * _NS / sum(one.batches for one in fetches),
         read_bytes=_read_bytes(lines),
         pipe_bytes=sum(one.pipe_bytes for one in pickled) / count if found.workers else None,
         shared_bytes=statistics.fmean(one.made.shared_bytes for one in followed) if followed else None,

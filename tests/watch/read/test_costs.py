@@ -63,7 +63,7 @@ def test_a_batch_is_divided_into_computing_waiting_for_a_core_and_being_blocked(
     fetches = [_fetch(10 * one, busy=10, cpu=6, core_wait_ns=MS) for one in range(20)]
     found = _costs([fetches], [_turn(one) for one in range(20)])
     assert found is not None and found.cpu_s == pytest.approx([0.006] * 18)
-    assert found.blocked_s == pytest.approx([0.003] * 18) and found.core_wait_share == pytest.approx(0.1)
+    assert found.blocked_s == pytest.approx([0.003] * 18) and found.core_wait_s == pytest.approx(0.001)
     assert (found.workers, found.prefetch_factor, found.samples) == (1, 3, 8)
 
 
