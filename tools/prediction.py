@@ -1,10 +1,13 @@
 """Checks predictions: costs are taken at one worker, and other settings are predicted and then really run.
 
-    python tools/prediction.py run CASE [CASE ...] --seconds 5 --save docs/results/prediction.jsonl
+    python tools/prediction.py run CASE [CASE ...] --seconds 3 --save docs/results/prediction.jsonl
     python tools/prediction.py report docs/results/prediction.jsonl
 
-A case is one of `prediction_script.PLANTED`, or `DATA:floats` for the reference loader over an embedded data set. First
-`watch` takes its passport at one worker. Then the script runs plainly in each setting of `QUESTIONS`, in random order.
+A case is one of `prediction_script.PLANTED`, `images`, or `DATA:floats` for the reference loader over an embedded data
+set. First its passport is taken at one worker. Then the script runs in each setting of `questions`, in random order and
+each in a process of its own. A shared machine is not equally busy in each run. So a run is watched too, and its
+prediction is for the number of other threads that it met: the model is checked, not whether others keep still.
+
 `run` appends a line with the passport and the measured times. `report` predicts from the passports, so a changed model
 needs no new measurement, and prints the table. Settings with whole cores run with an affinity to them, as `taskset`
 gives it. Those with a part of a core run in a control group with a quota (version 1, as root), or are left out.
@@ -29,17 +32,17 @@ from typing import Any
 import msgspec
 import prediction_script
 
-from pipebench.host.machine import usable_cores
+from pipebench.predict.asked import changed
+from pipebench.predict.intervals import predicted
+from pipebench.predict.loader import Setting
 from pipebench.predict.passports import passport_of
-from pipebench.predict.planning import plan
+from pipebench.predict.planning import MODEL_ERROR
 from pipebench.results.costs import Passport
-from pipebench.results.plan import Asked
-from pipebench.watch.command import observe
-from pipebench.watch.record.options import WatchOptions
+from pipebench.results.plan import Asked, Figure
+from pipebench.watch.with_block import Watching
 
-SCRIPT = Path(__file__).parent / "prediction_script.py"
 GROUP = Path("/sys/fs/cgroup/cpu/pipebench-prediction")
-SPANS = {"images": "__main__:as_floats"}  # of other planted cases: Costly.wait
+STAGES = ("prediction_script:Costly.wait", "prediction_script:as_floats")
 
 
 @dataclass(frozen=True)
@@ -52,10 +55,6 @@ class Question:
     cores: float | None = None
     stages: tuple[tuple[str, float], ...] = ()
     case: str | None = None
-
-    @property
-    def asked(self) -> Asked:
-        return Asked(workers=self.workers, cores=self.cores, faster=self.stages)
 
 
 LADDER = tuple(Question(f"{workers} workers", workers) for workers in (0, 1, 2, 4, 8))
@@ -91,10 +90,10 @@ def main(arguments: Sequence[str]) -> int:
     """Runs or reports. Returns 1 if a run failed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command", required=True)
-    run = commands.add_parser("run")
-    run.add_argument("cases", nargs="+")
-    run.add_argument("--seconds", type=float, default=5.0)
-    run.add_argument("--save", type=Path, required=True)
+    measuring = commands.add_parser("run")
+    measuring.add_argument("cases", nargs="+")
+    measuring.add_argument("--seconds", type=float, default=3.0)
+    measuring.add_argument("--save", type=Path, required=True)
     commands.add_parser("report").add_argument("file", type=Path)
     asked = parser.parse_args(arguments)
     if asked.command == "report":
@@ -106,20 +105,20 @@ def main(arguments: Sequence[str]) -> int:
 def _kept(case: str, seconds: float, save: Path) -> bool:
     """Measures one case and appends it to the file. Whether that succeeded."""
     began, before = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"), os.getloadavg()[0]
-    passport = fitted(case, seconds)
-    if passport is None:
+    fitted = run(case, Question("fitted", 1), seconds)
+    if fitted is None:
         sys.stderr.write(f"{case}: no passport\n")
         return False
     wanted = list(questions(case))
     random.shuffle(wanted)
-    found = {one.label: spent for one in wanted if (spent := measured(one.case or case, one, seconds)) is not None}
+    runs = {one.label: found for one in wanted if (found := run(case, one, seconds)) is not None}
     line = {
         "began": began,
         "load": [round(before, 2), round(os.getloadavg()[0], 2)],
-        "cores": usable_cores(),
         "case": case,
-        "s_per_iteration": {label: round(value, 6) for label, value in found.items()},
-        "passport": _rounded(msgspec.to_builtins(passport)),
+        "s_per_iteration": _rounded({label: spent for label, (spent, _) in runs.items()}),
+        "others": _rounded({label: passport.others for label, (_, passport) in runs.items()}),
+        "passport": _rounded(msgspec.to_builtins(fitted[1])),
     }
     with save.open("a") as file:
         file.write(json.dumps(line, separators=(",", ":")) + "\n")
@@ -134,25 +133,19 @@ def _rounded(value: Any) -> Any:
     return [_rounded(one) for one in value] if isinstance(value, list | tuple) else value
 
 
-def fitted(case: str, seconds: float) -> Passport | None:
-    """The passport of a run with one worker."""
-    options = WatchOptions(functions=(SPANS.get(case, "__main__:Costly.wait"),) if ":" not in case else ())
-    _, watched = observe(options, [str(SCRIPT), case, "1", str(seconds)], sys.stderr.write)
-    return passport_of(watched) if watched is not None else None
+def run(case: str, one: Question, seconds: float) -> tuple[float, Passport] | None:
+    """Seconds of an iteration, and the passport of the run. It is forked from here, so that it imports nothing again.
 
-
-def measured(case: str, one: Question, seconds: float) -> float | None:
-    """Seconds of an iteration of a plain run, in a process of its own, which is forked and imports nothing again.
-
-    None: the quota cannot be set here.
+    None: the quota cannot be set here, or the run left no passport.
     """
     fork = multiprocessing.get_context("fork")
     here, there = fork.Pipe(duplex=False)
-    process = fork.Process(target=_run, args=(there, case, one, seconds))
+    process = fork.Process(target=_run, args=(there, one.case or case, one, seconds))
     process.start()
     there.close()
     try:
-        return float(here.recv())
+        found: tuple[float, Passport] | None = here.recv()
+        return found
     except EOFError:
         return None
     finally:
@@ -166,7 +159,11 @@ def _run(answer: Any, case: str, one: Question, seconds: float) -> None:
         os.sched_setaffinity(0, range(round(one.cores)))
     elif one.cores is not None:
         _limit(one.cores)
-    answer.send(prediction_script.trained(case, one.workers, seconds, one.faster))
+    with Watching(functions=STAGES if ":" not in case else ()) as watched:
+        spent = prediction_script.trained(case, one.workers, seconds, one.faster)
+    passport = passport_of(watched.result)
+    if passport is not None:
+        answer.send((spent, passport))
 
 
 def _limit(cores: float) -> None:
@@ -185,7 +182,7 @@ def _lines(file: Path) -> list[dict[str, Any]]:
 
 @dataclass(frozen=True)
 class Row:
-    """One prediction beside what was measured: batches per second. `inside` says that its interval held the truth."""
+    """One prediction beside what was measured, in batches per second. `inside`: its interval held the truth."""
 
     case: str
     label: str
@@ -204,9 +201,19 @@ def rows(lines: Iterable[dict[str, Any]]) -> Iterator[Row]:
         passport = msgspec.convert(line["passport"], type=Passport)
         for one in questions(line["case"]):
             if one.label in line["s_per_iteration"]:
-                truth = passport.costs.samples / line["s_per_iteration"][one.label]
-                found = plan(passport, one.asked).predictions[-1].samples_per_s
-                yield Row(line["case"], one.label, found.value, truth, found.low <= truth <= found.high)
+                found = _predicted(passport, one, line["others"][one.label])
+                truth = 1 / line["s_per_iteration"][one.label]
+                inside = found.low <= truth <= found.high
+                yield Row(line["case"], one.label, found.value, truth, inside)
+
+
+def _predicted(passport: Passport, one: Question, others: float) -> Figure:
+    """Batches per second. A quota is the process's own: others take nothing of it."""
+    cores = passport.cores if one.cores is None else one.cores
+    if cores != round(cores):
+        others = 0.0
+    setting = Setting(one.workers, passport.costs.prefetch_factor, cores, others)
+    return predicted(changed(passport, Asked(faster=one.stages)), setting, MODEL_ERROR)
 
 
 def table(lines: list[dict[str, Any]]) -> Iterator[str]:
@@ -217,7 +224,7 @@ def table(lines: list[dict[str, Any]]) -> Iterator[str]:
     for one in found:
         inside = "inside" if one.inside else "outside"
         yield (
-            f"| `{one.case}` | {one.label} | {one.predicted:,.0f} | {one.measured:,.0f} | {100 * one.error:+.1f} % | "
+            f"| `{one.case}` | {one.label} | {one.predicted:,.1f} | {one.measured:,.1f} | {100 * one.error:+.1f} % | "
             f"{inside} |"
         )
     yield ""

@@ -39,9 +39,9 @@ PLANTED = {
     "sleep-step": Planted(sleep_s=0.04, step_sleep_s=0.012),
     "bursty": Planted(sleep_s=0.012, step_sleep_s=0.015, period=8, burst=12.0),
     "bursty-7": Planted(sleep_s=0.02, step_sleep_s=0.008, period=7, burst=8.0),
-    "compute": Planted(turns=800_000),
-    "mixed": Planted(sleep_s=0.02, turns=400_000, step_turns=200_000),
-    "busy-step": Planted(sleep_s=0.01, turns=300_000, step_turns=500_000),
+    "compute": Planted(turns=240_000),
+    "mixed": Planted(sleep_s=0.02, turns=120_000, step_turns=60_000),
+    "busy-step": Planted(sleep_s=0.01, turns=90_000, step_turns=150_000),
     "light": Planted(sleep_s=0.003, step_sleep_s=0.001),
 }
 
@@ -69,7 +69,7 @@ class Costly(Dataset[Any]):
         return torch.full((256,), float(compute(planted.turns // SAMPLES) % 3)), index % 10
 
     def wait(self, seconds: float) -> None:
-        """A stage of its own: `--span __main__:Costly.wait` times it."""
+        """A stage of its own, which `tools/prediction.py` has timed."""
         if seconds:
             time.sleep(seconds)
 
@@ -92,7 +92,7 @@ class Images(Dataset[Any]):
 
 
 def as_floats(image: torch.Tensor) -> torch.Tensor:
-    """A stage of its own: `--span __main__:as_floats` times it."""
+    """A stage of its own, which `tools/prediction.py` has timed."""
     return image.float().div_(255).sub_(0.45).div_(0.22)
 
 

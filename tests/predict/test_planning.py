@@ -48,8 +48,8 @@ def test_the_interval_holds_the_prediction_and_grows_with_the_error_of_the_model
 
 
 def test_scatter_of_batches_widens_the_interval() -> None:
-    scattered = made(blocked=[0.01] * 120 + [1.0] * 8)
-    even = made(blocked=[sum(scattered.blocked_s) / 128] * 128)
+    scattered = made(blocked=[0.01] * 120 + [1.0] * 8, iteration_s=0.072)
+    even = made(blocked=[sum(scattered.blocked_s) / 128] * 128, iteration_s=0.072)
     wide, narrow = (_plan(one, workers=1).chosen.samples_per_s for one in (scattered, even))
     assert wide.high / wide.low > 1.5 * narrow.high / narrow.low
 

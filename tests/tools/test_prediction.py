@@ -23,7 +23,7 @@ def _line(case, measured, **costs):
     """8 samples a batch; each batch sleeps 100 ms, and the loop 10 ms."""
     passport = Passport(made(blocked=0.1, step=0.01, **costs), (StageShare("Costly.wait", "label", 1.0),), 2.0)
     return {
-        "case": case, "s_per_iteration": measured, "passport": msgspec.to_builtins(passport),
+        "case": case, "s_per_iteration": measured, "others": dict.fromkeys(measured, 0.0), "passport": msgspec.to_builtins(passport),
         "began": "2026-01-01T00:00:00+00:00", "load": [0.5, 1.5],
     }  # fmt: skip
 
@@ -40,7 +40,7 @@ def test_each_prediction_stands_beside_what_was_measured(tool):
 def test_the_table_counts_errors_and_intervals(tool):
     text = "\n".join(tool.table([_line("sleep", {"0 workers": 0.11, "1 workers": 0.1, "2 workers": 0.04})]))
     assert "All: 3 predictions" in text and "2 inside" in text and "load average 0.5 to 1.5" in text
-    assert "| `sleep` | 2 workers | 160 | 200 | -20.0 % | outside |" in text
+    assert "| `sleep` | 2 workers | 20.0 | 25.0 | -20.0 % | outside |" in text
 
 
 def test_numbers_are_kept_short(tool):
