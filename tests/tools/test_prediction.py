@@ -23,8 +23,8 @@ def _line(case, measured, **costs):
     """8 samples a batch; each batch sleeps 100 ms, and the loop 10 ms."""
     passport = Passport(made(blocked=0.1, step=0.01, **costs), (StageShare("Costly.wait", "label", 1.0),), 2.0)
     return {
-        "case": case, "s_per_iteration": measured, "others": dict.fromkeys(measured, 0.0), "passport": msgspec.to_builtins(passport),
-        "began": "2026-01-01T00:00:00+00:00", "load": [0.5, 1.5],
+        "case": case, "s_per_iteration": measured, "others": dict.fromkeys(measured, 0.0),
+        "passport": msgspec.to_builtins(passport), "began": "2026-01-01T00:00:00+00:00", "load": [0.5, 1.5],
     }  # fmt: skip
 
 
