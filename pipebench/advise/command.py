@@ -21,6 +21,7 @@ from pipebench.host.limits import free_memory
 from pipebench.host.machine import usable_cores
 from pipebench.host.screen import colours, columns
 from pipebench.host.whole_files import write_whole
+from pipebench.predict.untried import with_predictions
 from pipebench.remedies import remedies
 from pipebench.remedies.seen import Seen
 from pipebench.render import layout
@@ -191,7 +192,7 @@ class _Reporter:
 
     def _report(self, status: int) -> None:
         watched = self.conductor.watched or self.run.watched(status)
-        advice = self._with_snippet(self.conductor.advice())
+        advice = with_predictions(self._with_snippet(self.conductor.advice()), watched)
         width, colour = columns(sys.stderr), colours(sys.stderr)
         self.progress.end()
         goes_on = not self.run.ended.is_set() and not self.options.stop

@@ -34,6 +34,7 @@ FILE = click.Path(path_type=Path, dir_okay=False)
 @click.option("--stop", is_flag=True, help="End the script when the advice is there. By default it trains on.")
 @click.option("--any-order", is_flag=True, help="Also try in_order=False, which changes the order of batches.")
 @click.option("--patch", type=FILE, metavar="FILE", help="Write the advice as a unified diff.")
+@click.option("--passport", type=FILE, metavar="FILE", help="Save the costs of batches, for `pipebench plan`.")
 @click.option("--full", is_flag=True, help="Show every figure of the watched part, too.")
 @exported
 @click.argument("command_line", nargs=-1, type=click.UNPROCESSED, metavar="SCRIPT [ARGS]...")
@@ -43,6 +44,7 @@ def command(
     stop: bool,
     any_order: bool,
     patch: Path | None,
+    passport: Path | None,
     full: bool,
     export_json: Path | None,
     force: bool,
@@ -56,20 +58,26 @@ def command(
     argv = [module, *command_line] if module else list(command_line)
     if not argv:
         raise UsageError("there is no script to try", "name one: pipebench advise train.py [its arguments]")
-    export_json, patch = place(export_json, force), place(patch, force)
+    export_json, patch, passport = place(export_json, force), place(patch, force), place(passport, force)
     from pipebench.advise.command import AdviseOptions, advise
 
     options = AdviseOptions(budget, module is not None, stop, any_order, full, patch)
-    return advise(options, argv, saved_at(export_json) if export_json is not None else None)
+    return advise(options, argv, saved_at(export_json, passport))
 
 
-def saved_at(file: Path) -> Keep:
-    """Saves the advice in `file` as a report."""
+def saved_at(file: Path | None, passport: Path | None = None) -> Keep | None:
+    """Saves the advice in `file` as a report, and the costs of batches in `passport`. None: nothing is to be saved."""
+    if file is None and passport is None:
+        return None
 
     def keep(watched: WatchResult | None, advice: Advice) -> None:
+        from pipebench.predict.passports import passport_in
         from pipebench.results.report import new, save
 
-        partial = advice.ended in ("script-ended", "fault")
-        save(new(watched=watched, advice=advice, partial=partial), file)
+        report = new(watched=watched, advice=advice, partial=advice.ended in ("script-ended", "fault"))
+        if file is not None:
+            save(report, file)
+        if passport is not None:
+            save(new(passport=passport_in(report)), passport)
 
     return keep

@@ -42,6 +42,7 @@ FILE = click.Path(path_type=Path, dir_okay=False)
 )
 @click.option("--export-json", type=FILE, metavar="FILE", help="Save the report.")
 @click.option("--export-trace", type=FILE, metavar="FILE", help="Save a trace for Perfetto.")
+@click.option("--passport", type=FILE, metavar="FILE", help="Save the costs of batches, for `pipebench plan`.")
 @click.option("--full", is_flag=True, help="Show every figure. By default the report fits a screen.")
 @click.option("--force", is_flag=True, help="Let the two exports overwrite files.")
 @click.argument("command_line", nargs=-1, type=click.UNPROCESSED, metavar="SCRIPT [ARGS]...")
@@ -55,6 +56,7 @@ def command(
     functions: tuple[str, ...],
     export_json: Path | None,
     export_trace: Path | None,
+    passport: Path | None,
     full: bool,
     force: bool,
     command_line: tuple[str, ...],
@@ -71,7 +73,7 @@ def command(
     argv = [module, *command_line] if module else list(command_line)
     if not argv:
         raise UsageError("there is no script to watch", "name one: pipebench watch train.py [its arguments]")
-    export_json, export_trace = _places(export_json, export_trace, force)
+    export_json, export_trace, passport = _places(force, export_json, export_trace, passport)
     from pipebench.watch.command import watch
 
     options = WatchOptions(
@@ -83,26 +85,34 @@ def command(
         functions=functions,
         bound=bound,
     )
-    return watch(options, argv, saved_at(export_json) if export_json is not None else None, full=full)
+    return watch(options, argv, saved_at(export_json, passport), full=full)
 
 
-def _places(export_json: Path | None, export_trace: Path | None, force: bool) -> list[Path | None]:
+def _places(force: bool, *exports: Path | None) -> list[Path | None]:
     """Where the exports go; what cannot be written is refused now, not after hours of training."""
-    asked = [place and destination(place, force) for place in (export_json, export_trace)]
+    asked = [place and destination(place, force) for place in exports]
     for place in asked:
         if place is not None:
             check_writable(place)
-    if asked[0] is not None and asked[0] == asked[1]:
-        raise UsageError("--export-json and --export-trace name the same file", "give each its own file")
+    named = [place for place in asked if place is not None]
+    if len(set(named)) < len(named):
+        raise UsageError("two of the exports name the same file", "give each its own file")
     return asked
 
 
-def saved_at(place: Path) -> Keep:
-    """Saves each result at `place` as a report."""
+def saved_at(place: Path | None, passport: Path | None = None) -> Keep | None:
+    """Saves each result at `place` as a report, and its costs at `passport`. None: nothing is to be saved."""
+    if place is None and passport is None:
+        return None
 
     def keep(result: WatchResult, error_of_watch: str | None) -> None:
-        from pipebench.results.report import of_watch, save
+        from pipebench.predict.passports import passport_in
+        from pipebench.results.report import new, of_watch, save
 
-        save(of_watch(result, error_of_watch), place)
+        report = of_watch(result, error_of_watch)
+        if place is not None:
+            save(report, place)
+        if passport is not None:
+            save(new(passport=passport_in(report)), passport)
 
     return keep

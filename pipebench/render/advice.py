@@ -108,6 +108,8 @@ def _notes(advice: Advice, rows: Sequence[object], full: bool) -> Iterator[str]:
 
 def _gain(found: Finding) -> str:
     by = "*" if found.by == "passes" else ""
+    if found.gain is None and found.predicted is not None:
+        return f"not tried; predicted {spoken(found.predicted)}"
     if found.gain is None:
         promise = found.change.predicted
         return f"not tried; at most {promise:.2f}×" if promise else "not tried"

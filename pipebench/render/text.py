@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator
 
-from pipebench.render import ab, advice, calibration, functions, layout, study, syncs, tables, watched
+from pipebench.render import ab, advice, calibration, functions, layout, plan, study, syncs, tables, watched
 from pipebench.render.layout import Line, Part
 from pipebench.results.report import Report
 from pipebench.results.studies import StudyResult
@@ -45,6 +45,10 @@ def _of_commands(report: Report, full: bool) -> Iterator[Part]:
         yield from _study(one)
     if report.calibration is not None:
         yield from calibration.parts(report.calibration)
+    if report.plan is not None:
+        yield from plan.parts(report.plan)
+    if report.passport is not None:
+        yield from plan.passport(report.passport)
 
 
 def _watched(report: Report, full: bool) -> Iterator[Part]:

@@ -36,7 +36,8 @@ class Finding:
 
     `gain` is the speed-up of the whole training loop, in iterations per second, with the changed loader. Its interval
     is for the speed-up that another such trial would find. It comes from `ratios`, one for each pair of neighbouring
-    windows (or of whole passes: `by`). `reason` says why a change was not tried, or why its trial ended.
+    windows (or of whole passes: `by`). `reason` says why a change was not tried, or why its trial ended. `predicted` is
+    the speed-up by the simulation of what was not tried (None: it does not know this change).
     """
 
     change: Change
@@ -45,6 +46,7 @@ class Finding:
     ratios: tuple[float, ...] = ()
     by: Literal["windows", "passes"] = "windows"
     reason: str = ""
+    predicted: Speedup | None = None
 
 
 @dataclass(frozen=True)

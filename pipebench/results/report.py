@@ -25,8 +25,10 @@ from pipebench.results.advice import Advice
 from pipebench.results.calibration import Calibration
 from pipebench.results.comparison import Comparison, figures
 from pipebench.results.consumers import Consumer
+from pipebench.results.costs import Passport
 from pipebench.results.loading import LoaderRow
 from pipebench.results.measurement import Ceiling, Measurement
+from pipebench.results.plan import Plan
 from pipebench.results.studies import StudyResult
 from pipebench.results.sync_points import SyncReport
 from pipebench.results.training import Training
@@ -74,6 +76,7 @@ class Report:
     `error_of_watch` (one line on how far its figures could be trusted on that day); `syncs` makes `sync_points`, `ab`
     makes `comparison`, `study` makes `studies`, and `calibrate` makes `calibration`. `advise` makes `advice`, and
     `watched` of the part of the run before any trial.
+    A passport has `passport` alone, and `plan` makes `plan`.
 
     `partial` says that the command, or its recording, did not reach its end; `failure` says what ended it. `created` is
     an ISO date and time. `created`, `pipebench` and `machine` are None if a file of schema 1 did not have them.
@@ -101,6 +104,8 @@ class Report:
     calibration: Calibration | None = None
     advice: Advice | None = None
     between_runs: BetweenRuns | None = None
+    passport: Passport | None = None
+    plan: Plan | None = None
 
 
 def new(storage: Path | None = None, **parts: Any) -> Report:
@@ -206,6 +211,11 @@ def _divisors(report: Report) -> Iterator[float]:
         bound = training.bound
         rates = (bound.live, bound.bound, bound.bound_busy, bound.bound_device)
         yield from (rate.samples_per_s for rate in rates if rate is not None)
+    found = report.watched.costs if report.watched is not None else ()
+    for costs in (*found, *([report.passport.costs] if report.passport is not None else [])):
+        yield from costs.divisors()
+    if report.passport is not None:
+        yield from (report.passport.cores, *(one.speedup for one in report.passport.tried))
     yield from figures(report.comparison.changes if report.comparison else ())
     yield from (author for study in report.studies for row in study.rows if (author := row.author.speedup) is not None)
 

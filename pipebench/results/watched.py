@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from pipebench.results.account import Account
+from pipebench.results.costs import LoopCosts
 from pipebench.results.drilled import DrilledRow
 from pipebench.results.hand_off import HandOff
 from pipebench.results.windows import Throughput
@@ -337,6 +338,7 @@ class WatchResult:
     drilled: tuple[DrilledRow, ...] = ()
     wait_parts: tuple[WaitPart, ...] = ()
     account: Account | None = None
+    costs: tuple[LoopCosts, ...] = ()
 
 
 @dataclass(frozen=True)

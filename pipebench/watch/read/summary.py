@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable
 
+from pipebench.results.costs import LoopCosts
 from pipebench.results.watched import (
     DeviceIdle,
     LoaderResult,
@@ -21,6 +22,7 @@ from pipebench.watch.launch.stacks import Looks
 from pipebench.watch.read.account import account
 from pipebench.watch.read.bound import bound_result
 from pipebench.watch.read.causes import causes
+from pipebench.watch.read.costs import loop_costs
 from pipebench.watch.read.drilled import drilled_rows, drilling_notes
 from pipebench.watch.read.gather import Process, Run, added, gather, loaders_found, percentile, shown_time
 from pipebench.watch.read.hand_off import hand_off
@@ -108,6 +110,7 @@ def summarise(
         wait_parts=_wait_parts(run, in_loop, loop),
         bound=bound_result([one for process in run.of_script() for one in process.lines]) if options.bound else None,
         account=None if options.bound else account(run, lived, in_loop),
+        costs=() if options.bound else _costs(run, described, in_loop),
     )
     verdict, next_move = diagnose(result)
     if described and not loaders:
@@ -117,6 +120,14 @@ def summarise(
         whole = dataclasses.replace(whole, causes=causes(run, result, whole))
         next_move = move_of_run(next_move, whole.causes, usable_cores)
     return dataclasses.replace(result, verdict=verdict, next_move=next_move, account=whole)
+
+
+def _costs(run: Run, described: dict[int, LoaderFound], in_loop: tuple[int, ...]) -> tuple[LoopCosts, ...]:
+    """The costs of each loop. Of loaders in step there are none: their loop waits for both."""
+    if any(_in_step(process) for process in run.of_script()):
+        return ()
+    found = (loop_costs(run, described[loader]) for loader in in_loop)
+    return tuple(one for one in found if one is not None)
 
 
 def _in_loop(run: Run, loaders: tuple[LoaderResult, ...]) -> tuple[int, ...]:

@@ -146,10 +146,10 @@ class NewStage:
 class FetchSums:
     """What the fetcher of one process did since its last line of this kind.
 
-    Written after each of the first batches, later at intervals. The fetches lie between `begin` and `end`. `busy_ns` is
-    the wall time inside fetches and `cpu_ns` the CPU time of the thread in them. `process_cpu_ns` is the CPU time of
-    the whole process since its start. `stages_ns` is the exclusive wall time of each stage, by its number. `lengths`
-    are the durations of single samples. Batches that failed with an exception count in `failed`, not in `batches`.
+    Written after each of the first batches, later at intervals. Fetches lie between `begin` and `end`. `busy_ns` is the
+    wall time in them, `cpu_ns` the thread's CPU time, and `core_wait_ns` the time in which it had no core.
+    `process_cpu_ns` and `read_bytes` are of the process since its start. `stages_ns` is the exclusive wall time of each
+    stage, by its number. `lengths` are those of single samples. A failed batch counts in `failed`, not in `batches`.
     """
 
     loader: int
@@ -160,7 +160,9 @@ class FetchSums:
     failed: int = 0
     busy_ns: int = 0
     cpu_ns: int = 0
+    core_wait_ns: int = 0
     process_cpu_ns: int = 0
+    read_bytes: int = 0
     stages_ns: dict[int, int] = field(default_factory=dict)
     lengths: Buckets = field(default_factory=dict)
     slow: list[LongSample] = field(default_factory=list)
@@ -233,8 +235,8 @@ class LoopSums:
     `record_file.PHASES`. `first_wait_ns` is the wait for the first batch of the pass, if this line covers it.
     `after_loader_ns` is the part of the waits that a pipeline spends in stages after its DataLoader. `waits` and
     `lengths` are the waits and durations of single iterations, and `wait_parts_ns` has one entry for each of
-    `record_file.WAIT_PARTS`; all three are without the first iteration of the pass. `process_cpu_ns` is the CPU time of
-    the whole process since its start.
+    `record_file.WAIT_PARTS`; all three are without the first iteration of the pass. Since its start, the whole process
+    used `process_cpu_ns`, and this thread had no core for `core_wait_ns`.
     """
 
     loader: int
@@ -250,6 +252,7 @@ class LoopSums:
     waits: Buckets = field(default_factory=dict)
     lengths: Buckets = field(default_factory=dict)
     process_cpu_ns: int = 0
+    core_wait_ns: int = 0
     idle: DeviceIdleTime | None = None
     arrivals: list[Arrival] = field(default_factory=list)
     device: list[DeviceWait] = field(default_factory=list)
@@ -295,11 +298,10 @@ class StackPlace:
 
     Written once, to a file of its own, when a large share of the fetches' time has no name. Fields ending in `_at` are
     offsets in bytes; the process finds them by looking at objects that it knows. `began` is the `at` of the process's
-    first line. `thread` is the address of the
-    thread's state. `to_frame` leads from there to the running frame: add the first offset, read a word, and so on.
-    Then come the offsets in a frame (`code_at`, `previous_at`, `instruction_at`), in a code object, and in a text.
-    `code_type` is the address of the type of code objects. `stage` is the address of the word that points to the
-    number of the present stage; the number 0 lies at `zero`, and each next one `number_bytes` further.
+    first line. `thread` is the address of the thread's state. `to_frame` leads from there to the running frame: add the
+    first offset, read a word, and so on. Then come the offsets in a frame (`code_at`, `previous_at`, `instruction_at`),
+    in a code object, and in a text. `code_type` is the address of the type of code objects. `stage` is the address of
+    the word that points to the present stage's number; 0 lies at `zero`, each next number `number_bytes` further.
     """
 
     pid: int
@@ -366,10 +368,7 @@ class BoundPlan:
 
 @dataclass
 class BoundWindow:
-    """One window of `--bound`. Written after the window.
-
-    `kind` is one of the kinds in `bound.schedule`. `first` is the window's first iteration in the schedule.
-    """
+    """One window of `--bound`, written after it. `kind` is of `bound.schedule`, `first` its first iteration there."""
 
     round: int
     kind: str

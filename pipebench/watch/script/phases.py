@@ -16,6 +16,7 @@ from collections.abc import Callable
 from time import perf_counter_ns, process_time_ns
 from typing import Any, Literal
 
+from pipebench.watch.record.kernel_counts import core_wait_ns
 from pipebench.watch.record.lines import (
     Arrival,
     Buckets,
@@ -112,7 +113,8 @@ class Pass:
     def _write(self) -> None:
         if not self.pending.turns:
             return
-        self.pending.process_cpu_ns = process_time_ns()  # a system call: where a line is written, not each iteration
+        self.pending.process_cpu_ns = process_time_ns()  # system calls: where a line is written, not each iteration
+        self.pending.core_wait_ns = core_wait_ns()
         self.pending.idle = self.device.take()
         self.pending.device = self.device.take_placed()
         self.recording.write(self.pending)

@@ -9,6 +9,7 @@ from time import perf_counter_ns, process_time_ns
 
 from pipebench.watch.record import thread_pools
 from pipebench.watch.record.exclusive_time import StageTimer, stages
+from pipebench.watch.record.kernel_counts import read_bytes
 from pipebench.watch.record.lines import BatchInFull, Collected, FetchSums, LongSample
 from pipebench.watch.record.patches import Patches
 from pipebench.watch.record.record_file import Pace, bucket
@@ -48,7 +49,7 @@ class Sums:
         self._clear()
 
     def _clear(self) -> None:
-        self.samples = self.batches = self.failed = self.busy = self.cpu = self.began = 0
+        self.samples = self.batches = self.failed = self.busy = self.cpu = self.core_wait = self.began = 0
         self.lengths: dict[int, int] = {}
         self.slow_new: list[LongSample] = []
 
@@ -76,11 +77,15 @@ class Sums:
             heapq.heappop(self.slow)
             self.slow_floor = self.slow[0][0]
 
-    def batch(self, began: int, now: int, cpu: int, failed: bool) -> None:
-        """Adds one fetch, and writes the sums if they are due. `cpu` is the thread's CPU time in it, in nanoseconds."""
+    def batch(self, began: int, now: int, cpu: int, core_wait: int, failed: bool) -> None:
+        """Adds one fetch, and writes the sums if they are due.
+
+        In nanoseconds: `cpu` is the thread's CPU time in the fetch, and `core_wait` the time in which it had no core.
+        """
         self.began = self.began or began
         self.busy += now - began
         self.cpu += cpu
+        self.core_wait += core_wait
         self.failed += failed
         self.batches += not failed
         self.teller.after_batch(self.busy)
@@ -125,7 +130,9 @@ class Sums:
             failed=self.failed,
             busy_ns=self.busy,
             cpu_ns=self.cpu,
+            core_wait_ns=self.core_wait,
             process_cpu_ns=process_time_ns(),
+            read_bytes=read_bytes(),
             stages_ns=used,
             lengths=self.lengths,
             slow=self.slow_new,

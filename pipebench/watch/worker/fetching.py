@@ -10,6 +10,7 @@ from time import perf_counter_ns, thread_time_ns
 from typing import Any
 
 from pipebench.watch.record.exclusive_time import local, stages, timed
+from pipebench.watch.record.kernel_counts import core_wait_ns
 from pipebench.watch.record.lines import Moment
 from pipebench.watch.record.patches import Patches, unseen, without_our_frames
 from pipebench.watch.record.recording import Recording, Settings
@@ -37,7 +38,8 @@ def watch_fetcher(fetcher: Any, sums: Sums) -> Any:
         own = getattr(fetcher, name)
         stand_in = stand_in_for(own)
         setattr(fetcher, name, stand_in)
-        cpu, failed, found = thread_time_ns(), True, None  # a system call: outside the rows, once a batch
+        waited, cpu = core_wait_ns(), thread_time_ns()  # system calls: outside the rows, once a batch
+        failed, found = True, None
         began = timer.begin()
         try:
             found = plain(index)
@@ -52,16 +54,17 @@ def watch_fetcher(fetcher: Any, sums: Sums) -> Any:
             timer.end()
             if getattr(fetcher, name) is stand_in:
                 setattr(fetcher, name, own)
-            _note(sums, began, thread_time_ns() - cpu, failed, found)
+            cpu, waited = thread_time_ns() - cpu, core_wait_ns() - waited
+            _note(sums, began, (cpu, waited), failed, found)
 
     fetcher.fetch = fetch
     return fetcher
 
 
-def _note(sums: Sums, began: int, cpu: int, failed: bool, found: Any) -> None:
+def _note(sums: Sums, began: int, counts: tuple[int, int], failed: bool, found: Any) -> None:
     """Adds one fetch to the sums. A fault in this ends the recording, never the script."""
     try:
-        sums.batch(began, sums.timer.last, cpu, failed)
+        sums.batch(began, sums.timer.last, *counts, failed)
         if found is not None and sums.place.worker is not None:
             pickling.meter.made(found, sums.round, sums.number, began, sums.timer.last)
         sums.number += 1

@@ -71,19 +71,22 @@ def test_a_sample_has_no_system_call_of_ours(make: Callable[[], Any]) -> None:
     assert many["time.perf_counter_ns"] >= few["time.perf_counter_ns"] + 2 * 30
 
 
-def test_the_cpu_clock_is_read_twice_a_batch_and_outside_the_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("figure", ["thread_time_ns", "core_wait_ns"])
+def test_the_kernel_is_asked_twice_a_batch_and_outside_the_rows(monkeypatch: pytest.MonkeyPatch, figure: str) -> None:
     read: list[bool] = []
 
-    def thread_time_ns() -> int:
+    def planted() -> int:
         timer = fetching.local.timer
         read.append(timer is not None and timer.busy)
         return 1_000 * len(read)
 
-    monkeypatch.setattr(fetching, "thread_time_ns", thread_time_ns)
+    monkeypatch.setattr(fetching, "thread_time_ns", lambda: 0)
+    monkeypatch.setattr(fetching, "core_wait_ns", lambda: 0)
+    monkeypatch.setattr(fetching, figure, planted)
     with watching() as seen:
         for _ in DataLoader(Photos(), 16):
             pass
     assert read == [False] * 2 * 4
     loader = seen.result.loaders[0]
-    assert loader.sample_cpu_s == pytest.approx(4 * 1_000e-9 / 64)
+    assert loader.sample_cpu_s == pytest.approx(4 * 1_000e-9 / 64 if figure == "thread_time_ns" else 0)
     assert loader.sample_s is not None and loader.sample_s > 0

@@ -1,0 +1,88 @@
+"""Changes the costs of a loop as a question asks: a faster stage, another consumer. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from statistics import fmean
+
+from pipebench.errors import UsageError
+from pipebench.results.costs import LoopCosts, Passport, StageShare
+from pipebench.results.plan import Asked
+from pipebench.units import printable
+
+STEP = "step"  # the name of the loop's own work
+_SERIALISE = "serialise"
+# What handing a batch over costs if nothing is known: half of the 2 ms that docs/figures/watch.md gives for an image of
+# 0.6 MB is work of the worker's feeder thread, half of it is work of the loop.
+_HAND_OFF_S = 0.001
+
+
+def changed(passport: Passport, asked: Asked) -> list[LoopCosts]:
+    """The costs that are asked for. Two, if the CPU time of a stage is not known: the least and the most of it.
+
+    Raises UsageError if no stage, or more than one, has the name that `asked` gives.
+    """
+    found = [_handed_over(passport.costs)]
+    for name, factor in asked.faster:
+        found = [after for before in found for after in _faster(before, passport.stages, name, factor)]
+    if asked.consumer is not None:
+        found = [_consumed(one, asked.consumer) for one in found]
+    return list(dict.fromkeys(found))
+
+
+def _handed_over(costs: LoopCosts) -> LoopCosts:
+    """Without workers, no hand-off was seen: its costs are assumed."""
+    return costs if costs.workers else replace(costs, receive_s=_HAND_OFF_S, feeder_cpu_s=_HAND_OFF_S)
+
+
+def _consumed(costs: LoopCosts, samples_per_s: float) -> LoopCosts:
+    """A device consumes so many samples per second, works while the loop takes the next batch, and needs no core."""
+    received = costs.receive_s if costs.pin_s is None else 0.0
+    rest = max(0.0, costs.samples / samples_per_s - costs.own_s - costs.send_s - received)
+    return replace(costs, step_s=(rest,), step_cpu_s=0.0)
+
+
+def _faster(costs: LoopCosts, stages: Sequence[StageShare], name: str, factor: float) -> Iterable[LoopCosts]:
+    if name == STEP:
+        return [replace(costs, step_s=_scaled(costs.step_s, 1 / factor), step_cpu_s=costs.step_cpu_s / factor)]
+    stage = _stage(stages, name)
+    if stage.kind == _SERIALISE:
+        spent = costs.feeder_cpu_s / factor, costs.feeder_blocked_s / factor
+        return [replace(costs, feeder_cpu_s=spent[0], feeder_blocked_s=spent[1])]
+    saved = stage.share * costs.made_s * (1 - 1 / factor)
+    cpu, blocked = fmean(costs.cpu_s), fmean(costs.blocked_s)
+    of_cpu = {min(saved, cpu), max(0.0, saved - blocked)}
+    return [_without(costs, one, saved - one) for one in sorted(of_cpu)]
+
+
+def _stage(stages: Sequence[StageShare], name: str) -> StageShare:
+    """The stage with this name or kind, or whose name alone contains it."""
+    ways = (
+        [one for one in stages if name == one.name],
+        [one for one in stages if name == one.kind],
+        [one for one in stages if name in one.name],
+    )
+    found = next((one for one in ways if one), [])
+    if len(found) == 1:
+        return found[0]
+    known = ", ".join(printable(one.name) for one in found or stages) or "none"
+    several = f"{len(found)} stages are called {name}" if found else f"no stage is called {name}"
+    raise UsageError(printable(several), f"name one of: {known}, {STEP} (the loop's own work)")
+
+
+def _without(costs: LoopCosts, cpu: float, blocked: float) -> LoopCosts:
+    """Batches that take so much less: each in proportion."""
+    return replace(
+        costs,
+        cpu_s=_scaled(costs.cpu_s, _left(fmean(costs.cpu_s), cpu)),
+        blocked_s=_scaled(costs.blocked_s, _left(fmean(costs.blocked_s), blocked)),
+    )
+
+
+def _left(mean: float, less: float) -> float:
+    return max(0.0, 1 - less / mean) if mean else 1.0
+
+
+def _scaled(seconds: Sequence[float], factor: float) -> tuple[float, ...]:
+    return tuple(one * factor for one in seconds)

@@ -1,0 +1,40 @@
+"""Closed forms beside the simulation: what each resource alone allows, in batches per second. Pure."""
+
+from __future__ import annotations
+
+import math
+from statistics import fmean
+
+from pipebench.predict.loader import Setting
+from pipebench.results.costs import LoopCosts
+
+
+def core_s(costs: LoopCosts, workers: int, step: bool = True) -> float:
+    """The core-seconds of a batch, from the sampler to the end of the iteration (without `step`: to its begin)."""
+    alone = fmean(costs.cpu_s) * costs.threads + costs.own_s + (costs.pin_s or 0.0)
+    handed = costs.between_s + costs.feeder_cpu_s + costs.send_s + costs.receive_s
+    return alone + (handed if workers else 0.0) + (costs.step_cpu_s if step else 0.0)
+
+
+def bounds(costs: LoopCosts, setting: Setting) -> dict[str, float]:
+    """The most batches per second that each resource allows, if it never waits for another one.
+
+    "loop": the training loop's own thread, with its serial part of `next()`. "workers": each makes one batch after the
+    other. "cores": all CPU time of a batch. "pin": the pin-memory thread. No setting is faster than the least of them.
+    """
+    step_s = fmean(costs.step_s)
+    cores = _per_s(setting.cores, core_s(costs, setting.workers))
+    if not setting.workers:
+        return {"loop": _per_s(1, costs.made_s + costs.own_s + (costs.pin_s or 0.0) + step_s), "cores": cores}
+    received = costs.receive_s if costs.pin_s is None else 0.0
+    made_s = max(costs.made_s + costs.between_s, costs.feeder_cpu_s + costs.feeder_blocked_s)
+    found = {
+        "loop": _per_s(1, costs.own_s + costs.send_s + received + step_s),
+        "workers": _per_s(setting.workers, made_s),
+        "cores": cores,
+    }
+    return found if costs.pin_s is None else found | {"pin": _per_s(1, costs.receive_s + costs.pin_s)}
+
+
+def _per_s(amount: float, seconds: float) -> float:
+    return amount / seconds if seconds > 0 else math.inf

@@ -1,0 +1,115 @@
+"""Threads that share cores, in simulated time. Deterministic and pure.
+
+A simulated thread is a generator. It yields what it does next: `Cpu`, `Blocked`, or `Take` from a queue. All threads
+that compute progress at the same rate, so the cores are shared as a fair scheduler shares them (processor sharing). The
+rate is that of a common clock: a thread ends when this clock has moved on by its CPU time. So an event costs only one
+step in a heap (Parekh and Gallager, A generalized processor sharing approach, 1993, section II).
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections import deque
+from collections.abc import Generator
+from typing import Any, NamedTuple, TypeAlias
+
+
+class Cpu(NamedTuple):
+    """Computes for so long, if no other thread wants the cores. `threads` is how many cores it then uses."""
+
+    seconds: float
+    threads: float = 1.0
+
+
+class Blocked(NamedTuple):
+    """Waits without a core: for storage, a network, a device."""
+
+    seconds: float
+
+
+class Queue:
+    """A queue between threads, without a limit of its own."""
+
+    def __init__(self) -> None:
+        self.items: deque[Any] = deque()
+        self.waiting: deque[Thread] = deque()
+
+
+class Take(NamedTuple):
+    """Waits for the next item of a queue. The item is the value of the `yield`."""
+
+    queue: Queue
+
+
+Thread: TypeAlias = Generator[Cpu | Blocked | Take, Any, None]
+
+
+class Cores:
+    """So many cores, and the time `now` in seconds. `others` cores' worth of foreign threads always want to run too."""
+
+    def __init__(self, cores: float, others: float = 0.0) -> None:
+        if cores <= 0:
+            raise ValueError("a machine has more than 0 cores")
+        self.cores, self.others = cores, others
+        self.now = 0.0
+        self._clock = 0.0
+        self._wanted = 0.0
+        self._computing: list[tuple[float, int, Thread, float]] = []
+        self._blocked: list[tuple[float, int, Thread]] = []
+        self._ready: deque[tuple[Thread, Any]] = deque()
+        self._events = 0
+
+    def start(self, thread: Thread) -> None:
+        self._ready.append((thread, None))
+
+    def put(self, queue: Queue, item: Any) -> None:
+        if queue.waiting:
+            self._ready.append((queue.waiting.popleft(), item))
+        else:
+            queue.items.append(item)
+
+    def run(self, main: Thread) -> None:
+        """Runs until the thread `main` ends. Raises RuntimeError if every thread waits for an item that never comes."""
+        self.start(main)
+        while True:
+            while self._ready:
+                thread, value = self._ready.popleft()
+                try:
+                    self._begin(thread, thread.send(value))
+                except StopIteration:
+                    if thread is main:
+                        return
+            self._advance()
+
+    def _begin(self, thread: Thread, asked: Cpu | Blocked | Take) -> None:
+        self._events += 1
+        if isinstance(asked, Take):
+            if asked.queue.items:
+                self._ready.append((thread, asked.queue.items.popleft()))
+            else:
+                asked.queue.waiting.append(thread)
+        elif asked.seconds <= 0:
+            self._ready.append((thread, None))
+        elif isinstance(asked, Cpu):
+            self._wanted += asked.threads
+            heapq.heappush(self._computing, (self._clock + asked.seconds, self._events, thread, asked.threads))
+        else:
+            heapq.heappush(self._blocked, (self.now + asked.seconds, self._events, thread))
+
+    def _advance(self) -> None:
+        """Moves to the next end of computing or of blocking."""
+        if not self._computing and not self._blocked:
+            raise RuntimeError("every thread waits for another one")
+        rate = min(1.0, self.cores / (self._wanted + self.others)) if self._computing else 1.0
+        computed = self.now + (self._computing[0][0] - self._clock) / rate if self._computing else math.inf
+        woken = self._blocked[0][0] if self._blocked else math.inf
+        at = min(computed, woken)
+        self._clock += (at - self.now) * rate
+        self.now = at
+        if computed <= woken:
+            self._clock, _, thread, threads = heapq.heappop(self._computing)
+            self._wanted = self._wanted - threads if self._computing else 0.0
+        else:
+            thread = heapq.heappop(self._blocked)[2]
+        self._ready.append((thread, None))

@@ -1,0 +1,58 @@
+"""Intervals of predictions: from the scatter of batches, and from the error of the model where it is known. Pure."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Sequence
+from dataclasses import replace
+from statistics import fmean, stdev
+
+from pipebench.predict.loader import Setting, simulate
+from pipebench.results.costs import LoopCosts
+from pipebench.results.plan import Figure
+
+_AGAIN = 10  # bootstrap samples
+_BLOCK = 16  # batches that stay together, so that slow batches keep their distance
+_TWO_SIDED = 1.96  # 95 % of a normal distribution
+
+
+def predicted(ways: Sequence[LoopCosts], setting: Setting, model_error: float) -> Figure:
+    """Batches per second, with an interval of 95 %.
+
+    Its logarithm has the variance of a block bootstrap over batches (Künsch, The jackknife and the bootstrap for
+    general stationary observations, 1989) plus that of the model, `model_error` squared. Several `ways` are costs that
+    the records cannot tell apart: the interval holds all of them.
+    """
+    rates = [simulate(one, setting).batches_per_s for one in ways]
+    middle = math.exp(fmean(map(math.log, rates)))
+    half = _TWO_SIDED * math.hypot(_scatter(ways[0], setting), model_error)
+    return Figure(middle, min(rates) * math.exp(-half), max(rates) * math.exp(half))
+
+
+def around(values: Sequence[float], model_error: float) -> Figure:
+    """A figure that follows from means alone, such as the cores that a rate needs. `values` are the possible ones."""
+    half = math.exp(_TWO_SIDED * model_error)
+    return Figure(fmean(values), min(values) / half, max(values) * half)
+
+
+def _scatter(costs: LoopCosts, setting: Setting) -> float:
+    chance = random.Random(0)
+    found = [math.log(simulate(_resampled(costs, chance), setting).batches_per_s) for _ in range(_AGAIN)]
+    return stdev(found)
+
+
+def _resampled(costs: LoopCosts, chance: random.Random) -> LoopCosts:
+    batches, steps = _places(len(costs.cpu_s), chance), _places(len(costs.step_s), chance)
+    return replace(
+        costs,
+        cpu_s=tuple(costs.cpu_s[one] for one in batches),
+        blocked_s=tuple(costs.blocked_s[one] for one in batches),
+        step_s=tuple(costs.step_s[one] for one in steps),
+    )
+
+
+def _places(count: int, chance: random.Random) -> list[int]:
+    blocks = range(-(-count // _BLOCK))
+    starts = [chance.randrange(count) for _ in blocks]
+    return [(start + ahead) % count for start in starts for ahead in range(_BLOCK)][:count]

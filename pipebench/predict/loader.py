@@ -1,0 +1,165 @@
+"""A simulated DataLoader and its training loop, driven by the costs of a watched run. Deterministic and pure.
+
+It follows torch's `_MultiProcessingDataLoaderIter`: at the start, `prefetch_factor` batches are asked of each worker.
+For each batch that the loop takes, one more is asked for. Batch k goes to worker k modulo the number of workers, and
+the loop takes batches in order. Each worker makes one batch after the other, and its feeder thread pickles them.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+from statistics import fmean
+
+from pipebench.predict.cores import Blocked, Cores, Cpu, Queue, Take, Thread
+from pipebench.results.costs import LoopCosts
+
+_SLICES = 4  # a batch blocks and computes in turn, sample by sample: this many turns are told apart
+_ROWS = 61  # a prime, so that no worker gets the same rows again and again
+_LEAST_TURNS = 4  # of the whole store of batches, in the timed part
+_MOST = 4096
+_LEAST_S = 1e-6  # of a loop that costs nothing
+
+
+@dataclass(frozen=True)
+class Setting:
+    """The setting of a prediction: the loader's knobs, the cores, and those that others keep busy."""
+
+    workers: int
+    prefetch_factor: int
+    cores: float
+    others: float = 0.0
+
+    @property
+    def ahead(self) -> int:
+        return self.workers * self.prefetch_factor
+
+
+@dataclass(frozen=True)
+class Simulated:
+    """`batches_per_s` is the rate of the loop once it has settled. `batches` took `seconds`, start-up included."""
+
+    batches_per_s: float
+    batches: int
+    seconds: float
+
+
+def simulate(costs: LoopCosts, setting: Setting) -> Simulated:
+    """How fast the loop runs in this setting."""
+    first, last = _length(costs, setting)
+    cores = Cores(setting.cores, setting.others)
+    ends: list[float] = []
+    loop = _alone(cores, costs, last, ends) if not setting.workers else _with_workers(cores, costs, setting, last, ends)
+    cores.run(loop)
+    begun = ends[first - 1] if first else 0.0
+    return Simulated((last - first) / max(_LEAST_S, ends[-1] - begun), last, ends[-1])
+
+
+def _length(costs: LoopCosts, setting: Setting) -> tuple[int, int]:
+    """The first timed iteration and the number of iterations.
+
+    The timed part has all batches about equally often, and whole turns of the workers: their batches come in bursts.
+    """
+    known, turn = max(len(costs.cpu_s), len(costs.step_s)), max(1, setting.workers)
+    first = 2 * setting.ahead
+    timed = known * max(1, -(-_LEAST_TURNS * setting.ahead // known))
+    return first, first + -(-min(timed, max(_MOST, setting.ahead)) // turn) * turn
+
+
+def _alone(cores: Cores, costs: LoopCosts, batches: int, ends: list[float]) -> Thread:
+    """The loop of a loader without workers."""
+    for batch in range(batches):
+        yield Cpu(costs.own_s)
+        yield from _made(costs, batch)
+        yield Cpu(costs.pin_s or 0.0)
+        yield from _step(costs, batch)
+        ends.append(cores.now)
+
+
+def _with_workers(cores: Cores, costs: LoopCosts, setting: Setting, batches: int, ends: list[float]) -> Thread:
+    asked = [Queue() for _ in range(setting.workers)]
+    sent, pinned = Queue(), Queue()
+    for indices in asked:
+        made = Queue()
+        cores.start(_worker(cores, costs, indices, made))
+        cores.start(_feeder(cores, costs, made, sent))
+    if costs.pin_s is not None:
+        cores.start(_pinning(cores, costs, sent, pinned))
+    arriving, receive_s = (sent, costs.receive_s) if costs.pin_s is None else (pinned, 0.0)
+    here: set[int] = set()
+    for batch in range(setting.ahead):
+        cores.put(asked[batch % setting.workers], batch)
+    for batch in range(batches):
+        while batch not in here:
+            here.add((yield Take(arriving)))
+            yield Cpu(receive_s)
+        here.remove(batch)
+        yield Cpu(costs.own_s + costs.send_s)
+        cores.put(asked[batch % setting.workers], batch + setting.ahead)
+        yield from _step(costs, batch)
+        ends.append(cores.now)
+
+
+def _worker(cores: Cores, costs: LoopCosts, indices: Queue, made: Queue) -> Thread:
+    while True:
+        batch = yield Take(indices)
+        yield from _made(costs, batch)
+        cores.put(made, batch)
+        yield Cpu(costs.between_s)
+
+
+def _feeder(cores: Cores, costs: LoopCosts, made: Queue, sent: Queue) -> Thread:
+    while True:
+        batch = yield Take(made)
+        yield Cpu(costs.feeder_cpu_s)
+        yield Blocked(costs.feeder_blocked_s)
+        cores.put(sent, batch)
+
+
+def _pinning(cores: Cores, costs: LoopCosts, sent: Queue, pinned: Queue) -> Thread:
+    while True:
+        batch = yield Take(sent)
+        yield Cpu(costs.receive_s + (costs.pin_s or 0.0))
+        cores.put(pinned, batch)
+
+
+def _made(costs: LoopCosts, batch: int) -> Iterator[Cpu | Blocked]:
+    """What a thread does to make a batch."""
+    cpu_s, blocked_s = costs.cpu_s[batch % len(costs.cpu_s)], costs.blocked_s[batch % len(costs.blocked_s)]
+    if not cpu_s or not blocked_s:
+        yield Cpu(cpu_s, costs.threads) if cpu_s else Blocked(blocked_s)
+        return
+    for of_blocked, of_cpu in _UNEVEN[batch % _ROWS]:
+        yield Blocked(blocked_s * of_blocked)
+        yield Cpu(cpu_s * of_cpu, costs.threads)
+
+
+def _shares(chance: random.Random) -> list[float]:
+    parts = [chance.uniform(0.5, 1.5) for _ in range(_SLICES)]
+    return [one / sum(parts) for one in parts]
+
+
+def _uneven() -> list[list[tuple[float, float]]]:
+    """How batches are divided into turns of blocking and computing. Equal turns would keep all workers in step."""
+    chance = random.Random(0)
+    return [list(zip(_shares(chance), _shares(chance), strict=True)) for _ in range(_ROWS)]
+
+
+_UNEVEN = _uneven()
+
+
+def _step(costs: LoopCosts, iteration: int) -> Iterator[Cpu | Blocked]:
+    """The loop's own work of an iteration."""
+    wall = costs.step_s[iteration % len(costs.step_s)]
+    on_cpu = step_cores(costs)
+    if on_cpu:
+        yield Cpu(wall * min(1.0, on_cpu), max(1.0, on_cpu))
+    if on_cpu < 1:
+        yield Blocked(wall * (1.0 - on_cpu))
+
+
+def step_cores(costs: LoopCosts) -> float:
+    """The cores that the loop's own work keeps busy."""
+    mean = fmean(costs.step_s)
+    return costs.step_cpu_s / mean if mean else 0.0

@@ -1,0 +1,89 @@
+"""Makes a passport of a watched run: the costs of its training loop, and what was tried in it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from statistics import fmean
+
+from pipebench.errors import PipebenchError
+from pipebench.predict.bounds import core_s
+from pipebench.results.advice import Advice, Change
+from pipebench.results.costs import LoopCosts, Passport, StageShare, Tried
+from pipebench.results.report import Report
+from pipebench.results.watched import WatchResult
+
+_KNOBS = {"num_workers", "prefetch_factor"}
+_HARDLY = 0.05
+
+
+def passport_of(watched: WatchResult, advice: Advice | None = None) -> Passport | None:
+    """The passport of a watched run. None: nothing was recorded from which a prediction could be made."""
+    costs = _main(watched, advice)
+    if costs is None:
+        return None
+    stages = (one for one in watched.stages if one.loader == costs.loader)
+    return Passport(
+        costs=costs,
+        stages=tuple(StageShare(one.name, one.kind, one.worker_share) for one in stages),
+        cores=watched.usable_cores,
+        others=others(costs, watched.usable_cores, (watched.host.foreign_cores if watched.host else None) or 0.0),
+        tried=tuple(_tried(costs, advice)) if advice is not None else (),
+    )
+
+
+def passport_in(report: Report) -> Passport:
+    """The passport in a saved report, or the one that follows from it. Raises PipebenchError if there is none."""
+    found = report.passport
+    if found is None and report.watched is not None:
+        found = passport_of(report.watched, report.advice)
+    if found is None:
+        raise PipebenchError(
+            "this report has no costs of batches, so nothing can be predicted from it",
+            "name one that `pipebench watch --export-json` or `pipebench advise --passport` wrote",
+        )
+    return found
+
+
+def others(costs: LoopCosts, cores: float, foreign_cores: float) -> float:
+    """How many threads of other processes wanted a core, on average, while a worker wanted one.
+
+    If n threads share C cores evenly, each runs for C/n of the time in which it is ready (`cores.Cores`). The measured
+    share of a worker gives n, and what are not our own threads are others. A worker that hardly waited says only that
+    others left it a core: then they are the cores that others used.
+    """
+    cpu_s, waited_s = fmean(costs.cpu_s), costs.core_wait_s
+    if waited_s <= _HARDLY * cpu_s:
+        return foreign_cores
+    ready = cores * (1 + waited_s / cpu_s)
+    own_s = core_s(costs, costs.workers) + waited_s
+    beside = (own_s - (cpu_s + waited_s) / max(1, costs.workers)) / costs.iteration_s
+    return max(foreign_cores, ready - 1 - beside)
+
+
+def _main(watched: WatchResult, advice: Advice | None) -> LoopCosts | None:
+    """The costs of the loader that the advice or the verdict is about; else of the first one."""
+    wanted = [advice.loader if advice is not None else None, getattr(watched.verdict, "loader", None)]
+    for loader in wanted:
+        found = next((one for one in watched.costs if one.loader == loader), None)
+        if found is not None:
+            return found
+    return next(iter(watched.costs), None)
+
+
+def _tried(costs: LoopCosts, advice: Advice) -> Iterator[Tried]:
+    """The findings by windows that changed only what the simulation knows."""
+    for one in advice.findings:
+        if one.gain is not None and one.by == "windows" and simulated(one.change):
+            workers, prefetch_factor = setting_of(one.change, costs)
+            yield Tried(workers, prefetch_factor, one.gain.speedup)
+
+
+def simulated(change: Change) -> bool:
+    """Whether the simulation knows all of what a change is about."""
+    return bool(change.settings) and set(change.settings) <= _KNOBS and not change.one_thread
+
+
+def setting_of(change: Change, costs: LoopCosts) -> tuple[int, int]:
+    """The number of workers and the prefetch factor after a change."""
+    workers = change.settings.get("num_workers", costs.workers)
+    return int(workers or 0), int(change.settings.get("prefetch_factor", costs.prefetch_factor) or 2)

@@ -1,0 +1,187 @@
+"""Answers a question about settings that were not tried: predictions, their checks, and what a machine needs. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import cast
+
+from pipebench.predict.asked import changed
+from pipebench.predict.bounds import bounds, core_s
+from pipebench.predict.intervals import around, predicted
+from pipebench.predict.loader import Setting, simulate
+from pipebench.results.costs import LoopCosts, Passport
+from pipebench.results.plan import Asked, Check, Figure, Need, Plan, Prediction, Resource
+from pipebench.stats import CONFIDENCE, Speedup
+
+MODEL_ERROR = 0.05
+_MOST_WORKERS = 128
+_HELPS = 1.02
+_NEARLY = 0.98
+_FED = 0.97  # of what the consumers use
+
+
+def plan(passport: Passport, asked: Asked) -> Plan:
+    """The answer. Raises UsageError if `asked` names a stage that the run does not have."""
+    checks = tuple(checked(passport))
+    error = _error(checks)
+    question = _Question(passport, asked, changed(passport, asked), error)
+    rows = tuple(question.rows())
+    best = next(place for place, one in enumerate(rows) if _rate(one) >= _NEARLY * max(map(_rate, rows)))
+    costs = passport.costs
+    wanted = None if asked.consumer is None else asked.consumer * asked.devices
+    needs = tuple(question.needs(rows[best].workers, wanted)) if wanted is not None else ()
+    found = Plan(
+        asked,
+        costs.workers,
+        passport.cores,
+        costs.samples / costs.iteration_s,
+        rows,
+        best,
+        checks,
+        error,
+        wanted,
+        needs=needs,
+        from_alone=not costs.workers,
+        unread=not costs.read_bytes,
+    )
+    return replace(found, fed=_fed(found))
+
+
+def foreseen(passport: Passport, workers: int, prefetch_factor: int) -> Speedup:
+    """The speed-up of the loop over the present setting, with so many workers and batches ahead of each."""
+    costs, others = passport.costs, passport.others
+    now = simulate(costs, Setting(costs.workers, costs.prefetch_factor, passport.cores, others)).batches_per_s
+    setting = Setting(workers, prefetch_factor, passport.cores, others)
+    then = predicted([costs], setting, _error(tuple(checked(passport))))
+    return Speedup(then.value / now, then.low / now, then.high / now, CONFIDENCE)
+
+
+def _error(checks: Sequence[Check]) -> float:
+    """The error of the model, as one standard deviation: what it is elsewhere, and what it was in this run."""
+    return math.hypot(MODEL_ERROR, _rms([math.log1p(one.error) for one in checks]))
+
+
+def _fed(found: Plan) -> bool | None:
+    """Whether the consumers are fed. None: the interval does not tell, or nothing was asked."""
+    if found.wanted is None:
+        return None
+    rate, least = found.chosen.samples_per_s, _FED * found.wanted
+    if all(one.enough for one in found.needs if one.available is not None) and rate.value >= least:
+        return True
+    return False if rate.high < least or any(one.enough is False for one in found.needs) else None
+
+
+def checked(passport: Passport) -> Iterator[Check]:
+    """The model on the present setting, and on every setting that was tried in the run."""
+    costs, others = passport.costs, passport.others
+    now = Setting(costs.workers, costs.prefetch_factor, passport.cores, others)
+    rate = simulate(costs, now).batches_per_s
+    yield Check(
+        costs.workers, costs.prefetch_factor, "samples_per_s", costs.samples / costs.iteration_s, rate * costs.samples
+    )
+    for one in passport.tried:
+        setting = Setting(one.workers, one.prefetch_factor, passport.cores, others)
+        speedup = simulate(costs, setting).batches_per_s / rate
+        yield Check(one.workers, one.prefetch_factor, "speedup", one.speedup, speedup)
+
+
+@dataclass(frozen=True)
+class _Question:
+    """A question about one loop, its possible costs after the changes, and the error of the model."""
+
+    passport: Passport
+    asked: Asked
+    ways: Sequence[LoopCosts]
+    error: float
+
+    @property
+    def cores(self) -> float:
+        """The cores of one device's loader."""
+        return (self.asked.cores or self.passport.cores) / self.asked.devices
+
+    @property
+    def others(self) -> float:
+        """Other processes stay as they are on this machine; on another one there are none."""
+        return self.passport.others if self.asked.cores is None else 0.0
+
+    @property
+    def samples(self) -> float:
+        return self.passport.costs.samples
+
+    def rows(self) -> Iterator[Prediction]:
+        """The settings: those asked for, or a ladder as long as it helps."""
+        if self.asked.workers is not None:
+            present = self.passport.costs.workers
+            yield from map(
+                self._row, dict.fromkeys([present, self.asked.workers] if self._same else [self.asked.workers])
+            )
+            return
+        best, worse, workers = 0.0, 0, 0
+        while worse < 2 and workers <= _MOST_WORKERS:
+            row = self._row(workers)
+            worse = 0 if _rate(row) > best * _HELPS else worse + 1
+            best = max(best, _rate(row))
+            yield row
+            workers = max(1, 2 * workers)
+
+    @property
+    def _same(self) -> bool:
+        """Whether the question is about this machine and this consumer, so that the present setting is a row of it."""
+        return self.asked.cores is None and self.asked.consumer is None and not self.asked.faster
+
+    def _row(self, workers: int) -> Prediction:
+        ahead = self.asked.prefetch_factor or self.passport.costs.prefetch_factor
+        setting = Setting(workers, ahead, self.cores, self.others)
+        rate = predicted(self.ways, setting, self.error)
+        factor = self.samples * self.asked.devices
+        limits = {name: one * factor for name, one in bounds(self.ways[0], setting).items() if one < math.inf}
+        if self.asked.consumer is not None:
+            used = self.asked.consumer * self.asked.devices
+            limits["consumer"] = limits.pop("loop", used) if workers else used
+        carried: dict[str, float] = dict(self._carried())
+        limits = limits | carried or {"loop": rate.value * factor}
+        most = min(carried.values(), default=math.inf)
+        figure = Figure(*(min(one * factor, most) for one in (rate.value, rate.low, rate.high)))
+        limit = cast("Resource", min(limits, key=lambda one: limits[one]))
+        return Prediction(workers, ahead, figure, limit, limits)
+
+    def _carried(self) -> Iterable[tuple[Resource, float]]:
+        """The samples per second that storage and network could bring."""
+        each = self._bytes
+        if each:
+            yield from ((name, have / each) for name, have in self._paths() if have is not None)
+
+    def _paths(self) -> tuple[tuple[Resource, float | None], ...]:
+        return ("storage", self.asked.storage), ("network", self.asked.network)
+
+    @property
+    def _bytes(self) -> float:
+        """Bytes read for a sample."""
+        return (self.passport.costs.read_bytes or 0.0) / self.samples
+
+    def needs(self, workers: int, wanted: float) -> Iterator[Need]:
+        """What feeding `wanted` samples per second takes."""
+        per_s = wanted / self.samples
+        cores = [per_s * core_s(one, 1) for one in self.ways]
+        yield Need("cores", around(cores, self.error), self.asked.cores or self.passport.cores)
+        each = [per_s / self.asked.devices * (one.made_s + one.between_s) for one in self.ways]
+        yield Need("workers", around(each, self.error), self.asked.workers)
+        if self._bytes:
+            for name, have in self._paths():
+                if name == "storage" or have is not None:
+                    yield Need(name, around([wanted * self._bytes], self.error), have, validated=False)
+        shared = self.passport.costs.shared_bytes
+        if shared:
+            ahead = (self.asked.prefetch_factor or self.passport.costs.prefetch_factor) + 1
+            held = shared * max(1, workers) * ahead * self.asked.devices
+            yield Need("shared-memory", Figure(held, held, held))
+
+
+def _rate(one: Prediction) -> float:
+    return one.samples_per_s.value
+
+
+def _rms(values: Sequence[float]) -> float:
+    return math.sqrt(sum(one * one for one in values) / len(values)) if values else 0.0

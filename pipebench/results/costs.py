@@ -1,0 +1,96 @@
+"""What batches cost in one watched loop, batch by batch: all that a prediction needs, in base units."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from statistics import fmean
+
+KEPT = 256  # batches, and iterations
+
+
+@dataclass(frozen=True)
+class LoopCosts:
+    """The costs of one loader and of its training loop. Each list has at most `KEPT` figures, in the order of batches.
+
+    `cpu_s` is the CPU time in which each batch was made, and `blocked_s` is the time in which its thread was blocked
+    (storage, network, sleep, locks). Waiting for a core is in neither. With `threads` above 1, native threads help to
+    make a batch: it then takes `cpu_s` seconds on so many cores. `step_s` is the wall time of each iteration besides
+    `next()`, and `step_cpu_s` the mean CPU time in it, of all threads.
+
+    Means per batch: `own_s` is what the loop's thread works in `next()` with or without workers (the sampler, torch's
+    own code), `send_s` sends indices, `receive_s` receives and unpickles a batch. `between_s` is what a worker does
+    between two batches. `feeder_cpu_s` and `feeder_blocked_s` are of the thread that pickles a batch. `pin_s` is of the
+    pin-memory thread (None: nothing is pinned).
+
+    `iteration_s` is the measured time of an iteration, start-up not included. `core_wait_s` is the mean time in which
+    the thread that made a batch was ready to run but had no core. `read_bytes` are the bytes that were read for a batch
+    by system calls (memory maps do not count), `pipe_bytes` and `shared_bytes` those that crossed from worker to loop.
+    None: unknown.
+    """
+
+    loader: int
+    workers: int
+    prefetch_factor: int
+    samples: float
+    iteration_s: float
+    cpu_s: tuple[float, ...]
+    blocked_s: tuple[float, ...]
+    step_s: tuple[float, ...]
+    step_cpu_s: float
+    own_s: float = 0.0
+    send_s: float = 0.0
+    receive_s: float = 0.0
+    between_s: float = 0.0
+    feeder_cpu_s: float = 0.0
+    feeder_blocked_s: float = 0.0
+    pin_s: float | None = None
+    threads: float = 1.0
+    core_wait_s: float = 0.0
+    read_bytes: float | None = None
+    pipe_bytes: float | None = None
+    shared_bytes: float | None = None
+
+    def divisors(self) -> Iterator[float]:
+        """Figures that are above 0 in every run."""
+        yield from (self.samples, self.iteration_s, self.threads, self.prefetch_factor)
+        for listed in (self.cpu_s, self.blocked_s, self.step_s):
+            yield from (len(listed), 1.0 if min(listed, default=0.0) >= 0 else 0.0)
+
+    @property
+    def made_s(self) -> float:
+        """Mean seconds in which a batch is made by a worker that never waits for a core."""
+        return fmean(self.cpu_s) + fmean(self.blocked_s)
+
+
+@dataclass(frozen=True)
+class StageShare:
+    """A stage of the workers, and its share of the time in which they make batches (0 to 1)."""
+
+    name: str
+    kind: str
+    share: float
+
+
+@dataclass(frozen=True)
+class Tried:
+    """One setting that was really tried in the run, and the speed-up of the whole loop over the present setting."""
+
+    workers: int
+    prefetch_factor: int
+    speedup: float
+
+
+@dataclass(frozen=True)
+class Passport:
+    """A loop's costs in a form that can be carried to another machine. It names no file and no sample.
+
+    `cores` are the cores that the run could use. `others` is how many threads of other processes wanted one of them at
+    the same time, on average. `tried` are the settings by which a prediction can be checked.
+    """
+
+    costs: LoopCosts
+    stages: tuple[StageShare, ...]
+    cores: float
+    others: float = 0.0
+    tried: tuple[Tried, ...] = ()

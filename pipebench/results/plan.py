@@ -1,0 +1,117 @@
+"""The result of `plan`: what was asked, what is predicted, and how far such predictions were off where it is known."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Resource = Literal["workers", "cores", "loop", "pin", "consumer", "storage", "network", "shared-memory"]
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A predicted figure. The true one lies between `low` and `high` in about 95 % of cases."""
+
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The question. Figures that are None stay as they are in the watched run.
+
+    `cores` are those of the whole machine, and `devices` share them. `consumer` is the rate of one device, in samples
+    per second. `faster` names stages, each with the factor by which it becomes faster. `storage` and `network` are in
+    bytes per second.
+    """
+
+    workers: int | None = None
+    prefetch_factor: int | None = None
+    cores: float | None = None
+    consumer: float | None = None
+    devices: int = 1
+    faster: tuple[tuple[str, float], ...] = ()
+    storage: float | None = None
+    network: float | None = None
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """One setting of the loader of each device, and the samples per second of all devices together.
+
+    `limits` are the samples per second that each resource alone would allow (closed forms). `limit` is the least one.
+    """
+
+    workers: int
+    prefetch_factor: int
+    samples_per_s: Figure
+    limit: Resource
+    limits: dict[str, float]
+
+
+@dataclass(frozen=True)
+class Check:
+    """The same model on a setting that was really run: samples per second of the present one, else a speed-up."""
+
+    workers: int
+    prefetch_factor: int
+    of: Literal["samples_per_s", "speedup"]
+    measured: float
+    predicted: float
+
+    @property
+    def error(self) -> float:
+        """0.05 says that the prediction was 5 % too high."""
+        return self.predicted / self.measured - 1.0
+
+
+@dataclass(frozen=True)
+class Need:
+    """What feeding the consumer takes of one resource, in base units (cores, workers of a device, bytes, bytes per s).
+
+    `available` is None if nothing was said about it. `validated` is false if such figures were never checked.
+    """
+
+    resource: Resource
+    needed: Figure
+    available: float | None = None
+    validated: bool = True
+
+    @property
+    def enough(self) -> bool | None:
+        """None: it cannot be told, or nothing was said."""
+        if self.available is None or self.needed.low <= self.available < self.needed.high:
+            return None
+        return self.needed.high <= self.available
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Predictions from the costs of one watched run.
+
+    `workers` and `cores` are those of the watched run, `samples_per_s` its measured rate. `best` is the index of the
+    prediction with the fewest workers that is nearly the fastest. `wanted` is what the consumers use in samples per
+    second (None: not asked), and `fed` says whether the best setting feeds them (None: it cannot be told).
+    `model_error` is the relative error (one standard deviation) in all intervals. `from_alone` says that the watched
+    loader had no workers, so that the cost of handing over is assumed. `unread` says that the bytes of a sample are not
+    known.
+    """
+
+    asked: Asked
+    workers: int
+    cores: float
+    samples_per_s: float
+    predictions: tuple[Prediction, ...]
+    best: int
+    checks: tuple[Check, ...]
+    model_error: float
+    wanted: float | None = None
+    fed: bool | None = None
+    needs: tuple[Need, ...] = ()
+    from_alone: bool = False
+    unread: bool = False
+
+    @property
+    def chosen(self) -> Prediction:
+        return self.predictions[self.best]

@@ -1,0 +1,202 @@
+"""Reads the costs of each loader and its loop from the records: the input of predictions. Pure."""
+
+from __future__ import annotations
+
+import itertools
+import statistics
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from pipebench.results.costs import KEPT, LoopCosts
+from pipebench.watch.read.gather import Process, Run
+from pipebench.watch.read.hand_off import FollowedBatch, matched, pin_s
+from pipebench.watch.record.lines import FetchSums, LoaderFound, LoopSums
+from pipebench.watch.record.record_file import AFTER, PIN, RECEIVE, SAMPLER, SEND, UNPICKLE, WAIT, WAIT_PARTS
+
+_NS = 1e-9
+_SETTLING = 2  # batches of each worker, and iterations of each pass: libraries set themselves up in them
+_MOST_BETWEEN_S = 0.0005  # between two batches, a worker does no more than to put one and to take its next indices
+_REST = WAIT_PARTS.index("rest")
+Item = TypeVar("Item")
+
+
+def loop_costs(run: Run, found: LoaderFound) -> LoopCosts | None:
+    """The costs of one loader, and of the loop over it. None if too little of it was seen."""
+    turns = [one for lines in _passes(run.turns(found.loader)) for one in _settled(lines)]
+    lines = [_settled(lines) for lines in _by_process(run.sums(found.loader)).values()]
+    fetches = sorted((one for each in lines for one in each if one.batches), key=lambda one: one.begin)
+    if not turns or not fetches:
+        return None
+    made, loop = _made(fetches), _loop(turns, run, found, fetches)
+    followed, _ = matched(run.processes, found.loader, run.shown)
+    pickled = [one.pickled for one in fetches]
+    count = max(1, sum(one.batches for one in pickled))
+    cpu_s = sum(one.cpu_ns for one in pickled) * _NS / count
+    return LoopCosts(
+        loader=found.loader,
+        workers=found.workers,
+        prefetch_factor=found.prefetch_factor or 2,
+        samples=sum(one.samples for one in fetches) / sum(one.batches for one in fetches),
+        iteration_s=loop.iteration_s,
+        cpu_s=tuple(cpu for cpu, _ in made),
+        blocked_s=tuple(blocked for _, blocked in made),
+        step_s=loop.step_s,
+        step_cpu_s=loop.step_cpu_s,
+        own_s=loop.own_s,
+        send_s=loop.send_s,
+        receive_s=loop.receive_s,
+        between_s=_between_s(followed),
+        feeder_cpu_s=cpu_s,
+        feeder_blocked_s=max(0.0, sum(one.wall_ns for one in pickled) * _NS / count - cpu_s),
+        pin_s=pin_s(followed) if found.workers else loop.pin_s or None,
+        threads=_threads(run, found.loader, lines),
+        core_wait_s=sum(one.core_wait_ns for one in fetches) * _NS / sum(one.batches for one in fetches),
+        read_bytes=_read_bytes(lines),
+        pipe_bytes=sum(one.pipe_bytes for one in pickled) / count if found.workers else None,
+        shared_bytes=statistics.fmean(one.made.shared_bytes for one in followed) if followed else None,
+    )
+
+
+def _passes(turns: Sequence[LoopSums]) -> Iterable[list[LoopSums]]:
+    return (list(lines) for _, lines in itertools.groupby(turns, key=lambda one: one.number_of_pass))
+
+
+def _by_process(sums: Sequence[tuple[Process, FetchSums]]) -> dict[int, list[FetchSums]]:
+    found: dict[int, list[FetchSums]] = {}
+    for process, one in sums:
+        found.setdefault(process.pid, []).append(one)
+    return found
+
+
+def _settled(lines: Sequence[Item]) -> list[Item]:
+    """The lines without the first ones, if enough remain."""
+    return list(lines[_SETTLING:] if len(lines) > 2 * _SETTLING else lines[1:] or lines)
+
+
+def _made(fetches: Sequence[FetchSums]) -> list[tuple[float, float]]:
+    """(CPU seconds, blocked seconds) of single batches in their order, at most `KEPT`.
+
+    Later in a run, a line holds several batches. So the single ones are scaled to the mean of all batches.
+    """
+    single = [one for one in fetches if one.batches == 1 and not one.failed] or list(fetches)
+    kept = [(one.cpu_ns / one.batches * _NS, _blocked_ns(one) / one.batches * _NS) for one in _thinned(single)]
+    batches = sum(one.batches for one in fetches)
+    means = (sum(one.cpu_ns for one in fetches) / batches, sum(map(_blocked_ns, fetches)) / batches)
+    scales = [
+        _share(mean * _NS, statistics.fmean(part)) for mean, part in zip(means, zip(*kept, strict=True), strict=True)
+    ]
+    return [(cpu * scales[0], blocked * scales[1]) for cpu, blocked in kept]
+
+
+def _blocked_ns(one: FetchSums) -> int:
+    """The wall time of fetches in which the thread neither computed nor waited for a core."""
+    return max(0, one.busy_ns - one.cpu_ns - one.core_wait_ns)
+
+
+def _thinned(lines: Sequence[Item]) -> Sequence[Item]:
+    """The last `KEPT` of them: neighbours, so that a pattern of slow batches stays."""
+    return lines[-KEPT:]
+
+
+@dataclass(frozen=True)
+class _Loop:
+    """The loop's part of the costs: means per iteration, in seconds."""
+
+    iteration_s: float
+    step_s: tuple[float, ...]
+    step_cpu_s: float
+    own_s: float
+    send_s: float
+    receive_s: float
+    pin_s: float
+
+
+def _loop(turns: Sequence[LoopSums], run: Run, found: LoaderFound, fetches: Sequence[FetchSums]) -> _Loop:
+    count = sum(one.turns for one in turns)
+    steps = sum(_step_ns(one) for one in turns)
+    waits = sum(one.phases_ns[WAIT] for one in turns)
+    parts = [sum(one.wait_parts_ns[part] for one in turns if one.wait_parts_ns) for part in range(len(WAIT_PARTS))]
+    own = parts[SAMPLER] + parts[AFTER] + max(0, waits - sum(parts) + parts[_REST]) if any(parts) else 0
+    receive, pin = parts[RECEIVE] + parts[UNPICKLE], parts[PIN]
+    cpu, waited = _per_iteration(run, found.loader)
+    if not found.workers:  # then the fetches are the thread's own work, and have figures of their own
+        batches = sum(one.batches for one in fetches)
+        cpu -= sum(one.cpu_ns for one in fetches) / batches
+        waited -= sum(one.core_wait_ns for one in fetches) / batches
+    cpu, waited = max(0.0, cpu), max(0.0, waited)
+    had = _share(cpu, cpu + waited) or 1.0  # while the thread was ready to run, it had a core for this share
+    step_cpu = max(0.0, cpu - had * (own + parts[SEND] + (receive if found.workers else pin)) / count)
+    lost = waited * _share(step_cpu, cpu)
+    single = [one for one in turns if one.turns == 1] or list(turns)
+    kept = [_step_ns(one) / one.turns for one in _thinned(single)]
+    scale = _share(max(0.0, steps / count - lost), statistics.fmean(kept))
+    return _Loop(
+        iteration_s=(steps + waits) / count * _NS,
+        step_s=tuple(one * scale * _NS for one in kept),
+        step_cpu_s=step_cpu * _NS,
+        own_s=had * own / count * _NS,
+        send_s=had * parts[SEND] / count * _NS,
+        receive_s=had * receive / count * _NS,
+        pin_s=had * pin / count * _NS,
+    )
+
+
+def _step_ns(one: LoopSums) -> int:
+    return sum(one.phases_ns) - one.phases_ns[WAIT]
+
+
+def _per_iteration(run: Run, loader: int) -> tuple[float, float]:
+    """Nanoseconds of an iteration: CPU time of the script's process, and the loop's thread's wait for a core."""
+    cpu = waited = count = 0
+    for lines in _passes(run.turns(loader)):
+        first, last = _settled(lines)[0], lines[-1]
+        later = sum(one.turns for one in _settled(lines)) - first.turns
+        if later and first.process_cpu_ns:
+            cpu += last.process_cpu_ns - first.process_cpu_ns
+            waited += last.core_wait_ns - first.core_wait_ns
+            count += later
+    return (cpu / count, waited / count) if count else (0.0, 0.0)
+
+
+def _between_s(followed: Sequence[FollowedBatch]) -> float:
+    """Seconds from the end of a batch to the begin of the next one of the same worker, if that did not have to wait.
+
+    A worker that waits takes longer, so this is the smallest decile, and at most `_MOST_BETWEEN_S`.
+    """
+    gaps = []
+    batches = sorted(followed, key=lambda one: (one.pid, one.number_of_pass, one.made.nth))
+    for before, one in itertools.pairwise(batches):
+        if (
+            before.pid == one.pid
+            and before.number_of_pass == one.number_of_pass
+            and one.made.nth == before.made.nth + 1
+        ):
+            gaps.append(one.made.began - before.made.done)
+    return min(_MOST_BETWEEN_S, max(0.0, statistics.quantiles(gaps, n=10)[0] * _NS)) if len(gaps) > 1 else 0.0
+
+
+def _threads(run: Run, loader: int, lines: Iterable[Sequence[FetchSums]]) -> float:
+    """On how many cores a batch is made: the CPU time of all threads of a worker, over that of the one that fetches.
+
+    1 if no native thread did any work in the workers: what else they do is their feeder thread's, and ours.
+    """
+    workers = [one for one in run.processes if one.role == "worker" and one.loader == loader]
+    if not any(one.threads.native_threads for one in workers):
+        return 1.0
+    all_ns = own_ns = 0
+    for first, *later in lines:
+        if later and first.process_cpu_ns:
+            all_ns += later[-1].process_cpu_ns - first.process_cpu_ns - sum(one.pickled.cpu_ns for one in later)
+            own_ns += sum(one.cpu_ns for one in later)
+    return max(1.0, _share(all_ns, own_ns))
+
+
+def _read_bytes(lines: Iterable[Sequence[FetchSums]]) -> float | None:
+    found = [(each[-1].read_bytes - each[0].read_bytes, sum(one.batches for one in each[1:])) for each in lines]
+    batches = sum(count for _, count in found)
+    return sum(spent for spent, _ in found) / batches if batches else None
+
+
+def _share(part: float, whole: float) -> float:
+    return part / whole if whole else 0.0

@@ -1,0 +1,135 @@
+"""The simulated DataLoader: loops whose throughput is known, and properties that hold for every loop."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+
+import pytest
+from made_up_costs import made, setting
+
+from pipebench.predict.bounds import bounds
+from pipebench.predict.loader import simulate
+from pipebench.results.costs import LoopCosts
+
+
+@pytest.mark.parametrize(("workers", "expected"), [(0, 1 / 0.11), (1, 10.0), (2, 20.0), (5, 50.0), (16, 100.0)])
+def test_workers_that_sleep_add_up_until_the_loop_is_the_limit(workers: int, expected: float) -> None:
+    costs = made(blocked=0.1, step=0.01)
+    assert simulate(costs, setting(workers, cores=1)).batches_per_s == pytest.approx(expected, rel=1e-6)
+
+
+@pytest.mark.parametrize(("workers", "cores", "expected"), [(1, 2, 10.0), (2, 2, 20.0), (8, 2, 20.0), (8, 0.5, 5.0)])
+def test_workers_that_compute_are_limited_by_the_cores(workers: int, cores: float, expected: float) -> None:
+    assert simulate(made(cpu=0.1), setting(workers, cores)).batches_per_s == pytest.approx(expected, rel=0.02)
+
+
+def test_the_loop_shares_the_cores_with_its_workers() -> None:
+    """Two workers and a loop that computes, on two cores: 0.1 + 0.05 core-seconds a batch."""
+    costs = made(cpu=0.1, step=0.05, step_cpu_s=0.05)
+    assert simulate(costs, setting(4, cores=2)).batches_per_s == pytest.approx(2 / 0.15, rel=0.02)
+    assert simulate(costs, setting(4, cores=9)).batches_per_s == pytest.approx(1 / 0.05, rel=0.02)
+
+
+def test_a_step_on_several_cores_is_slower_on_fewer() -> None:
+    costs = made(step=0.02, step_cpu_s=0.08)
+    assert simulate(costs, setting(1, cores=4)).batches_per_s == pytest.approx(50.0)
+    assert simulate(costs, setting(1, cores=1)).batches_per_s == pytest.approx(12.5)
+
+
+def test_one_slow_batch_holds_up_those_that_are_ready() -> None:
+    """Every 8th batch takes 0.8 s, the others nothing. Only what was made ahead bridges it."""
+    costs = made(blocked=[0.8] + [0.0] * 7, step=0.05)
+    short, long = (simulate(costs, setting(2, prefetch=ahead)).batches_per_s for ahead in (1, 8))
+    assert short == pytest.approx(8 / (0.8 + 6 * 0.05), rel=0.02)
+    assert long == pytest.approx(8 / 0.8, rel=0.02)
+
+
+def test_workers_of_equal_cost_do_not_march_in_step() -> None:
+    """4 workers, 20 ms blocked and 10 ms on a core: 2 cores are busy two thirds of the time, so few have to wait."""
+    costs = made(cpu=0.01, blocked=0.02)
+    assert simulate(costs, setting(4, cores=2)).batches_per_s > 0.92 * 4 / 0.03
+
+
+def test_slow_batches_that_all_go_to_one_worker() -> None:
+    """With 2 workers every slow batch goes to the first one, and with 3 they are spread."""
+    costs = made(blocked=[0.3, 0.1] * 6)
+    assert simulate(costs, setting(2)).batches_per_s == pytest.approx(2 / 0.3, rel=0.02)
+    assert simulate(costs, setting(3)).batches_per_s > 1.7 * 2 / 0.3
+
+
+def test_the_serial_part_of_the_loop_is_no_faster_with_more_workers() -> None:
+    costs = made(blocked=0.1, own_s=0.004, send_s=0.001, receive_s=0.005)
+    assert simulate(costs, setting(64)).batches_per_s == pytest.approx(100.0, rel=0.01)
+
+
+def test_a_pin_memory_thread_works_beside_the_loop() -> None:
+    costs = made(step=0.02, receive_s=0.005, pin_s=0.02)
+    assert simulate(costs, setting(4)).batches_per_s == pytest.approx(40.0, rel=0.01)
+
+
+def test_pickling_limits_a_worker_if_it_takes_longer_than_making() -> None:
+    costs = made(blocked=0.01, feeder_cpu_s=0.02, feeder_blocked_s=0.02)
+    assert simulate(costs, setting(2)).batches_per_s == pytest.approx(50.0, rel=0.01)
+
+
+def test_other_processes_take_their_share() -> None:
+    """One thread of ours beside three others on two cores gets half a core."""
+    assert simulate(made(cpu=0.1), setting(0, cores=2, others=3)).batches_per_s == pytest.approx(5.0)
+
+
+def test_what_is_made_ahead_counts_only_once() -> None:
+    """The store of finished batches is not throughput: the timed part begins after it was emptied."""
+    assert simulate(made(blocked=0.1), setting(1, prefetch=50)).batches_per_s == pytest.approx(10.0)
+
+
+def test_no_cores_are_no_machine() -> None:
+    with pytest.raises(ValueError):
+        simulate(made(cpu=0.1), setting(1, cores=0))
+
+
+def _any(chance: random.Random) -> LoopCosts:
+    count = chance.randrange(1, 40)
+    return made(
+        cpu=[chance.expovariate(50) for _ in range(count)],
+        blocked=[chance.expovariate(30) * (chance.random() < 0.5) for _ in range(count)],
+        step=chance.expovariate(50),
+        step_cpu_s=chance.expovariate(50),
+        own_s=chance.expovariate(2000),
+        send_s=chance.expovariate(5000),
+        receive_s=chance.expovariate(1000),
+        between_s=chance.expovariate(5000),
+        feeder_cpu_s=chance.expovariate(2000),
+        feeder_blocked_s=chance.expovariate(2000),
+        pin_s=chance.choice([None, 0.001]),
+        threads=chance.choice([1.0, 1.0, 2.5]),
+    )
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_no_loop_is_faster_than_its_bounds(seed: int) -> None:
+    """Over a whole run from its start, so that nothing was made before. Its batches may not fill the last turn."""
+    chance = random.Random(seed)
+    costs = _any(chance)
+    place = setting(chance.randrange(6), chance.choice([0.5, 1, 2, 7]), chance.choice([1, 2, 5]))
+    found = simulate(costs, place)
+    whole = found.batches - found.batches % len(costs.cpu_s)
+    least = min(bounds(costs, place).values())
+    assert whole / found.seconds <= least * (1 + 1e-9) or math.isinf(least)
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_more_cores_and_fewer_others_are_never_slower(seed: int) -> None:
+    """By more than what a change of the order of threads can move in a fair schedule."""
+    chance = random.Random(seed)
+    costs, workers = _any(chance), chance.randrange(6)
+    rates = [simulate(costs, setting(workers, cores)).batches_per_s for cores in (0.5, 1, 2, 4, 64)]
+    assert all(later >= 0.98 * before for before, later in itertools.pairwise(rates))
+    assert simulate(costs, setting(workers, 2, others=1)).batches_per_s <= 1.02 * rates[2]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_same_costs_give_the_same_answer(seed: int) -> None:
+    costs = _any(random.Random(seed))
+    assert simulate(costs, setting(3, 2)) == simulate(costs, setting(3, 2))

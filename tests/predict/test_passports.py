@@ -1,0 +1,121 @@
+"""Passports of watched runs, and the command that predicts from them."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from made_up_costs import made
+from made_up_trials import watched
+
+from pipebench.commands.plan import command
+from pipebench.errors import PipebenchError, UsageError
+from pipebench.predict.loader import Setting, simulate
+from pipebench.predict.passports import others, passport_in, passport_of
+from pipebench.predict.planning import plan
+from pipebench.results import report
+from pipebench.results.advice import Advice, Change, Finding
+from pipebench.results.costs import Passport, Tried
+from pipebench.results.plan import Asked
+from pipebench.results.watched import StageResult
+from pipebench.stats import Speedup
+
+COSTS = made(blocked=0.1, step=0.01, iteration_s=0.1)
+STAGES = (
+    StageResult("load\x1b", "decode", 1, 80, 0.01, 0.8),
+    StageResult("other", "decode", 2, 80, 0.01, 0.8),
+)
+WATCHED = replace(watched(), costs=(COSTS, replace(COSTS, loader=2)), stages=STAGES)
+
+
+def _found(settings: dict[str, int], speedup: float | None = 2.0, **more: object) -> Finding:
+    gain = None if speedup is None else Speedup(speedup, speedup, speedup, 0.95)
+    return Finding(Change("any", dict(settings), one_thread=bool(more.pop("one_thread", False))), "gain", gain, **more)  # type: ignore[arg-type]
+
+
+def _advice(*findings: Finding, loader: int = 1) -> Advice:
+    return Advice(findings, None, loader, "train.py", 3, 180.0, 60.0, "done")
+
+
+def test_a_passport_has_the_costs_and_stages_of_the_loader_that_the_verdict_is_about() -> None:
+    found = passport_of(WATCHED)
+    assert found is not None and found.costs == COSTS and found.cores == 2.0
+    assert [(one.name, one.share) for one in found.stages] == [("load\x1b", 0.8)]
+    other = passport_of(WATCHED, _advice(loader=2))
+    assert other is not None and other.costs.loader == 2
+
+
+def test_only_what_the_simulation_knows_is_a_check() -> None:
+    advice = _advice(
+        _found({"num_workers": 4}),
+        _found({"prefetch_factor": 8}, 1.1),
+        _found({"num_workers": 8}, None),
+        _found({"pin_memory": 1}),
+        _found({"num_workers": 2}, one_thread=True),
+        _found({"num_workers": 2}, by="passes"),
+    )
+    found = passport_of(WATCHED, advice)
+    assert found is not None and found.tried == (Tried(4, 2, 2.0), Tried(1, 8, 1.1))
+
+
+@pytest.mark.parametrize("wrong", [{"cpu_s": ()}, {"step_s": (-1.0,)}, {"samples": 0.0}, {"iteration_s": -1.0}])
+def test_figures_that_no_run_can_give_are_refused(tmp_path: Path, wrong: dict[str, Any]) -> None:
+    report.save(report.new(passport=Passport(replace(COSTS, **wrong), (), 2.0)), tmp_path / "passport.json")
+    with pytest.raises(PipebenchError, match="no run can give"):
+        report.load(tmp_path / "passport.json")
+
+
+def test_a_loop_that_costs_nothing_has_an_answer() -> None:
+    assert plan(Passport(made(), (), 2.0), Asked(workers=2)).chosen.samples_per_s.value > 0
+
+
+def test_a_run_without_costs_has_no_passport() -> None:
+    assert passport_of(watched()) is None
+    with pytest.raises(PipebenchError, match="no costs"):
+        passport_in(report.new(watched=watched()))
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> str:
+    report.save(report.new(watched=WATCHED, advice=_advice(_found({"num_workers": 4}, 3.9))), tmp_path / "run.json")
+    return str(tmp_path / "run.json")
+
+
+def test_the_command_answers_from_a_saved_report(saved: str) -> None:
+    done = CliRunner().invoke(command, [saved, "--workers", "4"], catch_exceptions=False)
+    assert done.output.startswith("Predicted, not tried: 320") and "3.90×" in done.output
+
+
+def test_the_command_gives_its_plan_as_json_and_saves_it(saved: str, tmp_path: Path) -> None:
+    asked = [saved, "--consumer", "40", "--devices", "2", "--cores", "8", "--storage", "2GB/s", "--network", "500MB/s",
+             "--faster", "load=2x", "--format", "json", "--export-json", str(tmp_path / "plan.json")]  # fmt: skip
+    done = CliRunner().invoke(command, asked, catch_exceptions=False)
+    root = json.loads(done.output)["plan"]
+    assert root["asked"]["storage"] == 2e9 and root["asked"]["network"] == 5e8 and root["fed"] is True
+    assert report.load(tmp_path / "plan.json").plan is not None
+
+
+@pytest.mark.parametrize(
+    "wrong", [["--storage", "fast"], ["--network", "0GB/s"], ["--faster", "load"], ["--faster", "load=0x"],
+              ["--devices", "2"], ["--faster", "blur=2x"]]
+)  # fmt: skip
+def test_what_cannot_be_asked_is_refused(saved: str, wrong: list[str]) -> None:
+    with pytest.raises(UsageError):
+        CliRunner().invoke(command, [saved, *wrong], catch_exceptions=False)
+
+
+@pytest.mark.parametrize(("threads", "workers"), [(3.0, 1), (6.0, 1), (4.0, 4)])
+def test_threads_of_others_follow_from_the_wait_for_a_core(threads: float, workers: int) -> None:
+    """Planted by the simulation itself: it slows the batches down, and from the wait come the threads again."""
+    costs = made(cpu=0.02, blocked=0.08, step=0.001, workers=workers)
+    rate = simulate(costs, Setting(workers, 2, 2.0, threads)).batches_per_s
+    seen = replace(costs, iteration_s=1 / rate, core_wait_s=workers / rate - 0.1)
+    assert others(seen, 2.0, 1.0) == pytest.approx(threads, rel=0.15)
+
+
+def test_a_worker_that_hardly_waited_for_a_core_says_only_which_cores_others_used() -> None:
+    assert others(made(cpu=0.02, core_wait_s=0.0005), 2.0, 0.7) == 0.7

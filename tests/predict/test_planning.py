@@ -1,0 +1,100 @@
+"""Answers about planted loops, on this machine and on another one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from made_up_costs import made
+
+from pipebench.predict.planning import plan
+from pipebench.results.costs import LoopCosts, Passport, Tried
+from pipebench.results.plan import Asked, Figure, Need
+
+SLEEPING = made(blocked=0.1, step=0.01, iteration_s=0.1)
+COMPUTING = made(cpu=0.1, iteration_s=0.1, read_bytes=8e6, shared_bytes=1e6)
+
+
+def _plan(costs: LoopCosts, cores: float = 2.0, tried: tuple[Tried, ...] = (), **asked: Any) -> Any:
+    return plan(Passport(costs, (), cores, tried=tried), Asked(**asked))
+
+
+def test_the_ladder_ends_where_workers_no_longer_help() -> None:
+    found = _plan(SLEEPING)
+    assert [one.workers for one in found.predictions] == [0, 1, 2, 4, 8, 16, 32, 64]
+    assert found.chosen.workers == 16 and found.chosen.samples_per_s.value == pytest.approx(800, rel=0.01)
+    assert found.chosen.limit == "loop" and found.predictions[2].limit == "workers"
+
+
+def test_workers_that_compute_end_at_the_cores() -> None:
+    found = _plan(COMPUTING)
+    assert found.chosen.workers == 2 and found.chosen.samples_per_s.value == pytest.approx(160, rel=0.02)
+    assert _plan(COMPUTING, cores=2, workers=8).predictions[-1].limit == "cores"
+
+
+def test_a_single_setting_stands_beside_the_present_one() -> None:
+    found = _plan(SLEEPING, workers=4)
+    assert [one.workers for one in found.predictions] == [1, 4]
+    assert found.samples_per_s == pytest.approx(80)
+
+
+def test_the_interval_holds_the_prediction_and_grows_with_the_error_of_the_model() -> None:
+    """A trial of 4 workers gave 3×, and the model says 4×: it is 33 % too high, and every interval says so."""
+    good, bad = _plan(SLEEPING, workers=2), _plan(SLEEPING, tried=(Tried(4, 2, 3.0),), workers=2)
+    assert [one.error for one in bad.checks] == pytest.approx([0.0, 0.333], abs=0.02)
+    narrow, wide = (one.chosen.samples_per_s for one in (good, bad))
+    assert narrow.low < narrow.value < narrow.high and wide.low < 0.8 * narrow.low and wide.value == narrow.value
+
+
+def test_scatter_of_batches_widens_the_interval() -> None:
+    scattered = made(blocked=[0.01] * 120 + [1.0] * 8, iteration_s=0.072)
+    even = made(blocked=[sum(scattered.blocked_s) / 128] * 128, iteration_s=0.072)
+    wide, narrow = (_plan(one, workers=1).chosen.samples_per_s for one in (scattered, even))
+    assert wide.high / wide.low > 1.5 * narrow.high / narrow.low
+
+
+def test_the_present_setting_is_checked_against_what_was_measured() -> None:
+    found = _plan(replace(SLEEPING, iteration_s=0.125))
+    assert found.checks[0].error == pytest.approx(0.25, rel=0.01) and found.model_error > 0.2
+
+
+def test_a_machine_that_feeds_its_devices() -> None:
+    """8 devices of 40 samples/s take 40 batches a second: 4 core-seconds, and as many bytes."""
+    asked = {"consumer": 40.0, "devices": 8}
+    found = _plan(COMPUTING, cores=64, **asked, storage=400e6)
+    assert found.fed is True and found.wanted == 320
+    needs = {one.resource: one for one in found.needs}
+    assert needs["cores"].needed.value == pytest.approx(4.0, rel=0.01) and needs["cores"].enough is True
+    assert needs["workers"].needed.value == pytest.approx(0.5, rel=0.01)
+    assert needs["storage"].needed.value == pytest.approx(320e6) and not needs["storage"].validated
+    assert needs["shared-memory"].needed.value == 8 * 1e6 * 3 * found.chosen.workers
+
+
+@pytest.mark.parametrize(
+    ("limited", "first"), [({"cores": 2.0}, "cores"), ({"storage": 90e6}, "storage"), ({"network": 50e6}, "network")]
+)
+def test_the_resource_that_ends_first(limited: dict[str, float], first: str) -> None:
+    asked: dict[str, Any] = {"consumer": 80.0, "devices": 8, "cores": 64.0, "storage": 9e9, "network": 9e9, **limited}
+    found = _plan(COMPUTING, **asked)
+    assert found.fed is False and found.chosen.limit == first
+
+
+def test_what_the_interval_cannot_tell_is_not_told() -> None:
+    found = _plan(COMPUTING, cores=8, consumer=80.0, devices=8)
+    assert found.fed is None
+
+
+def test_devices_share_the_cores() -> None:
+    alone = _plan(COMPUTING, cores=4, workers=8, consumer=1e6).chosen.samples_per_s.value
+    shared = _plan(COMPUTING, cores=4, workers=8, consumer=1e6, devices=4).chosen.samples_per_s.value
+    assert shared == pytest.approx(alone, rel=0.05)
+
+
+def test_bytes_that_are_not_known_are_said_to_be_so() -> None:
+    assert _plan(SLEEPING, consumer=10.0, storage=1e9).unread and not _plan(COMPUTING).unread
+
+
+@pytest.mark.parametrize(("have", "enough"), [(5.0, True), (3.0, None), (1.0, False), (None, None)])
+def test_enough(have: float | None, enough: bool | None) -> None:
+    assert Need("cores", Figure(3, 2, 4), have).enough is enough

@@ -1,0 +1,54 @@
+"""The evidence on predictions is counted as it should be: a made-up passport whose predictions are known."""
+
+import importlib
+import sys
+from pathlib import Path
+
+import msgspec
+import pytest
+from made_up_costs import made
+
+from pipebench.results.costs import Passport, StageShare
+
+TOOLS = Path(__file__).absolute().parents[2] / "tools"
+
+
+@pytest.fixture
+def tool(monkeypatch):
+    monkeypatch.syspath_prepend(TOOLS)
+    return importlib.import_module("prediction")
+
+
+def _line(case, measured, **costs):
+    """8 samples a batch; each batch sleeps 100 ms, and the loop 10 ms."""
+    passport = Passport(made(blocked=0.1, step=0.01, **costs), (StageShare("Costly.wait", "label", 1.0),), 2.0)
+    return {
+        "case": case, "s_per_iteration": measured, "others": dict.fromkeys(measured, 0.0),
+        "passport": msgspec.to_builtins(passport), "began": "2026-01-01T00:00:00+00:00", "load": [0.5, 1.5],
+    }  # fmt: skip
+
+
+def test_each_prediction_stands_beside_what_was_measured(tool):
+    line = _line("sleep", {"0 workers": 0.11, "2 workers": 0.04, "sleep 2× faster, 1 workers": 0.05})
+    found = {one.label: one for one in tool.rows([line])}
+    assert list(found) == ["0 workers", "2 workers", "sleep 2× faster, 1 workers"]
+    assert found["0 workers"].error == pytest.approx(0.0, abs=0.02) and found["0 workers"].inside
+    assert found["2 workers"].error == pytest.approx(-0.2, abs=0.02) and not found["2 workers"].inside
+    assert found["sleep 2× faster, 1 workers"].error == pytest.approx(0.0, abs=0.02)
+
+
+def test_the_table_counts_errors_and_intervals(tool):
+    text = "\n".join(tool.table([_line("sleep", {"0 workers": 0.11, "1 workers": 0.1, "2 workers": 0.04})]))
+    assert "All: 3 predictions" in text and "2 inside" in text and "load average 0.5 to 1.5" in text
+    assert "| `sleep` | 2 workers | 20.0 | 25.0 | -20.0 % | outside |" in text
+
+
+def test_numbers_are_kept_short(tool):
+    assert tool._rounded({"a": (0.123456789, 3, None)}) == {"a": [0.12346, 3, None]}
+
+
+def test_the_script_has_every_case_that_is_asked_for(tool):
+    script = sys.modules["prediction_script"]
+    assert all(
+        one.case is None or one.case == "images-uint8" for case in script.PLANTED for one in tool.questions(case)
+    )

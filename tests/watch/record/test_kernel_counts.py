@@ -1,0 +1,43 @@
+"""What the kernel counts about a thread: read from its own files, and 0 where there are none."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from pipebench.watch.record import kernel_counts
+
+
+def _open(monkeypatch: pytest.MonkeyPatch, place: Path) -> None:
+    plain = os.open
+
+    def planted(path: str, flags: int, *more: int) -> int:
+        return plain(place if str(path).startswith("/proc/") else path, flags, *more)
+
+    monkeypatch.setattr(os, "open", planted)
+
+
+def test_the_second_figure_of_schedstat_and_the_first_of_io(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "schedstat").write_bytes(b"100 2345 7\n")
+    _open(monkeypatch, tmp_path / "schedstat")
+    assert kernel_counts.core_wait_ns() == 2345
+    (tmp_path / "io").write_bytes(b"rchar: 6789\nwchar: 24\nsyscr: 14\n")
+    _open(monkeypatch, tmp_path / "io")
+    assert kernel_counts.read_bytes() == 6789
+
+
+def test_where_the_kernel_says_nothing_they_are_0(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    _open(monkeypatch, tmp_path / "nothing")
+    assert kernel_counts.core_wait_ns() == kernel_counts.read_bytes() == 0
+    (tmp_path / "empty").touch()
+    _open(monkeypatch, tmp_path / "empty")
+    assert kernel_counts.core_wait_ns() == kernel_counts.read_bytes() == 0
+
+
+def test_bytes_that_are_read_are_counted(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(bytes(100_000))
+    before = kernel_counts.read_bytes()
+    (tmp_path / "file").read_bytes()
+    assert before == 0 or kernel_counts.read_bytes() - before >= 100_000

@@ -1,0 +1,252 @@
+"""Checks predictions: costs are taken at one worker, and other settings are predicted and then really run.
+
+    python tools/prediction.py run CASE [CASE ...] --seconds 3 --save docs/results/prediction.jsonl
+    python tools/prediction.py report docs/results/prediction.jsonl
+
+A case is one of `prediction_script.PLANTED`, `images`, or `DATA:floats` for the reference loader over an embedded data
+set. First its passport is taken at one worker. Then the script runs in each setting of `questions`, in random order and
+each in a process of its own. A shared machine is not equally busy in each run. So a run is watched too, and its
+prediction is for the number of other threads that it met: the model is checked, not whether others keep still.
+
+`run` appends a line with the passport and the measured times. `report` predicts from the passports, so a changed model
+needs no new measurement, and prints the table. Settings with whole cores run with an affinity to them, as `taskset`
+gives it. Those with a part of a core run in a control group with a quota (version 1, as root), or are left out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import datetime
+import json
+import multiprocessing
+import os
+import random
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import msgspec
+import prediction_script
+
+from pipebench.predict.asked import changed
+from pipebench.predict.intervals import predicted
+from pipebench.predict.loader import Setting
+from pipebench.predict.passports import passport_of
+from pipebench.predict.planning import MODEL_ERROR
+from pipebench.results.costs import Passport
+from pipebench.results.plan import Asked, Figure
+from pipebench.watch.with_block import Watching
+
+GROUP = Path("/sys/fs/cgroup/cpu/pipebench-prediction")
+STAGES = ("prediction_script:Costly.wait", "prediction_script:as_floats")
+
+
+@dataclass(frozen=True)
+class Question:
+    """A setting: what is asked of the model, and how the script is run for it. `case` replaces the fitted case."""
+
+    label: str
+    workers: int
+    faster: float = 1.0
+    cores: float | None = None
+    stages: tuple[tuple[str, float], ...] = ()
+    case: str | None = None
+
+
+LADDER = tuple(Question(f"{workers} workers", workers) for workers in (0, 1, 2, 4, 8))
+ONE_CORE = tuple(Question(f"{workers} workers, 1 core", workers, cores=1) for workers in (0, 1, 2, 4))
+QUOTAS = tuple(
+    Question(f"{workers} workers, quota of {cores} cores", workers, cores=cores)
+    for workers, cores in ((1, 0.5), (4, 0.5), (2, 1.5), (4, 1.5))
+)
+FASTER = tuple(
+    Question(f"sleep 2× faster, {workers} workers", workers, 2.0, stages=(("Costly.wait", 2.0),)) for workers in (1, 4)
+)
+UINT8 = tuple(
+    Question(f"uint8, {workers} workers", workers, stages=(("as_floats", 1e6), ("default_collate", 4.0)),
+             case="images-uint8")
+    for workers in (1, 2, 4)
+)  # fmt: skip
+
+
+def questions(case: str) -> Iterator[Question]:
+    """What is asked of a case."""
+    yield from LADDER
+    if case in ("compute", "mixed", "busy-step") or ":" in case:
+        yield from ONE_CORE
+    if case in ("compute", "mixed"):
+        yield from QUOTAS
+    if case in ("sleep", "mixed", "sleep-step"):
+        yield from FASTER
+    if case == "images":
+        yield from UINT8
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Runs or reports. Returns 1 if a run failed."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(dest="command", required=True)
+    measuring = commands.add_parser("run")
+    measuring.add_argument("cases", nargs="+")
+    measuring.add_argument("--seconds", type=float, default=3.0)
+    measuring.add_argument("--save", type=Path, required=True)
+    commands.add_parser("report").add_argument("file", type=Path)
+    asked = parser.parse_args(arguments)
+    if asked.command == "report":
+        sys.stdout.write("\n".join(table(_lines(asked.file))) + "\n")
+        return 0
+    return 0 if all([_kept(case, asked.seconds, asked.save) for case in asked.cases]) else 1
+
+
+def _kept(case: str, seconds: float, save: Path) -> bool:
+    """Measures one case and appends it to the file. Whether that succeeded."""
+    began, before = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"), os.getloadavg()[0]
+    fitted = run(case, Question("fitted", 1), seconds)
+    if fitted is None:
+        sys.stderr.write(f"{case}: no passport\n")
+        return False
+    wanted = list(questions(case))
+    random.shuffle(wanted)
+    runs = {one.label: found for one in wanted if (found := run(case, one, seconds)) is not None}
+    line = {
+        "began": began,
+        "load": [round(before, 2), round(os.getloadavg()[0], 2)],
+        "case": case,
+        "s_per_iteration": _rounded({label: spent for label, (spent, _) in runs.items()}),
+        "others": _rounded({label: passport.others for label, (_, passport) in runs.items()}),
+        "passport": _rounded(msgspec.to_builtins(fitted[1])),
+    }
+    with save.open("a") as file:
+        file.write(json.dumps(line, separators=(",", ":")) + "\n")
+    return True
+
+
+def _rounded(value: Any) -> Any:
+    if isinstance(value, float):
+        return float(f"{value:.5g}")
+    if isinstance(value, dict):
+        return {name: _rounded(one) for name, one in value.items()}
+    return [_rounded(one) for one in value] if isinstance(value, list | tuple) else value
+
+
+def run(case: str, one: Question, seconds: float) -> tuple[float, Passport] | None:
+    """Seconds of an iteration, and the passport of the run. It is forked from here, so that it imports nothing again.
+
+    None: the quota cannot be set here, or the run left no passport.
+    """
+    fork = multiprocessing.get_context("fork")
+    here, there = fork.Pipe(duplex=False)
+    process = fork.Process(target=_run, args=(there, one.case or case, one, seconds))
+    process.start()
+    there.close()
+    try:
+        found: tuple[float, Passport] | None = here.recv()
+        return found
+    except EOFError:
+        return None
+    finally:
+        process.join()
+        with contextlib.suppress(OSError):
+            GROUP.rmdir()
+
+
+def _run(answer: Any, case: str, one: Question, seconds: float) -> None:
+    if one.cores is not None and one.cores == round(one.cores):
+        os.sched_setaffinity(0, range(round(one.cores)))
+    elif one.cores is not None:
+        _limit(one.cores)
+    with Watching(functions=STAGES if ":" not in case else ()) as watched:
+        spent = prediction_script.trained(case, one.workers, seconds, one.faster)
+    passport = passport_of(watched.result)
+    if passport is not None:
+        answer.send((spent, passport))
+
+
+def _limit(cores: float) -> None:
+    """Moves this process into a group with a quota. Ends it if that is not possible."""
+    try:
+        GROUP.mkdir()
+        (GROUP / "cpu.cfs_quota_us").write_text(str(round(cores * int((GROUP / "cpu.cfs_period_us").read_text()))))
+        (GROUP / "cgroup.procs").write_text(str(os.getpid()))
+    except OSError:
+        sys.exit(0)
+
+
+def _lines(file: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in file.read_text().splitlines()]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One prediction beside what was measured, in batches per second. `inside`: its interval held the truth."""
+
+    case: str
+    label: str
+    predicted: float
+    measured: float
+    inside: bool
+
+    @property
+    def error(self) -> float:
+        return self.predicted / self.measured - 1
+
+
+def rows(lines: Iterable[dict[str, Any]]) -> Iterator[Row]:
+    """Every prediction of these lines. The model is asked again, so a changed model needs no new measurement."""
+    for line in lines:
+        passport = msgspec.convert(line["passport"], type=Passport)
+        for one in questions(line["case"]):
+            if one.label in line["s_per_iteration"]:
+                found = _predicted(passport, one, line["others"][one.label])
+                truth = 1 / line["s_per_iteration"][one.label]
+                inside = found.low <= truth <= found.high
+                yield Row(line["case"], one.label, found.value, truth, inside)
+
+
+def _predicted(passport: Passport, one: Question, others: float) -> Figure:
+    """Batches per second. A quota is the process's own: others take nothing of it."""
+    cores = passport.cores if one.cores is None else one.cores
+    if cores != round(cores):
+        others = 0.0
+    setting = Setting(one.workers, passport.costs.prefetch_factor, cores, others)
+    return predicted(changed(passport, Asked(faster=one.stages)), setting, MODEL_ERROR)
+
+
+def table(lines: list[dict[str, Any]]) -> Iterator[str]:
+    """The table as Markdown, and its summary."""
+    found = list(rows(lines))
+    yield "| case | setting | predicted | measured | error | |"
+    yield "|---|---|---|---|---|---|"
+    for one in found:
+        inside = "inside" if one.inside else "outside"
+        yield (
+            f"| `{one.case}` | {one.label} | {one.predicted:,.1f} | {one.measured:,.1f} | {100 * one.error:+.1f} % | "
+            f"{inside} |"
+        )
+    yield ""
+    yield summary("All", found)
+    for part in ("0 workers", "1 workers", "2 workers", "4 workers", "8 workers", "1 core", "quota", "faster", "uint8"):
+        yield summary(part, [one for one in found if part in one.label])
+    yield summary("planted", [one for one in found if ":" not in one.case])
+    yield summary("reference", [one for one in found if ":" in one.case])
+    loads = [load for line in lines for load in line["load"]]
+    yield f"Taken from {lines[0]['began']} to {lines[-1]['began']}, load average {min(loads)} to {max(loads)}."
+
+
+def summary(name: str, found: Sequence[Row]) -> str:
+    if not found:
+        return f"{name}: nothing"
+    errors = sorted(abs(one.error) for one in found)
+    inside = sum(one.inside for one in found)
+    return (
+        f"{name}: {len(found)} predictions, median error {100 * median(errors):.1f} %, 90th percentile "
+        f"{100 * errors[int(0.9 * (len(errors) - 1))]:.1f} %, worst {100 * errors[-1]:.1f} %, {inside} inside."
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
