@@ -27,7 +27,7 @@ import time
 from pathlib import Path
 
 import noise_report
-from noise_plant import kept_in, rounds_in
+from noise_plant import WARMING, kept_in, rounds_in, summed
 
 CHANGES = (0.01, 0.02, 0.03, 0.05, 0.10)
 ROOT = Path(__file__).absolute().parent.parent
@@ -97,12 +97,19 @@ def benchmark(found, change, clock):
     }  # fmt: skip
     truth = {"true": 0.0}
     if change:
-        base, head = (rounds_in(kept_in(clock, one, found["benchmark"])) for one in (0.0, change))
-        judged, clocked = [len(one) for one in found["rounds"]], [one["readings"] for one in head]
-        if judged != clocked:
-            sys.exit(f"{found['benchmark']}: ab judged {judged} readings by round, and the clock has {clocked}")
+        judged = [len(one) for one in found["rounds"]]
+        base, head = (clocked(kept_in(clock, one, found["benchmark"]), judged) for one in (0.0, change))
         truth = noise_report.truth(base, head)
     return {name: round(value, 7) if isinstance(value, float) else value for name, value in {**row, **truth}.items()}
+
+
+def clocked(path, judged):
+    """What the clock says of the readings that `pipebench ab` judged. Ends the process if it did not time these."""
+    lines = rounds_in(path)[: len(judged)]
+    taken = [len(one["read"]) for one in lines]
+    if len(taken) < len(judged) or not all(0 <= a - b <= WARMING for a, b in zip(taken, judged, strict=True)):
+        sys.exit(f"{path.name}: ab judged {judged} readings by round, and the clock has {taken}")
+    return [summed(line, count) for line, count in zip(lines, judged, strict=True)]
 
 
 def processor():

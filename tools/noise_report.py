@@ -16,12 +16,12 @@ SURE = 0.95  # the confidence of the intervals of counts
 def truth(base_rounds, head_rounds):
     """The true change of one benchmark in one run, by the clock of the added work.
 
-    `true` is the median over rounds of the fastest added work divided by the fastest call. It uses the fastest readings
-    because `pipebench ab` compares those. `call_change` says how much longer the original call took in the head than in
-    the base. It is 0 if the added work does not disturb the call.
+    `true` is the median over rounds of the added work divided by the call. Each round has the median of its readings,
+    because `pipebench ab` takes the median of its pairs. `call_change` says how much longer the original call took in
+    the head than in the base. It is 0 if the added work does not disturb the call.
     """
-    shares = [one["least_more_ns"] / one["least_call_ns"] for one in head_rounds]
-    calls = [h["least_call_ns"] / b["least_call_ns"] for b, h in zip(base_rounds, head_rounds, strict=True)]
+    shares = [one["share"] for one in head_rounds]
+    calls = [h["middle_call_ns"] / b["middle_call_ns"] for b, h in zip(base_rounds, head_rounds, strict=True)]
     quartiles = statistics.quantiles(shares, n=4, method="inclusive") if len(shares) > 1 else shares * 3
     return {
         "true": quartiles[1], "true_from": quartiles[0], "true_to": quartiles[2], "true_in_first_round": shares[0],
