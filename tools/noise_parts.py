@@ -102,10 +102,9 @@ def spread(values):
 
 
 def ratio(line, ready):
-    """log(head / base) of a round, as `pipebench ab` judges it: with the time that a side waited, or without it."""
-    sides = zip(*line["read"], strict=True)
-    base, head = ([seconds - (waited if ready else 0.0) for seconds, waited in side] for side in sides)
-    return math.log(min(head) / min(base))
+    """log(head / base) of a round, as `pipebench ab` takes it: with the time that a side waited, or without it."""
+    sides = [[seconds - (waited if ready else 0.0) for seconds, waited in pair] for pair in line["read"]]
+    return statistics.median(math.log(head / base) for base, head in sides)
 
 
 def known(line):

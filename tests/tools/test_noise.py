@@ -100,6 +100,7 @@ def test_a_report_in_full(report):
         "3 runs from 2026-01-01T07:00:00+00:00 to 2026-01-01T09:00:00+00:00; in brackets: exact 95% intervals\n"
         "3 on a processor, 2 CPUs\n"
         "\n"
+        "METHOD 1\n"
         "equal code, runs of 60 s: 1, with enough rounds for every benchmark: 1\n"
         "load 1.0 to 1.0, median 1.0\n"
         "benchmark          called changed  interval contains truth  half width  rounds\n"
@@ -119,7 +120,7 @@ def test_a_report_in_full(report):
         "intervals that contain the ratio of summed times: 0 of 2 (0.0 to 84.2 %)\n"
         "original call in the head against the base, median: +0.10 %\n"
         "\n"
-        "all runs\n"
+        "all runs of this method\n"
         "intervals that contain the true change: 2 of 3 (9.4 to 99.2 %)\n"
         "runs in which all intervals do: 2 of 3 (9.4 to 99.2 %)\n"
         "intervals that contain the ratio of summed times: 0 of 2 (0.0 to 84.2 %)\n"
@@ -129,6 +130,13 @@ def test_a_report_in_full(report):
         "benchmark           first round          median round\n"
         "read       133 % (100 to 167 %)  100 % (100 to 100 %)\n"
     )
+
+
+def test_runs_of_different_methods_are_never_pooled(report):
+    alarm, quiet = run(row("read", 0.05, verdict="slower")), {**run(row("read")), "method": 2, "commit": "abc"}
+    first, second = report.report([alarm, quiet]).split("METHOD 2\n")
+    assert "runs with a false alarm: 1 of 1" in first and "by commit" not in first
+    assert "runs with a false alarm: 0 of 1" in second and "by commit abc\n" in second
 
 
 def test_runs_of_too_few_rounds_are_neither_right_nor_wrong(report):
