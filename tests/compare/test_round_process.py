@@ -42,6 +42,26 @@ def test_a_start_that_took_longer_than_warming_up_may_is_warm_enough(monkeypatch
     assert side._runner.calls == 0
 
 
+def test_the_place_of_a_rounds_process_follows_from_a_number():
+    side = round_process.Side(None)
+
+    def sizes(*placement):
+        side.begin(*placement)
+        return [len(one) for one in side._padding]
+
+    assert sizes(7) == sizes(7) != sizes(8)
+    assert sizes() != sizes()
+
+
+def test_a_rounds_process_does_not_collect_what_its_server_has(monkeypatch):
+    """A collection in the fork would copy every page of the server's objects."""
+    monkeypatch.setattr(round_process.os, "fork", lambda: 0)
+    try:
+        assert round_process._forked() and round_process.gc.get_freeze_count() > 1000
+    finally:
+        round_process.gc.unfreeze()
+
+
 def test_the_workers_of_a_round_end_with_it():
     before = len(multiprocessing.active_children())
     call = as_made.passing(DataLoader([1, 2, 3, 4], num_workers=1), 1, 4, False)
