@@ -27,8 +27,9 @@ import time
 from pathlib import Path
 
 import noise_report
-from noise_plant import kept_in, rounds_in
+from noise_plant import WARMING, kept_in, rounds_in, summed
 
+METHOD = 2  # how rounds are made and judged; `docs/figures/noise.md` says what each method is
 CHANGES = (0.01, 0.02, 0.03, 0.05, 0.10)
 ROOT = Path(__file__).absolute().parent.parent
 PLANTING = "\n\nfrom pipebench.noise_plant import plant\n\nplant(LocalRunner, {change!r})\n"
@@ -70,7 +71,7 @@ def run_ab(clone, budget_s, change):
     return {
         "began": datetime.datetime.fromtimestamp(began, datetime.UTC).isoformat(timespec="seconds"),
         "took_s": round(time.time() - began, 1), "load_before": before[0], "load_after": os.getloadavg()[0],
-        "commit": measured_by(), "machine": processor(), "cpus": os.cpu_count(),
+        "method": METHOD, "commit": measured_by(), "machine": processor(), "cpus": os.cpu_count(),
         "budget_s": budget_s, "planted": change, "benchmarks": rows,
     }  # fmt: skip
 
@@ -97,12 +98,19 @@ def benchmark(found, change, clock):
     }  # fmt: skip
     truth = {"true": 0.0}
     if change:
-        base, head = (rounds_in(kept_in(clock, one, found["benchmark"])) for one in (0.0, change))
-        judged, clocked = [len(one) for one in found["rounds"]], [one["readings"] for one in head]
-        if judged != clocked:
-            sys.exit(f"{found['benchmark']}: ab judged {judged} readings by round, and the clock has {clocked}")
+        judged = [len(one) for one in found["rounds"]]
+        base, head = (clocked(kept_in(clock, one, found["benchmark"]), judged) for one in (0.0, change))
         truth = noise_report.truth(base, head)
     return {name: round(value, 7) if isinstance(value, float) else value for name, value in {**row, **truth}.items()}
+
+
+def clocked(path, judged):
+    """What the clock says of the readings that `pipebench ab` judged. Ends the process if it did not time these."""
+    lines = rounds_in(path)[: len(judged)]
+    taken = [len(one["read"]) for one in lines]
+    if len(taken) < len(judged) or not all(0 <= a - b <= WARMING for a, b in zip(taken, judged, strict=True)):
+        sys.exit(f"{path.name}: ab judged {judged} readings by round, and the clock has {taken}")
+    return [summed(line, count) for line, count in zip(lines, judged, strict=True)]
 
 
 def processor():
@@ -128,23 +136,25 @@ def runs(chosen, change, out):
             out.flush()
 
 
-def simulated(rng, rounds, placement, change, pairs=50, noise=0.05, spoilt=0.05):
+def simulated(rng, rounds, placement, change, alike=False, pairs=50, noise=0.05, spoilt=0.05):
     """Simulated rounds of a call of 1 s; the head takes `change` more.
 
-    `placement` is the spread of the speed of processes, from where they lie in memory. A share `spoilt` of the rounds
-    is disturbed. The added work takes the same time wherever a process lies. Therefore no factor makes the two sides
-    exchangeable, and the simulation can show whether an interval contains the change.
+    `placement` is the spread of the speed of processes, from where they lie in memory. With `alike`, both sides of a
+    round lie at the same place. A share `spoilt` of the rounds is disturbed. The added work takes the same time
+    wherever a process lies. Therefore no factor makes the two sides exchangeable, and the simulation can show whether
+    an interval contains the change.
     """
     made = []
     for _ in range(rounds):
-        base, head = 1 + rng.gauss(0, placement), 1 + rng.gauss(0, placement) + change
+        base = 1 + rng.gauss(0, placement)
+        head = (base if alike else 1 + rng.gauss(0, placement)) + change
         head *= 1 + (rng.uniform(0, 1) if rng.random() < spoilt else 0)
         base *= 1 + (rng.uniform(0, 1) if rng.random() < spoilt else 0)
         made.append([(base * (1 + noise * rng.expovariate(pairs)), head * (1 + noise * rng.expovariate(pairs)))])
     return made
 
 
-def simulate(draws, out, rounds=70):
+def simulate(draws, out, rounds=30):
     """Writes the share of false alarms in families of six, the power and the coverage, for each spread of placement.
 
     Coverage uses a quarter of the draws.
@@ -153,20 +163,25 @@ def simulate(draws, out, rounds=70):
 
     rng = random.Random(0)
     out.write(f"{rounds} rounds, {draws} families of six\n")
-    out.write("placement  false alarms  " + "  ".join(f"{change:+.0%} found" for change in CHANGES) + "  +3% covered\n")
-    for placement in (0.01, 0.02, 0.04):
+    found = "  ".join(f"{change:+.0%} found" for change in CHANGES)
+    out.write(f"placement         false alarms  {found}  +3% covered\n")
+    for placement, alike in ((0.01, False), (0.02, False), (0.04, False), (0.04, True)):
         alarms = sum(
-            any(permutation.differs(simulated(rng, rounds, placement, 0.0), 6) for _ in range(6)) for _ in range(draws)
+            any(permutation.differs(simulated(rng, rounds, placement, 0.0, alike), 6) for _ in range(6))
+            for _ in range(draws)
         )
         found = [
-            sum(permutation.differs(simulated(rng, rounds, placement, change), 6) for _ in range(draws))
+            sum(permutation.differs(simulated(rng, rounds, placement, change, alike), 6) for _ in range(draws))
             for change in CHANGES
         ]
-        judged = [permutation.judge(simulated(rng, rounds, placement, 0.03), 6) for _ in range(draws // 4)]
+        judged = [
+            permutation.judge(simulated(rng, rounds, placement, 0.03, alike), 6) for _ in range(max(1, draws // 4))
+        ]
         intervals = [one.head_over_base for one in judged]
         covered = sum(one.low <= 1 / 1.03 <= one.high for one in intervals)
         shares = "  ".join(f"{count / draws:>9.1%}" for count in found)
-        out.write(f"{placement:>9.1%}  {alarms / draws:>12.1%}  {shares}  {covered / len(intervals):>11.1%}\n")
+        name = f"{placement:.1%} {'alike' if alike else 'each its own'}"
+        out.write(f"{name:<17} {alarms / draws:>12.1%}  {shares}  {covered / len(intervals):>11.1%}\n")
         out.flush()
 
 

@@ -1,9 +1,12 @@
 """Adds work to every call of a benchmark, and times it. `tools/noise.py planted` copies this module to both commits.
 
-The added work is an empty loop after each call. The clock reads the time before the call, between call and loop, and
-after the loop. So the true share of the added work is known without the statistics of `pipebench ab`. The base has the
-same clock and a loop of no steps, so the two commits differ in one number only. When the process of a round ends, it
-appends one line for its benchmark to a file in the folder `$NOISE_CLOCK`. It writes nothing while readings are taken.
+The added work is an empty loop after each call. The clock reads the processor time of the thread before the call,
+between call and loop, and after the loop. So the true share of the added work is known without the statistics and
+without the clock of `pipebench ab`. The base has the same clock and a loop of no steps, so the two commits differ in
+one number only. When a process ends, it appends one line with its readings to a file in the folder `$NOISE_CLOCK`, one
+for each benchmark. It writes nothing while readings are taken.
+
+The first process of a benchmark finds out how long a call is; then each round has one; the last ones look at outputs.
 """
 
 import json
@@ -12,17 +15,18 @@ import statistics
 import time
 from pathlib import Path
 
-WARMING = 3  # readings after `arm` that `pipebench ab` does not count
+WARMING = 3  # readings of a round that `pipebench ab` does not count, at most
 TRIES, STEPS = 10, 10_000
 
 
 def kept_in(folder, change, identity):
-    """The path of the file for one benchmark and one side. It has a line for each round."""
+    """The path of the file for one benchmark and one side. It has a line for each process that took readings."""
     return Path(folder) / f"{change!r}-{identity.replace('/', '~')}.jsonl"
 
 
 def rounds_in(path):
-    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+    """The lines after the first, which is no round."""
+    return [json.loads(line) for line in path.read_text().splitlines()[1:]] if path.exists() else []
 
 
 def steps_for(change, rounds, call, clock):
@@ -34,8 +38,8 @@ def steps_for(change, rounds, call, clock):
     if not change:
         return 0
     if rounds:
-        call_ns = statistics.median(one["least_call_ns"] / one["calls"] for one in rounds)
-        step_ns = statistics.median(one["least_more_ns"] / one["calls"] / one["steps"] for one in rounds)
+        call_ns = statistics.median(call / calls for one in rounds for calls, call, _ in one["read"])
+        step_ns = statistics.median(more / calls / one["steps"] for one in rounds for calls, _, more in one["read"])
         return max(1, round(change * call_ns / step_ns))
 
     def least(act):
@@ -54,7 +58,7 @@ def work(steps):
         pass
 
 
-def plant(runner, change, clock=time.perf_counter_ns):
+def plant(runner, change, clock=time.thread_time_ns):
     """Changes the class `runner` so that every armed call does `change` more work, and is timed."""
     folder, plain_arm, plain_reading, plain_exit = os.environ["NOISE_CLOCK"], runner.arm, runner.reading, os._exit
     last, taken, armed = [0, 0], [], {}
@@ -73,33 +77,28 @@ def plant(runner, change, clock=time.perf_counter_ns):
             last[:] = middle - begin, clock() - middle
 
         self._armed[identity] = (*rest, longer)
-        armed.update(path=path, steps=steps, warming=WARMING)
+        armed.update(path=path, steps=steps)
+        taken.clear()
         return done
 
     def reading(self, identity, calls):
         found = plain_reading(self, identity, calls)
-        if armed["warming"]:
-            armed["warming"] -= 1
-        else:
-            armed["calls"] = calls
-            taken.append(tuple(last))
+        taken.append((calls, *last))
         return found
 
     def leave(status):
         if taken:
-            line = summed(taken, armed["calls"], armed["steps"])
             with armed["path"].open("a") as file:
-                file.write(json.dumps(line) + "\n")
+                file.write(json.dumps({"steps": armed["steps"], "read": taken}) + "\n")
         plain_exit(status)
 
     runner.arm, runner.reading, os._exit = arm, reading, leave
 
 
-def summed(taken, calls, steps):
-    """The line of a round. `taken` has, for each reading, the nanoseconds of the call and of the added work."""
-    call_ns, more_ns = zip(*taken, strict=True)
+def summed(line, readings):
+    """What the last `readings` of a round say: nanoseconds of the calls and of the added work."""
+    _, call_ns, more_ns = zip(*line["read"][-readings:], strict=True)
     return {
-        "readings": len(taken), "calls": calls, "steps": steps,
-        "call_ns": sum(call_ns), "more_ns": sum(more_ns),
-        "least_call_ns": min(call_ns), "least_more_ns": min(more_ns),
+        "call_ns": sum(call_ns), "more_ns": sum(more_ns), "middle_call_ns": statistics.median(call_ns),
+        "share": statistics.median(more / call for call, more in zip(call_ns, more_ns, strict=True)),
     }  # fmt: skip

@@ -16,12 +16,12 @@ SURE = 0.95  # the confidence of the intervals of counts
 def truth(base_rounds, head_rounds):
     """The true change of one benchmark in one run, by the clock of the added work.
 
-    `true` is the median over rounds of the fastest added work divided by the fastest call. It uses the fastest readings
-    because `pipebench ab` compares those. `call_change` says how much longer the original call took in the head than in
-    the base. It is 0 if the added work does not disturb the call.
+    `true` is the median over rounds of the added work divided by the call. Each round has the median of its readings,
+    because `pipebench ab` takes the median of its pairs. `call_change` says how much longer the original call took in
+    the head than in the base. It is 0 if the added work does not disturb the call.
     """
-    shares = [one["least_more_ns"] / one["least_call_ns"] for one in head_rounds]
-    calls = [h["least_call_ns"] / b["least_call_ns"] for b, h in zip(base_rounds, head_rounds, strict=True)]
+    shares = [one["share"] for one in head_rounds]
+    calls = [h["middle_call_ns"] / b["middle_call_ns"] for b, h in zip(base_rounds, head_rounds, strict=True)]
     quartiles = statistics.quantiles(shares, n=4, method="inclusive") if len(shares) > 1 else shares * 3
     return {
         "true": quartiles[1], "true_from": quartiles[0], "true_to": quartiles[2], "true_in_first_round": shares[0],
@@ -146,6 +146,8 @@ def section(lines, planted, budget_s):
     said = [
         f"{what}, runs of {budget_s:.0f} s: {len(lines)}, with enough rounds for every benchmark: {len(whole(lines))}"
     ]
+    if commits := dict.fromkeys(line["commit"] for line in lines if line.get("commit")):
+        said.append(f"by commit {', '.join(commits)}")
     loads = sorted((line["load_before"] + line["load_after"]) / 2 for line in lines)
     said.append(f"load {loads[0]:.1f} to {loads[-1]:.1f}, median {statistics.median(loads):.1f}")
     if not judged(lines):
@@ -181,18 +183,26 @@ def spread(shares):
 
 
 def report(lines):
-    """The report of the pooled runs, as text. It has one section for each planted change and budget."""
+    """The report of the pooled runs, as text. Runs that were judged by different methods are never pooled."""
     if not lines:
         return "no runs\n"
     when = sorted(line["began"] for line in lines)
     said = [f"{len(lines)} runs from {when[0]} to {when[-1]}; in brackets: exact {SURE:.0%} intervals"]
     machines = Counter((line["machine"], line["cpus"]) for line in lines)
     said += [f"{count} on {name}, {cpus} CPUs" for (name, cpus), count in machines.items()]
+    for method in sorted({line.get("method", 1) for line in lines}):
+        said += ["", f"METHOD {method}", *by_method([line for line in lines if line.get("method", 1) == method])]
+    return "\n".join(said) + "\n"
+
+
+def by_method(lines):
+    """The lines of text about the runs that one method judged: a section for each planted change and budget."""
+    said = []
     for planted, budget_s in sorted({(line["planted"], line["budget_s"]) for line in lines}):
         kind = [line for line in lines if (line["planted"], line["budget_s"]) == (planted, budget_s)]
-        said += ["", *section(kind, planted, budget_s)]
-    said += ["", "all runs", *coverage(lines)]
+        said += [*section(kind, planted, budget_s), ""]
+    said += ["all runs of this method", *coverage(lines)]
     if clocked := against_plan(lines):
         said += ["", "added work as a share of the plan, median (quartiles) over all planted runs"]
         said += table([["benchmark", "first round", "median round"], *clocked])
-    return "\n".join(said) + "\n"
+    return said

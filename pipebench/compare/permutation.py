@@ -1,13 +1,15 @@
 """The statistics of an A/B comparison: what its rounds support. Pure functions of numbers.
 
-A round is a fresh pair of processes, one for each side, which take short readings in turn. Noise on a shared host only
-adds time, so each round gives one number: the speed-up between its two minima. The place of a process in memory can
-change its minimum by more than 10 % for its whole life (a buffer does or does not straddle cache lines). More readings
-within a pair cannot show this, so the unit of repetition is the round.
+A round is a fresh pair of processes, one for each side, which take short readings in turn. Two readings that follow
+each other find the host alike, so a round gives the median ratio of its pairs. What a process draws once, such as its
+place in memory, can change its speed by more than 10 % for its whole life. More readings within a pair cannot show
+this, so the unit of repetition is the round.
 
-The estimate is the mean of two parts with equal weight. First, the lowest quarter of each side's minima: placement in
-memory is random, both sides draw many times, and their best draws can be compared. Second, the middle of the rounds'
-speed-ups: a neighbour that slows a whole round slows both sides, so its effect cancels.
+The estimate has two parts. The first is the middle of the rounds' ratios: what slows a whole round slows both sides, so
+it cancels. This holds for the place in memory too, as long as both sides do the same with the same place. The second
+part is for sides that do not. It compares the fastest quarter of each side's rounds: both sides draw many times, and
+their best draws can be compared. It counts as much as the first where the two sides of a round differ as much as two
+rounds do, and less the more alike the sides of a round are.
 
 Rounds of several runs can be judged together. A run is a block: its rounds are first divided by the speed of the run
 (the lowest quarter of its rounds, base and head together), because one run may have found the machine slower than
@@ -19,6 +21,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from statistics import median
 from typing import Any
 
 import numpy as np
@@ -28,16 +31,23 @@ from pipebench.stats import Speedup
 
 BEST = 0.25  # of the rounds: with 24, two equally likely placements both occur in them, except in one of 100,000 runs
 MIDDLE = 0.6  # share of the rounds' speed-ups that counts: as many are left out above as below
+USUAL = 0.8  # share of the rounds that says how far rounds, and the two sides of a round, are apart
 SWAPS = 6000  # random exchanges of base and head
 CACHED = 50_000  # numbers processed at once, so that they stay in the processor's cache
 WIDEST, STEPS = 8.0, 14  # the search for the ends of an interval: up to this factor away, to 0.02 %
 
 
-def round_minima(pairs: Sequence[Pair]) -> Pair:
-    """The shortest reading of each side in one round."""
+def round_times(pairs: Sequence[Pair]) -> Pair:
+    """A time for each side of a round. Their ratio is the median ratio of its pairs, their product the median product.
+
+    Exchanging the sides of all pairs exchanges the two times.
+    """
     if not pairs:
         raise ValueError("a round without readings")
-    return min(base for base, _ in pairs), min(head for _, head in pairs)
+    logarithms = [(math.log(base), math.log(head)) for base, head in pairs]
+    level = median((base + head) / 2 for base, head in logarithms)
+    half = median((head - base) / 2 for base, head in logarithms)
+    return math.exp(level - half), math.exp(level + half)
 
 
 def judge(
@@ -54,8 +64,8 @@ def judge(
     fewer than `rounds_needed` rounds it cannot detect any change.
     """
     wanted = wanted_confidence(benchmarks, alarms)
-    base, head, swaps = _minima_and_swaps(rounds, runs)
-    middle = float(np.exp(-_difference(base, head)))
+    base, head, swaps = _times_and_swaps(rounds, runs)
+    middle = float(np.exp(-_difference(base, head, _unlike(base, head))))
 
     def possible(factor: float) -> bool:
         return _chance(base, head + math.log(factor), swaps) > 1.0 - wanted
@@ -82,16 +92,16 @@ def holds(
     """Whether the rounds allow this speed-up: the test that `judge` inverts. Too few rounds allow any."""
     if len(rounds) < rounds_needed(wanted_confidence(benchmarks, alarms)):
         return True
-    base, head, swaps = _minima_and_swaps(rounds, runs)
+    base, head, swaps = _times_and_swaps(rounds, runs)
     return _chance(base, head + math.log(speedup), swaps) > 1.0 - wanted_confidence(benchmarks, alarms)
 
 
-def _minima_and_swaps(rounds: Sequence[Sequence[Pair]], runs: Sequence[int]) -> Any:
-    """The logarithms of the minima of base and head, by round, and for each try the rounds that it exchanges.
+def _times_and_swaps(rounds: Sequence[Sequence[Pair]], runs: Sequence[int]) -> Any:
+    """The logarithms of the times of base and head, by round, and for each try the rounds that it exchanges.
 
     Those of several runs are relative to the speed of their run.
     """
-    base, head = np.log(np.array([round_minima(pairs) for pairs in rounds])).T
+    base, head = np.log(np.array([round_times(pairs) for pairs in rounds])).T
     if len(runs) > 1:
         edges = np.cumsum(runs)[:-1]
         speeds = np.repeat([_level(one) for one in np.split((base + head) / 2, edges)], runs)
@@ -99,15 +109,31 @@ def _minima_and_swaps(rounds: Sequence[Sequence[Pair]], runs: Sequence[int]) -> 
     return base, head, np.random.default_rng(0).random((SWAPS, len(base))) < 0.5
 
 
-def _difference(base: Any, head: Any) -> Any:
-    """The head's logarithms minus the base's, along the last axis: the mean of two estimates.
+def _unlike(base: Any, head: Any) -> float:
+    """How far the sides of a round are apart, compared with two rounds, from 0 to 1.
+
+    It is near 1 if sides and rounds vary independently, and near 0 if the sides of a round vary together. Exchanging
+    base and head in rounds does not change it.
+    """
+    level = (base + head) / 2
+    sides, rounds = _usual(np.abs(head - base)), _usual(np.abs(level - np.median(level)))
+    return min(1.0, (sides / (2 * rounds)) ** 2) if rounds else 1.0
+
+
+def _usual(sizes: Any) -> float:
+    """The mean without the largest fifth."""
+    return float(np.sort(sizes)[: max(1, round(USUAL * len(sizes)))].mean())
+
+
+def _difference(base: Any, head: Any, unlike: float) -> Any:
+    """The head's logarithms minus the base's, along the last axis: the weighted mean of two estimates.
 
     One compares the best rounds of each side; the other takes the middle of the differences within rounds.
     """
     count = base.shape[-1]
     cut = round((1 - MIDDLE) / 2 * count)
     middle = np.partition(head - base, (cut, count - cut - 1), axis=-1)[..., cut : count - cut].mean(axis=-1)
-    return (_level(head) - _level(base) + middle) / 2
+    return middle + unlike / 2 * (_level(head) - _level(base) - middle)
 
 
 def _level(logarithms: Any) -> Any:
@@ -118,10 +144,11 @@ def _level(logarithms: Any) -> Any:
 
 def _chance(base: Any, head: Any, swaps: Any) -> float:
     """The share of exchanges whose difference is at least the observed one; the observed one counts as an exchange."""
-    there = abs(_difference(base, head))
+    unlike = _unlike(base, head)
+    there = abs(_difference(base, head, unlike))
     as_large = 0
     for few in np.array_split(swaps, max(1, swaps.size // CACHED)):
-        made = np.abs(_difference(np.where(few, head, base), np.where(few, base, head)))
+        made = np.abs(_difference(np.where(few, head, base), np.where(few, base, head), unlike))
         as_large += int(np.count_nonzero(made >= there - 1e-12))
     return float((1 + as_large) / (1 + len(swaps)))
 

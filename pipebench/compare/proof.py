@@ -13,7 +13,10 @@ from pipebench.units import printable
 INSTALLED = ("site-packages", "dist-packages")
 OURS = frozenset(  # read by their paths
     f"pipebench_{name}"
-    for name in ("round", "other_commits", "leaves", "one_pass", "functions", "asv_suites", "pytest_side")
+    for name in (
+        *("round", "other_commits", "leaves", "one_pass", "ready_clock"),
+        *("functions", "asv_suites", "pytest_side"),
+    )
 )
 MOST_NAMED = 3
 

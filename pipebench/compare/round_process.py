@@ -45,23 +45,11 @@ def _beside(name: str) -> Any:
     return module
 
 
-OTHER, LEAVES, ONE_PASS = map(_beside, ("other_commits", "leaves", "one_pass"))
+OTHER, LEAVES, ONE_PASS, CLOCK = map(_beside, ("other_commits", "leaves", "one_pass", "ready_clock"))
 
 
 class _Died(Exception):
     """The round's process is gone."""
-
-
-class _Clock:
-    """Measures a block by `timer`: wall time, or the clock that a benchmark advances itself."""
-
-    def __init__(self) -> None:
-        self.timer: Callable[[], float] = time.perf_counter
-
-    def elapsed(self, block: Callable[[], object]) -> float:
-        begin = self.timer()
-        block()
-        return self.timer() - begin
 
 
 class Side:
@@ -77,7 +65,7 @@ class Side:
         words = OTHER.module("task") if sources else None
         self._sources = {kind: _beside(SOURCES[kind]).Source(words, given, folder) for kind, given in sources.items()}
         self._runner: Any = None
-        self._clock = _Clock()
+        self._clock = CLOCK.ReadyClock()
         self._padding: list[Any] = []
         self._built: dict[str, Any] = {}  # the callables that are timed
         self._loaders: Any = None
@@ -110,14 +98,17 @@ class Side:
             task.inputs(workload, _keys(task, workload))
             ONE_PASS.other_inputs(task, workload, _keys(task, workload))
 
-    def begin(self) -> int:
-        """Makes a fresh runner, whose memory lies elsewhere than in the last round. Returns the process id."""
+    def begin(self, placement: int | None = None) -> int:
+        """Makes a fresh runner, whose memory lies elsewhere than in the last round. Returns the process id.
+
+        The number `placement` decides where: the same one on both sides gives equal code equal places.
+        """
         from pipebench.runner import LocalRunner
 
-        rng = random.Random(os.urandom(8))
+        rng = random.Random(os.urandom(8) if placement is None else placement)
         self._padding = [bytearray(rng.randrange(1, 1 << 18)) for _ in range(LARGE)]
         self._padding += [bytes(rng.randrange(16, 4096)) for _ in range(SMALL)]
-        self._runner = LocalRunner(self._clock if self._sources else None, self._find)
+        self._runner = LocalRunner(self._clock, self._find)
         return os.getpid()
 
     def _source(self, identity: str) -> tuple[Any, str]:
@@ -265,9 +256,12 @@ class Side:
         """Returns `token`, so that the other end knows which answers came before."""
         return token
 
-    def reading(self, identity: str, calls: int) -> float:
-        """Seconds for `calls` calls; never zero, which a clock of a benchmark's own could say."""
-        return max(1e-9, float(self._runner.reading(identity, calls)[0]))
+    def reading(self, identity: str, calls: int) -> tuple[float, float | None]:
+        """Seconds for `calls` calls, and how much of it was waiting for a processor, if that is known.
+
+        The seconds are never zero, which a clock of a benchmark's own could say.
+        """
+        return max(1e-9, float(self._runner.reading(identity, calls)[0])), self._clock.waited_s
 
     def leave(self) -> None:
         """Gives back what the round's benchmark holds.
@@ -384,7 +378,11 @@ def _serve(pipe: Connection, side: Side, is_child: bool = False, first: Any = No
 
 
 def _forked() -> bool:
-    """True in the child. In the server: False after the child has left, `_Died` if the child was killed or failed."""
+    """True in the child. In the server: False after the child has left, `_Died` if the child was killed or failed.
+
+    The server's objects are frozen: a collection in the child would touch and so copy every page of them (0.4 s).
+    """
+    gc.freeze()
     child = os.fork()
     if child == 0:
         return True

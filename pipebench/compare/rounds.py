@@ -19,7 +19,18 @@ from typing import Any
 from pipebench.compare import heard, looking, proof
 from pipebench.compare.looking import both
 from pipebench.compare.permutation import judge
-from pipebench.compare.schedule import LEAST_PAIRS, LONG_S, ROUND_S, Row, expectation, lacking_s, needed, turns
+from pipebench.compare.schedule import (
+    LEAST_PAIRS,
+    LONG_S,
+    ROUND_S,
+    Reading,
+    Row,
+    expectation,
+    lacking_s,
+    needed,
+    paired,
+    turns,
+)
 from pipebench.errors import PipebenchError
 from pipebench.results.comparison import Change, Pair, Said
 from pipebench.runner import ChildRunner, RunnerDied, RunnerFailed
@@ -30,7 +41,7 @@ JUDGING = 0.05  # the share of the time that is kept for the judgement at the en
 MOST_ROUNDS = 1000
 USUAL_S = 180.0
 NOT_HERE = "sys.path[:] = [one for one in sys.path if one]"
-KNOBS: dict[str, Any] = {"data": "photos", "batch_size": 64, "quick": True}
+KNOBS: dict[str, Any] = {"data": "photos", "batch_size": 16, "quick": True}
 
 Progress = Callable[[int, int, str], None]
 
@@ -120,9 +131,9 @@ class Server(ChildRunner):
         """Ends a round that broke, even if its child is gone, and drops the answers that nobody waits for."""
         self._leave_fork()
 
-    def seconds(self, identity: str, calls: int) -> float:
+    def reading(self, identity: str, calls: int) -> Reading:
         try:
-            return self._ask("reading", identity, calls)  # type: ignore[no-any-return]  # a float, as in the child
+            return self._ask("reading", identity, calls)  # type: ignore[no-any-return]  # what the child's returns
         except RunnerFailed as error:
             raise RunnerFailed(f"{self.name}: {error}") from error
 
@@ -276,7 +287,7 @@ def _measure(
         started = now()
         with _failing(row, servers):
             order = servers if len(row.rounds) % 2 else servers[::-1]
-            row.add(_round(row, order, servers, knobs, now))
+            row.add(*_round(row, order, servers, knobs, now))
         row.spent_s += now() - started
         if may_be_later:
             deadline = max(deadline, now() + lacking_s(rows, most_rounds))
@@ -291,25 +302,35 @@ def _round(
     servers: Sequence[Server],
     knobs: dict[str, Any],
     now: Callable[[], float],
-) -> tuple[Pair, ...]:
-    """One round: a fresh process on each side. They read in turn, and the side that reads first alternates."""
-    both(order, "fork")
+) -> tuple[tuple[Pair, ...], tuple[Pair, ...] | None]:
+    """One round: a fresh process on each side. They read in turn.
+
+    Both get the same random place in memory. Where the code is equal, the place then changes both sides alike.
+    Returns the pairs of times, and the same without waiting for a processor, if all of that is known.
+    """
+    both(order, "fork", int.from_bytes(os.urandom(8), "little"))
     both(order, "seed", seed := len(row.rounds))  # what is drawn while it is built, and in the readings
     both(order, "rearm", row.identity, knobs, row.keys)
     both(order, "seed", seed)
-    base, head = servers
-    pairs: list[Pair] = []
-    begin, scale = now(), row.calls / row.head_calls
-    while not pairs or now() - begin < ROUND_S or (len(pairs) < LEAST_PAIRS and now() - begin < LONG_S):
-        if len(pairs) % 2:
-            first = base.seconds(row.identity, row.calls)
-            pairs.append((first, scale * head.seconds(row.identity, row.head_calls)))
-        else:
-            second = scale * head.seconds(row.identity, row.head_calls)
-            pairs.append((base.seconds(row.identity, row.calls), second))
+    read = readings(row, servers, now)
     for server in servers:
         server.leave()
-    return tuple(pairs)
+    return paired(read, row.calls / row.head_calls)
+
+
+def readings(row: Row, servers: Sequence[Server], now: Callable[[], float]) -> list[tuple[Reading, Reading]]:
+    """The readings of a round: those of base and head in pairs, and the side that reads first alternates."""
+    base, head = servers
+    read: list[tuple[Reading, Reading]] = []
+    begin = now()
+    while not read or now() - begin < ROUND_S or (len(read) < LEAST_PAIRS and now() - begin < LONG_S):
+        if len(read) % 2:
+            first = base.reading(row.identity, row.calls)
+            read.append((first, head.reading(row.identity, row.head_calls)))
+        else:
+            second = head.reading(row.identity, row.head_calls)
+            read.append((base.reading(row.identity, row.calls), second))
+    return read
 
 
 @contextlib.contextmanager
@@ -338,13 +359,14 @@ def _change(row: Row, family: int) -> Change:
         return Change(row.identity, skipped=row.skipped, failed=row.failed, notes=tuple(row.notes))
     return Change(
         row.identity,
-        judge(row.rounds, family),
-        min(pair[0] for one in row.rounds for pair in one) / row.calls,
-        min(pair[1] for one in row.rounds for pair in one) / row.calls,
+        judge(row.judged, family),
+        min(pair[0] for one in row.judged for pair in one) / row.calls,
+        min(pair[1] for one in row.judged for pair in one) / row.calls,
         row.samples,
-        tuple(row.rounds),
+        tuple(row.judged),
         row.calls,
         notes=tuple(row.notes),
         head_samples_per_call=row.head_samples if row.head_samples != row.samples else 0,
         outputs=row.outputs,
+        without_waiting=row.waits_known,
     )

@@ -108,6 +108,7 @@ def _joined(name: str, found: Sequence[Change | None]) -> Change:
         blocks=tuple(block for one in measured for block in one.runs),
         notes=tuple(notes),
         outputs=next((one.outputs for one in measured if one.changed), measured[0].outputs),
+        without_waiting=all(one.without_waiting for one in measured),
     )
 
 

@@ -10,14 +10,31 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from pipebench.compare.permutation import round_minima
+from pipebench.compare.permutation import round_times
 from pipebench.results.comparison import Outputs, Pair, rounds_needed, wanted_confidence
 
 READING_S = 0.0005  # much longer than a request (20 µs), much shorter than the time slices of a busy host
-ROUND_S = 0.1  # for the readings of a round: many rounds, each with a new place in memory, tell more than long rounds
-LEAST_PAIRS = 3
+ROUND_S = 0.25  # for the readings of a round: as long as it takes to start and end its processes on a busy host
+LEAST_PAIRS = 5
 LONG_S = 1.0  # after so long a round ends also with fewer pairs
 FAR = 4.0  # sides that differ in speed by more than this take different numbers of calls for a reading
+
+
+Reading = tuple[float, float | None]  # seconds, and how many of them it waited for a processor, if that is known
+
+
+def paired(read: Sequence[tuple[Reading, Reading]], scale: float) -> tuple[tuple[Pair, ...], tuple[Pair, ...] | None]:
+    """The pairs of a round, and the same without the time that a side waited for a processor, if all of it is known.
+
+    The head's seconds are multiplied by `scale`.
+    """
+    pairs = tuple((base, scale * head) for (base, _), (head, _) in read)
+    ready = tuple(
+        (base - first, scale * (head - second))
+        for (base, first), (head, second) in read
+        if first is not None and second is not None
+    )
+    return pairs, ready if len(ready) == len(pairs) else None
 
 
 @dataclass
@@ -33,6 +50,7 @@ class Row:
     expected_s: float = 0.0  # for a round, before the first
     spent_s: float = 0.0  # in all rounds
     rounds: list[tuple[Pair, ...]] = field(default_factory=list)
+    ready: list[tuple[Pair, ...]] = field(default_factory=list)  # as far as known: `rounds` without their waiting
     apart: list[float] = field(default_factory=list)  # for each round |log(head / base)|, in ascending order
     skipped: str | None = None
     failed: str | None = None
@@ -70,9 +88,21 @@ class Row:
         pair_s = sum(one * calls for one, calls in zip(once_s, wanted, strict=True))
         self.expected_s = armed_s + max(ROUND_S, pair_s, min(LEAST_PAIRS * pair_s, LONG_S))
 
-    def add(self, pairs: tuple[Pair, ...]) -> None:
+    @property
+    def judged(self) -> list[tuple[Pair, ...]]:
+        """The rounds that are judged: without the time that a side waited for a processor, if all of it is known."""
+        return self.ready if self.waits_known else self.rounds
+
+    @property
+    def waits_known(self) -> bool:
+        return len(self.ready) == len(self.rounds)
+
+    def add(self, pairs: tuple[Pair, ...], ready: tuple[Pair, ...] | None = None) -> None:
+        """Adds a round. `ready` are its pairs without the time that a side waited for a processor, if that is known."""
         self.rounds.append(pairs)
-        base, head = round_minima(pairs)
+        if ready is not None:
+            self.ready.append(ready)
+        base, head = round_times(ready or pairs)
         bisect.insort(self.apart, abs(math.log(head / base)))
 
 

@@ -116,6 +116,8 @@ class Change:
     `head_samples_per_call` is 0 where a call of the head has as many samples as one of the base. `blocks` are the runs
     that were joined, in the order of their rounds; empty if there was one run.
 
+    `without_waiting`: the readings leave out the time that a side was ready to run and waited for a processor.
+
     The last four fields follow from the others. `verdict` is one of `VERDICTS`. `detectable` is the smallest relative
     change that so many rounds can detect, and None if they are too few. The times of one sample are None if nothing was
     measured.
@@ -134,6 +136,7 @@ class Change:
     head_samples_per_call: int = 0
     blocks: tuple[Block, ...] = ()
     outputs: Outputs | None = None
+    without_waiting: bool = False
     verdict: str = field(init=False, default="")
     detectable: float | None = field(init=False, default=None)
     base_s_per_sample: float | None = field(init=False, default=None)

@@ -282,7 +282,7 @@ def test_without_a_budget_the_time_grows_to_what_a_judgement_needs(may_be_later,
 
     def a_round(*_):
         clock[0] += 10
-        return ((1.0, 1.0),)
+        return ((1.0, 1.0),), None
 
     monkeypatch.setattr(rounds, "_round", a_round)
     rows = [schedule.Row("one"), schedule.Row("two")]

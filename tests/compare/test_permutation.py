@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from pipebench.compare.permutation import differs, judge, round_minima
+from pipebench.compare.permutation import differs, judge, round_times
 from pipebench.results.comparison import rounds_needed, wanted_confidence
 
 
@@ -20,10 +20,12 @@ def rounds_of(rng, count, change=0.0, placement=0.01, pairs=20, spoilt=0.0):
     return made
 
 
-def test_a_round_gives_the_minimum_of_each_side():
-    assert round_minima([(2.0, 9.0), (4.0, 3.0), (5.0, 5.0)]) == (2.0, 3.0)
+def test_a_round_gives_the_median_ratio_and_the_median_level_of_its_pairs():
+    pairs = [(1.0, 2.0), (8.0, 16.0), (2.0, 4.0), (1.0, 1.0), (2.0, 40.0)]
+    assert round_times(pairs) == pytest.approx((2.0, 4.0))
+    assert round_times([(head, base) for base, head in pairs]) == pytest.approx((4.0, 2.0))
     with pytest.raises(ValueError):
-        round_minima([])
+        round_times([])
 
 
 def test_a_lottery_of_placement_that_both_sides_draw_from_is_no_change():

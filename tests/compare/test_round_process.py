@@ -7,7 +7,7 @@ import types
 import pytest
 from torch.utils.data import DataLoader
 
-from pipebench.compare import as_made, round_process
+from pipebench.compare import as_made, proof, round_process
 from pipebench.compare.config import Own
 from pipebench.compare.rounds import Server, Side
 from pipebench.runner import RunnerFailed
@@ -40,6 +40,33 @@ def test_a_start_that_took_longer_than_warming_up_may_is_warm_enough(monkeypatch
     side._runner.s = 12.0
     side._fastest("x", round_process.WARM_S)
     assert side._runner.calls == 0
+
+
+def test_what_a_side_reads_by_its_path_is_not_taken_for_the_projects_code():
+    names = {one.__name__ for one in vars(round_process).values() if isinstance(one, types.ModuleType)}
+    beside = {name for name in names if name.startswith("pipebench_")}
+    assert "pipebench_ready_clock" in beside
+    assert beside | {f"pipebench_{name}" for name in round_process.SOURCES.values()} <= proof.OURS
+
+
+def test_the_place_of_a_rounds_process_follows_from_a_number():
+    side = round_process.Side(None)
+
+    def sizes(*placement):
+        side.begin(*placement)
+        return [len(one) for one in side._padding]
+
+    assert sizes(7) == sizes(7) != sizes(8)
+    assert sizes() != sizes()
+
+
+def test_a_rounds_process_does_not_collect_what_its_server_has(monkeypatch):
+    """A collection in the fork would copy every page of the server's objects."""
+    monkeypatch.setattr(round_process.os, "fork", lambda: 0)
+    try:
+        assert round_process._forked() and round_process.gc.get_freeze_count() > 1000
+    finally:
+        round_process.gc.unfreeze()
 
 
 def test_the_workers_of_a_round_end_with_it():

@@ -1,5 +1,7 @@
 """How long readings and whole comparisons are, and what is said of it before they begin."""
 
+import itertools
+
 import pytest
 
 from pipebench.compare import rounds, schedule
@@ -15,20 +17,22 @@ class Clock:
 
 
 class Paced:
-    """A side that needs `call_s` for a call."""
+    """A side that needs `call_s` for a call, and before each reading waits for a processor as `waits` says."""
 
-    def __init__(self, clock, call_s):
-        self.clock, self.call_s, self.calls = clock, call_s, []
+    def __init__(self, clock, call_s, waits=(0.0,)):
+        self.clock, self.call_s, self.calls, self.waits = clock, call_s, [], itertools.cycle(waits)
 
     def send(self, *_):
         pass
 
     receive = leave = send
 
-    def seconds(self, identity, calls):
+    def reading(self, identity, calls):
         self.calls.append(calls)
-        self.clock.s += calls * self.call_s
-        return calls * self.call_s
+        waited = next(self.waits)
+        seconds = calls * self.call_s + (waited or 0.0)
+        self.clock.s += seconds
+        return seconds, waited
 
 
 def a_round(base_s, head_s):
@@ -36,13 +40,26 @@ def a_round(base_s, head_s):
     sides = [Paced(clock, base_s), Paced(clock, head_s)]
     row = Row("one")
     row.size([base_s, head_s], 0.0)
-    return rounds._round(row, sides, sides, {}, clock), sides, clock.s
+    return rounds._round(row, sides, sides, {}, clock)[0], sides, clock.s
 
 
 def test_equal_sides_take_equally_many_calls_in_a_reading():
     pairs, sides, _ = a_round(10e-6, 12e-6)
     assert sides[0].calls == sides[1].calls and sides[0].calls[0] == round(READING_S / 10e-6)
     assert pairs[0] == pytest.approx((50 * 10e-6, 50 * 12e-6))
+
+
+@pytest.mark.parametrize(("waits", "known"), [((0.004, 0.0, 0.001), True), ((0.004, None), False)])
+def test_waiting_for_a_processor_is_left_out_if_all_of_it_is_known(waits, known):
+    clock, row = Clock(), Row("one")
+    sides = [Paced(clock, 10e-6), Paced(clock, 20e-6, waits)]
+    row.size([10e-6, 20e-6], 0.0)
+    row.add(*rounds._round(row, sides, sides, {}, clock))
+    row.add(*rounds._round(row, [Paced(clock, 10e-6)] * 2, [Paced(clock, 10e-6), Paced(clock, 20e-6)], {}, clock))
+    assert row.waits_known is known
+    assert max(head for _, head in row.rounds[0]) == pytest.approx(50 * 20e-6 + 0.004)
+    first = {round(head / base, 3) for base, head in row.judged[0]}
+    assert (first == {2.0}) is known
 
 
 @pytest.mark.parametrize(("base_s", "head_s"), [(1e-6, 1e-3), (1e-3, 1e-6)])
@@ -66,7 +83,7 @@ def measured(costs_s, expected_s, budget_s, may_be_later):
 
     def one_round(row, *_):
         clock.s += costs[row.identity]
-        return ((1.0, 1.0),)
+        return ((1.0, 1.0),), None
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(rounds, "_round", one_round)
@@ -106,3 +123,15 @@ def test_the_start_of_workers_counts_in_what_a_round_is_expected_to_take():
     row.add(((1.0, 1.0),))
     row.spent_s = 11.0
     assert row.cost_s == 11.0
+
+
+def test_both_sides_of_a_round_lie_at_the_same_place_and_the_next_round_at_another():
+    clock, told = Clock(), []
+    sides = [Paced(clock, 10e-6), Paced(clock, 10e-6)]
+    for side in sides:
+        side.send = lambda method, *given: told.append(given) if method == "fork" else None
+    row = Row("one")
+    row.size([10e-6, 10e-6], 0.0)
+    for _ in range(2):
+        rounds._round(row, sides, sides, {}, clock)
+    assert told[0] == told[1] != told[2] == told[3]

@@ -74,12 +74,12 @@ def test_the_exact_interval_does_not_break_at_many_counts(report):
     assert low < 0.495 < high and high - low < 0.05
 
 
-def test_the_truth_is_the_middle_round_of_fastest_to_fastest(report):
-    def one(call, more, all_call, all_more):
-        return {"least_call_ns": call, "least_more_ns": more, "call_ns": all_call, "more_ns": all_more}
+def test_the_truth_is_the_middle_round(report):
+    def one(call, share, all_call=1, all_more=0):
+        return {"middle_call_ns": call, "share": share, "call_ns": all_call, "more_ns": all_more}
 
-    base = [one(1000, 0, 5000, 0), one(1000, 0, 5000, 0), one(2000, 0, 9000, 0)]
-    head = [one(1000, 20, 6000, 500), one(1010, 30.3, 6000, 600), one(2000, 100, 8000, 900)]
+    base = [one(1000, 0), one(1000, 0), one(2000, 0)]
+    head = [one(1000, 0.02, 6000, 500), one(1010, 0.03, 6000, 600), one(2000, 0.05, 8000, 900)]
     found = report.truth(base, head)
     assert found["true"] == pytest.approx(0.03)
     assert (found["true_in_first_round"], found["true_of_sums"]) == pytest.approx((0.02, 0.1))
@@ -100,6 +100,7 @@ def test_a_report_in_full(report):
         "3 runs from 2026-01-01T07:00:00+00:00 to 2026-01-01T09:00:00+00:00; in brackets: exact 95% intervals\n"
         "3 on a processor, 2 CPUs\n"
         "\n"
+        "METHOD 1\n"
         "equal code, runs of 60 s: 1, with enough rounds for every benchmark: 1\n"
         "load 1.0 to 1.0, median 1.0\n"
         "benchmark          called changed  interval contains truth  half width  rounds\n"
@@ -119,7 +120,7 @@ def test_a_report_in_full(report):
         "intervals that contain the ratio of summed times: 0 of 2 (0.0 to 84.2 %)\n"
         "original call in the head against the base, median: +0.10 %\n"
         "\n"
-        "all runs\n"
+        "all runs of this method\n"
         "intervals that contain the true change: 2 of 3 (9.4 to 99.2 %)\n"
         "runs in which all intervals do: 2 of 3 (9.4 to 99.2 %)\n"
         "intervals that contain the ratio of summed times: 0 of 2 (0.0 to 84.2 %)\n"
@@ -129,6 +130,13 @@ def test_a_report_in_full(report):
         "benchmark           first round          median round\n"
         "read       133 % (100 to 167 %)  100 % (100 to 100 %)\n"
     )
+
+
+def test_runs_of_different_methods_are_never_pooled(report):
+    alarm, quiet = run(row("read", 0.05, verdict="slower")), {**run(row("read")), "method": 2, "commit": "abc"}
+    first, second = report.report([alarm, quiet]).split("METHOD 2\n")
+    assert "runs with a false alarm: 1 of 1" in first and "by commit" not in first
+    assert "runs with a false alarm: 0 of 1" in second and "by commit abc\n" in second
 
 
 def test_runs_of_too_few_rounds_are_neither_right_nor_wrong(report):
@@ -162,7 +170,7 @@ class Runner:
         return Runner.now - begin, None
 
 
-def test_the_plant_records_its_own_time_and_leaves_warm_up_readings_out(tool, monkeypatch, tmp_path):
+def test_the_plant_records_its_own_time(tool, monkeypatch, tmp_path):
     plant, ended = tool("noise_plant"), []
     monkeypatch.setenv("NOISE_CLOCK", str(tmp_path))
     monkeypatch.setattr(os, "_exit", ended.append)
@@ -173,20 +181,21 @@ def test_the_plant_records_its_own_time_and_leaves_warm_up_readings_out(tool, mo
     assert runner.arm("read/image/open", None, ()) == "work"
     os._exit(7)
     assert ended == [7] and not list(tmp_path.iterdir())  # armed, and nothing was read
-    for calls in (1, 1, 1, 4, 4):
+    path = plant.kept_in(tmp_path, 0.03, "read/image/open")
+    path.write_text("the process that sizes\n")
+    for calls in (1, 4, 4):
         assert runner.reading("read/image/open", calls) == (calls * 1030, None)
     os._exit(0)
-    (line,) = plant.rounds_in(plant.kept_in(tmp_path, 0.03, "read/image/open"))
-    assert line == {
-        "readings": 2, "calls": 4, "steps": 15,
-        "call_ns": 8000, "more_ns": 240, "least_call_ns": 4000, "least_more_ns": 120,
-    }  # fmt: skip
+    (line,) = plant.rounds_in(path)
+    assert line == {"steps": 15, "read": [[1, 1000, 30], [4, 4000, 120], [4, 4000, 120]]}
+    said = {"call_ns": 8000, "more_ns": 240, "middle_call_ns": 4000, "share": 0.03}
+    assert plant.summed(line, 2) == said  # without the reading that warms up
 
 
 def test_the_plant_follows_what_a_call_takes_in_a_round(tool):
     """Calls while both sides arm take twice as long: only the first round has twice the work."""
     steps_for = tool("noise_plant").steps_for
-    rounds = [{"calls": 2, "steps": 30, "least_call_ns": call, "least_more_ns": 120} for call in (1800, 2000, 9000)]
+    rounds = [{"steps": 30, "read": [[2, call, 120]]} for call in (1800, 2000, 9000)]
     assert steps_for(0.03, rounds, None, None) == 15
     assert steps_for(0.0, rounds, None, None) == 0
 
@@ -216,17 +225,19 @@ def judged(times, low, high):
 
 def test_what_ab_says_is_kept_with_what_the_clock_says(tool, tmp_path):
     noise, plant = tool("noise"), tool("noise_plant")
+    sizing, looking = [[1, 900, 27]] * 2, [[1, 900, 270]] * 3  # the first line and the last ones are no rounds
     for change, more in ((0.0, 0), (0.03, 27)):
-        line = {"readings": 3, "call_ns": 3000, "more_ns": more, "least_call_ns": 900, "least_more_ns": more}
-        plant.kept_in(tmp_path, change, "read/image/open").write_text(2 * (json.dumps(line) + "\n"))
+        rounds = [[[1, 900, more]] * (3 + warming) for warming in (3, 0)]
+        lines = [json.dumps({"steps": 9, "read": one}) for one in (sizing, *rounds, looking)]
+        plant.kept_in(tmp_path, change, "read/image/open").write_text("\n".join(lines) + "\n")
     made = noise.benchmark(found(), 0.03, tmp_path)
     assert (made["change"], made["low"], made["high"], made["verdict"]) == (0.03, 0.01, 0.05, "slower")
     assert (made["true"], made["rounds"]) == (0.03, 2)
     equal = noise.benchmark(found(judgement=judged(0.97, 0.9, 1.02)), 0.0, tmp_path)
     assert (equal["verdict"], equal["true"]) == ("~", 0.0)
     assert noise.benchmark(found(judgement=judged(0.97, 0.95, 0.99)), 0.0, tmp_path)["verdict"] == "faster"
-    with pytest.raises(SystemExit, match=r"ab judged \[3, 2\] readings by round, and the clock has \[3, 3\]"):
-        noise.benchmark(found(rounds=[[[0.1, 0.1]] * 3, [[0.1, 0.1]] * 2]), 0.03, tmp_path)
+    with pytest.raises(SystemExit, match=r"ab judged \[3, 4\] readings by round, and the clock has \[6, 3\]"):
+        noise.benchmark(found(rounds=[[[0.1, 0.1]] * 3, [[0.1, 0.1]] * 4]), 0.03, tmp_path)
     with pytest.raises(SystemExit, match="was not measured: it broke"):
         noise.benchmark(found(judgement=None, failed="it broke"), 0.0, tmp_path)
 
