@@ -37,6 +37,9 @@ class Finding:
     `gain` is the speed-up of the whole training loop, in iterations per second, with the changed loader. Its interval
     is for the speed-up that another such trial would find. It comes from `ratios`, one for each pair of neighbouring
     windows (or of whole passes: `by`). `reason` says why a change was not tried, or why its trial ended.
+
+    `run` is what this gain means for all that a run repeats, as the watched part shows it: passes with the start of
+    their workers, validation, and what is between loops. Their time stays as it is (None: not known).
     """
 
     change: Change
@@ -45,6 +48,7 @@ class Finding:
     ratios: tuple[float, ...] = ()
     by: Literal["windows", "passes"] = "windows"
     reason: str = ""
+    run: Speedup | None = None
 
 
 @dataclass(frozen=True)
