@@ -94,7 +94,7 @@ class Conductor:
             self.budget_s,
             0.0 if self.began is None else self.run.now() - self.began,
             self.ended,
-            most=self.seen.promise if self.seen else None,
+            most=self.seen.without_waits if self.seen else None,
             refusal=made.refusal if made else "",
         )
 

@@ -9,7 +9,9 @@ from pipebench.results.watched import LoaderResult, WatchResult
 from pipebench.units import size
 
 _TELLING = 10.0  # a limit above this says nothing about what a change will bring
-WORTH = 1.03  # a speed-up that is worth an edit, and a trial
+_OF_THE_SCRIPT = ("sampler", "send-indices", "receive", "unpickle", "pin")  # parts of a wait that workers do not change
+WORTH = 1.03  # a speed-up that is worth an edit
+TRY_FROM = 1.08  # a limit that is worth a trial: runs differ so much that an interval shows hardly less
 
 
 @dataclass(frozen=True)
@@ -51,13 +53,25 @@ class Seen:
         return 1 / max(0.01, 1 - self.wait_share)
 
     @property
-    def promise(self) -> float | None:
+    def without_waits(self) -> float | None:
         """`most`, if it says anything: None of a loop that does little besides waiting."""
         return self.most if self.most <= _TELLING else None
 
     @property
+    def most_by_workers(self) -> float:
+        """The speed-up of a loop that waits for no worker. The sampler and receiving take as long as before."""
+        own = sum(one.share for one in self.watched.wait_parts if one.part in _OF_THE_SCRIPT)
+        return 1 / max(0.01, 1 - self.wait_share * (1 - min(1.0, own)))
+
+    @property
+    def promise(self) -> float | None:
+        """`most_by_workers`, if it says anything."""
+        return self.most_by_workers if self.most_by_workers <= _TELLING else None
+
+    @property
     def waits(self) -> bool:
-        return self.most >= WORTH
+        """Whether the loop waits for workers so long that more batches in time would be worth a trial."""
+        return self.most_by_workers >= TRY_FROM
 
     @property
     def iteration_s(self) -> float:

@@ -148,8 +148,8 @@ def test_fewer_workers_are_tried_until_fewer_bring_no_more():
 
 
 def test_a_gain_says_what_it_means_for_the_whole_run():
-    loader = replace(LOADER, passes=5, iterations=90, later_startup_s=2.0)
-    advice = _advice(Planted(_workers({4: 2.0}), seen(0.7, batches=20, loader=loader)), 400.0)
+    loader = replace(LOADER, passes=5, iterations=1800, later_startup_s=40.0)
+    advice = _advice(Planted(_workers({4: 2.0}), seen(0.7, batches=400, loader=loader)), 400.0)
     assert advice.chosen.by == "windows" and advice.chosen.run.speedup == pytest.approx(1 / 0.75)
 
 

@@ -5,8 +5,17 @@ from dataclasses import replace
 import pytest
 from made_up_trials import LOADER, host, seen, worker
 
-from pipebench.remedies import in_order, num_workers, one_thread, persistent_workers, remedies, start_method
+from pipebench.remedies import (
+    in_order,
+    num_workers,
+    one_thread,
+    persistent_workers,
+    prefetch_factor,
+    remedies,
+    start_method,
+)
 from pipebench.remedies.seen import Seen
+from pipebench.results.watched import WaitPart
 
 BLAS = host(("OpenBLAS", 2, "OPENBLAS_NUM_THREADS=1"))
 SLOW_START = replace(LOADER, later_startup_s=2.0)
@@ -70,6 +79,17 @@ def test_fork_is_tried_where_another_start_method_takes_long():
     spawned = seen(batches=20, loader=replace(SLOW_START, start_method="spawn"))
     assert _settings(start_method.propose(spawned, [])) == {"multiprocessing_context": "fork"}
     assert start_method.propose(seen(batches=20, loader=SLOW_START), []) is None
+
+
+def test_waits_for_the_sampler_are_no_reason_for_more_workers():
+    figures = seen(0.5)
+    for share, first in ((0.9, {"num_workers": 4}), (0.03, None)):
+        parts = (WaitPart("sampler", 0.05 * (1 - share), 1 - share), WaitPart("wait-for-worker", 0.05 * share, share))
+        one = replace(figures, watched=replace(figures.watched, wait_parts=parts))
+        assert _settings(num_workers.propose(one, [])) == first
+        assert (prefetch_factor.propose(one, []) is None) is (first is None)
+        assert one.without_waits == pytest.approx(2.0)
+    assert one.promise == pytest.approx(1 / (1 - 0.5 * 0.03))
 
 
 def test_a_torch_without_in_order_is_not_asked_for_it():
