@@ -19,6 +19,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
@@ -43,6 +44,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("names", nargs="*", help="scripts (default: all)", metavar="NAME")
     parser.add_argument("--budget", type=float, default=40.0, help="seconds for advise")
     parser.add_argument("--runs", type=int, default=2, help="plain runs of each kind")
+    parser.add_argument("--within", type=float, default=3600.0, help="seconds for a script: then no more plain runs")
     parser.add_argument("--save", type=Path, help="append the lines to this file")
     parser.add_argument("--report", type=Path, help="run nothing: print the report of these lines")
     asked = parser.parse_args(arguments)
@@ -57,19 +59,20 @@ def _read(file: Path) -> Iterable[dict[str, object]]:
 def _run(asked: argparse.Namespace) -> Iterable[dict[str, object]]:
     for name in asked.names or PLANTED:
         with tempfile.TemporaryDirectory() as folder:
-            line = _line(PLANTED[name], Path(folder), asked.budget, asked.runs)
+            line = _line(PLANTED[name], Path(folder), asked)
         if asked.save:
             with asked.save.open("a") as file:
                 file.write(json.dumps(line) + "\n")
         yield line
 
 
-def _line(planted: Planted, folder: Path, budget_s: float, runs: int) -> dict[str, object]:
+def _line(planted: Planted, folder: Path, asked: argparse.Namespace) -> dict[str, object]:
     """What was found about one script."""
+    began = time.monotonic()
     shutil.copytree(SCRIPTS, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
     script = folder / f"{planted.name}.py"
     at, load = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"), os.getloadavg()[0]
-    watched, found = _advice(planted, script, budget_s)
+    watched, found = _advice(planted, script, asked.budget)
     chosen = found.chosen
     kinds = {"present": (script, planted.present, {}), "best": (script, planted.best, planted.variables)}
     if chosen is not None:
@@ -77,12 +80,15 @@ def _line(planted: Planted, folder: Path, budget_s: float, runs: int) -> dict[st
         variables = dict(one.split("=") for one in chosen.change.pools if "(" not in one)
         kinds["advised"] = (changed, planted.present, variables)
     plain: dict[str, list[float]] = {name: [] for name in kinds}
-    for _ in range(runs):
+    for _ in range(asked.runs):
+        round_began = time.monotonic()
         for name, (file, words, more) in kinds.items():
             plain[name].append(_seconds(file, words, more))
+        if 2 * time.monotonic() - round_began - began > asked.within:
+            break
     promised = (chosen.run or chosen.gain) if chosen else None
     return {
-        "at": at, "load": load, "budget_s": budget_s, "name": planted.name, "cause": planted.cause,
+        "at": at, "load": load, "budget_s": asked.budget, "name": planted.name, "cause": planted.cause,
         "remedies": planted.remedies, "codes": planted.codes, "said": verdict(found),
         "remedy": chosen.change.remedy if chosen else "", "change": named(chosen.change) if chosen else "",
         "promised": [promised.speedup, promised.low, promised.high] if promised else None,

@@ -158,10 +158,11 @@ class Conductor:
         """What to try, one after the other, and at the end the best of all together.
 
         Of the remedies' proposals, next is the one with the highest limit: what may gain little must not use up the
-        budget. A change without a limit of its own acts on the waits of the loop. Equal ones keep the remedies' order.
+        budget. A change without a limit of its own acts on the waits of the loop. Of equal ones, what a cause in the
+        account asks for comes first, then the remedies' order.
         """
         while proposed := list(self._proposed(seen)):
-            yield max(proposed, key=lambda one: one.predicted or seen.most)
+            yield max(proposed, key=lambda one: (one.predicted or seen.most, one.asked_for))
         both = judging.together(self.findings)
         if both is not None:
             yield both

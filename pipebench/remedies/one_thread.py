@@ -19,7 +19,8 @@ def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
     pools = tuple(dict.fromkeys(_pools(seen)))
     if tried or not seen.workers or not pools or seen.cores <= 1 or not _threads(seen):
         return None
-    return Change("one_thread", {}, "none", one_thread=True, pools=pools)
+    asked = seen.has_cause("threads-over-cores")
+    return Change("one_thread", {}, "none", one_thread=True, pools=pools, asked_for=asked)
 
 
 def _pools(seen: Seen) -> list[str]:

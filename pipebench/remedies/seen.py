@@ -33,6 +33,11 @@ class Seen:
         found = self.settings.get(name)
         return int(found) if isinstance(found, int | float) else 0
 
+    def has_cause(self, *codes: str) -> bool:
+        """Whether the account of the watched run has one of these causes."""
+        account = self.watched.account
+        return account is not None and any(one.code in codes for one in account.causes)
+
     @property
     def workers(self) -> int:
         return self.number("num_workers")

@@ -19,6 +19,7 @@ class Change:
     `one_thread` sets the thread pools in the workers to one thread, for which `pools` names the settings. `by_passes`
     says that only whole passes show what it brings. `cost` says what the user pays for it. `predicted` is the most
     that it could bring, as a speed-up, by the figures of the watched run (None: these figures say nothing about it).
+    `asked_for` says that it is the remedy of a cause in the account of this run: of equal changes it is tried first.
     """
 
     remedy: str
@@ -28,6 +29,7 @@ class Change:
     pools: tuple[str, ...] = ()
     by_passes: bool = False
     predicted: float | None = None
+    asked_for: bool = False
 
 
 @dataclass(frozen=True)

@@ -181,6 +181,15 @@ def test_what_may_gain_most_is_tried_first(startup_s, first):
     assert next(one.by for one in run.orders if one.settings) == first
 
 
+def test_what_a_cause_asks_for_is_tried_before_what_may_gain_as_much():
+    figures = seen(0.7)
+    stalls = Account(10.0, (), (Cause("periodic-stalls", 3.0, values={"period": 8}),))
+    for account, first in ((None, "num_workers"), (stalls, "prefetch_factor")):
+        run = Planted(lambda order: 1.0, replace(figures, watched=replace(figures.watched, account=account)))
+        _advice(run)
+        assert next(first in one.settings for one in run.orders if one.settings)
+
+
 def test_a_long_pass_is_not_waited_for():
     loader = replace(LOADER, startup_s=400.0)
     advice = _advice(Planted(lambda order: 1.0, seen(0.01, batches=5000, loader=loader)))
