@@ -94,6 +94,12 @@ class Looker:
             self.found.free_bytes = free_memory()
         self._look_at_shared()
 
+    def glance(self) -> None:
+        """Notes what changes from look to look. It costs the kernel little, so it can be done more often."""
+        for pid, held in list(self.found.processes.items()):
+            with contextlib.suppress(psutil.Error):
+                held.over_time.note(perf_counter(), self._process(pid))
+
     def _look_at(self, name: str) -> int:
         """Looks at one process. Returns its proportional memory (PSS) in bytes, 0 if it is gone or over the limit."""
         pid = int(name.partition("-")[0])
@@ -108,7 +114,6 @@ class Looker:
         held = self.found.processes.setdefault(pid, Held())
         held.pss_bytes = max(held.pss_bytes or 0, memory.pss)
         held.rss_bytes = max(held.rss_bytes or 0, memory.rss)
-        held.over_time.note(perf_counter(), process, memory.uss)
         with contextlib.suppress(psutil.Error):
             held.descriptors = max(held.descriptors or 0, process.num_fds())
             held.threads = max(held.threads or 0, process.num_threads())

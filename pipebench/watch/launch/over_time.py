@@ -13,10 +13,11 @@ _MOST = 64  # moments that are kept: of more, every second one
 
 @dataclass(frozen=True)
 class Seen:
-    """One look: the moment in seconds, the memory that is the process's alone, and the bytes that storage gave it.
+    """One look: the moment in seconds, the memory of the process, and the bytes that storage gave it.
 
-    Pages that were shared with the parent and then written to count as its own. `storage_bytes` is a sum from the start
-    of the process; what the page cache gave is not in it. None: the system does not say.
+    `own_bytes` is resident memory without files and shared memory. Pages of the parent count from the start, also if
+    they are only copied later. `storage_bytes` is a sum from the start of the process; what the page cache gave is not
+    in it. None: the system does not say.
     """
 
     s: float
@@ -38,13 +39,13 @@ class OverTime:
     for_storage: int = 0
     _every: int = 1
 
-    def note(self, now_s: float, process: Any, own_bytes: int) -> None:
-        """Adds one look. `process` is psutil's."""
-        storage = None
+    def note(self, now_s: float, process: Any) -> None:
+        """Adds one look. `process` is psutil's. Raises psutil.Error if it is gone."""
+        memory, storage = process.memory_info(), None
         with contextlib.suppress(psutil.Error, NotImplementedError):
             storage = process.io_counters().read_bytes
         if self.looks % self._every == 0:
-            self.moments.append(Seen(now_s, own_bytes, storage))
+            self.moments.append(Seen(now_s, memory.rss - getattr(memory, "shared", 0), storage))
         if len(self.moments) > _MOST:
             del self.moments[1::2]
             self._every *= 2

@@ -43,13 +43,7 @@ class _Process:
     limit: int = 1024
 
     def memory_full_info(self) -> Any:
-        return types.SimpleNamespace(pss=self.pss, rss=self.rss, uss=self.pss)
-
-    def status(self) -> str:
-        return psutil.STATUS_SLEEPING
-
-    def io_counters(self) -> Any:
-        raise psutil.AccessDenied
+        return types.SimpleNamespace(pss=self.pss, rss=self.rss)
 
     def num_fds(self) -> int:
         return self.descriptors
@@ -106,11 +100,16 @@ def test_looks_note_the_state_the_memory_and_the_reads(tmp_path: Path) -> None:
         def io_counters(self) -> Any:
             return types.SimpleNamespace(read_bytes=self.read)
 
+        def memory_info(self) -> Any:
+            return types.SimpleNamespace(rss=self.rss, shared=200)
+
     one = Reading(100, 300, 5, 2)
     looker = Looker(_records(tmp_path, 10), _System(p10=one), tmp_path / "none")
+    looker.glance()  # nothing is known yet
+    looker.look()
     for one.state in (psutil.STATUS_SLEEPING, psutil.STATUS_DISK_SLEEP, psutil.STATUS_RUNNING) * 50:
-        one.pss, one.read = one.pss + 1, one.read + 4096
-        looker.look()
+        one.rss, one.read = one.rss + 1, one.read + 4096
+        looker.glance()
     seen = looker.found.processes[10].over_time
     assert (seen.looks, seen.asleep, seen.for_storage) == (150, 50, 50) and looker.found.free_bytes
     assert len(seen.moments) <= 64 and seen.moments[0].own_bytes == 101 and seen.moments[0].storage_bytes == 4096
