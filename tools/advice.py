@@ -12,16 +12,23 @@ It takes about two minutes for each script.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import datetime
+import io
 import json
+import multiprocessing
 import os
+import runpy
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from multiprocessing.connection import Connection
 from pathlib import Path
+
+import torch
 
 sys.path.insert(0, os.fspath(Path(__file__).absolute().parent))
 
@@ -48,6 +55,9 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--save", type=Path, help="append the lines to this file")
     parser.add_argument("--report", type=Path, help="run nothing: print the report of these lines")
     asked = parser.parse_args(arguments)
+    for name in [name for name in os.environ if name.endswith("_NUM_THREADS")]:
+        del os.environ[name]  # of our caller, not of the scripts
+    assert not torch.cuda.is_initialized()
     sys.stdout.write(report(list(_read(asked.report) if asked.report else _run(asked))))
     return 0
 
@@ -83,7 +93,7 @@ def _line(planted: Planted, folder: Path, asked: argparse.Namespace) -> dict[str
     for _ in range(asked.runs):
         round_began = time.monotonic()
         for name, (file, words, more) in kinds.items():
-            plain[name].append(_seconds(file, words, more))
+            plain[name].append(_fresh_seconds(file, words, more) if planted.variables else _seconds(file, words))
         if 2 * time.monotonic() - round_began - began > asked.within:
             break
     promised = (chosen.run or chosen.gain) if chosen else None
@@ -135,11 +145,33 @@ def _changed(script: Path, change: Snippet | None) -> Path:
     return found
 
 
-def _seconds(script: Path, arguments: Sequence[str], variables: Mapping[str, str]) -> float:
-    """What one plain run prints: the seconds of an iteration, or of a pass."""
-    kept = {key: value for key, value in os.environ.items() if not key.endswith("_NUM_THREADS")}
+def _seconds(script: Path, arguments: Sequence[str]) -> float:
+    """What one plain run prints: the seconds of an iteration, or of a pass.
+
+    The process is a new one, forked from this one, which has imported torch and has not used it. So the import, which
+    no script's figure holds, is paid for once.
+    """
+    ours, theirs = multiprocessing.Pipe(duplex=False)
+    process = multiprocessing.get_context("fork").Process(target=_script, args=(script, arguments, theirs))
+    process.start()
+    theirs.close()
+    said: str = ours.recv()
+    process.join()
+    return float(said.split()[-1])
+
+
+def _script(script: Path, arguments: Sequence[str], said: Connection) -> None:
+    """Runs the script as `python` does, and sends what it printed."""
+    sys.argv, sys.path[0] = [os.fspath(script), *arguments], os.fspath(script.parent)
+    with contextlib.redirect_stdout(io.StringIO()) as printed:
+        runpy.run_path(os.fspath(script), run_name="__main__")
+    said.send(printed.getvalue())
+
+
+def _fresh_seconds(script: Path, arguments: Sequence[str], variables: Mapping[str, str]) -> float:
+    """The same by a fresh interpreter: libraries read these variables when they are loaded."""
     command = [sys.executable, os.fspath(script), *arguments]
-    done = subprocess.run(command, env={**kept, **variables}, capture_output=True, text=True, check=True)
+    done = subprocess.run(command, env={**os.environ, **variables}, capture_output=True, text=True, check=True)
     return float(done.stdout.split()[-1])
 
 

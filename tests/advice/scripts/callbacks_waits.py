@@ -13,16 +13,16 @@ class Photos(Dataset):
         return 1_000_000
 
     def __getitem__(self, index):
-        time.sleep(0.01)
+        time.sleep(0.03)
         return torch.full((256,), float(index)), index % 10
 
 
-def main(workers=2, iterations=300, every=1):
+def main(workers=2, iterations=100, every=1):
     def send(number, loss):
         if number % every == 0:
-            time.sleep(0.01)
+            time.sleep(0.02)
 
-    train = DataLoader(Photos(), batch_size=8, shuffle=True, num_workers=workers)
+    train = DataLoader(Photos(), batch_size=2, shuffle=True, num_workers=workers)
     loop.one_pass(train, loop.Training(), iterations, after=send)
 
 

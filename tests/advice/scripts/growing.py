@@ -19,9 +19,9 @@ class Cached(Dataset):
         return torch.full((256,), float(index)), index % 10
 
 
-def main(keep_kb=20, iterations=300, workers=2):
+def main(keep_kb=60, iterations=100, workers=2):
     train = DataLoader(Cached(keep_kb), batch_size=8, num_workers=workers)
-    loop.one_pass(train, loop.Training(step_ms=20), iterations)
+    loop.one_pass(train, loop.Training(step_ms=60), iterations)
 
 
 if __name__ == "__main__":

@@ -40,7 +40,7 @@ class Training:
         print("ended", (time.perf_counter() - self.begin) / units, flush=True)
 
 
-def one_pass(loader, training, iterations, after=lambda number, loss: None, warm=40):
+def one_pass(loader, training, iterations, after=lambda number, loss: None, warm=16):
     """Trains on one pass, and prints the seconds of an iteration after the first `warm` ones."""
     for number, (x, y) in enumerate(loader):
         if number == warm:

@@ -13,13 +13,13 @@ class Photos(Dataset):
         return 1_000_000
 
     def __getitem__(self, index):
-        time.sleep(0.003)
+        time.sleep(0.025)
         return torch.full((256,), float(index)), index % 10
 
 
-def main(workers=0, iterations=300):
-    train = DataLoader(Photos(), batch_size=8, shuffle=True, num_workers=workers)
-    loop.one_pass(train, loop.Training(step_ms=20), iterations)
+def main(workers=0, iterations=100):
+    train = DataLoader(Photos(), batch_size=2, shuffle=True, num_workers=workers)
+    loop.one_pass(train, loop.Training(step_ms=40), iterations)
 
 
 if __name__ == "__main__":

@@ -26,8 +26,8 @@ class Balanced(Sampler):
             yield index
 
 
-def main(lookup_ms=2, iterations=300, workers=2):
-    train = DataLoader(Vectors(), batch_size=8, sampler=Balanced(lookup_ms), num_workers=workers)
+def main(lookup_ms=10, iterations=100, workers=2):
+    train = DataLoader(Vectors(), batch_size=2, sampler=Balanced(lookup_ms), num_workers=workers)
     loop.one_pass(train, loop.Training(step_ms=20), iterations)
 
 

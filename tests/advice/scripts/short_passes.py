@@ -10,10 +10,10 @@ from torch.utils.data import DataLoader, Dataset
 
 class Few(Dataset):
     def __len__(self):
-        return 320
+        return 60
 
     def __getitem__(self, index):
-        time.sleep(0.006)
+        time.sleep(0.025)
         return torch.full((256,), float(index)), index % 10
 
 
@@ -23,7 +23,7 @@ def connect(worker):
 
 def main(workers=2, count=6, persistent=0):
     train = DataLoader(
-        Few(), batch_size=8, num_workers=workers, worker_init_fn=connect, persistent_workers=bool(persistent)
+        Few(), batch_size=2, num_workers=workers, worker_init_fn=connect, persistent_workers=bool(persistent)
     )
     loop.passes(train, loop.Training(), count)
 

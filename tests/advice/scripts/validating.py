@@ -16,14 +16,14 @@ class Photos(Dataset):
         return self.count
 
     def __getitem__(self, index):
-        time.sleep(0.005)
+        time.sleep(0.02)
         return torch.full((256,), float(index)), index % 10
 
 
 def main(validation_workers=0, count=5, workers=4):
-    train = DataLoader(Photos(320), batch_size=8, num_workers=workers, persistent_workers=True)
-    check = DataLoader(Photos(320), batch_size=8, num_workers=validation_workers)
-    training = loop.Training(step_ms=20)
+    train = DataLoader(Photos(80), batch_size=2, num_workers=workers, persistent_workers=True)
+    check = DataLoader(Photos(80), batch_size=2, num_workers=validation_workers)
+    training = loop.Training(step_ms=40)
 
     def validate():
         with torch.no_grad():
