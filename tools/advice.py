@@ -86,9 +86,10 @@ def _line(planted: Planted, folder: Path, asked: argparse.Namespace) -> dict[str
     chosen = found.chosen
     kinds = {"present": (script, planted.present, {}), "best": (script, planted.best, planted.variables)}
     if chosen is not None:
-        changed = _changed(script, found.snippet) if chosen.change.settings else script
         variables = dict(one.split("=") for one in chosen.change.pools if "(" not in one)
-        kinds["advised"] = (changed, planted.present, variables)
+        changed = script if variables and not chosen.change.settings else _changed(script, found.snippet)
+        if changed is not None:
+            kinds["advised"] = (changed, planted.present, variables)
     plain: dict[str, list[float]] = {name: [] for name in kinds}
     for _ in range(asked.runs):
         round_began = time.monotonic()
@@ -134,10 +135,10 @@ def _loops_s(account: Account) -> float:
     return account.wall_s - sum(one.s for one in account.rows if one.code in _ONCE)
 
 
-def _changed(script: Path, change: Snippet | None) -> Path:
-    """A copy of the script with the lines that `advise` wrote."""
+def _changed(script: Path, change: Snippet | None) -> Path | None:
+    """A copy of the script with the lines that `advise` wrote. None: it wrote none."""
     if change is None:
-        raise SystemExit(f"{script.name}: the advice cannot be written into the script")
+        return None
     lines = script.read_text().splitlines()
     lines[change.line - 1 : change.line - 1 + len(change.before)] = change.after
     found = script.with_stem(f"{script.stem}_changed")

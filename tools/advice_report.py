@@ -15,6 +15,7 @@ from typing import Any
 
 Row = Mapping[str, Any]
 NEARLY = 0.9  # of the best gain: then the advice is as good
+NOTHING = 1.05  # a best change that brings less leaves nothing to advise
 _SLOWER = 0.95  # below it, a change has made the script slower; less is within the scatter of plain runs
 _HEADERS = ("script", "first advice or diagnosis", "promised", "plain", "best", "right", "held")
 
@@ -42,11 +43,11 @@ def diagnosis(row: Row) -> str:
 
 
 def right(row: Row) -> bool:
-    """Whether the advice brought nearly the best gain; where no setting helps: whether the first diagnosis is right."""
+    """Whether the advice brought nearly the best gain; without one: whether that and the first diagnosis are right."""
     advised, best = gain(row, "advised"), gain(row, "best")
-    if row["remedies"]:
-        return advised is not None and best is not None and advised >= NEARLY * best
-    return advised is None and diagnosis(row) in row["codes"]
+    if row["remedy"]:
+        return advised is not None and best is not None and best > NOTHING and advised >= NEARLY * best
+    return not row["remedies"] and diagnosis(row) in row["codes"]
 
 
 def held(row: Row) -> bool | None:

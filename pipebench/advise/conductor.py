@@ -162,7 +162,7 @@ class Conductor:
         account asks for comes first, then the remedies' order.
         """
         while proposed := list(self._proposed(seen)):
-            yield max(proposed, key=lambda one: (one.predicted or seen.most, one.asked_for))
+            yield max(proposed, key=lambda one: (one.predicted or seen.most_by_workers, one.asked_for))
         both = judging.together(self.findings)
         if both is not None:
             yield both

@@ -30,6 +30,9 @@ def _pools(seen: Seen) -> list[str]:
 
 
 def _threads(seen: Seen) -> bool:
-    """Whether the workers were seen with more threads than they need, or were not seen."""
+    """Whether threads of libraries worked in workers. If that is not known: whether they had more than they need."""
+    host = seen.watched.host
+    if host is not None and host.worker_native_threads is not None:
+        return host.worker_native_threads > 0
     counts = [one.threads for one in seen.watched.workers if one.loader == seen.loader.loader and one.threads]
     return not counts or max(counts) > _OWN_THREADS

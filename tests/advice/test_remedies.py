@@ -66,6 +66,12 @@ def test_one_thread_needs_workers_with_more(figures, asked):
     assert (one_thread.propose(figures, []) is not None) is asked
 
 
+def test_threads_that_did_no_work_are_no_reason():
+    for worked, asked in ((0, False), (2, True), (None, True)):
+        used = replace(BLAS, worker_native_threads=worked)
+        assert (one_thread.propose(seen(used=used, workers=(worker(threads=4),)), []) is not None) is asked
+
+
 def test_start_up_counts_only_if_it_is_a_share_of_the_pass():
     short, long = seen(batches=20, loader=SLOW_START), seen(batches=2000, loader=SLOW_START)
     assert persistent_workers.propose(short, []).predicted == pytest.approx(2.0)

@@ -53,6 +53,8 @@ def test_where_no_setting_helps_the_first_diagnosis_counts(report):
     healthy = {"remedies": (), "codes": ("nothing",)}
     assert report.right(line(**healthy, diagnosis=diagnosed("training", "before-loops")))
     assert not report.right(line(**healthy, diagnosis=diagnosed("callbacks")))
+    none = {"present": [0.4], "best": [0.4], "advised": [0.4]}
+    assert not report.right(advised(1.0, **healthy) | {"plain": none})  # advice where nothing can be gained
 
 
 def test_at_most_is_no_less_than_what_the_change_brought(report):

@@ -96,9 +96,18 @@ class Looker:
 
     def glance(self) -> None:
         """Notes what changes from look to look. It costs the kernel little, so it can be done more often."""
-        for pid, held in list(self.found.processes.items()):
+        for pid in self._pids():
             with contextlib.suppress(psutil.Error):
-                held.over_time.note(perf_counter(), self._process(pid))
+                process, held = self._process(pid), self.found.processes.get(pid)
+                if held is None and len(self.found.processes) < _MOST_PROCESSES:
+                    held = self.found.processes.setdefault(pid, Held())
+                if held is not None:
+                    held.over_time.note(perf_counter(), process)
+
+    def _pids(self) -> Iterator[int]:
+        for name in os.listdir(self._folder):
+            if name not in self._gone and name.endswith(record_file.SUFFIX):
+                yield int(name.partition("-")[0])
 
     def _look_at(self, name: str) -> int:
         """Looks at one process. Returns its proportional memory (PSS) in bytes, 0 if it is gone or over the limit."""

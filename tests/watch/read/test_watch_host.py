@@ -105,8 +105,6 @@ def test_looks_note_the_state_the_memory_and_the_reads(tmp_path: Path) -> None:
 
     one = Reading(100, 300, 5, 2)
     looker = Looker(_records(tmp_path, 10), _System(p10=one), tmp_path / "none")
-    looker.glance()  # nothing is known yet
-    looker.look()
     for one.state in (psutil.STATUS_SLEEPING, psutil.STATUS_DISK_SLEEP, psutil.STATUS_RUNNING) * 50:
         one.rss, one.read = one.rss + 1, one.read + 4096
         looker.glance()
