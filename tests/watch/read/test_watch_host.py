@@ -108,6 +108,7 @@ def test_looks_note_the_state_the_memory_and_the_reads(tmp_path: Path) -> None:
     for one.state in (psutil.STATUS_SLEEPING, psutil.STATUS_DISK_SLEEP, psutil.STATUS_RUNNING) * 50:
         one.rss, one.read = one.rss + 1, one.read + 4096
         looker.glance()
+    looker.look()
     seen = looker.found.processes[10].over_time
     assert (seen.looks, seen.asleep, seen.for_storage) == (150, 50, 50) and looker.found.free_bytes
     assert len(seen.moments) <= 64 and seen.moments[0].own_bytes == 101 and seen.moments[0].storage_bytes == 4096
