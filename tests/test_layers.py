@@ -30,14 +30,14 @@ HOUSE = {
     "webdataset_loader",
     "watch.bound": "batches schedule alternation live_batches session",
     "watch.trial": "dealing arms stretches passes session patching",
-    "watch.launch": "watched_script footprint own_code stacks supervisor bootstrap",
-    "watch.read": "decoding gather account bound drilled hand_off costs host_use moves verdict waiting stalls causes "
-    "summary",
+    "watch.launch": "watched_script over_time footprint own_code stacks supervisor bootstrap",
+    "watch.read": "decoding gather account bound drilled hand_off costs over_time host_use moves verdict waiting "
+    "stalls causes summary",
     "watch.trace": "tracks device_timeline perfetto",
     "watch": "with_block command",
     "predict": "cores loader bounds asked intervals planning passports untried",
     "remedies": "seen in_order num_workers one_thread persistent_workers pin_memory prefetch_factor start_method",
-    "advise": "judging conductor snippet tail command",
+    "advise": "judging whole_run conductor snippet tail command",
     "region": "",
     "ring": "",
     "calibrate.planted": "amounts loaded looping replaying stages samples waiting",

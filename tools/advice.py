@@ -1,103 +1,178 @@
 """Checks the advice against plain runs: each planted script before and after the advised change, timed on its own.
 
-python tools/advice.py [NAME ...] [--budget 60] [--runs 3]
+    python tools/advice.py [NAME ...] [--budget 40] [--runs 2] [--save docs/results/advice.jsonl]
+    python tools/advice.py --report docs/results/advice.jsonl
 
-For each script of tests/advice/scripts whose best remedy is known, `pipebench advise` gives its advice. Then the script
-runs plainly, as it is and with the advised change, in turn. The table shows the promised interval beside the gain of
-the plain runs, and whether the interval holds it. It takes a few minutes for each script.
+For each script of tests/advice/scripts whose cause is known (`advice_plants.py`), `pipebench advise` gives its advice.
+Then the script runs plainly: as it is, with the advised change written into its source, and with the best change that
+is known, in turn. Each script appends a line to the file; the report is made from these lines (`advice_report.py`).
+It takes about two minutes for each script.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
+import datetime
+import io
+import json
+import multiprocessing
 import os
+import runpy
+import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
-from dataclasses import dataclass
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from multiprocessing.connection import Connection
 from pathlib import Path
-from statistics import median
+
+import torch
+
+sys.path.insert(0, os.fspath(Path(__file__).absolute().parent))
+
+from advice_plants import PLANTED, Planted
+from advice_report import report
 
 from pipebench.advise.command import AdviseOptions, advise
-from pipebench.render.advice import named
-from pipebench.results.advice import Advice, Change
+from pipebench.render.advice import named, verdict
+from pipebench.results.account import Account
+from pipebench.results.advice import Advice, Snippet
+from pipebench.results.watched import WatchResult
 
 SCRIPTS = Path(__file__).parents[1] / "tests" / "advice" / "scripts"
-_FOR_EVER = "1000000000"
-
-
-@dataclass(frozen=True)
-class Planted:
-    """A script, its arguments in a plain run and while it is tried, and the remedy that is best ("" for none)."""
-
-    name: str
-    present: tuple[str, ...]
-    best: str
-    while_tried: tuple[str, ...]
-
-
-PLANTED = (
-    Planted("sleeping", ("2", "300"), "num_workers", ("2", _FOR_EVER)),
-    Planted("threads", ("2", "60"), "one_thread", ("2", _FOR_EVER)),
-    Planted("startup", ("2", "15", "0"), "persistent_workers", ("2", "1000", "0")),
-    Planted("healthy", ("1", "300"), "", ("1", _FOR_EVER)),
-    Planted("busy", ("2", "200"), "", ("2", _FOR_EVER)),
-)
+_ONCE = ("interpreter", "before-loops", "after-loops", "exit", "not-recorded")
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Prints the table. Returns 1 if an advice was wrong or made its script slower."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("names", nargs="*", help="scripts (default: all)")
-    parser.add_argument("--budget", type=float, default=60.0)
-    parser.add_argument("--runs", type=int, default=3)
+    """Runs the scripts and prints the report."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", help="scripts (default: all)", metavar="NAME")
+    parser.add_argument("--budget", type=float, default=40.0, help="seconds for advise")
+    parser.add_argument("--runs", type=int, default=2, help="plain runs of each kind")
+    parser.add_argument("--within", type=float, default=3600.0, help="seconds for a script: then no more plain runs")
+    parser.add_argument("--save", type=Path, help="append the lines to this file")
+    parser.add_argument("--report", type=Path, help="run nothing: print the report of these lines")
     asked = parser.parse_args(arguments)
-    wrong = [one for one in PLANTED if one.name in (asked.names or [one.name]) and not _checked(one, asked)]
-    return 1 if wrong else 0
+    for name in [name for name in os.environ if name.endswith("_NUM_THREADS")]:
+        del os.environ[name]  # of our caller, not of the scripts
+    assert not torch.cuda.is_initialized()
+    sys.stdout.write(report(list(_read(asked.report) if asked.report else _run(asked))))
+    return 0
 
 
-def _checked(planted: Planted, asked: argparse.Namespace) -> bool:
-    found = _advice(planted, asked.budget)
+def _read(file: Path) -> Iterable[dict[str, object]]:
+    return (json.loads(line) for line in file.read_text().splitlines())
+
+
+def _run(asked: argparse.Namespace) -> Iterable[dict[str, object]]:
+    for name in asked.names or PLANTED:
+        with tempfile.TemporaryDirectory() as folder:
+            line = _line(PLANTED[name], Path(folder), asked)
+        if asked.save:
+            with asked.save.open("a") as file:
+                file.write(json.dumps(line) + "\n")
+        yield line
+
+
+def _line(planted: Planted, folder: Path, asked: argparse.Namespace) -> dict[str, object]:
+    """What was found about one script."""
+    began = time.monotonic()
+    shutil.copytree(SCRIPTS, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
+    script = folder / f"{planted.name}.py"
+    at, load = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"), os.getloadavg()[0]
+    watched, found = _advice(planted, script, asked.budget)
     chosen = found.chosen
-    if chosen is None or chosen.gain is None:
-        sys.stdout.write(f"{planted.name}: nothing advised; best: {planted.best or 'nothing'}\n")
-        return planted.best == ""
-    gain = _plain_gain(planted, chosen.change, asked.runs)
-    told = chosen.gain
-    holds = told.low <= gain <= told.high
-    promise = f"{told.speedup:.2f} ({told.low:.2f}-{told.high:.2f})"
-    sys.stdout.write(
-        f"{planted.name}: advised {named(chosen.change)}, promised {promise}, plain runs {gain:.2f}, "
-        f"{'inside' if holds else 'outside'}; best: {planted.best or 'nothing'}\n"
-    )
-    return chosen.change.remedy in (planted.best, "together") and gain > 1.0
+    kinds = {"present": (script, planted.present, {}), "best": (script, planted.best, planted.variables)}
+    if chosen is not None:
+        variables = dict(one.split("=") for one in chosen.change.pools if "(" not in one)
+        changed = script if variables and not chosen.change.settings else _changed(script, found.snippet)
+        if changed is not None:
+            kinds["advised"] = (changed, planted.present, variables)
+    plain: dict[str, list[float]] = {name: [] for name in kinds}
+    for _ in range(asked.runs):
+        round_began = time.monotonic()
+        for name, (file, words, more) in kinds.items():
+            plain[name].append(_fresh_seconds(file, words, more) if planted.variables else _seconds(file, words))
+        if 2 * time.monotonic() - round_began - began > asked.within:
+            break
+    promised = (chosen.run or chosen.gain) if chosen else None
+    return {
+        "at": at, "load": load, "budget_s": asked.budget, "name": planted.name, "cause": planted.cause,
+        "remedies": planted.remedies, "codes": planted.codes, "said": verdict(found),
+        "remedy": chosen.change.remedy if chosen else "", "change": named(chosen.change) if chosen else "",
+        "promised": [promised.speedup, promised.low, promised.high] if promised else None,
+        "tried": [(named(one.change), one.outcome, one.ratios) for one in found.findings],
+        "diagnosis": _diagnosis(watched), "plain": plain,
+    }  # fmt: skip
 
 
-def _advice(planted: Planted, budget_s: float) -> Advice:
-    found: list[Advice] = []
-    with tempfile.TemporaryDirectory() as folder:
-        options = AdviseOptions(budget_s, stop=True, records=Path(folder))
-        advise(options, [str(SCRIPTS / f"{planted.name}.py"), *planted.while_tried], lambda _, one: found.append(one))
-    return found[0]
+def _advice(planted: Planted, script: Path, budget_s: float) -> tuple[WatchResult | None, Advice]:
+    kept: list[tuple[WatchResult | None, Advice]] = []
+    with tempfile.TemporaryDirectory() as records:
+        options = AdviseOptions(budget_s, stop=True, any_order=planted.any_order, records=Path(records))
+        advise(options, [os.fspath(script), *planted.tried], lambda *found: kept.append(found))
+    return kept[0]
 
 
-def _plain_gain(planted: Planted, change: Change, runs: int) -> float:
-    """Seconds of an iteration before over after, by plain runs in turn: the median of the pairs."""
-    after = list(planted.present)
-    after[0] = str(change.settings.get("num_workers", after[0]))
-    if change.settings.get("persistent_workers"):
-        after[2] = "1"
-    variables = dict(one.split("=") for one in change.pools if "(" not in one)
-    name = planted.name
-    return median(_seconds(name, planted.present, {}) / _seconds(name, after, variables) for _ in range(runs))
+def _diagnosis(watched: WatchResult | None) -> list[dict[str, object]]:
+    """The causes in the account of the watched part, in its order: code, speed-up at most, and the figures."""
+    account = watched.account if watched else None
+    if account is None:
+        return []
+    whole = _loops_s(account)
+    return [
+        {
+            "code": one.code, "unsure": one.unsure, "values": one.values,
+            "at_most": None if one.recoverable_s is None else whole / max(1e-9, whole - one.recoverable_s),
+        }
+        for one in account.causes
+    ]  # fmt: skip
 
 
-def _seconds(name: str, arguments: Sequence[str], variables: dict[str, str]) -> float:
-    """Seconds of an iteration of one plain run."""
-    kept = {key: value for key, value in os.environ.items() if not key.endswith("_NUM_THREADS")}
-    command = [sys.executable, str(SCRIPTS / f"{name}.py"), *arguments]
-    done = subprocess.run(command, env={**kept, **variables}, capture_output=True, text=True, check=True)
+def _loops_s(account: Account) -> float:
+    return account.wall_s - sum(one.s for one in account.rows if one.code in _ONCE)
+
+
+def _changed(script: Path, change: Snippet | None) -> Path | None:
+    """A copy of the script with the lines that `advise` wrote. None: it wrote none."""
+    if change is None:
+        return None
+    lines = script.read_text().splitlines()
+    lines[change.line - 1 : change.line - 1 + len(change.before)] = change.after
+    found = script.with_stem(f"{script.stem}_changed")
+    found.write_text("\n".join(lines) + "\n")
+    return found
+
+
+def _seconds(script: Path, arguments: Sequence[str]) -> float:
+    """What one plain run prints: the seconds of an iteration, or of a pass.
+
+    The process is a new one, forked from this one, which has imported torch and has not used it. So the import, which
+    no script's figure holds, is paid for once.
+    """
+    ours, theirs = multiprocessing.Pipe(duplex=False)
+    process = multiprocessing.get_context("fork").Process(target=_script, args=(script, arguments, theirs))
+    process.start()
+    theirs.close()
+    said: str = ours.recv()
+    process.join()
+    return float(said.split()[-1])
+
+
+def _script(script: Path, arguments: Sequence[str], said: Connection) -> None:
+    """Runs the script as `python` does, and sends what it printed."""
+    sys.argv, sys.path[0] = [os.fspath(script), *arguments], os.fspath(script.parent)
+    with contextlib.redirect_stdout(io.StringIO()) as printed:
+        runpy.run_path(os.fspath(script), run_name="__main__")
+    said.send(printed.getvalue())
+
+
+def _fresh_seconds(script: Path, arguments: Sequence[str], variables: Mapping[str, str]) -> float:
+    """The same by a fresh interpreter: libraries read these variables when they are loaded."""
+    command = [sys.executable, os.fspath(script), *arguments]
+    done = subprocess.run(command, env={**os.environ, **variables}, capture_output=True, text=True, check=True)
     return float(done.stdout.split()[-1])
 
 

@@ -135,7 +135,7 @@ def _conducted(run: _LiveRun, conductor: Conductor, reporter: _Reporter) -> Iter
             reporter.report()
 
     thread = threading.Thread(target=conduct, name="pipebench-advise")
-    with looked_at(run.looker.look, run.looker.failed):
+    with looked_at(run.looker.look, run.looker.failed), looked_at(run.looker.glance, run.looker.failed):
         thread.start()
         try:
             yield

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from pipebench.advise import judging
+from pipebench.advise import judging, whole_run
 from pipebench.remedies import Propose
 from pipebench.remedies.seen import Seen
 from pipebench.results.advice import Advice, Change, Ended, Finding
@@ -15,7 +15,7 @@ from pipebench.results.watched import LoaderResult, WatchResult
 from pipebench.watch.record.lines import Line, LoopSums, Moment
 from pipebench.watch.record.orders import Order
 from pipebench.watch.record.trial_lines import LoaderMade, TrialFailed, TrialWindow
-from pipebench.watch.trial.stretches import TIMES_AHEAD
+from pipebench.watch.trial.stretches import TIMES_AHEAD, burst_of
 
 LOOK_S = 6.0  # the shortest time to watch before anything is tried
 LOOK_ITERATIONS = 40
@@ -94,7 +94,7 @@ class Conductor:
             self.budget_s,
             0.0 if self.began is None else self.run.now() - self.began,
             self.ended,
-            most=self.seen.promise if self.seen else None,
+            most=self.seen.without_waits if self.seen else None,
             refusal=made.refusal if made else "",
         )
 
@@ -158,10 +158,11 @@ class Conductor:
         """What to try, one after the other, and at the end the best of all together.
 
         Of the remedies' proposals, next is the one with the highest limit: what may gain little must not use up the
-        budget. A change without a limit of its own acts on the waits of the loop. Equal ones keep the remedies' order.
+        budget. A change without a limit of its own acts on the waits of the loop. Of equal ones, what a cause in the
+        account asks for comes first, then the remedies' order.
         """
         while proposed := list(self._proposed(seen)):
-            yield max(proposed, key=lambda one: one.predicted or seen.most)
+            yield max(proposed, key=lambda one: (one.predicted or seen.most_by_workers, one.asked_for))
         both = judging.together(self.findings)
         if both is not None:
             yield both
@@ -185,6 +186,7 @@ class Conductor:
         by: Literal["windows", "passes"] = "passes" if by_passes else "windows"
         self.run.order(Order(
             self._trial.number, self.seen.loader.loader, dict(change.settings), change.one_thread, by, self._window_s,
+            period=_period(self.seen),
         ))  # fmt: skip
         self.say(change, len(self.findings))
         goes_on = self._wait_for(self.run.now() + min(self.left_s, max(needed * 2, self.budget_s / 3)))
@@ -207,7 +209,11 @@ class Conductor:
         reason = self._trial.failed or ("" if judging.enough(found) else "budget" if goes_on else "script-ended")
         if gain is None or self._trial.failed:
             return Finding(change, "not-tried", gain, found, "passes" if by_passes else "windows", reason)
-        return Finding(change, judging.outcome(gain), gain, found, "passes" if by_passes else "windows", reason)
+        assert self.seen is not None
+        by: Literal["windows", "passes"] = "passes" if by_passes else "windows"
+        told = judging.promised(gain)
+        run = whole_run.of_run(told, whole_run.share(self.seen, by))
+        return Finding(change, judging.outcome(gain, len(found)), told, found, by, reason, run=run)
 
     def _room(self, seen: Seen, change: Change) -> bool:
         """Whether a pass has room for some pairs of windows. An unknown length counts as long."""
@@ -238,8 +244,15 @@ class Conductor:
 def _stretch_batches(seen: Seen, workers: int, prefetch: int, window_s: float) -> int:
     """About how many batches a stretch has: see `watch.trial.stretches`."""
     ahead = workers * (prefetch or 2)
-    timed = max(TIMES_AHEAD * ahead, workers, math.ceil(window_s / max(1e-6, seen.iteration_s)))
-    return ahead + max(1, workers) + timed + ahead
+    burst = burst_of(workers, _period(seen))
+    timed = max(TIMES_AHEAD * ahead, burst, math.ceil(window_s / max(1e-6, seen.iteration_s)))
+    return ahead + burst + timed + ahead
+
+
+def _period(seen: Seen) -> int:
+    """The distance of the batches that cost more than the others, in batches; 1 if there is none."""
+    causes = seen.watched.account.causes if seen.watched.account else ()
+    return next((int(one.values["period"]) for one in causes if "period" in one.values), 1)
 
 
 def _main(watched: WatchResult) -> int | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 
 from pipebench.remedies.seen import WORTH
@@ -14,6 +15,11 @@ MOST_PAIRS = 7
 _HOPELESS = 0.9
 _PRECISE = 1.1  # of a gain: the ratio of the interval's ends at which more pairs are not worth their time
 _UNCLEAR = 1.15
+# How far the gain of one run is from that of another: the standard deviation of its logarithm, in plain runs of the
+# planted scripts (docs/figures/advice.md). Windows of one process cannot show it.
+BETWEEN_RUNS = 0.05
+_SURE = 1.96  # normal quantile of 95 %
+_OF_TWO = 1.25  # the least that the low end of a gain must be if it rests on two pairs
 _NEARLY = 0.95  # of the best gain: then the cheaper change is better
 TOGETHER = "together"
 
@@ -34,11 +40,18 @@ def _rate(window: TrialWindow) -> float:
 
 
 def gain(found: Sequence[float]) -> Speedup | None:
-    """The speed-up with an interval for what another such trial would find. None: fewer than two pairs."""
+    """The speed-up with an interval for what another such trial in this process finds. None: fewer than two pairs."""
     if len(found) < 2:
         return None
     interval = next_run(found)
     return Speedup(interval.median, interval.low, interval.high, interval.confidence)
+
+
+def promised(found: Speedup) -> Speedup:
+    """The same speed-up with an interval for another run: what differs between runs adds to it (in quadrature)."""
+    more = _SURE * BETWEEN_RUNS
+    low, high = (math.hypot(math.log(found.speedup / end), more) for end in (found.low, found.high))
+    return Speedup(found.speedup, found.speedup * math.exp(-low), found.speedup * math.exp(high), found.confidence)
 
 
 def enough(found: Sequence[float]) -> bool:
@@ -51,11 +64,14 @@ def enough(found: Sequence[float]) -> bool:
     return so_far.high < WORTH or (so_far.low > 1.0 and so_far.high / so_far.low < _PRECISE)
 
 
-def outcome(found: Speedup | None) -> Outcome:
-    """What a gain says. It is a gain only if the whole interval is faster, and by as much as an edit is worth."""
+def outcome(found: Speedup | None, pairs: int = LEAST_PAIRS) -> Outcome:
+    """What so many pairs say. It is a gain only if the interval for another run is faster, by what an edit is worth.
+
+    Two pairs must show much more: with one degree of freedom, two ratios that are equal by chance look precise.
+    """
     if found is None:
         return "unclear"
-    if found.low > 1.0 and found.speedup >= WORTH:
+    if promised(found).low > (1.0 if pairs >= LEAST_PAIRS else _OF_TWO) and found.speedup >= WORTH:
         return "gain"
     if found.high < 1.0:
         return "slower"
@@ -93,14 +109,19 @@ def best_of_each(findings: Sequence[Finding]) -> list[Finding]:
 def best(findings: Sequence[Finding]) -> int | None:
     """The finding to follow: the simplest that is nearly the best. None: nothing gained.
 
-    Gains by passes and by windows are compared as they are: each is of what the user would wait for.
+    More workers cost more than other changes, and several changes cost most. Gains by windows and by passes are
+    compared by what they mean for the whole run.
     """
-    chosen = sorted(best_of_each(findings), key=lambda one: one.change.remedy == TOGETHER)
+    chosen = sorted(best_of_each(findings), key=lambda one: (one.change.remedy == TOGETHER, _workers(one)))
     return findings.index(chosen[_nearly_best(chosen)]) if chosen else None
 
 
+def _workers(found: Finding) -> int:
+    return int(found.change.settings.get("num_workers") or 0)
+
+
 def _nearly_best(gained: Sequence[Finding]) -> int:
-    speedups = [one.gain.speedup if one.gain else 0.0 for one in gained]
+    speedups = [told.speedup if (told := one.run or one.gain) else 0.0 for one in gained]
     most = max(speedups)
     singles = [place for place, one in enumerate(speedups) if one >= _NEARLY * most]
     return singles[0]

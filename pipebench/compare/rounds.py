@@ -131,7 +131,7 @@ class Server(ChildRunner):
         """Ends a round that broke, even if its child is gone, and drops the answers that nobody waits for."""
         self._leave_fork()
 
-    def reading(self, identity: str, calls: int) -> Reading:
+    def read_once(self, identity: str, calls: int) -> Reading:
         try:
             return self._ask("reading", identity, calls)  # type: ignore[no-any-return]  # what the child's returns
         except RunnerFailed as error:
@@ -325,11 +325,11 @@ def readings(row: Row, servers: Sequence[Server], now: Callable[[], float]) -> l
     begin = now()
     while not read or now() - begin < ROUND_S or (len(read) < LEAST_PAIRS and now() - begin < LONG_S):
         if len(read) % 2:
-            first = base.reading(row.identity, row.calls)
-            read.append((first, head.reading(row.identity, row.head_calls)))
+            first = base.read_once(row.identity, row.calls)
+            read.append((first, head.read_once(row.identity, row.head_calls)))
         else:
-            second = head.reading(row.identity, row.head_calls)
-            read.append((base.reading(row.identity, row.calls), second))
+            second = head.read_once(row.identity, row.head_calls)
+            read.append((base.read_once(row.identity, row.calls), second))
     return read
 
 

@@ -25,8 +25,8 @@ def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
             return _change(seen, up)
         if any(one.outcome == "gain" for one in tried):
             return None
-    down = _down(seen)
-    return _change(seen, down) if down is not None and down not in counts else None
+    down = _down(seen, counts)
+    return _change(seen, down) if down is not None else None
 
 
 def _up(seen: Seen, counts: dict[int, Finding]) -> int | None:
@@ -54,9 +54,21 @@ def _most(seen: Seen) -> float:
     return most
 
 
-def _down(seen: Seen) -> int | None:
-    """Fewer workers, if they are more than the cores: then they compete with each other and with the training."""
-    return max(1, int(seen.cores)) if seen.workers > seen.cores else None
+def _down(seen: Seen, counts: dict[int, Finding]) -> int | None:
+    """Fewer workers, if they are more than the cores: then they compete with each other and with the training.
+
+    As many as cores first; then half of that, as long as it gains.
+    """
+    if seen.workers <= seen.cores:
+        return None
+    below = sorted(one for one in counts if one < seen.workers)
+    if not below:
+        return max(1, int(seen.cores))
+    gains = [_gain(counts[one]) for one in below]
+    before = gains[1] if len(gains) > 1 else 1.0
+    if below[0] == 1 or counts[below[0]].outcome != "gain" or gains[0] < before * WORTH:
+        return None
+    return below[0] // 2
 
 
 def _change(seen: Seen, workers: int) -> Change:

@@ -19,7 +19,8 @@ def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
     pools = tuple(dict.fromkeys(_pools(seen)))
     if tried or not seen.workers or not pools or seen.cores <= 1 or not _threads(seen):
         return None
-    return Change("one_thread", {}, "none", one_thread=True, pools=pools)
+    asked = seen.has_cause("threads-over-cores")
+    return Change("one_thread", {}, "none", one_thread=True, pools=pools, asked_for=asked)
 
 
 def _pools(seen: Seen) -> list[str]:
@@ -29,6 +30,9 @@ def _pools(seen: Seen) -> list[str]:
 
 
 def _threads(seen: Seen) -> bool:
-    """Whether the workers were seen with more threads than they need, or were not seen."""
+    """Whether threads of libraries worked in workers. If that is not known: whether they had more than they need."""
+    host = seen.watched.host
+    if host is not None and host.worker_native_threads is not None:
+        return host.worker_native_threads > 0
     counts = [one.threads for one in seen.watched.workers if one.loader == seen.loader.loader and one.threads]
     return not counts or max(counts) > _OWN_THREADS

@@ -16,4 +16,5 @@ def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
         return None
     now = seen.number("prefetch_factor") or 2
     cost = f"memory for {seen.workers * now * (TIMES - 1)} batches"
-    return Change("prefetch_factor", {"prefetch_factor": TIMES * now}, cost, predicted=seen.promise)
+    asked = seen.has_cause("periodic-stalls", "head-of-line")
+    return Change("prefetch_factor", {"prefetch_factor": TIMES * now}, cost, predicted=seen.promise, asked_for=asked)

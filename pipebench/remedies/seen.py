@@ -9,7 +9,10 @@ from pipebench.results.watched import LoaderResult, WatchResult
 from pipebench.units import size
 
 _TELLING = 10.0  # a limit above this says nothing about what a change will bring
-WORTH = 1.03  # a speed-up that is worth an edit, and a trial
+# Parts of a wait that workers do not change. Receiving is none: on a busy machine it holds waits for a worker, too.
+_OF_THE_SCRIPT = ("sampler", "send-indices")
+WORTH = 1.03  # a speed-up that is worth an edit
+TRY_FROM = 1.08  # a limit that is worth a trial: runs differ so much that an interval shows hardly less
 
 
 @dataclass(frozen=True)
@@ -31,6 +34,11 @@ class Seen:
         found = self.settings.get(name)
         return int(found) if isinstance(found, int | float) else 0
 
+    def has_cause(self, *codes: str) -> bool:
+        """Whether the account of the watched run has one of these causes."""
+        account = self.watched.account
+        return account is not None and any(one.code in codes for one in account.causes)
+
     @property
     def workers(self) -> int:
         return self.number("num_workers")
@@ -51,13 +59,25 @@ class Seen:
         return 1 / max(0.01, 1 - self.wait_share)
 
     @property
-    def promise(self) -> float | None:
+    def without_waits(self) -> float | None:
         """`most`, if it says anything: None of a loop that does little besides waiting."""
         return self.most if self.most <= _TELLING else None
 
     @property
+    def most_by_workers(self) -> float:
+        """The speed-up of a loop that waits for no worker. The sampler takes as long as before."""
+        own = sum(one.share for one in self.watched.wait_parts if one.part in _OF_THE_SCRIPT)
+        return 1 / max(0.01, 1 - self.wait_share * (1 - min(1.0, own)))
+
+    @property
+    def promise(self) -> float | None:
+        """`most_by_workers`, if it says anything."""
+        return self.most_by_workers if self.most_by_workers <= _TELLING else None
+
+    @property
     def waits(self) -> bool:
-        return self.most >= WORTH
+        """Whether the loop waits for workers so long that more batches in time would be worth a trial."""
+        return self.most_by_workers >= TRY_FROM
 
     @property
     def iteration_s(self) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Sequence
 
-from pipebench.render import watch
+from pipebench.render import watch, watch_account
 from pipebench.render.cells import Table, spoken
 from pipebench.render.layout import Line, Part
 from pipebench.render.watch_verdict import verdict as limit
@@ -14,6 +14,7 @@ from pipebench.results.watched import WatchResult
 from pipebench.units import counted, printable, seconds
 
 LEAST_PAIRS = 3  # below it, an interval is too wide to be read
+_LESS = 0.97  # of the gain of the loop: the gain of the run is told, too
 _MOST_ROWS = 6  # of the short report
 _MOST_NOTES = 2  # on what was not tried
 _MOST_LINES = 3  # of a snippet
@@ -29,16 +30,18 @@ _NOT_TRIED = {
     "budget": "it needs more than the budget leaves",
     "pass-length": "a pass has no known length",
     "script-ended": "the script ended first",
+    "new-loader-each-pass": "the script makes a new loader for each pass, and workers end with their loader",
+    "passes-overlap": "the script begins a pass before the last one is over",
 }
 _BY_PASSES = "*: of whole passes, with the start of their workers."
-_GAIN = "gain: iterations/s of the whole loop; the interval is for another trial."
+_GAIN = "gain: iterations/s of the whole loop; the interval is for another run."
 
 
 def parts(advice: Advice, watched: WatchResult | None, *, full: bool = False, goes_on: bool = False) -> list[Part]:
     """The advice in at most 30 lines of 80 columns; `full` adds every table of the watched part of the run."""
     made: list[Part] = [Line(verdict(advice), "bold")]
     if watched is not None:
-        made += [limit(watched.verdict), *watch.where(watched)]
+        made += [*_plain(watch_account.causes(watched.account)), limit(watched.verdict), *watch.where(watched)]
     if advice.findings:
         made.append(_table(advice, full))
     made += _writing(advice)
@@ -54,7 +57,7 @@ def verdict(advice: Advice) -> str:
     if chosen is not None and chosen.gain is not None:
         return (
             f"{_sentence_case(named(chosen.change))} makes the training loop {spoken(chosen.gain)} as fast. "
-            "It was tried on this run."
+            f"It was tried on this run.{_of_run(chosen)}"
         )
     if advice.ended == "refused":
         return "No remedy was tried on this script."
@@ -67,6 +70,19 @@ def verdict(advice: Advice) -> str:
     if advice.ended != "done" or any(one.outcome == "unclear" for one in tried):
         return f"No gain was found, but not everything was tried long enough.{most}"
     return f"Nothing to gain from the loader's settings: none of those tried makes the loop faster.{most}"
+
+
+def _of_run(found: Finding) -> str:
+    """What the gain of a loop means for the whole run, if that is clearly less."""
+    if found.run is None or found.gain is None or found.run.speedup > _LESS * found.gain.speedup:
+        return ""
+    around = "validation and the work between passes" if found.by == "passes" else "start-up and what is between passes"
+    return f" With {around}, the run becomes {spoken(found.run)} as fast."
+
+
+def _plain(made: Iterable[Part]) -> Iterator[Part]:
+    """The same lines without emphasis."""
+    return (one.text if isinstance(one, Line) else one for one in made)
 
 
 def _sentence_case(text: str) -> str:

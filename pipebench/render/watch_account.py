@@ -16,6 +16,7 @@ _SMALLEST = 0.01  # of the run; smaller rows are shown as one
 _CAUSES = 2
 _BESIDE_LARGEST = 0.2
 _ONCE = ("before-loops", "after-loops", "outside-loops")
+_GROWTH = "memory-growth"
 
 # the rows of the short table, each with the codes of an account that it holds
 SHORT = (
@@ -69,10 +70,11 @@ def causes(account: Account | None) -> list[Part]:
     if account is None:
         return []
     known = [one for one in account.causes if one.code in _SENTENCES]
-    found = [one for one in known if one.code not in (*_ONCE, "training")]
+    found = [one for one in known if one.code not in (*_ONCE, "training", _GROWTH)]
     found = [one for one in found if one.s >= _BESIDE_LARGEST * found[0].s][:_CAUSES]
-    said = [_sentence(one, account) for one in found or known]
-    if not found and not any(one.code == "outside-loops" for one in known):
+    said = [_sentence(one, account) for one in found or known if one.code != _GROWTH]
+    said += [_sentence(one, account) for one in known if one.code == _GROWTH]
+    if not found and not any(one.code in ("outside-loops", _GROWTH) for one in known):
         said.insert(0, _nothing(account))
     return [Line(said[0], "bold"), *said[1:]]
 
@@ -151,13 +153,33 @@ def _busy(values: Any) -> str:
 
 def _blocked(one: Cause, values: Any, part: str) -> str:
     what, idle = "They sleep, or wait for storage, network or a core", ""
-    if "idle_cores" in values:  # then the load of other processes is known
+    if "seen" in values:  # from outside, and hardly ever waiting for storage
+        what = "They sleep, or wait for a network or a lock"
+    elif "idle_cores" in values:  # then the load of other processes is known
         what = "They sleep or wait for storage or network"
         idle = f", while {values['idle_cores']:.1f} of {values['usable_cores']:g} cores are idle"
     return (
         f"{_waits(one, part)}. {what}: {_busy(values)}, of that "
         f"{percent(values['cpu_share'])} on a core{idle}{_stage_named(values)}."
         + _at_most(one, "More workers than cores")
+    )
+
+
+def _storage(one: Cause, values: Any, part: str) -> str:
+    rate = f", which gives {size(values['bytes_per_s'])}/s" if values.get("bytes_per_s") else ""
+    return (
+        f"{_waits(one, part)}. They wait for storage{rate}: {_busy(values)}, of that "
+        f"{percent(values['cpu_share'])} on a core{_stage_named(values)}."
+        + _at_most(one, "More workers than cores, or data in memory,")
+    )
+
+
+def _growth(one: Cause, values: Any, part: str) -> str:
+    each = f", {size(values['pass_bytes'])} a pass" if values.get("pass_bytes") else ""
+    ends = "" if values["persistent"] else ", unless the pass ends before: then it begins anew"
+    return (
+        f"The memory of the workers of loader {one.loader} grows by {size(values['bytes_per_s'])}/s{each}. The free "
+        f"{size(values['free_bytes'])} end in {seconds(values['lasts_s'])}{ends}."
     )
 
 
@@ -235,6 +257,8 @@ _SENTENCES: dict[str, Callable[[Cause, Any, str], str]] = {
     ),
     "no-workers": _no_workers,
     "workers-blocked": _blocked,
+    "storage": _storage,
+    _GROWTH: _growth,
     "stage": _stage,
     "pickling": _pickling,
     "threads-over-cores": _threads,

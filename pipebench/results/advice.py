@@ -19,6 +19,7 @@ class Change:
     `one_thread` sets the thread pools in the workers to one thread, for which `pools` names the settings. `by_passes`
     says that only whole passes show what it brings. `cost` says what the user pays for it. `predicted` is the most
     that it could bring, as a speed-up, by the figures of the watched run (None: these figures say nothing about it).
+    `asked_for` says that it is the remedy of a cause in the account of this run: of equal changes it is tried first.
     """
 
     remedy: str
@@ -28,6 +29,7 @@ class Change:
     pools: tuple[str, ...] = ()
     by_passes: bool = False
     predicted: float | None = None
+    asked_for: bool = False
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,9 @@ class Finding:
     is for the speed-up that another such trial would find. It comes from `ratios`, one for each pair of neighbouring
     windows (or of whole passes: `by`). `reason` says why a change was not tried, or why its trial ended. `predicted` is
     the speed-up by the simulation of what was not tried (None: it does not know this change).
+
+    `run` is what this gain means for all that a run repeats, as the watched part shows it: passes with the start of
+    their workers, validation, and what is between loops. Their time stays as it is (None: not known).
     """
 
     change: Change
@@ -47,6 +52,7 @@ class Finding:
     by: Literal["windows", "passes"] = "windows"
     reason: str = ""
     predicted: Speedup | None = None
+    run: Speedup | None = None
 
 
 @dataclass(frozen=True)

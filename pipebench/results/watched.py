@@ -74,6 +74,11 @@ class WorkerResult:
     were seen from outside; None means that the process was gone before the first look. `pss_bytes` divides each shared
     page among the processes that share it, so the figures of workers add up. `rss_bytes` counts the page in each.
     `cores` is how many cores all its threads kept busy on average, start-up not included (None: too few records).
+
+    `growth_bytes_per_s` is how fast the memory that is its own grows: 0 if it does not grow steadily. Storage gave it
+    `storage_bytes_per_s`; what the page cache gave is not in it. Of `looks` from outside, its main thread was asleep in
+    `looks_asleep` (a timer, a pipe, a network, a lock), and waited for storage in `looks_for_storage`; in the others it
+    was on a core or waited for one. None: not known.
     """
 
     loader: int
@@ -94,6 +99,11 @@ class WorkerResult:
     descriptors: int | None = None
     threads: int | None = None
     cores: float | None = None
+    growth_bytes_per_s: float | None = None
+    storage_bytes_per_s: float | None = None
+    looks: int = 0
+    looks_asleep: int = 0
+    looks_for_storage: int = 0
 
 
 @dataclass(frozen=True)
@@ -174,7 +184,8 @@ class HostUse:
 
     `foreign_cores` is how many cores of the machine all other processes used on average while the script ran, and
     `stolen_cores` is how many the hypervisor withheld. If they are high, every wall time holds waits for a core. None:
-    not known, as with `--bound` and in a `with` block. `machine_cores` counts all cores of the machine.
+    not known, as with `--bound` and in a `with` block. `machine_cores` counts all cores of the machine. `free_bytes` is
+    the memory that was free at the last look.
     """
 
     pss_bytes: int | None
@@ -192,6 +203,7 @@ class HostUse:
     foreign_cores: float | None = None
     stolen_cores: float | None = None
     machine_cores: int | None = None
+    free_bytes: int | None = None
 
 
 @dataclass(frozen=True)

@@ -99,7 +99,8 @@ def observe(
 
 @contextlib.contextmanager
 def _looking(looker: Looker, reader: StackReader) -> Iterator[None]:
-    with looked_at(looker.look, looker.failed), read_meanwhile(reader):
+    glancing = looked_at(looker.glance, looker.failed)
+    with looked_at(looker.look, looker.failed), glancing, read_meanwhile(reader):
         yield
 
 

@@ -7,6 +7,7 @@ from made_up_trials import LOADER, SETTINGS, host, seen, watched, worker
 
 from pipebench.advise.conductor import LOOK_S, Conductor, _main
 from pipebench.remedies import remedies
+from pipebench.results.account import Account, Cause
 from pipebench.watch.record.lines import LoopSums, Moment
 from pipebench.watch.record.trial_lines import LoaderMade, TrialFailed, TrialWindow
 
@@ -133,7 +134,31 @@ def test_gains_of_two_remedies_are_tried_together_and_kept_if_they_are_more():
     advice = _advice(Planted(speedup, seen(0.6)), 300.0)
     assert advice.chosen.change.settings == {"num_workers": 4, "prefetch_factor": 8}
     alone = _advice(Planted(lambda order: 1.5, seen(0.6)), 300.0)
-    assert alone.chosen.change.settings == {"num_workers": 4}
+    assert alone.chosen.change.settings == {"prefetch_factor": 8}  # as much, and no process more
+
+
+def test_fewer_workers_are_tried_until_fewer_bring_no_more():
+    gains = {2: 2.0, 1: 2.6}
+    run = Planted(lambda order: gains.get(order.settings["num_workers"], 1.0), seen(0.01, num_workers=8, cores=4.0))
+    advice = _advice(run)
+    assert [one.settings["num_workers"] for one in run.orders if one.settings] == [4]
+    gains[4] = 1.5
+    advice = _advice(Planted(run.speedup, run.seen_))
+    assert advice.chosen.change.settings == {"num_workers": 1} and len(advice.findings) == 3
+
+
+def test_a_gain_says_what_it_means_for_the_whole_run():
+    loader = replace(LOADER, passes=5, iterations=1800, later_startup_s=40.0)
+    advice = _advice(Planted(_workers({4: 2.0}), seen(0.7, batches=400, loader=loader)), 400.0)
+    assert advice.chosen.by == "windows" and advice.chosen.run.speedup == pytest.approx(1 / 0.75)
+
+
+def test_windows_know_the_period_of_the_stalls():
+    figures = seen(0.7)
+    stalls = Account(10.0, (), (Cause("periodic-stalls", 3.0, values={"period": 8}),))
+    run = Planted(lambda order: 1.0, replace(figures, watched=replace(figures.watched, account=stalls)))
+    _advice(run)
+    assert {one.period for one in run.orders if one.settings} == {8}
 
 
 def test_start_up_is_tried_by_passes():
@@ -154,6 +179,15 @@ def test_what_may_gain_most_is_tried_first(startup_s, first):
     run = Planted(lambda order: 1.0, seen(0.7, batches=300, loader=loader))
     _advice(run, 700)
     assert next(one.by for one in run.orders if one.settings) == first
+
+
+def test_what_a_cause_asks_for_is_tried_before_what_may_gain_as_much():
+    figures = seen(0.7)
+    stalls = Account(10.0, (), (Cause("periodic-stalls", 3.0, values={"period": 8}),))
+    for account, first in ((None, "num_workers"), (stalls, "prefetch_factor")):
+        run = Planted(lambda order: 1.0, replace(figures, watched=replace(figures.watched, account=account)))
+        _advice(run)
+        assert next(first in one.settings for one in run.orders if one.settings)
 
 
 def test_a_long_pass_is_not_waited_for():

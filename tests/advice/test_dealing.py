@@ -7,7 +7,7 @@ import pytest
 from fakes import Loader, Script, World, plain, plain_iter
 
 from pipebench.advise.judging import ratios
-from pipebench.watch.trial.stretches import Stretch
+from pipebench.watch.trial.stretches import Stretch, burst_of
 
 
 def _script(tmp_path, monkeypatch, length, workers=2, **how):
@@ -93,6 +93,16 @@ def test_windows_find_the_planted_ratio_and_each_holds_its_own_samples(tmp_path,
     assert len(found) >= 3 and all(one == pytest.approx(2.0) for one in found)
     assert all(one.taken >= 3 * (8 if one.changed else 4) for one in script.windows)
     assert [one.changed for one in script.windows[: 2 * len(found)]] == [False, True] * len(found)
+
+
+@pytest.mark.parametrize(("workers", "settings"), [(2, {"prefetch_factor": 5}), (3, {"num_workers": 6})])
+def test_windows_hold_whole_periods(tmp_path, monkeypatch, workers, settings):
+    """Each 8th batch is slow: windows with one more of them than others would scatter."""
+    script = _script(tmp_path, monkeypatch, 2000, workers)
+    script.order(1, settings, window_s=2.0, period=8)
+    script.one_pass()
+    assert len(script.windows) > 4 and all(one.taken % 8 == 0 for one in script.windows)
+    assert burst_of(16, 7) == 16 and burst_of(0, 7) == 7  # 112 batches are too many
 
 
 def test_a_pass_that_is_left_early_ends_the_changed_loader(tmp_path, monkeypatch):

@@ -1,8 +1,10 @@
 """The arithmetic of a trial, and the choice between gains."""
 
+import math
+
 import pytest
 
-from pipebench.advise.judging import best, enough, gain, outcome, ratios, together
+from pipebench.advise.judging import BETWEEN_RUNS, best, enough, gain, outcome, promised, ratios, together
 from pipebench.results.advice import Change, Finding
 from pipebench.stats import Speedup
 from pipebench.watch.record.trial_lines import TrialWindow
@@ -41,6 +43,23 @@ def test_pairs_go_on_until_they_are_enough():
 )
 def test_a_gain_excludes_a_slow_down_and_is_worth_an_edit(speedup, low, high, expected):
     assert outcome(Speedup(speedup, low, high, 0.95)) == expected
+
+
+def test_two_pairs_are_a_gain_only_if_they_leave_no_doubt():
+    """Ratios of two pairs that are equal by chance look precise. As found on a script: a "gain" of 1.00 to 2.37."""
+    for two, three in ((gain([1.20, 1.201]), gain([1.20, 1.202, 1.201])), (gain([1.5, 1.6]), gain([1.5, 1.6, 1.55]))):
+        assert outcome(two, 2) != "gain" and outcome(three, 3) == "gain"
+    assert outcome(gain([4.0, 4.05]), 2) == "gain"
+
+
+def test_a_promise_holds_what_differs_between_runs():
+    told = promised(Speedup(2.0, 2.0, 2.0, 0.95))
+    assert told.low == pytest.approx(2.0 * math.exp(-1.96 * BETWEEN_RUNS))
+    assert told.low * told.high == pytest.approx(4.0)
+    wide = promised(Speedup(2.0, 1.0, 4.0, 0.95))
+    assert wide.low < 1.0 and wide.high > 4.0
+    # Surely faster in this process, but by no more than another run differs.
+    assert outcome(Speedup(1.06, 1.05, 1.07, 0.95)) == "no-gain"
 
 
 def test_of_nearly_equal_gains_the_cheaper_is_the_advice():

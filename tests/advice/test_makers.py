@@ -64,7 +64,7 @@ def test_a_changed_loader_serves_only_the_loader_of_which_it_is_a_copy(tmp_path,
         world.made.clear()
     if persistent:
         (failed,) = script.failures
-        assert "a new loader for each pass" in failed.problem and script.opened[0]._iterator.ended
+        assert failed.problem == "new-loader-each-pass" and script.opened[0]._iterator.ended
         assert not [one for one in script.windows if one.changed]
     else:
         assert not script.failures and any(one.changed for one in script.windows)

@@ -5,8 +5,17 @@ from dataclasses import replace
 import pytest
 from made_up_trials import LOADER, host, seen, worker
 
-from pipebench.remedies import in_order, num_workers, one_thread, persistent_workers, remedies, start_method
+from pipebench.remedies import (
+    in_order,
+    num_workers,
+    one_thread,
+    persistent_workers,
+    prefetch_factor,
+    remedies,
+    start_method,
+)
 from pipebench.remedies.seen import Seen
+from pipebench.results.watched import WaitPart
 
 BLAS = host(("OpenBLAS", 2, "OPENBLAS_NUM_THREADS=1"))
 SLOW_START = replace(LOADER, later_startup_s=2.0)
@@ -57,6 +66,12 @@ def test_one_thread_needs_workers_with_more(figures, asked):
     assert (one_thread.propose(figures, []) is not None) is asked
 
 
+def test_threads_that_did_no_work_are_no_reason():
+    for worked, asked in ((0, False), (2, True), (None, True)):
+        used = replace(BLAS, worker_native_threads=worked)
+        assert (one_thread.propose(seen(used=used, workers=(worker(threads=4),)), []) is not None) is asked
+
+
 def test_start_up_counts_only_if_it_is_a_share_of_the_pass():
     short, long = seen(batches=20, loader=SLOW_START), seen(batches=2000, loader=SLOW_START)
     assert persistent_workers.propose(short, []).predicted == pytest.approx(2.0)
@@ -70,6 +85,17 @@ def test_fork_is_tried_where_another_start_method_takes_long():
     spawned = seen(batches=20, loader=replace(SLOW_START, start_method="spawn"))
     assert _settings(start_method.propose(spawned, [])) == {"multiprocessing_context": "fork"}
     assert start_method.propose(seen(batches=20, loader=SLOW_START), []) is None
+
+
+def test_waits_for_the_sampler_are_no_reason_for_more_workers():
+    figures = seen(0.5)
+    for share, first in ((0.9, {"num_workers": 4}), (0.03, None)):
+        parts = (WaitPart("sampler", 0.05 * (1 - share), 1 - share), WaitPart("wait-for-worker", 0.05 * share, share))
+        one = replace(figures, watched=replace(figures.watched, wait_parts=parts))
+        assert _settings(num_workers.propose(one, [])) == first
+        assert (prefetch_factor.propose(one, []) is None) is (first is None)
+        assert one.without_waits == pytest.approx(2.0)
+    assert one.promise == pytest.approx(1 / (1 - 0.5 * 0.03))
 
 
 def test_a_torch_without_in_order_is_not_asked_for_it():

@@ -27,7 +27,7 @@ class Paced:
 
     receive = leave = send
 
-    def reading(self, identity, calls):
+    def read_once(self, identity, calls):
         self.calls.append(calls)
         waited = next(self.waits)
         seconds = calls * self.call_s + (waited or 0.0)

@@ -16,7 +16,9 @@ from time import perf_counter
 
 import psutil
 
+from pipebench.host.limits import free_memory
 from pipebench.host.machine import Load, read_load_of_tree
+from pipebench.watch.launch.over_time import OverTime
 from pipebench.watch.record import record_file
 from pipebench.watch.record.recording import told
 
@@ -29,13 +31,17 @@ _MOST_PROCESSES = 4096
 
 @dataclass
 class Held:
-    """The highest values seen for one process. None: not seen, not given by the system, or (a limit) unlimited."""
+    """The highest values seen for one process. None: not seen, not given by the system, or (a limit) unlimited.
+
+    `over_time` has what changes from look to look.
+    """
 
     pss_bytes: int | None = None
     rss_bytes: int | None = None
     descriptors: int | None = None
     descriptor_limit: int | None = None
     threads: int | None = None
+    over_time: OverTime = field(default_factory=OverTime, compare=False)
 
 
 @dataclass
@@ -44,7 +50,7 @@ class Footprint:
 
     `pss_bytes` is the highest sum over the processes that existed at the same time. `load` says who used the machine's
     cores while the script ran (None: not known). `machine_cores` counts all cores, whether the script may use them or
-    not.
+    not. `free_bytes` is the memory that was free at the last look.
     """
 
     processes: dict[int, Held] = field(default_factory=dict)
@@ -54,6 +60,7 @@ class Footprint:
     shared_before_bytes: int | None = None
     load: Load | None = None
     machine_cores: int | None = None
+    free_bytes: int | None = None
     fault: str | None = None
 
 
@@ -84,7 +91,23 @@ class Looker:
                 total += self._look_at(name)
         if total:
             self.found.pss_bytes = max(self.found.pss_bytes or 0, total)
+            self.found.free_bytes = free_memory()
         self._look_at_shared()
+
+    def glance(self) -> None:
+        """Notes what changes from look to look. It costs the kernel little, so it can be done more often."""
+        for pid in self._pids():
+            with contextlib.suppress(psutil.Error):
+                process, held = self._process(pid), self.found.processes.get(pid)
+                if held is None and len(self.found.processes) < _MOST_PROCESSES:
+                    held = self.found.processes.setdefault(pid, Held())
+                if held is not None:
+                    held.over_time.note(perf_counter(), process)
+
+    def _pids(self) -> Iterator[int]:
+        for name in os.listdir(self._folder):
+            if name not in self._gone and name.endswith(record_file.SUFFIX):
+                yield int(name.partition("-")[0])
 
     def _look_at(self, name: str) -> int:
         """Looks at one process. Returns its proportional memory (PSS) in bytes, 0 if it is gone or over the limit."""

@@ -24,6 +24,8 @@ _LARGE_ONCE = 0.2  # of the run
 _BUSY, _BLOCKED, _ON_CPU = 0.8, 0.5, 0.8
 _IDLE_CORES = 0.5
 _HELD_UP = 0.3  # of the waits
+_SOME_OF_WAITS = 0.3  # of the looks at waiting workers; a few looks tell no smaller part
+_SOON_S = 24 * 3600.0  # memory that lasts longer is no matter
 _FIRST = 0.2  # of training: a first iteration that is mentioned
 _EVEN = 0.75  # of the busiest worker: the mean of all
 
@@ -198,13 +200,31 @@ def _busy(seen: Seen, one: LoaderResult, workers: Sequence[WorkerResult], whole:
         named = [pool.set_with for pool in host.pools if pool.where == "workers" and pool.threads > 1] if host else []
         setting = {"setting": named[0]} if len(set(named)) == 1 else {}
         yield replace(cause, code="threads-over-cores", values={**values, "threads": threads, **setting})
-    # Workers that only wait for a core leave less of the cores idle than they use.
-    elif on_cpu <= _BLOCKED and idle >= min(_IDLE_CORES, max(LEAST_CORES, used)):
-        yield replace(cause, code="workers-blocked")
+    # Workers that only wait for a core leave less of the cores idle than they use, and are not seen asleep.
+    elif on_cpu <= _BLOCKED and (idle >= min(_IDLE_CORES, max(LEAST_CORES, used)) or _asleep(workers) >= _BLOCKED):
+        yield from _blocked(cause, workers)
     elif on_cpu >= _ON_CPU or used + (script or 0.0) < 0.9 * cores:
         yield replace(cause, code="stage")
     if script is not None and used + script >= 0.9 * cores:
         yield replace(cause, code="cores-used-up")
+
+
+def _asleep(workers: Sequence[WorkerResult]) -> float:
+    """The share of the looks from outside in which workers waited, and not for a core."""
+    looks = sum(one.looks for one in workers)
+    return sum(one.looks_asleep + one.looks_for_storage for one in workers) / looks if looks else 0.0
+
+
+def _blocked(cause: Cause, workers: Sequence[WorkerResult]) -> Iterable[Cause]:
+    """Storage, or another wait, or both: by the state in which workers were seen from outside."""
+    waits = sum(one.looks_asleep + one.looks_for_storage for one in workers)
+    storage = sum(one.looks_for_storage for one in workers) / waits if waits else 0.0
+    read = [one.storage_bytes_per_s for one in workers if one.storage_bytes_per_s is not None]
+    if storage >= _SOME_OF_WAITS:
+        values = {**cause.values, "looks_for_storage": storage, **({"bytes_per_s": sum(read)} if read else {})}
+        yield replace(cause, code="storage", values=values)
+    if storage < 1 - _SOME_OF_WAITS:
+        yield replace(cause, code="workers-blocked", values={**cause.values, **({"seen": 1} if waits else {})})
 
 
 def _resting(
@@ -265,6 +285,24 @@ def once(seen: Seen) -> Iterable[Cause]:
             yield Cause(code, spent)
 
 
+def memory(seen: Seen) -> Iterable[Cause]:
+    """Memory of workers that grows steadily, if it would end within a day. It takes no time until then."""
+    free = seen.result.host.free_bytes if seen.result.host else None
+    described = loaders_found(seen.run.processes)
+    for one in seen.result.loaders:
+        rate = sum(worker.growth_bytes_per_s or 0.0 for worker in seen.workers(one))
+        known = described.get(one.loader)
+        if not rate or known is None or not free or free / rate > _SOON_S:
+            continue
+        length_s = sum(row.s for row in seen.account.rows if row.loader == one.loader) / max(1, one.passes)
+        whole = {"pass_bytes": rate * length_s} if one.passes > 1 else {}
+        values: dict[str, str | int | float] = {
+            "workers": one.workers, "bytes_per_s": rate, "free_bytes": free, "lasts_s": free / rate,
+            "persistent": int(known.persistent), **whole,
+        }  # fmt: skip
+        yield Cause("memory-growth", 0.0, None, one.loader, values)
+
+
 KINDS: tuple[Callable[[Seen], Iterable[Cause]], ...] = (
     start_up, validation, sampler, hand_off, _plain("pin", "pin"),
     _plain("host-to-device", "host-to-device", on_device=True), callbacks, no_workers, waiting,
@@ -272,7 +310,7 @@ KINDS: tuple[Callable[[Seen], Iterable[Cause]], ...] = (
 
 
 def causes(run: Run, result: WatchResult, account: Account) -> tuple[Cause, ...]:
-    """The causes that matter, the largest first; then training, then what is done once.
+    """The causes that matter, the largest first; then memory that grows, training, and what is done once.
 
     Those of the loops take 5 % of the loops' time and 2 % of the recorded run or more, and something could be saved of
     them as far as is known.
@@ -283,4 +321,4 @@ def causes(run: Run, result: WatchResult, account: Account) -> tuple[Cause, ...]
     large = [one for one in found if one.s >= least > 0 and one.recoverable_s != 0.0]
     device = result.device_idle is not None
     large = [replace(one, on_device=one.on_device or device) for one in large]
-    return (*sorted(large, key=lambda one: -one.s), *training(seen), *once(seen))
+    return (*sorted(large, key=lambda one: -one.s), *memory(seen), *training(seen), *once(seen))

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from pipebench.results.watched import HostUse, LoaderResult, Note, ThreadPool, WorkerResult
 from pipebench.watch.launch.footprint import Footprint, Held
+from pipebench.watch.launch.over_time import OverTime
 from pipebench.watch.read.gather import Process, Run
+from pipebench.watch.read.over_time import growth_bytes_per_s, storage_bytes_per_s
 from pipebench.watch.record.lines import FetchSums, LoopSums
 
 _NS = 1e-9
@@ -51,7 +54,20 @@ def _worker(run: Run, loader: int, number: int, processes: list[Process], footpr
         descriptors=_highest(one.descriptors for one in held),
         threads=_highest(one.threads for one in held),
         cores=_worker_cores(shown),
+        **_over_time(held),
     )
+
+
+def _over_time(held: Sequence[Held]) -> dict[str, Any]:
+    """What changed from look to look. Of several processes, the one that was looked at most is the measure."""
+    seen = max((one.over_time for one in held), key=lambda one: one.looks, default=OverTime())
+    return {
+        "growth_bytes_per_s": growth_bytes_per_s(seen.moments),
+        "storage_bytes_per_s": storage_bytes_per_s(seen.moments),
+        "looks": sum(one.over_time.looks for one in held),
+        "looks_asleep": sum(one.over_time.asleep for one in held),
+        "looks_for_storage": sum(one.over_time.for_storage for one in held),
+    }
 
 
 def _worker_cores(processes: Sequence[Sequence[FetchSums]]) -> float | None:
@@ -99,6 +115,7 @@ def host(run: Run, loaders: Sequence[int], footprint: Footprint) -> HostUse:
         foreign_cores=load.foreign_s / load.wall_s if load else None,
         stolen_cores=load.steal_s / load.wall_s if load else None,
         machine_cores=footprint.machine_cores,
+        free_bytes=footprint.free_bytes,
     )
 
 

@@ -17,7 +17,8 @@ class Order:
 
     `loader` is the number of the loader. `settings` are the attributes of a DataLoader that differ; None: nothing is
     tried, and the script's own loader gives every batch. `one_thread` limits the thread pools in the workers. Windows
-    last at least `window_s` seconds; passes are whole passes over the loader. `leave` ends the script's process.
+    last at least `window_s` seconds, and whole multiples of `period` batches: of so many, one costs more. Passes are
+    whole passes over the loader. `leave` ends the script's process.
     """
 
     number: int
@@ -27,6 +28,7 @@ class Order:
     by: Literal["windows", "passes"] = "windows"
     window_s: float = 1.0
     leave: bool = False
+    period: int = 1
 
 
 def give(folder: str, order: Order) -> None:

@@ -16,6 +16,10 @@ from pipebench.watch.trial.dealing import Deal, DealtSampler, Hand
 PATIENCE_S = 60.0  # a changed loader that gives no batch for so long has failed: a forked worker can be deadlocked
 
 
+class CannotTry(Exception):
+    """A changed loader cannot serve this script. The text is a code, for which `render/advice.py` has the sentence."""
+
+
 class Arm:
     """One loader's iterator in a trial. `plain` is torch's own `next`.
 

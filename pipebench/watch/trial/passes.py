@@ -71,9 +71,9 @@ class Passes:
         settings = {"persistent_workers": loader.persistent_workers, **(this.order.settings or {})}
         if self._kept is not None and self._kept_for() is not loader:
             self.order_over()
-            raise RuntimeError("the script makes a new loader for each pass, so workers cannot persist")
+            raise arms.CannotTry("new-loader-each-pass")
         if self._kept is not None and self._kept._iterator in self._open:
-            raise RuntimeError("the pass before is not over, and its workers can serve one pass at a time")
+            raise arms.CannotTry("passes-overlap")
         if self._kept is None:
             self._kept_for = weakref.ref(loader)
             self._kept = arms.dealt(arms.changed(loader, settings, this.order.one_thread, self.trial.turn), _NO_HAND)

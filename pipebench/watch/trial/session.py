@@ -166,7 +166,7 @@ class Trial:
         if order is None or order.settings is None or order.by != "windows":
             return Stretch(this.own, self.clock, None)
         if not self.turn % 2:
-            return Stretch(this.own, self.clock, order.window_s)
+            return Stretch(this.own, self.clock, order.window_s, period=order.period)
         lead_s = 0.0
         try:
             if this.other is None:
@@ -174,7 +174,7 @@ class Trial:
                 this.other = arms.opened(found, this.own.hand.deal, plain_iter, plain)
                 this.number = order.number
                 lead_s = order.window_s / 2  # the first batches of new workers are slower
-            return Stretch(this.other, self.clock, order.window_s, lead_s)
+            return Stretch(this.other, self.clock, order.window_s, lead_s, order.period)
         except Exception as error:
             self._failed(this, error)
             return Stretch(this.own, self.clock, None)
@@ -195,7 +195,8 @@ class Trial:
 
     def refused(self, error: BaseException) -> None:
         if self.order is not None:
-            self.recording.write(TrialFailed(self.order.number, told(error)))
+            problem = str(error) if isinstance(error, arms.CannotTry) else told(error)
+            self.recording.write(TrialFailed(self.order.number, problem))
             self.order = Order(self.order.number, self.order.loader)
 
     def _obey(self) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+MOST_IN_STEP = 64
 TIMES_AHEAD = 3  # a window has at least so many times the batches that a loader makes ahead
 
 
@@ -45,17 +46,25 @@ class Timed:
     drained: int
 
 
+def burst_of(workers: int, period: int) -> int:
+    """Batches after which the workers are in step with each other and with the period, if that is not too many."""
+    both = math.lcm(max(1, workers), period)
+    return both if both <= MOST_IN_STEP else max(1, workers)
+
+
 class Stretch:
     """One stretch. `window_s` None: nothing is timed, and the stretch lasts until its hand is closed.
 
     Workers that begin together finish together, so batches come in bursts of one from each worker. Lead and window are
-    whole numbers of bursts.
+    whole numbers of bursts, and of `period` batches.
     """
 
-    def __init__(self, loader: Loader, clock: Clock, window_s: float | None, lead_s: float = 0.0) -> None:
+    def __init__(
+        self, loader: Loader, clock: Clock, window_s: float | None, lead_s: float = 0.0, period: int = 1
+    ) -> None:
         self.loader, self.clock = loader, clock
         self.window_s = window_s
-        self.burst = max(1, loader.workers)
+        self.burst = burst_of(loader.workers, period)
         self.lead = loader.ahead + self.burst if window_s is not None else math.inf
         self.least = max(self.burst, TIMES_AHEAD * loader.ahead)
         self.lead_until = clock.now() + lead_s

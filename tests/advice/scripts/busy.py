@@ -8,21 +8,24 @@ from torch.utils.data import DataLoader, Dataset
 
 
 class Computed(Dataset):
+    def __init__(self, work):
+        self.work = work
+
     def __len__(self):
         return 100_000
 
     def __getitem__(self, index):
         found = 0
-        for number in range(40_000):
+        for number in range(self.work):
             found += number * index % 7
         return torch.full((256,), float(found % 11)), index % 10
 
 
-def main(workers=2, iterations=400, warm=40):
+def main(workers=2, iterations=400, warm=40, work=40_000):
     torch.set_num_threads(1)
     model = torch.nn.Linear(256, 10)
     optimiser = torch.optim.SGD(model.parameters(), lr=1e-3)
-    train = DataLoader(Computed(), batch_size=8, shuffle=True, num_workers=workers)
+    train = DataLoader(Computed(work), batch_size=8, shuffle=True, num_workers=workers)
     for number, (x, y) in enumerate(train):
         if number == warm:
             begin = time.perf_counter()

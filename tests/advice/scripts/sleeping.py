@@ -1,4 +1,4 @@
-"""Two workers that mostly wait for slow storage: more workers than cores help."""
+"""Two workers that mostly wait for a slow network: more workers than cores help."""
 
 import sys
 import time
@@ -12,15 +12,15 @@ class Photos(Dataset):
         return 100_000
 
     def __getitem__(self, index):
-        time.sleep(0.006)
+        time.sleep(0.025)
         return torch.full((256,), float(index)), index % 10
 
 
-def main(workers=2, iterations=400, warm=40):
+def main(workers=2, iterations=100, warm=16):
     torch.set_num_threads(1)
     model = torch.nn.Linear(256, 10)
     optimiser = torch.optim.SGD(model.parameters(), lr=1e-3)
-    train = DataLoader(Photos(), batch_size=8, shuffle=True, num_workers=workers)
+    train = DataLoader(Photos(), batch_size=2, shuffle=True, num_workers=workers)
     for number, (x, y) in enumerate(train):
         if number == warm:
             begin = time.perf_counter()

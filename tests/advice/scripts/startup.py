@@ -9,10 +9,10 @@ from torch.utils.data import DataLoader, Dataset
 
 class Few(Dataset):
     def __len__(self):
-        return 192
+        return 48
 
     def __getitem__(self, index):
-        time.sleep(0.002)
+        time.sleep(0.008)
         return torch.full((256,), float(index)), index % 10
 
 
@@ -25,7 +25,7 @@ def main(workers=2, epochs=12, persistent=0):
     model = torch.nn.Linear(256, 10)
     optimiser = torch.optim.SGD(model.parameters(), lr=1e-3)
     train = DataLoader(
-        Few(), batch_size=8, num_workers=workers, worker_init_fn=connect, persistent_workers=bool(persistent)
+        Few(), batch_size=2, num_workers=workers, worker_init_fn=connect, persistent_workers=bool(persistent)
     )
     begin = None
     for epoch in range(epochs):

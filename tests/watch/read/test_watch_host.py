@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import os
 import re
 import sys
@@ -87,6 +88,32 @@ def test_the_highest_of_each_process_and_of_all_together(tmp_path: Path) -> None
     found = looker.found
     assert found.processes == {10: Held(100, 400, 6, 1024, 2), 20: Held(50, 290, 7, None, 3)}
     assert found.pss_bytes == 150 and found.shared_bytes is None
+
+
+def test_looks_note_the_state_the_memory_and_the_reads(tmp_path: Path) -> None:
+    class Reading(_Process):
+        state, read = psutil.STATUS_SLEEPING, 0
+
+        def status(self) -> str:
+            return self.state
+
+        def io_counters(self) -> Any:
+            return types.SimpleNamespace(read_bytes=self.read)
+
+        def memory_info(self) -> Any:
+            return types.SimpleNamespace(rss=self.rss, shared=200)
+
+    one = Reading(100, 300, 5, 2)
+    looker = Looker(_records(tmp_path, 10), _System(p10=one), tmp_path / "none")
+    for one.state in (psutil.STATUS_SLEEPING, psutil.STATUS_DISK_SLEEP, psutil.STATUS_RUNNING) * 50:
+        one.rss, one.read = one.rss + 1, one.read + 4096
+        looker.glance()
+    looker.look()
+    seen = looker.found.processes[10].over_time
+    assert (seen.looks, seen.asleep, seen.for_storage) == (150, 50, 50) and looker.found.free_bytes
+    assert len(seen.moments) <= 64 and seen.moments[0].own_bytes == 101 and seen.moments[0].storage_bytes == 4096
+    steps = {later.own_bytes - former.own_bytes for former, later in itertools.pairwise(seen.moments)}
+    assert steps == {4}  # as far apart as they were, when there is no more room
 
 
 def test_a_process_that_may_not_be_looked_at_is_left_out(tmp_path: Path) -> None:

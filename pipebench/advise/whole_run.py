@@ -1,0 +1,53 @@
+"""What a gain of a trial means for the whole run: the part of the run that the trial did not measure stays as it is."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pipebench.remedies.seen import Seen
+from pipebench.stats import Speedup
+
+_BESIDE = ("validation", "outside-loops")  # rows of the account that lie between passes
+
+
+def share(seen: Seen, by: Literal["windows", "passes"]) -> float | None:
+    """The share of a pass, and of what comes before the next one, that a trial measures. None: not known.
+
+    Windows measure the settled iterations; whole passes hold the start and the end of workers, too. What is done once
+    in a run (imports, the first import of a library) is not in it.
+    """
+    iterations = _iterations(seen)
+    if iterations is None or not seen.iteration_s:
+        return None
+    settled_s = iterations * seen.iteration_s
+    measured_s = settled_s if by == "windows" else settled_s + seen.between_s
+    return measured_s / (settled_s + seen.between_s + _beside_s(seen))
+
+
+def of_run(gain: Speedup, measured: float | None) -> Speedup | None:
+    """The speed-up of a run of which this share becomes faster by `gain` (Amdahl's law)."""
+    if measured is None:
+        return None
+
+    def of(one: float) -> float:
+        return 1.0 / (1.0 - measured + measured / one)
+
+    return Speedup(of(gain.speedup), of(gain.low), of(gain.high), gain.confidence)
+
+
+def _iterations(seen: Seen) -> float | None:
+    """The iterations of a pass. A loop that leaves its passes early makes fewer than the loader has batches."""
+    if seen.loader.passes < 2:
+        return seen.batches
+    most = seen.loader.iterations / (seen.loader.passes - 1)
+    if seen.batches is not None and seen.batches <= most:
+        return seen.batches
+    return seen.loader.iterations / (seen.loader.passes - 0.5)  # the last pass is half done, on average
+
+
+def _beside_s(seen: Seen) -> float:
+    """The seconds between two passes: other loops, and what is outside of loops."""
+    account = seen.watched.account
+    if account is None or seen.loader.passes < 2:
+        return 0.0
+    return sum(one.s for one in account.rows if one.code in _BESIDE) / (seen.loader.passes - 1)

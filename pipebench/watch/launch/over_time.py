@@ -1,0 +1,56 @@
+"""What looks from outside find of one process over time: its own memory, its reads from storage, and why it waits."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass, field
+from typing import Any
+
+import psutil
+
+_MOST = 64  # moments that are kept: of more, every second one
+
+
+@dataclass(frozen=True)
+class Seen:
+    """One look: the moment in seconds, the memory of the process, and the bytes that storage gave it.
+
+    `own_bytes` is resident memory without files and shared memory. Pages of the parent count from the start, also if
+    they are only copied later. `storage_bytes` is a sum from the start of the process; what the page cache gave is not
+    in it. None: the system does not say.
+    """
+
+    s: float
+    own_bytes: int
+    storage_bytes: int | None = None
+
+
+@dataclass
+class OverTime:
+    """What was seen of one process. Of all looks, its main thread was `asleep` in some, and `for_storage` in some.
+
+    Asleep: it waits for a timer, a pipe, a network or a lock. For storage: a sleep that no signal ends (the state "D").
+    In the other looks it was on a core, or waited for one.
+    """
+
+    moments: list[Seen] = field(default_factory=list)
+    looks: int = 0
+    asleep: int = 0
+    for_storage: int = 0
+    _every: int = 1
+
+    def note(self, now_s: float, process: Any) -> None:
+        """Adds one look. `process` is psutil's. Raises psutil.Error if it is gone."""
+        memory, storage = process.memory_info(), None
+        with contextlib.suppress(psutil.Error, NotImplementedError):
+            storage = process.io_counters().read_bytes
+        if self.looks % self._every == 0:
+            self.moments.append(Seen(now_s, memory.rss - getattr(memory, "shared", 0), storage))
+        if len(self.moments) > _MOST:
+            del self.moments[1::2]
+            self._every *= 2
+        with contextlib.suppress(psutil.Error):
+            state = process.status()
+            self.looks += 1
+            self.asleep += state in (psutil.STATUS_SLEEPING, psutil.STATUS_IDLE)
+            self.for_storage += state == psutil.STATUS_DISK_SLEEP

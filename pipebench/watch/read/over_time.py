@@ -1,0 +1,49 @@
+"""Whether a worker's memory grows, and how much storage gave it per second: from looks over time. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from statistics import fmean
+
+from pipebench.watch.launch.over_time import Seen
+
+_LEAST = 4  # looks
+_START = 0.25  # of the looks: a worker fills its caches and its first batches
+_STEADY = 0.8  # of the scatter of the memory is a straight line
+_LEAST_BYTES = 2_000_000  # less is within what an allocator keeps for later
+_EVEN = 0.4  # of the growth in the first half: what the second half must have at least
+
+
+def growth_bytes_per_s(moments: Sequence[Seen]) -> float | None:
+    """How fast the memory of its own grows, if it grows steadily; 0 if it does not. None: too few looks.
+
+    Memory that levels off (a cache that is full, pages of the parent that were all touched once) is no growth.
+    """
+    found = moments[int(len(moments) * _START) :]
+    if len(found) < _LEAST:
+        return None
+    times, sizes = [one.s for one in found], [float(one.own_bytes) for one in found]
+    middle = len(found) // 2
+    first, second = sizes[middle] - sizes[0], sizes[-1] - sizes[middle]
+    levels_off = second < _EVEN * first * (times[-1] - times[middle]) / max(1e-9, times[middle] - times[0])
+    if sizes[-1] - sizes[0] < _LEAST_BYTES or levels_off:
+        return 0.0
+    slope, explained = _line(times, sizes)
+    return slope if explained >= _STEADY else 0.0
+
+
+def storage_bytes_per_s(moments: Sequence[Seen]) -> float | None:
+    """What storage gave, between the first look and the last. None: not known."""
+    known = [(one.s, one.storage_bytes) for one in moments if one.storage_bytes is not None]
+    if len(known) < 2 or known[-1][0] <= known[0][0]:
+        return None
+    return (known[-1][1] - known[0][1]) / (known[-1][0] - known[0][0])
+
+
+def _line(xs: Sequence[float], ys: Sequence[float]) -> tuple[float, float]:
+    """The slope of the least-squares line, and the share of the scatter of `ys` that it explains."""
+    x, y = fmean(xs), fmean(ys)
+    across = sum((one - x) ** 2 for one in xs)
+    along = sum((one - x) * (other - y) for one, other in zip(xs, ys, strict=True))
+    scatter = sum((one - y) ** 2 for one in ys)
+    return (along / across, along * along / across / scatter) if across and scatter else (0.0, 0.0)

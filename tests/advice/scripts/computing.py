@@ -1,0 +1,26 @@
+"""The model takes most of the time, as with a busy device. Loading is no hindrance: nothing to gain."""
+
+import sys
+import time
+
+import loop
+import torch
+from torch.utils.data import DataLoader, Dataset
+
+
+class Photos(Dataset):
+    def __len__(self):
+        return 1_000_000
+
+    def __getitem__(self, index):
+        time.sleep(0.01)
+        return torch.full((256,), float(index)), index % 10
+
+
+def main(workers=2, iterations=200):
+    train = DataLoader(Photos(), batch_size=2, shuffle=True, num_workers=workers)
+    loop.one_pass(train, loop.Training(step_ms=60), iterations)
+
+
+if __name__ == "__main__":
+    main(*(int(one) for one in sys.argv[1:]))

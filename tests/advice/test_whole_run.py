@@ -1,0 +1,40 @@
+"""What a gain of a loop means for the whole run, with made-up accounts."""
+
+from dataclasses import replace
+
+import pytest
+from made_up_trials import LOADER, seen
+
+from pipebench.advise.whole_run import of_run, share
+from pipebench.results.account import Account, AccountRow
+from pipebench.stats import Speedup
+
+
+def _with(found, *rows):
+    return replace(found, watched=replace(found.watched, account=Account(100.0, rows)))
+
+
+def test_what_lies_between_the_settled_iterations_stays_as_it_is():
+    """10 passes of 20 iterations of 0.1 s, 1 s of start-up each; validation and checkpoints take 1 s after each."""
+    loader = replace(LOADER, passes=10, iterations=190, later_startup_s=0.8, pass_end_s=0.2)
+    found = _with(
+        seen(batches=20, loader=loader), AccountRow("validation", 6.3, 2), AccountRow("outside-loops", 2.7),
+        AccountRow("before-loops", 50.0), AccountRow("forward", 10.0, 1),
+    )  # fmt: skip
+    assert share(found, "windows") == pytest.approx(0.5) and share(found, "passes") == pytest.approx(0.75)
+    told = of_run(Speedup(2.0, 1.5, 4.0, 0.95), 0.5)
+    assert (told.speedup, told.low, told.high) == pytest.approx((1 / 0.75, 1.2, 1.6))
+
+
+def test_a_loop_that_leaves_its_passes_early_has_the_iterations_that_it_made():
+    left = replace(LOADER, passes=6, iterations=55, later_startup_s=1.0)
+    assert share(seen(batches=1000, loader=left), "windows") == pytest.approx(0.5)
+    assert share(seen(batches=10, loader=left), "windows") == pytest.approx(0.5)
+
+
+def test_start_up_of_one_long_pass_weighs_as_little_as_it_does_in_the_whole_pass():
+    long = replace(LOADER, passes=1, iterations=40, startup_s=1.0)
+    assert share(seen(batches=990, loader=long), "windows") == pytest.approx(0.99)
+    assert (
+        share(seen(batches=None, loader=long), "windows") is None and of_run(Speedup(2.0, 1.5, 4.0, 0.95), None) is None
+    )

@@ -1,0 +1,85 @@
+"""The tables of `tools/advice.py`, from made-up lines; and the published ones, from the published lines."""
+
+import json
+import math
+import sys
+from pathlib import Path
+
+import pytest
+
+DOCS = Path(__file__).parents[2] / "docs"
+TOOLS = Path(__file__).parents[2] / "tools"
+
+
+@pytest.fixture
+def report(monkeypatch):
+    monkeypatch.syspath_prepend(TOOLS)
+    monkeypatch.delitem(sys.modules, "advice_report", raising=False)
+    import advice_report
+
+    return advice_report
+
+
+def line(name="one", remedies=("num_workers",), codes=("workers-blocked",), remedy="", promised=None, **more):
+    found = {
+        "name": name, "cause": f"cause of {name}", "remedies": list(remedies), "codes": list(codes), "load": 1.5,
+        "remedy": remedy, "change": remedy and f"{remedy}=4", "promised": promised, "diagnosis": [],
+        "plain": {"present": [0.4, 0.4], "best": [0.1, 0.1]},
+    }  # fmt: skip
+    return {**found, **more}
+
+
+def advised(gain, promised=(4.0, 3.5, 4.5), **more):
+    plain = {"present": [0.4, 0.4], "best": [0.1, 0.1], "advised": [0.4 / gain] * 2}
+    return line(remedy="num_workers", promised=list(promised), plain=plain, **more)
+
+
+def diagnosed(*codes, at_most=4.0):
+    return [{"code": one, "at_most": at_most, "unsure": False, "values": {}} for one in codes]
+
+
+def test_an_advice_is_right_if_it_brings_nearly_the_best_gain(report):
+    assert report.right(advised(4.0)) and report.right(advised(3.7)) and not report.right(advised(3.0))
+    assert not report.right(line(diagnosis=diagnosed("workers-blocked")))  # the right cause, but nothing advised
+    assert report.held(advised(3.6)) and not report.held(advised(3.4)) and report.held(line()) is None
+    assert report.slower(advised(0.9)) and not report.slower(advised(1.0)) and not report.slower(line())
+
+
+def test_where_no_setting_helps_the_first_diagnosis_counts(report):
+    script = {"remedies": (), "codes": ("sampler",)}
+    assert report.right(line(**script, diagnosis=diagnosed("sampler", "training")))
+    assert not report.right(line(**script, diagnosis=diagnosed("stage", "sampler")))
+    assert not report.right(advised(1.0, **script, diagnosis=diagnosed("sampler")))
+    healthy = {"remedies": (), "codes": ("nothing",)}
+    assert report.right(line(**healthy, diagnosis=diagnosed("training", "before-loops")))
+    assert not report.right(line(**healthy, diagnosis=diagnosed("callbacks")))
+    none = {"present": [0.4], "best": [0.4], "advised": [0.4]}
+    assert not report.right(advised(1.0, **healthy) | {"plain": none})  # advice where nothing can be gained
+
+
+def test_at_most_is_no_less_than_what_the_change_brought(report):
+    script = {"remedies": (), "codes": ("sampler",)}
+    assert report.within_limit(line(**script, diagnosis=diagnosed("sampler", at_most=4.0)))
+    assert not report.within_limit(line(**script, diagnosis=diagnosed("sampler", at_most=3.0)))
+    assert report.within_limit(line(diagnosis=diagnosed("sampler"))) is None
+
+
+def test_the_scatter_of_plain_runs_is_within_scripts(report):
+    plain = {"present": [0.4, 0.4, 0.4], "best": [0.1, 0.1 / math.e**0.2, 0.1 / math.e**0.4]}
+    assert report.spread([line(plain=plain), advised(2.0)]) == pytest.approx(math.sqrt(2 * 0.04 / 4))
+    assert report.spread([line(plain={"present": [1.0], "best": [1.0]})]) is None
+
+
+def test_the_report_shows_the_last_line_of_each_script_and_counts_all(report):
+    rows = [advised(2.0), line("two", (), ("sampler",), diagnosis=diagnosed("sampler")), advised(4.0)]
+    text = report.report(rows)
+    assert "one     num_workers=4" in text and "cause of two  sampler" in text
+    first, later = text.split("All 3 lines, also those of earlier rules:")
+    assert "diagnosis right: 2 of 2" in first and "diagnosis right: 2 of 3" in later
+    assert "interval holds the plain gain: 1 of 1" in first and "interval holds the plain gain: 1 of 2" in later
+
+
+def test_the_published_tables_are_the_report_of_the_published_lines(report):
+    lines = (DOCS / "results" / "advice.jsonl").read_text().splitlines()
+    page = (DOCS / "figures" / "advice.md").read_text()
+    assert f"```\n{report.report([json.loads(one) for one in lines])}```\n" in page
