@@ -25,8 +25,9 @@ Call = Callable[[], Any]
 WAYS = ("one more byte", "bytes moved")  # what becomes of bytes: most decoders ignore a byte after the end
 INPUTS = 3
 LONG_S = 0.5  # a call that takes longer is made on one other input only: counting its steps makes it many times slower
+TOO_LONG_S = 5.0
 DEEPEST = 8
-FEWEST = 3  # values of a list of numbers; fewer are rather a size or a position
+FEWEST = 3  # values of an array or a list of numbers; fewer are rather a size or a position
 
 
 class Others:
@@ -109,7 +110,7 @@ class Others:
         return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
 
     def _numbers(self, value: Any) -> Any:
-        count = (self._number + 1) % len(value)
+        count = 1 + self._number % (len(value) - 1)
         moved = [*value[count:], *value[:count]]
         if moved == list(value):
             return value
@@ -122,7 +123,7 @@ class Others:
 
     def _array(self, value: Any, depth: int) -> Any:
         numpy = sys.modules["numpy"]
-        if value.dtype.kind not in "biufc" or not value.size:
+        if value.dtype.kind not in "biufc" or value.size < FEWEST:
             return value
         plain = numpy.asarray(value)
         moved = numpy.roll(plain, self._number + 1)
@@ -134,7 +135,7 @@ class Others:
 
     def _tensor(self, value: Any, depth: int) -> Any:
         torch = sys.modules["torch"]
-        if value.layout != torch.strided or value.is_quantized or value.is_nested or not value.numel():
+        if value.layout != torch.strided or value.is_quantized or value.is_nested or value.numel() < FEWEST:
             return value
         with torch.no_grad():
             plain = value.detach().as_subclass(torch.Tensor)
@@ -154,9 +155,9 @@ class Others:
         return made
 
     def _bytes(self, value: Any, depth: int) -> Any:
-        count = self._number + 1
+        count = 1 + self._number % max(1, len(value) - 1)
         moved = bytes(value)[count:] + bytes(value)[:count]
-        made = type(value)(bytes(value) + bytes([count]) if self._way == WAYS[0] else moved)
+        made = type(value)(bytes(value) + bytes([self._number + 1]) if self._way == WAYS[0] else moved)
         return made if made != value else value
 
     def _path(self, value: Any, depth: int) -> Any:
@@ -213,20 +214,21 @@ def examined(timed: Call, fresh: Callable[[], Call], seed: Call, counted: Any, c
     `counted` counts the steps of a `with` block; `contents` takes a value apart for comparison.
 
     Returns `repeated`: on how many inputs it took fewer steps the second time, for the same output, and on how many it
-    was called; and `unchanged`: on how many it gave what it gives for the timed input. Empty, or with the reason in
-    `unseen`, if it cannot be called on other inputs.
+    was called; and `unchanged`: on how many it gave what it gives for the timed input. Or `unseen`: why it cannot be
+    called on other inputs.
     """
     seed()
     begin = time.perf_counter()
-    known = contents(timed())
-    numbers = range(1, 2 if time.perf_counter() - begin > LONG_S else 1 + INPUTS)
+    output = timed()
+    if (call_s := time.perf_counter() - begin) > TOO_LONG_S:
+        return {"unseen": "a call takes too long to count its steps"}
+    known = contents(output)
+    numbers = range(1, 2 if call_s > LONG_S else 1 + INPUTS)
     links = tempfile.mkdtemp(prefix="pipebench-inputs-")
     failed: dict[str, Any] = {}
     try:
         for way in WAYS:
             try:
-                if Others(0, way, links).call(fresh()) is None:
-                    return {"unseen": "none of its inputs can be exchanged for another"}
                 return _by(way, links, numbers, fresh, known, seed, counted, contents)
             except Exception as error:  # it need not work on such inputs
                 failed = {"unseen": f"it does not work on other inputs ({type(error).__name__})"}
@@ -241,21 +243,29 @@ def _by(
     way: str, links: str, numbers: Sequence[int], fresh: Callable[[], Call], known: Any, seed: Call, counted: Any,
     contents: Any,
 ) -> dict[str, Any]:  # fmt: skip
+    alive = [Others(0, way, links)]  # another object at the place of an earlier one would have its identity
+    warm = alive[0].call(fresh())
+    if warm is None:
+        return {"unseen": "none of its inputs can be exchanged for another"}
+    seed()
+    warm()  # what is set up once for such inputs is set up now
+
     def on_other(number: int) -> Iterator[tuple[int, Any]]:
         """The steps and the output of a call, and of a second one on the same input. A changed input is made anew."""
         call, others, before = None, Others(number, way, links), None
         for _ in range(2):
             if call is None or contents(others.made) != before:
                 others = Others(number, way, links)
+                alive.append(others)
                 call = others.call(fresh())
                 before = contents(others.made)
-            assert call is not None  # it was possible before
+            if call is None:
+                raise ValueError("no other input")
             seed()
             with counted() as steps:
                 output = call()
             yield steps.count, contents(output)
 
-    list(on_other(0))  # what is set up once for such inputs is set up now
     fewer = unchanged = 0
     for number in numbers:
         (first, output), (second, again) = on_other(number)

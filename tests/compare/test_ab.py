@@ -22,10 +22,7 @@ from pipebench.stats import Speedup
 def repo(tmp_path_factory):
     """A repository with three commits: fast, with the suite, and with a transform that does more work."""
     folder = repos.sample(tmp_path_factory.mktemp("ab") / "mine")
-    done = repos.pipebench(
-        "init", "sampledata:make_loader", "--transform", "sampledata:make_transform", "--workers", "0", cwd=folder
-    )
-    assert done.returncode == 0, done.stderr
+    repos.configured(folder, "RandomHorizontalFlip", "Scale")
     with (folder / "sampledata.py").open("a") as file:
         file.write('\nimport warnings\n\nwarnings.warn("a toy")\n')
     repos.commit(folder, "suite")

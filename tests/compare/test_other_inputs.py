@@ -44,7 +44,7 @@ def get(value):
     [
         IMAGE, np.zeros((3, 3)), torch.arange(6).reshape(2, 3), torch.zeros(4), b"\xff\xd8 jpeg", bytearray(b"raw"),
         Image.fromarray(IMAGE), Image.new("L", (3, 3)), [IMAGE, 3], {"image": IMAGE, "label": 7},
-        Named(IMAGE, 2), Data(IMAGE, 3), [0.1, 0.2, 0.3], (4, 5, 6),
+        Named(IMAGE, 2), Data(IMAGE, 3), [0.1, 0.2, 0.3], (4, 5, 6), [1, 2, 3, 4],
     ],
     ids=lambda one: type(one).__name__,
 )  # fmt: skip
@@ -57,7 +57,10 @@ def test_an_input_has_other_contents_and_nothing_else_is_other(value, tmp_path):
     assert byte or [leaf[:5] for leaf in found[0]] == [leaf[:5] for leaf in found[1]] == [leaf[:5] for leaf in found[2]]
 
 
-@pytest.mark.parametrize("value", [7, 0.5, "RGB", None, (224, 224), object(), "no/such/file.jpg", np.array([])])
+@pytest.mark.parametrize(
+    "value",
+    [7, 0.5, "RGB", None, (224, 224), object(), "no/such/file.jpg", np.array([]), np.array([3, 4]), torch.tensor(3)],
+)
 def test_what_may_be_a_size_or_a_name_is_not_exchanged(value, tmp_path):
     assert others(tmp_path).call(functools.partial(get, value)) is None
 
@@ -121,8 +124,8 @@ def by_content(image, memo={}):  # noqa: B006  # it is a memo
 
 def by_identity(image, memo={}):  # noqa: B006
     if id(image) not in memo:
-        memo[id(image)] = work(image), image
-    return memo[id(image)][0]
+        memo[id(image)] = work(image)
+    return memo[id(image)]
 
 
 def last_one(image, memo={}):  # noqa: B006
@@ -215,6 +218,8 @@ def test_a_slow_call_is_made_on_one_other_input(monkeypatch):
     ticks = iter([0.0, 0.6])
     monkeypatch.setattr(other_inputs.time, "perf_counter", lambda: next(ticks))
     assert examine(functools.partial(work, IMAGE))["repeated"] == (0, 1)
+    monkeypatch.setattr(other_inputs.time, "perf_counter", iter([0.0, 6.0]).__next__)
+    assert examine(functools.partial(work, IMAGE)) == {"unseen": "a call takes too long to count its steps"}
 
 
 def test_nothing_is_left_in_the_folder_of_links(tmp_path, monkeypatch):
