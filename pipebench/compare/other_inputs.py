@@ -68,7 +68,8 @@ class Others:
         A default of a function that it calls is rather a table or a memo.
         """
         cells, defaults = call.__closure__ or (), (call.__defaults__ or ()) if depth == 0 else ()
-        for exchanged in (lambda one: self._value(one, 0), lambda one: self._inner(one, depth)):
+        ways: tuple[Callable[[Any], Any], ...] = (lambda one: self._value(one, 0), lambda one: self._inner(one, depth))
+        for exchanged in ways:
             held = tuple(types.CellType(exchanged(one.cell_contents)) if _is_filled(one) else one for one in cells)
             given = tuple(map(exchanged, defaults))
             if self.made:

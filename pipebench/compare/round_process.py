@@ -130,8 +130,8 @@ class Side:
         """The task and the variant. The task copies its inputs into this process's own memory."""
         source, name = self._source(identity)
         if source is not None:
-            build, facts = source.call(name)
-            make = functools.partial(ONE_FUNCTION.of_commit, build, self._folder)
+            of_commit, facts = source.call(name)
+            make = functools.partial(ONE_FUNCTION.of_commit, of_commit, self._folder)
             self._clock.timer = facts.pop("timer", time.perf_counter)
             task, variant = ONE_FUNCTION.of_call(OTHER.module("task"), identity, make, **facts)
         elif self._own is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from math import prod
 
 from pipebench.results.comparison import Change, Comparison, Difference, Outputs
@@ -100,7 +100,7 @@ def _cached(outputs: Outputs) -> list[str]:
 
 def difference(one: Difference) -> str:
     """How an output differs: `3×112×112 instead of 3×224×224 (25 % of the values)`."""
-    said = {
+    words: dict[str, Callable[[], str]] = {
         "samples": lambda: f"{one.head} samples instead of {one.base}",
         "structure": lambda: f"{printable(one.head)} instead of {printable(one.base)}",
         "shape": lambda: f"{_shape(one.head_shape)} instead of {_shape(one.base_shape)}{_share(one)}",
@@ -109,7 +109,8 @@ def difference(one: Difference) -> str:
         "cached": lambda: _from_cache(one),
         "ignored": lambda: f"{_by(one)} returns for other inputs what it returns for the timed one ({_inputs(one)})",
         "unrepeatable": lambda: "head does not return the same twice after the same seed, and base does",
-    }[one.kind]()
+    }
+    said = words[one.kind]()
     place = f", at {printable(one.place)}" if one.place else ""
     place += f" and {one.leaves - 1} more of {one.all_leaves} parts" if place and one.leaves > 1 else ""
     return f"{PARTS.get(one.part, '') if one.kind not in ('cached', 'ignored') else ''}{said}{place}"

@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,15 @@ from pipebench.compare import asv_suites, config, import_roots
 from pipebench.errors import PipebenchError
 
 TOML = "".join(f'[[benchmark]]\nname = "{name}"\nsetup = "timed:{name}"\n' for name in ("fine", "other"))
-TIMED = "import time\ndef fine():\n    return sum, [1, 2]\ndef other():\n    return time.sleep, 0.001\n"
+TIMED = """import os, time
+def fine():
+    if "MARKS" in os.environ:
+        with open(os.environ["MARKS"], "a") as file:
+            file.write("x")
+    return sum, [1, 2]
+def other():
+    return time.sleep, 0.001
+"""
 
 
 @pytest.fixture(scope="module")
@@ -30,16 +39,25 @@ def repo(tmp_path_factory):
     return folder
 
 
+def wait_for_two_rounds(marks):
+    """Every round sets the function up once a side; the first has ended when the second is under way."""
+    before, until = marks.stat().st_size, time.monotonic() + 60
+    while marks.stat().st_size < before + 4:
+        assert time.monotonic() < until
+        time.sleep(0.01)
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_ends_the_run_and_saves_what_is_known(number, repo, tmp_path):
-    file = tmp_path / "ab.json"
+    file, marks = tmp_path / "ab.json", tmp_path / "marks"
     command = [sys.executable, "-m", "pipebench", "ab", "HEAD~1", "HEAD~1", "--variant", "fine", "--export-json"]
     running = subprocess.Popen(
         [*command, str(file)], cwd=repo, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
-        start_new_session=True,
+        start_new_session=True, env={**os.environ, "MARKS": str(marks)},
     )  # fmt: skip
     for line in running.stderr:
         if line.startswith("comparing for"):
+            wait_for_two_rounds(marks)
             os.killpg(running.pid, number)  # also to what it has started, as a terminal that is closed does
     assert running.wait() == 130
     report = json.loads(file.read_text())
