@@ -20,7 +20,7 @@ NO_TOLERANCE = ("step",)  # stages whose `agree` accepts everything
 
 
 class Server(Protocol):
-    """A side of the comparison, as `rounds.Server` is one."""
+    """A side of the comparison, as `server.Server` is one."""
 
     @property
     def folder(self) -> str: ...  # of its commit; "" if it has none

@@ -23,7 +23,6 @@ import sys
 import sysconfig
 import time
 import traceback
-from collections.abc import Callable
 from multiprocessing.connection import Connection
 from typing import Any
 
