@@ -221,6 +221,7 @@ class ChildRunner:
     """Runs variants in a live child process. A request is a method's name and arguments; the answer is its result."""
 
     _serving = "pipebench.runner"  # the module whose `serve` the child runs
+    _session = False  # whether the child has a session of its own
     _errors: IO[bytes] | None = None  # the file that the child's standard error goes to, if not to ours
 
     def __init__(self, spec: RunnerSpec, executable: str = sys.executable) -> None:
@@ -239,6 +240,7 @@ class ChildRunner:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=self._errors,
+            start_new_session=self._session,
         )
         theirs.close()
         self._pipe: Connection = ours
@@ -322,7 +324,7 @@ def serve(descriptor: int) -> None:
     """The child's side: answers requests until the pipe closes. The parent handles Ctrl-C."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     pipe, runner = Connection(descriptor), LocalRunner()
-    with contextlib.suppress(EOFError, BrokenPipeError):
+    with contextlib.suppress(EOFError, ConnectionError):
         while True:
             method, arguments = pickle.loads(pipe.recv_bytes())  # from our own parent, never from data
             try:

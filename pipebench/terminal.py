@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import signal
 import sys
 import textwrap
-from collections.abc import Callable, Iterable
+import threading
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -99,6 +102,27 @@ def _width(report: Report) -> int:
     """The columns of standard output. If a program reads sync points, no line wraps, so each point has one line."""
     read_by_program = report.sync_points is not None and not (sys.stdout is not None and sys.stdout.isatty())
     return WHOLE_LINES if read_by_program else columns(sys.stdout)
+
+
+@contextlib.contextmanager
+def interruptible() -> Iterator[None]:
+    """Within this block SIGTERM and SIGHUP interrupt as Ctrl-C does, but only once: what is known is saved then."""
+    here = threading.current_thread() is threading.main_thread()
+    before = {one: signal.getsignal(one) for one in (signal.SIGTERM, signal.SIGHUP) if here}
+
+    def interrupt(number: int, frame: object) -> None:
+        for one in before:
+            signal.signal(one, signal.SIG_IGN)
+        raise KeyboardInterrupt
+
+    for one, handler in before.items():
+        if handler == signal.SIG_DFL:  # `nohup` ignores SIGHUP
+            signal.signal(one, interrupt)
+    try:
+        yield
+    finally:
+        for one, handler in before.items():
+            signal.signal(one, handler)
 
 
 class progress:

@@ -32,6 +32,15 @@ def sample(folder):
     return folder
 
 
+def configured(folder, *transforms):
+    """Writes what `init` would write into `pipebench.toml` of the sample repository, without a process of its own."""
+    named = ", ".join(f'"{one}"' for one in transforms)
+    (folder / "pipebench.toml").write_text(
+        'loader = "sampledata:make_loader"\ntransform = "sampledata:make_transform"\n'
+        f"transforms = [{named}]\nworkers = [0]\nsamples = 64\n"
+    )
+
+
 def slower(repo):
     """A commit in which one transform does six times the work."""
     file = repo / "sampledata.py"

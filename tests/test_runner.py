@@ -9,6 +9,7 @@ import pytest
 from tiny import IDENTITY, WORKLOAD, first_keys
 
 from pipebench import stage
+from pipebench.lab.fresh import FreshRunner
 from pipebench.lab.timing import Plan, measure
 from pipebench.runner import ChildRunner, LocalRunner, RunnerDied, Runners
 from pipebench.task import RunnerSpec, Variant
@@ -31,6 +32,16 @@ def test_a_child_makes_the_same_outputs_and_does_the_same_work(child):
     assert local.arm(IDENTITY, WORKLOAD, keys) == child.arm(IDENTITY, WORKLOAD, keys)
     seconds, code = child.reading(IDENTITY, 2)
     assert seconds > 0 and code is None
+
+
+@pytest.mark.parametrize("kind", [ChildRunner, FreshRunner])
+def test_an_interruption_before_an_answer_is_read_leaves_no_traceback_in_the_child(kind, tmp_path):
+    with open(tmp_path / "errors", "w+b") as errors:
+        runner = type("Heard", (kind,), {"_errors": errors})(RunnerSpec("one"))
+        runner._send("echo", 1)
+        assert runner._pipe.poll(60)
+        runner.close()
+    assert (tmp_path / "errors").read_text() == ""
 
 
 def test_ctrl_c_is_the_parents_to_handle(child):

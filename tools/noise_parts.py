@@ -38,9 +38,10 @@ def take(seconds, save, load):
     sys.path.insert(0, os.fspath(ROOT))
     from pipebench.commands.ab import MAIN
     from pipebench.compare import rounds
+    from pipebench.compare.server import Server, Side
 
     begin = time.monotonic()
-    servers = [rounds.Server(rounds.Side(name, ROOT), None) for name in ("base", "head")]
+    servers = [Server(Side(name, ROOT), None) for name in ("base", "head")]
     try:
         for server in servers:
             server.send("start")

@@ -13,13 +13,13 @@ import click
 
 from pipebench.commands._ab_saved import annotate, judged_again, two
 from pipebench.errors import PipebenchError, UsageError
-from pipebench.terminal import delivered, exported, formatted, place, progress
+from pipebench.terminal import delivered, exported, formatted, interruptible, place, progress
 
 if TYPE_CHECKING:
     from pipebench.compare.checkouts import Commit
     from pipebench.compare.config import Own
     from pipebench.compare.proof import Project
-    from pipebench.compare.rounds import Side
+    from pipebench.compare.server import Side
     from pipebench.results.comparison import Change, Comparison, Measured, Said
 
 MAIN = (
@@ -73,6 +73,13 @@ class _Percent(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # gene
 )
 @click.option("--rounds", type=click.IntRange(1), default=1000, show_default=True, help="Stop after this many rounds.")
 @click.option(
+    "--timeout",
+    type=click.FloatRange(1),
+    default=300.0,
+    show_default=True,
+    help="A benchmark fails whose import, set-up or call takes longer than so many seconds.",
+)
+@click.option(
     "--fail-above",
     type=_Percent(),
     metavar="5%",
@@ -111,6 +118,7 @@ def command(
     tests: tuple[str, ...],
     budget: float | None,
     rounds: int,
+    timeout: float,
     fail_above: float | None,
     fail_on_change: bool,
     allow_changed: bool,
@@ -139,7 +147,7 @@ def command(
     if rejudge or pool:
         changed = {"fail_on_change": fail_on_change, "allow_changed": allow_changed}
         again = judged_again(named, pool, fail_above, changed, github, style, export_json)
-        return _status(again.changes, again.fail_above, again.fail_on_change)
+        return _status(again.changes, again.fail_above, again.fail_on_change, again.most_rounds)
     base, head = two(named)
     repo = checkouts.repository(Path.cwd())
     settled = config.load(repo / config.CONFIG) if (repo / config.CONFIG).exists() else None
@@ -162,6 +170,7 @@ def command(
     heard: list[tuple[Said, ...]] = [()]
     load = os.getloadavg()[0]
     status, failure = 0, None
+    click.get_current_context().with_resource(interruptible())
     try:
         with progress() as advance:
             compare(
@@ -173,6 +182,7 @@ def command(
                 own=own,
                 project=_project(repo, sides, settled),
                 knobs={"data": data},
+                timeout_s=timeout,
                 progress=advance,
                 keep=kept.append,
                 hear=heard.append,
@@ -187,11 +197,11 @@ def command(
         measured = tuple(_measured(repo, one, side) for (one, _), side in zip(commits, sides, strict=True))
         found = Comparison(*labels, tuple(kept[-1]), fail_above, measured, data if settled is None else None)
         found = replace(found, load=(load, os.getloadavg()[0]), said=heard[-1], seeded=True)
-        found = replace(found, fail_on_change=fail_on_change, allow_changed=allow_changed)
+        found = replace(found, fail_on_change=fail_on_change, allow_changed=allow_changed, most_rounds=rounds)
         _deliver(found, failure, style, export_json)
         if github:
             annotate(found, settled, commits[1][0].folder)
-    return status or _status(kept[-1], fail_above, fail_on_change)
+    return status or _status(kept[-1], fail_above, fail_on_change, rounds)
 
 
 def _refuse_both(fail_on_change: bool, allow_changed: bool) -> None:
@@ -218,8 +228,8 @@ def _needs(own: dict[str, Any] | None) -> list[str]:
 
 
 def _side(commit: Commit, python: str, which: str, settings: dict[str, Any], own: Own | None) -> Side:
-    from pipebench.compare import rounds
     from pipebench.compare.import_roots import import_roots, names_in
+    from pipebench.compare.server import Side
 
     environment = []
     for pair in settings[f"{which}_env"]:
@@ -229,7 +239,7 @@ def _side(commit: Commit, python: str, which: str, settings: dict[str, Any], own
         environment.append((key, value))
     runner = _runner(settings[f"{which}_runner"])
     roots = import_roots(commit.folder, own.roots if own else ())
-    return rounds.Side(commit.label, commit.folder, python, tuple(environment), runner, roots, names_in(roots))
+    return Side(commit.label, commit.folder, python, tuple(environment), runner, roots, names_in(roots))
 
 
 def _project(repo: Path, sides: Sequence[Side], own: Own | None) -> Project:
@@ -343,7 +353,9 @@ def _deliver(found: Comparison, failure: str | None, style: str, export_json: Pa
         delivered(new(partial=failure is not None, failure=failure, comparison=found), style, export_json)
 
 
-def _status(changes: Sequence[Change], limit: float | None, on_change: bool = False) -> int:
+def _status(
+    changes: Sequence[Change], limit: float | None, on_change: bool = False, most_rounds: int | None = None
+) -> int:
     """3 where a gate failed, 1 where a benchmark failed or nothing was measured or a gate cannot judge, else 0."""
     from pipebench.render import ab, same_work
     from pipebench.results.comparison import exceeding
@@ -356,7 +368,8 @@ def _status(changes: Sequence[Change], limit: float | None, on_change: bool = Fa
         click.echo(f"pipebench: changed output: {', '.join(other)}", err=True)
     if over or other:
         return GATE_FAILED
-    why = (ab.too_few(changes) if limit is not None else None) or (same_work.uncompared(changes) if on_change else None)
+    few = ab.too_few(changes, most_rounds) if limit is not None else None
+    why = few or (same_work.uncompared(changes) if on_change else None)
     if why:
         click.echo(f"pipebench: the gate has no result: {why}", err=True)
         return 1

@@ -9,6 +9,7 @@ its path from the pipebench that drives, and imports nothing of pipebench.
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import inspect
 import itertools
@@ -38,6 +39,8 @@ def configuration(folder: Path) -> tuple[Path, dict[str, Any]]:
     Where there is none, or none that can be read, the contents are empty.
     """
     for path in [folder / CONFIGURATION, *sorted(folder.glob(f"*/{CONFIGURATION}"))]:
+        if not path.is_file():  # to read a pipe could take for ever
+            continue
         try:
             lines = path.read_text(encoding="utf-8").splitlines()
             found = json.loads("\n".join(line for line in lines if not line.lstrip().startswith("//")))
@@ -110,6 +113,13 @@ class Armed:
         self._is_ready = False
         return output
 
+    def fresh(self) -> Callable[[], Any]:
+        """The function with its arguments, set up anew."""
+        if self._benchmark.setups:
+            self.tear_down()
+            self.set_up()
+        return functools.partial(self._benchmark.function, *self._arguments)
+
     def plain(self) -> Any:
         """A call that leaves the timing to whoever calls, for a benchmark without a set-up or a timer."""
         return self._benchmark.function(*self._arguments)
@@ -142,6 +152,8 @@ class Source:
 
     def call(self, name: str) -> tuple[Callable[[], Callable[[], Any]], dict[str, Any]]:
         """What sets it up and makes the hot callable, and its clock where that is its own."""
+        if (error := self._error_of(name)) is not None:
+            return functools.partial(_raised, error), {}
         benchmark = self._known(name)
         if benchmark.is_skipped:
             raise self._words.Unavailable("not-built", "its suite skips these parameters")
@@ -157,7 +169,8 @@ class Source:
                 raise self._words.Unavailable("not-built", said[0]) from missing
             return armed.call if own_time else armed.plain
 
-        return build, {"timer": lambda: self._armed.elapsed if self._armed else 0.0} if own_time else {}
+        timer = {"timer": lambda: self._armed.elapsed if self._armed else 0.0} if own_time else {}
+        return build, {"fresh": lambda: self._armed and self._armed.fresh(), **timer}
 
     def leave(self) -> None:
         if self._armed is not None:
@@ -171,11 +184,14 @@ class Source:
     def _known(self, name: str) -> Benchmark:
         if name in self._found:
             return self._found[name]
-        for broken, error in self._broken.items():
-            if name == broken or name.startswith(f"{broken}."):
-                said = f"{broken} cannot be imported: {type(error).__name__}: {error}"
-                raise self._words.Unavailable("not-built", said) from error
+        if (error := self._broken.get(name)) is not None:
+            said = f"{name} cannot be imported: {type(error).__name__}: {error}"
+            raise self._words.Unavailable("not-built", said) from error
         raise self._words.Unavailable("not-built", f"the suite of this commit has no {name}")
+
+    def _error_of(self, name: str) -> Exception | None:
+        """Why the module or the class cannot be imported that has this benchmark on the other side."""
+        return next((error for one, error in self._broken.items() if name.startswith(f"{one}.")), None)
 
     def _modules(self) -> Iterator[types.ModuleType]:
         """Every module of the suite that can be imported."""
@@ -235,6 +251,10 @@ class Source:
             self._caches[key] = _made(benchmark, os.path.join(self._home, f"cache-{len(self._caches)}.pickle"))
         with open(self._caches[key], "rb") as file:
             return pickle.load(file)  # written by the process that `_made` forked
+
+
+def _raised(error: Exception) -> Callable[[], Any]:
+    raise error
 
 
 def _made(benchmark: Benchmark, path: str) -> str:

@@ -88,6 +88,8 @@ def load(path: Path) -> Own:
     """Reads `pipebench.toml`. Raises `PipebenchError`, which says what is wrong with it."""
     known = {one.name for one in fields(Own)} - {"image"}
     try:
+        if not path.is_file():
+            raise ValueError("it is not a regular file")  # to read a pipe could take for ever
         found = tomllib.loads(path.read_text(encoding="utf-8"))
         sample = _sample(found.pop("sample", {}))
         lists: dict[str, Any] = {name: tuple(one) if isinstance(one, list) else one for name, one in found.items()}

@@ -8,9 +8,8 @@ pipebench that drives, and imports nothing of pipebench: `words` is the module `
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib
-import os
-import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -19,7 +18,7 @@ class Source:
     """The functions that `[[benchmark]]` entries name, by their identities without `bench/`."""
 
     def __init__(self, words: Any, settings: Sequence[dict[str, Any]], folder: str | None) -> None:
-        self._words, self._folder = words, folder
+        self._words = words
         self._entries = {one["name"]: one for one in settings}
 
     def listed(self) -> list[str]:
@@ -38,16 +37,7 @@ class Source:
         facts: dict[str, Any] = {"samples": entry.get("samples") or 1}
         if check := entry.get("check"):
             facts["check"] = _checking(check, self._object(check))
-        return lambda: self._made(entry["setup"]), facts
-
-    def _made(self, setup: str) -> Callable[[], Any]:
-        """The hot callable. RuntimeError: an import of the commit's own code failed, which is no missing library."""
-        try:
-            return _bound(self._object(setup)())
-        except ImportError as error:
-            if self._folder and _lies_in(error.name or "", self._folder):
-                raise RuntimeError(f"{type(error).__name__}: {error}") from error
-            raise
+        return lambda: _bound(self._object(entry["setup"])()), facts
 
     def _object(self, name: str) -> Any:
         """The object that `module:object` names. Raises `Unavailable` if this commit does not have it."""
@@ -71,19 +61,12 @@ class Source:
         """Nothing is kept in the server."""
 
 
-def _lies_in(module: str, folder: str) -> bool:
-    """Whether the top-level package of a module is in the folder."""
-    found = sys.modules.get(module.partition(".")[0])
-    files = [getattr(found, "__file__", None) or "", *getattr(found, "__path__", ())]
-    return any(one.startswith(folder + os.sep) for one in files)
-
-
 def _bound(given: Any) -> Callable[[], Any]:
     """The callable without arguments, from what a set-up returned."""
     function, *arguments = given if isinstance(given, tuple) and given else (given,)
     if not callable(function):
         raise TypeError(f"a setup returns a callable, or a tuple of a callable and its arguments, not {function!r:.80}")
-    return (lambda: function(*arguments)) if arguments else function
+    return functools.partial(function, *arguments) if arguments else function  # so that its inputs can be seen
 
 
 def _checking(name: str, check: Callable[[Any], Any]) -> Callable[[Any], None]:

@@ -75,6 +75,8 @@ def _of_setuptools(settings: dict[str, Any]) -> Iterator[str]:
 
 def _of_setup_cfg(path: Path) -> Iterator[str]:
     parser = configparser.ConfigParser()
+    if not path.is_file():
+        return
     try:
         parser.read(path, encoding="utf-8")
         lines = parser.get("options", "package_dir", fallback="").splitlines()
@@ -97,6 +99,8 @@ def _of_setup_py(path: Path) -> Iterator[str]:
 
 def _keywords(path: Path) -> list[ast.keyword]:
     """The keywords of all calls in a Python file, which is read and not executed."""
+    if not path.is_file():
+        return []
     try:
         calls = [node for node in ast.walk(ast.parse(path.read_bytes())) if isinstance(node, ast.Call)]
     except (OSError, ValueError, SyntaxError):
@@ -114,6 +118,8 @@ def _of_package_dir(mapping: Any) -> Iterator[str]:
 
 
 def _tables(path: Path, key: str) -> dict[str, Any]:
+    if not path.is_file():  # to read a pipe could take for ever
+        return {}
     try:
         return _table(tomllib.loads(path.read_text(encoding="utf-8")), key)
     except (OSError, ValueError):

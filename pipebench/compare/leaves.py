@@ -96,7 +96,8 @@ class Leaves:
 
     def _number(self, place: str, value: Any) -> None:
         name = type(value).__name__
-        self._put(place, name, (), name, repr(value).encode(), lambda: _numpy().array(float(value)))
+        said = repr(value) if isinstance(value, float) else hex(value)  # of a long number Python refuses the digits
+        self._put(place, name, (), name, said.encode(), lambda: _numpy().array(float(value)))
 
     def _plain(self, place: str, value: Any) -> None:
         said = repr(value)
@@ -158,7 +159,7 @@ class Leaves:
             self._entries(place, dict(zip(value._fields, value, strict=True)), kind, ".{}")
         elif value and all(type(one) in NUMBERS for one in value):
             dtype = ", ".join(sorted({type(one).__name__ for one in value}))
-            text = repr(list(value)).encode()
+            text = repr([one if isinstance(one, float) else hex(one) for one in value]).encode()
             self._put(place, kind, (len(value),), dtype, text, lambda: _numpy().array([float(one) for one in value]))
         else:
             self._items(place, value, kind)
@@ -238,6 +239,7 @@ KINDS: tuple[tuple[Callable[[Any], bool], Callable[[Leaves, str, Any], None]], .
     (lambda one: isinstance(one, Set), Leaves._set),
     (lambda one: type(one).__name__ in NAMED, Leaves._thing),
     (_by_repr, Leaves._plain),
+    (lambda one: isinstance(one, NUMBERS), Leaves._number),
     (lambda one: hasattr(type(one), "__array__"), Leaves._arraylike),
     (_has_attributes, Leaves._object),
     (lambda one: True, Leaves._unknown),

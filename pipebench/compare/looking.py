@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-from pipebench.compare.same_work import Shown, judged, same, to_fetch
+from pipebench.compare.same_work import Examined, Shown, examined, judged, same, to_fetch
 from pipebench.errors import PipebenchError
 from pipebench.results.comparison import Outputs, Pair
 from pipebench.runner import RunnerDied, RunnerFailed
@@ -15,11 +15,12 @@ from pipebench.runner import RunnerDied, RunnerFailed
 SEED = 0  # of the passes that are looked at; the rounds have their numbers
 AGAIN = 2  # times that a side shows its outputs again, if they are not the other's: what varies is not held against it
 MOST_BYTES = 64 << 20  # of the contents that are fetched from each side to say how much they differ
+FUNCTIONS = ("bench", "asv", "pytest")  # by the first part of an identity; they get the same input in every call
 NO_TOLERANCE = ("step",)  # stages whose `agree` accepts everything
 
 
 class Server(Protocol):
-    """A side of the comparison, as `rounds.Server` is one."""
+    """A side of the comparison, as `server.Server` is one."""
 
     @property
     def folder(self) -> str: ...  # of its commit; "" if it has none
@@ -46,6 +47,7 @@ class Row(Protocol):
 
 
 Progress = Callable[[int, int, str], None]
+UNCHANGED = ("same", "close")
 
 
 @dataclass(frozen=True)
@@ -100,6 +102,20 @@ def look(servers: Sequence[Server], what: Look, lab: bool) -> Outputs:
         return Outputs("unknown", reason=str(error))
 
 
+def examine(servers: Sequence[Server], what: Look, found: Outputs) -> Outputs:
+    """Adds to what was `found` of a function whether a cache answers. Only this may go wrong, on inputs of our own."""
+    try:
+        _ready(servers, what)
+        answers = both(servers, "examine", what.identity, SEED)
+        for server in servers:
+            server.leave()
+        return examined(found, *(Examined(**one) for one in answers))
+    except RunnerFailed as error:
+        for server in servers:
+            server.recover()
+        return replace(found, unseen=f"it does not work on other inputs ({error})")
+
+
 def look_at_all(
     rows: Sequence[Row], servers: Sequence[Server], knobs: dict[str, Any], lab: bool, progress: Progress
 ) -> None:
@@ -113,14 +129,20 @@ def look_at_all(
         what = Look(row.identity, knobs, row.keys)
         try:
             if row.outputs is None:
-                row.outputs = look(servers, what, lab)
-            elif row.outputs.state in ("same", "close"):
+                row.outputs = _first_look(servers, what, lab)
+            elif row.outputs.state in UNCHANGED:
                 readings = len(row.rounds[-1]) if row.rounds else 0
-                row.outputs = replace(
-                    look(servers, replace(what, readings=readings, calls=row.calls), lab), at_end=True
-                )
+                again = look(servers, replace(what, readings=readings, calls=row.calls), lab)
+                seen = again.cached or row.outputs.cached
+                row.outputs = replace(again, at_end=True, cached=seen, unseen=row.outputs.unseen)
         except RunnerDied as error:
             raise PipebenchError(f"{error} in {row.identity}", "leave this benchmark out with --stage") from error
+
+
+def _first_look(servers: Sequence[Server], what: Look, lab: bool) -> Outputs:
+    found = look(servers, what, lab)
+    is_function = what.identity.partition("/")[0] in FUNCTIONS
+    return examine(servers, what, found) if is_function and found.state in UNCHANGED else found
 
 
 def _parsed(answer: dict[str, Any]) -> Shown:

@@ -128,7 +128,7 @@ def _counted(outputs: Iterator[Any]) -> Iterator[tuple[int, Any]]:
     Steps do not depend on the load of the machine, as seconds do. After the same seed, the same work takes as many.
     """
     while True:
-        with _Steps() as steps:
+        with Steps() as steps:
             try:
                 output = next(outputs)
             except StopIteration:
@@ -136,13 +136,13 @@ def _counted(outputs: Iterator[Any]) -> Iterator[tuple[int, Any]]:
         yield steps.count, output
 
 
-class _Steps:
-    """Counts what the interpreter does, in this thread."""
+class Steps:
+    """Counts what the interpreter does within a `with` block, in this thread."""
 
     def __init__(self) -> None:
         self.count = 0
 
-    def __enter__(self) -> _Steps:
+    def __enter__(self) -> Steps:
         self._kept = sys.gettrace(), sys.getprofile(), gc.isenabled()
         gc.disable()  # what is collected may run code of its own
         sys.setprofile(self._profile)

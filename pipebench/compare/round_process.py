@@ -23,7 +23,6 @@ import sys
 import sysconfig
 import time
 import traceback
-from collections.abc import Callable, Iterator
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -46,6 +45,7 @@ def _beside(name: str) -> Any:
 
 
 OTHER, LEAVES, ONE_PASS, CLOCK = map(_beside, ("other_commits", "leaves", "one_pass", "ready_clock"))
+ONE_FUNCTION, OTHER_INPUTS = map(_beside, ("one_function", "other_inputs"))
 
 
 class _Died(Exception):
@@ -61,6 +61,7 @@ class Side:
 
     def __init__(self, own: dict[str, Any] | None, folder: str | None = None) -> None:
         sources = (own or {}).get("sources", {})
+        self._folder = folder
         self._own = own and {name: one for name, one in own.items() if name != "sources"}
         words = OTHER.module("task") if sources else None
         self._sources = {kind: _beside(SOURCES[kind]).Source(words, given, folder) for kind, given in sources.items()}
@@ -128,9 +129,10 @@ class Side:
         """The task and the variant. The task copies its inputs into this process's own memory."""
         source, name = self._source(identity)
         if source is not None:
-            make, facts = source.call(name)
+            of_commit, facts = source.call(name)
+            make = functools.partial(ONE_FUNCTION.of_commit, of_commit, self._folder)
             self._clock.timer = facts.pop("timer", time.perf_counter)
-            task, variant = _of_call(OTHER.module("task"), identity, make, **facts)
+            task, variant = ONE_FUNCTION.of_call(OTHER.module("task"), identity, make, **facts)
         elif self._own is None:
             task, variant = OTHER.module("stage").find(identity)
         else:
@@ -226,6 +228,19 @@ class Side:
         made: dict[str, Any] = ONE_PASS.shown(LEAVES.Leaves(folder, wanted), one, number, LEAVES.Leaves(folder))
         return made
 
+    def examine(self, identity: str, number: int) -> dict[str, Any]:
+        """Calls a function that is timed on other inputs, to see whether a cache answers."""
+        one = self._built[identity]
+
+        def contents(value: Any) -> list[Any]:
+            taken = LEAVES.Leaves()
+            taken.add("output", "", value)
+            return list(taken.found)
+
+        seed = functools.partial(self.seed, number)
+        made: dict[str, Any] = OTHER_INPUTS.examined(one.call, one.fresh, seed, ONE_PASS.Steps, contents)
+        return made
+
     def values(self, identity: str, knobs: dict[str, Any], keys: tuple[str, ...], number: int) -> list[Any]:
         """The outputs of a variant of the lab, as its task compares them."""
         task, _, workload = self._known(identity, knobs)
@@ -284,41 +299,6 @@ class Side:
     def close(self) -> None:
         for source in self._sources.values():
             source.close()
-
-
-class _Function:
-    """A callable without arguments, whose output can be looked at as that of an `OpenCall`."""
-
-    unseen = given = None
-
-    def __init__(self, call: Callable[[], Any], samples: int) -> None:
-        self._call, self._samples = call, samples
-
-    def __call__(self, given: Any) -> Any:
-        return self._call()
-
-    def outputs(self) -> Iterator[Any]:
-        yield self._call()
-
-    def samples(self, output: Any) -> int:
-        return self._samples
-
-
-def _of_call(words: Any, identity: str, build: Any, samples: int = 1, check: Any = None) -> Any:
-    """A task and a variant for a callable without arguments. `check` gets the output of the first call."""
-    stage, _, name = identity.partition("/")
-
-    def work(given: Any, output: Any) -> Any:
-        if check is not None:
-            check(output)
-        return words.Work(samples, 0, 0)
-
-    task = words.Task(
-        id=stage, summary="a function", groups=lambda workload: [("own",)], inputs=lambda workload, keys: [None],
-        check=lambda output, given: None, agree=lambda output, expected, variant: None, work=work,
-        per_call=lambda workload: 1,
-    )  # fmt: skip
-    return task, words.Variant(stage, name, lambda workload: _Function(build(), samples))
 
 
 def _keys(task: Any, workload: Any) -> tuple[str, ...]:
@@ -385,6 +365,7 @@ def _forked() -> bool:
     gc.freeze()
     child = os.fork()
     if child == 0:
+        os.setpgid(0, 0)  # so that it can be killed with its workers
         return True
     _, status = os.waitpid(child, 0)
     if os.waitstatus_to_exitcode(status) != LEFT:

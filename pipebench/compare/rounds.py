@@ -9,11 +9,8 @@ from __future__ import annotations
 
 import contextlib
 import os
-import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from pipebench.compare import heard, looking, proof
@@ -31,118 +28,19 @@ from pipebench.compare.schedule import (
     paired,
     turns,
 )
+from pipebench.compare.server import TIMEOUT_S, Server, Side
 from pipebench.errors import PipebenchError
 from pipebench.results.comparison import Change, Pair, Said
-from pipebench.runner import ChildRunner, RunnerDied, RunnerFailed
-from pipebench.task import RunnerSpec, Unavailable
+from pipebench.runner import RunnerDied, RunnerFailed
+from pipebench.task import Unavailable
 
 SHORT_S = 0.005  # the longest call, where a call can be made shorter by giving it fewer samples
 JUDGING = 0.05  # the share of the time that is kept for the judgement at the end
 MOST_ROUNDS = 1000
 USUAL_S = 180.0
-NOT_HERE = "sys.path[:] = [one for one in sys.path if one]"
 KNOBS: dict[str, Any] = {"data": "photos", "batch_size": 16, "quick": True}
 
 Progress = Callable[[int, int, str], None]
-
-
-@dataclass(frozen=True)
-class Side:
-    """One of the two things compared: a folder of code, the interpreter that runs it, and its settings.
-
-    `roots` are the folders of the code that are put on the import path; the code's own folder if there are none.
-    `names` are the top-level modules in them.
-    """
-
-    label: str
-    folder: Path | None
-    executable: str = sys.executable
-    environment: tuple[tuple[str, str], ...] = ()
-    runner: RunnerSpec | None = None
-    roots: tuple[Path, ...] = ()
-    names: frozenset[str] = frozenset()
-
-
-class Server(ChildRunner):
-    """The live process of one side. It forks a child for each round; between rounds it waits."""
-
-    def __init__(self, side: Side, own: dict[str, Any] | None) -> None:
-        self.side, self._own = side, own
-        spec = side.runner or RunnerSpec(side.label)
-        fixed = (("PYTHONHASHSEED", "0"), ("OMP_NUM_THREADS", "1"), ("PYTHONPATH", ""))
-        settings = (*fixed, *spec.environment, *side.environment)
-        self._errors = self.errors = heard.opened()
-        super().__init__(RunnerSpec(side.label, spec.path, settings), side.executable)
-
-    def _code(self, first: list[str], descriptor: int) -> str:
-        """The child's program. It starts without address randomisation, so that equal code lies at equal addresses.
-
-        Where the kernel does not allow this, the addresses stay random. The current folder is taken off the import
-        path, or a module that a commit lacks would be imported from the working tree.
-        """
-        folders = self.side.roots or ((self.side.folder,) if self.side.folder else ())
-        ahead = [*first, *map(os.fspath, folders)]
-        here = Path(__file__).parent
-        child, package = here / "round_process.py", here.parent
-        serving = (
-            f"import sys; {NOT_HERE}; sys.path[:0] = {ahead!r}; sys.path.append({os.fspath(package.parent)!r})\n"
-            f"code = compile(open({os.fspath(child)!r}, encoding='utf-8').read(), {os.fspath(child)!r}, 'exec')\n"
-            f"exec(code, space := {{'__name__': 'pipebench_round', '__file__': {os.fspath(child)!r}}})\n"
-            f"space['serve']({descriptor}, {self._own!r}, {self.side.folder and os.fspath(self.side.folder)!r})\n"
-        )
-        return (
-            f"import sys; {NOT_HERE}\n"
-            "import ctypes, os\n"
-            "ctypes.CDLL(None).personality(0x0040000)\n"
-            f"os.execv(sys.executable, [sys.executable, '-c', {serving!r}])\n"
-        )
-
-    def start(self) -> list[str]:
-        """Waits until the side is imported; `start` was sent before. Returns the benchmarks that it has found.
-
-        Raises `PipebenchError` if it cannot be imported.
-        """
-        try:
-            return self.receive()  # type: ignore[no-any-return]  # what `start` of the child returns
-        except (RunnerDied, RunnerFailed) as error:
-            remedy = "compare commits that can be imported, or give a Python that has their packages"
-            said = heard.last(self.errors)
-            raise PipebenchError(f"{self.side.label} does not start: {error}{said}", remedy) from error
-
-    def send(self, method: str, *arguments: Any) -> None:
-        """Sends a request; `receive` takes its answer. So both sides can work at once where nothing is timed."""
-        self._send(method, *arguments)
-
-    def receive(self) -> Any:
-        return self._receive()
-
-    def fork(self) -> None:
-        self._ask("fork")
-
-    def leave(self) -> None:
-        """Ends the round's child; the server goes on."""
-        self.send("leave")
-
-    @property
-    def folder(self) -> str:
-        return os.fspath(self.side.folder) if self.side.folder else ""
-
-    def recover(self) -> None:
-        """Ends a round that broke, even if its child is gone, and drops the answers that nobody waits for."""
-        self._leave_fork()
-
-    def read_once(self, identity: str, calls: int) -> Reading:
-        try:
-            return self._ask("reading", identity, calls)  # type: ignore[no-any-return]  # what the child's returns
-        except RunnerFailed as error:
-            raise RunnerFailed(f"{self.name}: {error}") from error
-
-    def _receive(self) -> Any:
-        """An answer. A place in the commit's own files is named from their top folder, alike on both sides."""
-        try:
-            return super()._receive()
-        except RunnerFailed as error:
-            raise RunnerFailed(str(error).replace(f"{self.folder}{os.sep}", "") if self.folder else error) from error
 
 
 def compare(
@@ -155,6 +53,7 @@ def compare(
     own: dict[str, Any] | None = None,
     project: proof.Project | None = None,
     knobs: dict[str, Any] | None = None,
+    timeout_s: float = TIMEOUT_S,
     progress: Progress = lambda done, total, what: None,
     keep: Callable[[list[Change]], None] = lambda changes: None,
     hear: Callable[[tuple[Said, ...]], None] = lambda said: None,
@@ -163,6 +62,7 @@ def compare(
     """Measures `benchmarks` on both sides within `budget_s` seconds, start-up included.
 
     Without `budget_s` it is `USUAL_S`, or longer if the rounds that a judgement needs take longer.
+    A side that gives no answer for `timeout_s` seconds fails that benchmark.
     Each benchmark gets at most `most_rounds` rounds. `keep` gets the changes at the end, also after an interruption,
     which loses one round; `hear` gets what the sides wrote to standard error. A benchmark that breaks, or that a side
     does not have, never stops the others. Raises `PipebenchError` if a side does not start, if its server dies, or if
@@ -174,8 +74,8 @@ def compare(
     servers: list[Server] = []
     try:
         progress(0, 1, f"starting {base.label} and {head.label}")
-        servers += [_server(base, own)]
-        servers += [_server(head, own)]
+        servers += [_server(base, own, timeout_s)]
+        servers += [_server(head, own, timeout_s)]
         for server in servers:
             server.send("start")
         found = dict.fromkeys(identity for server in servers for identity in server.start())
@@ -197,9 +97,9 @@ def compare(
     return changes
 
 
-def _server(side: Side, own: dict[str, Any] | None) -> Server:
+def _server(side: Side, own: dict[str, Any] | None, timeout_s: float) -> Server:
     try:
-        return Server(side, own)
+        return Server(side, own, timeout_s)
     except Unavailable as missing:
         raise PipebenchError(f"{side.label} cannot be run: {missing.reason}", "build or install it first") from missing
     except OSError as error:

@@ -44,8 +44,25 @@ class Shown:
 
     @property
     def cached(self) -> bool:
-        count, of = self.repeated
-        return count > 0 and count >= CACHED * of
+        return _most(self.repeated)
+
+
+@dataclass(frozen=True)
+class Examined:
+    """What one side showed of a function on inputs that it is not timed on.
+
+    `repeated`: of how many inputs the second answer came from a cache, and of how many in all. `unchanged`: on how many
+    of them it returned what it returns for the timed input. `unseen`: why it could not be called on other inputs.
+    """
+
+    repeated: tuple[int, int] = (0, 0)
+    unchanged: tuple[int, int] = (0, 0)
+    unseen: str = ""
+
+
+def _most(share: tuple[int, int]) -> bool:
+    count, of = share
+    return count > 0 and count >= CACHED * of
 
 
 def same(base: Shown, head: Shown) -> bool:
@@ -68,6 +85,29 @@ def to_fetch(base: Shown, head: Shown, most_bytes: int) -> list[int]:
     return found
 
 
+def examined(known: Outputs, base: Examined, head: Examined) -> Outputs:
+    """What other inputs show, beside what is `known`: an answer from a cache, or one that ignores its input."""
+    if base.unseen or head.unseen:
+        return replace(known, unseen=base.unseen or head.unseen)
+    answers = [_most(one.repeated) for one in (base, head)]
+    known = replace(known, cached=tuple(name for name, one in zip(SIDES, answers, strict=True) if one))
+    if answers[0] != answers[1]:
+        return replace(known, state="changed", difference=_by_one_side("cached", answers, base.repeated, head.repeated))
+    ignored = base.unchanged, head.unchanged
+    clear = [_most(one) and not other[0] for one, other in (ignored, ignored[::-1])]
+    if any(clear):
+        return replace(known, state="changed", difference=_by_one_side("ignored", clear, *ignored))
+    return known
+
+
+def _by_one_side(
+    kind: Literal["cached", "ignored"], which: Sequence[bool], base: tuple[int, int], head: tuple[int, int]
+) -> Difference:
+    """What only one side does, on so many inputs of so many."""
+    count, of = base if which[0] else head
+    return Difference(kind, "unseen", base=str(which[0]), head=str(which[1]), leaves=count, all_leaves=of)
+
+
 def judged(base: Sequence[Shown], head: Sequence[Shown], within: Within = lambda: False) -> Outputs:
     """What the passes of both sides show. Each side has one pass, or several after the same seed, with equal histories.
 
@@ -79,13 +119,14 @@ def judged(base: Sequence[Shown], head: Sequence[Shown], within: Within = lambda
     varying = [{_place(one) for one in side.leaves if one[5] == VARIES} for side in sides]
     gone = [varies_whole(one) for one in (base, head)]
     if any(gone):
-        return _unrepeatable(known, gone, "")
+        return _unrepeatable(known, gone, "", gone[1] and not gone[0])
     alike = varying[0] | varying[1]
     found = difference(*(replace(one, leaves=_blanked(one.leaves, alike)) for one in sides))
+    if found is None and alike:
+        only_head = varying[1] - varying[0]
+        changed = bool(only_head) and not (_all_rounded((base[-1], head[-1]), only_head) or within())
+        return _unrepeatable(known, list(map(bool, varying)), _first(only_head if changed else alike), changed)
     if found is None:
-        if alike:
-            first = min(alike, key=lambda place: (place[0] != "output", place))
-            return _unrepeatable(known, list(map(bool, varying)), first[1])
         return known
     if found.kind != "values":
         return replace(known, state="changed", difference=_blamed(found, *sides))
@@ -93,7 +134,14 @@ def judged(base: Sequence[Shown], head: Sequence[Shown], within: Within = lambda
     return replace(known, state="close" if close else "changed", difference=found if close else _blamed(found, *sides))
 
 
-def _unrepeatable(known: Outputs, which: Sequence[bool], place: str) -> Outputs:
+def _first(places: set[tuple[str, str]]) -> str:
+    return min(places, key=lambda place: (place[0] != "output", place))[1]
+
+
+def _unrepeatable(known: Outputs, which: Sequence[bool], place: str, changed: bool) -> Outputs:
+    """What is not the same twice. It is a change if the base returns the same each time and the head does not."""
+    if changed:
+        return replace(known, state="changed", difference=Difference("unrepeatable", place=place))
     named = tuple(name for name, one in zip(SIDES, which, strict=True) if one)
     return replace(known, state="unrepeatable", sides=named, place=place)
 
@@ -139,9 +187,7 @@ def difference(base: Shown, head: Shown) -> Difference | None:
         if found := _in_part(base, head, part):
             return found
     if base.cached != head.cached:
-        (side,) = (one for one in (base, head) if one.cached)
-        return Difference("cached", "unseen", base=str(base.cached), head=str(head.cached), leaves=side.repeated[0],
-                          all_leaves=side.repeated[1])  # fmt: skip
+        return _by_one_side("cached", (base.cached, head.cached), base.repeated, head.repeated)
     return None
 
 
@@ -221,9 +267,18 @@ def _rounding(found: Difference, sides: tuple[Shown, Shown]) -> bool:
     return found.largest is not None and all(_rounded(base, head, index) for index in places)
 
 
+def _all_rounded(sides: tuple[Shown, Shown], places: set[tuple[str, str]]) -> bool:
+    """Whether the two sides differ by no more than rounding at these places, in what was fetched of their last pass."""
+    base, head = sides
+    if [_place(one) for one in base.leaves] != [_place(one) for one in head.leaves]:
+        return False
+    return all(_rounded(base, head, index) for index, one in enumerate(base.leaves) if _place(one) in places)
+
+
 def _rounded(base: Shown, head: Shown, index: int) -> bool:
     dtype = base.leaves[index][4]
-    if dtype not in ROUNDED or index not in (base.contents or {}) or index not in (head.contents or {}):
+    alike = base.leaves[index][:5] == head.leaves[index][:5]
+    if not alike or dtype not in ROUNDED or index not in (base.contents or {}) or index not in (head.contents or {}):
         return False
     ours, theirs = _array(base, index), _array(head, index)
     unit = float(np.finfo(np.float32 if dtype == "float32" else np.float64).eps)

@@ -72,6 +72,7 @@ def pooled(runs: Sequence[Saved], fail_above: float | None, progress: Progress) 
         load=None,
         said=_said(runs),
         runs=tuple(one for run in runs for one in _runs(run)),
+        most_rounds=None,
     )
     return replace(first.report, comparison=comparison, partial=any(run.report.partial for run in runs))
 

@@ -182,7 +182,7 @@ def serve(descriptor: int) -> None:
     bytearray(SETTLING_BYTES)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     pipe, served = Connection(descriptor), _Served()
-    with contextlib.suppress(EOFError, BrokenPipeError):
+    with contextlib.suppress(EOFError, ConnectionError):
         while True:
             method, arguments = pickle.loads(pipe.recv_bytes())  # from our own parent, never from data
             if method == "leave":

@@ -21,12 +21,17 @@ from pipebench.results.comparison import (
 from pipebench.units import counted, percent, printable, seconds_scale
 
 
-def too_few(changes: Sequence[Change]) -> str | None:
-    """Why some benchmarks could not be judged; None if all had enough rounds."""
+def too_few(changes: Sequence[Change], most_rounds: int | None = None) -> str | None:
+    """Why some benchmarks could not be judged; None if all had enough rounds.
+
+    `most_rounds` is the number of rounds at which the run was told to stop.
+    """
     poor, needed = unjudged(changes)
     if not poor:
         return None
     remedy = "raise --budget, name a --stage, or join runs with --pool"
+    if most_rounds is not None and most_rounds < needed:
+        remedy = f"--rounds {most_rounds} stopped the run, so give --rounds {needed} or leave it out"
     return f"{counted(poor, 'benchmark')} had fewer than the {needed} rounds needed: {remedy}"
 
 
@@ -35,8 +40,8 @@ def parts(found: Comparison) -> list[Part]:
     compared = [one for one in found.changes if one.judgement and one.base_s and one.head_s]
     made: list[Part] = [Line(verdict(found), "bold")]
     made += [_table(compared, found.base, found.head, found.allow_changed)] if compared else []
-    below = [*notes(found.changes), *same_work.footer(found), *map(_measured, found.sides), *_runs(found)]
-    return [*made, *(f"  {line}" for line in below), *_said(found.said)]
+    below = [*notes(found.changes, found.most_rounds), *same_work.footer(found), *map(_measured, found.sides)]
+    return [*made, *(f"  {line}" for line in [*below, *_runs(found)]), *_said(found.said)]
 
 
 def _measured(side: Measured) -> str:
@@ -113,11 +118,11 @@ def _judged(change: Change, judgement: Judgement, allow_changed: bool) -> tuple[
     return speedup, f"{found.low:.3f}–{found.high:.3f}", detectable
 
 
-def notes(changes: Sequence[Change]) -> list[str]:
+def notes(changes: Sequence[Change], most_rounds: int | None = None) -> list[str]:
     """The notes: how sure the intervals are, and which benchmarks were not measured, with the reason."""
     judged = [one.judgement for one in changes if one.judgement]
     found = []
-    few = too_few(changes)
+    few = too_few(changes, most_rounds)
     if judged:
         together = "The interval holds" if len(judged) == 1 else f"All {len(judged)} intervals hold together"
         sure = "" if few else f" {together} with a confidence of {percent(1 - ALARMS)}."

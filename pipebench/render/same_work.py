@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from math import prod
 
 from pipebench.results.comparison import Change, Comparison, Difference, Outputs
@@ -10,6 +10,7 @@ from pipebench.results.comparison import uncompared as not_compared
 from pipebench.units import counted, percent, printable
 
 PARTS = {"output": "", "unseen": "for inputs that were not timed: ", "input": "it gets another input already: "}
+MOST_NAMED = 3  # names in a line
 WHAT = {"input": "changed input"}
 STATES = {"same": "equal", "close": "equal within rounding or tolerance", "changed": "changed",
           "unrepeatable": "not repeatable", "unknown": "not compared"}  # fmt: skip
@@ -37,7 +38,7 @@ def notes(outputs: Outputs) -> list[str]:
     """What is to be said of the outputs of one benchmark; nothing if they are equal."""
     return [
         *_state(outputs),
-        *(f"its output holds a {printable(one)}, whose contents cannot be compared" for one in outputs.unread),
+        *_unread(outputs.unread),
         *_cached(outputs),
     ]
 
@@ -52,7 +53,15 @@ def footer(found: Comparison) -> list[str]:
     again = ", and if equal once more after them" if any(map(_same, known)) and _all_twice(known) else ""
     made = f"outputs, compared before the rounds{again}: {made}."
     seeded = "Both sides get the same seed before each round (random, NumPy, torch)."
-    return [f"{made} {seeded}" if found.seeded else made]
+    return [f"{made} {seeded}" if found.seeded else made, *_unseen(found.changes)]
+
+
+def _unseen(changes: Sequence[Change]) -> Iterator[str]:
+    """The benchmarks whose answers could come from a cache without being seen, by the reason."""
+    found = [(printable(one.outputs.unseen), one.benchmark) for one in changes if one.outputs]
+    for reason in dict.fromkeys(reason for reason, _ in found if reason):
+        names = [name for one, name in found if one == reason]
+        yield f"an answer from a cache would not be seen in {_listed(names)}: {reason}"
 
 
 def _same(outputs: Outputs) -> bool:
@@ -77,6 +86,12 @@ def _state(outputs: Outputs) -> list[str]:
     return []
 
 
+def _unread(types: Sequence[str]) -> list[str]:
+    if not types:
+        return []
+    return [f"its output holds values whose contents cannot be compared: {', '.join(map(printable, types))}"]
+
+
 def _cached(outputs: Outputs) -> list[str]:
     if len(outputs.cached) < 2:
         return []
@@ -85,22 +100,48 @@ def _cached(outputs: Outputs) -> list[str]:
 
 def difference(one: Difference) -> str:
     """How an output differs: `3×112×112 instead of 3×224×224 (25 % of the values)`."""
-    said = {
+    words: dict[str, Callable[[], str]] = {
         "samples": lambda: f"{one.head} samples instead of {one.base}",
         "structure": lambda: f"{printable(one.head)} instead of {printable(one.base)}",
         "shape": lambda: f"{_shape(one.head_shape)} instead of {_shape(one.base_shape)}{_share(one)}",
-        "dtype": lambda: f"{printable(one.head)} instead of {printable(one.base)}",
+        "dtype": lambda: _dtype(one),
         "values": lambda: _values(one),
         "cached": lambda: _from_cache(one),
-    }[one.kind]()
+        "ignored": lambda: f"{_by(one)} returns for other inputs what it returns for the timed one ({_inputs(one)})",
+        "unrepeatable": lambda: "head does not return the same twice after the same seed, and base does",
+    }
+    said = words[one.kind]()
     place = f", at {printable(one.place)}" if one.place else ""
     place += f" and {one.leaves - 1} more of {one.all_leaves} parts" if place and one.leaves > 1 else ""
-    return f"{PARTS.get(one.part, '') if one.kind != 'cached' else ''}{said}{place}"
+    return f"{PARTS.get(one.part, '') if one.kind not in ('cached', 'ignored') else ''}{said}{place}"
 
 
 def _from_cache(one: Difference) -> str:
-    side = "head" if one.head == "True" else "base"
-    return f"{side} answers a repeated input from a cache ({one.leaves} of {counted(one.all_leaves, 'input')})"
+    return f"{_by(one)} answers a repeated input from a cache ({_inputs(one)})"
+
+
+def _by(one: Difference) -> str:
+    return "head" if one.head == "True" else "base"
+
+
+def _inputs(one: Difference) -> str:
+    return f"{one.leaves} of {counted(one.all_leaves, 'input')}"
+
+
+def _dtype(one: Difference) -> str:
+    """Two dtypes; or two lists of names, by what only one of them has."""
+    lists = [text.split(", ") for text in (one.base, one.head)]
+    if all(len(names) == 1 for names in lists):
+        return f"{printable(one.head)} instead of {printable(one.base)}"
+    gone, new = ([name for name in mine if name not in other] for mine, other in (lists, lists[::-1]))
+    parts = [f"{verb} {_listed(names)}" for verb, names in (("lacks", gone), ("has also", new)) if names]
+    return " and ".join(parts) or "another order"
+
+
+def _listed(names: Sequence[str]) -> str:
+    """The first names of a list; of a long one it says how many more there are."""
+    more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+    return ", ".join(map(printable, names[:MOST_NAMED])) + more
 
 
 def _shape(shape: Sequence[int]) -> str:

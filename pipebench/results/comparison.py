@@ -63,14 +63,15 @@ class Difference:
     """How an output of the head differs from the base's.
 
     `kind` is the first that was found of: another number of samples, another structure or type, another shape, another
-    dtype, other values, an answer from a cache. `part` is what was compared: the outputs of the timed inputs
+    dtype, other values, an output of the head alone that is not the same twice, an answer from a cache, an answer that
+    ignores its input. `part` is what was compared: the outputs of the timed inputs
     ("output"), those of inputs that no timed call gets ("unseen"), or the inputs themselves ("input"). `place` is the
     first leaf that differs so; `leaves` of `all_leaves` do. `base` and `head` are what the two sides have there: a
     type, a dtype or a number. For values: `share` of them differ, by `largest` at most and by `mean` on average over
     all values of these leaves.
     """
 
-    kind: Literal["samples", "structure", "shape", "dtype", "values", "cached"]
+    kind: Literal["samples", "structure", "shape", "dtype", "values", "unrepeatable", "cached", "ignored"]
     part: str = "output"
     place: str = ""
     base: str = ""
@@ -88,11 +89,12 @@ class Difference:
 class Outputs:
     """Whether both sides return the same for the same inputs and the same seed.
 
-    `close`: they differ by the rounding of floating point, or within the tolerance of the lab's task. `unrepeatable`: a
-    side does not return the same twice (`sides`), so what varies is not held against the other; all else is equal.
-    `unknown`: they could not be compared, for the `reason`. `at_end`: they were compared after the rounds too.
+    `close`: they differ by the rounding of floating point, or within the tolerance of the lab's task. `unrepeatable`:
+    the base does not return the same twice, or a side varies by rounding (`sides`), so what varies is not compared; all
+    else is equal. `unknown`: they could not be compared, for the `reason`. `at_end`: they were compared after the
+    rounds too.
     `unread` are types whose contents cannot be compared. `cached` are the sides that answer an input from a cache the
-    second time.
+    second time. `unseen` is why an answer from a cache would not be seen; empty if it would be.
     """
 
     state: Literal["same", "close", "changed", "unrepeatable", "unknown"]
@@ -103,6 +105,7 @@ class Outputs:
     at_end: bool = False
     unread: tuple[str, ...] = ()
     cached: tuple[str, ...] = ()
+    unseen: str = ""
 
 
 @dataclass(frozen=True)
@@ -237,7 +240,8 @@ class Comparison:
     more than 5 % slower. With `fail_on_change`, a benchmark whose output changed fails too. With `allow_changed`, it is
     judged as any other. `seeded`: both sides got the same seed before each round. `data` is the data set; None for a
     project's own loader. `load` is the load average of one minute before and after the run, which counts the run's own
-    processes. `runs` are the runs that were joined; empty if there was one run.
+    processes. `runs` are the runs that were joined; empty if there was one run. `most_rounds` is the number of rounds
+    at which the run was told to stop; None for joined runs and in reports of earlier versions.
 
     `gate` and `exceeding`, the names of the benchmarks that fail the gate, follow from the others. `gate` is one of
     `GATE_FAILED`, `GATE_PASSED` and `NO_RESULT`, and None without a gate.
@@ -255,6 +259,7 @@ class Comparison:
     fail_on_change: bool = False
     allow_changed: bool = False
     seeded: bool = False
+    most_rounds: int | None = None
     gate: str | None = field(init=False, default=None)
     exceeding: tuple[str, ...] = field(init=False, default=())
 

@@ -22,10 +22,7 @@ from pipebench.stats import Speedup
 def repo(tmp_path_factory):
     """A repository with three commits: fast, with the suite, and with a transform that does more work."""
     folder = repos.sample(tmp_path_factory.mktemp("ab") / "mine")
-    done = repos.pipebench(
-        "init", "sampledata:make_loader", "--transform", "sampledata:make_transform", "--workers", "0", cwd=folder
-    )
-    assert done.returncode == 0, done.stderr
+    repos.configured(folder, "RandomHorizontalFlip", "Scale")
     with (folder / "sampledata.py").open("a") as file:
         file.write('\nimport warnings\n\nwarnings.warn("a toy")\n')
     repos.commit(folder, "suite")
@@ -159,6 +156,8 @@ def test_a_gate_that_had_too_few_rounds_does_not_pass(capsys):
     few = [comparison.Change("read/image/open", Judgement(Speedup(1 / 1.5, 0.125, 5.0, 0.5), 2, 0.99), 0.001, 0.001, 8)]
     assert (_status(few, None), _status(few, 0.05)) == (0, 1)
     assert "the gate has no result: 1 benchmark had fewer than the 8 rounds needed" in capsys.readouterr().err
+    _status(few, 0.05, most_rounds=2)
+    assert "needed: --rounds 2 stopped the run, so give --rounds 8 or leave it out" in capsys.readouterr().err
 
 
 def test_a_full_disk_says_where_and_what_to_do(repo, monkeypatch):
@@ -258,6 +257,8 @@ def test_too_few_rounds_are_neither_a_difference_nor_none():
     shown = _text([few])
     assert shown.splitlines()[0] == "mine against main: too few rounds to say whether anything changed"
     assert "confidence" not in shown and "raise --budget" in shown
+    stopped = layout.text(ab.parts(comparison.Comparison("main", "mine", (few,), most_rounds=1)))
+    assert "--rounds 1 stopped the run" in " ".join(stopped.split()) and "--budget" not in stopped
     row = next(line for line in shown.splitlines() if line.startswith("read/image/open"))
     assert "too few rounds" in row and "0.100" not in row and "9.000" not in row
 

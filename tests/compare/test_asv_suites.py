@@ -185,17 +185,16 @@ def test_a_benchmark_is_timed_by_its_own_timer(source):
 
 def test_without_a_set_up_and_a_timer_wall_time_is_taken_around_many_calls(source):
     build, facts = source(FREE).source.call("some.time_free")
-    assert build()() == "free" and facts == {}
+    assert build()() == "free" and facts["fresh"]()() == "free" and "timer" not in facts
 
 
 def test_a_module_that_cannot_be_imported_is_a_row_with_the_reason(source):
     suite_ = source("import nothing_of_the_kind\n", wanted="other")
     assert suite_.names == ["some"]
-    for name in ("some", "some.time_free"):
-        with pytest.raises(
-            task.Unavailable, match=r"some cannot be imported: ModuleNotFoundError: .*nothing_of_the_kind"
-        ):
-            suite_.source.call(name)
+    with pytest.raises(task.Unavailable, match=r"some cannot be imported: ModuleNotFoundError: .*nothing_of_the_kind"):
+        suite_.source.call("some")
+    with pytest.raises(ModuleNotFoundError, match="nothing_of_the_kind"):  # a missing library: it is not available
+        suite_.source.call("some.time_free")[0]()
 
 
 def test_what_the_suite_of_a_commit_lacks_is_said(source):
@@ -274,3 +273,51 @@ def test_a_comparison_of_nothing_is_refused(tmp_path):
     side = rounds.Side("one", suite(tmp_path / "tree"), roots=(tmp_path / "tree",))
     with pytest.raises(PipebenchError, match="neither side has a benchmark"):
         rounds.compare(side, side, [], budget_s=10, own={"sources": {"asv": {"wanted": "nosuch"}}})
+
+
+OWN = """
+import mine
+
+class Set:
+    def setup(self):
+        self.values = list(range(500))
+        mine.before()
+
+    def time_set(self):
+        return mine.work(self.values)
+
+def time_free():
+    return mine.work(range(500))
+"""
+MINE = {
+    "one": "def before(): pass\ndef work(values):\n    return sum(one * one for one in values)\n",
+    "memo": "memo = {}\ndef before(): pass\ndef work(values):\n    key = tuple(values)\n    if key not in memo:\n"
+    "        memo[key] = sum(one * one for one in values)\n    return memo[key]\n",
+    "broken": "def before():\n    from mine import gone\ndef work(values):\n    return sum(values)\n",
+    "gone": "raise ValueError('it broke')\n",
+}
+
+
+@pytest.fixture(scope="module")
+def own(tmp_path_factory):
+    """A suite over a module, which each commit changes: a tag for each of `MINE`."""
+    folder = suite(tmp_path_factory.mktemp("own") / "repo", OWN)
+    repos.git(folder, "init", "--quiet")
+    for name, text in MINE.items():
+        (folder / "mine.py").write_text(text)
+        repos.commit(folder, name)
+        repos.git(folder, "tag", name)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("head", "status", "said"),
+    [
+        ("memo", 3, "pipebench: changed output: asv/some.Set.time_set\n"),
+        ("broken", 1, "RuntimeError: ImportError: cannot import name 'gone' from 'mine'"),
+        ("gone", 1, "ValueError: it broke"),
+    ],
+)
+def test_a_head_that_caches_or_breaks_its_own_code_does_not_pass(head, status, said, own):
+    done = repos.pipebench("ab", "one", head, "--asv", "Set", "--rounds", "1", "--fail-on-change", cwd=own)
+    assert done.returncode == status and said in " ".join(done.stdout.split()) + done.stderr, done.stdout

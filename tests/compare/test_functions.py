@@ -9,7 +9,7 @@ import repos
 
 from pipebench import task
 from pipebench.commands import ab
-from pipebench.compare import config, functions, proof, rounds
+from pipebench.compare import config, functions, one_function, proof, rounds
 from pipebench.errors import PipebenchError
 
 TOML = """[[benchmark]]
@@ -125,7 +125,7 @@ def test_a_module_that_lacks_another_is_an_error(source, tmp_path):
         source(setup="broken:f").call("one")[0]()
 
 
-def test_a_set_up_that_imports_what_its_own_package_lacks_has_failed(source, tmp_path, monkeypatch):
+def test_a_set_up_that_imports_what_its_own_package_lacks_has_failed(tmp_path, monkeypatch):
     """A missing library is n/a; a name that the commit removed is a benchmark that broke."""
     (tmp_path / "mine.py").write_text("")
     (tmp_path / "user.py").write_text(
@@ -133,11 +133,13 @@ def test_a_set_up_that_imports_what_its_own_package_lacks_has_failed(source, tmp
     )
     for name in ("mine", "user"):
         monkeypatch.delitem(sys.modules, name, raising=False)
-    of_commit = functions.Source(task, [{"name": "own", "setup": "user:own"}], str(tmp_path))
+    monkeypatch.syspath_prepend(tmp_path)
+    entries = [{"name": name, "setup": f"user:{name}"} for name in ("own", "library")]
+    of_commit = functions.Source(task, entries, str(tmp_path))
     with pytest.raises(RuntimeError, match="ImportError: cannot import name 'gone' from 'mine'"):
-        of_commit.call("own")[0]()
+        one_function.of_commit(of_commit.call("own")[0], str(tmp_path))
     with pytest.raises(ModuleNotFoundError):
-        source(setup="user:library").call("one")[0]()
+        one_function.of_commit(of_commit.call("library")[0], str(tmp_path))
 
 
 @pytest.fixture
@@ -185,3 +187,59 @@ def test_a_reason_that_both_sides_have_is_said_once():
     assert row.skipped == "no library"
     rounds._take(row, [{"skip": "no library"}, {"skip": "no function"}], ["main", "mine"], 0.0)
     assert row.skipped == "main: no library; mine: no function"
+
+
+CACHES = """import functools, random
+def work(values):
+    total = 0
+    for one in values:
+        total = (31 * total + one) % 1_000_003
+    return total
+MORE
+def listed():
+    return work, list(range(2000))
+def closed():
+    values = list(range(2000))
+    return lambda: work(values)
+def bare():
+    return lambda: work(range(2000))
+"""
+MEMO = """memo = {}
+def by_content(values):
+    key = tuple(values)
+    if key not in memo:
+        memo[key] = plain(values)
+    return memo[key]
+plain, work = work, by_content
+"""
+RANDOM = "honest = work\ndef work(values):\n    return honest(values) + random.SystemRandom().randrange(1000)\n"
+
+
+@pytest.fixture(scope="module")
+def cached(tmp_path_factory):
+    """Three commits: honest work, answers from a cache, and outputs that are new each time."""
+    folder = tmp_path_factory.mktemp("cached")
+    names = ("listed", "closed", "bare")
+    written(folder, "\n".join(f'[[benchmark]]\nname = "{name}"\nsetup = "timed:{name}"\n' for name in names))
+    repos.git(folder, "init", "--quiet")
+    for more in ("", MEMO, RANDOM):
+        (folder / "timed.py").write_text(CACHES.replace("MORE", more))
+        repos.commit(folder, "one more")
+    return folder
+
+
+def test_an_answer_from_a_cache_is_a_changed_output_and_is_never_called_faster(cached):
+    options = ["--rounds", "1", "--fail-on-change", "--format", "json"]
+    done = repos.pipebench("ab", "HEAD~2", "HEAD~1", *options, cwd=cached)
+    rows = {one["benchmark"]: one for one in json.loads(done.stdout)["comparison"]["changes"]}
+    assert done.returncode == 3 and "changed output: bench/listed, bench/closed\n" in done.stderr
+    kinds = [rows[f"bench/{name}"]["outputs"].get("difference") for name in ("listed", "closed", "bare")]
+    assert [one and one["kind"] for one in kinds] == ["cached", "cached", None]
+    assert rows["bench/bare"]["outputs"]["unseen"] == "none of its inputs can be exchanged for another"
+
+
+def test_an_output_that_only_the_head_does_not_return_twice_fails_the_gate(cached):
+    options = ["--variant", "listed", "--rounds", "1", "--fail-on-change"]
+    done = repos.pipebench("ab", "HEAD~2", "HEAD", *options, cwd=cached)
+    assert done.returncode == 3, done.stderr
+    assert "head does not return the same twice" in " ".join(done.stdout.split())

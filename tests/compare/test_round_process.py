@@ -1,15 +1,20 @@
 """What the process of a round does besides reading: it warms up for a bounded time, and leaves no worker behind."""
 
 import multiprocessing
+import os
+import signal
 import sys
+import time
 import types
 
+import psutil
 import pytest
 from torch.utils.data import DataLoader
 
 from pipebench.compare import as_made, proof, round_process
 from pipebench.compare.config import Own
-from pipebench.compare.rounds import Server, Side
+from pipebench.compare.server import Server, Side
+from pipebench.errors import PipebenchError
 from pipebench.runner import RunnerFailed
 
 
@@ -109,15 +114,17 @@ def exits(): return sys.exit, 0
 def leaves(): return os._exit, 0
 def crashes(): return lambda: os.kill(os.getpid(), signal.SIGSEGV)
 def broken(): raise KeyError("no")
+def sleeps(): return __import__("time").sleep, 600
+def forks(): return __import__("subprocess").run, ["sleep", "601"]
 """
 
 
 @pytest.fixture
 def server(tmp_path):
     (tmp_path / "ending.py").write_text(ENDING)
-    names = ("fine", "exits", "leaves", "crashes", "broken")
+    names = ("fine", "exits", "leaves", "crashes", "broken", "sleeps", "forks")
     entries = [{"name": name, "setup": f"ending:{name}"} for name in names]
-    made = Server(Side("one", tmp_path, roots=(tmp_path,)), {"sources": {"bench": entries}})
+    made = Server(Side("one", tmp_path, roots=(tmp_path,)), {"sources": {"bench": entries}}, timeout_s=60.0)
     yield made
     made.close()
 
@@ -156,3 +163,70 @@ def test_an_interruption_before_an_answer_is_read_leaves_no_traceback_on_the_sid
     server.close()
     server.errors.seek(0)
     assert server.errors.read() == b""
+
+
+def is_of(group, process):
+    try:
+        return os.getpgid(process.pid) == group and process.status() != psutil.STATUS_ZOMBIE
+    except (ProcessLookupError, psutil.NoSuchProcess):
+        return False
+
+
+def wait_for_the_end(group):
+    """Waits until no process of the group runs: those that were killed are reaped by whoever inherits them."""
+    until = time.monotonic() + 30
+    while any(is_of(group, one) for one in psutil.process_iter()):
+        assert time.monotonic() < until
+
+
+def test_a_call_that_does_not_end_fails_its_benchmark_and_the_next_round_goes_on(server):
+    server.send("start")
+    server.start()
+    for name in ("sleeps", "forks"):
+        asked(server, "fork")
+        child = server._child
+        server._timeout_s = 0.3
+        server.send("arm", f"bench/{name}", {}, 0.005)
+        with pytest.raises(RunnerFailed, match=r"no answer within 0\.3 s \(--timeout\): it builds the benchmark"):
+            server.receive()
+        server._timeout_s = 60.0
+        server.recover()
+        wait_for_the_end(child)  # with what it has started
+    asked(server, "fork")
+    assert asked(server, "arm", "bench/fine", {}, 0.005)["work"] == (1, 0, 0)
+
+
+def test_a_server_that_does_not_answer_is_replaced_and_makes_again_what_it_had_made(server):
+    server.send("start")
+    server.start()
+    asked(server, "prime", "bench/fine", {})
+    first = server._process
+    os.kill(first.pid, signal.SIGSTOP)
+    server._timeout_s = 0.3
+    server.send("prime", "bench/broken", {})
+    with pytest.raises(RunnerFailed, match="it makes the inputs"):
+        server.receive()
+    server._timeout_s = 60.0
+    server.recover()
+    assert first.poll() is not None and server._process is not first
+    assert [method for method, _ in server._kept] == ["start", "prime"]
+    asked(server, "fork")
+    assert asked(server, "arm", "bench/fine", {}, 0.005)["work"] == (1, 0, 0)
+
+
+def test_an_import_that_does_not_end_stops_the_comparison_and_names_the_side(server):
+    server._timeout_s = 0.0
+    server.send("start")
+    with pytest.raises(PipebenchError, match=r"one does not start: no answer within 0 s .*: it imports the code"):
+        server.start()
+
+
+def test_a_side_that_hangs_is_ended_when_the_comparison_is(server):
+    server.send("start")
+    server.start()
+    asked(server, "fork")
+    child = server._child
+    server.send("arm", "bench/sleeps", {}, 0.005)
+    server.close()
+    assert server._process.poll() is not None
+    wait_for_the_end(child)

@@ -5,7 +5,8 @@ import pytest
 import torch
 
 from pipebench.compare.leaves import Leaves
-from pipebench.compare.same_work import Shown, judged, same, to_fetch
+from pipebench.compare.same_work import Examined, Shown, examined, judged, same, to_fetch
+from pipebench.results.comparison import Outputs
 
 
 def shown(*outputs, samples=4, repeated=(0, 4), given=(), unseen=()):
@@ -89,10 +90,30 @@ def test_the_tolerance_of_the_task_decides_about_values_only():
     assert ruling(shown(IMAGE), shown(IMAGE.float()), within=lambda: True).state == "changed"
 
 
-def test_what_is_not_the_same_twice_is_not_held_against_the_other():
-    noisy = [shown({"image": IMAGE, "time": float(second)}) for second in range(3)]
-    found = judged([shown({"image": IMAGE, "time": 9.0})] * 3, noisy)
-    assert (found.state, found.sides, found.place) == ("unrepeatable", ("head",), "[0]['time']")
+def timed(*seconds):
+    return [shown({"image": IMAGE, "time": second}) for second in seconds]
+
+
+def test_what_the_base_does_not_return_twice_is_not_held_against_the_head():
+    noisy, steady = timed(0.0, 1.0, 2.0), timed(9.0, 9.0, 9.0)
+    for head, sides in ((steady, ("base",)), (timed(3.0, 4.0, 5.0), ("base", "head"))):
+        found = judged(noisy, head)
+        assert (found.state, found.sides, found.place) == ("unrepeatable", sides, "[0]['time']")
+
+
+def test_what_only_the_head_does_not_return_twice_is_a_change():
+    found = judged(timed(9.0, 9.0, 9.0), timed(0.0, 1.0, 2.0))
+    assert (found.state, found.difference.kind, found.difference.place) == ("changed", "unrepeatable", "[0]['time']")
+
+
+def test_rounding_that_varies_in_the_head_is_no_change():
+    sums = [shown(torch.full((9,), 0.3) * (1 + turn * 2**-23)) for turn in (1, 2, 1)]
+    base = [shown(torch.full((9,), 0.3))] * 3
+    assert (judged(base, sums).state, judged(base, sums).sides) == ("unrepeatable", ("head",))
+    assert judged(base, [shown(torch.rand(9)) for _ in range(3)]).state == "changed"
+    varying = [shown(IMAGE + turn) for turn in range(3)]
+    assert judged([shown(IMAGE)] * 3, varying, lambda: True).state == "unrepeatable"  # the task tolerates it
+    assert judged([shown(IMAGE)] * 3, varying).state == "changed"
 
 
 @pytest.mark.parametrize(("image", "kind"), [(IMAGE[:, :2], "shape"), (IMAGE + 1, "values")])
@@ -108,10 +129,36 @@ def test_noise_of_half_the_size_is_a_change():
 
 
 @pytest.mark.parametrize("make", [lambda turn: [torch.rand(2 + turn)], lambda turn: [1.5] * (1 + turn)])
-def test_a_shape_or_a_number_of_outputs_that_varies_is_not_held_against_the_other(make):
-    passes = [shown(*make(turn)) for turn in range(3)]
-    found = judged([shown(*make(7))] * 3, passes)
-    assert (found.state, found.sides) == ("unrepeatable", ("head",))
+def test_a_shape_or_a_number_of_outputs_that_varies_in_the_head_alone_is_a_change(make):
+    varying, steady = [shown(*make(turn)) for turn in range(3)], [shown(*make(7))] * 3
+    assert (judged(varying, steady).state, judged(varying, steady).sides) == ("unrepeatable", ("base",))
+    assert judged(varying, varying).sides == ("base", "head")
+    found = judged(steady, varying)
+    assert (found.state, found.difference.kind) == ("changed", "unrepeatable")
+
+
+def test_a_cache_that_other_inputs_show_is_a_change_unless_both_have_it():
+    honest, cached = Examined((0, 3), (0, 3)), Examined((3, 3), (0, 3))
+    known = Outputs("same")
+    assert examined(known, honest, honest) == known
+    found = examined(known, honest, cached)
+    assert (found.state, found.difference.kind, found.difference.head) == ("changed", "cached", "True")
+    assert examined(known, cached, honest).difference.base == "True"
+    assert examined(known, cached, cached) == Outputs("same", cached=("base", "head"))
+    assert examined(known, honest, Examined((1, 3), (0, 3))) == known
+
+
+def test_an_answer_that_ignores_its_input_is_a_change_where_the_other_does_not():
+    honest, ignoring = Examined((0, 3), (0, 3)), Examined((0, 3), (3, 3))
+    found = examined(Outputs("same"), honest, ignoring)
+    assert (found.state, found.difference.kind, found.difference.leaves) == ("changed", "ignored", 3)
+    assert examined(Outputs("same"), ignoring, ignoring).state == "same"
+    assert examined(Outputs("same"), Examined((0, 3), (1, 3)), ignoring).state == "same"  # the inputs tell nothing
+
+
+def test_where_one_side_cannot_be_called_on_other_inputs_the_reason_is_kept():
+    found = examined(Outputs("close"), Examined((3, 3), (0, 3)), Examined(unseen="no inputs"))
+    assert found == Outputs("close", unseen="no inputs")
 
 
 def test_a_cache_on_one_side_is_a_change_and_on_both_it_is_said():

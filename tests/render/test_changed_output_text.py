@@ -27,6 +27,15 @@ SAID = {
     "head answers a repeated input from a cache (8 of 8 inputs)": Difference(
         "cached", "unseen", base="False", head="True", leaves=8, all_leaves=8
     ),
+    "head returns for other inputs what it returns for the timed one (3 of 3 inputs)": Difference(
+        "ignored", "unseen", base="False", head="True", leaves=3, all_leaves=3
+    ),
+    "head does not return the same twice after the same seed, and base does, at [0]": Difference(
+        "unrepeatable", place="[0]"
+    ),
+    "lacks label and has also name, path, size and 2 more, at [0]": Difference(
+        "dtype", "output", "[0]", "image, label", "image, name, path, size, time, weight"
+    ),
     "base answers a repeated input from a cache (1 of 1 input)": Difference(
         "cached", "unseen", base="True", head="False", leaves=1, all_leaves=1
     ),
@@ -89,9 +98,19 @@ def test_an_unrepeatable_output_is_named_and_judged():
 def test_a_cache_on_both_sides_and_unknown_types_are_said():
     said = same_work.notes(Outputs("same", unread=("HASH",), cached=("base", "head")))
     assert said == [
-        "its output holds a HASH, whose contents cannot be compared",
+        "its output holds values whose contents cannot be compared: HASH",
         "base and head answer a repeated input from a cache: these are the times of repeated inputs",
     ]
+
+
+def test_the_footer_names_where_a_cache_would_not_be_seen():
+    unseen = Outputs("same", at_end=True, unseen="none of its inputs can be exchanged for another")
+    names = [f"bench/{letter}" for letter in "abcd"]
+    said = same_work.footer(comparison(*(made_up._change(name, 1, outputs=unseen) for name in names)))
+    assert said[1] == (
+        "an answer from a cache would not be seen in bench/a, bench/b, bench/c and 1 more: "
+        "none of its inputs can be exchanged for another"
+    )
 
 
 def test_the_footer_counts_the_outputs_and_names_the_seeds():

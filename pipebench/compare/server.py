@@ -1,0 +1,212 @@
+"""One side of a comparison: what it runs, and the live process that answers for it, within a time.
+
+The process forks a child for each round (see `round_process`). A side that does not answer in time is overdue: its
+child is killed, or the process itself if it has none, and it starts again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import time
+from collections import deque
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pipebench.compare import heard
+from pipebench.compare.schedule import Reading
+from pipebench.errors import PipebenchError
+from pipebench.runner import ChildRunner, RunnerDied, RunnerFailed
+from pipebench.task import RunnerSpec
+
+TIMEOUT_S = 300.0  # for an answer: an import, a set-up, or a few calls of what is measured
+ENDING_S = 10.0  # for a child to end, once it was told to
+NOT_HERE = "sys.path[:] = [one for one in sys.path if one]"
+FOR_ALL_ROUNDS = ("start", "prime", "keep")
+DOING = {
+    "start": "it imports the code", "prime": "it makes the inputs", "fork": "it ends the process of the round before",
+    "reading": "it is in a reading", "show": "it shows its output", "examine": "it works on other inputs",
+}  # fmt: skip
+BUILDING = "it builds the benchmark and calls it for the first time"
+
+
+@dataclass(frozen=True)
+class Side:
+    """One of the two things compared: a folder of code, the interpreter that runs it, and its settings.
+
+    `roots` are the folders of the code that are put on the import path; the code's own folder if there are none.
+    `names` are the top-level modules in them.
+    """
+
+    label: str
+    folder: Path | None
+    executable: str = sys.executable
+    environment: tuple[tuple[str, str], ...] = ()
+    runner: RunnerSpec | None = None
+    roots: tuple[Path, ...] = ()
+    names: frozenset[str] = frozenset()
+
+
+class Server(ChildRunner):
+    """The live process of one side. It forks a child for each round; between rounds it waits."""
+
+    _session = True  # a signal to the group of pipebench does not reach it, and the whole of it can be killed
+
+    def __init__(self, side: Side, own: dict[str, Any] | None, timeout_s: float = TIMEOUT_S) -> None:
+        self.side, self._own, self._timeout_s = side, own, timeout_s
+        self._asked: deque[tuple[str, tuple[Any, ...], float]] = deque()  # without an answer yet; since when
+        self._kept: list[tuple[str, tuple[Any, ...]]] = []  # what a new process must be asked again
+        self._child: int | None = None  # of the last round
+        spec = side.runner or RunnerSpec(side.label)
+        fixed = (("PYTHONHASHSEED", "0"), ("OMP_NUM_THREADS", "1"), ("PYTHONPATH", ""))
+        settings = (*fixed, *spec.environment, *side.environment)
+        self._errors = self.errors = heard.opened()
+        super().__init__(RunnerSpec(side.label, spec.path, settings), side.executable)
+
+    def _code(self, first: list[str], descriptor: int) -> str:
+        """The child's program. It starts without address randomisation, so that equal code lies at equal addresses.
+
+        Where the kernel does not allow this, the addresses stay random. The current folder is taken off the import
+        path, or a module that a commit lacks would be imported from the working tree.
+        """
+        folders = self.side.roots or ((self.side.folder,) if self.side.folder else ())
+        ahead = [*first, *map(os.fspath, folders)]
+        here = Path(__file__).parent
+        child, package = here / "round_process.py", here.parent
+        serving = (
+            f"import sys; {NOT_HERE}; sys.path[:0] = {ahead!r}; sys.path.append({os.fspath(package.parent)!r})\n"
+            f"code = compile(open({os.fspath(child)!r}, encoding='utf-8').read(), {os.fspath(child)!r}, 'exec')\n"
+            f"exec(code, space := {{'__name__': 'pipebench_round', '__file__': {os.fspath(child)!r}}})\n"
+            f"space['serve']({descriptor}, {self._own!r}, {self.side.folder and os.fspath(self.side.folder)!r})\n"
+        )
+        return (
+            f"import sys; {NOT_HERE}\n"
+            "import ctypes, os\n"
+            "ctypes.CDLL(None).prctl(1, 9)\n"  # PR_SET_PDEATHSIG: it is killed where pipebench is
+            "ctypes.CDLL(None).personality(0x0040000)\n"
+            f"os.execv(sys.executable, [sys.executable, '-c', {serving!r}])\n"
+        )
+
+    def start(self) -> list[str]:
+        """Waits until the side is imported; `start` was sent before. Returns the benchmarks that it has found.
+
+        Raises `PipebenchError` if it cannot be imported.
+        """
+        try:
+            return self.receive()  # type: ignore[no-any-return]  # what `start` of the child returns
+        except (RunnerDied, RunnerFailed) as error:
+            remedy = "compare commits that can be imported, or give a Python that has their packages"
+            said = heard.last(self.errors)
+            raise PipebenchError(f"{self.side.label} does not start: {error}{said}", remedy) from error
+
+    def send(self, method: str, *arguments: Any) -> None:
+        """Sends a request; `receive` takes its answer. So both sides can work at once where nothing is timed."""
+        self._send(method, *arguments)
+
+    def receive(self) -> Any:
+        return self._receive()
+
+    def fork(self) -> None:
+        self._ask("fork")
+
+    def leave(self) -> None:
+        """Ends the round's child; the server goes on."""
+        self.send("leave")
+
+    @property
+    def folder(self) -> str:
+        return os.fspath(self.side.folder) if self.side.folder else ""
+
+    def recover(self) -> None:
+        """Ends a round that broke, even if its child is gone, and drops the answers that nobody waits for.
+
+        A child that does not end is killed, and a process that does not answer is replaced.
+        """
+        self._asked.clear()
+        for _ in range(2):
+            if self._process.poll() is None and self._settled():
+                return
+            self._kill_child()
+        self._replace()
+
+    def _settled(self) -> bool:
+        """Whether the process has ended its child, and answers."""
+        token = time.monotonic_ns()
+        super()._send("leave")
+        super()._send("echo", token)
+        until = time.monotonic() + ENDING_S
+        with contextlib.suppress(EOFError, OSError):
+            while self._pipe.poll(max(0.0, until - time.monotonic())):
+                if pickle.loads(self._pipe.recv_bytes()) == (False, token):  # from our own child, never from data
+                    return True
+        return False
+
+    def _replace(self) -> None:
+        """Starts another process, which makes again what the last one had made for all rounds."""
+        self._kill()
+        self._pipe.close()
+        self._start()
+        again, self._kept = self._kept, []
+        for method, arguments in again:
+            with contextlib.suppress(RunnerFailed):  # then each round makes it for itself
+                self._ask(method, *arguments)
+
+    def _kill_child(self) -> None:
+        """Kills the process of the last round with its workers, if its parent still waits for it."""
+        if self._child is not None:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._child, signal.SIGKILL)
+        self._child = None
+
+    def _kill(self) -> None:
+        self._kill_child()
+        if self._process.poll() is None:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.kill()
+            self._process.wait()
+
+    def close(self) -> None:
+        """Ends the process: it exits when its pipe closes, and is killed with its child if it does not."""
+        self._pipe.close()
+        try:
+            self._process.wait(timeout=2)
+        except subprocess.TimeoutExpired:
+            self._kill()
+
+    def read_once(self, identity: str, calls: int) -> Reading:
+        try:
+            return self._ask("reading", identity, calls)  # type: ignore[no-any-return]  # what the child's returns
+        except RunnerFailed as error:
+            raise RunnerFailed(f"{self.name}: {error}") from error
+
+    def _send(self, method: str, *arguments: Any) -> None:
+        if method != "leave":
+            self._asked.append((method, arguments, time.monotonic()))
+        super()._send(method, *arguments)
+
+    def _receive(self) -> Any:
+        """An answer. A place in the commit's own files is named from their top folder, alike on both sides.
+
+        Raises `RunnerFailed` also where there is none in time.
+        """
+        method, arguments, at = self._asked.popleft()
+        if not self._pipe.poll(max(0.0, at + self._timeout_s - time.monotonic())):
+            if self._child is None:
+                self._kill()
+            self._kill_child()
+            raise RunnerFailed(f"no answer within {self._timeout_s:g} s (--timeout): {DOING.get(method, BUILDING)}")
+        try:
+            answer = super()._receive()
+        except RunnerFailed as error:
+            raise RunnerFailed(str(error).replace(f"{self.folder}{os.sep}", "") if self.folder else error) from error
+        if method == "fork":
+            self._child = answer
+        if method in FOR_ALL_ROUNDS:
+            self._kept.append((method, arguments))
+        return answer
