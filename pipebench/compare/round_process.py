@@ -99,14 +99,18 @@ class Side:
             task.inputs(workload, _keys(task, workload))
             ONE_PASS.other_inputs(task, workload, _keys(task, workload))
 
-    def begin(self, placement: int | None = None) -> int:
+    def begin(self, placement: int | None = None, alone: bool = False) -> int:
         """Makes a fresh runner, whose memory lies elsewhere than in the last round. Returns the process id.
 
-        The number `placement` decides where: the same one on both sides gives equal code equal places.
+        The number `placement` decides where: the same one on both sides gives equal code equal places. It also decides
+        on which processor a process stays that runs alone, because one may be slower than another for a while.
         """
         from pipebench.runner import LocalRunner
 
         rng = random.Random(os.urandom(8) if placement is None else placement)
+        if alone:
+            with contextlib.suppress(OSError, AttributeError):
+                os.sched_setaffinity(0, {rng.choice(sorted(os.sched_getaffinity(0)))})
         self._padding = [bytearray(rng.randrange(1, 1 << 18)) for _ in range(LARGE)]
         self._padding += [bytes(rng.randrange(16, 4096)) for _ in range(SMALL)]
         self._runner = LocalRunner(self._clock, self._find)
@@ -189,7 +193,7 @@ class Side:
             keys = keys[: max(1, min(len(keys) // 2, int(len(keys) * short_s / once)))]
         return {
             "keys": keys, "once_s": once, "library": prepared.library,
-            "work": (work.samples, work.input_bytes, work.output_bytes),
+            "work": (work.samples, work.input_bytes, work.output_bytes), "alone": self._clock.waited_s is not None,
         }  # fmt: skip
 
     def _wall_s(self, identity: str) -> float:
