@@ -4,9 +4,9 @@
     python tools/noise_parts.py report parts.jsonl
 
 `take` starts two servers of the working tree, as `pipebench ab` does for two commits, and appends a line for each
-round. In turn, both sides of a round get the same place in memory, and each gets a place of its own. Each reading is
-kept with the time that it waited for a processor, so `report` shows what a round says with this time and without it.
-Each call of `take` starts new servers. So `report` can compare the servers of different calls.
+round. In turn, both sides of a round get the same place, in memory and on a processor, and each gets its own. Each
+reading is kept with the time that it waited for a processor, so `report` shows what a round says with this time and
+without it. Each call of `take` starts new servers. So `report` can compare the servers of different calls.
 """
 
 import argparse
@@ -79,7 +79,7 @@ def a_round(rounds, servers, row, place, number):
     places = (first, first if place == "same" else draw(63))
     times = [time.monotonic()]
     for server, where in zip(servers, places, strict=True):
-        server.send("fork", where)
+        server.send("fork", where, row.alone and place == "same")
     for server in servers:
         server.receive()
     times.append(time.monotonic())

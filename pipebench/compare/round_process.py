@@ -68,6 +68,7 @@ class Side:
         self._runner: Any = None
         self._clock = CLOCK.ReadyClock()
         self._padding: list[Any] = []
+        self._processor: int | None = None  # of this round's readings; None: any
         self._built: dict[str, Any] = {}  # the callables that are timed
         self._loaders: Any = None
 
@@ -99,14 +100,16 @@ class Side:
             task.inputs(workload, _keys(task, workload))
             ONE_PASS.other_inputs(task, workload, _keys(task, workload))
 
-    def begin(self, placement: int | None = None) -> int:
+    def begin(self, placement: int | None = None, alone: bool = False) -> int:
         """Makes a fresh runner, whose memory lies elsewhere than in the last round. Returns the process id.
 
-        The number `placement` decides where: the same one on both sides gives equal code equal places.
+        The number `placement` decides where: the same one on both sides gives equal code equal places. It also decides
+        on which processor a process that runs alone is measured: one may be slower than another for a while.
         """
         from pipebench.runner import LocalRunner
 
         rng = random.Random(os.urandom(8) if placement is None else placement)
+        self._processor = rng.choice(sorted(os.sched_getaffinity(0))) if alone else None
         self._padding = [bytearray(rng.randrange(1, 1 << 18)) for _ in range(LARGE)]
         self._padding += [bytes(rng.randrange(16, 4096)) for _ in range(SMALL)]
         self._runner = LocalRunner(self._clock, self._find)
@@ -189,7 +192,7 @@ class Side:
             keys = keys[: max(1, min(len(keys) // 2, int(len(keys) * short_s / once)))]
         return {
             "keys": keys, "once_s": once, "library": prepared.library,
-            "work": (work.samples, work.input_bytes, work.output_bytes),
+            "work": (work.samples, work.input_bytes, work.output_bytes), "alone": self._clock.waited_s is not None,
         }  # fmt: skip
 
     def _wall_s(self, identity: str) -> float:
@@ -202,6 +205,8 @@ class Side:
         """Builds the benchmark on exactly these samples and warms it up."""
         until = time.monotonic() + WARM_S
         self.build(identity, knobs, keys)
+        if self._processor is not None:
+            os.sched_setaffinity(0, {self._processor})
         self._fastest(identity, until)
 
     def _fastest(self, identity: str, until: float, least: int = 0) -> float:

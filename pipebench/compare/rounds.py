@@ -153,6 +153,7 @@ def _take(row: Row, answers: Sequence[dict[str, Any]], labels: Sequence[str], ar
     row.samples, row.head_samples = (
         (one if tuple(one["keys"]) == row.keys else shortest)["work"][0] for one in answers
     )
+    row.alone = all(one.get("alone") for one in answers)
     row.size([one["once_s"] * len(row.keys) / max(1, len(one["keys"])) for one in answers], armed_s)
     libraries = [answer["library"] for answer in answers]
     if libraries[0] != libraries[1]:
@@ -205,10 +206,11 @@ def _round(
 ) -> tuple[tuple[Pair, ...], tuple[Pair, ...] | None]:
     """One round: a fresh process on each side. They read in turn.
 
-    Both get the same random place in memory. Where the code is equal, the place then changes both sides alike.
+    Both get the same random place in memory and, if the benchmark runs alone in one thread, the same processor. Where
+    the code is equal, the place then changes both sides alike.
     Returns the pairs of times, and the same without waiting for a processor, if all of that is known.
     """
-    both(order, "fork", int.from_bytes(os.urandom(8), "little"))
+    both(order, "fork", int.from_bytes(os.urandom(8), "little"), row.alone)
     both(order, "seed", seed := len(row.rounds))  # what is drawn while it is built, and in the readings
     both(order, "rearm", row.identity, knobs, row.keys)
     both(order, "seed", seed)

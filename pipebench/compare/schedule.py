@@ -47,6 +47,7 @@ class Row:
     head_samples: int = 0
     calls: int = 1  # of a reading of the base; the head's readings are scaled to as many
     head_calls: int = 1
+    alone: bool = False  # it runs in one thread and without child processes, on both sides
     expected_s: float = 0.0  # for a round, before the first
     spent_s: float = 0.0  # in all rounds
     rounds: list[tuple[Pair, ...]] = field(default_factory=list)

@@ -65,6 +65,28 @@ def test_the_place_of_a_rounds_process_follows_from_a_number():
     assert sizes() != sizes()
 
 
+def test_a_process_that_runs_alone_stays_on_the_processor_that_the_number_says(monkeypatch):
+    """Both sides of a round get one number: if one processor is slower than another, it slows both."""
+    told = []
+    monkeypatch.setattr(round_process.os, "sched_getaffinity", lambda process: {0, 1, 2, 3})
+    monkeypatch.setattr(round_process.os, "sched_setaffinity", lambda process, on: told.append((process, on)))
+    side = round_process.Side(None)
+    monkeypatch.setattr(side, "build", lambda *_: told.append("built"))  # with all processors
+    monkeypatch.setattr(side, "_fastest", lambda *_: None)
+
+    def rearmed(number, alone):
+        side.begin(number, alone)
+        side.rearm("x", {}, ())
+
+    for number in (*range(40), *range(40)):
+        rearmed(number, True)
+    assert told[::2] == ["built"] * 80
+    stays = told[1::2]
+    assert stays[:40] == stays[40:] and {one for _, (one,) in stays} == {0, 1, 2, 3}
+    rearmed(1, False)  # with threads or workers of its own, which need all processors
+    assert told[160:] == ["built"]
+
+
 def test_a_rounds_process_does_not_collect_what_its_server_has(monkeypatch):
     """A collection in the fork would copy every page of the server's objects."""
     monkeypatch.setattr(round_process.os, "fork", lambda: 0)

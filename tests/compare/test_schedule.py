@@ -135,3 +135,15 @@ def test_both_sides_of_a_round_lie_at_the_same_place_and_the_next_round_at_anoth
     for _ in range(2):
         rounds._round(row, sides, sides, {}, clock)
     assert told[0] == told[1] != told[2] == told[3]
+
+
+@pytest.mark.parametrize(("head", "alone"), [({"alone": True}, True), ({"alone": False}, False)])
+def test_a_benchmark_runs_alone_if_it_does_on_both_sides(head, alone):
+    answer = {"keys": ("a",), "work": (1, 0, 0), "once_s": 0.001, "library": None, "alone": True}
+    row, told = Row("one"), []
+    rounds._take(row, [answer, {**answer, **head}], ["base", "head"], 0.0)
+    sides = [Paced(Clock(), 10e-6), Paced(Clock(), 10e-6)]
+    sides[0].send = lambda method, *given: told.append(given) if method == "fork" else None
+    with pytest.raises(StopIteration):
+        rounds._round(row, sides, sides, {}, iter([0.0]).__next__)
+    assert [given[1] for given in told] == [alone]
