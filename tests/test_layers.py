@@ -29,14 +29,15 @@ HOUSE = {
     "watch.script": "wait_parts arrivals device_idle main_thread phases optimisers spawned_workers iterators "
     "webdataset_loader",
     "watch.bound": "batches schedule alternation live_batches session",
-    "watch.trial": "dealing arms stretches passes session patching",
+    "watch.trial": "dealing edits memo compared chains arms stretches passes session patching",
     "watch.launch": "watched_script over_time footprint own_code stacks supervisor bootstrap",
     "watch.read": "decoding gather account bound drilled hand_off costs over_time host_use moves verdict waiting "
     "stalls causes summary",
     "watch.trace": "tracks device_timeline perfetto",
     "watch": "with_block command",
     "predict": "cores loader bounds asked intervals planning passports untried",
-    "remedies": "seen in_order num_workers one_thread persistent_workers pin_memory prefetch_factor start_method",
+    "remedies": "seen source as_tensors bytes_across callbacks draft in_order knock_out lookup num_workers one_thread "
+    "persistent_workers pin_memory prefetch_factor sampler_ahead start_method validation",
     "advise": "judging whole_run conductor snippet tail command",
     "region": "",
     "ring": "",

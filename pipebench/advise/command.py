@@ -9,7 +9,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -47,12 +47,14 @@ class AdviseOptions:
     """How to try. `stop` ends the script as soon as the advice is there. `patch` is a file for a unified diff.
 
     `budget_s` counts from the script's first batch. `any_order` allows trials that change the order of batches.
+    `discard` allows trials after which the weights are worth nothing; then the script ends with the advice.
     """
 
     budget_s: float = BUDGET_S
     module: bool = False
     stop: bool = False
     any_order: bool = False
+    discard: bool = False
     full: bool = False
     patch: Path | None = None
     records: Path | None = None
@@ -86,13 +88,16 @@ class _LiveRun:
         options = WatchOptions(module=self.options.module)
         return summarise(gather(self.folder), options, status, usable_cores(), self.looker.found)
 
-    def seen(self, watched: WatchResult, made: LoaderMade) -> Seen | None:
+    def seen(self, watched: WatchResult, made: LoaderMade, all_made: Mapping[int, LoaderMade]) -> Seen | None:
         loader = next((one for one in watched.loaders if one.loader == made.loader), None)
         if loader is None or not loader.s_per_iteration:
             return None
         settings = dict(made.settings)
         device = watched.device_idle is not None
-        return Seen(watched, loader, settings, made.batches, device, free_memory(), self.options.any_order)
+        allowed = {"any_order": self.options.any_order, "discards": self.options.discard}
+        return Seen(
+            watched, loader, settings, made.batches, device, free_memory(), **allowed, made=made, all_made=all_made
+        )
 
 
 def advise(options: AdviseOptions, argv: Sequence[str], keep: Keep | None = None) -> int:
@@ -177,6 +182,11 @@ class _Reporter:
     keep: Keep | None
     done: bool = False
 
+    @property
+    def ends(self) -> bool:
+        """Whether the script ends when the advice is there."""
+        return self.options.stop or self.options.discard
+
     def report(self, status: int = 0) -> None:
         if self.done:
             return
@@ -187,7 +197,7 @@ class _Reporter:
             sys.stderr.write(f"pipebench: {error.problem}\n  {error.remedy}\n")
         except Exception as error:
             sys.stderr.write(f"pipebench: there is no advice, because of a fault of pipebench ({told(error)})\n")
-        if self.options.stop and not self.run.ended.is_set():
+        if self.ends and not self.run.ended.is_set():
             self.run.order(Order(1_000_000, leave=True))
 
     def _report(self, status: int) -> None:
@@ -195,7 +205,7 @@ class _Reporter:
         advice = with_predictions(self._with_snippet(self.conductor.advice()), watched)
         width, colour = columns(sys.stderr), colours(sys.stderr)
         self.progress.end()
-        goes_on = not self.run.ended.is_set() and not self.options.stop
+        goes_on = not self.run.ended.is_set() and not self.ends
         shown = parts(advice, watched, full=self.options.full, goes_on=goes_on)
         sys.stderr.write("\n" + layout.text(shown, width=width, colour=colour))
         sys.stderr.flush()

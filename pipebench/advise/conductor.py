@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from pipebench.advise import judging, whole_run
 from pipebench.remedies import Propose
 from pipebench.remedies.seen import Seen
-from pipebench.results.advice import Advice, Change, Ended, Finding
+from pipebench.results.advice import Advice, Cache, Change, Difference, Ended, Finding
 from pipebench.results.watched import LoaderResult, WatchResult
 from pipebench.watch.record.lines import Line, LoopSums, Moment
 from pipebench.watch.record.orders import Order
-from pipebench.watch.record.trial_lines import LoaderMade, TrialFailed, TrialWindow
+from pipebench.watch.record.trial_lines import LoaderMade, TrialFailed, TrialLine, TrialRepeats, TrialWindow
 from pipebench.watch.trial.stretches import TIMES_AHEAD, burst_of
 
 LOOK_S = 6.0  # the shortest time to watch before anything is tried
 LOOK_ITERATIONS = 40
 _LOOK_SHARE = 0.25  # of the budget: the longest time to watch
 _WINDOW_SHARE = 1 / 180  # of the budget: the shortest window, so 1 s of the default
+_FOR_STAGES = 0.4  # of the budget: for trials that spoil the weights
 _LEAST_PAIRS = 2  # of windows that a pass must have room for
 _STEP_S = 0.1
 _ONE_LOOP = 0.9  # of the longest: loaders that are zipped take nearly the same time
@@ -44,8 +45,8 @@ class Run(Protocol):
     def watched(self) -> WatchResult:
         """The figures so far."""
 
-    def seen(self, watched: WatchResult, made: LoaderMade) -> Seen | None:
-        """What remedies may know. None: the loader has no figures."""
+    def seen(self, watched: WatchResult, made: LoaderMade, all_made: Mapping[int, LoaderMade]) -> Seen | None:
+        """What remedies may know of the loader that was `made`. None: it has no figures."""
 
 
 @dataclass
@@ -55,6 +56,19 @@ class _Trial:
     number: int
     windows: list[TrialWindow]
     failed: str = ""
+    difference: Difference | None = None
+    repeats: TrialRepeats | None = None
+
+    def hear(self, line: TrialLine) -> None:
+        """Takes in what the script's process tells of this trial. Of the workers' differences, the largest is kept."""
+        if isinstance(line, TrialWindow):
+            self.windows.append(line)
+        elif isinstance(line, TrialFailed):
+            self.failed = line.problem
+        elif isinstance(line, TrialRepeats):
+            self.repeats = line if self.repeats is None or not line.same else self.repeats
+        elif self.difference is None or self.difference.largest < line.largest:
+            self.difference = Difference(line.largest, line.mean, line.span, line.values)
 
 
 class Conductor:
@@ -75,8 +89,9 @@ class Conductor:
         self.ended: Ended = "script-ended"
         self.began: float | None = None
         self._turns = 0
-        self._stopped = False
+        self._stopped = self._discarded = False
         self._trial = _Trial(0, [])
+        self._predicted: list[Finding] = []
 
     # What is known so far. Another thread may ask at any moment.
 
@@ -84,7 +99,7 @@ class Conductor:
         """What is known now."""
         loader = self.seen.loader.loader if self.seen else None
         made = self.made.get(loader) if loader is not None else None
-        findings = tuple(self.findings)
+        findings = (*self.findings, *self._predicted)
         return Advice(
             findings,
             judging.best(findings),
@@ -96,6 +111,7 @@ class Conductor:
             self.ended,
             most=self.seen.without_waits if self.seen else None,
             refusal=made.refusal if made else "",
+            discarded=self._discarded,
         )
 
     def conduct(self) -> None:
@@ -110,10 +126,13 @@ class Conductor:
         self.watched = self.run.watched()
         number = _main(self.watched)
         made = self.made.get(number) if number is not None else None
-        self.seen = self.run.seen(self.watched, made) if made is not None else None
+        self.seen = self.run.seen(self.watched, made, self.made) if made is not None else None
         if self.seen is None or made is None or made.refusal:
             self.ended = "refused"
             return
+        self._predicted = [
+            Finding(one, "not-tried", reason="of-script") for one in self._proposed(self.seen) if one.of_script
+        ]
         self._trial.number = 1
         self.ended = "script-ended"
         if all(self._try(change) for change in self._changes(self.seen)):
@@ -149,23 +168,29 @@ class Conductor:
                 self._stopped |= line.name == "stop"
             elif isinstance(line, LoaderMade):
                 self.made[line.loader] = line
-            elif isinstance(line, TrialWindow) and line.order == self._trial.number:
-                self._trial.windows.append(line)
-            elif isinstance(line, TrialFailed) and line.order == self._trial.number:
-                self._trial.failed = line.problem
+            elif isinstance(line, TrialLine) and line.order == self._trial.number:
+                self._trial.hear(line)
 
     def _changes(self, seen: Seen) -> Iterator[Change]:
-        """What to try, one after the other, and at the end the best of all together.
+        """What to try, one after the other, and then the best of all together. Then, what spoils the weights.
 
         Of the remedies' proposals, next is the one with the highest limit: what may gain little must not use up the
         budget. A change without a limit of its own acts on the waits of the loop. Of equal ones, what a cause in the
-        account asks for comes first, then the remedies' order.
+        account asks for comes first, then the remedies' order. If weights may be spoiled, a part of the budget is kept
+        for that; what was put off for it comes at the end.
         """
-        while proposed := list(self._proposed(seen)):
-            yield max(proposed, key=lambda one: (one.predicted or seen.most_by_workers, one.asked_for))
+        for_stages = _FOR_STAGES * self.budget_s if seen.discards else 0.0
+        while self.left_s >= for_stages and (kept := self._next(seen, discards=False)) is not None:
+            yield kept
         both = judging.together(self.findings)
         if both is not None:
             yield both
+        while (change := self._next(seen, discards=True) or self._next(seen, discards=False)) is not None:
+            yield change
+
+    def _next(self, seen: Seen, discards: bool) -> Change | None:
+        proposed = [one for one in self._proposed(seen) if one.discards is discards and not one.of_script]
+        return max(proposed, key=lambda one: (one.predicted or seen.most_by_workers, one.asked_for), default=None)
 
     def _proposed(self, seen: Seen) -> Iterator[Change]:
         for name, propose in self.remedies.items():
@@ -178,16 +203,19 @@ class Conductor:
         assert self.seen is not None
         by_passes = change.by_passes or not self._room(self.seen, change)
         needed = self._needed_s(self.seen, by_passes)
-        if needed is None or needed > self.left_s:
-            reason = "budget" if needed is not None else "pass-length"
+        reason = _not_now(change, by_passes, needed, self.left_s)
+        if reason:
             self.findings.append(Finding(change, "not-tried", by="passes" if by_passes else "windows", reason=reason))
             return True
+        assert needed is not None
         self._trial = _Trial(self._trial.number + 1, [])
         by: Literal["windows", "passes"] = "passes" if by_passes else "windows"
         self.run.order(Order(
             self._trial.number, self.seen.loader.loader, dict(change.settings), change.one_thread, by, self._window_s,
             period=_period(self.seen),
+            edits={name: dict(how) for name, how in change.edits.items()}, discards=change.discards,
         ))  # fmt: skip
+        self._discarded |= change.discards
         self.say(change, len(self.findings))
         goes_on = self._wait_for(self.run.now() + min(self.left_s, max(needed * 2, self.budget_s / 3)))
         self.findings.append(self._finding(change, by_passes, goes_on))
@@ -207,13 +235,23 @@ class Conductor:
         found = tuple(judging.ratios(self._trial.windows))
         gain = judging.gain(found)
         reason = self._trial.failed or ("" if judging.enough(found) else "budget" if goes_on else "script-ended")
-        if gain is None or self._trial.failed:
-            return Finding(change, "not-tried", gain, found, "passes" if by_passes else "windows", reason)
-        assert self.seen is not None
         by: Literal["windows", "passes"] = "passes" if by_passes else "windows"
+        difference, cache = self._trial.difference, self._cache()
+        if gain is None or self._trial.failed:
+            return Finding(change, "not-tried", gain, found, by, reason, difference=difference, cache=cache)
+        assert self.seen is not None
         told = judging.promised(gain)
         run = whole_run.of_run(told, whole_run.share(self.seen, by))
-        return Finding(change, judging.outcome(gain, len(found)), told, found, by, reason, run=run)
+        outcome = judging.outcome(gain, len(found))
+        return Finding(change, outcome, told, found, by, reason, run=run, difference=difference, cache=cache)
+
+    def _cache(self) -> Cache | None:
+        """What a cache of all samples would take, if the samples repeat."""
+        seen, told = self.seen, self._trial.repeats
+        if seen is None or told is None or not told.same or seen.batches is None:
+            return None
+        samples = seen.batches * max(1, seen.number("batch_size"))
+        return Cache(told.sample_bytes, samples, seen.free_bytes)
 
     def _room(self, seen: Seen, change: Change) -> bool:
         """Whether a pass has room for some pairs of windows. An unknown length counts as long."""
@@ -239,6 +277,15 @@ class Conductor:
             * seen.iteration_s
             * _stretch_batches(seen, seen.workers, seen.number("prefetch_factor"), self._window_s)
         )
+
+
+def _not_now(change: Change, by_passes: bool, needed_s: float | None, left_s: float) -> str:
+    """Why a change cannot be tried ("": it can). In a short pass, the first results of a memo are too large a part."""
+    if change.knock_out and by_passes:
+        return "short-passes"
+    if needed_s is None:
+        return "pass-length"
+    return "budget" if needed_s > left_s else ""
 
 
 def _stretch_batches(seen: Seen, workers: int, prefetch: int, window_s: float) -> int:

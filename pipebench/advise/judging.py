@@ -84,8 +84,10 @@ def together(findings: Sequence[Finding]) -> Change | None:
     if len(best) < 2 or any(one.change.remedy == TOGETHER for one in findings):
         return None
     settings: dict[str, Value] = {}
+    edits: dict[str, dict[str, Value]] = {}
     for one in best:
         settings.update(one.change.settings)
+        edits.update(one.change.edits)
     return Change(
         TOGETHER,
         settings,
@@ -93,14 +95,21 @@ def together(findings: Sequence[Finding]) -> Change | None:
         one_thread=any(one.change.one_thread for one in best),
         pools=tuple(pool for one in best for pool in one.change.pools),
         by_passes=any(one.change.by_passes for one in best),
+        title=", ".join(one.change.title for one in best if one.change.title),
+        edits=edits,
+        how=tuple(line for one in best for line in one.change.how),
+        at=next((one.change.at for one in best if one.change.at), None),
+        discards=any(one.change.discards for one in best),
+        rewrites=tuple(rewrite for one in best for rewrite in one.change.rewrites),
     )
 
 
 def best_of_each(findings: Sequence[Finding]) -> list[Finding]:
     """For each remedy that gained, the change to prefer: the first (the cheapest) that is nearly the best."""
     found = []
-    for remedy in dict.fromkeys(one.change.remedy for one in findings):
-        gained = [one for one in findings if one.change.remedy == remedy and one.outcome == "gain"]
+    changes = [one for one in findings if not one.change.knock_out]
+    for remedy in dict.fromkeys(one.change.remedy for one in changes):
+        gained = [one for one in changes if one.change.remedy == remedy and one.outcome == "gain"]
         if gained:
             found.append(gained[_nearly_best(gained)])
     return found

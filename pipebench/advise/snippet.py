@@ -1,4 +1,4 @@
-"""Writes a change into the user's own call of DataLoader: the lines before and after, and a unified diff."""
+"""Writes a change into the user's own text: the lines before and after, and a unified diff."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import contextlib
 import difflib
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from pipebench.results.advice import Change, Snippet, Value
+from pipebench.results.advice import Change, Rewrite, Snippet, Value
 from pipebench.watch.record.trial_lines import LoaderMade
 
 _NO_NEWLINE = "\\ No newline at end of file"
@@ -18,28 +18,52 @@ _BEFORE_WORKERS = 5  # positional parameters of a DataLoader before `num_workers
 
 
 def snippet(made: LoaderMade, change: Change) -> Snippet | None:
-    """The call's lines before and after. None: the change is no keyword, or the call is not one of a DataLoader."""
-    text = _text(made.file)
-    after = _edited(text, made, change.settings) if text is not None and change.settings else None
-    if text is None or after is None:
+    """The lines before and after: of the loader's call, or of the first place. None: the change cannot be written."""
+    found = _rewrites(made, change)
+    shown = [one for one in found or () if not one.helper]
+    shown = [one for one in shown if one.file == shown[0].file]
+    text = _text(shown[0].file) if shown else None
+    if text is None:
         return None
+    raw, after = text.encode(), _edited(text, shown)
+    first = raw[: min(one.begin for one in shown)].count(b"\n")
+    last = raw[: max(one.end for one in shown)].count(b"\n") + 1
+    if change.settings:
+        first, last = min(first, made.line - 1), max(last, made.end_line)
     old, new = _lines(text), _lines(after)
-    end = made.end_line + len(new) - len(old)
-    shown = [
-        [line.rstrip("\r\n") for line in one] for one in (old[made.line - 1 : made.end_line], new[made.line - 1 : end])
-    ]
-    return Snippet(made.file, made.line, tuple(shown[0]), tuple(shown[1]))
+    parts = (old[first:last], new[first : last + len(new) - len(old)])
+    before, then = (tuple(line.rstrip("\r\n") for line in one) for one in parts)
+    return Snippet(shown[0].file, first + 1, before, then)
 
 
 def diff(made: LoaderMade, change: Change) -> str | None:
     """The change as a unified diff, for `git apply` or `patch -p1`. Paths are relative to the current folder."""
-    text = _text(made.file)
-    after = _edited(text, made, change.settings) if text is not None and change.settings else None
-    if text is None or after is None:
+    found = _rewrites(made, change)
+    if not found:
         return None
-    name = os.path.relpath(made.file)
-    lines = difflib.unified_diff(_lines(text), _lines(after), f"a/{name}", f"b/{name}")
+    return "".join(_diff(file, [one for one in found if one.file == file]) for file in {one.file: 0 for one in found})
+
+
+def _diff(file: str, found: list[Rewrite]) -> str:
+    text, name = _text(file) or "", os.path.relpath(file)
+    lines = difflib.unified_diff(_lines(text), _lines(_edited(text, found)), f"a/{name}", f"b/{name}")
     return "".join(one if one.endswith("\n") else f"{one}\n{_NO_NEWLINE}\n" for one in lines)
+
+
+def _edited(text: str, found: Iterable[Rewrite]) -> str:
+    raw = text.encode()
+    for one in sorted(found, key=lambda one: (one.begin, one.end), reverse=True):
+        raw = raw[: one.begin] + one.new.encode() + raw[one.end :]
+    return raw.decode()
+
+
+def _rewrites(made: LoaderMade, change: Change) -> tuple[Rewrite, ...] | None:
+    """Every place to write. None: one of the change's settings cannot be written."""
+    if not change.settings:
+        return change.rewrites
+    text = _text(made.file)
+    of_call = _of_call(text, made, change.settings) if text is not None else None
+    return None if of_call is None else (*of_call, *change.rewrites)
 
 
 def _lines(text: str) -> list[str]:
@@ -53,8 +77,8 @@ def _text(file: str) -> str | None:
     return None
 
 
-def _edited(text: str, made: LoaderMade, settings: dict[str, Value]) -> str | None:
-    """The text with these keywords in the call; None if the call at that place takes no keywords of a DataLoader."""
+def _of_call(text: str, made: LoaderMade, settings: dict[str, Value]) -> tuple[Rewrite, ...] | None:
+    """Writes these keywords into the call; None if the call at that place takes no keywords of a DataLoader."""
     call = next(_calls(text, made), None)
     if call is None or not _takes(call, settings):
         return None
@@ -75,9 +99,7 @@ def _edited(text: str, made: LoaderMade, settings: dict[str, Value]) -> str | No
     given = [place(one)[1] for one in [*call.args, *(one.value for one in call.keywords)]]
     closed = re.match(rb"(\s*\))*", raw[max(given) : place(call)[1] - 1])
     last = max(given) + (closed.end() if closed else 0)  # after the parentheses around the last argument
-    for begin, end, new in sorted([*edits, (last, last, added)], reverse=True):
-        raw = raw[:begin] + new.encode() + raw[end:]
-    return raw.decode()
+    return tuple(Rewrite(made.file, *one) for one in [*edits, (last, last, added)])
 
 
 def _takes(call: ast.Call, settings: dict[str, Value]) -> bool:

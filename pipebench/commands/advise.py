@@ -33,6 +33,7 @@ FILE = click.Path(path_type=Path, dir_okay=False)
 )
 @click.option("--stop", is_flag=True, help="End the script when the advice is there. By default it trains on.")
 @click.option("--any-order", is_flag=True, help="Also try in_order=False, which changes the order of batches.")
+@click.option("--yes-discard-weights", "discard", is_flag=True, help="Also try what spoils the weights of this run.")
 @click.option("--patch", type=FILE, metavar="FILE", help="Write the advice as a unified diff.")
 @click.option("--passport", type=FILE, metavar="FILE", help="Save the costs of batches, for `pipebench plan`.")
 @click.option("--full", is_flag=True, help="Show every figure of the watched part, too.")
@@ -43,6 +44,7 @@ def command(
     budget: float,
     stop: bool,
     any_order: bool,
+    discard: bool,
     patch: Path | None,
     passport: Path | None,
     full: bool,
@@ -52,8 +54,9 @@ def command(
 ) -> int:
     """Run SCRIPT unmodified, and try on its own training loop which changes of its loader make it faster.
 
-    The training is kept: each sample is used once a pass, in the order of the script's sampler. The report goes to
-    standard error; the exit status is that of the script.
+    The training is kept: each sample is used once a pass, in the order of the script's sampler. With
+    --yes-discard-weights it is not, and the script ends with the advice. The report goes to standard error; the exit
+    status is that of the script.
     """
     argv = [module, *command_line] if module else list(command_line)
     if not argv:
@@ -61,7 +64,7 @@ def command(
     export_json, patch, passport = place(export_json, force), place(patch, force), place(passport, force)
     from pipebench.advise.command import AdviseOptions, advise
 
-    options = AdviseOptions(budget, module is not None, stop, any_order, full, patch)
+    options = AdviseOptions(budget, module is not None, stop, any_order, discard, full, patch)
     return advise(options, argv, saved_at(export_json, passport))
 
 

@@ -80,7 +80,7 @@ def _tried(costs: LoopCosts, advice: Advice) -> Iterator[Tried]:
 
 def simulated(change: Change) -> bool:
     """Whether the simulation knows all of what a change is about."""
-    return bool(change.settings) and set(change.settings) <= _KNOBS and not change.one_thread
+    return bool(change.settings) and set(change.settings) <= _KNOBS and not (change.one_thread or change.edits)
 
 
 def setting_of(change: Change, costs: LoopCosts) -> tuple[int, int]:

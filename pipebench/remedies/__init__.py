@@ -15,11 +15,12 @@ from typing import Any
 
 from pipebench.results.advice import Change, Finding
 
+_NO_REMEDIES = ("seen", "source")
 Propose = Callable[[Any, Sequence[Finding]], Change | None]
 
 
 def remedies() -> dict[str, Propose]:
     """Every remedy by its name, in the order of their places."""
-    names = [found.name for found in pkgutil.iter_modules(__path__) if found.name != "seen"]
+    names = [found.name for found in pkgutil.iter_modules(__path__) if found.name not in _NO_REMEDIES]
     modules = {name: importlib.import_module(f"{__name__}.{name}") for name in names}
     return {name: modules[name].propose for name in sorted(modules, key=lambda one: (modules[one].PLACE, one))}

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
+from pipebench.results.account import AccountRow
 from pipebench.results.advice import Value
 from pipebench.results.watched import LoaderResult, WatchResult
 from pipebench.units import size
+from pipebench.watch.record.trial_lines import LoaderMade
 
 _TELLING = 10.0  # a limit above this says nothing about what a change will bring
 # Parts of a wait that workers do not change. Receiving is none: on a busy machine it holds waits for a worker, too.
@@ -19,7 +22,9 @@ TRY_FROM = 1.08  # a limit that is worth a trial: runs differ so much that an in
 class Seen:
     """The figures behind every proposal. `settings` are the loader's present ones, `batches` the length of a pass.
 
-    `any_order` says that the user allows trials that change the order of batches. `free_bytes` is free memory.
+    `any_order` says that the user allows trials that change the order of batches, and `discards` that he allows those
+    after which the weights are worth nothing. `free_bytes` is free memory. `made` is where the loader was made, and
+    `all_made` where each loader of the script was.
     """
 
     watched: WatchResult
@@ -29,6 +34,9 @@ class Seen:
     device: bool = False
     free_bytes: float | None = None
     any_order: bool = False
+    discards: bool = False
+    made: LoaderMade | None = None
+    all_made: Mapping[int, LoaderMade] = field(default_factory=dict)
 
     def number(self, name: str) -> int:
         found = self.settings.get(name)
@@ -61,7 +69,7 @@ class Seen:
     @property
     def without_waits(self) -> float | None:
         """`most`, if it says anything: None of a loop that does little besides waiting."""
-        return self.most if self.most <= _TELLING else None
+        return telling(self.most)
 
     @property
     def most_by_workers(self) -> float:
@@ -113,3 +121,35 @@ class Seen:
     def worker_bytes(self) -> float | None:
         found = [one.pss_bytes for one in self.watched.workers if one.loader == self.loader.loader and one.pss_bytes]
         return max(found) if found else None
+
+
+def telling(limit: float) -> float | None:
+    """A limit of a speed-up, or None if it is so high that it says nothing."""
+    return limit if limit <= _TELLING else None
+
+
+def hand_off_share(seen: Seen) -> float:
+    """The share of an iteration in which each worker pickles, or in which the script receives: the larger one."""
+    found = seen.watched.hand_off
+    in_worker = found.serialise_s_per_batch / max(1, seen.workers) if found is not None else 0.0
+    in_script = sum(one.s_per_iteration for one in seen.watched.wait_parts if one.part in ("receive", "unpickle"))
+    return min(1.0, max(in_worker, in_script) / max(1e-9, seen.iteration_s))
+
+
+def share_of(seen: Seen, kind: str, name: str = "") -> float:
+    """The share of the workers' time in the rows of this kind and name, also of one of several objects of a class."""
+    rows = (one for one in seen.watched.stages if one.loader == seen.loader.loader and one.kind == kind)
+    return sum(one.worker_share for one in rows if not name or one.name.split(" (")[0] == name)
+
+
+def account_s(seen: Seen, code: str) -> list[tuple[float, AccountRow]]:
+    """The rows of this code in the account of the watched part, each with its seconds."""
+    rows = seen.watched.account.rows if seen.watched.account else ()
+    return [(one.s, one) for one in rows if one.code == code]
+
+
+def without(seen: Seen, saved_s: float) -> float:
+    """The speed-up of all loops if they took so many seconds less. Start-up and the rest of the run are not counted."""
+    rows = seen.watched.account.rows if seen.watched.account else ()
+    whole = sum(one.s for one in rows if one.loader is not None)
+    return whole / max(0.01 * whole, whole - saved_s) if whole else 1.0

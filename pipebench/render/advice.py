@@ -9,13 +9,14 @@ from pipebench.render import watch, watch_account
 from pipebench.render.cells import Table, spoken
 from pipebench.render.layout import Line, Part
 from pipebench.render.watch_verdict import verdict as limit
-from pipebench.results.advice import Advice, Change, Finding, Snippet
+from pipebench.results.advice import Advice, Cache, Change, Finding, Snippet
 from pipebench.results.watched import WatchResult
-from pipebench.units import counted, printable, seconds
+from pipebench.units import counted, percent, printable, seconds, size
 
 LEAST_PAIRS = 3  # below it, an interval is too wide to be read
 _LESS = 0.97  # of the gain of the loop: the gain of the run is told, too
 _MOST_ROWS = 6  # of the short report
+_MOST_STAGES = 3  # of these rows
 _MOST_NOTES = 2  # on what was not tried
 _MOST_LINES = 3  # of a snippet
 _REFUSALS = {
@@ -32,8 +33,22 @@ _NOT_TRIED = {
     "script-ended": "the script ended first",
     "new-loader-each-pass": "the script makes a new loader for each pass, and workers end with their loader",
     "passes-overlap": "the script begins a pass before the last one is over",
+    "short-passes": "a pass is too short for windows",
+    "of-script": "`advise` changes no code of yours",
+    "no-arrays": "the workers have no NumPy",
+    "no-workers": "the loader has no workers",
+    "no-such-stage": "the workers do not have this stage where it can be replaced",
+    "no-such-transforms": "ToTensor and Normalize do not end its one Compose",
+    "no-such-batch": "its collate function puts the images elsewhere",
+    "no-such-resize": "its transforms do not begin with one Resize",
+    "not-smaller": "its JPEGs are less than twice as large as the Resize makes them",
+    "not-bytes": "its images are no bytes",
+    "not-repeatable": "its samples differ though their random numbers are the same",
+    "samples-differ": "it would change the samples",
+    "changed-in-place": "somebody changes its result in place",
 }
 _BY_PASSES = "*: of whole passes, with the start of their workers."
+_FREE = "free: its first result is served again; no change of the stage can bring more."
 _GAIN = "gain: iterations/s of the whole loop; the interval is for another run."
 
 
@@ -61,8 +76,9 @@ def verdict(advice: Advice) -> str:
         )
     if advice.ended == "refused":
         return "No remedy was tried on this script."
-    tried = [one for one in advice.findings if one.gain is not None]
-    if not tried and (advice.findings or advice.ended in ("script-ended", "fault")):
+    tried = [one for one in advice.findings if one.gain is not None and not one.change.knock_out]
+    left = [one for one in advice.findings if one.gain is None and not one.change.of_script]
+    if not tried and (left or advice.ended in ("script-ended", "fault")):
         return "No remedy was tried long enough for an advice."
     most = f" Without its waits for data the loop would be {advice.most:.2f}× as fast." if advice.most else ""
     if not tried:
@@ -91,23 +107,35 @@ def _sentence_case(text: str) -> str:
 
 def named(change: Change) -> str:
     """A change as the user writes it."""
+    if change.knock_out:
+        return f"{printable(change.title)} from a memo"
     words = [f"{name}={value!r}" for name, value in change.settings.items()]
-    return ", ".join([*words, *(["one thread in workers"] if change.one_thread else [])])
+    thread = ["one thread in workers"] if change.one_thread else []
+    return ", ".join([*words, *thread, *([printable(change.title)] if change.title else [])])
 
 
 def _table(advice: Advice, full: bool) -> Table:
     """A row for each change. The short report has the first ones, and always the one to follow."""
-    shown = list(range(len(advice.findings)))
-    if not full and len(shown) > _MOST_ROWS:
-        first = advice.best if advice.best is not None else 0
-        shown = sorted([*[one for one in shown if one != first][: _MOST_ROWS - 1], first])
     rows = []
-    for one in shown:
+    for one in range(len(advice.findings)) if full else _first(advice):
         found = advice.findings[one]
-        rows.append((("→ " if one == advice.best else "  ") + named(found.change), _gain(found), found.change.cost))
+        name = f"were {printable(found.change.title)} free" if found.change.knock_out else named(found.change)
+        rows.append((("→ " if one == advice.best else "  ") + name, _gain(found), found.change.cost))
     return Table(
         "Remedies", ("remedy", "gain tried", "cost"), tuple(rows), frozenset(), tuple(_notes(advice, rows, full))
     )
+
+
+def _first(advice: Advice) -> list[int]:
+    """The rows of the short report: some changes with the one to follow, and the first stages that were knocked out."""
+    every = range(len(advice.findings))
+    stages = [one for one in every if advice.findings[one].change.knock_out][:_MOST_STAGES]
+    changes = [one for one in every if not advice.findings[one].change.knock_out]
+    room = _MOST_ROWS - len(stages)
+    if len(changes) > room:
+        follow = advice.best if advice.best is not None else changes[0]
+        changes = [*[one for one in changes if one != follow][: room - 1], follow]
+    return sorted([*changes, *stages])
 
 
 def _notes(advice: Advice, rows: Sequence[object], full: bool) -> Iterator[str]:
@@ -116,10 +144,28 @@ def _notes(advice: Advice, rows: Sequence[object], full: bool) -> Iterator[str]:
         yield f"{more} more: --full shows them."
     untried = [f"{named(one.change)}: {_untried(one)}" for one in advice.findings if one.gain is None]
     yield from untried if full else untried[:_MOST_NOTES]
+    yield from (_differs(one) for one in advice.findings if one.difference is not None and one.difference.largest)
+    yield from (_cached(one.cache) for one in advice.findings if one.cache is not None)
     if any(one.by == "passes" and one.gain for one in advice.findings):
         yield _BY_PASSES
     if any(one.gain for one in advice.findings):
         yield _GAIN
+    if any(one.gain and one.change.knock_out for one in advice.findings):
+        yield _FREE
+
+
+def _differs(found: Finding) -> str:
+    """How far the samples of a lossy change are from those of the script, in shares of the range of values."""
+    apart = found.difference
+    assert apart is not None
+    whole = apart.span or 1.0
+    mean, most = percent(apart.mean / whole, 1), percent(apart.largest / whole, 1)
+    return f"{named(found.change)}: values differ {mean} of their range, at most {most}."
+
+
+def _cached(cache: Cache) -> str:
+    free = f" ({size(cache.free_bytes)} are free)" if cache.free_bytes is not None else ""
+    return f"Samples are the same each time: a cache takes {size(cache.bytes)}{free}."
 
 
 def _gain(found: Finding) -> str:
@@ -130,7 +176,7 @@ def _gain(found: Finding) -> str:
         promise = found.change.predicted
         return f"not tried; at most {promise:.2f}×" if promise else "not tried"
     if found.outcome == "gain":
-        return spoken(found.gain) + by
+        return ("≤ " if found.change.knock_out else "") + spoken(found.gain) + by
     if found.outcome == "unclear" and len(found.ratios) < LEAST_PAIRS:
         pairs = counted(len(found.ratios), "pair")
         return (
@@ -154,14 +200,15 @@ def _writing(advice: Advice) -> Iterator[Part]:
         return
     place = f"{_short(advice.file)}:{advice.line}" if advice.file else "where the script makes its loader"
     yield ""
-    if chosen.change.settings:
-        if advice.snippet is not None and len(advice.snippet.after) <= _MOST_LINES:
-            yield f"Write, in {place}:"
-            yield from _lines(advice.snippet)
-        else:
-            yield f"Write, in {place}: DataLoader(..., {named(_keywords(chosen.change))})"
+    written = advice.snippet if advice.snippet is not None and len(advice.snippet.after) <= _MOST_LINES else None
+    if written is not None:
+        yield f"Write, in {_short(written.file)}:{written.line}:"
+        yield from _lines(written)
+    if chosen.change.settings and written is None:
+        yield f"Write, in {place}: DataLoader(..., {named(_keywords(chosen.change))})"
     if chosen.change.one_thread:
         yield from _one_thread(chosen.change, place)
+    yield from _by_hand(chosen.change)
 
 
 def _keywords(change: Change) -> Change:
@@ -173,6 +220,15 @@ def _lines(found: Snippet) -> Iterable[str]:
     indent = min((len(one) - len(one.lstrip()) for one in found.after if one.strip()), default=0)
     for line in found.after:
         yield f"  {' ' if line in same else '+'} {printable(line[indent:])}"
+
+
+def _by_hand(change: Change) -> Iterator[str]:
+    """How the user writes a change that is no keyword."""
+    if change.how and change.at is not None:
+        at = change.at
+        yield f"Change {printable(at.name)} in {_short(at.file)}:{at.line}:" if at.line else f"Change {at.name}:"
+    for line in change.how:
+        yield f"  {printable(line)}"
 
 
 def _one_thread(change: Change, place: str) -> Iterator[str]:
@@ -192,11 +248,23 @@ def _closing(advice: Advice, goes_on: bool) -> Iterator[str]:
     reordered = any(one.change.settings.get("in_order") is False and one.ratios for one in advice.findings)
     kept = "same samples, some batches in another order" if reordered else "same samples, same order"
     goes = " The script goes on." if goes_on else ""
-    yield f"Tried for {seconds(advice.spent_s)} of {seconds(advice.budget_s)}. The training is kept: {kept}.{goes}"
+    training = (
+        f"The training is kept: {kept}." if not advice.discarded else "The weights of this run are worth nothing."
+    )
+    yield f"Tried for {seconds(advice.spent_s)} of {seconds(advice.budget_s)}. {training}{goes}"
+    yield _next(advice)
+
+
+def _next(advice: Advice) -> str:
+    """The next move: to make the advised change, or else to make the stage cheaper that could bring most."""
     if advice.chosen is not None:
-        yield "Then: change the script and run `pipebench advise` again, until nothing gains."
-    else:
-        yield "Then: `pipebench watch --full` shows which stage takes the time."
+        return "Then: change the script and run `pipebench advise` again, until nothing gains."
+    stages = [one for one in advice.findings if one.change.knock_out and one.outcome == "gain" and one.gain]
+    inner = [one for one in stages if one.change.edits["knock_out"]["kind"] != "getitem"] or stages
+    most = max(inner, key=lambda one: one.gain.speedup if one.gain else 0.0, default=None)
+    if most is None or most.gain is None:
+        return "Then: `pipebench watch --full` shows which stage takes the time."
+    return f"Then: make {printable(most.change.title)} cheaper. That can bring {most.gain.speedup:.2f}× at most."
 
 
 def _short(file: str) -> str:

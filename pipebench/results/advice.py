@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from pipebench.stats import Speedup
@@ -13,6 +13,26 @@ Ended = Literal["done", "budget", "script-ended", "refused", "fault"]
 
 
 @dataclass(frozen=True)
+class Place:
+    """A function or a call in the user's own code. `name` is what it is called."""
+
+    name: str
+    file: str
+    line: int
+
+
+@dataclass(frozen=True)
+class Rewrite:
+    """What replaces the bytes from `begin` to `end` of a file. `helper`: it is a definition that the rest needs."""
+
+    file: str
+    begin: int
+    end: int
+    new: str
+    helper: bool = False
+
+
+@dataclass(frozen=True)
 class Change:
     """One change of a loader. `remedy` names its kind, and `settings` are the keywords of DataLoader that differ.
 
@@ -20,6 +40,12 @@ class Change:
     says that only whole passes show what it brings. `cost` says what the user pays for it. `predicted` is the most
     that it could bring, as a speed-up, by the figures of the watched run (None: these figures say nothing about it).
     `asked_for` says that it is the remedy of a cause in the account of this run: of equal changes it is tried first.
+
+    A change that is no keyword has a `title`. `edits` are what the workers do otherwise while it is tried: names of
+    remedies with their arguments. `how` says what the user writes, and `at` where; `rewrites` write it, if the place
+    was found. `knock_out` says that a stage is served from a memo: no change for the user, but the most that any change
+    of this stage could bring. `discards` says that the training gets other values while it is tried, so its weights are
+    worth nothing. `of_script` says that it is a change of the script besides its loader: only predicted, not tried.
     """
 
     remedy: str
@@ -30,6 +56,43 @@ class Change:
     by_passes: bool = False
     predicted: float | None = None
     asked_for: bool = False
+    title: str = ""
+    edits: dict[str, dict[str, Value]] = field(default_factory=dict)
+    how: tuple[str, ...] = ()
+    at: Place | None = None
+    knock_out: bool = False
+    discards: bool = False
+    of_script: bool = False
+    rewrites: tuple[Rewrite, ...] = ()
+
+
+@dataclass(frozen=True)
+class Difference:
+    """How far the samples of a change are from those without it: the largest and the mean difference of a value.
+
+    It was measured on `values` values of some of the user's samples, which lie in a range of `span`.
+    """
+
+    largest: float
+    mean: float
+    span: float
+    values: int
+
+
+@dataclass(frozen=True)
+class Cache:
+    """A cache of whole samples: the mean size of one, how many there are, and how much memory is free (None: unknown).
+
+    It is possible because the dataset gives the same sample for one index each time, bit for bit, where that was tried.
+    """
+
+    sample_bytes: float
+    samples: int
+    free_bytes: float | None = None
+
+    @property
+    def bytes(self) -> float:
+        return self.sample_bytes * self.samples
 
 
 @dataclass(frozen=True)
@@ -40,6 +103,8 @@ class Finding:
     is for the speed-up that another such trial would find. It comes from `ratios`, one for each pair of neighbouring
     windows (or of whole passes: `by`). `reason` says why a change was not tried, or why its trial ended. `predicted` is
     the speed-up by the simulation of what was not tried (None: it does not know this change).
+    `difference` is of its samples (None: not measured, because it changes none). `cache` is what a cache of samples
+    takes (None: not asked, or the samples differ each time).
 
     `run` is what this gain means for all that a run repeats, as the watched part shows it: passes with the start of
     their workers, validation, and what is between loops. Their time stays as it is (None: not known).
@@ -53,6 +118,8 @@ class Finding:
     reason: str = ""
     predicted: Speedup | None = None
     run: Speedup | None = None
+    difference: Difference | None = None
+    cache: Cache | None = None
 
 
 @dataclass(frozen=True)
@@ -72,7 +139,7 @@ class Advice:
     `file` and `line` are the place where the script makes the loader ("" and 0: not seen). `spent_s` of `budget_s`
     seconds were used. `ended` says why trying ended. `most` is the speed-up that the loop would have if it waited for
     no batch at all: no loader can bring more, as long as workers take no core from the training (None: not known, or so
-    high that it says nothing).
+    high that it says nothing). `discarded` says that something was tried that spoils the weights.
     """
 
     findings: tuple[Finding, ...]
@@ -86,6 +153,7 @@ class Advice:
     snippet: Snippet | None = None
     most: float | None = None
     refusal: str = ""
+    discarded: bool = False
 
     @property
     def chosen(self) -> Finding | None:

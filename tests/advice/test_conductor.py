@@ -61,7 +61,7 @@ class Planted:
     def watched(self):
         return self.seen_.watched
 
-    def seen(self, watched, made):
+    def seen(self, watched, made, all_made):
         return self.seen_
 
 

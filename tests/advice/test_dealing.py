@@ -1,6 +1,7 @@
 """However loaders take turns, the script gets the sampler's batches in the sampler's order, each once."""
 
 import gc
+import types
 import weakref
 
 import pytest
@@ -51,10 +52,12 @@ def test_an_order_may_come_at_any_moment(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("left", range(0, 40, 3))
-@pytest.mark.parametrize("by", ["windows", "passes"])
-def test_a_changed_loader_that_fails_costs_no_batch(tmp_path, monkeypatch, left, by):
+@pytest.mark.parametrize(
+    ("by", "more"), [("windows", {}), ("passes", {}), ("passes", {"persistent_workers": True})], ids=str
+)
+def test_a_changed_loader_that_fails_costs_no_batch(tmp_path, monkeypatch, left, by, more):
     script = _script(tmp_path, monkeypatch, 120, left=left)
-    script.order(1, {"num_workers": 3}, by=by, window_s=3.0)
+    script.order(1, {"num_workers": 3, **more}, by=by, window_s=3.0)
     for _ in range(3):
         assert script.one_pass() == [[one] for one in range(120)]
     assert len(script.failures) == 1 and "a worker is gone" in script.failures[0].problem
@@ -130,6 +133,15 @@ def test_workers_end_when_the_script_leaves_its_loop(tmp_path, monkeypatch, by):
     finally:
         gc.enable()
     assert script.one_pass() == [[one] for one in range(400)]
+
+
+def test_a_loader_that_only_the_loop_holds_is_tried_too(tmp_path, monkeypatch):
+    script = _script(tmp_path, monkeypatch, 1)
+    script.order(1, {"num_workers": 4}, window_s=1.0)
+    iterator = script.trial.iterate(Loader(script.world, [[one] for one in range(400)]), plain_iter, plain)
+    iterator.loader = types.SimpleNamespace(**vars(iterator.loader))  # torch's iterator does not hold its loader
+    assert [script.trial.batch(iterator, plain, plain_iter) for _ in range(400)] == [[one] for one in range(400)]
+    assert script.makers() == {"own", "changed"}
 
 
 def test_pairs_lie_in_one_pass(tmp_path, monkeypatch):

@@ -13,7 +13,8 @@ from pipebench.watch.record.orders import Order, give
 from pipebench.watch.record.recording import Settings
 from pipebench.watch.record.trial_lines import LoaderMade, TrialFailed, TrialWindow
 
-SCRIPT = str(Path(__file__).parent / "scripts" / "noting.py")
+SCRIPTS = Path(__file__).parent / "scripts"
+SCRIPT = str(SCRIPTS / "noting.py")
 BOOTSTRAP = str(Path(supervisor.__file__).with_name("bootstrap.py"))
 
 
@@ -51,3 +52,22 @@ def test_samples_order_and_weights_are_those_of_a_plain_run(workers, persistent,
     text = Path(SCRIPT).read_text().splitlines()
     assert made.file == SCRIPT and text[made.line - 1].strip().startswith("loader = DataLoader(")
     assert (made.batches, made.refusal, made.settings["num_workers"]) == (100, "", int(workers))
+
+
+@pytest.mark.parametrize(("persistent", "by"), [("0", "windows"), pytest.param("1", "passes", marks=pytest.mark.slow)])
+def test_arrays_that_cross_as_tensors_reach_the_script_as_they_were(persistent, by, tmp_path):
+    script = str(SCRIPTS / "arrays.py")
+    arguments = (str(tmp_path / "records" / "order.later"), "2", persistent, "5")
+    plain = _run([script], tmp_path / "plain", *arguments)
+    folder = tmp_path / "records"
+    folder.mkdir()
+    give(str(folder), Order(1, 1, {}, by=by, window_s=0.02, edits={"as_tensors": {}}))
+    (folder / "order").rename(folder / "order.later")
+    tried = _run([BOOTSTRAP, Settings(str(folder), trial=True).encoded(), script], tmp_path / "tried", *arguments)
+    assert tried == plain
+    lines = [line for process in gather(folder) for line in process.lines]
+    assert not [one for one in lines if isinstance(one, TrialFailed | Fault)]
+    assert {one.changed for one in lines if isinstance(one, TrialWindow)} == {False, True}
+    made = next(one for one in lines if isinstance(one, LoaderMade))
+    assert made.collate == ("collate", script, made.collate.line)
+    assert Path(script).read_text().splitlines()[made.collate.line - 1].startswith("def collate(")

@@ -1,10 +1,15 @@
 """Each remedy: when it is tried, and what it changes. A new file in the package is found without any other edit."""
 
+import importlib
+import subprocess
+import sys
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from made_up_trials import LOADER, host, seen, worker
 
+import pipebench
 from pipebench.remedies import (
     in_order,
     num_workers,
@@ -25,9 +30,22 @@ def _settings(change):
     return None if change is None else change.settings
 
 
+def test_what_runs_in_the_users_processes_needs_no_library():
+    acting = [name for name in remedies() if hasattr(importlib.import_module(f"pipebench.remedies.{name}"), "edit")]
+    assert {"as_tensors", "bytes_across", "draft", "knock_out", "lookup"} == set(acting)
+    text = (
+        "import importlib, sys; sys.path.insert(0, sys.argv[1]); [importlib.import_module(one) for one in sys.argv[2:]]"
+    )
+    names = [f"pipebench.remedies.{name}" for name in acting]
+    root = str(Path(pipebench.__file__).parents[1])
+    subprocess.run([sys.executable, "-S", "-E", "-c", text, root, *names], check=True)  # -S: without site-packages
+
+
 def test_every_module_is_a_remedy_in_a_stated_order():
     assert list(remedies()) == [
-        "persistent_workers", "one_thread", "num_workers", "prefetch_factor", "pin_memory", "in_order", "start_method",
+        "persistent_workers", "one_thread", "as_tensors", "num_workers", "prefetch_factor",
+        "pin_memory", "in_order",
+        "lookup", "start_method", "bytes_across", "draft", "knock_out", "validation", "callbacks", "sampler_ahead",
     ]  # fmt: skip
 
 

@@ -2,11 +2,15 @@
 
 import ast
 import subprocess
+from dataclasses import replace
 
 import pytest
+from made_up_trials import seen
 
 from pipebench.advise.snippet import diff, snippet
+from pipebench.remedies import draft, lookup
 from pipebench.results.advice import Change
+from pipebench.results.watched import StageResult
 from pipebench.watch.record.trial_lines import LoaderMade
 
 PLAIN = "loader = DataLoader(data, 4, num_workers=args.workers)\n"
@@ -95,3 +99,108 @@ def test_git_applies_the_diff_whatever_ends_the_lines(tmp_path, monkeypatch, tex
     subprocess.run(["git", "apply", "fix.diff"], check=True)
     after = (tmp_path / "train.py").read_bytes().decode()
     assert after == text.replace("DataLoader(data)", "DataLoader(data, num_workers=4)")
+
+
+COMPOSED = '''"""A script."""
+from torchvision import transforms
+
+
+@decorated
+class Data:
+    steps = transforms.Compose([
+        transforms.Resize(8),
+        transforms.ToTensor(), transforms.Normalize(MEAN, STD),
+    ])
+
+
+loader = DataLoader(Data())
+'''
+
+
+def _by_table(path, text):
+    made = LoaderMade(1, str(path), 13, 13, 9, 27, "main", 10)
+    path.write_text(text)
+    rows = (StageResult("Normalize", "transform", 1, 100, 0.1, 0.2),)
+    figures = seen(0.6)
+    figures = replace(figures, watched=replace(figures.watched, stages=rows), made=made)
+    return made, lookup.propose(figures, [])
+
+
+def test_transforms_are_put_into_a_class_that_is_written_before_them(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    made, change = _by_table(tmp_path / "train.py", COMPOSED)
+    found = snippet(made, change)
+    assert found.line == 9 and found.after == (
+        "        ByTable(transforms.ToTensor(), transforms.Normalize(MEAN, STD)),",
+    )
+    (tmp_path / "fix.diff").write_text(diff(made, change))
+    subprocess.run(["git", "init", "-q"], check=True)
+    subprocess.run(["git", "apply", "fix.diff"], check=True)
+    after = (tmp_path / "train.py").read_text()
+    compile(after, "train.py", "exec")
+    assert "type: ignore" not in after and after.index("\n\nclass ByTable:") < after.index(
+        "\n\n@decorated\nclass Data:"
+    )
+    assert after.replace(after[after.index("class ByTable:") : after.index("@decorated")], "") == COMPOSED.replace(
+        "transforms.ToTensor(), transforms.Normalize(MEAN, STD)",
+        "ByTable(transforms.ToTensor(), transforms.Normalize(MEAN, STD))",
+    )
+
+
+def test_a_setting_and_a_place_are_written_together(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    made, change = _by_table(tmp_path / "train.py", COMPOSED)
+    both = replace(change, settings={"num_workers": 4})
+    assert snippet(made, both).line == 9 and "num_workers=4" in snippet(made, both).after[-1]
+    text = diff(made, both)
+    assert "+loader = DataLoader(Data(), num_workers=4)" in text and "+        ByTable(" in text
+    assert diff(replace(made, column=3), both) is None  # what cannot be written whole is not written
+
+
+@pytest.mark.parametrize(
+    "text", [COMPOSED.replace("ToTensor(), ", "Other(), "), COMPOSED + "again = transforms.Normalize(MEAN, STD)\n"]
+)
+def test_what_is_not_one_known_place_is_left_alone(tmp_path, text):
+    made, change = _by_table(tmp_path / "train.py", text)
+    assert change.rewrites == () and snippet(made, change) is None and diff(made, change) is None
+
+
+OPENED = """from PIL import Image
+from torchvision import transforms
+
+steps = transforms.Compose([transforms.Resize(256)])
+
+
+def load(path):
+    return Image.open(path).convert("RGB")
+"""
+
+
+def _drafted(path, text):
+    made = LoaderMade(1, str(path), 1, 1, 0, 9, "main", 10)
+    path.write_text(text)
+    rows = ("ImageFile.load", "decode"), ("Resize", "transform")
+    stages = tuple(StageResult(name, kind, 1, 100, 0.1, 0.3) for name, kind in rows)
+    figures = seen(0.6)
+    figures = replace(figures, watched=replace(figures.watched, stages=stages), made=made, discards=True)
+    return made, draft.propose(figures, [])
+
+
+def test_an_image_is_drafted_where_it_is_opened(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    made, change = _drafted(tmp_path / "train.py", OPENED)
+    assert snippet(made, change).after == ('    return drafted(Image.open(path), (256, 256)).convert("RGB")',)
+    (tmp_path / "fix.diff").write_text(diff(made, change))
+    subprocess.run(["git", "init", "-q"], check=True)
+    subprocess.run(["git", "apply", "fix.diff"], check=True)
+    after = (tmp_path / "train.py").read_text()
+    compile(after, "train.py", "exec")
+    assert after.index("def drafted(") < after.index("def load(")
+
+
+@pytest.mark.parametrize(
+    ("old", "new"), [("256", "SIZE"), ("Image.open", "open"), ("return", "Image.open(path); return")]
+)
+def test_a_size_or_a_place_that_is_not_known_is_not_written(tmp_path, old, new):
+    _, change = _drafted(tmp_path / "train.py", OPENED.replace(old, new))
+    assert change.rewrites == ()

@@ -10,7 +10,7 @@ from made_up_trials import seen
 from pipebench.render import layout, text
 from pipebench.render.advice import parts
 from pipebench.results import report
-from pipebench.results.advice import Advice, Change, Finding, Snippet
+from pipebench.results.advice import Advice, Cache, Change, Difference, Finding, Place, Snippet
 from pipebench.stats import Speedup
 
 GOLDEN = Path(__file__).parent / "golden" / "advice.txt"
@@ -32,6 +32,11 @@ ADVICE = Advice(
     FINDINGS, 1, 1, "/nowhere/train.py", 21, 180.0, 131.0, "done", most=3.3,
     snippet=Snippet("/nowhere/train.py", 21, ("    loader = DataLoader(data, 4)",),
                     ("    loader = DataLoader(data, 4, num_workers=8)",)),
+)  # fmt: skip
+
+SCRIPT = Finding(
+    Change("validation", {}, "saves 3.1 of 6.2 s", title="validation every 2nd pass", predicted=1.3, of_script=True),
+    "not-tried", reason="of-script",
 )  # fmt: skip
 
 
@@ -101,6 +106,7 @@ def test_another_order_is_not_called_the_same():
     ("changes", "said"),
     [
         ({"findings": (), "best": None, "most": 1.01}, "Nothing to gain from the loader's settings: no remedy"),
+        ({"findings": (SCRIPT,), "best": None}, "Nothing to gain from the loader's settings: no remedy"),
         ({"findings": FINDINGS[2:3], "best": None}, "none of those tried makes the loop faster. Without its waits"),
         ({"findings": FINDINGS[3:4], "best": None}, "No gain was found, but not everything was tried long enough."),
         ({"findings": FINDINGS[2:3], "best": None, "ended": "budget"}, "No gain was found, but not everything"),
@@ -126,3 +132,55 @@ def test_a_saved_report_shows_it_again(tmp_path):
     old = msgspec.to_builtins(saved)
     del old["advice"]
     assert msgspec.convert(old, type=report.Report).advice is None
+
+
+def _free(title, speedup, outcome="gain", kind="transform", **more):
+    change = Change("knock_out", {}, title=title, edits={"knock_out": {"kind": kind, "name": title}}, knock_out=True,
+                    discards=True, predicted=2.5)  # fmt: skip
+    gain = Speedup(speedup, 0.95 * speedup, 1.05 * speedup, 0.95) if speedup else None
+    return Finding(change, outcome, gain, (speedup,) * 3 if speedup else (), **more)
+
+
+STAGES = (
+    _free("Photos.__getitem__", 2.4, kind="getitem", cache=Cache(602_112, 50_000, 8e9)),
+    _free("Resize", 1.8), _free("ImageFile.load", 1.01, "no-gain"),
+    _free("default_collate", 0.0, "not-tried", reason="changed-in-place"),
+)  # fmt: skip
+DRAFT = Finding(
+    Change("draft", {}, "other pixels", title="decoding at reduced size", discards=True, edits={"draft": {}},
+           how=("After image = Image.open(...), and before anything else:", "image.draft(...)"),
+           at=Place("open", "/nowhere/data.py", 12)),
+    "gain", Speedup(1.6, 1.5, 1.7, 0.95), (1.6, 1.6, 1.61), difference=Difference(0.31, 0.008, 1.0, 600_000),
+)  # fmt: skip
+
+
+def test_a_stage_that_was_free_is_a_row_of_its_own():
+    shown = _shown(replace(ADVICE, findings=(*FINDINGS[2:3], *STAGES), best=None, discarded=True))
+    assert "  were Photos.__getitem__ free   ≤ 2.40× (2.28–2.52)" in shown
+    assert "  were Resize free               ≤ 1.80× (1.71–1.89)" in shown
+    assert "  were ImageFile.load free       no gain (0.96–1.06)" in shown
+    assert "Samples are the same each time: a cache takes 30.1 GB (8.00 GB are free)." in shown
+    assert "Then: make Resize cheaper. That can bring 1.80× at most." in shown
+    assert "The weights of this run are worth nothing." in shown and "kept" not in shown
+    assert "Nothing to gain from the loader's settings" in shown and "→" not in shown
+
+
+def test_what_is_written_elsewhere_names_its_place():
+    by_table = replace(DRAFT, change=replace(DRAFT.change, how=("Put both into ByTable(...).",)))
+    snippet = Snippet("/nowhere/data.py", 7, ("    A(), B()",), ("    ByTable(A(), B())",))
+    written = _shown(replace(ADVICE, findings=(by_table,), best=0, snippet=snippet))
+    assert "Write, in /nowhere/data.py:7:\n  + ByTable(A(), B())\n" in written
+
+
+def test_all_kinds_of_rows_fit_a_screen():
+    findings = (*FINDINGS, DRAFT, *STAGES, SCRIPT)
+    shown = _shown(replace(ADVICE, findings=findings, best=6, discarded=True, snippet=None), goes_on=False)
+    assert len(shown.splitlines()) <= 30 and max(map(len, shown.splitlines())) <= 80
+    words = " ".join(shown.split())
+    assert "Decoding at reduced size makes the training loop 1.60×" in words
+    assert "values differ 0.8 % of their range, at most 31.0 %." in words
+    assert "Change open in /nowhere/data.py:12: After image = Image.open" in words
+    whole = " ".join(_shown(replace(ADVICE, findings=findings, best=6), full=True).split())
+    assert "not tried; at most 1.30×" in whole
+    assert "validation every 2nd pass: not tried, `advise` changes no code of yours (its figure is predicted)" in whole
+    assert "default_collate from a memo: not tried, somebody changes its result in place" in whole

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, TypeAlias
 
 from pipebench.watch.record.spent import TimeSpent
-from pipebench.watch.record.trial_lines import LoaderMade, TrialFailed, TrialWindow
+from pipebench.watch.record.trial_lines import LoaderMade, TrialLine
 
 Buckets: TypeAlias = dict[int, int]
 """The number of durations in each logarithmic bucket: see `record_file.bucket`."""
@@ -395,5 +395,5 @@ class BoundEnded:
 Line: TypeAlias = (
     ProcessStarted | NewStage | FetchSums | BatchInFull | LoaderFound | PassBegun | PassEnded | LoopSums
     | IterationInFull | LoadersTogether | LibraryThreads | StackPlace | Moment | Fault | TimeSpent
-    | BoundPlan | BoundWindow | BoundRoundVoid | BoundEnded | LoaderMade | TrialWindow | TrialFailed
+    | BoundPlan | BoundWindow | BoundRoundVoid | BoundEnded | LoaderMade | TrialLine
 )  # fmt: skip

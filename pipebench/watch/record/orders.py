@@ -19,6 +19,9 @@ class Order:
     tried, and the script's own loader gives every batch. `one_thread` limits the thread pools in the workers. Windows
     last at least `window_s` seconds, and whole multiples of `period` batches: of so many, one costs more. Passes are
     whole passes over the loader. `leave` ends the script's process.
+
+    `edits` are what the workers do otherwise: names of remedies with their arguments, see `watch.trial.edits`.
+    `discards` says that the script gets other values than its own, so its weights are worth nothing from then on.
     """
 
     number: int
@@ -29,6 +32,8 @@ class Order:
     window_s: float = 1.0
     leave: bool = False
     period: int = 1
+    edits: dict[str, dict[str, Any]] = field(default_factory=dict)
+    discards: bool = False
 
 
 def give(folder: str, order: Order) -> None:

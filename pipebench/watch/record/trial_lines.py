@@ -3,6 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple, TypeAlias
+
+
+class FunctionPlace(NamedTuple):
+    """Where a function of the user's is defined."""
+
+    name: str
+    file: str
+    line: int
 
 
 @dataclass
@@ -11,6 +20,7 @@ class LoaderMade:
 
     The place is that of the call in the user's own code: `file` is "" if it was not seen. Columns count bytes.
     `batches` is the length of a pass (None: unknown). `refusal` says why the loader cannot be tried ("": it can).
+    `collate` is the user's own collate function (None: it is torch's, or its place is not known).
     """
 
     loader: int
@@ -23,6 +33,7 @@ class LoaderMade:
     batches: int | None
     settings: dict[str, str | int | float | bool | None] = field(default_factory=dict)
     refusal: str = ""
+    collate: FunctionPlace | None = None
 
 
 @dataclass
@@ -42,8 +53,31 @@ class TrialWindow:
 
 
 @dataclass
+class TrialDifference:
+    """How far `values` values of the changed loader's samples were from those of the script's own: see `Difference`."""
+
+    order: int
+    largest: float
+    mean: float
+    span: float
+    values: int
+
+
+@dataclass
+class TrialRepeats:
+    """Whether the dataset gave the `same` samples twice, bit for bit, and the mean size of a sample."""
+
+    order: int
+    same: bool
+    sample_bytes: float
+
+
+@dataclass
 class TrialFailed:
     """The changed loader of an order could not be tried. The script's own loader made its batches again."""
 
     order: int
     problem: str
+
+
+TrialLine: TypeAlias = TrialWindow | TrialDifference | TrialRepeats | TrialFailed

@@ -6,10 +6,11 @@ functions are wrapped in the container that holds them, and only in a worker's o
 
 from __future__ import annotations
 
+import functools
 import itertools
 import sys
 import types
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from pipebench.watch.record.exclusive_time import FUNCTIONS, stages, timed
@@ -45,6 +46,38 @@ def watch_tree(dataset: Any, patches: Patches, may_change: bool) -> None:
             _watch_class(type(entry), patches, may_change)
         elif may_change and container is not None and not _is_ours(entry):
             container[place] = timed(entry, stages.of_transform(entry))
+
+
+def transform_lists(dataset: Any) -> list[list[Any]]:
+    """The lists of transforms within `dataset`, such as those of a Compose, each once."""
+    found = {id(one): one for one, _, _, _ in _transforms(dataset) if type(one) is list}
+    return list(found.values())
+
+
+def replace_stage(
+    dataset: Any,
+    patches: Patches,
+    name: str,
+    of_objects: Callable[[Any, frozenset[int]], Any],
+    of_function: Callable[[Any], Any],
+) -> int:
+    """Replaces the transforms whose row is called `name`, in a worker's own copy of `dataset`. Returns how many.
+
+    `of_objects` gets the `__call__` of a class and the ids of its objects that are meant, and `of_function` a function.
+    """
+    found = list(_transforms(dataset))
+    stages.tell_apart(entry for _, _, entry, _ in found)
+    wanted = [one for one in found if stages.of_transform(one[2]) == stages.number("transform", name)]
+    objects: dict[type, set[int]] = {}
+    for container, place, entry, _ in wanted:
+        if not isinstance(entry, FUNCTIONS):
+            objects.setdefault(type(entry), set()).add(id(entry))
+        elif container is not None:
+            container[place] = of_function(entry)
+            patches.on_undo(functools.partial(container.__setitem__, place, entry))
+    for kind, ids in objects.items():
+        patches.replace(kind, "__call__", of_objects(kind.__call__, frozenset(ids)))
+    return len(wanted)
 
 
 def _is_ours(function: Any) -> bool:

@@ -7,11 +7,12 @@ import copy
 import os
 import sys
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from pipebench.watch.record import thread_pools
 from pipebench.watch.trial.dealing import Deal, DealtSampler, Hand
+from pipebench.watch.trial.edits import Edit, EditedWorker, Refused, unpacked
 
 PATIENCE_S = 60.0  # a changed loader that gives no batch for so long has failed: a forked worker can be deadlocked
 
@@ -23,12 +24,16 @@ class CannotTry(Exception):
 class Arm:
     """One loader's iterator in a trial. `plain` is torch's own `next`.
 
-    The script's own iterator is not `held`: its workers end when the script leaves its loop, as in a plain run.
+    The script's own iterator is not `held`: its workers end when the script leaves its loop, as in a plain run. `edits`
+    are what its workers do otherwise; `notes` is what they have told since somebody last looked.
     """
 
-    def __init__(self, iterator: Any, hand: Hand, plain: Callable[[Any], Any], held: bool = True) -> None:
+    def __init__(
+        self, iterator: Any, hand: Hand, plain: Callable[[Any], Any], held: bool = True, edits: Sequence[Edit] = ()
+    ) -> None:
         self._iterator: Callable[[], Any] = (lambda: iterator) if held else weakref.ref(iterator)
-        self.hand, self.plain = hand, plain
+        self.hand, self.plain, self.edits = hand, plain, edits
+        self.notes: list[Any] = []
         self.workers = int(getattr(iterator, "_num_workers", 0))
         self.ahead = self.workers * int(getattr(iterator, "_prefetch_factor", 0) or 0)
         hand.owner = weakref.ref(iterator)
@@ -52,6 +57,8 @@ class Arm:
     def draw(self) -> Any:
         """The next batch. Raises StopIteration at the end of the sampler, or what the loader raises."""
         found = self.plain(self.iterator)
+        if self.edits:
+            found = unpacked(found, self.edits, self.notes.append)
         self.hand.came(self.iterator._task_info if self.workers else ())
         return found
 
@@ -88,8 +95,8 @@ class OneThread:
             self.init(worker)
 
 
-def changed(loader: Any, settings: dict[str, Any], one_thread: bool, turn: int) -> Any:
-    """A copy of `loader` with other settings. The loader itself stays as it is.
+def changed(loader: Any, settings: dict[str, Any], one_thread: bool, turn: int, edits: tuple[Edit, ...] = ()) -> Any:
+    """A copy of `loader` with other settings, whose workers have these edits. The loader itself stays as it is.
 
     The copy draws its workers' seeds from a generator of its own, so the script's random numbers stay the same.
     """
@@ -102,6 +109,8 @@ def changed(loader: Any, settings: dict[str, Any], one_thread: bool, turn: int) 
     names["persistent_workers"] = False
     names.update({name: value for name, value in settings.items() if name != "multiprocessing_context"})
     if not found.num_workers:
+        if edits:
+            raise Refused("no-workers")
         names.update(prefetch_factor=None, timeout=0)
         return found
     names["prefetch_factor"] = found.prefetch_factor or 2
@@ -110,6 +119,8 @@ def changed(loader: Any, settings: dict[str, Any], one_thread: bool, turn: int) 
         found.multiprocessing_context = settings["multiprocessing_context"]
     if one_thread:
         names["worker_init_fn"] = OneThread(loader.worker_init_fn)
+    if edits:
+        names["worker_init_fn"] = EditedWorker(found.worker_init_fn, edits)
     return found
 
 
@@ -119,10 +130,12 @@ def dealt(found: Any, hand: Hand) -> Any:
     return found
 
 
-def opened(found: Any, deal: Deal, plain_iter: Callable[[Any], Any], plain: Callable[[Any], Any]) -> Arm:
+def opened(
+    found: Any, deal: Deal, plain_iter: Callable[[Any], Any], plain: Callable[[Any], Any], edits: Sequence[Edit] = ()
+) -> Arm:
     """An arm over the loader `found`: its workers are started, and it waits for its turn."""
     hand = Hand(deal)
-    return Arm(plain_iter(dealt(found, hand)), hand, plain)
+    return Arm(plain_iter(dealt(found, hand)), hand, plain, edits=edits)
 
 
 def joined(iterator: Any, plain: Callable[[Any], Any]) -> Arm:

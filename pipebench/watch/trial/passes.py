@@ -14,9 +14,10 @@ from typing import Any, Protocol
 from pipebench.watch.record.orders import Order
 from pipebench.watch.record.recording import Recording
 from pipebench.watch.record.trial_lines import TrialWindow
-from pipebench.watch.trial import arms
+from pipebench.watch.trial import arms, edits
 from pipebench.watch.trial.arms import Arm
 from pipebench.watch.trial.dealing import Deal, DealtSampler, Hand
+from pipebench.watch.trial.edits import Edit
 from pipebench.watch.trial.stretches import Clock
 
 Plain = Callable[[Any], Any]
@@ -25,10 +26,12 @@ Plain = Callable[[Any], Any]
 class _Owner(Protocol):
     order: Order | None
     turn: int
+    spoiled: bool
     clock: Clock
     recording: Recording
 
     def refused(self, error: BaseException) -> None: ...
+    def told(self, arm: Arm) -> None: ...
 
 
 class _Pass:
@@ -40,6 +43,7 @@ class _Pass:
         self.arm: Arm | None = None
         self.deal: Deal | None = None
         self.counts = True  # not in the first pass of persistent workers, which starts them, nor after a failure
+        self.failed = False  # whether the script's own settings make the rest of the pass
 
 
 class Passes:
@@ -49,6 +53,7 @@ class Passes:
         self.trial = trial
         self._open: weakref.WeakKeyDictionary[Any, _Pass] = weakref.WeakKeyDictionary()
         self._kept: Any = None  # the changed loader, if its workers persist
+        self._edits: tuple[Edit, ...] = ()  # of the changed loader
         self._kept_for: Callable[[], Any] = _nothing  # the script's loader of which it is a copy
 
     def begin(self, loader: Any, order: Order, plain_iter: Plain, plain: Plain) -> Any:
@@ -76,7 +81,11 @@ class Passes:
             raise arms.CannotTry("passes-overlap")
         if self._kept is None:
             self._kept_for = weakref.ref(loader)
-            self._kept = arms.dealt(arms.changed(loader, settings, this.order.one_thread, self.trial.turn), _NO_HAND)
+            self._edits = edits.made(this.order.edits)
+            self._kept = arms.dealt(
+                arms.changed(loader, settings, this.order.one_thread, self.trial.turn, self._edits), _NO_HAND
+            )
+        self.trial.spoiled |= this.order.discards
         found = self._kept
         if settings["persistent_workers"] and found.num_workers:
             this.counts = found._iterator is not None
@@ -87,7 +96,7 @@ class Passes:
         sampler.hand = Hand(this.deal)
         iterator = plain_iter(found)
         _draw_as_a_new_iterator(loader)
-        this.arm = Arm(iterator, sampler.hand, plain, held=False)
+        this.arm = Arm(iterator, sampler.hand, plain, held=False, edits=self._edits)
         this.arm.begin()
         return iterator
 
@@ -104,9 +113,11 @@ class Passes:
             self._end(iterator, this)
             raise
         except Exception as error:
-            if this.arm is None or not this.counts:
+            if this.arm is None or this.failed:
                 raise
             batch = self._fallen_back(this, error, plain_iter, plain)
+        if this.arm is not None:
+            self.trial.told(this.arm)
         this.taken += 1
         return batch
 
@@ -114,7 +125,7 @@ class Passes:
         """The rest of the pass, by a loader with the script's own settings."""
         assert this.arm is not None and this.deal is not None
         self.trial.refused(error)
-        this.counts = False
+        this.counts, this.failed = False, True
         this.arm.end()
         self._kept = None
         this.arm = arms.opened(arms.changed(this.loader, {}, False, self.trial.turn), this.deal, plain_iter, plain)

@@ -12,7 +12,7 @@ from typing import Any
 from pipebench.watch.bound.live_batches import length_of
 from pipebench.watch.record.patches import Patches, is_ours, unseen
 from pipebench.watch.record.recording import Recording
-from pipebench.watch.record.trial_lines import LoaderMade
+from pipebench.watch.record.trial_lines import FunctionPlace, LoaderMade
 from pipebench.watch.trial import arms
 from pipebench.watch.trial.session import Trial
 
@@ -50,7 +50,8 @@ class Makers:
         self._written[number] = self._kind(loader)
         place = self._places.get(loader, _UNKNOWN)
         settings = {name: getattr(loader, name) for name in _SETTINGS if hasattr(loader, name)}
-        self.recording.write(LoaderMade(number, *place, length_of(loader), settings, _refusal(loader)))
+        collate = _function_place(getattr(loader, "collate_fn", None))
+        self.recording.write(LoaderMade(number, *place, length_of(loader), settings, _refusal(loader), collate))
 
     def has_number(self, loader: Any, number: int) -> bool:
         """Whether `loader` has this number, or was made after the recording and is of the same kind."""
@@ -86,6 +87,17 @@ def _place(frame: Any) -> Place:
             return (code.co_filename, line or 0, end_line or 0, column or 0, end_column or 0, code.co_name)
         frame = frame.f_back
     return _UNKNOWN
+
+
+def _function_place(function: Any) -> FunctionPlace | None:
+    """Where the user's function is defined, or the call of the user's object; None if it is torch's or unknown."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    called = function if hasattr(function, "__code__") else vars(type(function)).get("__call__")
+    code = getattr(called, "__code__", None)
+    if code is None or _TORCH in code.co_filename:
+        return None
+    return FunctionPlace(getattr(function, "__name__", type(function).__name__), code.co_filename, code.co_firstlineno)
 
 
 def _refusal(loader: Any) -> str:

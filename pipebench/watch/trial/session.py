@@ -2,6 +2,9 @@
 
 In windows: the script's own loader and the changed one give the batches of one pass in turn, see `dealing`. In passes:
 every second pass over the loader is one of the changed loader.
+
+An order that discards gives the script values that are not its own. Then the training is not kept, and when everything
+is tried the process ends at once, as with `--bound`: nothing of the script runs on the way out.
 """
 
 from __future__ import annotations
@@ -11,14 +14,16 @@ import sys
 import time
 import weakref
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
+from pipebench.watch.record.lines import Moment
 from pipebench.watch.record.orders import Order, Orders
 from pipebench.watch.record.recording import Recording, told
-from pipebench.watch.record.trial_lines import TrialFailed, TrialWindow
-from pipebench.watch.trial import arms
+from pipebench.watch.record.trial_lines import TrialDifference, TrialFailed, TrialRepeats, TrialWindow
+from pipebench.watch.trial import arms, edits
 from pipebench.watch.trial.arms import Arm
 from pipebench.watch.trial.dealing import Hand
+from pipebench.watch.trial.edits import Difference, Refused, Repeats
 from pipebench.watch.trial.passes import Passes
 from pipebench.watch.trial.stretches import Clock, Stretch, Timed
 
@@ -57,6 +62,7 @@ class Trial:
         self.order: Order | None = None
         self.turn = 0
         self.off = False
+        self.spoiled = False  # whether the script has trained on values that are not its own
         self.passes = Passes(self)
         self._loaders: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
         self._now: _Pass | None = None
@@ -70,7 +76,9 @@ class Trial:
         """Notes that the script iterates `loader` by `iterator`."""
         if self._now is not None and self._now.loader is loader:
             self.leave_pass()
-        self._loaders[iterator] = weakref.ref(loader)
+        # A loader that only its loop holds must live as long as the loop. One whose workers persist
+        # holds its iterator itself, so it is not held here.
+        self._loaders[iterator] = weakref.ref(loader) if loader.persistent_workers else lambda: loader
 
     def iterate(self, loader: Any, plain_iter: Plain, plain: Plain) -> Any:
         """What the script gets from `iter(loader)`."""
@@ -123,7 +131,9 @@ class Trial:
             if stretch is None:
                 return self._last(this)
             try:
-                return stretch.draw()
+                batch = stretch.draw()
+                self.told(stretch.loader)
+                return batch
             except StopIteration:
                 return self._last(this)
             except Exception as error:
@@ -170,8 +180,10 @@ class Trial:
         lead_s = 0.0
         try:
             if this.other is None:
-                found = arms.changed(this.loader, order.settings, order.one_thread, order.number)
-                this.other = arms.opened(found, this.own.hand.deal, plain_iter, plain)
+                self.spoiled |= order.discards
+                inside = edits.made(order.edits)
+                found = arms.changed(this.loader, order.settings, order.one_thread, order.number, inside)
+                this.other = arms.opened(found, this.own.hand.deal, plain_iter, plain, inside)
                 this.number = order.number
                 lead_s = order.window_s / 2  # the first batches of new workers are slower
             return Stretch(this.other, self.clock, order.window_s, lead_s, order.period)
@@ -193,9 +205,20 @@ class Trial:
         self.guarded(this.end)
         this.stretch = Stretch(this.own, self.clock, None)
 
+    def told(self, arm: Any) -> None:
+        """Writes what the workers of a changed loader have told of their samples. A fault in it costs no batch."""
+        notes, arm.notes = arm.notes, []
+        for found in notes:
+            self.guarded(self._tell, found)
+
+    def _tell(self, found: Difference | Repeats) -> None:
+        kind = TrialDifference if isinstance(found, Difference) else TrialRepeats
+        if self.order is not None:
+            self.recording.write(kind(self.order.number, **vars(found)))
+
     def refused(self, error: BaseException) -> None:
         if self.order is not None:
-            problem = str(error) if isinstance(error, arms.CannotTry) else told(error)
+            problem = str(error) if isinstance(error, arms.CannotTry | Refused) else told(error)
             self.recording.write(TrialFailed(self.order.number, problem))
             self.order = Order(self.order.number, self.order.loader)
 
@@ -214,8 +237,7 @@ class Trial:
         if self.order is None:
             self.quiet()
         if order.leave:
-            self.end()
-            _leave()
+            self._leave()
         self.order, self.turn = order, 0
         self.passes.order_over()
         this = self._now
@@ -234,6 +256,20 @@ class Trial:
         self.recording.fault(where, error)
         sys.stderr.write(f"pipebench: a fault of pipebench while {where} ({told(error)}). The script goes on.\n")
 
+    def _leave(self) -> NoReturn:
+        """Ends the script. If its weights are worth nothing, nothing of it runs on the way out."""
+        self.end()
+        if not self.spoiled:
+            raise SystemExit(0)
+        for iterator in list(self._loaders):
+            if (shutdown := getattr(iterator, "_shutdown_workers", None)) is not None:
+                self.guarded(shutdown)
+        self.recording.write(Moment("end", time.perf_counter_ns()))
+        for stream in (sys.stdout, sys.stderr):
+            if stream is not None:
+                self.guarded(stream.flush)
+        os._exit(0)
+
     def end(self) -> None:
         """Ends every worker of ours, because the script has come to its own end."""
         if os.getpid() == self.pid:
@@ -250,7 +286,3 @@ def _finish_device() -> None:
     cuda = getattr(torch, "cuda", None)
     if cuda is not None and cuda.is_initialized():
         cuda.synchronize()
-
-
-def _leave() -> None:
-    raise SystemExit(0)

@@ -1,0 +1,167 @@
+"""Batches that cross from the workers as tensors, where they are NumPy arrays or lists of numbers.
+
+torch hands a tensor over in shared memory. An array is pickled: it is copied into bytes, through a pipe, and out of
+them. While this is tried, the script gets what it always got: each array again, as a view of the tensor's memory.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from pipebench.remedies.seen import WORTH, Seen, hand_off_share
+from pipebench.results.advice import Change, Finding, Place
+from pipebench.watch.record.patches import Patches
+from pipebench.watch.trial.edits import Edit, Refused
+
+PLACE = 2
+TITLE = "handing over tensors"
+HOW = (
+    "Return tensors, such as torch.from_numpy(array) or torch.tensor(numbers).",
+    "In the loop, x.numpy() is the array again, without a copy.",
+)
+LEAST_BYTES = 100_000  # through the pipe, of a batch
+LEAST_NUMBERS = 64  # of a list that becomes a tensor
+_ATOMS = (int, float, str, bytes, bool, type(None))
+
+
+def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
+    found = seen.watched.hand_off
+    if tried or not seen.workers or found is None or found.pipe_bytes_per_batch < LEAST_BYTES:
+        return None
+    if hand_off_share(seen) < WORTH - 1 or not _room(seen, found.pipe_bytes_per_batch):
+        return None
+    collate = seen.made.collate if seen.made else None
+    at = Place(*collate) if collate else None
+    return Change(
+        "as_tensors",
+        {},
+        "shared memory",
+        predicted=seen.without_waits,
+        title=TITLE,
+        edits={"as_tensors": {}},
+        how=HOW,
+        at=at,
+    )
+
+
+def _room(seen: Seen, batch_bytes: float) -> bool:
+    """Whether the batches that are made ahead fit into shared memory."""
+    host = seen.watched.host
+    if host is None or host.shared_memory_size_bytes is None:
+        return True
+    ahead = seen.workers * ((seen.number("prefetch_factor") or 2) + 1)
+    return ahead * batch_bytes < host.shared_memory_size_bytes - (host.shared_memory_bytes or 0)
+
+
+def edit() -> Edit:
+    return _AsTensors()
+
+
+class _AsTensors(Edit):
+    def in_worker(self, fetcher: Any, patches: Patches) -> None:
+        if sys.modules.get("numpy") is None:
+            raise Refused("no-arrays")
+        fetcher.collate_fn = functools.partial(_collated, fetcher.collate_fn)
+
+    def in_script(self, batch: Any) -> Any:
+        return restored(batch)
+
+
+def _collated(collate: Callable[[Any], Any], samples: Any) -> Any:
+    return as_tensors(collate(samples))
+
+
+class Packed:
+    """A tensor in place of what it was made of. `what` says how to get that back."""
+
+    __slots__ = ("tensor", "what")
+
+    def __init__(self, tensor: Any, what: str) -> None:
+        self.tensor, self.what = tensor, what
+
+    def restored(self) -> Any:
+        if self.what == "numbers":
+            return self.tensor.tolist()
+        return list(self.tensor.numpy()) if self.what == "list" else self.tensor.numpy()
+
+
+def as_tensors(batch: Any) -> Any:
+    """The batch with `Packed` in place of arrays and lists of numbers. The batch itself stays as it is."""
+    return _exchanged(batch, {}, _packed)
+
+
+def restored(batch: Any) -> Any:
+    """What `as_tensors` was given, with arrays that are views of the tensors' memory."""
+    return _exchanged(batch, {}, lambda one: one.restored() if type(one) is Packed else None)
+
+
+def _exchanged(found: Any, seen: dict[int, Any], change: Callable[[Any], Any]) -> Any:
+    """`found` with each part for which `change` gives something else. What occurs twice is changed once."""
+    if type(found) in _ATOMS:
+        return found
+    if id(found) not in seen:
+        changed = change(found)
+        seen[id(found)] = (found, changed if changed is not None else _inside(found, seen, change))
+    return seen[id(found)][1]
+
+
+def _inside(found: Any, seen: dict[int, Any], change: Callable[[Any], Any]) -> Any:
+    """Plain containers are made anew. All other objects stay as they are."""
+    kind = type(found)
+    if kind is dict:
+        return {key: _exchanged(one, seen, change) for key, one in found.items()}
+    if kind is list or kind is tuple:
+        return kind(_exchanged(one, seen, change) for one in found)
+    if isinstance(found, tuple) and hasattr(found, "_fields"):
+        return kind(*(_exchanged(one, seen, change) for one in found))
+    return found
+
+
+def _packed(found: Any) -> Packed | None:
+    numpy: Any = sys.modules["numpy"]
+    if type(found) is numpy.ndarray:
+        return _tensor(found, "array")
+    if type(found) is not list or not found:
+        return None
+    if _of_numbers(found):
+        return _tensor(numpy.array(found), "numbers")
+    if len(found) > 1 and type(found[0]) is numpy.ndarray and _alike(found):
+        return _tensor(numpy.stack(found), "list")
+    return None
+
+
+def _tensor(array: Any, what: str) -> Packed | None:
+    """None: torch has no such tensors, as of texts or objects."""
+    torch: Any = sys.modules["torch"]
+    if not (array.flags.c_contiguous or array.flags.f_contiguous):
+        array = array.copy()  # in C order, as pickle does
+    if not array.flags.writeable:
+        array = array.copy("K")
+    try:
+        return Packed(torch.from_numpy(array), what)
+    except (TypeError, ValueError):
+        return None
+
+
+def _of_numbers(found: list[Any]) -> bool:
+    """A list of floats, or of lists of floats of one length: as `tolist` gives it back."""
+    if type(found[0]) is list:
+        length = len(found[0])
+        inner = all(type(one) is list and len(one) == length and _floats(one) for one in found)
+        return inner and length * len(found) >= LEAST_NUMBERS
+    return len(found) >= LEAST_NUMBERS and _floats(found)
+
+
+def _floats(found: list[Any]) -> bool:
+    return all(type(one) is float for one in found)
+
+
+def _alike(found: list[Any]) -> bool:
+    """Whether these are arrays of one shape, in C order, so that `list` of their stack gives them back."""
+    shape, kind, array = found[0].shape, found[0].dtype, type(found[0])
+    return bool(shape) and all(
+        type(one) is array and one.shape == shape and one.dtype == kind and one.flags.c_contiguous for one in found
+    )

@@ -1,0 +1,113 @@
+"""Images that cross from the workers as bytes. They become normalised floats in the script, a batch at a time.
+
+A byte is a quarter of a float: collate and hand-off move a quarter, and the workers do less. The values are the same,
+bit for bit: the same operations run on the whole batch. That is checked before, on some samples of each worker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from pipebench.remedies.seen import Seen, share_of
+from pipebench.remedies.source import call_of
+from pipebench.results.advice import Change, Finding
+from pipebench.watch.record.patches import Patches
+from pipebench.watch.trial import chains
+from pipebench.watch.trial.chains import FIRST, LAST, Chain
+from pipebench.watch.trial.compared import Comparing, Path, compare_first, leaves
+from pipebench.watch.trial.edits import Edit, Refused
+
+PLACE = 7
+TITLE = "normalising in the loop"
+COST = "work in the training process"
+LEAST_SHARE = 0.1  # of the time of the workers: float, normalise and collate together
+HOW = (
+    "End the Compose with bytes: PILToTensor() in place of ToTensor() and Normalize().",
+    "In the loop, for each batch: x = normalize(x.float().div(255)), with that Normalize().",
+)
+
+
+def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
+    if tried or not seen.workers or seen.device or not seen.waits or not share_of(seen, "transform", LAST):
+        return None
+    share = sum(share_of(seen, "transform", name) for name in (*FIRST, *chains.CONVERSIONS, LAST))
+    share += share_of(seen, "collate")
+    if share < LEAST_SHARE:
+        return None
+    return Change(
+        "bytes_across", {}, COST, predicted=min(seen.most, 1 / max(0.01, 1 - share)), title=TITLE,
+        edits={"bytes_across": {}}, how=HOW, at=call_of(seen, LAST),
+    )  # fmt: skip
+
+
+def edit() -> Edit:
+    return _BytesAcross()
+
+
+class _Rest(NamedTuple):
+    """What is left to be done in the script: the chain's steps, at these places of a batch."""
+
+    steps: tuple[Any, ...]
+    paths: tuple[Path, ...]
+
+
+class _BytesAcross(Edit):
+    def __init__(self) -> None:
+        self._rest: _Rest | None = None
+
+    def in_worker(self, fetcher: Any, patches: Patches) -> None:
+        chain = chains.only_chain(fetcher.dataset)
+        if not chain.last:
+            raise Refused("no-such-transforms")
+        paths: list[Path] = []
+
+        def back(sample: Any) -> Any:
+            paths[:] = [path for path, one in leaves(sample) if _of_bytes(one)]
+            return _changed(sample, tuple(paths), lambda one: chains.from_bytes(chain.steps, one))
+
+        compare_first(
+            fetcher,
+            lambda: chain.replace(_ToBytes(chain), patches),
+            Comparing(0.0, back),
+            lambda: [_Rest(chain.steps, tuple(paths))],
+        )
+
+    def hears(self, note: Any) -> None:
+        if isinstance(note, _Rest):
+            self._rest = note
+
+    def in_script(self, batch: Any) -> Any:
+        if self._rest is None or not self._rest.paths:
+            raise Refused("no-such-batch")
+        steps, paths = self._rest
+        found = dict(leaves(batch))
+        if not all(_of_bytes(found.get(path)) for path in paths):
+            raise Refused("no-such-batch")
+        return _changed(batch, paths, lambda one: chains.from_bytes(steps, one))
+
+
+class _ToBytes:
+    """In place of a chain: only its bytes."""
+
+    def __init__(self, chain: Chain) -> None:
+        self._first = chain.steps[0]
+
+    def __call__(self, image: Any) -> Any:
+        return chains.to_bytes(self._first, image)
+
+
+def _of_bytes(found: Any) -> bool:
+    return str(getattr(found, "dtype", "")) == "torch.uint8" and found.ndim >= 3
+
+
+def _changed(found: Any, paths: Sequence[Path], change: Callable[[Any], Any], path: Path = ()) -> Any:
+    """`found` with `change` of what stands at `paths`. The containers on the way are made anew."""
+    if path in paths:
+        return change(found)
+    if not any(one[: len(path)] == path for one in paths):
+        return found
+    if isinstance(found, dict):
+        return type(found)({key: _changed(one, paths, change, (*path, key)) for key, one in found.items()})
+    parts = [_changed(one, paths, change, (*path, key)) for key, one in enumerate(found)]
+    return type(found)(*parts) if hasattr(found, "_fields") else type(found)(parts)

@@ -1,0 +1,22 @@
+"""Logging and callbacks out of the loop. A change of the script: predicted from the account, not tried."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pipebench.remedies.seen import WORTH, Seen, account_s, without
+from pipebench.results.advice import Change, Finding
+
+PLACE = 11
+HOW = ("Log every 50th iteration, and move what needs no weights to a thread or to the end of a pass.",)
+
+
+def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
+    spent = sum(found for found, row in account_s(seen, "other") if row.recoverable_s)
+    predicted = without(seen, spent)
+    if predicted < WORTH:
+        return None
+    return Change(
+        "callbacks", {}, f"saves up to {spent:.1f} s", predicted=predicted, title="callbacks out of the loop",
+        how=HOW, of_script=True,
+    )  # fmt: skip

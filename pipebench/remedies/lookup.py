@@ -1,0 +1,92 @@
+"""ToTensor and Normalize by one look into a table: a byte has 256 values, so a channel has 256 results.
+
+The user's own transforms make the table, so the results are the same, bit for bit. That is checked before, on some
+samples of each worker. One pass over the pixels replaces several. The user gets the class that was tried.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from typing import Any
+
+from pipebench.remedies.seen import Seen, share_of
+from pipebench.remedies.source import call_of, called, calls_of
+from pipebench.results.advice import Change, Finding, Rewrite
+from pipebench.watch.record.patches import Patches
+from pipebench.watch.trial import chains
+from pipebench.watch.trial.chains import FIRST, LAST
+from pipebench.watch.trial.compared import Comparing, compare_first
+from pipebench.watch.trial.edits import Edit
+
+PLACE = 6
+TITLE = "ToTensor, Normalize by table"
+LEAST_SHARE = 0.1  # of the time of the workers
+HOW = ("Put both into ByTable(...). `--patch FILE` writes that class, too.",)
+
+
+def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
+    if tried or not seen.workers or not seen.waits or not share_of(seen, "transform", LAST):
+        return None
+    share = sum(share_of(seen, "transform", name) for name in (*FIRST, *chains.CONVERSIONS, LAST))
+    if share < LEAST_SHARE:
+        return None
+    return Change(
+        "lookup", {}, "a class of 20 lines", predicted=min(seen.most, 1 / max(0.01, 1 - share)), title=TITLE,
+        edits={"lookup": {}}, how=HOW, at=call_of(seen, LAST), rewrites=_rewrites(seen),
+    )  # fmt: skip
+
+
+def _rewrites(seen: Seen) -> tuple[Rewrite, ...]:
+    """The transforms within `ByTable(...)`, and its class; nothing if there is not exactly one such place."""
+    found = calls_of(seen, LAST)
+    if len(found) != 1:
+        return ()
+    source, last = found[0]
+    for node in source.nodes(ast.List):
+        entries = node.elts if isinstance(node, ast.List) else []
+        steps = chains.place_of([called(one) for one in entries])
+        if last in entries and steps is not None:
+            wrapped = source.wrapped(entries[steps.start], entries[steps.stop - 1], "ByTable(")
+            return (*wrapped, source.defined(ByTable, last))
+    return ()
+
+
+def edit() -> Edit:
+    return _Lookup()
+
+
+class _Lookup(Edit):
+    def in_worker(self, fetcher: Any, patches: Patches) -> None:
+        chain = chains.only_chain(fetcher.dataset)
+        made: Any = ByTable
+        compare_first(fetcher, lambda: chain.replace(made(*chain.steps), patches), Comparing(0.0))
+
+
+class ByTable:
+    """The same as these transforms of images, by a table of what they make of each byte."""
+
+    def __init__(self, *steps):  # type: ignore[no-untyped-def]  # the user gets this text
+        self.steps = steps
+        self.tables = {}
+
+    def __call__(self, image):  # type: ignore[no-untyped-def]
+        import numpy as np
+        import torch
+        from PIL import Image
+
+        pixels = np.asarray(image)
+        assert pixels.dtype == np.uint8
+        pixels = pixels.reshape(*pixels.shape[:2], -1)
+        channels = pixels.shape[2]
+        if channels not in self.tables:
+            ramp = np.repeat(np.arange(256, dtype=np.uint8).reshape(1, 256, 1), channels, 2)
+            found = Image.fromarray(ramp if channels > 1 else ramp[..., 0])
+            for step in self.steps:
+                found = step(found)
+            self.tables[channels] = found[:, 0].numpy().copy(), type(found)  # type: ignore[index]
+        table, kind = self.tables[channels]
+        out = np.empty((channels, *pixels.shape[:2]), table.dtype)
+        for channel, values in enumerate(table):
+            np.take(values, pixels[..., channel], out=out[channel], mode="clip")
+        return torch.from_numpy(out).as_subclass(kind)

@@ -1,0 +1,85 @@
+"""Finds calls in the user's files, and says which bytes to replace. Nothing is written here."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import inspect
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from pipebench.remedies.seen import Seen
+from pipebench.results.advice import Place, Rewrite
+
+
+class Source:
+    """One file. `tree` is its code; places count bytes. Raises OSError, SyntaxError or ValueError."""
+
+    def __init__(self, file: str) -> None:
+        self.file, self.raw = file, Path(file).read_bytes()
+        self.tree = ast.parse(self.raw)
+        self._lines = [0]
+        for line in self.raw.splitlines(keepends=True):
+            self._lines.append(self._lines[-1] + len(line))
+
+    def nodes(self, kind: type[ast.expr]) -> list[ast.expr]:
+        return [one for one in ast.walk(self.tree) if isinstance(one, kind)]
+
+    def begin(self, node: ast.expr) -> int:
+        return self._lines[node.lineno - 1] + node.col_offset
+
+    def end(self, node: ast.expr) -> int:
+        return self._lines[(node.end_lineno or node.lineno) - 1] + (node.end_col_offset or 0)
+
+    def wrapped(self, first: ast.expr, last: ast.expr, before: str, after: str = ")") -> tuple[Rewrite, ...]:
+        """Puts `before` before the expression `first`, and `after` after `last`."""
+        places = (self.begin(first), before), (self.end(last), after)
+        return tuple(Rewrite(self.file, place, place, text) for place, text in places)
+
+    def defined(self, what: Callable[..., object], user: ast.expr) -> Rewrite:
+        """Writes the text of a class or function of ours before the statement of the module that holds `user`."""
+        lines = [_first_line(one) for one in self.tree.body if _first_line(one) <= user.lineno]
+        place = self._lines[max(lines) - 1]
+        return Rewrite(self.file, place, place, f"{_plain(what)}\n\n", helper=True)
+
+
+def _plain(what: Callable[..., object]) -> str:
+    """The text of a class or function, without our comments to the type checker."""
+    return re.sub(r"  # type: ignore.*", "", inspect.getsource(what))
+
+
+def _first_line(node: ast.stmt) -> int:
+    return int(min([node.lineno, *(one.lineno for one in getattr(node, "decorator_list", []))]))
+
+
+def sources(seen: Seen) -> Iterator[Source]:
+    """The files where the loader is made, and where its collate function is."""
+    made = seen.made
+    files = dict.fromkeys([made.file, made.collate.file if made.collate else ""]) if made else {}
+    for file in filter(None, files):
+        with contextlib.suppress(OSError, SyntaxError, ValueError):
+            yield Source(file)
+
+
+def calls_of(seen: Seen, name: str) -> list[tuple[Source, ast.Call]]:
+    """Every call of `name` in these files. Only the last part of what is called counts."""
+    return [
+        (source, one)
+        for source in sources(seen)
+        for one in source.nodes(ast.Call)
+        if isinstance(one, ast.Call) and called(one) == name
+    ]
+
+
+def call_of(seen: Seen, name: str) -> Place | None:
+    """The place of the call of `name`; None if there is none, or more than one."""
+    found = calls_of(seen, name)
+    return Place(name, found[0][0].file, found[0][1].lineno) if len(found) == 1 else None
+
+
+def called(node: ast.expr) -> str:
+    """The last name in what is called, as that of the class in `transforms.Normalize(...)`. "" for what is no call."""
+    if not isinstance(node, ast.Call):
+        return ""
+    return node.func.attr if isinstance(node.func, ast.Attribute) else str(getattr(node.func, "id", ""))

@@ -1,0 +1,24 @@
+"""Validation after every second pass only. A change of the script: predicted from the account, not tried."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pipebench.remedies.seen import WORTH, Seen, account_s, without
+from pipebench.results.advice import Change, Finding, Place
+
+PLACE = 10
+HOW = ("Run this loop in every second pass only, or on a part of its data.",)
+
+
+def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
+    spent, row = max(account_s(seen, "validation"), key=lambda one: one[0], default=(0.0, None))
+    predicted = without(seen, spent / 2)
+    if row is None or predicted < WORTH:
+        return None
+    made = seen.all_made.get(row.loader or 0)
+    at = Place("the validation loop", made.file, made.line) if made and made.file else None
+    return Change(
+        "validation", {}, f"saves {spent / 2:.1f} of {spent:.1f} s", predicted=predicted,
+        title="validation every 2nd pass", how=HOW, at=at, of_script=True,
+    )  # fmt: skip

@@ -1,0 +1,127 @@
+"""Compares the samples of a dataset before and after an edit, in a worker, on the first samples that it makes.
+
+Each sample is made three times from the same random numbers: twice before the edit, and once after it. If the first two
+differ, the dataset draws from elsewhere, and nothing can be compared.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from pipebench.watch.trial.edits import Difference, Refused, Sent
+
+SAMPLES = 4  # of the first batch of each worker
+Path = tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class Comparing:
+    """How to compare. `tolerance` is the largest difference of a value that is allowed (None: any is, and it is told).
+
+    `back` makes of a changed sample what it stands for.
+    """
+
+    tolerance: float | None
+    back: Callable[[Any], Any] = lambda sample: sample
+
+
+def compare_first(fetcher: Any, change: Callable[[], object], how: Comparing, more: Callable[[], Any] = list) -> None:
+    """Lets the next fetch of `fetcher` compare some samples, call `change` in between, and send what it found.
+
+    `more()` are other notes for the script's process. Raises `Refused` from that fetch if the samples differ.
+    """
+    plain = fetcher.fetch
+    left = [True]
+
+    def fetch(index: Any) -> Any:
+        if not left:
+            return plain(index)
+        left.clear()
+        indices = list(index)[:SAMPLES] if isinstance(index, (list, tuple)) else [index]
+        before = [_sample(fetcher.dataset, one) for one in indices]
+        again = [_sample(fetcher.dataset, one) for one in indices]
+        if difference(before, again).largest != 0.0:
+            raise Refused("not-repeatable")
+        change()
+        found = difference(before, [how.back(_sample(fetcher.dataset, one)) for one in indices])
+        if how.tolerance is not None and found.largest > how.tolerance:
+            raise Refused("samples-differ")
+        return Sent(plain(index), [found, *more()])
+
+    fetcher.fetch = fetch
+
+
+def _sample(dataset: Any, index: Any) -> Any:
+    """A sample, from the random numbers as they are now: they are put back."""
+    torch: Any = sys.modules["torch"]
+    numpy: Any = sys.modules.get("numpy")
+    random: Any = sys.modules["random"]
+    states = random.getstate(), torch.get_rng_state(), numpy.random.get_state() if numpy else None
+    try:
+        return dataset[index]
+    finally:
+        random.setstate(states[0])
+        torch.set_rng_state(states[1])
+        if numpy:
+            numpy.random.set_state(states[2])
+
+
+def difference(before: Any, after: Any) -> Difference:
+    """How far the values are apart. What is not of the same form is infinitely far."""
+    largest = total = 0.0
+    count, low, high = 0, float("inf"), float("-inf")
+    pairs = dict(leaves(before)), dict(leaves(after))
+    if pairs[0].keys() != pairs[1].keys():
+        return Difference(float("inf"), float("inf"), 0.0, 0)
+    for path, one in pairs[0].items():
+        values, others = _numbers(one), _numbers(pairs[1][path])
+        if values is None or others is None:
+            far = values is not others or not _equal(one, pairs[1][path])
+            largest = float("inf") if far else largest
+        elif values.shape != others.shape or values.dtype != others.dtype:
+            largest = float("inf")
+        elif values.numel():
+            apart = (values.double() - others.double()).abs()
+            largest, total = max(largest, float(apart.max())), total + float(apart.sum())
+            low, high, count = min(low, float(values.min())), max(high, float(values.max())), count + values.numel()
+    return Difference(largest, total / max(1, count), high - low if count else 0.0, count)
+
+
+def leaves(found: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
+    """Every part of a sample or of a batch that is no list, tuple or dictionary, with its place."""
+    if isinstance(found, dict):
+        for key, one in found.items():
+            yield from leaves(one, (*path, key))
+    elif isinstance(found, (list, tuple)):
+        for key, one in enumerate(found):
+            yield from leaves(one, (*path, key))
+    else:
+        yield path, found
+
+
+def _numbers(found: Any) -> Any:
+    """A tensor or an array as a tensor of numbers; None for anything else."""
+    torch: Any = sys.modules["torch"]
+    numpy: Any = sys.modules.get("numpy")
+    if numpy is not None and isinstance(found, numpy.ndarray):
+        found = torch.as_tensor(found) if found.dtype.kind in "biuf" else None
+    return found if isinstance(found, torch.Tensor) and not found.is_complex() else None
+
+
+def _equal(one: Any, other: Any) -> bool:
+    try:
+        return bool(one == other)
+    except Exception:
+        return False
+
+
+def nbytes(found: Any) -> int:
+    """The size of one leaf: of the numbers of a tensor, an array or an image, or of a Python object."""
+    size = getattr(found, "nbytes", None)
+    if isinstance(size, int):
+        return size
+    bands = getattr(found, "getbands", None)
+    return found.width * found.height * len(bands()) if bands is not None else sys.getsizeof(found)

@@ -1,0 +1,135 @@
+"""What the workers of a changed loader do otherwise, and what turns their batches back into those of the script.
+
+An edit is a part of a remedy: `remedies/NAME.py` makes it by its function `edit`. It is sent to the workers, and acts
+there on one fetcher. So the script's own process and its own workers stay as they are.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pipebench.watch.record.patches import Patches
+
+
+class Refused(Exception):
+    """This script cannot try an edit. The text is a code, for which `render/advice.py` has a sentence."""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """How far some samples are from those without the edit, over `values` values: the largest and the mean difference.
+
+    `span` is the difference between the highest and the lowest value without the edit.
+    """
+
+    largest: float
+    mean: float
+    span: float
+    values: int
+
+
+@dataclass(frozen=True)
+class Repeats:
+    """Whether the dataset gives the `same` sample twice for one index, bit for bit, and the mean size of a sample."""
+
+    same: bool
+    sample_bytes: float
+
+
+class Edit:
+    """One change inside the workers of a loader. This one changes nothing."""
+
+    def in_worker(self, fetcher: Any, patches: Patches) -> None:
+        """Changes torch's `fetcher` of this worker, or functions by `patches`. Raises `Refused`."""
+
+    def hears(self, note: Any) -> None:
+        """Called in the script's process with what a worker tells of this edit, before its first batch."""
+
+    def in_script(self, batch: Any) -> Any:
+        """The batch that the script gets, from the one that a worker has sent. Raises `Refused`."""
+        return batch
+
+
+@dataclass
+class Sent:
+    """A batch with something besides: what a worker tells of its edits, or why they are `refused` ("": they work)."""
+
+    batch: Any
+    notes: list[Any] = field(default_factory=list)
+    refused: str = ""
+
+    def pin_memory(self) -> Sent:
+        """Called by torch's pin-memory thread, which pins what it can."""
+        pin = sys.modules["torch.utils.data._utils.pin_memory"].pin_memory
+        return Sent(pin(self.batch), self.notes, self.refused)
+
+
+def made(named: Mapping[str, Mapping[str, Any]]) -> tuple[Edit, ...]:
+    """The edits of an order: for each remedy, its edit with these arguments."""
+    return tuple(importlib.import_module(f"pipebench.remedies.{name}").edit(**how) for name, how in named.items())
+
+
+def unpacked(batch: Any, edits: Sequence[Edit], note: Callable[[Any], object]) -> Any:
+    """The batch as the script would have got it. `note` gets what is to be recorded. Raises `Refused`."""
+    if type(batch) is Sent:
+        if batch.refused:
+            raise Refused(batch.refused)
+        for one in batch.notes:
+            if isinstance(one, (Difference, Repeats)):
+                note(one)
+            for edit in edits:
+                edit.hears(one)
+        batch = batch.batch
+    for edit in reversed(edits):
+        batch = edit.in_script(batch)
+    return batch
+
+
+class EditedWorker:
+    """A `worker_init_fn` that runs the script's own, and then lets the edits change each fetcher of its worker."""
+
+    def __init__(self, init: Any, edits: tuple[Edit, ...]) -> None:
+        self.init, self.edits = init, edits
+
+    def __call__(self, worker: int) -> None:
+        if self.init is not None:
+            self.init(worker)
+        kind: Any = sys.modules["torch.utils.data.dataloader"]._DatasetKind
+        plain, patches = kind.create_fetcher, Patches()
+
+        def create_fetcher(*args: Any, **kwargs: Any) -> Any:
+            fetcher = plain(*args, **kwargs)
+            return edited(fetcher, self.edits, patches) if _is_own(fetcher) else fetcher
+
+        kind.create_fetcher = staticmethod(create_fetcher)
+
+
+def edited(fetcher: Any, edits: Sequence[Edit], patches: Patches) -> Any:
+    """The fetcher with all edits. If one is refused, now or later, the next batch says so."""
+    patches.undo()  # a worker that persists makes a fetcher for each pass
+    refusals: list[str] = []
+    try:
+        for edit in edits:
+            edit.in_worker(fetcher, patches)
+    except Refused as error:
+        refusals.append(str(error))
+    plain = fetcher.fetch
+
+    def fetch(index: Any) -> Any:
+        try:
+            return Sent(None, refused=refusals[0]) if refusals else plain(index)
+        except Refused as error:
+            return Sent(None, refused=str(error))
+
+    fetcher.fetch = fetch
+    return fetcher
+
+
+def _is_own(fetcher: Any) -> bool:
+    """Whether this fetcher belongs to the worker itself, not to a loader that the script iterates inside it."""
+    info = sys.modules["torch.utils.data._utils.worker"]._worker_info
+    return info is not None and info.dataset is fetcher.dataset

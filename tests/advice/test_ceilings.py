@@ -1,0 +1,124 @@
+"""When stages are knocked out, what is predicted only, and that neither is ever called the advice."""
+
+from dataclasses import replace
+
+import pytest
+from made_up_trials import LOADER, seen
+from test_conductor import MADE, Planted
+
+from pipebench.advise.conductor import Conductor
+from pipebench.remedies import callbacks, remedies, sampler_ahead, validation
+from pipebench.results.account import Account, AccountRow
+from pipebench.results.watched import StageResult
+from pipebench.watch.record.trial_lines import TrialDifference, TrialRepeats
+
+STAGES = (
+    StageResult("Resize", "transform", 1, 100, 0.005, 0.5),
+    StageResult("Photos.__getitem__", "getitem", 1, 100, 0.004, 0.4),
+)
+
+
+def _seen(discards=True, batches=1000, **account):
+    found = seen(0.6, batches=batches, batch_size=8)
+    rows = tuple(AccountRow(code, s, loader, recoverable_s=saved) for code, (s, loader, saved) in account.items())
+    watched = replace(
+        found.watched,
+        stages=STAGES,
+        account=Account(wall_s=100.0, rows=rows, beside_s=0.0, script_cpu_s=0.0) if rows else None,
+    )
+    return replace(found, discards=discards, watched=watched, made=MADE, all_made={1: MADE, 2: replace(MADE, line=9)})
+
+
+def _run(run, budget_s=400.0):
+    conductor = Conductor(run, remedies(), budget_s)
+    conductor.conduct()
+    return conductor.advice()
+
+
+def _free(order):
+    return bool(order.settings is not None and "knock_out" in order.edits)
+
+
+def test_what_spoils_the_weights_comes_last_and_is_no_advice():
+    run = Planted(lambda order: 1.8 if _free(order) else 1.0, _seen())
+    advice = _run(run)
+    tried = [_free(one) for one in run.orders if one.settings is not None]
+    assert tried == sorted(tried) and sum(tried) == 2
+    assert [one.discards for one in run.orders if one.settings is not None] == tried
+    assert advice.best is None and advice.discarded
+    assert [one.change.title for one in advice.findings if one.change.knock_out] == ["Photos.__getitem__", "Resize"]
+    assert all(one.outcome == "gain" for one in advice.findings if one.change.knock_out)
+
+
+def test_a_part_of_the_budget_is_kept_for_the_stages_and_what_is_put_off_comes_last():
+    gains = {4: 1.5, 8: 2.0, 16: 2.5}
+    run = Planted(lambda order: 2.0 if _free(order) else gains.get(order.settings.get("num_workers"), 1.0), _seen(),
+                  pair_s=12.0)  # fmt: skip
+    findings = _run(run, 120.0).findings
+    assert [(one.change.title or one.change.settings, one.gain is not None) for one in findings] == [
+        ({"num_workers": 4}, True), ({"num_workers": 8}, True), ("Photos.__getitem__", True), ("Resize", False),
+        ({"num_workers": 16}, False), ({"prefetch_factor": 8}, False),
+    ]  # fmt: skip
+
+
+def test_without_agreement_no_order_spoils_the_weights():
+    run = Planted(lambda order: 1.0, _seen(discards=False))
+    assert not _run(run).discarded and not any(one.discards or _free(one) for one in run.orders)
+
+
+def test_a_gain_is_the_advice_beside_a_larger_ceiling():
+    run = Planted(lambda order: 3.0 if _free(order) else 1.5 if "prefetch_factor" in order.settings else 1.0, _seen())
+    advice = _run(run)
+    assert advice.chosen.change.settings == {"prefetch_factor": 8} and not advice.chosen.change.knock_out
+
+
+def test_a_short_pass_has_no_room_for_a_memo():
+    advice = _run(Planted(lambda order: 1.0, _seen(batches=10)), 700.0)
+    assert {one.reason for one in advice.findings if one.change.knock_out} == {"short-passes"} and not advice.discarded
+
+
+class Telling(Planted):
+    """A script whose workers also tell of their samples."""
+
+    def order(self, order):
+        super().order(order)
+        if _free(order):
+            for repeats in self.repeats:
+                self.pending.append(TrialRepeats(order.number, repeats, 1000.0))
+            self.pending.append(TrialDifference(order.number, 0.1, 0.01, 1.0, 50))
+            self.pending.append(TrialDifference(order.number, 0.3, 0.02, 1.0, 50))
+
+
+@pytest.mark.parametrize(("repeats", "cached"), [((True, True), True), ((True, False), False), ((), False)])
+def test_a_cache_needs_that_all_workers_saw_their_samples_repeat(repeats, cached):
+    run = Telling(lambda order: 1.5, _seen())
+    run.repeats = repeats
+    first = next(one for one in _run(run).findings if one.change.knock_out)
+    assert (first.cache is not None) is cached and first.difference.largest == 0.3
+    if cached:
+        assert first.cache.bytes == 1000.0 * 1000 * 8 and first.cache.free_bytes == 8e9
+
+
+def test_what_is_of_the_script_is_predicted_from_the_account_and_never_tried():
+    account = {
+        "forward": (40.0, 1, None),
+        "validation": (20.0, 2, 5.0),
+        "other": (20.0, 1, 20.0),
+        "sampler": (20.0, 1, 9.0),
+    }
+    run = Planted(lambda order: 1.0, _seen(discards=False, **account))
+    advice = _run(run)
+    found = {one.change.remedy: one for one in advice.findings if one.change.of_script}
+    assert {name: round(one.change.predicted, 3) for name, one in found.items()} == {
+        "validation": round(100 / 90, 3), "callbacks": 1.25, "sampler_ahead": 1.25,
+    }  # fmt: skip
+    assert all(one.outcome == "not-tried" and one.reason == "of-script" for one in found.values())
+    assert found["validation"].change.at.line == 9 and found["sampler_ahead"].change.at.line == MADE.line
+    assert advice.best is None and [one.change.of_script for one in advice.findings][-3:] == [True] * 3
+
+
+def test_small_parts_of_the_script_are_not_mentioned():
+    small = _seen(forward=(97.0, 1, None), validation=(2.0, 2, None), other=(0.5, 1, 0.5), sampler=(0.5, 1, 0.5))
+    not_known = _seen(forward=(50.0, 1, None), other=(50.0, 1, None))
+    for one in (small, not_known, _seen(), seen(0.5, loader=LOADER)):
+        assert [found.propose(one, []) for found in (validation, callbacks, sampler_ahead)] == [None] * 3

@@ -1,0 +1,228 @@
+"""Remedies of stages: the samples that they give, the difference that is told, and where they are refused."""
+
+import random
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from made_up_trials import seen
+from PIL import Image
+from small_worker import fetched
+from torch.utils.data import default_collate
+from torchvision import transforms as v1
+from torchvision import tv_tensors
+from torchvision.transforms import v2
+
+from pipebench.remedies import bytes_across, draft, lookup
+from pipebench.results.watched import StageResult
+from pipebench.watch.record.trial_lines import LoaderMade
+from pipebench.watch.trial.compared import Comparing, compare_first, difference
+from pipebench.watch.trial.edits import Refused, Sent
+
+MEAN, STD = [0.485, 0.456, 0.406], [0.229, 0.224, 0.225]
+V1 = v1.ToTensor(), v1.Normalize(MEAN, STD)
+V2 = v2.ToImage(), v2.ToDtype(torch.float32, scale=True), v2.Normalize(MEAN, STD)
+NORMALISED = pytest.mark.parametrize("entries", [V1, V2, (v2.PILToTensor(), *V2[1:])], ids=["v1", "v2", "pil-v2"])
+
+
+Picture = tv_tensors.Image
+
+
+class OnlyFloats(v2.Normalize):
+    """Passes everything else by. It has the class name and the module of torchvision's."""
+
+    __module__ = "torchvision.transforms.v2._misc"
+
+    def __init__(self):
+        super().__init__(MEAN, STD)
+
+    def forward(self, found):
+        return super().forward(found) if found.is_floating_point() else found
+
+
+OnlyFloats.__name__ = "Normalize"
+
+
+class Photos:
+    def __init__(self, sizes, entries, kind=v1.Compose, folder=None):
+        self.sizes, self.transform, self.folder = sizes, kind(list(entries)), folder
+
+    def image(self, index):
+        rng = np.random.default_rng(index)
+        return Image.fromarray(rng.integers(0, 256, (*self.sizes[index][::-1], 3), dtype=np.uint8))
+
+    def __getitem__(self, index):
+        return self.transform(self.image(index)), index
+
+
+class Files(Photos):
+    def image(self, index):
+        path = self.folder / f"{index}.jpg"
+        if not path.exists():
+            small = super().image(index).resize((8, 8))
+            small.resize(self.sizes[index], Image.Resampling.BICUBIC).save(path, quality=90)
+        return Image.open(path)
+
+
+@NORMALISED
+@pytest.mark.parametrize("flip", [False, True])
+def test_bytes_across_give_the_same_batches_bit_for_bit(entries, flip):
+    entries = (v1.RandomHorizontalFlip(), *entries) if flip else entries
+    dataset, differences = Photos([(9, 7)] * 6, entries), []
+    indices = [[0, 1], [2, 3], [4, 5]]
+    torch.manual_seed(3)
+    plain = [default_collate([dataset[one] for one in batch]) for batch in indices]
+    torch.manual_seed(3)
+    found = fetched(dataset, bytes_across.edit(), indices, default_collate, differences)
+    for one, other in zip(found, plain, strict=True):
+        assert type(one) is type(other) and one[0].dtype == torch.float32 and one[0].stride() == other[0].stride()
+        assert torch.equal(one[0], other[0]) and torch.equal(one[1], other[1])
+    assert [one.largest for one in differences] == [0.0] and differences[0].values == 2 * 9 * 7 * 3
+    assert len(dataset.transform.transforms) == len(entries)
+
+
+@NORMALISED
+@pytest.mark.parametrize("mode", ["RGB", "L"])
+def test_a_table_gives_the_same_samples_bit_for_bit(entries, mode):
+    last = type(entries[-1])(MEAN[: len(mode)], STD[: len(mode)])
+    entries = (v1.Grayscale(len(mode)), v1.RandomHorizontalFlip(), *entries[:-1], last)
+    dataset, differences = Photos([(9, 7)] * 4, entries), []
+    torch.manual_seed(3)
+    plain = [[dataset[one] for one in batch] for batch in ([0, 1], [2, 3])]
+    torch.manual_seed(3)
+    found = fetched(dataset, lookup.edit(), [[0, 1], [2, 3]], told=differences)
+    for one, other in zip([*found[0], *found[1]], [*plain[0], *plain[1]], strict=True):
+        assert type(one[0]) is type(other[0]) and torch.equal(one[0], other[0]) and one[1] == other[1]
+    batches = [default_collate([image for image, _ in found]) for found in (found[0], plain[0])]
+    assert batches[0].stride() == batches[1].stride()
+    assert [one.largest for one in differences] == [0.0] and len(dataset.transform.transforms) == len(entries)
+
+
+def test_a_table_is_refused_where_there_is_no_byte():
+    for entries, code in (
+        ((v1.Lambda(lambda image: image.convert("F")), v1.ToTensor(), v1.Normalize(0.5, 0.5)), AssertionError),
+        ((v1.ToTensor(), v1.RandomErasing(), V1[1]), Refused),
+    ):
+        with pytest.raises(code):
+            fetched(Photos([(16, 12)] * 4, entries), lookup.edit(), [[0, 1]])
+
+
+def test_only_a_quarter_of_the_bytes_crosses():
+    sent = []
+    fetched(Photos([(8, 8)] * 4, V1), bytes_across.edit(), [[0, 1], [2, 3]],
+            lambda samples: sent.append(samples[0][0]) or default_collate(samples))  # fmt: skip
+    assert [one.dtype for one in sent] == [torch.uint8] * 2
+
+
+@pytest.mark.parametrize(
+    ("entries", "code"),
+    [
+        ((*V1, v1.RandomErasing()), "no-such-transforms"), ((v1.ToTensor(),), "no-such-transforms"),
+        ((v1.ToTensor(), v1.CenterCrop(4), V1[1]), "no-such-transforms"),
+        ((v2.ToImage(), v2.ToDtype({Picture: torch.float32, "others": None}, scale=True), OnlyFloats()), "not-bytes"),
+        ((v1.Lambda(lambda image: image.convert("F")), v1.ToTensor(), v1.Normalize(0.5, 0.5)), "not-bytes"),
+        ((v1.Lambda(lambda image: random.SystemRandom().random() and image.rotate(random.SystemRandom().random() * 90)),
+          *V1), "not-repeatable"),
+    ],
+)  # fmt: skip
+def test_bytes_across_are_refused_where_they_would_not_be_the_same(entries, code):
+    with pytest.raises(Refused, match=code):
+        fetched(Photos([(16, 12)] * 4, entries), bytes_across.edit(), [[0, 1]], default_collate)
+
+
+def test_a_collate_function_that_moves_the_images_is_refused():
+    with pytest.raises(Refused, match="no-such-batch"):
+        fetched(Photos([(8, 8)] * 2, V1), bytes_across.edit(), [[0, 1]],
+                lambda samples: {"pixels": torch.stack([one for one, _ in samples])})  # fmt: skip
+
+
+def test_what_comes_besides_is_compared_too():
+    class Masked(Photos):
+        def __getitem__(self, index):
+            return {"image": self.transform(self.image(index)), "mask": torch.ones(3, 4, 4, dtype=torch.uint8)}
+
+    with pytest.raises(Refused, match="samples-differ"):
+        fetched(Masked([(8, 8)] * 2, V1), bytes_across.edit(), [[0, 1]], default_collate)
+
+
+@pytest.mark.parametrize("size", [16, [16, 24]], ids=str)
+@pytest.mark.parametrize(("kind", "resize"), [(v1.Compose, v1.Resize), (v2.Compose, v2.Resize)], ids=["v1", "v2"])
+def test_draft_gives_smaller_images_to_the_resize_and_tells_the_difference(tmp_path, size, kind, resize):
+    sizes = []
+    looks = v1.Lambda(lambda image: sizes.append(image.size) or image)
+    dataset = Files([(120, 80)] * 4, (resize(size), looks, v1.ToTensor()), kind, tmp_path)
+    plain = [dataset[one][0] for one in range(4)]
+    differences = []
+    opened = Image.open
+    ((*found,),) = fetched(dataset, draft.edit(), [[0, 1, 2, 3]], told=differences)
+    assert Image.open is opened and len(set(sizes)) == 1
+    assert [one.shape for one, _ in found] == [one.shape for one in plain]
+    (told,) = differences
+    largest = max(float((one - other).abs().max()) for (one, _), other in zip(found, plain, strict=True))
+    assert told.largest == pytest.approx(largest) and 0 < told.mean < told.largest <= 1.0
+
+
+def test_draft_is_refused_where_nothing_becomes_smaller(tmp_path):
+    for entries, code in (
+        ((v1.Resize(70), v1.ToTensor()), "not-smaller"),
+        ((v1.RandomResizedCrop(16), v1.ToTensor()), "no-such-resize"),
+        ((v1.CenterCrop(64), v1.Resize(16), v1.ToTensor()), "no-such-resize"),
+    ):
+        with pytest.raises(Refused, match=code):
+            fetched(Files([(120, 80)] * 2, entries, folder=tmp_path), draft.edit(), [[0, 1]])
+
+
+def test_differences_are_of_values_and_form():
+    one = {"x": torch.zeros(2, 3), "id": "a"}
+    found = difference([one], [{"x": torch.tensor([[0.0, 0, 0], [0, 0, 0.6]]), "id": "a"}])
+    assert (found.largest, found.mean, found.values) == (pytest.approx(0.6), pytest.approx(0.1), 6)
+    for other in ({"x": torch.zeros(3, 2), "id": "a"}, {"x": torch.zeros(2, 3), "id": "b"}, {"x": torch.zeros(2, 3)},
+                  {"x": torch.zeros(2, 3, dtype=torch.float64), "id": "a"}):  # fmt: skip
+        assert difference([one], [other]).largest == float("inf")
+
+
+def test_comparing_leaves_the_random_numbers_as_they_were():
+    class Random:
+        def __getitem__(self, index):
+            return torch.rand(2), random.random(), float(np.random.rand())
+
+    from small_worker import fetcher
+
+    def drawn(how):
+        torch.manual_seed(1), random.seed(1), np.random.seed(1)
+        found = fetcher(Random())
+        how(found)
+        batch = found.fetch([0, 1])
+        return str(batch.batch if isinstance(batch, Sent) else batch)
+
+    compared = drawn(lambda found: compare_first(found, lambda: None, Comparing(0.0)))
+    assert compared == drawn(lambda found: None)
+
+
+def _stages(*rows):
+    return tuple(StageResult(name, kind, 1, 100, 0.01 * share, share) for name, kind, share in rows)
+
+
+def _seen(*rows, wait_share=0.6, **more):
+    found = seen(wait_share)
+    return replace(found, watched=replace(found.watched, stages=_stages(*rows)), **more)
+
+
+def test_they_are_offered_where_their_stages_are_large(tmp_path):
+    script = tmp_path / "train.py"
+    script.write_text("a = 1\nlast = transforms.Normalize(mean, std)\nimage = Image.open(path)\n")
+    made = LoaderMade(1, str(script), 1, 1, 0, 1, "main", 100)
+    rows = ("ToTensor", "transform", 0.1), ("Normalize", "transform", 0.1), ("default_collate", "collate", 0.1)
+    change = bytes_across.propose(_seen(*rows, made=made), [])
+    assert change.at.line == 2 and not change.discards and change.predicted == pytest.approx(1 / 0.7)
+    assert bytes_across.propose(_seen(*rows, made=made, device=True), []) is None
+    assert bytes_across.propose(_seen(*rows[:1], made=made), []) is None
+    assert bytes_across.propose(_seen(*rows, wait_share=0.01, made=made), []) is None
+    assert lookup.propose(_seen(*rows, made=made), []).predicted == pytest.approx(1 / 0.8)
+    assert lookup.propose(_seen(rows[0], made=made), []) is None
+    rows = ("ImageFile.load", "decode", 0.5), ("Resize (1 of 2)", "transform", 0.1)
+    change = draft.propose(_seen(*rows, discards=True, made=made), [])
+    assert change.at.line == 3 and change.discards and change.predicted == pytest.approx(2.5)
+    assert draft.propose(_seen(*rows, made=made), []) is None
+    assert draft.propose(_seen(rows[0], discards=True), []) is None
