@@ -39,7 +39,7 @@ def test_each_prediction_stands_beside_what_was_measured(tool):
 
 def test_the_table_counts_errors_and_intervals(tool):
     text = "\n".join(tool.table([_line("sleep", {"0 workers": 0.11, "1 workers": 0.1, "2 workers": 0.04})]))
-    assert "All: 3 predictions" in text and "2 inside" in text and "load average 0.5 to 1.5" in text
+    assert "- all: 3 predictions" in text and "2 inside" in text and "load average 0.5 to 1.5" in text
     assert "| `sleep` | 2 workers | 20.0 | 25.0 | -20.0 % | outside |" in text
 
 
