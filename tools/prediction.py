@@ -205,13 +205,17 @@ class Row:
         return self.predicted / self.measured - 1
 
 
-def rows(lines: Iterable[dict[str, Any]]) -> Iterator[Row]:
-    """Every prediction of these lines. The model is asked again, so a changed model needs no new measurement."""
+def rows(lines: Iterable[dict[str, Any]], own_load: bool = True) -> Iterator[Row]:
+    """Every prediction of these lines. The model is asked again, so a changed model needs no new measurement.
+
+    With `own_load`, it is for the threads of others that the predicted run itself met; without, for those that the run
+    with one worker met, which is all that `plan` can know.
+    """
     for line in lines:
         passport = msgspec.convert(line["passport"], type=Passport)
         for one in questions(line["case"]):
             if one.label in line["s_per_iteration"]:
-                found = _predicted(passport, one, line["others"][one.label])
+                found = _predicted(passport, one, line["others"][one.label] if own_load else passport.others)
                 truth = 1 / line["s_per_iteration"][one.label]
                 inside = found.low <= truth <= found.high
                 yield Row(line["case"], one.label, found.value, truth, inside)
@@ -245,6 +249,9 @@ def table(lines: list[dict[str, Any]]) -> Iterator[str]:
         yield summary(part, [one for one in found if part in one.label])
     yield summary("planted costs", [one for one in found if ":" not in one.case])
     yield summary("reference loader", [one for one in found if ":" in one.case])
+    yield summary(
+        "all, with the load of the run with one worker, as `plan` takes it", list(rows(lines, own_load=False))
+    )
     yield ""
     loads = [load for line in lines for load in line["load"]]
     yield f"Taken from {lines[0]['began']} to {lines[-1]['began']}, load average {min(loads)} to {max(loads)}."
