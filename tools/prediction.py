@@ -19,10 +19,12 @@ import argparse
 import contextlib
 import datetime
 import json
+import math
 import multiprocessing
 import os
 import random
 import sys
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -93,17 +95,21 @@ def main(arguments: Sequence[str]) -> int:
     measuring = commands.add_parser("run")
     measuring.add_argument("cases", nargs="+")
     measuring.add_argument("--seconds", type=float, default=3.0)
+    measuring.add_argument("--budget", type=float, default=math.inf, help="seconds for all cases; then no run begins")
     measuring.add_argument("--save", type=Path, required=True)
     commands.add_parser("report").add_argument("file", type=Path)
     asked = parser.parse_args(arguments)
     if asked.command == "report":
         sys.stdout.write("\n".join(table(_lines(asked.file))) + "\n")
         return 0
-    return 0 if all([_kept(case, asked.seconds, asked.save) for case in asked.cases]) else 1
+    until = time.monotonic() + asked.budget
+    return 0 if all([_kept(case, asked.seconds, until, asked.save) for case in asked.cases]) else 1
 
 
-def _kept(case: str, seconds: float, save: Path) -> bool:
-    """Measures one case and appends it to the file. Whether that succeeded."""
+def _kept(case: str, seconds: float, until: float, save: Path) -> bool:
+    """Measures one case and appends it to the file. Whether that succeeded. After `until`, no run begins."""
+    if time.monotonic() > until:
+        return False
     began, before = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"), os.getloadavg()[0]
     fitted = run(case, Question("fitted", 1), seconds)
     if fitted is None:
@@ -111,7 +117,11 @@ def _kept(case: str, seconds: float, save: Path) -> bool:
         return False
     wanted = list(questions(case))
     random.shuffle(wanted)
-    runs = {one.label: found for one in wanted if (found := run(case, one, seconds)) is not None}
+    runs = {}
+    for one in wanted:
+        found = run(case, one, seconds) if time.monotonic() < until else None
+        if found is not None:
+            runs[one.label] = found
     line = {
         "began": began,
         "load": [round(before, 2), round(os.getloadavg()[0], 2)],
@@ -195,13 +205,17 @@ class Row:
         return self.predicted / self.measured - 1
 
 
-def rows(lines: Iterable[dict[str, Any]]) -> Iterator[Row]:
-    """Every prediction of these lines. The model is asked again, so a changed model needs no new measurement."""
+def rows(lines: Iterable[dict[str, Any]], own_load: bool = True) -> Iterator[Row]:
+    """Every prediction of these lines. The model is asked again, so a changed model needs no new measurement.
+
+    With `own_load`, it is for the threads of others that the predicted run itself met; without, for those that the run
+    with one worker met, which is all that `plan` can know.
+    """
     for line in lines:
         passport = msgspec.convert(line["passport"], type=Passport)
         for one in questions(line["case"]):
             if one.label in line["s_per_iteration"]:
-                found = _predicted(passport, one, line["others"][one.label])
+                found = _predicted(passport, one, line["others"][one.label] if own_load else passport.others)
                 truth = 1 / line["s_per_iteration"][one.label]
                 inside = found.low <= truth <= found.high
                 yield Row(line["case"], one.label, found.value, truth, inside)
@@ -228,23 +242,28 @@ def table(lines: list[dict[str, Any]]) -> Iterator[str]:
             f"{inside} |"
         )
     yield ""
-    yield summary("All", found)
-    for part in ("0 workers", "1 workers", "2 workers", "4 workers", "8 workers", "1 core", "quota", "faster", "uint8"):
+    yield summary("all", found)
+    for part in ("0 workers", "1 workers", "2 workers", "4 workers", "8 workers"):
+        yield summary(f"{part}, all cores", [one for one in found if one.label == part])
+    for part in ("1 core", "quota", "faster", "uint8"):
         yield summary(part, [one for one in found if part in one.label])
-    yield summary("planted", [one for one in found if ":" not in one.case])
-    yield summary("reference", [one for one in found if ":" in one.case])
+    yield summary("planted costs", [one for one in found if ":" not in one.case])
+    yield summary("reference loader", [one for one in found if ":" in one.case])
+    yield summary(
+        "all, with the load of the run with one worker, as `plan` takes it", list(rows(lines, own_load=False))
+    )
+    yield ""
     loads = [load for line in lines for load in line["load"]]
     yield f"Taken from {lines[0]['began']} to {lines[-1]['began']}, load average {min(loads)} to {max(loads)}."
 
 
 def summary(name: str, found: Sequence[Row]) -> str:
     if not found:
-        return f"{name}: nothing"
-    errors = sorted(abs(one.error) for one in found)
-    inside = sum(one.inside for one in found)
+        return f"- {name}: nothing was measured."
+    errors = [abs(one.error) for one in found]
     return (
-        f"{name}: {len(found)} predictions, median error {100 * median(errors):.1f} %, 90th percentile "
-        f"{100 * errors[int(0.9 * (len(errors) - 1))]:.1f} %, worst {100 * errors[-1]:.1f} %, {inside} inside."
+        f"- {name}: {len(found)} predictions, median error {100 * median(errors):.1f} %, "
+        f"worst {100 * max(errors):.1f} %, {sum(one.inside for one in found)} inside."
     )
 
 

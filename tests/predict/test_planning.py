@@ -62,7 +62,7 @@ def test_the_present_setting_is_checked_against_what_was_measured() -> None:
 def test_a_machine_that_feeds_its_devices() -> None:
     """8 devices of 40 samples/s take 40 batches a second: 4 core-seconds, and as many bytes."""
     asked = {"consumer": 40.0, "devices": 8}
-    found = _plan(COMPUTING, cores=64, **asked, storage=400e6)
+    found = _plan(COMPUTING, cores=64, **asked, storage=900e6)
     assert found.fed is True and found.wanted == 320
     needs = {one.resource: one for one in found.needs}
     assert needs["cores"].needed.value == pytest.approx(4.0, rel=0.01) and needs["cores"].enough is True
