@@ -95,7 +95,7 @@ def _counts(rows: Sequence[Row]) -> Iterable[str]:
         ("first advice or diagnosis right", [right(row) for row in rows]),
         ("promised interval holds the plain gain", [one for row in rows if (one := held(row)) is not None]),
         ('diagnosis: "at most" not exceeded', [one for row in rows if (one := within_limit(row)) is not None]),
-        ("no advice made it slower", [not slower(row) for row in rows]),
+        ("the advice did not make it slower", [not slower(row) for row in rows if row["remedy"]]),
     ):
         yield f"{what}: {sum(found)} of {len(found)}"
     found = spread(rows)

@@ -13,7 +13,8 @@ from pipebench.watch.record.trial_lines import TrialWindow
 LEAST_PAIRS = 3
 MOST_PAIRS = 7
 _HOPELESS = 0.9
-_PRECISE = 1.1  # of a gain: the ratio of the interval's ends at which more pairs are not worth their time
+# Of a gain: the ratio of the interval's ends at which more pairs are not worth their time. Runs differ by as much.
+_PRECISE = 1.2
 _UNCLEAR = 1.15
 # How far the gain of one run is from that of another: the standard deviation of its logarithm, in plain runs of the
 # planted scripts (docs/figures/advice.md). Windows of one process cannot show it.

@@ -27,6 +27,7 @@ def test_batches_out_of_the_store_are_no_throughput():
 def test_pairs_go_on_until_they_are_enough():
     assert not enough([]) and not enough([2.0]) and not enough([2.0, 2.0])
     assert enough([2.0, 2.0, 2.01]) and enough([0.8, 0.85]) and enough([1.0, 1.001, 0.999])
+    assert enough([1.95, 2.0, 2.02])  # runs differ by more than this interval
     assert not enough([1.0, 1.03, 1.06])  # may still be a gain
     assert not enough([1.0, 2.0, 3.0]) and enough([1.0, 2.0] * 4)
 

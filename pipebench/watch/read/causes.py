@@ -24,6 +24,8 @@ _LARGE_ONCE = 0.2  # of the run
 _BUSY, _BLOCKED, _ON_CPU = 0.8, 0.5, 0.8
 _IDLE_CORES = 0.5
 _HELD_UP = 0.3  # of the waits
+# The slowest that a hand-off is taken to be: small Python objects, and a descriptor for each tensor.
+_PICKLED_BYTES_PER_S, _TENSOR_S = 20e6, 0.0005
 _SOME_OF_WAITS = 0.3  # of the looks at waiting workers; a few looks tell no smaller part
 _SOON_S = 24 * 3600.0  # memory that lasts longer is no matter
 _FIRST = 0.2  # of training: a first iteration that is mentioned
@@ -124,7 +126,12 @@ def hand_off(seen: Seen) -> Iterable[Cause]:
         "serialise_s_per_batch": found.serialise_s_per_batch, "pipe_bytes_per_batch": found.pipe_bytes_per_batch,
         "array_bytes_per_batch": found.array_bytes_per_batch or 0.0,
     }  # fmt: skip
-    yield Cause("hand-off", seen.s("receive", "unpickle"), seen.saved("receive", "unpickle"), None, dict(values))
+    # A small batch that takes long to arrive waits for a core or a lock. Its size or its objects are not the cause.
+    per = found.pipe_bytes_per_batch / _PICKLED_BYTES_PER_S + (found.tensors_per_batch or 0.0) * _TENSOR_S
+    most = per * sum(one.iterations for one in seen.in_loop)
+    saved = seen.saved("receive", "unpickle")
+    saved = None if saved is None else min(saved, most)
+    yield Cause("hand-off", min(seen.s("receive", "unpickle"), most), saved, None, dict(values))
 
 
 def _plain(code: str, *rows: str, on_device: bool = False) -> Callable[[Seen], Iterable[Cause]]:

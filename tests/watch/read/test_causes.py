@@ -189,9 +189,17 @@ def test_a_large_row_is_a_cause(rows: dict[str, int], code: str) -> None:
 def test_hand_off() -> None:
     run = Planted()
     run.loader(**TRAINS, receive=200, unpickle=100)
-    run.worker(pickled=Pickled(50 * MS, 40 * MS, 50, 50 * 4096))
+    run.worker(pickled=Pickled(50 * MS, 40 * MS, 50, 50 * 409_600))
     found = run.causes()["hand-off"]
-    assert found.s == pytest.approx(0.3) and found.values["pipe_bytes_per_batch"] == 4096
+    assert found.s == pytest.approx(0.3) and found.values["pipe_bytes_per_batch"] == 409_600
+
+
+def test_a_small_batch_that_arrives_late_waited_for_a_core() -> None:
+    """424 bytes, as seen on a machine whose cores were all used: receiving took a quarter of each iteration."""
+    run = Planted()
+    run.loader(**TRAINS, receive=200, unpickle=100)
+    run.worker(pickled=Pickled(50 * MS, 40 * MS, 50, 50 * 424))
+    assert "hand-off" not in run.causes()
 
 
 def test_workers_whose_feeder_threads_pickle_longer_than_they_make() -> None:
