@@ -5,6 +5,7 @@ These are start-up, workers, hand-off, memory, and the slowest samples.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
 from itertools import groupby, pairwise
 
@@ -53,10 +54,14 @@ def _percentiles(found: Sequence[float | None]) -> str:
 def loader_name(one: LoaderResult) -> str:
     how = f"{counted(one.workers, 'worker')} ({printable(one.start_method)})" if one.workers else "no workers"
     batch = f", batch {one.batch_size}" if one.batch_size else ""
-    return f"loader {one.loader}: {printable(one.dataset)}{batch}, {how}"
+    made = f"; made at {printable(os.path.basename(one.file))}:{one.line}" if one.file else ""
+    again = f", anew {counted(one.again, 'time')}" if one.again else ""
+    return f"loader {one.loader}: {printable(one.dataset)}{batch}, {how}{made}{again}"
 
 
 def start_up(one: LoaderResult, in_loop: Sequence[int]) -> Iterable[str]:
+    if not one.loader:
+        return  # a loop without a loader
     name = f"L{loader_name(one)[1:]}"
     if one.startup_s is not None:
         later = f"; in later passes after {seconds(one.later_startup_s)}" if one.later_startup_s else ""
