@@ -147,10 +147,10 @@ def test_the_account_has_every_microsecond(end: Any, logged: int) -> None:
 
 def test_each_pass_may_have_a_queue_and_a_loader_of_its_own() -> None:
     """The queue is gone before anything says that its loop is over."""
-    training = Training()
+    training, numbers = Training(), Numbers()
     with watching() as seen:
         for _ in range(3):
-            loader = Buffer(Numbers())
+            loader = Buffer(numbers)
             for batch in loader:
                 training.step(batch)
             CLOCK.burn(100 * US)
