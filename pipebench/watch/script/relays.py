@@ -55,6 +55,7 @@ class _Asking(threading.local):
     """When this thread began to wait for an item of a queue; None if it does not."""
 
     since: int | None = None
+    of = 0  # the `id` of the queue
 
 
 class Relays:
@@ -157,9 +158,9 @@ class Relays:
             return  # torch's own queue of pinned batches, inside `next()`
         if self._asking.since is not None:
             self._end_if_over(own)
-        if self._asking.since is None or self._asking.since != here.mark:
+        if self._asking.since is None or (self._asking.since, self._asking.of) != (here.mark, id(own)):
             self.loop.defer()
-            self._asking.since = here.mark
+            self._asking.since, self._asking.of = here.mark, id(own)
 
     def _came(self, own: Any) -> None:
         asked, self._asking.since = self._asking.since, None
