@@ -11,8 +11,15 @@ from itertools import groupby, pairwise
 
 from pipebench.render.cells import Table
 from pipebench.render.layout import Part
+from pipebench.results.batches import SlowSample
 from pipebench.results.hand_off import HandOff, QueuePoint
-from pipebench.results.watched import HostUse, LoaderResult, SlowSample, ThreadPool, WatchResult, WorkerResult
+from pipebench.results.watched import (
+    HostUse,
+    LoaderResult,
+    ThreadPool,
+    WatchResult,
+    WorkerResult,
+)
 from pipebench.units import bytes_scale, counted, percent, printable, seconds, seconds_scale, size
 
 _LEVELS = "▁▂▃▄▅▆▇█"

@@ -31,3 +31,25 @@ class BatchContent:
     padding_share: float | None = None
     frames: float | None = None
     sound_s: float | None = None
+
+
+@dataclass(frozen=True)
+class SlowSample:
+    """One of the slowest samples. `name` is its path or key if one was seen, and its index otherwise."""
+
+    name: str
+    loader: int
+    worker: int | None
+    s: float
+
+
+@dataclass(frozen=True)
+class DeviceIdle:
+    """The idle time of the device per wait, from the device's own events.
+
+    This is the real cost of waiting where the device has a queue of work: it may be busy while the loop waits.
+    """
+
+    s_per_iteration: float
+    share: float
+    waits: int

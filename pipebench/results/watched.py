@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from pipebench.results.account import Account
-from pipebench.results.batches import BatchContent, SpanResult
+from pipebench.results.batches import BatchContent, DeviceIdle, SlowSample, SpanResult
 from pipebench.results.costs import LoopCosts
 from pipebench.results.drilled import DrilledRow
 from pipebench.results.hand_off import HandOff
@@ -164,16 +164,6 @@ class LoaderResult:
 
 
 @dataclass(frozen=True)
-class SlowSample:
-    """One of the slowest samples. `name` is its path or key if one was seen, and its index otherwise."""
-
-    name: str
-    loader: int
-    worker: int | None
-    s: float
-
-
-@dataclass(frozen=True)
 class ThreadPool:
     """The number of threads that a library may use in one process, and the call or variable that sets it.
 
@@ -219,18 +209,6 @@ class HostUse:
     stolen_cores: float | None = None
     machine_cores: int | None = None
     free_bytes: int | None = None
-
-
-@dataclass(frozen=True)
-class DeviceIdle:
-    """The idle time of the device per wait, from the device's own events.
-
-    This is the real cost of waiting where the device has a queue of work: it may be busy while the loop waits.
-    """
-
-    s_per_iteration: float
-    share: float
-    waits: int
 
 
 @dataclass(frozen=True)

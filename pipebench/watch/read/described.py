@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from pipebench.results.batches import BatchContent
-from pipebench.results.watched import SlowSample
+from pipebench.results.batches import BatchContent, SlowSample
 from pipebench.watch.launch.own_code import owner
 from pipebench.watch.read.gather import Run
 from pipebench.watch.record.lines import CodePlace, Content, PassBegun

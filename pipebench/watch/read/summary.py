@@ -6,10 +6,9 @@ import dataclasses
 from collections import Counter
 from collections.abc import Iterable
 
-from pipebench.results.batches import SpanResult
+from pipebench.results.batches import DeviceIdle, SpanResult
 from pipebench.results.costs import LoopCosts
 from pipebench.results.watched import (
-    DeviceIdle,
     LoaderResult,
     Note,
     PhaseResult,
