@@ -17,22 +17,23 @@ HOUSE = {
     "host": "clock screen machine limits named page_cache whole_files",
     "native": "building region",
     "task": "",
-    "results": "sync_points measurement loading consumers windows drilled account costs hand_off watched training "
-    "calibration comparison studies advice plan schema_1 report earlier_runs",
-    "render": "cells layout watch_notes feeding consumers stage_sum tables watch_verdict watch_account watch_details "
-    "watch_drilled watch watched study syncs same_work ab github calibration advice plan functions text",
+    "results": "sync_points measurement loading consumers windows drilled account costs hand_off batches watched "
+    "training calibration comparison studies advice plan schema_1 report earlier_runs",
+    "render": "cells layout frameworks watch_notes feeding consumers stage_sum tables watch_verdict watch_account "
+    "watch_details watch_drilled watch watched study syncs same_work ab github calibration advice "
+    "plan functions text",
     "syncpoints": "placement book reviewed_operators modes session examine",
-    "watch.record": "options orders spent kernel_counts trial_lines lines patches exclusive_time record_file recording "
-    "sampling thread_pools memory",
-    "watch.stages": "labels transforms webdataset library_calls finding_transforms",
-    "watch.worker": "pickling stack_place batch_sums standins fetching",
-    "watch.script": "wait_parts arrivals device_idle main_thread phases optimisers spawned_workers iterators "
-    "webdataset_loader",
+    "watch.record": "options orders spent kernel_counts bound_lines trial_lines lines patches exclusive_time "
+    "record_file recording sampling thread_pools memory",
+    "watch.stages": "labels transforms webdataset called iterables library_calls finding_transforms",
+    "watch.worker": "pickling stack_place contents batch_sums standins fetching",
+    "watch.script": "made wait_parts arrivals device_idle main_thread phases loop_spans without_loader optimisers "
+    "relays spawned_workers iterators webdataset_loader",
     "watch.bound": "batches schedule alternation live_batches session",
     "watch.trial": "dealing edits memo compared chains arms stretches passes session patching",
     "watch.launch": "watched_script over_time footprint own_code stacks supervisor bootstrap",
-    "watch.read": "decoding gather account bound drilled hand_off costs over_time host_use moves verdict waiting "
-    "stalls causes summary",
+    "watch.read": "decoding gather described span_notes account bound drilled hand_off costs over_time host_use moves "
+    "verdict waiting stalls causes summary",
     "watch.trace": "tracks device_timeline perfetto",
     "watch": "with_block command",
     "predict": "cores loader bounds asked intervals planning passports untried",
@@ -59,7 +60,7 @@ HOUSE = {
     "asvbench": "",
     "terminal": "",
     "pytest_plugin": "",
-    "commands": "_ab_saved ab advise build calibrate data init plan run show study syncs watch",
+    "commands": "_ab_saved _script ab advise build calibrate data init plan run show study syncs watch",
     "cli": "",
     "__main__": "",
 }

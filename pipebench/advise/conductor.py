@@ -304,7 +304,7 @@ def _period(seen: Seen) -> int:
 
 def _main(watched: WatchResult) -> int | None:
     """The loader whose loop trains and takes the most time. Of loaders in one loop, the one that is waited for most."""
-    training = [one for one in watched.loaders if one.training]
+    training = [one for one in watched.loaders if one.training and one.loader]  # 0 is a loop without a loader
     most = max((_seconds(one) for one in training), default=0.0)
     longest = [one for one in training if _seconds(one) >= _ONE_LOOP * most]
     found = max(longest, key=lambda one: one.iterations * (one.wait_s_per_iteration or 0.0), default=None)

@@ -18,7 +18,8 @@ from pipebench.results.calibration import PlantedFigure, judged
 from pipebench.watch.bound.schedule import BUSY, IDLE
 from pipebench.watch.command import observe
 from pipebench.watch.read.gather import gather
-from pipebench.watch.record.lines import BoundPlan, BoundWindow, Line
+from pipebench.watch.record.bound_lines import BoundPlan, BoundWindow
+from pipebench.watch.record.lines import Line
 from pipebench.watch.record.options import WatchOptions
 
 _SCRIPT = Path(planted.__file__).with_name("replaying.py")

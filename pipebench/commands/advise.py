@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from pipebench.commands._script import check_script
 from pipebench.errors import UsageError
 from pipebench.terminal import exported, place
 
@@ -61,6 +62,7 @@ def command(
     argv = [module, *command_line] if module else list(command_line)
     if not argv:
         raise UsageError("there is no script to try", "name one: pipebench advise train.py [its arguments]")
+    check_script(argv, click.get_current_context())
     export_json, patch, passport = place(export_json, force), place(patch, force), place(passport, force)
     from pipebench.advise.command import AdviseOptions, advise
 

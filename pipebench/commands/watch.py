@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from pipebench.commands._script import check_script
 from pipebench.errors import UsageError
 from pipebench.host.whole_files import check_writable, destination
 from pipebench.watch.record.options import WatchOptions
@@ -71,8 +72,7 @@ def command(
             "add --yes-discard-weights if the script can overwrite no checkpoint that you need",
         )
     argv = [module, *command_line] if module else list(command_line)
-    if not argv:
-        raise UsageError("there is no script to watch", "name one: pipebench watch train.py [its arguments]")
+    check_script(argv, click.get_current_context())
     export_json, export_trace, passport = _places(force, export_json, export_trace, passport)
     from pipebench.watch.command import watch
 

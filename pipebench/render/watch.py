@@ -9,8 +9,16 @@ from pipebench.render.cells import Table, spoken
 from pipebench.render.layout import Line, Part, shortened
 from pipebench.render.watch_notes import sentence
 from pipebench.render.watch_verdict import next_command, next_move, verdict
+from pipebench.results.batches import BatchContent
 from pipebench.results.measurement import FOREIGN_LIMIT, STEAL_LIMIT
-from pipebench.results.watched import BoundResult, LoaderResult, StageResult, Verdict, WaitPart, WatchResult
+from pipebench.results.watched import (
+    BoundResult,
+    LoaderResult,
+    StageResult,
+    Verdict,
+    WaitPart,
+    WatchResult,
+)
 from pipebench.stats import Speedup
 from pipebench.units import Scale, counted, percent, printable, seconds, seconds_scale
 
@@ -29,6 +37,8 @@ def parts(result: WatchResult, *, full: bool = False) -> list[Part]:
     made += watch_account.table(result.account, full=full)
     made += bound_parts(result.bound, full=full) if result.bound is not None else []
     made += _all_stages(result, full)
+    made += _contents(result)
+    made += _spans(result)
     made += _loop(result, full)
     made += watch_details.everything(result) if full else []
     made += others(result, full)
@@ -140,6 +150,38 @@ def _on_a_core(one: LoaderResult) -> Iterable[str]:
         yield f"A batch is {percent(share)} CPU time{rest}."
 
 
+def _contents(result: WatchResult) -> list[Part]:
+    """What the batches of the loop hold besides samples: a line for each of its loaders that shows it."""
+    whole = sum(one.s_per_iteration for one in result.loop)
+    made = []
+    for one in result.loaders:
+        if one.content is not None and one.loader in result.loaders_in_loop:
+            held = ", ".join(_held(one.content, whole))
+            made.append(f"A batch of loader {one.loader} has {one.content.samples:,.1f} samples: {held}.")
+    return [line.replace(".0 samples", " samples") for line in made]
+
+
+def _held(found: BatchContent, iteration_s: float) -> Iterable[str]:
+    amounts = ((found.tokens, "tokens"), (found.frames, "frames"), (found.sound_s, "s of sound"))
+    for amount, what in amounts:
+        if amount is not None:
+            rate = f" ({amount / iteration_s:,.0f} a second)" if iteration_s else ""
+            yield f"{amount:,.0f} {what}{rate}"
+    if found.padding_share is not None:
+        yield f"and of its places for tokens {percent(found.padding_share)} are padding"
+
+
+def _spans(result: WatchResult) -> list[Part]:
+    """The functions of `--span` in the loop, in a sentence."""
+    if not result.spans:
+        return []
+    named = [
+        f"{shortened(printable(one.name), _NAME)} {seconds(one.s_per_iteration)} ({percent(one.share)})"
+        for one in result.spans
+    ]
+    return [f"Of each iteration: {', '.join(named)}."]
+
+
 def _loop(result: WatchResult, full: bool) -> list[Part]:
     """The phases of an iteration: a table in the full report, and a line in the short one."""
     if not result.loop:
@@ -147,7 +189,8 @@ def _loop(result: WatchResult, full: bool) -> list[Part]:
     whole = sum(one.s_per_iteration for one in result.loop)
     which = ", ".join(str(one) for one in result.loaders_in_loop)
     loaders = "loader" if len(result.loaders_in_loop) == 1 else "loaders"
-    title = f"Loop over {loaders} {which}: {seconds(whole)} an iteration; {counted(result.iterations, 'iteration')}"
+    over = f"over {loaders} {which}" if result.loaders_in_loop != (0,) else "without a loader"
+    title = f"Loop {over}: {seconds(whole)} an iteration; {counted(result.iterations, 'iteration')}"
     shown = [one for one in result.loop if one.s_per_iteration or one.phase == "wait"]
     idle = []
     if (found := result.device_idle) is not None:

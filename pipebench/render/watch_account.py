@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from pipebench.render.cells import Table
+from pipebench.render.frameworks import setting
 from pipebench.render.layout import Line, Part
 from pipebench.results.account import Account, AccountRow, Cause
 from pipebench.units import counted, percent, printable, seconds, seconds_scale, size
@@ -27,6 +28,8 @@ SHORT = (
     ("receiving, unpickling", ("receive", "unpickle")),
     ("pinning", ("pin",)),
     ("host to device", ("host-to-device",)),
+    ("functions of --span", ("spans",)),
+    ("data and forward", ("before-backward",)),
     ("forward and backward", ("forward", "backward")),
     ("optimiser", ("optimiser",)),
     ("other in the loop", ("other",)),
@@ -55,6 +58,8 @@ _LONG = {
     "make-batch": "making batches",
     "next": "the rest of next()",
     "host-to-device": "host to device",
+    "spans": "functions of --span",
+    "before-backward": "data and forward",
     "other": "other in the loop",
     "end-of-pass": "end of passes",
     "validation": "validation loops",
@@ -105,7 +110,10 @@ def _start_up(one: Cause, values: Any, part: str) -> str:
     inside = " (in validation)" if values["in_validation"] else ""
     its = "its" if values["workers"] == 1 else "their"
     began = f"Starting {how}, {its} first batches and {its} end took {part}: {passes} over loader {one.loader}{inside}."
-    return began + _at_most(one, "persistent_workers=True")
+    if values.get("again"):
+        anew = f" The loader was made anew {counted(values['again'], 'time')}."
+        return began + anew + _at_most(one, "Making it once, with persistent_workers=True,")
+    return began + _at_most(one, setting("persistent_workers=True", values.get("made_by", "")))
 
 
 def _validation(one: Cause, values: Any, part: str) -> str:
@@ -139,7 +147,7 @@ def _stage_named(values: Any) -> str:
 def _no_workers(one: Cause, values: Any, part: str) -> str:
     return (
         f"Loader {one.loader} has no workers: making batches inside the loop took {part}{_stage_named(values)}."
-        + _at_most(one, "num_workers=1 or more")
+        + _at_most(one, f"{setting('num_workers', values.get('made_by', ''))}=1 or more")
     )
 
 

@@ -5,13 +5,21 @@ These are start-up, workers, hand-off, memory, and the slowest samples.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
 from itertools import groupby, pairwise
 
 from pipebench.render.cells import Table
 from pipebench.render.layout import Part
+from pipebench.results.batches import SlowSample
 from pipebench.results.hand_off import HandOff, QueuePoint
-from pipebench.results.watched import HostUse, LoaderResult, SlowSample, ThreadPool, WatchResult, WorkerResult
+from pipebench.results.watched import (
+    HostUse,
+    LoaderResult,
+    ThreadPool,
+    WatchResult,
+    WorkerResult,
+)
 from pipebench.units import bytes_scale, counted, percent, printable, seconds, seconds_scale, size
 
 _LEVELS = "▁▂▃▄▅▆▇█"
@@ -53,10 +61,14 @@ def _percentiles(found: Sequence[float | None]) -> str:
 def loader_name(one: LoaderResult) -> str:
     how = f"{counted(one.workers, 'worker')} ({printable(one.start_method)})" if one.workers else "no workers"
     batch = f", batch {one.batch_size}" if one.batch_size else ""
-    return f"loader {one.loader}: {printable(one.dataset)}{batch}, {how}"
+    made = f"; made at {printable(os.path.basename(one.file))}:{one.line}" if one.file else ""
+    again = f", anew {counted(one.again, 'time')}" if one.again else ""
+    return f"loader {one.loader}: {printable(one.dataset)}{batch}, {how}{made}{again}"
 
 
 def start_up(one: LoaderResult, in_loop: Sequence[int]) -> Iterable[str]:
+    if not one.loader:
+        return  # a loop without a loader
     name = f"L{loader_name(one)[1:]}"
     if one.startup_s is not None:
         later = f"; in later passes after {seconds(one.later_startup_s)}" if one.later_startup_s else ""

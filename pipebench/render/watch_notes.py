@@ -83,6 +83,13 @@ _SENTENCES: dict[str, Callable[[Values], str]] = {
     "script-not-watched": lambda found: (
         "The script was not watched: its process left no records. Standard error says why."
     ),
+    "span-not-found": lambda found: (
+        f"--span {found['span']} matched nothing: the script's process has no such {found['lacks']}. Functions of the "
+        "script itself are `__main__:function`."
+    ),
+    "span-not-run": lambda found: (
+        f"--span {found['span']} matched a function that did not run in a watched loop or in its workers."
+    ),
     "not-drilled": lambda found: (
         f"Large rows could not be divided into lines: {found['problem']}. `--span module:function` times one function."
     ),

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 
+from pipebench.render.frameworks import setting
 from pipebench.results.watched import NextMove, Verdict, WatchResult
 from pipebench.units import counted, percent, printable, seconds, size
 
@@ -16,20 +18,76 @@ def verdict(found: Verdict | str) -> str:
     if isinstance(found, str):
         return printable(found)
     if found.limit == "nothing-watched":
-        return "Nothing was watched: the script iterated no DataLoader."
+        return "Nothing was watched: the script iterated no DataLoader, and no optimiser stepped in a loop without one."
     if found.limit == "no-such-loader":
         iterated = counted(found.loaders, "loader")
         return f"Nothing is shown: the script iterated {iterated}, and --loader asks for number {found.loader}."
-    if found.limit == "no-iteration":
-        return "There is nothing to judge: no iteration was completed."
+    if found.limit in _UNJUDGED:
+        return _UNJUDGED[found.limit](found)
     waits = (
         f"he {found.waits} waits for data {percent(found.wait_share)} of each iteration "
         f"({seconds(found.wait_s)} of {seconds(found.iteration_s)})"
     )
     if found.limit == "training":
-        largest = f" Its largest phase is {found.phase}, {percent(found.phase_share or 0.0)}." if found.phase else ""
-        return f"Data does not limit training: t{waits}.{largest}"
-    return f"T{waits}. {_inside(found)}".strip()
+        phase = _PHASES.get(found.phase or "", found.phase)
+        largest = f" Its largest phase is {phase}, {percent(found.phase_share or 0.0)}." if phase else ""
+        return f"Data does not limit training: t{waits}.{largest} {_which(found)}".strip()
+    return f"T{waits}. {_which(found)}{_inside(found)}".strip()
+
+
+def loader(number: int | None, dataset: str, file: str, line: int) -> str:
+    """A loader as its reader knows it: by the class of its dataset, and by the line that makes it."""
+    made = f", {printable(os.path.basename(file))}:{line}" if file else ""
+    return f"loader {number} ({printable(dataset)}{made})"
+
+
+def _of(found: Verdict) -> str:
+    return loader(found.loader, found.dataset, found.file, found.line)
+
+
+def _which(found: Verdict) -> str:
+    """Names the loader of the verdict, if the script has several."""
+    return f"This is {_of(found)}. " if found.loaders > 1 and found.dataset else ""
+
+
+def _no_iteration(found: Verdict) -> str:
+    """What was seen of passes that had one batch at most."""
+    if not (found.batches or found.startup_s):
+        return "There is nothing to judge: no iteration was completed."
+    if not found.loader:
+        return "There is nothing to judge: the optimiser stepped too few times."
+    made = [f"{counted(found.batches, 'batch', 'batches')} of {counted(found.samples, 'sample')}"]
+    if found.startup_s is not None:
+        made.append(f"{seconds(found.startup_s)} of start-up up to the first batch")
+    if found.stage is not None:
+        kind = "read + decode" if found.stage_includes_read else found.stage_kind
+        share = percent(found.stage_share or 0.0)
+        made.append(f"{share} of loading in {printable(found.stage)} ({printable(kind or '')})")
+    return (
+        "There is nothing to judge yet: no pass had a second iteration, and a first one is start-up. Seen of "
+        f"{_of(found)}: {'; '.join(made)}. Train on more batches."
+    )
+
+
+def _no_loader(found: Verdict) -> str:
+    phase = _PHASES.get(found.phase or "", found.phase)
+    return (
+        f"The training loop iterates no DataLoader. An iteration, from one optimiser step to the next, takes "
+        f"{seconds(found.iteration_s)}; its largest part is {phase}, {percent(found.phase_share or 0.0)}."
+    )
+
+
+def _not_followed(found: Verdict) -> str:
+    return (
+        f"Whether training waits for data is not known: {_of(found)} is iterated in a background thread, and the way "
+        "of its batches to the training loop was not seen."
+    )
+
+
+_UNJUDGED: dict[str, Callable[[Verdict], str]] = {
+    "no-iteration": _no_iteration, "no-loader": _no_loader, "not-followed": _not_followed,
+}  # fmt: skip
+_PHASES = {"before-backward": "what comes before backward (data and forward)", "spans": "the functions of --span"}
 
 
 # part of the wait -> what it is, and what its change would be
@@ -69,7 +127,10 @@ def _inside(found: Verdict) -> str:
 
 
 _OF_RUN: dict[str, Callable[[NextMove], str]] = {
-    "keep-workers": lambda move: f"set persistent_workers=True for loader {move.loader}",
+    "keep-workers": lambda move: (
+        f"{'make loader' if move.again else 'set ' + setting('persistent_workers=True', move.made_by) + ' for loader'} "
+        f"{move.loader}{' once, before the epochs, with persistent_workers=True' if move.again else ''}"
+    ),
     "load-validation-faster": lambda move: (
         f"load the batches of validation (loader {move.loader}) faster, "
         f"{'with more workers or a cheaper stage' if move.workers else 'with workers'}"
@@ -85,7 +146,7 @@ _OF_RUN: dict[str, Callable[[NextMove], str]] = {
         f"spread the work evenly over the {move.workers} workers of loader {move.loader}: shuffle the data, or split "
         "it evenly"
     ),
-    "raise-prefetch-factor": lambda move: f"raise prefetch_factor of loader {move.loader}",
+    "raise-prefetch-factor": lambda move: f"raise {setting('prefetch_factor', move.made_by)} of loader {move.loader}",
     "any-order": lambda move: f"try in_order=False for loader {move.loader}",
 }
 
@@ -103,10 +164,12 @@ def next_move(move: NextMove | str | None) -> str | None:
         return f"Next: {_OF_RUN[move.action](move)}."
     cores = f"{move.usable_cores:g} usable cores"
     if move.action == "set-num-workers":
-        return f"Next: set num_workers to 1 or more. Now loading and training take turns on one of {cores}."
+        workers = setting("num_workers", move.made_by)
+        return f"Next: set {workers} to 1 or more. Now loading and training take turns on one of {cores}."
     used = f"{move.cores_used or 0.0:.1f} of {cores}"
     if move.action == "raise-num-workers":
-        return f"Next: raise num_workers above {move.workers}. The workers are always busy and use only {used}."
+        workers = setting("num_workers", move.made_by)
+        return f"Next: raise {workers} above {move.workers}. The workers are always busy and use only {used}."
     if move.action == "make-hand-off-cheaper":
         return _cheaper_hand_off(move)
     return (
@@ -144,7 +207,14 @@ def _cheaper_hand_off(move: NextMove) -> str:
 def next_command(result: WatchResult) -> str | None:
     """The command to run next, to learn more about what limits the loop. None if there is no such command."""
     found, move = result.verdict, result.next_move
-    if isinstance(found, str) or found.limit not in ("data", "training"):
+    if isinstance(found, str):
+        return None
+    if found.limit in ("no-loader", "not-followed") and not result.spans:
+        return (
+            "Then: `pipebench watch --span __main__:FUNCTION train.py`, with the function that gives the loop a batch, "
+            "shows its share."
+        )
+    if found.limit not in ("data", "training"):
         return None
     if isinstance(move, NextMove) and move.stage_kind in _OWN_STAGES:
         return f"Then: `pipebench run --stage {move.stage_kind}` compares ways to do it on this machine."

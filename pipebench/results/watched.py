@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from pipebench.results.account import Account
+from pipebench.results.batches import BatchContent, DeviceIdle, SlowSample, SpanResult
 from pipebench.results.costs import LoopCosts
 from pipebench.results.drilled import DrilledRow
 from pipebench.results.hand_off import HandOff
@@ -39,7 +40,10 @@ class StageResult:
 
 @dataclass(frozen=True)
 class PhaseResult:
-    """One phase of the loop: its seconds per iteration and its share. A high `wait`: the loop waits for batches."""
+    """One phase of the loop: its seconds per iteration and its share. A high `wait`: the loop waits for batches.
+
+    "spans" are functions of `--span`. Without a loader, "before-backward" is the making of a batch, and forward.
+    """
 
     phase: str
     s_per_iteration: float
@@ -110,6 +114,11 @@ class WorkerResult:
 class LoaderResult:
     """One loader that the script iterated. Loaders are numbered from 1, in the order of first use.
 
+    Number 0 is no loader: it is a loop that trains without one. `file` and `line` say where the loader was made ("":
+    not seen), `made_by` which library made it from settings of its own ("": none), and `again` how often it was made
+    anew at the same place. `beside`: only threads other than the main one iterate it, and do not train. `content`: what
+    its batches hold.
+
     `training` says that a backward pass or an optimiser's step ran inside its iterations. `startup_s` is the time in
     the first pass from the start of the iterator's construction to the first batch. `later_startup_s` is the mean of
     the same time over later passes. `first_batch_s` and `later_first_batch_s` are only the waits for the first batch.
@@ -146,16 +155,12 @@ class LoaderResult:
     sample_p99_s: float | None
     failed_batches: int
     script_cores: float | None = None
-
-
-@dataclass(frozen=True)
-class SlowSample:
-    """One of the slowest samples. `name` is its path or key if one was seen, and its index otherwise."""
-
-    name: str
-    loader: int
-    worker: int | None
-    s: float
+    file: str = ""
+    line: int = 0
+    made_by: str = ""
+    again: int = 0
+    beside: bool = False
+    content: BatchContent | None = None
 
 
 @dataclass(frozen=True)
@@ -207,36 +212,27 @@ class HostUse:
 
 
 @dataclass(frozen=True)
-class DeviceIdle:
-    """The idle time of the device per wait, from the device's own events.
-
-    This is the real cost of waiting where the device has a queue of work: it may be busy while the loop waits.
-    """
-
-    s_per_iteration: float
-    share: float
-    waits: int
-
-
-@dataclass(frozen=True)
 class Verdict:
     """What limits the training loop, and the figures that show it.
 
     `limit` is "data" if waiting for batches takes 5 % of an iteration or more, and "training" otherwise.
     "nothing-watched", "no-iteration" and "no-such-loader" say that there is nothing to judge; with the last, `loaders`
-    is how many loaders the script iterated. `waits` is the part that waits: the
-    "device" if its idle time was measured, else the "loop". `loader` is the loader whose iterations take the most time.
-    `workers_busy` is the mean `busy_share` of its workers (None: no workers, or not comparable). `stage` is the
-    largest stage inside it, and `stage_share` is the stage's share of the time in which workers were busy (0 to 1).
-    `phase` is the largest phase of the loop. `wait_part` is the largest part of the wait, if it is one that the
-    script's own process works in: "sampler", "send-indices", "receive" (with unpickling) or "pin". `wait_part_share` is
-    its share of the wait. More workers do not change this part.
+    is how many loaders the script iterated. "no-loader" says that the loop trains without one. "not-followed" says that
+    another thread iterates the loader, and that its way to the training loop was not seen. With "no-iteration",
+    `batches` and `samples` were made, the first one after `startup_s`. `waits` is the part that waits: the "device" if
+    its idle time was measured, else the "loop". `loader` is the loader whose iterations take the most time.
+    `workers_busy` is the mean `busy_share` of its workers (None: no workers, or not comparable). `stage` is the largest
+    stage inside it, and `stage_share` is the stage's share of the time in which workers were busy (0 to 1). `loaders`
+    counts all that the script iterated. `dataset`, `file` and `line` are those of `loader`. `phase` is the largest
+    phase of the loop. `wait_part` is the largest part of the wait, if it is one that the script's own process works in:
+    "sampler", "send-indices", "receive" (with unpickling) or "pin". `wait_part_share` is its share of the wait. More
+    workers do not change this part.
 
     `hand_off_s` and `batch_s` are set if workers take longer to hand a batch over than to make it: the seconds per
     batch that the feeder thread of a worker pickles, and that the worker makes the batch.
     """
 
-    limit: Literal["data", "training", "nothing-watched", "no-iteration", "no-such-loader"]
+    limit: Literal["data", "training", "nothing-watched", "no-iteration", "no-such-loader", "no-loader", "not-followed"]
     waits: Literal["loop", "device"] = "loop"
     wait_share: float = 0.0
     wait_s: float = 0.0
@@ -256,6 +252,12 @@ class Verdict:
     wait_part_share: float | None = None
     hand_off_s: float | None = None
     batch_s: float | None = None
+    dataset: str = ""
+    file: str = ""
+    line: int = 0
+    batches: int = 0
+    samples: int = 0
+    startup_s: float | None = None
 
 
 @dataclass(frozen=True)
@@ -271,7 +273,7 @@ class NextMove:
     it takes to make one. `pipe_bytes` go through the pipe for a batch; `array_bytes` of them are NumPy arrays.
 
     A move of the whole run follows from its largest cause: `loader` is what it is about, and `took_s` is how long that
-    took in the run. `setting` is what limits the threads of libraries.
+    took in the run. `setting` limits the threads of libraries. `made_by` made the loader, `again` times anew.
     """
 
     action: Literal[
@@ -297,6 +299,8 @@ class NextMove:
     loader: int | None = None
     took_s: float | None = None
     setting: str | None = None
+    made_by: str = ""
+    again: int = 0
 
 
 @dataclass(frozen=True)
@@ -351,6 +355,7 @@ class WatchResult:
     wait_parts: tuple[WaitPart, ...] = ()
     account: Account | None = None
     costs: tuple[LoopCosts, ...] = ()
+    spans: tuple[SpanResult, ...] = ()
 
 
 @dataclass(frozen=True)

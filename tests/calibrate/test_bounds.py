@@ -6,7 +6,8 @@ import pytest
 
 from pipebench.calibrate.bounds import besides, compare
 from pipebench.errors import PipebenchError
-from pipebench.watch.record.lines import BoundPlan, BoundWindow, Line
+from pipebench.watch.record.bound_lines import BoundPlan, BoundWindow
+from pipebench.watch.record.lines import Line
 
 MS = 1_000_000
 

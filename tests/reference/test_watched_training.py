@@ -21,7 +21,7 @@ from pipebench.task import Workload
 from pipebench.watch.bound.schedule import BEGIN, BUSY, DEVICE, IDLE, LIVE, planned
 from pipebench.watch.read.bound import bound_result
 from pipebench.watch.read.summary import summarise
-from pipebench.watch.record.lines import BoundEnded, BoundPlan, BoundWindow, Reason
+from pipebench.watch.record.bound_lines import BoundEnded, BoundPlan, BoundWindow, Reason
 from pipebench.watch.record.options import WatchOptions
 
 WORKLOAD = Workload(data="tiny", batch_size=4)

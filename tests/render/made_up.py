@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from pipebench.results.account import Account, AccountRow, Cause
+from pipebench.results.batches import SlowSample
 from pipebench.results.calibration import Calibration, NoiseFloor, PlantedFigure, Slowdown
 from pipebench.results.comparison import Change, Comparison, Difference, Judgement, Measured, Outputs, Said
 from pipebench.results.hand_off import HandOff, QueuePoint
@@ -14,7 +15,6 @@ from pipebench.results.watched import (
     NextMove,
     Note,
     PhaseResult,
-    SlowSample,
     StageResult,
     ThreadPool,
     Verdict,

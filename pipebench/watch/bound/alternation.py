@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from pipebench.watch.bound import batches
 from pipebench.watch.bound.schedule import BUSY, DEVICE, LIVE, REPLAY_LEAD, Place, Schedule
-from pipebench.watch.record.lines import BoundRoundVoid, BoundWindow, Reason
+from pipebench.watch.record.bound_lines import BoundRoundVoid, BoundWindow, Reason
 
 Draw = Callable[[], Any]
 

@@ -28,7 +28,7 @@ from pipebench.watch.bound.schedule import (
     least_steps,
     planned,
 )
-from pipebench.watch.record.lines import BoundEnded, BoundPlan, Reason
+from pipebench.watch.record.bound_lines import BoundEnded, BoundPlan, Reason
 from pipebench.watch.record.recording import Recording
 from pipebench.watch.script.phases import LoopPhases
 

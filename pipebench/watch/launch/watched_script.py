@@ -8,10 +8,11 @@ from types import ModuleType
 
 from pipebench.watch.bound.session import Bound
 from pipebench.watch.record import thread_pools
-from pipebench.watch.record.lines import Moment
+from pipebench.watch.record.lines import Moment, SpanNotFound
 from pipebench.watch.record.patches import AfterImport
 from pipebench.watch.record.recording import Recording, Settings
 from pipebench.watch.script.iterators import DATALOADER, TORCHDATA, Loaders, watch_dataloader, watch_torchdata
+from pipebench.watch.script.loop_spans import LoopSpans
 from pipebench.watch.script.optimisers import watch_optimisers
 from pipebench.watch.script.phases import LoopPhases, watched_backward
 from pipebench.watch.script.webdataset_loader import WEBLOADER, watch_webloader
@@ -30,6 +31,7 @@ class WatchedScript:
         self.loop = LoopPhases(self.recording)
         self.bound = Bound(self.recording, self.loop, self.finish) if settings.bound is not None else None
         self.loaders = Loaders(self.recording, self.loop, self.bound)
+        self.spans = LoopSpans(self.loop)
         self.trying = Trying(self.recording, self.loaders.numbers, self._quiet) if settings.trial else None
         names = {
             *library_calls.MODULES,
@@ -44,6 +46,7 @@ class WatchedScript:
     def start(self) -> None:
         """Patches what is imported now and what will be imported. A fault goes to the report; the script runs on."""
         self.recording.patches.on_undo(self.imports.uninstall)
+        self.spans.install()
         self.recording.guarded("watching imports", self.imports.install)
         self.recording.guarded("watching what was imported", self.recording.patches.rebind)
 
@@ -73,10 +76,19 @@ class WatchedScript:
     def _quiet(self) -> None:
         """Ends the recording, because something is tried from now on. The patches for trying stay."""
         if self.recording.on:
-            self.recording.guarded("ending the loop", self.loop.finish)
+            self.recording.guarded("ending the loop", self._end_loops)
             self.recording.guarded("ending the loaders", self.loaders.finish)
             self.recording.write(thread_pools.library_threads())
             self.recording.stop()
+
+    def _tell_spans(self) -> None:
+        for text in self.recording.settings.functions:
+            if (lacks := labels.missing(text)) is not None:
+                self.recording.write(SpanNotFound(text, lacks))
+
+    def _end_loops(self) -> None:
+        self.loaders.relays.finish()
+        self.loop.finish()
 
     def finish(self) -> None:
         """Writes the rest of the records and removes all patches."""
@@ -85,7 +97,8 @@ class WatchedScript:
         if self.bound is not None:
             self.recording.guarded("ending the bound", self.bound.rest)
         if self.recording.on:
-            self.recording.guarded("ending the loop", self.loop.finish)
+            self.recording.guarded("looking for functions", self._tell_spans)
+            self.recording.guarded("ending the loop", self._end_loops)
             self.recording.guarded("ending the account", lambda: self.loop.account.ends(perf_counter_ns()))
             self.recording.guarded("ending the loaders", self.loaders.finish)
         if self.recording.pid == os.getpid():

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from pipebench.results.account import Account, AccountRow
-from pipebench.watch.read.gather import Process, Run, loaders_found
-from pipebench.watch.record.lines import HandedOver, LoaderFound, LoopSums
+from pipebench.watch.read.gather import NO_LOADER, Process, Run, loaders_found
+from pipebench.watch.record.lines import HandedOver, LoaderFound, LoopSums, PassBegun
 from pipebench.watch.record.record_file import WAIT
 from pipebench.watch.record.spent import ROWS, TimeSpent
 
@@ -128,6 +128,8 @@ def _rows_of(
     for name, ns in zip(ROWS, spent, strict=True):
         if not ns:
             continue
+        if loader == NO_LOADER and name == "forward":
+            name = "before-backward"  # nothing tells the making of a batch from forward
         row = AccountRow(name, ns * _NS, loader)
         if idle_share is not None and name in _ON_DEVICE:
             row = replace(row, on_device=True)
@@ -159,7 +161,7 @@ def start_up_saving_ns(run: Run, one: LoaderFound, spent: Spent) -> dict[Place, 
     A later pass must still make its first batch, and that is not saved. Its making is taken from the worker's record.
     """
     passes = sorted(place for place in spent.passes if place[0] == one.loader)
-    if not one.workers or one.persistent or len(passes) < 2:
+    if not one.workers or (one.persistent and not _made_again(run, one.loader)) or len(passes) < 2:
         return {}
     made = _first_made_ns(run, one.loader)
     start, end = ROWS.index("start-up"), ROWS.index("end-of-pass")
@@ -170,6 +172,11 @@ def start_up_saving_ns(run: Run, one: LoaderFound, spent: Spent) -> dict[Place, 
     for place in passes[:-1]:
         found[place]["end-of-pass"] = spent.passes[place][end]
     return found
+
+
+def _made_again(run: Run, loader: int) -> bool:
+    """Whether the loader was made anew for later passes. Then its workers cannot live on."""
+    return any(one.again for process in run.of_script() for one in process.of(PassBegun) if one.loader == loader)
 
 
 def _first_made_ns(run: Run, loader: int) -> dict[Place, int]:

@@ -9,7 +9,8 @@ from pipebench.results.watched import BoundResult, Note
 from pipebench.results.windows import LoopWindow, throughput
 from pipebench.stats import Speedup, compare
 from pipebench.watch.bound.schedule import BUSY, DEVICE, IDLE, LIVE
-from pipebench.watch.record.lines import BoundEnded, BoundPlan, BoundRoundVoid, BoundWindow, Line, Reason
+from pipebench.watch.record.bound_lines import BoundEnded, BoundPlan, BoundRoundVoid, BoundWindow, Reason
+from pipebench.watch.record.lines import Line
 
 Kind = TypeVar("Kind", BoundPlan, BoundWindow, BoundRoundVoid, BoundEnded)
 

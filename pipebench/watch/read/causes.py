@@ -92,6 +92,7 @@ def start_up(seen: Seen) -> Iterable[Cause]:
                 "passes": one.passes, "workers": one.workers, "start_method": one.start_method,
                 "persistent": int(known.persistent), "ends_s": sum(row.s for row in own if row.code == "end-of-pass"),
                 "in_validation": int(bool(seen.rows("validation", loader=one.loader))),
+                **({"again": one.again} if one.again else {}), **({"made_by": one.made_by} if one.made_by else {}),
             },
         )  # fmt: skip
 
@@ -154,6 +155,7 @@ def no_workers(seen: Seen) -> Iterable[Cause]:
         if not one.workers:
             made, saved = (of("make-batch", loader=one.loader) for of in (seen.s, seen.saved))
             values = {"usable_cores": seen.result.usable_cores, **_stage_values(seen, one)}
+            values |= {"made_by": one.made_by} if one.made_by else {}
             yield Cause("no-workers", made or 0.0, saved, one.loader, values)
 
 

@@ -75,6 +75,8 @@ class Process:
         return next((line.at for line in self.of(Moment) if line.name == name), None)
 
 
+NO_LOADER = 0
+"""Stands for a loader in a loop that has none."""
 _UNKNOWN = ProcessStarted(0, "script", 0)  # a process whose first line could not be read
 
 

@@ -145,6 +145,15 @@ def move_of_run(move: NextMove | None, causes: Sequence[Cause], usable_cores: fl
     )
 
 
+def in_its_words(move: NextMove | None, result: WatchResult) -> NextMove | None:
+    """The same move, with the library that made the loader from settings of its own."""
+    if move is None:
+        return None
+    main = result.loaders_in_loop[0] if move.loader is None and result.loaders_in_loop else move.loader
+    own = next((one for one in result.loaders if one.loader == main), None)
+    return move if own is None else replace(move, made_by=own.made_by, again=own.again)
+
+
 def _could_save(one: Cause) -> float:
     """Seconds. Of validation, only its waits: the start-up of its workers is a cause of its own."""
     waits = one.values.get("waits_s") if one.code == "validation" else None

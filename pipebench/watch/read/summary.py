@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from collections.abc import Iterable
 
+from pipebench.results.batches import DeviceIdle, SpanResult
 from pipebench.results.costs import LoopCosts
 from pipebench.results.watched import (
-    DeviceIdle,
     LoaderResult,
     Note,
     PhaseResult,
-    SlowSample,
     StageResult,
     Verdict,
     WaitPart,
@@ -23,11 +23,13 @@ from pipebench.watch.read.account import account
 from pipebench.watch.read.bound import bound_result
 from pipebench.watch.read.causes import causes
 from pipebench.watch.read.costs import loop_costs
+from pipebench.watch.read.described import again, content, made_by, place, slowest
 from pipebench.watch.read.drilled import drilled_rows, drilling_notes
-from pipebench.watch.read.gather import Process, Run, added, gather, loaders_found, percentile, shown_time
+from pipebench.watch.read.gather import NO_LOADER, Process, Run, added, gather, loaders_found, percentile, shown_time
 from pipebench.watch.read.hand_off import hand_off
 from pipebench.watch.read.host_use import host, host_notes, script_cores, workers
-from pipebench.watch.read.moves import move_of_run
+from pipebench.watch.read.moves import in_its_words, move_of_run
+from pipebench.watch.read.span_notes import span_notes
 from pipebench.watch.read.verdict import diagnose
 from pipebench.watch.read.waiting import wait_parts
 from pipebench.watch.record.lines import (
@@ -44,7 +46,8 @@ from pipebench.watch.record.record_file import PHASES, WAIT
 
 __all__ = ["gather", "summarise"]
 _NS = 1e-9
-_SLOWEST = 10
+_BEFORE = "before-backward"
+_JUDGED = ("data", "training")
 
 
 def summarise(
@@ -73,6 +76,7 @@ def summarise(
     loop = _loop(run, in_loop)
     lengths, waits = added(one.lengths for one in turns), added(one.waits for one in turns)
     main = next((one for one in loaders if one.loader in in_loop), None)
+    spans = _spans(run, in_loop, loop)
     numbers = [one.loader for one in loaders]
     used = host(run, numbers, footprint)
     result = WatchResult(
@@ -86,7 +90,7 @@ def summarise(
         workers=tuple(workers(run, numbers, footprint)),
         startup_s=main.startup_s if main else None,
         start_method=main.start_method if main else None,
-        slowest=_slowest(run, numbers),
+        slowest=slowest(run, numbers),
         loaders=loaders,
         loaders_in_loop=in_loop,
         wait_p50_s=percentile(waits, 0.5),
@@ -101,6 +105,7 @@ def summarise(
         complete=not any(one.stopped for one in processes),
         notes=(
             *_notes(run, loaders, status),
+            *span_notes(run, options.functions, stages),
             *_unseen(run, footprint),
             *host_notes(used, loaders, usable_cores),
             *drilling_notes(looks),
@@ -111,14 +116,16 @@ def summarise(
         bound=bound_result([one for process in run.of_script() for one in process.lines]) if options.bound else None,
         account=None if options.bound else account(run, lived, in_loop),
         costs=() if options.bound else _costs(run, described, in_loop),
+        spans=spans,
     )
     verdict, next_move = diagnose(result)
     if described and not loaders:
-        verdict = Verdict("no-such-loader", loader=options.loader, loaders=len(described))
+        verdict = Verdict("no-such-loader", loader=options.loader, loaders=len(set(described) - {NO_LOADER}))
     whole = result.account
     if whole is not None:
         whole = dataclasses.replace(whole, causes=causes(run, result, whole))
-        next_move = move_of_run(next_move, whole.causes, usable_cores)
+        next_move = move_of_run(next_move, whole.causes, usable_cores) if verdict.limit in _JUDGED else None
+    next_move = in_its_words(next_move, result)
     return dataclasses.replace(result, verdict=verdict, next_move=next_move, account=whole)
 
 
@@ -126,7 +133,7 @@ def _costs(run: Run, described: dict[int, LoaderFound], in_loop: tuple[int, ...]
     """The costs of each loop. Of loaders in step there are none: their loop waits for both."""
     if any(_in_step(process) for process in run.of_script()):
         return ()
-    found = (loop_costs(run, described[loader]) for loader in in_loop)
+    found = (loop_costs(run, described[loader]) for loader in in_loop if loader != NO_LOADER)
     return tuple(one for one in found if one is not None)
 
 
@@ -165,13 +172,31 @@ def _loop(run: Run, in_loop: tuple[int, ...]) -> tuple[PhaseResult, ...]:
     for records in groups.values():
         later = _count(records) - sum(one.first_wait_ns is not None for one in records)
         for phase in range(len(PHASES)):
-            spent = sum(one.phases_ns[phase] for one in records) * _NS
+            spent = sum(one.phases_ns[phase] for one in records if phase < len(one.phases_ns)) * _NS
             if phase == WAIT and later:
                 spent -= sum(one.first_wait_ns or 0 for one in records) * _NS
                 spent *= _count(records) / later
             per_turn[phase] += spent / turns
     total = sum(per_turn) or 1.0
-    return tuple(PhaseResult(name, spent, spent / total) for name, spent in zip(PHASES, per_turn, strict=True))
+    names = [_BEFORE if name == "forward" and in_loop == (NO_LOADER,) else name for name in PHASES]
+    return tuple(
+        PhaseResult(name, spent, spent / total)
+        for name, spent in zip(names, per_turn, strict=True)
+        if spent or name != "spans"
+    )
+
+
+def _spans(run: Run, in_loop: tuple[int, ...], loop: tuple[PhaseResult, ...]) -> tuple[SpanResult, ...]:
+    groups = {loader: _settled(run.turns(loader)) for loader in in_loop}
+    spent: Counter[str] = Counter()
+    for records in groups.values():
+        for one in records:
+            spent.update(one.spans_ns)
+    turns, whole = _together(run, groups), sum(one.s_per_iteration for one in loop)
+    if not turns or not whole:
+        return ()
+    found = [(name, ns * _NS / turns) for name, ns in spent.most_common()]
+    return tuple(SpanResult(name, each, each / whole) for name, each in found)
 
 
 def _wait_parts(run: Run, in_loop: tuple[int, ...], loop: tuple[PhaseResult, ...]) -> tuple[WaitPart, ...]:
@@ -205,6 +230,7 @@ def _loader(run: Run, described: LoaderFound) -> LoaderResult:
     rest = sum(sum(one.phases_ns) - one.phases_ns[WAIT] for one in turns) * _NS
     seen = any(process.role == "worker" and process.loader == number for process in run.processes)
     inside = sum(spent for one in sums for spent in one.stages_ns.values()) * _NS
+    where = place(described.made)
     return LoaderResult(
         loader=number,
         dataset=described.dataset,
@@ -230,6 +256,12 @@ def _loader(run: Run, described: LoaderFound) -> LoaderResult:
         sample_p99_s=percentile(lengths, 0.99),
         failed_batches=sum(one.failed for one in sums),
         script_cores=script_cores(_settled(turns)),
+        file=where.file,
+        line=where.line,
+        made_by=made_by(described.made),
+        again=again(run, number),
+        beside=bool(turns) and all(one.beside and not one.trained for one in turns),
+        content=content(one.content for one in sums),
     )
 
 
@@ -307,16 +339,6 @@ def _stage(
     least, most = (min(spread), max(spread)) if len(spread) > 1 else (None, None)
     share = total / busy if busy else 0.0
     return StageResult(key.name, key.kind, loader, samples, total / samples, share, key.includes_read, least, most)
-
-
-def _slowest(run: Run, loaders: list[int]) -> tuple[SlowSample, ...]:
-    found = [
-        SlowSample(one.name, loader, process.worker, one.spent_ns * _NS)
-        for loader in loaders
-        for process, record in run.sums(loader)
-        for one in record.slow
-    ]
-    return tuple(sorted(found, key=lambda one: -one.s)[:_SLOWEST])
 
 
 def _device_idle(turns: list[LoopSums], loop: tuple[PhaseResult, ...]) -> DeviceIdle | None:

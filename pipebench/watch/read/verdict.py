@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from pipebench.results.watched import LoaderResult, NextMove, Verdict, WaitPart, WatchResult
+from pipebench.watch.read.gather import NO_LOADER
 from pipebench.watch.read.moves import busy, comparable_workers, largest_stage, next_move, slow_hand_off
 
 # A wait below 5 % of an iteration is smaller than a loop's own scatter; from 10 % on, a fix is worth the effort.
@@ -18,13 +19,23 @@ def diagnose(result: WatchResult) -> tuple[Verdict, NextMove | None]:
     """The verdict and the next move (None: no measurement shows what would help)."""
     if not result.loaders:
         return Verdict("nothing-watched"), None
-    if result.wait_share is None or not result.iterations:
-        return Verdict("no-iteration"), None
-    main = max((one for one in result.loaders if one.loader in result.loaders_in_loop), key=_total)
-    share, wait_s = result.wait_share, result.loop[0].s_per_iteration
+    main = _largest(result, _total)
+    if (unseen := _in_other_threads(result, main)) is not None:
+        return _named(_shape(Verdict("not-followed", workers=unseen.workers), result), unseen, result), None
+    if result.wait_share is None or not any(one.s_per_iteration for one in _in_loop(result)):
+        return _named(_seen(result, main), main, result), None
+    if main.loader == NO_LOADER:
+        return _shape(Verdict("no-loader", loader=NO_LOADER), result), None
+    return _judged(result, main, result.wait_share)
+
+
+def _judged(result: WatchResult, main: LoaderResult, share: float) -> tuple[Verdict, NextMove | None]:
+    """The verdict on a loop that waits for a loader for this share of its time."""
+    wait_s = result.loop[0].s_per_iteration
     if result.device_idle is not None:
         share, wait_s = result.device_idle.share, result.device_idle.s_per_iteration
-    largest = max(result.loop, key=lambda one: one.s_per_iteration)
+    if share >= _SMALL:
+        main = _largest(result, _waited)
     stage = largest_stage(result, main)
     workers = comparable_workers(result, main)
     part = _own_part(result.wait_parts) if share >= _SMALL else None
@@ -34,10 +45,6 @@ def diagnose(result: WatchResult) -> tuple[Verdict, NextMove | None]:
         waits="loop" if result.device_idle is None else "device",
         wait_share=share,
         wait_s=wait_s,
-        iteration_s=sum(one.s_per_iteration for one in result.loop),
-        phase=largest.phase,
-        phase_share=largest.share,
-        loader=main.loader,
         workers=main.workers,
         inside_watched=main.watched,
         workers_busy=busy(workers) if workers else None,
@@ -50,12 +57,67 @@ def diagnose(result: WatchResult) -> tuple[Verdict, NextMove | None]:
         hand_off_s=slow[0] if slow else None,
         batch_s=slow[1] if slow else None,
     )
+    verdict = _named(_shape(verdict, result), main, result)
     if share < _LARGE:
         return verdict, None
     if part is not None:
         shorter = NextMove("shorten-wait-part", result.usable_cores, wait_part=part.part)
         return verdict, replace(shorter, wait_part_s=part.s_per_iteration)
     return verdict, next_move(result, main)
+
+
+def _in_other_threads(result: WatchResult, main: LoaderResult) -> LoaderResult | None:
+    """A loader that other threads iterate, if nothing says how its batches reach the loop that trains."""
+    if main.loader != NO_LOADER and not main.beside:
+        return None
+    return next((one for one in result.loaders if one.beside), None)
+
+
+def _in_loop(result: WatchResult) -> list[LoaderResult]:
+    return [one for one in result.loaders if one.loader in result.loaders_in_loop]
+
+
+def _largest(result: WatchResult, key: Callable[[LoaderResult], float]) -> LoaderResult:
+    return max(_in_loop(result), key=key)
+
+
+def _seen(result: WatchResult, main: LoaderResult) -> Verdict:
+    """The verdict where each pass had one batch at most: there is only start-up."""
+    stage = largest_stage(result, main)
+    made = sum(one.batches for one in result.workers if one.loader == main.loader)
+    rows = result.account.rows if result.account is not None else ()
+    spent = sum(one.s for one in rows if one.loader == main.loader and one.code == "start-up")
+    return Verdict(
+        "no-iteration",
+        workers=main.workers,
+        batches=made or main.iterations,
+        samples=main.samples,
+        startup_s=main.startup_s if main.startup_s is not None else spent or None,
+        stage=stage.name if stage else None,
+        stage_kind=stage.kind if stage else None,
+        stage_includes_read=bool(stage and stage.includes_read),
+        stage_share=stage.worker_share if stage else None,
+    )
+
+
+def _shape(verdict: Verdict, result: WatchResult) -> Verdict:
+    """The verdict with the length of an iteration and its largest phase."""
+    largest = max(result.loop, key=lambda one: one.s_per_iteration, default=None)
+    if largest is None:
+        return verdict
+    whole = sum(one.s_per_iteration for one in result.loop)
+    return replace(verdict, iteration_s=whole, phase=largest.phase, phase_share=largest.share)
+
+
+def _named(verdict: Verdict, main: LoaderResult, result: WatchResult) -> Verdict:
+    """The verdict with the loader that it is about, and how many there are."""
+    count = sum(one.loader != NO_LOADER for one in result.loaders)
+    return replace(verdict, loader=main.loader, dataset=main.dataset, file=main.file, line=main.line, loaders=count)
+
+
+def _waited(one: LoaderResult) -> float:
+    """The total seconds that the loop waited for a loader."""
+    return (one.wait_s_per_iteration or 0.0) * one.iterations
 
 
 def _own_part(parts: Sequence[WaitPart]) -> WaitPart | None:

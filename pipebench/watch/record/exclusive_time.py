@@ -101,6 +101,7 @@ class Stages:
 
     def __init__(self) -> None:
         self.known: dict[StageName, int] = {StageName("getitem", "fetch"): REST}
+        self._kinds = ["getitem"]
         self.new: list[NewStage] = []
         self.all_again()
         self._of: dict[Any, int] = {}
@@ -113,8 +114,12 @@ class Stages:
             if len(self.known) >= STAGES - 1 and name != "further stages":
                 return self.number("getitem", "further stages")
             found = self.known[key] = len(self.known)
+            self._kinds.append(kind)
             self.new.append(NewStage(found, key))
         return found
+
+    def kind(self, number: int) -> str:
+        return self._kinds[number]
 
     def of_transform(self, transform: Any) -> int:
         """The stage of one entry of a Compose. A function gives its own name to the stage, an object its class."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, TypeAlias
 
+from pipebench.watch.record.bound_lines import BoundEnded, BoundPlan, BoundRoundVoid, BoundWindow
 from pipebench.watch.record.spent import TimeSpent
 from pipebench.watch.record.trial_lines import LoaderMade, TrialLine
 
@@ -28,6 +29,13 @@ class StageName(NamedTuple):
     includes_read: bool = False
 
 
+class CodePlace(NamedTuple):
+    """A line of a source file."""
+
+    file: str
+    line: int
+
+
 class LongSample(NamedTuple):
     """One of the slowest samples so far. `name` is its file, or its index or key."""
 
@@ -40,6 +48,20 @@ class Collected(NamedTuple):
 
     spent_ns: int = 0
     collections: int = 0
+
+
+class Content(NamedTuple):
+    """What some batches held besides samples, as far as they show it.
+
+    `slots` are the places for tokens in batches that say which of them are padding. `seconds` are those of sound.
+    """
+
+    batches: int = 0
+    samples: int = 0
+    tokens: int = 0
+    slots: int = 0
+    frames: int = 0
+    seconds: float = 0.0
 
 
 class Pickled(NamedTuple):
@@ -150,6 +172,7 @@ class FetchSums:
     wall time in them, `cpu_ns` the thread's CPU time, and `core_wait_ns` the time in which it had no core.
     `process_cpu_ns` and `read_bytes` are of the process since its start. `stages_ns` is the exclusive wall time of each
     stage, by its number. `lengths` are those of single samples. A failed batch counts in `failed`, not in `batches`.
+    `content` is of the batches that were looked at.
     """
 
     loader: int
@@ -169,6 +192,7 @@ class FetchSums:
     gc: Collected = field(default_factory=Collected)
     pickled: Pickled = field(default_factory=Pickled)
     handed: list[HandedOver] = field(default_factory=list)
+    content: Content = field(default_factory=Content)
 
 
 @dataclass
@@ -190,7 +214,8 @@ class BatchInFull:
 class LoaderFound:
     """A loader. Written when it is first iterated; loaders are numbered in that order, from 1.
 
-    `persistent` says that its workers live from one pass to the next.
+    `persistent` says that its workers live from one pass to the next. `made` has the file and line of each call that
+    led to its constructor, the nearest first (empty: not seen).
     """
 
     loader: int
@@ -200,18 +225,20 @@ class LoaderFound:
     start_method: str
     prefetch_factor: int | None
     persistent: bool = False
+    made: list[CodePlace] = field(default_factory=list)
 
 
 @dataclass
 class PassBegun:
     """The begin of the `number`-th pass over a loader, from 0. Written after the iterator's construction.
 
-    `begin` is the moment before the construction.
+    `begin` is the moment before the construction. `again` counts how often the loader had been made anew before.
     """
 
     loader: int
     number: int
     begin: int
+    again: int = 0
 
 
 @dataclass
@@ -236,7 +263,8 @@ class LoopSums:
     `after_loader_ns` is the part of the waits that a pipeline spends in stages after its DataLoader. `waits` and
     `lengths` are the waits and durations of single iterations, and `wait_parts_ns` has one entry for each of
     `record_file.WAIT_PARTS`; all three are without the first iteration of the pass. Since its start, the whole process
-    used `process_cpu_ns`, and this thread had no core for `core_wait_ns`.
+    used `process_cpu_ns`, and this thread had no core for `core_wait_ns`. `spans_ns` divides the phase
+    "spans" by name. `beside` says that the loop is not in the script's main thread.
     """
 
     loader: int
@@ -256,6 +284,8 @@ class LoopSums:
     idle: DeviceIdleTime | None = None
     arrivals: list[Arrival] = field(default_factory=list)
     device: list[DeviceWait] = field(default_factory=list)
+    spans_ns: dict[str, int] = field(default_factory=dict)
+    beside: bool = False
 
 
 @dataclass
@@ -334,6 +364,14 @@ class Moment:
 
 
 @dataclass
+class SpanNotFound:
+    """A `--span` that named no function when the script ended. `lacks` says what there was not."""
+
+    text: str
+    lacks: Literal["module", "function"]
+
+
+@dataclass
 class Fault:
     """A fault of pipebench: where it happened, and its exception. The script went on."""
 
@@ -341,59 +379,8 @@ class Fault:
     text: str
 
 
-class Reason(NamedTuple):
-    """Why a bound was not measured, or not as asked: the code and the values of a note of the report."""
-
-    code: str
-    values: dict[str, str | int | float]
-
-
-@dataclass
-class BoundPlan:
-    """The plan of `--bound`, written before the first window. `window` and `steps` count iterations.
-
-    `given` is how many batches the script had before. `swept` says that a cache is cleared before each replay.
-    """
-
-    loader: int | None
-    steps: int
-    window: int
-    rounds: int
-    given: int
-    batch_bytes: int
-    last_level_cache_bytes: int
-    swept: bool
-    notes: list[Reason] = field(default_factory=list)
-
-
-@dataclass
-class BoundWindow:
-    """One window of `--bound`, written after it. `kind` is of `bound.schedule`, `first` its first iteration there."""
-
-    round: int
-    kind: str
-    seconds: float
-    samples: int
-    iterations: int
-    first: int = 0
-
-
-@dataclass
-class BoundRoundVoid:
-    """Says that a round of `--bound` does not count: the script changed its batches, and this was found too late."""
-
-    round: int
-
-
-@dataclass
-class BoundEnded:
-    """The end of `--bound`. Written before the process ends. `problem` is None if the plan was carried out."""
-
-    problem: Reason | None
-
-
 Line: TypeAlias = (
     ProcessStarted | NewStage | FetchSums | BatchInFull | LoaderFound | PassBegun | PassEnded | LoopSums
-    | IterationInFull | LoadersTogether | LibraryThreads | StackPlace | Moment | Fault | TimeSpent
-    | BoundPlan | BoundWindow | BoundRoundVoid | BoundEnded | LoaderMade | TrialLine
+    | IterationInFull | LoadersTogether | LibraryThreads | StackPlace | Moment | SpanNotFound | Fault
+    | TimeSpent | BoundPlan | BoundWindow | BoundRoundVoid | BoundEnded | LoaderMade | TrialLine
 )  # fmt: skip

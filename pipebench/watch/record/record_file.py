@@ -108,10 +108,10 @@ def bucket_middle(index: int) -> float:
     return float(((index - (shift << _SUB)) << shift) + (1 << shift) / 2)
 
 
-PHASES = ("wait", "host-to-device", "forward", "backward", "optimiser", "other")
+PHASES = ("wait", "host-to-device", "forward", "backward", "optimiser", "other", "spans")
 
 
-WAIT, TRANSFER, FORWARD, BACKWARD, OPTIMISER, OTHER = range(len(PHASES))
+WAIT, TRANSFER, FORWARD, BACKWARD, OPTIMISER, OTHER, SPANS = range(len(PHASES))
 
 
 # "rest" is what no other part of the wait holds: torch's own code, and the recording.

@@ -11,11 +11,12 @@ from typing import Literal, NamedTuple
 
 ROWS = (
     "start-up", "sampler", "send-indices", "wait-for-worker", "receive", "unpickle", "pin", "make-batch",
-    "after-loader", "next", "host-to-device", "forward", "backward", "optimiser", "other", "end-of-pass",
+    "after-loader", "next", "host-to-device", "forward", "backward", "optimiser", "other", "spans", "end-of-pass",
 )  # fmt: skip
 """The rows of a pass. "start-up" is the iterator's construction and the wait for the first batch, without the sampler.
 
-"next" is what no other part of a later wait holds. "end-of-pass" is the last `next()`, and the end of the workers.
+"next" is what no other part of a later wait holds. "spans" are the functions of `--span` in the loop. "end-of-pass" is
+the last `next()`, and the end of the workers.
 """
 START_UP, SAMPLER, *_, END_OF_PASS = range(len(ROWS))
 _OF_WAIT = ("sampler", "send-indices", "wait-for-worker", "receive", "unpickle", "pin", "make-batch", "after-loader")

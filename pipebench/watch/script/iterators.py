@@ -12,17 +12,20 @@ from types import ModuleType
 from typing import Any, Protocol
 
 from pipebench.watch.record.exclusive_time import local
-from pipebench.watch.record.lines import LoaderFound, PassBegun
+from pipebench.watch.record.lines import CodePlace, LoaderFound, PassBegun
 from pipebench.watch.record.patches import unseen
 from pipebench.watch.record.recording import Recording
 from pipebench.watch.script import arrivals, spawned_workers, wait_parts
+from pipebench.watch.script.made import Makers, read, watch_makers, weakly
 from pipebench.watch.script.phases import LoopPhases, watch_transfers
+from pipebench.watch.script.relays import Relays
 from pipebench.watch.script.spawned_workers import WatchedInit
 from pipebench.watch.stages import finding_transforms, labels
-from pipebench.watch.worker import fetching
+from pipebench.watch.worker import fetching, standins
 from pipebench.watch.worker.batch_sums import Sums, WorkerPlace, collections
 from pipebench.watch.worker.fetching import WatchedWorker
 
+_CALLS = 40  # of those that led to a loader
 DATALOADER = "torch.utils.data.dataloader"
 TORCHDATA = "torchdata.stateful_dataloader.stateful_dataloader"
 
@@ -38,7 +41,10 @@ class BatchProvider(Protocol):
 
 
 class Loaders:
-    """The loaders of one process. They are numbered from 1, in the order in which they are first iterated."""
+    """The loaders of one process. They are numbered from 1, in the order in which they are first iterated.
+
+    A loader that is made anew at the same place keeps its number: see `made.Makers`.
+    """
 
     def __init__(self, recording: Recording, loop: LoopPhases, bound: BatchProvider | None = None) -> None:
         self.recording = recording
@@ -46,7 +52,12 @@ class Loaders:
         self.bound = bound
         self.numbers: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
         self.passes: dict[int, int] = {}
+        self.makers = Makers()
+        self.relays = Relays(loop)
+        self.again: dict[int, int] = {}
         self.constructing: list[tuple[int, str]] = []
+        self.building: list[Any] = []
+        self.searched: dict[int, Callable[[], Any]] = {}
         self.inline: dict[int, Sums] = {}
         self.worker: WatchedWorker | None = None
         self.transfers = False
@@ -54,12 +65,18 @@ class Loaders:
     def number(self, loader: Any) -> int:
         found = self.numbers.get(loader)
         if found is None:
-            found = self.numbers[loader] = len(self.passes) + 1
-            self.passes[found] = -1
-            self.recording.write(_described(loader, found))
+            found = self.makers.before(loader, self.loop.iterated)
+            if found is None:
+                found = len(self.passes) + 1
+                self.passes[found], self.again[found] = -1, 0
+                self.recording.write(_described(loader, found, self.makers))
+            else:
+                self.again[found] += 1
+            self.numbers[loader] = found
+            self.makers.numbered(loader, found)
         return found
 
-    def construct(self, plain: Any, iterator: Any, loader: Any, *state: Any) -> None:
+    def construct(self, plain: Any, iterator: Any, loader: Any, *state: Any, **named: Any) -> None:
         """Runs an iterator's own constructor, which starts workers and creates fetchers."""
         if self.bound is not None:
             self.bound.opened(iterator, loader)
@@ -67,26 +84,32 @@ class Loaders:
             number = self.number(loader)
         except Exception as error:
             self.recording.fault("numbering a loader", error)
-            plain(iterator, loader, *state)
+            plain(iterator, loader, *state, **named)
             return
+        self.guarded(self.relays.end_those_over)
         self.guarded(self.loop.loader_opens)
+        self.recording.guarded("watching functions", self._watch_functions)
         began = perf_counter_ns()
         start_method = _start_method(loader)
         self.constructing.append((number, start_method))
         try:
             init = self._init_of(loader, number, start_method)
             with spawned_workers.handed_over(iterator, loader, init, self.recording):
-                plain(iterator, loader, *state)
+                plain(iterator, loader, *state, **named)
         finally:
             self.constructing.pop()
         self.guarded(self.new_pass, iterator, number, began)
+
+    def _watch_functions(self) -> None:
+        """Those of the main module exist by now."""
+        labels.watch_functions(self.recording.patches, self.recording.settings.functions)
 
     def _init_of(self, loader: Any, number: int, start_method: str) -> WatchedInit | None:
         """The `worker_init_fn` for workers that inherit nothing from this process; None for forked or no workers."""
         if start_method in ("none", "fork"):
             return None
         place = WorkerPlace(number, None, self.passes[number] + 1)
-        return WatchedInit(self.recording.settings, place, start_method, loader.worker_init_fn)
+        return WatchedInit(self.recording.settings, place, start_method, read(loader, "worker_init_fn"))
 
     def new_pass(self, iterator: Any, number: int, began: int) -> None:
         """Begins a pass over a loader. Inside a larger pipeline, that pipeline's iteration has already begun."""
@@ -101,7 +124,7 @@ class Loaders:
     def _begin_pass(self, iterator: Any, number: int, began: int) -> None:
         self.passes[number] += 1
         self.loop.pass_begins(iterator, number, self.passes[number])
-        self.recording.write(PassBegun(number, self.passes[number], began))
+        self.recording.write(PassBegun(number, self.passes[number], began, self.again[number]))
 
     def watch_fetcher(self, fetcher: Any) -> Any:
         """Watches a fetcher that was just created, here or in a worker that was forked from here."""
@@ -115,8 +138,9 @@ class Loaders:
         if sums is None:
             sums = self.inline[number] = Sums(self.recording, WorkerPlace(number, None, self.passes[number] + 1))
             labels.watch_record_function(self.recording.patches)
-            labels.watch_functions(self.recording.patches, self.recording.settings.functions)
             collections.install(self.recording.patches)
+        if number not in self.searched or fetcher.dataset is not self.searched[number]():
+            self.searched[number] = weakly(fetcher.dataset)
             finding_transforms.watch_tree(fetcher.dataset, self.recording.patches, may_change=False)
         return wait_parts.watch_making(self.loop.arrivals.parts, fetching.watch_fetcher(fetcher, sums))
 
@@ -126,6 +150,7 @@ class Loaders:
         if self.worker is None:
             loader, start_method = self.constructing[-1]
             self.loop.here.open.clear()
+            self.loop.here.bare = None
             place = WorkerPlace(loader, number, self.passes[loader] + 1)
             self.worker = WatchedWorker(fetching.recording_of(self.recording.settings, place, start_method), place)
             self.worker.prepare(fetcher.dataset)
@@ -150,22 +175,28 @@ def _worker_info() -> Any:
 
 
 def _start_method(loader: Any) -> str:
-    if not loader.num_workers:
+    if not read(loader, "num_workers"):
         return "none"
-    context = getattr(loader, "multiprocessing_context", None) or sys.modules["torch.multiprocessing"]
+    context = read(loader, "multiprocessing_context") or sys.modules["torch.multiprocessing"]
     return str(context.get_start_method())
 
 
-def _described(loader: Any, number: int) -> LoaderFound:
+def _described(loader: Any, number: int, makers: Makers) -> LoaderFound:
+    workers = read(loader, "num_workers", 0)
     return LoaderFound(
         number,
-        dataset=type(loader.dataset).__name__,
-        workers=loader.num_workers,
-        batch_size=loader.batch_size,
+        dataset=type(standins.behind(read(loader, "dataset"))).__name__,
+        workers=workers,
+        batch_size=_size(read(loader, "batch_size", read(standins.maker(loader), "bs"))),
         start_method=_start_method(loader),
-        prefetch_factor=loader.prefetch_factor,
-        persistent=bool(loader.persistent_workers),
+        prefetch_factor=_size(read(loader, "prefetch_factor")) if workers else None,
+        persistent=bool(read(loader, "persistent_workers")),
+        made=[CodePlace(*one) for one in makers.calls(loader)[:_CALLS]],
     )
+
+
+def _size(found: Any) -> int | None:
+    return found if isinstance(found, int) else None
 
 
 def _watch_iterators(loaders: Loaders, alone: Any, with_workers: Any) -> None:
@@ -202,6 +233,11 @@ def watch_dataloader(loaders: Loaders, module: ModuleType) -> None:
         lambda: arrivals.watch_pinning(recording, found, torch_module._utils.pin_memory),
     )
     recording.guarded("timing the sampler", lambda: wait_parts.watch_sampler(recording.patches, found.parts, base))
+    recording.guarded(
+        "finding where loaders are made",
+        lambda: watch_makers(recording.patches, loaders.makers, torch_module.DataLoader),
+    )
+    _watch_constructor(loaders, base)  # for a library's own iterators that are of neither kind
     _watch_next(loaders, base)
     kind = torch_module._DatasetKind
     plain = kind.create_fetcher
@@ -231,10 +267,14 @@ def _watch_constructor(loaders: Loaders, kind: Any) -> None:
     @functools.wraps(plain)
     def __init__(self: Any, loader: Any, *state: Any, **kwargs: Any) -> None:
         inside = local.timer is not None  # a loader within a sample is part of that sample
-        if not loaders.recording.on or inside or kwargs or type(self) is not kind or _elsewhere(loaders):
+        if not loaders.recording.on or inside or _elsewhere(loaders) or any(self is one for one in loaders.building):
             plain(self, loader, *state, **kwargs)
-        else:
-            loaders.construct(plain, self, loader, *state)
+            return
+        loaders.building.append(self)
+        try:
+            loaders.construct(plain, self, loader, *state, **kwargs)
+        finally:
+            loaders.building.remove(self)
 
     loaders.recording.patches.replace(kind, "__init__", __init__)
 
@@ -247,13 +287,13 @@ def _watch_reset(loaders: Loaders, kind: Any) -> None:
     def _reset(self: Any, loader: Any, first_iter: bool = False, *args: Any, **kwargs: Any) -> None:
         if loaders.bound is not None and not first_iter:
             loaders.bound.opened(self, loader)
-        known = not first_iter and loaders.recording.on and loader in loaders.numbers and not _elsewhere(loaders)
+        known = not first_iter and loaders.recording.on and self in loaders.loop.passes and not _elsewhere(loaders)
         if known:
             loaders.guarded(loaders.loop.loader_opens, self)
         began = perf_counter_ns()
         plain(self, loader, first_iter, *args, **kwargs)
         if known:
-            loaders.guarded(loaders.new_pass, self, loaders.numbers[loader], began)
+            loaders.guarded(loaders.new_pass, self, loaders.loop.passes[self].loader, began)
 
     loaders.recording.patches.replace(kind, "_reset", _reset)
 
@@ -281,7 +321,9 @@ def _watch_next(loaders: Loaders, kind: Any) -> None:
     @unseen
     def recorded(self: Any, draw: Callable[[Any], Any]) -> Any:
         loaders.guarded(loop.before_next, self)
+        loaders.guarded(loaders.relays.draws)
         event: str | None = "failed"
+        found = None
         try:
             found = draw(self)
             event = None
@@ -291,6 +333,7 @@ def _watch_next(loaders: Loaders, kind: Any) -> None:
             raise
         finally:
             loaders.guarded(loop.after_next, self, event)
+            loaders.guarded(loaders.relays.drawn, self, found)
             loaders.guarded(watch_transfers_once, loaders)
 
     @unseen

@@ -32,6 +32,11 @@ class MainThread:
         if self.here():
             self.ledger.phase(place, phase, now, unnamed)
 
+    def name(self, place: Place | None, phase: int) -> None:
+        """What was kept was `phase` of a loop."""
+        if self.here():
+            self.ledger.phase(place, phase, self.ledger.mark, phase)
+
     def beside(self, spent: int) -> None:
         if not self.here():
             self.ledger.beside(spent)
@@ -48,7 +53,10 @@ class MainThread:
             self.ledger.row(place, END_OF_PASS if last else START_UP, now, parts)
         else:
             self.ledger.wait(place, now, parts)
-        if self.ledger.due():
+        self.write_if_due()
+
+    def write_if_due(self) -> None:
+        if self.here() and self.ledger.due():
             self.recording.write(self.ledger.take())
 
     def started(self, place: Place, now: int, parts: list[int]) -> None:

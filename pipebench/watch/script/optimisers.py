@@ -10,6 +10,7 @@ from typing import Any
 from pipebench.watch.record.patches import unseen
 from pipebench.watch.record.record_file import OPTIMISER, OTHER
 from pipebench.watch.script.phases import LoopPhases, compiling
+from pipebench.watch.script.without_loader import LoopWithoutLoader
 
 
 class _Stepping(threading.local):
@@ -30,33 +31,53 @@ class _Stepping(threading.local):
             self.of = None
 
 
-def watch_optimisers(loop: LoopPhases, module: Any) -> None:
-    """Sets hooks before and after every optimiser's step. A closure given to `step` runs forward and backward in it.
+class _Hooks:
+    """What torch calls before and after each step of each optimiser.
 
-    torch calls the hooks once for each class whose `step` is called, so `super().step()` in a step calls them again.
+    It calls them once for each class whose `step` is called, so `super().step()` in a step calls them again.
     """
-    stepping = _Stepping()
 
-    def before(optimiser: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        if compiling() or not loop.here.open:
+    def __init__(self, loop: LoopPhases) -> None:
+        self._loop = loop
+        self._stepping = _Stepping()
+        self._bare = LoopWithoutLoader(loop)
+
+    @unseen
+    def before(self, optimiser: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        loop = self._loop
+        if _unwatched(loop):
             return None
-        this = loop.here.open[-1]
-        if not stepping.begins((id(optimiser), this.turn)):
+        this = loop.here.open[-1] if loop.here.open else None
+        if not self._stepping.begins((id(optimiser), this.turn if this is not None else -1)) or this is None:
             return None
         loop.spend(OTHER)
         this.trained = True
         return _with_closure(loop, args, kwargs)
 
-    def after(optimiser: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        if loop.here.open and not compiling():
-            stepping.ends()
+    @unseen
+    def after(self, optimiser: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        loop = self._loop
+        if _unwatched(loop):
+            return
+        self._stepping.ends()
+        if loop.here.open:
             loop.spend(OPTIMISER)
+        if self._stepping.of is None:
+            loop.recording.guarded("finding a loop without a loader", lambda: self._bare.stepped(id(optimiser)))
 
+
+def watch_optimisers(loop: LoopPhases, module: Any) -> None:
+    """Sets hooks before and after every optimiser's step. A closure given to `step` runs forward and backward in it."""
+    hooks = _Hooks(loop)
     for register, hook in (
-        (module.register_optimizer_step_pre_hook, before),
-        (module.register_optimizer_step_post_hook, after),
+        (module.register_optimizer_step_pre_hook, hooks.before),
+        (module.register_optimizer_step_post_hook, hooks.after),
     ):
-        loop.recording.patches.on_undo(register(unseen(hook)).remove)
+        loop.recording.patches.on_undo(register(hook).remove)
+
+
+def _unwatched(loop: LoopPhases) -> bool:
+    return compiling() or not loop.recording.on
 
 
 def _with_closure(loop: LoopPhases, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

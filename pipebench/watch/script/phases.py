@@ -48,7 +48,11 @@ _KEPT = 20_000
 
 
 class Pass:
-    """One pass over a loader: the current iteration, and the earlier ones that are not yet written."""
+    """One pass over a loader: the current iteration, and the earlier ones that are not yet written.
+
+    `silent` says that the loop is another thread's, which gets its batches from this one: see `relays`. `beside` says
+    that this thread is not the main one, and `batch` is then the `id` of its last batch.
+    """
 
     def __init__(self, recording: Recording, loader: int, number: int) -> None:
         self.recording = recording
@@ -59,7 +63,8 @@ class Pass:
         self.turn = 0
         self.began: int | None = None
         self.trained = False
-        self.suspended = False
+        self.suspended = self.silent = self.beside = self.over = False
+        self.batch: int | None = None
         self.log: list[int] = []
         self.pace = Pace(recording.file.began, number)
         self.device = IdleDevice()
@@ -67,6 +72,7 @@ class Pass:
         self.gone: weakref.ref[Any] | None = None
         self.arrived: Arrival | None = None
         self.waited = [0] * len(WAIT_PARTS)
+        self.spans: dict[str, int] = {}
         self._clear()
 
     def _clear(self) -> None:
@@ -89,6 +95,9 @@ class Pass:
             _add(self.pending.wait_parts_ns, self.waited)
         sums = self.pending
         _add(sums.phases_ns, self.phases)
+        while self.spans:
+            name, spent = self.spans.popitem()
+            sums.spans_ns[name] = sums.spans_ns.get(name, 0) + spent
         if not sums.turns:
             sums.begin = self.began
         sums.turns += 1
@@ -104,15 +113,17 @@ class Pass:
             self._write()
 
     def _keep_in_full(self, began: int, now: int) -> None:
-        if self.turn % self.recording.settings.every == 0 and self.turn < _KEPT * self.recording.settings.every:
+        every = self.recording.settings.every
+        if self.turn % every == 0 and self.turn < _KEPT * every and not self.silent:
             thread = threading.get_native_id()
             line = IterationInFull(self.loader, self.number, self.turn, began, now, thread, list(self.log))
             self.recording.file.write_in_full(line)
         self.log.clear()
 
     def _write(self) -> None:
-        if not self.pending.turns:
+        if not self.pending.turns or self.silent:
             return
+        self.pending.beside = self.beside
         self.pending.process_cpu_ns = process_time_ns()  # system calls: where a line is written, not each iteration
         self.pending.core_wait_ns = core_wait_ns()
         self.pending.idle = self.device.take()
@@ -122,7 +133,8 @@ class Pass:
 
     def finish(self, how: Literal["exhausted", "failed", "left"]) -> None:
         """Writes what is left of the pass, and how it ended: its iterator ended or failed, or recording ended."""
-        if self.recording.pid == self.recording.file.pid:
+        self.over = True
+        if self.recording.pid == self.recording.file.pid and not self.silent:
             self._write()
             self.recording.write(PassEnded(self.loader, how, self.phases[WAIT]))
 
@@ -148,6 +160,8 @@ class _Threads(threading.local):
         self.mark = 0
         self.unnamed = 0
         self.whole: Any = None  # the pipeline around a loader, while `next()` of that pipeline runs
+        self.bare: Pass | None = None  # the loop without a loader
+        self.spans: list[str] = []
 
 
 class LoopPhases:
@@ -183,6 +197,26 @@ class LoopPhases:
         self.here.mark = now
         self.account.keep(now)
 
+    def name(self, phase: int) -> None:
+        """What `defer` has kept was `phase`. The time since then has no name yet."""
+        here = self.here
+        top = here.open[-1] if here.open else None
+        self.account.name(None if top is None else top.place, phase)
+        if top is not None:
+            top.phases[phase] += here.unnamed
+        here.unnamed = 0
+
+    def iterated(self, loader: int) -> bool:
+        """Whether an iterator of this loader has not come to its end."""
+        return any(one.loader == loader and not one.over for one in list(self.passes.values()))
+
+    def end_bare(self) -> None:
+        """Ends this thread's loop without a loader, because a loader is iterated."""
+        bare, self.here.bare = self.here.bare, None
+        if bare is not None and bare in self.here.open:
+            self.spend(OTHER)
+            self._left(bare)
+
     def before_next(self, iterator: Any) -> None:
         here = self.here
         self.spend(OTHER)
@@ -193,21 +227,23 @@ class LoopPhases:
             while here.open[-1] is not this:
                 here.open.pop().suspended = True
         else:
+            self.end_bare()
             if this.suspended and here.open:
                 self.recording.write(LoadersTogether(here.open[-1].loader, this.loader))
             here.open.append(this)
         this.close(here.mark)
-        self._count(this)
+        self.count(this)
         this.began = here.mark
+        this.beside = not self.account.here()
         this.suspended = False
         this.waiting = True
         this.device.begin()
         self.arrivals.parts.begin()
 
-    def _count(self, this: Pass) -> None:
+    def count(self, this: Pass) -> None:
         """Counts an iteration. Ends the warm-up and the recording after the numbers of iterations in the settings."""
         settings = self.recording.settings
-        if this.began is None or settings.loader not in (None, this.loader):
+        if this.began is None or this.silent or settings.loader not in (None, this.loader):
             return
         self.completed += 1
         if self.completed == settings.warmup:
@@ -244,6 +280,7 @@ class LoopPhases:
         pipeline, the wait for that pipeline has already begun.
         """
         if self.here.whole is None:
+            self.end_bare()
             if again in self.passes:
                 self._left(self.passes[again])
             self.spend(OTHER)
@@ -257,6 +294,10 @@ class LoopPhases:
             self._left(earlier)
         self.passes[iterator] = this = Pass(self.recording, loader, number)
         this.gone = weakref.ref(iterator, lambda _: self.recording.guarded("leaving a loop", lambda: self._gone(this)))
+        self.starts(this)
+
+    def starts(self, this: Pass) -> None:
+        """The time since the last event was the start-up of a pass."""
         self.here.mark = now = perf_counter_ns()
         self.account.started(this.place, now, self.arrivals.parts.take())
 

@@ -15,12 +15,20 @@ from typing import Any
 
 from pipebench.watch.record.exclusive_time import FUNCTIONS, stages, timed
 from pipebench.watch.record.patches import HIDDEN, Patches
+from pipebench.watch.stages import called, iterables
 from pipebench.watch.stages.transforms import timed_call, watched_by_library
 
 _MOST_OBJECTS = 500
 _MOST_ENTRIES = 100
-_HOLDS_DATA = ("dataset", "datasets", "data", "source", "sources", "base", "inner", "wrapped", "ds")
-_TRANSFORM = ("tfm", "tfms", "preprocess", "preprocessing", "format_kwargs")  # the last: Hugging Face's datasets
+_HOLDS_DATA = (
+    "dataset", "datasets", "data", "source", "sources", "base", "inner", "wrapped", "ds", "datapipe", "datapipes",
+    "source_datapipe", "ex_iterable", "ex_iterables", "d", "tls",  # Hugging Face's streaming datasets; fastai's loader
+)  # fmt: skip
+_TRANSFORM = (
+    "tfm", "tfms", "preprocess", "preprocessing", "format_kwargs",  # the last: Hugging Face's datasets
+    "after_item", "before_batch",  # fastai's loader
+)  # fmt: skip
+_STEPS = ("transforms", "fs")  # what a Compose, or fastai's Pipeline, holds its entries in
 _MODULE_LISTS = ("Sequential", "ModuleList")
 
 
@@ -37,7 +45,10 @@ class _InTuple:
 
 def watch_tree(dataset: Any, patches: Patches, may_change: bool) -> None:
     """Times the transforms within `dataset`. `may_change` is true for a worker's own copy only."""
-    found = list(_transforms(dataset))
+    data = [dataset]
+    found = list(_transforms(dataset, data))
+    called.watch_called(data, patches, may_change)
+    iterables.watch_chain(data[1:], patches)
     stages.tell_apart(entry for _, _, entry, _ in found)
     for container, place, entry, by_library in found:
         if by_library:
@@ -106,10 +117,11 @@ def _may_be_in_model(kind: type) -> bool:
     return not any(base.__module__.startswith("torchvision.transforms") for base in kind.__mro__)
 
 
-def _transforms(dataset: Any) -> Iterator[tuple[Any, Any, Any, bool]]:
+def _transforms(dataset: Any, data: list[Any]) -> Iterator[tuple[Any, Any, Any, bool]]:
     """For each transform within `dataset`: what holds it (None: not to be changed), its place there, the transform.
 
-    The last value says that the library of what holds it is patched, so that the transform is timed there.
+    The last value says that the library of what holds it is patched, so that the transform is timed there. `data` gets
+    the datasets inside.
     """
     seen: set[int] = set()
     waiting = [dataset]
@@ -121,7 +133,9 @@ def _transforms(dataset: Any) -> Iterator[tuple[Any, Any, Any, bool]]:
         watched = watched_by_library(type(holder))
         for container, place, found, transform in _held(holder):
             waiting.append(found)
-            if transform:
+            if not transform and len(data) < _MOST_ENTRIES:
+                data.append(found)
+            elif transform:
                 yield container, place, found, watched
 
 
@@ -132,7 +146,7 @@ def _held(holder: Any) -> Iterator[tuple[Any, Any, Any, bool]]:
         if _is_data(name, value):
             for _, _, one in _entries(attributes, name, value):
                 yield None, None, one, False
-        elif _names_a_transform(name) or _holds_transforms(value):
+        elif _names_a_transform(name) or _holds_transforms(value) or _is_module(value):
             yield from ((*one, True) for one in _entries(attributes, name, value) if _is_transform(one[2]))
         elif name == "pipeline" and isinstance(value, list):  # webdataset: its stages are rows already
             arguments = [one for stage in value for one in _arguments(stage)]
@@ -145,6 +159,8 @@ def _entries(attributes: Any, name: Any, value: Any) -> list[tuple[Any, Any, Any
     """The objects in a list or dict with their places; any other value is one object, held by `attributes`."""
     if isinstance(value, dict):
         return [(value, key, one) for key, one in itertools.islice(dict.items(value), _MOST_ENTRIES)]
+    if type(value).__name__ == "L" and isinstance(vars(value).get("items"), list):  # fastcore's list
+        return _entries(vars(value), "items", vars(value)["items"])
     if type(value) in (list, tuple):
         container = value if type(value) is list else _InTuple(attributes, name)
         return [(container, place, one) for place, one in enumerate(value[:_MOST_ENTRIES])]
@@ -155,8 +171,10 @@ def _holds_transforms(value: Any) -> bool:
     """Whether this is a Compose of any library: it can be called and has a list or dict `transforms`."""
     if not _is_transform(value) or not hasattr(value, "__dict__"):
         return False
-    found = vars(value).get("transforms")
-    return bool(_modules(value)) or (isinstance(found, (list, tuple, dict)) and bool(found))
+    own = vars(value)
+    found = next((own[name] for name in _STEPS if name in own), None)
+    several = isinstance(found, (list, tuple, dict)) or type(found).__name__ == "L"
+    return bool(_modules(value)) or (several and bool(found))
 
 
 def _modules(value: Any) -> list[Any] | None:
@@ -164,7 +182,7 @@ def _modules(value: Any) -> list[Any] | None:
     held = vars(value).get("_modules")
     if not isinstance(held, dict):
         return None
-    if type(value).__name__ not in _MODULE_LISTS:
+    if not any(base.__name__ in _MODULE_LISTS for base in type(value).__mro__):
         return [held["transforms"]] if "transforms" in held else None
     return list(itertools.islice(held.values(), _MOST_ENTRIES))
 
@@ -188,6 +206,12 @@ def _is_data(name: str, value: Any) -> bool:
 
 def _names_a_transform(name: str) -> bool:
     return "transform" in name or "augment" in name or name.lstrip("_") in _TRANSFORM
+
+
+def _is_module(value: Any) -> bool:
+    """Whether this is a `torch.nn.Module`: torchaudio's and kornia's transforms are, and models that make features."""
+    module = getattr(sys.modules.get("torch.nn"), "Module", None)
+    return module is not None and isinstance(value, module)
 
 
 def _is_transform(value: Any) -> bool:

@@ -4,10 +4,28 @@ from __future__ import annotations
 
 import functools
 import sys
-from typing import Any
+from typing import Any, Literal, Protocol
 
 from pipebench.watch.record.exclusive_time import local, stages, timed
 from pipebench.watch.record.patches import HIDDEN, Patches, behind, unseen
+
+
+class Spans(Protocol):
+    """Times spans outside of a fetch, in the loops of the script's process."""
+
+    def begin(self, name: str) -> bool:
+        """Enters a span; false if it is not timed, and then `end` is not called."""
+
+    def end(self) -> None:
+        """Leaves the innermost span."""
+
+
+class _Beyond:
+    to: Spans | None = None
+
+
+beyond_fetch = _Beyond()
+"""What times a span that is not inside a fetch; None in workers, and while nothing is watched."""
 
 
 class span:
@@ -17,20 +35,25 @@ class span:
     ...     pass
     """
 
-    __slots__ = ("_before", "_name", "_timer")
+    __slots__ = ("_before", "_beyond", "_name", "_timer")
 
     def __init__(self, name: str) -> None:
         self._name = name
 
     def __enter__(self) -> span:
         timer = self._timer = local.timer
+        self._beyond = None
         if timer is not None:
             self._before = timer.switch(stages.number("label", self._name))
+        elif (beyond := beyond_fetch.to) is not None and beyond.begin(self._name):
+            self._beyond = beyond
         return self
 
     def __exit__(self, *_: object) -> None:
         if self._timer is not None:
             self._timer.switch(self._before)
+        elif self._beyond is not None:
+            self._beyond.end()
 
     def __call__(self, function: Any) -> Any:
         @functools.wraps(function)
@@ -73,22 +96,59 @@ def watch_record_function(patches: Patches) -> None:
     patches.replace(kind, "__exit__", __exit__)
 
 
+def _anywhere(function: Any, name: str) -> Any:
+    """Wraps `function` so that it is a stage inside a fetch, and a span in a loop. Otherwise it just runs."""
+    inside = timed(function, stages.number("label", name))
+
+    @unseen
+    @functools.wraps(function)
+    def watched(*args: Any, **kwargs: Any) -> Any:
+        if local.timer is not None:
+            return inside(*args, **kwargs)
+        beyond = beyond_fetch.to
+        if beyond is None or not beyond.begin(name):
+            return function(*args, **kwargs)
+        try:
+            return function(*args, **kwargs)
+        finally:
+            beyond.end()
+
+    return watched
+
+
 def modules_of(functions: tuple[str, ...]) -> set[str]:
     """The modules named by `module:function` texts."""
     return {one.partition(":")[0] for one in functions}
 
 
+def name_of_span(text: str) -> str:
+    """The name of the row of a `module:function` text."""
+    return text.partition(":")[2]
+
+
+def _found(text: str) -> tuple[Any, str, Any]:
+    """What holds the function, the function's own name, and the function; None for what there is not."""
+    module_name, _, path = text.partition(":")
+    owner: Any = sys.modules.get(module_name)
+    *parents, name = path.split(".")
+    for parent in parents:
+        owner = getattr(owner, parent, None)
+    return owner, name, getattr(owner, name, None)
+
+
+def missing(text: str) -> Literal["module", "function"] | None:
+    """Why a `module:function` text names no function in this process: "module" or "function"; None if it names one."""
+    if callable(_found(text)[2]):
+        return None
+    return "function" if text.partition(":")[0] in sys.modules else "module"
+
+
 def watch_functions(patches: Patches, functions: tuple[str, ...]) -> None:
     """Times each `module:function` or `module:Class.method` whose module is loaded, unless it is timed already."""
     for text in functions:
-        module_name, _, path = text.partition(":")
-        owner: Any = sys.modules.get(module_name)
-        *parents, name = path.split(".")
-        for parent in parents:
-            owner = getattr(owner, parent, None)
-        plain = getattr(owner, name, None)
+        owner, name, plain = _found(text)
         if callable(plain) and getattr(getattr(plain, "__code__", None), "co_filename", "") != HIDDEN:
-            wrapped = timed(plain, stages.number("label", path))
+            wrapped = _anywhere(plain, name_of_span(text))
             patches.replace(owner, name, wrapped)
             for space in behind([plain]):
                 if space.get(name) is plain:

@@ -10,7 +10,7 @@ from typing import Any
 
 from pipebench.watch.record.exclusive_time import local, stages, timed
 from pipebench.watch.record.patches import HIDDEN, Patches, unseen
-from pipebench.watch.stages import transforms, webdataset
+from pipebench.watch.stages import iterables, transforms, webdataset
 
 _DECODERS = ("image", "jpeg", "png", "webp", "gif", "avif", "heic")
 # module -> (function, kind, whether it also reads the file)
@@ -25,6 +25,13 @@ FUNCTIONS: dict[str, tuple[tuple[str, str, bool], ...]] = {
     "simplejpeg._jpeg": (("decode_jpeg", "decode", False),),
     "turbojpeg": (("decompress", "decode", False),),
 }
+# Timed as rows of their own where the user's own code calls them. Inside a transform they are a part of its row.
+_CALLED = {
+    "cv2": (
+        "resize", "cvtColor", "warpAffine", "warpPerspective", "remap", "GaussianBlur", "copyMakeBorder", "flip", "LUT",
+    ),
+    "PIL.Image": ("Image.convert", "Image.resize"),
+}  # fmt: skip
 # module -> image class that decodes in `load`. Some formats read in their own `load` before they call ImageFile's.
 LAZY = {
     "PIL.ImageFile": "ImageFile",
@@ -39,6 +46,7 @@ LIBRARIES: dict[str, Callable[[Patches, Any], None]] = {
     "albumentations.core.transforms_interface": transforms.watch_entries,
     "albumentations.core.composition": transforms.watch_containers,
     "webdataset.pipeline": webdataset.watch_pipeline,
+    "datasets.iterable_dataset": iterables.watch_examples,
 }
 _PILLOW = "PIL.Image"
 MODULES = frozenset({_PILLOW, *FUNCTIONS, *LAZY, *LIBRARIES})
@@ -51,12 +59,34 @@ def watch_module(patches: Patches, module: ModuleType) -> None:
         plain = getattr(module, function, None)
         if callable(plain) and getattr(getattr(plain, "__code__", None), "co_filename", "") != HIDDEN:
             patches.replace(module, function, timed(plain, stages.number(kind, function, reads)))
+    for function in _CALLED.get(name, ()):
+        _watch_called(patches, module, function)
     if name == _PILLOW:
         _watch_open(patches, module)
     if name in LAZY:
         _watch_load(patches, getattr(module, LAZY[name]))
     if name in LIBRARIES:
         LIBRARIES[name](patches, module)
+
+
+def _watch_called(patches: Patches, module: Any, path: str) -> None:
+    """Times a function or a method by its name, but not where it works for a transform that has a row."""
+    holder, _, name = path.rpartition(".")
+    owner = getattr(module, holder, None) if holder else module
+    plain = getattr(owner, name, None)
+    if not callable(plain) or getattr(getattr(plain, "__code__", None), "co_filename", "") == HIDDEN:
+        return
+    own = timed(plain, stages.number("transform", path if holder else f"{module.__name__}.{path}"))
+
+    @unseen
+    @functools.wraps(plain)
+    def watched(*args: Any, **kwargs: Any) -> Any:
+        timer = local.timer
+        if timer is None or stages.kind(timer.current) == "transform":
+            return plain(*args, **kwargs)
+        return own(*args, **kwargs)
+
+    patches.replace(owner, name, watched)
 
 
 def _watch_open(patches: Patches, module: Any) -> None:

@@ -1,7 +1,7 @@
 """Times each stage of a webdataset pipeline as a row of its own.
 
 A pipeline is a chain of iterators; each asks the one before for its next item. `DataPipeline.invoke` makes them one by
-one. Its result is wrapped in a `_Stage`, which times each `next()`. The stage before is timed too, so every row is
+one. Its result is wrapped in a `Stage`, which times each `next()`. The stage before is timed too, so every row is
 exclusive. No pipeline and no stage of the script changes: to time the functions of `map_dict` or `map_tuple` one by
 one, a copy of that stage runs.
 """
@@ -56,7 +56,7 @@ class Passing:
         return self
 
 
-class _Stage(Passing):
+class Stage(Passing):
     """A proxy of one stage's iterator for the stage after it. It times each `next()`."""
 
     def __init__(self, iterator: Any, stage: int) -> None:
@@ -75,7 +75,7 @@ class _Stage(Passing):
             timer.switch(before)
 
 
-class _Batches(_Stage):
+class _Batches(Stage):
     """The last stage of a pipeline that makes batches. It counts the samples in each batch; nothing else knows them."""
 
     def __init__(self, iterator: Any, stage: int, source: _CountedItems, most: int) -> None:
@@ -133,7 +133,7 @@ def watch_pipeline(patches: Patches, module: Any) -> None:
             return _Batches(found, stage, source, _batch_size(f))
         if not isinstance(found, Iterator):
             return found
-        return _Stage(found, stage)
+        return Stage(found, stage)
 
     patches.replace(module.DataPipeline, "invoke", invoke)
 

@@ -10,11 +10,12 @@ from time import perf_counter_ns, process_time_ns
 from pipebench.watch.record import thread_pools
 from pipebench.watch.record.exclusive_time import StageTimer, stages
 from pipebench.watch.record.kernel_counts import read_bytes
-from pipebench.watch.record.lines import BatchInFull, Collected, FetchSums, LongSample
+from pipebench.watch.record.lines import BatchInFull, Collected, Content, FetchSums, LongSample
 from pipebench.watch.record.patches import Patches
 from pipebench.watch.record.record_file import Pace, bucket
 from pipebench.watch.record.recording import Recording
-from pipebench.watch.worker import pickling
+from pipebench.watch.record.sampling import followed
+from pipebench.watch.worker import contents, pickling
 from pipebench.watch.worker.stack_place import Teller
 
 _SLOWEST = 10
@@ -42,6 +43,7 @@ class Sums:
         self.teller = Teller(recording, self.timer, place.loader)
         self.pace = Pace(perf_counter_ns(), place.first_pass)
         self.number = 0
+        self.looks = True
         self.round = place.first_pass - 1
         self.fetched = 0
         self.slow: list[tuple[int, int]] = []
@@ -52,6 +54,18 @@ class Sums:
         self.samples = self.batches = self.failed = self.busy = self.cpu = self.core_wait = self.began = 0
         self.lengths: dict[int, int] = {}
         self.slow_new: list[LongSample] = []
+        self.content = Content()
+
+    def look_into(self, batch: object) -> None:
+        """Counts what a batch holds, for those batches that are followed. Outside of its fetch."""
+        if not self.looks or not followed(self.number, max(0, self.round)):
+            return
+        try:
+            if (found := contents.content_of(batch)) is not None:
+                self.content = Content._make(one + more for one, more in zip(self.content, found, strict=True))
+        except Exception as error:  # a batch may be an object of any kind
+            self.looks = False
+            self.recording.fault("counting what a batch holds", error)
 
     def sample(self, began: int, now: int, index: object) -> None:
         """Adds one sample, made from `began` to `now`."""
@@ -139,6 +153,7 @@ class Sums:
             gc=collections.take(),
             pickled=pickling.meter.take(),
             handed=pickling.meter.take_handed(),
+            content=self.content,
         )
         self.recording.write(line)
         for stage in used:

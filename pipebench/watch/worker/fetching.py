@@ -64,6 +64,8 @@ def watch_fetcher(fetcher: Any, sums: Sums) -> Any:
 def _note(sums: Sums, began: int, counts: tuple[int, int], failed: bool, found: Any) -> None:
     """Adds one fetch to the sums. A fault in this ends the recording, never the script."""
     try:
+        if found is not None:
+            sums.look_into(found)
         sums.batch(began, sums.timer.last, *counts, failed)
         if found is not None and sums.place.worker is not None:
             pickling.meter.made(found, sums.round, sums.number, began, sums.timer.last)

@@ -23,7 +23,7 @@ from pipebench.watch.record.recording import Recording
 
 FOLDER = "stacks"
 UNNAMED_SHARE = 0.2
-_KINDS = ("getitem", "collate")
+_KINDS = ("getitem", "collate", "function")
 _LIBRARY = ("default_collate", "default_convert")
 _SETTLED = 3  # batches: the first ones import modules and open files
 _TAG = ~7  # Python 3.14 marks pointers in their lowest bits

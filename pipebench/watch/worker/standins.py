@@ -13,6 +13,7 @@ from typing import Any
 
 from pipebench.watch.record.exclusive_time import local, stages
 from pipebench.watch.record.patches import unseen
+from pipebench.watch.worker import contents
 from pipebench.watch.worker.batch_sums import Sums
 
 
@@ -83,10 +84,10 @@ def _is_subset(dataset: Any) -> bool:
 
 
 class _Iterator:
-    """A proxy of the iterator of an iterable dataset."""
+    """A proxy of the iterator of an iterable dataset. `batches` says that it gives whole batches."""
 
-    def __init__(self, iterator: Any, sums: Sums, stage: int) -> None:
-        self._iterator, self._sums, self._stage = iterator, sums, stage
+    def __init__(self, iterator: Any, sums: Sums, stage: int, batches: bool = False) -> None:
+        self._iterator, self._sums, self._stage, self._batches = iterator, sums, stage, batches
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._iterator, name)
@@ -105,7 +106,9 @@ class _Iterator:
             found = next(self._iterator)
         finally:
             timer.switch(before)
-        if timer.batched is None:
+        if self._batches:
+            self._sums.several(contents.samples_in(found))
+        elif timer.batched is None:
             self._sums.sample(began, timer.last, _key_of(found, self._sums))
         else:
             self._sums.several(timer.batched)
@@ -118,8 +121,21 @@ def _key_of(sample: Any, sums: Sums) -> object:
     return key if isinstance(key, str) else sums.samples
 
 
+def maker(loader: Any) -> Any:
+    """What makes the batches of a loader that is its own dataset, as fastai's for torch's iterators are; else None."""
+    own = vars(loader) if hasattr(loader, "__dict__") else {}
+    return own.get("d") if own.get("dataset") is loader else None
+
+
+def behind(dataset: Any) -> Any:
+    """The user's dataset behind a loader that is its own dataset; else `dataset` itself."""
+    found = getattr(maker(dataset), "dataset", None)
+    return dataset if found is None else found
+
+
 def _name_of(dataset: Any) -> str:
     """The class name of the dataset that does the work. Torch's own wrappers of one dataset, as Subset, are skipped."""
+    dataset = behind(dataset)
     for _ in range(8):
         inner = vars(dataset).get("dataset") if hasattr(dataset, "__dict__") else None
         if inner is None or not type(dataset).__module__.startswith("torch.utils.data"):
@@ -140,7 +156,8 @@ def stand_in_for(fetcher: Any, sums: Sums) -> tuple[str, Callable[[Any], Any]]:
     name = _name_of(fetcher.dataset)
     if hasattr(fetcher, "dataset_iter"):
         stage = stages.number("getitem", f"{name}.__iter__")
-        return "dataset_iter", functools.partial(_Iterator, sums=sums, stage=stage)
+        batches = maker(fetcher.dataset) is not None
+        return "dataset_iter", functools.partial(_Iterator, sums=sums, stage=stage, batches=batches)
     batched = fetcher.auto_collation and _gives_batches(fetcher.dataset)
     stage = stages.number("getitem", f"{name}.{'__getitems__' if batched else '__getitem__'}")
     return "dataset", functools.partial(_Dataset, sums=sums, stage=stage, lists=not fetcher.auto_collation)

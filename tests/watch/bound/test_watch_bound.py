@@ -20,7 +20,7 @@ from pipebench.watch.bound.alternation import Alternation, Means, Refused
 from pipebench.watch.bound.schedule import BUSY, DEVICE, IDLE, LARGEST_WINDOW, LIVE, Schedule, planned
 from pipebench.watch.bound.session import Bound
 from pipebench.watch.read.bound import bound_result
-from pipebench.watch.record.lines import BoundEnded, BoundPlan, BoundRoundVoid, BoundWindow, Reason
+from pipebench.watch.record.bound_lines import BoundEnded, BoundPlan, BoundRoundVoid, BoundWindow, Reason
 
 LIVE_S, STEP_S = 3.0, 1.0
 REPLAYS = ((IDLE,), (IDLE, BUSY), (IDLE, BUSY, DEVICE))

@@ -11,7 +11,8 @@ from watching import Outcome, script, watched
 
 from pipebench.watch.bound.schedule import LIVE
 from pipebench.watch.read.gather import gather
-from pipebench.watch.record.lines import BoundPlan, BoundWindow, Line
+from pipebench.watch.record.bound_lines import BoundPlan, BoundWindow
+from pipebench.watch.record.lines import Line
 
 
 def _bound(tmp_path: Path, arguments: list[str], steps: int) -> tuple[Outcome, list[Line], list[str]]:

@@ -13,7 +13,7 @@ from watching import script, watched
 
 from pipebench.watch.read.decoding import KINDS, decoded, read
 from pipebench.watch.read.gather import gather
-from pipebench.watch.record import lines, spent, trial_lines
+from pipebench.watch.record import bound_lines, lines, spent, trial_lines
 from pipebench.watch.record.record_file import encoded
 from pipebench.watch.record.recording import Settings
 
@@ -45,10 +45,13 @@ LINES: list[lines.Line] = [
     trial_lines.LoaderMade(1, "a/train.py", 7, 9, 4, 30, "main", 12, {"num_workers": 2, "pin": None}, "it streams"),
     trial_lines.TrialWindow(1, 2, True, 1.5, 8, 3),
     trial_lines.TrialFailed(1, "OSError: no"),
-    lines.BoundPlan(1, 100, 5, 6, 2, 1000, 32, False, [lines.Reason("bound-bursts", {"batches": 3, "workers": 2})]),
-    lines.BoundWindow(0, "live", 1.5, 20, 5, 3),
-    lines.BoundRoundVoid(0),
-    lines.BoundEnded(lines.Reason("bound-few-steps", {"steps": 8, "needed": 14})),
+    lines.SpanNotFound("train:load", "function"),
+    bound_lines.BoundPlan(
+        1, 100, 5, 6, 2, 1000, 32, False, [bound_lines.Reason("bound-bursts", {"batches": 3, "workers": 2})]
+    ),
+    bound_lines.BoundWindow(0, "live", 1.5, 20, 5, 3),
+    bound_lines.BoundRoundVoid(0),
+    bound_lines.BoundEnded(bound_lines.Reason("bound-few-steps", {"steps": 8, "needed": 14})),
 ]  # fmt: skip
 
 

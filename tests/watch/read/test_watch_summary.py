@@ -274,7 +274,9 @@ def test_workers_that_are_waited_for_stay_the_verdict() -> None:
 
 def test_nothing_to_watch() -> None:
     result = _summary([_script()])
-    assert _text(result) == "Nothing was watched: the script iterated no DataLoader.\n"
+    assert _text(result) == (
+        "Nothing was watched: the script iterated no DataLoader, and no optimiser stepped in a loop without one.\n"
+    )
     assert result.wait_share is None and result.iterations == 0
     assert _summary([]).loaders == ()
 

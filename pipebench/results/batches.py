@@ -1,0 +1,55 @@
+"""What a batch of a watched loop holds, and what the user's own spans take of an iteration."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class SpanResult:
+    """One function of `--span`, or one `pipebench.span`, in the loop of the script's own process.
+
+    `s_per_iteration` is its time without the spans inside it, and `share` is its share of an iteration. All together
+    are the phase "spans".
+    """
+
+    name: str
+    s_per_iteration: float
+    share: float
+
+
+@dataclass(frozen=True)
+class BatchContent:
+    """What a batch holds on average, as far as the names of its entries show it (None: they do not).
+
+    `tokens` are those of `input_ids`, without padding if there is an `attention_mask`. `padding_share` is the share of
+    the places for tokens that is padding. `frames` are those of video, and `sound_s` are seconds of sound.
+    """
+
+    samples: float
+    tokens: float | None = None
+    padding_share: float | None = None
+    frames: float | None = None
+    sound_s: float | None = None
+
+
+@dataclass(frozen=True)
+class SlowSample:
+    """One of the slowest samples. `name` is its path or key if one was seen, and its index otherwise."""
+
+    name: str
+    loader: int
+    worker: int | None
+    s: float
+
+
+@dataclass(frozen=True)
+class DeviceIdle:
+    """The idle time of the device per wait, from the device's own events.
+
+    This is the real cost of waiting where the device has a queue of work: it may be busy while the loop waits.
+    """
+
+    s_per_iteration: float
+    share: float
+    waits: int

@@ -1,0 +1,66 @@
+"""Says what a loader is for its reader: where it was made, by which library, and what its batches hold. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from pipebench.results.batches import BatchContent, SlowSample
+from pipebench.watch.launch.own_code import owner
+from pipebench.watch.read.gather import Run
+from pipebench.watch.record.lines import CodePlace, Content, PassBegun
+
+_NS = 1e-9
+_SLOWEST = 10
+# Libraries that make loaders from settings of their own, each with the file that does so ("": any of its files).
+# `render.frameworks` has their words.
+_FRAMEWORKS = {
+    "transformers": "", "ultralytics": "", "fastai": "", "lightning": "datamodule.py",
+    "pytorch_lightning": "datamodule.py",
+}  # fmt: skip
+
+
+def place(made: Sequence[CodePlace]) -> CodePlace:
+    """The nearest line of the user's own code that led to a loader; else the nearest line at all."""
+    return next((one for one in made if not owner(one.file)), made[0] if made else CodePlace("", 0))
+
+
+def made_by(made: Sequence[CodePlace]) -> str:
+    """The library that made a loader for the user; "" if the user's own code did, or another library."""
+    for one in made:
+        found = owner(one.file)
+        if not found:
+            break
+        if found in _FRAMEWORKS and one.file.endswith(_FRAMEWORKS[found]):
+            return found
+    return ""
+
+
+def again(run: Run, loader: int) -> int:
+    """How often a loader was made anew."""
+    begun = (one for process in run.of_script() for one in process.of(PassBegun) if one.loader == loader)
+    return max((one.again for one in begun), default=0)
+
+
+def content(found: Iterable[Content]) -> BatchContent | None:
+    """What a batch holds on average; None if no batch showed anything but samples."""
+    batches, samples, tokens, slots, frames, seconds = map(sum, zip(Content(), *found, strict=True))
+    if not batches:
+        return None
+    return BatchContent(
+        samples=samples / batches,
+        tokens=tokens / batches or None,
+        padding_share=1 - tokens / slots if slots else None,
+        frames=frames / batches or None,
+        sound_s=seconds / batches or None,
+    )
+
+
+def slowest(run: Run, loaders: Sequence[int]) -> tuple[SlowSample, ...]:
+    """The slowest samples of these loaders, the slowest first."""
+    found = [
+        SlowSample(one.name, loader, process.worker, one.spent_ns * _NS)
+        for loader in loaders
+        for process, record in run.sums(loader)
+        for one in record.slow
+    ]
+    return tuple(sorted(found, key=lambda one: -one.s)[:_SLOWEST])

@@ -1,0 +1,60 @@
+"""The lines of `--bound`: its plan, its windows, and how it ended."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+
+class Reason(NamedTuple):
+    """Why a bound was not measured, or not as asked: the code and the values of a note of the report."""
+
+    code: str
+    values: dict[str, str | int | float]
+
+
+@dataclass
+class BoundPlan:
+    """The plan of `--bound`, written before the first window. `window` and `steps` count iterations.
+
+    `given` is how many batches the script had before. `swept` says that a cache is cleared before each replay.
+    """
+
+    loader: int | None
+    steps: int
+    window: int
+    rounds: int
+    given: int
+    batch_bytes: int
+    last_level_cache_bytes: int
+    swept: bool
+    notes: list[Reason] = field(default_factory=list)
+
+
+@dataclass
+class BoundWindow:
+    """One window of `--bound`. Written after the window.
+
+    `kind` is one of the kinds in `bound.schedule`. `first` is the window's first iteration in the schedule.
+    """
+
+    round: int
+    kind: str
+    seconds: float
+    samples: int
+    iterations: int
+    first: int = 0
+
+
+@dataclass
+class BoundRoundVoid:
+    """Says that a round of `--bound` does not count: the script changed its batches, and this was found too late."""
+
+    round: int
+
+
+@dataclass
+class BoundEnded:
+    """The end of `--bound`. Written before the process ends. `problem` is None if the plan was carried out."""
+
+    problem: Reason | None

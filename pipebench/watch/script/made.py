@@ -1,0 +1,127 @@
+"""Knows where the script's loaders were made, and which of them are one loader that is made again and again.
+
+A training function often makes its loader anew for each epoch. For the reader that is one loader with many passes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import sys
+import weakref
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from pipebench.watch.record.patches import Patches, is_ours, unseen
+
+_TORCH_DATA = os.sep + os.path.join("torch", "utils", "data") + os.sep
+_TORCHDATA = os.sep + "torchdata" + os.sep
+
+Calls = tuple[tuple[str, int], ...]
+"""File and line of every call outside torch and outside pipebench that led to a loader, the nearest first."""
+
+
+class _Known(NamedTuple):
+    number: int
+    loader: Callable[[], Any]
+    dataset: Callable[[], Any]
+
+
+class Makers:
+    """Where each loader was made, and the loader that was made at the same place before it."""
+
+    def __init__(self) -> None:
+        self._calls: weakref.WeakKeyDictionary[Any, Calls] = weakref.WeakKeyDictionary()
+        self._latest: dict[tuple[object, ...], _Known] = {}
+
+    def made(self, loader: Any) -> None:
+        """Notes a loader at the end of its constructor. torch calls this again later; the first call counts."""
+        if loader not in self._calls:
+            self._calls[loader] = calls_to(sys._getframe(1))
+
+    def calls(self, loader: Any) -> Calls:
+        with contextlib.suppress(TypeError):  # an object without weak references or hash
+            return self._calls.get(loader, ())
+        return ()
+
+    def before(self, loader: Any, iterated: Callable[[int], bool]) -> int | None:
+        """The number of the earlier loader that `loader` replaces; None if it is a new one.
+
+        It replaces one that was made by the same calls with the same settings, that nobody iterates now, and that is
+        gone or has the same dataset. Two loaders that one line makes for two datasets are therefore two.
+        """
+        known = self._latest.get(self._kind(loader))
+        if known is None or iterated(known.number):
+            return None
+        gone = known.loader() is None
+        return known.number if gone or known.dataset() is getattr(loader, "dataset", None) else None
+
+    def numbered(self, loader: Any, number: int) -> None:
+        if self.calls(loader):
+            self._latest[self._kind(loader)] = _Known(number, weakly(loader), weakly(getattr(loader, "dataset", None)))
+
+    def _kind(self, loader: Any) -> tuple[object, ...]:
+        calls = self.calls(loader)
+        if not calls:
+            return (id(loader),)
+        settings = (read(loader, "batch_size"), read(loader, "num_workers"), type(read(loader, "sampler")))
+        return (calls, type(read(loader, "dataset")), settings, _length(loader))
+
+
+def weakly(one: Any) -> Callable[[], Any]:
+    """A function that gives `one` as long as it lives."""
+    try:
+        return weakref.ref(one)
+    except TypeError:  # a list, for example: as long as it is not seen to be gone, it is another one
+        return object
+
+
+def read(loader: Any, name: str, otherwise: Any = None) -> Any:
+    """An attribute of a loader. Libraries give torch's iterators objects that lack some, or compute them."""
+    try:
+        return getattr(loader, name, otherwise)
+    except Exception:  # a property may raise anything
+        return otherwise
+
+
+def _length(loader: Any) -> int | None:
+    """How many batches a pass has, if it is torch's own samplers that say so; no other code is run for it."""
+    samplers = [read(loader, name) for name in ("sampler", "batch_sampler")]
+    if any(one is not None and not type(one).__module__.startswith("torch.utils.data") for one in samplers):
+        return None
+    iterable = getattr(sys.modules.get("torch.utils.data"), "IterableDataset", ())
+    if isinstance(read(loader, "dataset"), iterable):
+        return None  # it may state a wrong length, and torch remembers that it was asked
+    with contextlib.suppress(Exception):
+        return len(loader)
+    return None
+
+
+def calls_to(frame: Any) -> Calls:
+    """File and line of every call outside torch and outside pipebench that led to `frame`, the nearest first."""
+    found = []
+    while frame is not None:
+        if not within(frame.f_code.co_filename):
+            found.append((frame.f_code.co_filename, frame.f_lineno))
+        frame = frame.f_back
+    return tuple(found)
+
+
+def within(file: str) -> bool:
+    """Whether a file is a part of how a loader is made: torch's, torchdata's or ours."""
+    return is_ours(file) or _TORCH_DATA in file or _TORCHDATA in file
+
+
+def watch_makers(patches: Patches, makers: Makers, loaders: Any) -> None:
+    """Patches the method that torch's DataLoader calls at the end of its constructor. The constructor stays torch's."""
+    plain = loaders.check_worker_number_rationality
+
+    @unseen
+    @functools.wraps(plain)
+    def check_worker_number_rationality(self: Any) -> Any:
+        with contextlib.suppress(Exception):
+            makers.made(self)
+        return plain(self)
+
+    patches.replace(loaders, "check_worker_number_rationality", check_worker_number_rationality)

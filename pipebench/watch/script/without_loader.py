@@ -1,0 +1,78 @@
+"""Finds the loop of a script that trains without a DataLoader, as `x, y = get_batch()` in a `while`.
+
+Nothing is called at the begin of an iteration that could be watched. So an iteration ends where the optimiser that made
+the loop known has stepped, and the next one begins.
+"""
+
+from __future__ import annotations
+
+import threading
+
+from pipebench.watch.record.lines import LoaderFound, PassBegun
+from pipebench.watch.record.record_file import OTHER
+from pipebench.watch.script.phases import LoopPhases, Pass
+from pipebench.watch.stages import labels
+
+NUMBER = 0  # in the records, where loaders are numbered from 1
+_SURE = 2
+_SURE_AFTER_A_LOADER = 64  # prefetchers let a loop take the last batches of a pass after the loader has ended
+
+
+class _Token:
+    """Stands for the iterator that such a loop does not have."""
+
+
+class _Stepped(threading.local):
+    """The optimiser that stepped first in this thread while no loader was iterated, and how often it did since."""
+
+    optimiser = 0
+    times = 0
+    loader = False
+    token: _Token | None = None
+
+
+class LoopWithoutLoader:
+    """The loops without a loader, at most one of each thread at a time. A loader that is iterated ends the loop."""
+
+    def __init__(self, loop: LoopPhases) -> None:
+        self.loop = loop
+        self._here = _Stepped()
+        self._passes = -1
+
+    def stepped(self, optimiser: int) -> None:
+        """Notes the end of a step of the optimiser with this `id`."""
+        loop, here = self.loop, self._here
+        this = loop.here.open[-1] if loop.here.open else None
+        if this is not None and this is not loop.here.bare:
+            here.loader, here.times = True, 0
+        elif not here.times:
+            here.optimiser, here.times = optimiser, 1
+            labels.watch_functions(loop.recording.patches, loop.recording.settings.functions)
+        elif optimiser == here.optimiser:
+            here.times += 1
+            if this is not None:
+                self._turn(this)
+            elif here.times >= (_SURE_AFTER_A_LOADER if here.loader else _SURE):
+                self._begin()
+
+    def _begin(self) -> None:
+        loop = self.loop
+        loop.spend(OTHER)
+        loop.account.loop_begins()
+        self._passes += 1
+        if not self._passes:
+            loop.recording.write(LoaderFound(NUMBER, "", 0, None, "none", None))
+        this = loop.here.bare = Pass(loop.recording, NUMBER, self._passes)
+        self._here.token = _Token()
+        loop.passes[self._here.token] = this
+        loop.recording.write(PassBegun(NUMBER, self._passes, loop.here.mark))
+        this.began = loop.here.mark
+        this.beside = not loop.account.here()
+        loop.here.open.append(this)
+
+    def _turn(self, this: Pass) -> None:
+        now = self.loop.here.mark
+        this.close(now)
+        self.loop.count(this)
+        this.began = now if self.loop.recording.on else None
+        self.loop.account.write_if_due()

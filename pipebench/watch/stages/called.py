@@ -1,0 +1,165 @@
+"""Times the functions that a dataset calls by name while it makes a sample, such as `load_mosaic` or `get`.
+
+Their names are read from the code of `__getitem__` (or what stands for it), and from the code of what that calls. A
+method is replaced in its class. A function is replaced in its module, only in a worker's own copy of it.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+import types
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+from pipebench.watch.record.exclusive_time import local, stages
+from pipebench.watch.record.patches import HIDDEN, Patches, is_ours, unseen
+
+_GETTERS = ("__getitem__", "__getitems__", "__iter__", "__next__")
+_DEEPEST = 3
+_MOST = 60
+_LAZY = 0x20 | 0x80 | 0x200  # generators and coroutines: a call does none of their work
+_STANDARD = os.path.dirname(os.__file__) + os.sep
+_INSTALLED = ("site-packages", "dist-packages")
+# A function that was called so often, and was shorter than this on average, is no longer timed: to time it costs half
+# a microsecond.
+_TRIED, _SHORT_NS = 2_000, 20_000
+
+
+class _Called(NamedTuple):
+    """A function, what holds it, its name there, and the name of its row. `dictionary` tells a dict from an object."""
+
+    holder: Any
+    name: str
+    function: Any
+    row: str
+    dictionary: bool = False
+
+
+def watch_called(datasets: Iterable[Any], patches: Patches, may_change: bool) -> None:
+    """Times what these datasets call. `may_change` is true for a worker's own copy only."""
+    seen: set[int] = set()
+    for dataset in datasets:
+        for getter in _getters(dataset):
+            for found in _from(getter, dataset, seen, may_change, 0):
+                _replace(found, patches)
+
+
+def _getters(dataset: Any) -> Iterator[types.FunctionType]:
+    for name in _GETTERS:
+        _, found = _in_class(type(dataset), name)
+        if isinstance(found, types.FunctionType) and not found.__module__.startswith("torch.utils.data"):
+            yield found
+
+
+def _in_class(kind: type, name: str) -> tuple[type | None, Any]:
+    """The class that defines an attribute, and what it holds; without running a descriptor."""
+    return next(((base, vars(base)[name]) for base in kind.__mro__ if name in vars(base)), (None, None))
+
+
+def _from(
+    function: types.FunctionType, dataset: Any, seen: set[int], may_change: bool, depth: int
+) -> Iterator[_Called]:
+    """What `function` calls, and what that calls in turn as far as it is of the same package or the user's own."""
+    for found in _named(function, dataset, may_change):
+        plain = _plain(found.function)
+        if plain is None or id(plain.__code__) in seen or len(seen) >= _MOST:
+            continue
+        seen.add(id(plain.__code__))
+        yield found
+        if depth < _DEEPEST and (_package(plain) == _package(function) or is_own(plain)):
+            yield from _from(plain, dataset, seen, may_change, depth + 1)
+
+
+def _named(function: types.FunctionType, dataset: Any, may_change: bool) -> Iterator[_Called]:
+    """Methods of the dataset, and functions that `function` finds among its globals, by the names in its code."""
+    names = [*dict.fromkeys(_names(function.__code__))]
+    kind, held, known = type(dataset), getattr(dataset, "__dict__", {}), function.__globals__
+    for name in names:
+        owner, found = _in_class(kind, name)
+        if owner is not None and not name.startswith("__"):
+            yield _Called(owner, name, found, f"{kind.__name__}.{name}")
+        elif may_change and name in held:
+            yield _Called(held, name, held[name], name, True)
+        elif may_change and isinstance(known.get(name), types.ModuleType):
+            yield from _in_module(known[name], names)
+        elif may_change and name in known:
+            yield _Called(known, name, known[name], name, True)
+
+
+def _in_module(module: types.ModuleType, names: list[str]) -> Iterator[_Called]:
+    """Functions of a library that is called by its module's name. The standard library is left alone."""
+    file = getattr(module, "__file__", None) or ""
+    if any(place in file for place in _INSTALLED) or (file and not file.startswith(_STANDARD)):
+        for name in names:
+            if isinstance(vars(module).get(name), types.FunctionType):
+                yield _Called(module, name, vars(module)[name], f"{module.__name__.split('.')[0]}.{name}")
+
+
+def _names(code: types.CodeType) -> Iterator[str]:
+    """The names of globals and attributes in a piece of code, and in the functions that it makes."""
+    yield from code.co_names
+    for one in code.co_consts:
+        if isinstance(one, types.CodeType):
+            yield from _names(one)
+
+
+def _plain(found: Any) -> types.FunctionType | None:
+    """The function that is to be timed; None if a call of it tells nothing, or if it is not a function."""
+    inner = found.__func__ if isinstance(found, staticmethod) else found
+    if not isinstance(inner, types.FunctionType) or inner.__code__.co_flags & _LAZY:
+        return None
+    file = inner.__code__.co_filename
+    return None if file == HIDDEN or is_ours(file) or _is_standard(file) else inner
+
+
+def _is_standard(file: str) -> bool:
+    return file.startswith((_STANDARD, "<frozen")) and not any(place in file for place in _INSTALLED)
+
+
+def _package(function: types.FunctionType) -> str:
+    return (function.__module__ or "").split(".")[0]
+
+
+def is_own(function: types.FunctionType) -> bool:
+    """Whether a function is the user's own: neither installed nor of the standard library."""
+    file = function.__code__.co_filename
+    return not (_is_standard(file) or any(place in file for place in _INSTALLED))
+
+
+def _replace(found: _Called, patches: Patches) -> None:
+    plain = _plain(found.function)
+    assert plain is not None
+    wrapped = _timed(plain, stages.number("function", found.row))
+    if not found.dictionary:
+        patches.replace(found.holder, found.name, staticmethod(wrapped) if plain is not found.function else wrapped)
+        return
+    module, name = sys.modules.get(plain.__module__), plain.__name__
+    if module is not None and vars(module).get(name) is plain:
+        patches.replace(module, name, wrapped)
+    found.holder[found.name] = wrapped
+
+
+def _timed(function: types.FunctionType, stage: int) -> Any:
+    """Wraps `function` so that it is a stage of its own, unless it turns out to be short."""
+    calls = spent = 0
+    aside = False
+
+    @unseen
+    @functools.wraps(function)
+    def watched(*args: Any, **kwargs: Any) -> Any:
+        nonlocal calls, spent, aside
+        timer = local.timer
+        if timer is None or aside:
+            return function(*args, **kwargs)
+        before = timer.switch(stage)
+        began = timer.last
+        try:
+            return function(*args, **kwargs)
+        finally:
+            timer.switch(before)
+            calls, spent = calls + 1, spent + timer.last - began
+            aside = calls == _TRIED and spent < _TRIED * _SHORT_NS
+
+    return watched

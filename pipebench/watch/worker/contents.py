@@ -1,0 +1,90 @@
+"""Counts what a batch holds besides samples: tokens and their padding, frames, seconds of sound.
+
+Only what a batch shows by the names of its entries is counted, and nothing on a device.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pipebench.watch.record.lines import Content
+
+_SOUND = ("input_values", "waveform", "waveforms", "audio", "speech")
+_RATE = ("sampling_rate", "sample_rate")
+_VIDEO = ("video", "videos", "frames", "pixel_values_videos")
+_COLOURS = (1, 3, 4)
+
+
+def samples_in(batch: Any) -> int:
+    """The number of samples in a batch: the length of its first tensor or array; 1 if it has none."""
+    found = _first(batch)
+    return int(found.shape[0]) if found is not None and len(found.shape) else 1
+
+
+def _first(batch: Any) -> Any:
+    """The first tensor or array in a batch, in the order of its entries."""
+    waiting = [batch]
+    for _ in range(100):
+        if not waiting:
+            return None
+        one = waiting.pop(0)
+        if hasattr(one, "shape"):
+            return one
+        if isinstance(one, Mapping):
+            waiting = [*one.values(), *waiting]
+        elif isinstance(one, Sequence) and not isinstance(one, (str, bytes)):
+            waiting = [*one[:10], *waiting]
+    return None
+
+
+def content_of(batch: Any) -> Content | None:
+    """What a batch shows; None if it shows nothing but samples."""
+    if not isinstance(batch, Mapping):
+        return None
+    ids, mask = _on_host(batch.get("input_ids")), _on_host(batch.get("attention_mask"))
+    tokens = slots = 0
+    if ids is not None and len(ids.shape) == 2:
+        slots = int(ids.shape[0] * ids.shape[1])
+        masked = mask is not None and tuple(mask.shape) == tuple(ids.shape)
+        tokens = int((mask != 0).sum()) if masked else slots
+        samples = int(ids.shape[0])
+        return Content(1, samples, tokens, slots if masked else 0)
+    return _video(batch) or _sound(batch)
+
+
+def _video(batch: Mapping[Any, Any]) -> Content | None:
+    for name in _VIDEO:
+        found: Any = batch.get(name)
+        if len(getattr(found, "shape", ())) == 5:
+            frames = found.shape[2] if found.shape[1] in _COLOURS and found.shape[2] not in _COLOURS else found.shape[1]
+            return Content(1, int(found.shape[0]), frames=int(found.shape[0] * frames))
+    return None
+
+
+def _sound(batch: Mapping[Any, Any]) -> Content | None:
+    rate = next((_number(batch[name]) for name in _RATE if name in batch), None)
+    found = next((batch[name] for name in _SOUND if len(getattr(batch.get(name), "shape", ())) in (2, 3)), None)
+    if not rate or found is None:
+        return None
+    return Content(1, int(found.shape[0]), seconds=float(found.shape[0] * found.shape[-1] / rate))
+
+
+def _number(found: Any) -> float | None:
+    """A rate that is the same for all samples of a batch: a number, or a list or tensor of equal ones."""
+    if isinstance(found, (int, float)):
+        return float(found)
+    held = _on_host(found)
+    values = held.reshape(-1).tolist() if held is not None else found
+    if isinstance(values, (list, tuple)) and values and all(one == values[0] for one in values):
+        return float(values[0])
+    return None
+
+
+def _on_host(found: Any) -> Any:
+    """A tensor in the host's memory or a NumPy array; else None. To read one on a device would wait for the device."""
+    tensor = getattr(sys.modules.get("torch"), "Tensor", ())
+    if isinstance(found, tensor):
+        return found if found.device.type == "cpu" else None
+    return found if isinstance(found, getattr(sys.modules.get("numpy"), "ndarray", ())) else None

@@ -1,0 +1,42 @@
+"""A command line that names no script is refused, with what to type instead. Nothing is started."""
+
+from __future__ import annotations
+
+import click
+import pytest
+
+from pipebench.commands._script import check_script
+from pipebench.commands.advise import command as advise
+from pipebench.commands.watch import command as watch
+from pipebench.errors import UsageError
+
+
+def _refused(argv: list[str], command: click.Command = watch, name: str = "watch") -> tuple[str, str]:
+    with pytest.raises(UsageError) as found:
+        command.main(argv, name, standalone_mode=False)
+    return found.value.problem, found.value.remedy
+
+
+@pytest.mark.parametrize("argv", [["--stpes", "5", "train.py"], ["--stpes=5", "train.py"], ["--full", "--stpes"]])
+def test_an_option_that_is_misspelt_is_not_taken_for_a_script(argv: list[str]) -> None:
+    assert _refused(argv) == ("watch has no option --stpes", "did you mean --steps?")
+
+
+def test_the_same_for_advise() -> None:
+    found = _refused(["--bugdet", "5", "train.py"], advise, "advise")
+    assert found == ("advise has no option --bugdet", "did you mean --budget?")
+
+
+def test_without_an_option_of_that_kind_the_help_is_named() -> None:
+    assert _refused(["--zzz", "train.py"])[1] == "`pipebench watch --help` lists the options"
+
+
+def test_a_notebook_is_refused_with_the_recipe() -> None:
+    problem, remedy = _refused(["folder/train.ipynb"])
+    assert problem == "folder/train.ipynb is a notebook, and watch runs Python files"
+    assert "jupyter nbconvert --to script folder/train.ipynb; then: pipebench watch folder/train.py" in remedy
+
+
+def test_options_of_the_script_are_its_own() -> None:
+    for argv in (["train.py", "--stpes", "5"], ["-"]):
+        check_script(argv, click.Context(watch, info_name="watch"))

@@ -1,0 +1,116 @@
+"""What is said of programs that are not one loop over one loader, from made records."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pipebench.results.watched import Verdict, WatchResult
+from pipebench.watch.read.gather import Process
+from pipebench.watch.read.summary import summarise
+from pipebench.watch.record.lines import (
+    CodePlace,
+    Content,
+    FetchSums,
+    Line,
+    LoaderFound,
+    LoadersTogether,
+    LoopSums,
+    Moment,
+    NewStage,
+    PassBegun,
+    PassEnded,
+    ProcessStarted,
+    StageName,
+)
+from pipebench.watch.record.options import WatchOptions
+from pipebench.watch.record.spent import ROWS, SpentInPass, TimeSpent
+
+MS = 1_000_000
+MADE = [CodePlace("/v/site-packages/timm/data/loader.py", 5), CodePlace("/home/me/train.py", 31)]
+
+
+def _result(*lines: Line, worker: tuple[Line, ...] = (), **options: Any) -> WatchResult:
+    script = Process([ProcessStarted(10, "script", 0), *lines, Moment("end", 900 * MS)])
+    started = ProcessStarted(20, "worker", 0, 1, 0, "fork")
+    workers = [Process([started, *worker, Moment("end", 900 * MS)])] if worker else []
+    return summarise([script, *workers], WatchOptions(**options), 0, 4, lived=(0, 900 * MS))
+
+
+def _found(loader: int, dataset: str = "Photos", **more: Any) -> LoaderFound:
+    return LoaderFound(loader, dataset, more.pop("workers", 1), 8, "fork", 2, made=MADE, **more)
+
+
+def _turns(loader: int, wait: int, turns: int = 10, first: int = 1, **more: Any) -> LoopSums:
+    phases = [wait * turns * MS, 0, 20 * turns * MS, 30 * turns * MS, 0, 0, 0]
+    return LoopSums(loader, 0, first=first, begin=MS, turns=turns, trained=turns, phases_ns=phases, **more)
+
+
+def _verdict(result: WatchResult) -> Verdict:
+    assert isinstance(result.verdict, Verdict)
+    return result.verdict
+
+
+def test_one_batch_is_start_up_and_said_with_what_was_seen() -> None:
+    """As with Lightning's `fast_dev_run`: the loop is left before it asks again, so no iteration is complete."""
+    spent = [0] * len(ROWS)
+    spent[ROWS.index("start-up")] = 300 * MS
+    sums = FetchSums(1, 0, 40 * MS, batches=2, samples=16, busy_ns=32 * MS, cpu_ns=32 * MS, stages_ns={1: 32 * MS})
+    result = _result(
+        _found(1), PassBegun(1, 0, 0), PassEnded(1, "left", 290 * MS),
+        TimeSpent(0, 800 * MS, 500 * MS, "before", [SpentInPass(1, 0, spent)]),
+        worker=(NewStage(1, StageName("decode", "ImageFile.load", True)), sums),
+    )  # fmt: skip
+    found = _verdict(result)
+    assert (found.limit, found.batches, found.samples) == ("no-iteration", 2, 16)
+    assert round(found.startup_s or 0.0, 6) == 0.3
+    assert (found.stage, found.file, found.line) == ("ImageFile.load", "/home/me/train.py", 31)
+    assert result.next_move is None
+
+
+def test_a_loop_of_one_iteration_is_not_judged_by_its_start_up() -> None:
+    first = LoopSums(
+        1, 0, turns=1, trained=1, begin=MS, phases_ns=[300 * MS, 0, MS, MS, 0, 0, 0], first_wait_ns=300 * MS
+    )
+    result = _result(_found(1), PassBegun(1, 0, 0), first)
+    assert _verdict(result).limit == "no-iteration" and result.next_move is None
+
+
+def test_of_loaders_in_step_the_verdict_names_the_one_that_is_waited_for() -> None:
+    lines = (_found(1), _found(2, "Pairs"), PassBegun(1, 0, 0), PassBegun(2, 0, 0), LoadersTogether(1, 2))
+    for first, second, expected in ((90, 5, (1, "Photos")), (5, 90, (2, "Pairs"))):
+        found = _verdict(_result(*lines, _turns(1, first), _turns(2, second)))
+        assert (found.limit, found.loaders) == ("data", 2) and (found.loader, found.dataset) == expected
+
+
+def test_the_loop_of_a_background_thread_has_no_verdict() -> None:
+    """Nothing trains in it, so its wait says nothing about training."""
+    beside = LoopSums(1, 0, first=1, turns=10, begin=MS, phases_ns=[990 * MS, 0, 0, 0, 0, 10 * MS, 0], beside=True)
+    result = _result(_found(1), PassBegun(1, 0, 0), beside)
+    assert _verdict(result).limit == "not-followed" and result.next_move is None
+
+
+def test_a_loop_without_a_loader_is_no_loader_of_the_script() -> None:
+    result = _result(LoaderFound(0, "", 0, None, "none", None), PassBegun(0, 0, 0), _turns(0, 0))
+    assert _verdict(result).limit == "no-loader" and result.loaders[0].loader == 0
+    found = _verdict(_result(LoaderFound(0, "", 0, None, "none", None), PassBegun(0, 0, 0), _turns(0, 0), loader=3))
+    assert (found.limit, found.loader, found.loaders) == ("no-such-loader", 3, 0)
+
+
+def test_workers_of_a_loader_that_is_made_anew_cannot_live_on() -> None:
+    """Though it asks for persistent workers, they start for each pass: to make it once would save that."""
+    rows = [0] * len(ROWS)
+    rows[ROWS.index("start-up")], rows[ROWS.index("forward")], rows[ROWS.index("backward")] = 200 * MS, MS, MS
+    spent = TimeSpent(0, 606 * MS, 0, "between", [SpentInPass(1, number, rows) for number in range(3)])
+    passes = [PassBegun(1, number, number * MS, again=number) for number in range(3)]
+    result = _result(_found(1, persistent=True), *passes, _turns(1, 5), spent)
+    assert result.account is not None and result.loaders[0].again == 2
+    (cause,) = (one for one in result.account.causes if one.code == "start-up")
+    assert cause.values["again"] == 2 and round(cause.recoverable_s or 0, 6) == 0.4
+    assert result.next_move is not None and not isinstance(result.next_move, str)
+    assert (result.next_move.action, result.next_move.again) == ("keep-workers", 2)
+
+
+def test_tokens_are_a_fact_of_the_loader() -> None:
+    sums = FetchSums(1, 0, 40 * MS, batches=2, samples=16, busy_ns=MS, content=Content(2, 16, 600, 1_000))
+    content = _result(_found(1), PassBegun(1, 0, 0), _turns(1, 5), worker=(sums,)).loaders[0].content
+    assert content is not None and (content.samples, content.tokens, content.padding_share) == (8, 300, 0.4)

@@ -1,0 +1,200 @@
+"""A loader that a background thread iterates: the wait is that of the thread that trains, or there is no verdict."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from clockwork import Clock
+from torch.utils.data import DataLoader, Dataset
+
+from pipebench import watching
+from pipebench.results.watched import Verdict, WatchResult
+from pipebench.watch import with_block
+from pipebench.watch.launch import watched_script
+from pipebench.watch.record import exclusive_time, record_file
+from pipebench.watch.script import arrivals, iterators, phases
+
+CLOCK = Clock()
+US = 1_000
+BATCHES = 4
+PATIENCE_S = 60
+
+
+class Gate:
+    """Lets two threads run in turns, so that the clock of the test moves in a fixed order."""
+
+    def __init__(self) -> None:
+        self.filled = threading.Semaphore(0)
+        self.wanted = threading.Semaphore(0)
+
+
+@pytest.fixture(autouse=True)
+def clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (phases, iterators, exclusive_time, arrivals, watched_script, with_block):
+        monkeypatch.setattr(module, "perf_counter_ns", CLOCK)
+    monkeypatch.setattr(record_file, "time", SimpleNamespace(perf_counter_ns=CLOCK))
+
+
+class Numbers(Dataset[Any]):
+    """Makes a sample in 40 µs, while the loop waits for it."""
+
+    def __len__(self) -> int:
+        return BATCHES
+
+    def __getitem__(self, index: int) -> Any:
+        CLOCK.burn(40 * US)
+        return torch.tensor(float(index))
+
+
+class Buffer(DataLoader[Any]):
+    """As MONAI's ThreadDataLoader: a thread iterates, and the loop polls the queue. They take turns here."""
+
+    def __init__(self, dataset: Any, end: object = None, handed: Callable[[Any], Any] = lambda one: one) -> None:
+        super().__init__(dataset, 1)
+        self.gate, self.queue, self.end, self.handed = Gate(), queue.Queue[Any](4), end, handed
+
+    def _fill(self, source: Any) -> None:
+        self.gate.wanted.acquire(timeout=PATIENCE_S)
+        for batch in source:
+            self.queue.put(self.handed(batch))
+            self.gate.filled.release()
+            self.gate.wanted.acquire(timeout=PATIENCE_S)
+        if self.end is not None:
+            self.queue.put(self.end)
+        self.gate.filled.release()
+
+    def __iter__(self) -> Any:
+        thread = threading.Thread(target=self._fill, args=(super().__iter__(),), daemon=True)
+        thread.start()
+        while True:
+            with pytest.raises(queue.Empty):
+                self.queue.get_nowait()
+            self.gate.wanted.release()
+            self.gate.filled.acquire(timeout=PATIENCE_S)
+            if self.queue.empty():
+                break
+            found = self.queue.get()
+            if found is self.end:
+                break
+            yield found
+        thread.join(PATIENCE_S)
+
+
+class Training:
+    """An iteration: 20 µs of forward, 30 of backward, 7 of logging after the optimiser."""
+
+    def __init__(self) -> None:
+        self.weight = torch.ones(1, requires_grad=True)
+        self.optimiser = torch.optim.SGD([self.weight])
+
+    def step(self, batch: torch.Tensor) -> None:
+        loss = self.weight * batch
+        CLOCK.burn(20 * US)
+        loss.register_hook(lambda _: CLOCK.burn(30 * US))
+        loss.backward()
+        self.optimiser.step()
+        CLOCK.burn(7 * US)
+
+
+def _run(loader: Any, passes: int = 2) -> WatchResult:
+    training = Training()
+    with watching() as seen:
+        for _ in range(passes):
+            for batch in loader:
+                training.step(batch if isinstance(batch, torch.Tensor) else batch[1])
+            CLOCK.burn(100 * US)
+    return seen.result
+
+
+def _us(result: WatchResult) -> dict[str, float]:
+    return {one.phase: round(one.s_per_iteration * 1e6, 3) for one in result.loop if one.s_per_iteration}
+
+
+def _verdict(result: WatchResult) -> Verdict:
+    assert isinstance(result.verdict, Verdict)
+    return result.verdict
+
+
+@pytest.mark.parametrize("end", [None, StopIteration()], ids=["no sign of the end", "a sign of the end"])
+@pytest.mark.parametrize("handed", [lambda one: one, lambda one: (0, one)], ids=["the batch", "a tuple with it"])
+def test_the_wait_is_that_of_the_thread_that_trains(end: Any, handed: Any) -> None:
+    result = _run(Buffer(Numbers(), end, handed))
+    assert not result.notes
+    (loader,) = result.loaders
+    assert (loader.passes, loader.iterations, loader.training, loader.beside) == (2, 2 * BATCHES, True, False)
+    assert _us(result)["wait"] == 40 and _us(result)["forward"] == 20 and _us(result)["backward"] == 30
+    assert _verdict(result).limit == "data" and [one.part for one in result.wait_parts] == ["wait-for-worker"]
+
+
+@pytest.mark.parametrize(("end", "logged"), [(None, 6), (StopIteration(), 8)])
+def test_the_account_has_every_microsecond(end: Any, logged: int) -> None:
+    """The queue is known from the first batch on, so the wait for the very first one is outside the loop."""
+    result = _run(Buffer(Numbers(), end))
+    assert result.account is not None
+    assert sum(round(one.s * 1e9) for one in result.account.rows) == round(result.account.wall_s * 1e9)
+    rows = {one.code: round(one.s * 1e6) for one in result.account.rows if one.s}
+    assert rows == {
+        "start-up": 40, "wait-for-worker": 2 * 3 * 40, "forward": 8 * 20, "backward": 8 * 30,
+        "other": logged * 7, "outside-loops": 40 + 100 + 7 * (8 - logged), "after-loops": 100,
+    }  # fmt: skip
+
+
+def test_each_pass_may_have_a_queue_and_a_loader_of_its_own() -> None:
+    """The queue is gone before anything says that its loop is over."""
+    training, numbers = Training(), Numbers()
+    with watching() as seen:
+        for _ in range(3):
+            loader = Buffer(numbers)
+            for batch in loader:
+                training.step(batch)
+            CLOCK.burn(100 * US)
+    assert [(one.passes, one.iterations, one.again) for one in seen.result.loaders] == [(3, 3 * BATCHES, 2)]
+    assert seen.result.account is not None and _us(seen.result)["wait"] == 40
+    assert sum(one.s for one in seen.result.account.rows if one.code == "other") < 3 * BATCHES * 8e-6
+
+
+def test_without_the_batch_itself_there_is_no_verdict() -> None:
+    """The thread hands on a copy, so nothing says which item of the queue is a batch of the loader."""
+    result = _run(Buffer(Numbers(), StopIteration(), lambda one: one.clone()), passes=6)
+    found = _verdict(result)
+    assert (found.limit, found.loader, found.dataset) == ("not-followed", 1, "Numbers") and result.next_move is None
+    assert [(one.loader, one.beside) for one in result.loaders] == [(1, True), (0, False)]
+    assert result.wait_share in (0.0, None)
+
+
+def test_a_loop_in_a_thread_that_does_not_train_has_no_verdict() -> None:
+    loader = DataLoader(Numbers(), 1)
+    with watching() as seen:
+        other = threading.Thread(target=lambda: [CLOCK.burn(US) for _ in loader])
+        other.start()
+        other.join()
+    assert _verdict(seen.result).limit == "not-followed"
+
+
+def test_a_thread_that_trains_on_its_own_loader_is_a_loop_as_any_other() -> None:
+    loader, training = DataLoader(Numbers(), 1), Training()
+    with watching() as seen:
+        other = threading.Thread(target=lambda: [training.step(batch) for batch in loader])
+        other.start()
+        other.join()
+    assert _verdict(seen.result).limit == "data" and _us(seen.result)["wait"] == 40
+
+
+def test_the_queue_is_put_back() -> None:
+    before = queue.Queue.get, queue.Queue.put
+    _run(Buffer(Numbers()))
+    assert (queue.Queue.get, queue.Queue.put) == before
+
+
+def test_the_queue_is_patched_only_for_another_thread() -> None:
+    before = queue.Queue.get
+    with watching():
+        for _ in DataLoader(Numbers(), 1):
+            pass
+        assert queue.Queue.get is before

@@ -1,0 +1,156 @@
+"""Loops that iterate no DataLoader: iterations by optimiser step, and the functions of `--span` as rows."""
+
+from __future__ import annotations
+
+import sys
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from clockwork import Clock
+from torch.utils.data import DataLoader, TensorDataset
+
+import pipebench
+from pipebench import watching
+from pipebench.results.watched import Verdict, WatchResult
+from pipebench.watch import with_block
+from pipebench.watch.launch import watched_script
+from pipebench.watch.record import exclusive_time, record_file
+from pipebench.watch.script import arrivals, iterators, phases
+
+CLOCK = Clock()
+US = 1_000
+
+
+@pytest.fixture(autouse=True)
+def clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (phases, iterators, exclusive_time, arrivals, watched_script, with_block):
+        monkeypatch.setattr(module, "perf_counter_ns", CLOCK)
+    monkeypatch.setattr(record_file, "time", SimpleNamespace(perf_counter_ns=CLOCK))
+
+
+def get_batch() -> torch.Tensor:
+    """As nanoGPT's: 50 µs of its own, of which `crop` is another 8."""
+    CLOCK.burn(50 * US)
+    return crop()
+
+
+def crop() -> torch.Tensor:
+    CLOCK.burn(8 * US)
+    return torch.ones(1)
+
+
+class Slow(torch.optim.SGD):
+    def step(self, closure: Any = None) -> Any:
+        CLOCK.burn(5 * US)
+        return super().step(closure)
+
+
+class Training:
+    """An iteration: the batch, 20 µs of forward, 30 of backward, 5 of the optimiser, 7 of logging."""
+
+    def __init__(self) -> None:
+        self.weight = torch.ones(1, requires_grad=True)
+        self.optimiser = Slow([self.weight])
+
+    def step(self, batch: torch.Tensor) -> None:
+        loss = self.weight * batch
+        CLOCK.burn(20 * US)
+        loss.register_hook(lambda _: CLOCK.burn(30 * US))
+        loss.backward()
+        self.optimiser.step()
+        CLOCK.burn(7 * US)
+
+    def run(self, iterations: int) -> None:
+        for _ in range(iterations):
+            self.step(sys.modules[__name__].get_batch())
+
+
+def _run(iterations: int = 6, functions: tuple[str, ...] = ()) -> WatchResult:
+    training = Training()
+    with watching(functions=functions) as seen:
+        CLOCK.burn(1_000 * US)
+        training.run(iterations)
+    return seen.result
+
+
+def _us(result: WatchResult) -> dict[str, float]:
+    return {one.phase: round(one.s_per_iteration * 1e6, 3) for one in result.loop if one.s_per_iteration}
+
+
+def _verdict(result: WatchResult) -> Verdict:
+    assert isinstance(result.verdict, Verdict)
+    return result.verdict
+
+
+def test_an_iteration_ends_where_the_optimiser_has_stepped() -> None:
+    """The first step makes the loop known, and the second one is its begin."""
+    result = _run()
+    assert _us(result) == {"before-backward": 85, "backward": 30, "optimiser": 5}
+    assert result.iterations == 4 and _verdict(result).limit == "no-loader"
+    assert [(one.loader, one.training, one.iterations) for one in result.loaders] == [(0, True, 4)]
+
+
+def test_a_function_of_span_is_a_row_in_the_loop() -> None:
+    result = _run(functions=(f"{__name__}:get_batch", f"{__name__}:crop"))
+    assert _us(result) == {"before-backward": 27, "backward": 30, "optimiser": 5, "spans": 58}
+    assert {one.name: round(one.s_per_iteration * 1e6, 3) for one in result.spans} == {"get_batch": 50, "crop": 8}
+    assert sum(one.share for one in result.spans) == pytest.approx(58 / 120)
+    assert not result.notes
+
+
+def test_a_block_of_span_is_one_too() -> None:
+    training = Training()
+    with watching() as seen:
+        for _ in range(6):
+            with pipebench.span("the data"):
+                batch = get_batch()
+            training.step(batch)
+    assert [(one.name, round(one.s_per_iteration * 1e6, 3)) for one in seen.result.spans] == [("the data", 58)]
+
+
+def test_the_account_has_every_microsecond() -> None:
+    result = _run(functions=(f"{__name__}:get_batch",))
+    assert result.account is not None
+    rows = {one.code: round(one.s * 1e6) for one in result.account.rows if one.s}
+    assert sum(round(one.s * 1e9) for one in result.account.rows) == round(result.account.wall_s * 1e9)
+    assert rows == {
+        "before-loops": 1_000 + 2 * 120 - 7, "before-backward": 4 * 27, "backward": 4 * 30, "optimiser": 4 * 5,
+        "spans": 4 * 58, "after-loops": 7,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "lacks"),
+    [
+        (f"{__name__}:get_bach", "span-not-found", "function"),
+        ("no_such_module:get_batch", "span-not-found", "module"),
+        (f"{__name__}:_us", "span-not-run", None),
+    ],
+)
+def test_a_span_that_matched_nothing_is_said(text: str, code: str, lacks: str | None) -> None:
+    (note,) = _run(functions=(text,)).notes
+    assert not isinstance(note, str)
+    assert (note.code, note.values["span"], note.values.get("lacks")) == (code, text, lacks)
+
+
+def test_steps_between_loops_over_a_loader_make_no_loop() -> None:
+    """As when the last batches of a pass are trained on after the loader has ended."""
+    training, loader = Training(), DataLoader(TensorDataset(torch.ones(4)), 1)
+    with watching() as seen:
+        for _ in range(2):
+            for (batch,) in loader:
+                training.step(batch)
+            training.run(5)
+    assert [(one.loader, one.iterations) for one in seen.result.loaders] == [(1, 8)]
+    assert _verdict(seen.result).loader == 1
+
+
+def test_a_loader_that_is_iterated_ends_the_loop() -> None:
+    training, loader = Training(), DataLoader(TensorDataset(torch.ones(4)), 1)
+    with watching() as seen:
+        training.run(5)
+        for (batch,) in loader:
+            training.step(batch)
+    assert [(one.loader, one.iterations) for one in seen.result.loaders] == [(0, 3), (1, 4)]
