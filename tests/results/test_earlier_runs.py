@@ -3,16 +3,19 @@
 import math
 import random
 import statistics
+from dataclasses import replace
 
 import pytest
 
+from pipebench.host.machine import Machine
 from pipebench.lab import earlier
 from pipebench.results.earlier_runs import between, figures, widened
-from pipebench.results.measurement import Measurement
-from pipebench.results.report import Report
+from pipebench.results.measurement import Measurement, Warning
+from pipebench.results.report import BetweenRuns, Data, Report
 from pipebench.stats import Speedup, compare_processes, summarize
 from pipebench.task import Work, Workload
 
+HOST = Machine("host", "Linux", "3.12", "a processor", 2.0, 1 << 34, 1 << 25, "ext4", None, "fork", {"torch": "2.4"})
 ROWS = ("reference", "one", "two", "three", "four")
 
 
@@ -98,6 +101,42 @@ def test_the_second_run_with_equal_settings_knows_of_the_first(tmp_path, monkeyp
         again = earlier.with_earlier(_run(rng, drift=0.2))
     assert again.between_runs.runs == earlier.MOST_RUNS
     assert len(earlier._kept()) == 23
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"data": Data("d", 90, 2e5, 1.4, 0.2)},  # another folder under the same relative path
+        {"data": Data("d", 91, 1e5, 1.4, 0.2)},
+        {"pipebench": "9.9"},
+        {"machine": replace(HOST, usable_cores=1.0)},
+        {"machine": replace(HOST, device="a GPU")},
+    ],
+)
+def test_runs_on_other_data_or_code_or_machines_are_no_earlier_runs(tmp_path, monkeypatch, other):
+    monkeypatch.setenv("PIPEBENCH_CACHE", str(tmp_path))
+    rng = random.Random(13)
+    first, again = (
+        replace(_run(rng, drift=0.2), data=Data("d", 90, 1e5, 1.4, 0.2), pipebench="1.0", machine=HOST)
+        for _ in range(2)
+    )
+    assert earlier.with_earlier(first).between_runs is None
+    assert earlier.with_earlier(replace(again, **other)).between_runs is None
+    assert earlier.with_earlier(again).between_runs.runs == 2
+
+
+@pytest.mark.parametrize(
+    ("apart", "severity", "kept"),
+    [(0.30, 0.15, False), (0.30, 0.50, True), (0.02, 0.15, True)],
+    ids=["runs differ more", "processes differ more", "runs hardly differ"],
+)
+def test_more_processes_are_not_advised_where_runs_differ_more_than_processes(apart, severity, kept):
+    warning = Warning("unstable", "± 15 % between 5 processes", "about 9 processes (--rigorous)", severity)
+    report = _run(random.Random(14))
+    report = replace(report, measurements=(replace(report.measurements[0], warnings=(warning,)),))
+    shown = widened(report, BetweenRuns(3, apart, apart)).measurements[0].warnings[0]
+    assert (shown == warning) == kept
+    assert ("runs here differ by ± 30 %" in shown.remedy) != kept
 
 
 @pytest.mark.parametrize("content", [b"", b"\xff", b"[" * 100_000, b'{"runs": [{"created": "", "costs": 1}]}'])
