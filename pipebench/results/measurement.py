@@ -170,12 +170,7 @@ def _of_the_host(load: Load) -> Iterable[Warning]:
     wall_s = load.wall_s or 1.0
     foreign, steal = load.foreign_s / wall_s, load.steal_s / wall_s
     if foreign > FOREIGN_LIMIT:
-        yield Warning(
-            "foreign-load",
-            f"other processes used {percent(foreign)} of a core",
-            "stop them, or measure for longer (--rigorous)",
-            foreign,
-        )
+        yield Warning("foreign-load", f"other processes used {percent(foreign)} of a core", "stop them", foreign)
     if steal > STEAL_LIMIT:
         yield Warning(
             "steal", f"the hypervisor withheld {percent(steal)} of a core", "trust speed-ups, not single times", steal

@@ -55,3 +55,9 @@ def test_more_readings_of_one_process_are_advised_only_where_rigorous_takes_as_m
     rng = random.Random(4)
     (warning,) = warnings_of([rng.lognormvariate(0, noise) for _ in range(8)], Load(), ())
     assert ("--rigorous" in warning.remedy) == advised and "a quieter machine" in warning.remedy
+
+
+def test_load_of_others_is_no_reason_to_advise_more_readings():
+    """Whether more of them would help, the warning about the spread says; the two must not contradict each other."""
+    found = {one.code: one.remedy for one in warnings_of([1.0, 9.0] * 5, Load(wall_s=1.0, busy_s=1.5), (), [2] * 5)}
+    assert found["foreign-load"] == "stop them" and "--rigorous" not in "".join(found.values())
