@@ -5,11 +5,12 @@ import random
 import statistics
 from dataclasses import replace
 
+import msgspec
 import pytest
 
 from pipebench.host.machine import Machine
 from pipebench.lab import earlier
-from pipebench.results.earlier_runs import between, figures, widened
+from pipebench.results.earlier_runs import Figures, between, figures, widened
 from pipebench.results.measurement import Measurement, Warning
 from pipebench.results.report import BetweenRuns, Data, Report
 from pipebench.stats import Speedup, compare_processes, summarize
@@ -67,6 +68,17 @@ def test_a_steady_machine_gets_no_wider_intervals_than_its_processes_ask_for():
     after = widened(runs[-1], between([figures(one) for one in runs]))
     halves = [one.summary.high_s / one.summary.median_s - 1 for one in after.measurements]
     assert statistics.median(halves) < 0.03  # each process scatters by 2 %
+
+
+@pytest.mark.parametrize(("runs", "held"), [(2, 0.85), (5, 0.95)])
+def test_how_often_few_runs_hold_the_next_one_is_as_the_docs_say(runs, held):
+    rng, inside = random.Random(1), []
+    for _ in range(600):
+        drifts = [rng.gauss(0, 0.1) for _ in range(runs + 1)]
+        found = [{name: math.exp(one + rng.gauss(0, 0.03)) for name in "abcdefghijkl"} for one in drifts]
+        half = between([Figures("", "", costs, {}) for costs in found[:runs]]).cost
+        inside += [abs(math.log(found[runs][name] / found[runs - 1][name])) <= half for name in found[0]]
+    assert statistics.fmean(inside) == pytest.approx(held, abs=0.025)
 
 
 def test_a_row_with_other_code_does_not_widen_the_others():
@@ -147,6 +159,18 @@ def test_a_damaged_memory_is_no_memory(tmp_path, monkeypatch, content):
     place.write_bytes(content)
     assert earlier.with_earlier(_run(random.Random(11))).between_runs is None
     assert len(earlier._kept()) == 1
+
+
+@pytest.mark.parametrize("figure", [1e300, 1e-300, 0.0, -1.0])
+def test_figures_that_no_run_can_find_are_no_memory(tmp_path, monkeypatch, figure):
+    monkeypatch.setenv("PIPEBENCH_CACHE", str(tmp_path))
+    report = _run(random.Random(15))
+    known = figures(report)
+    earlier._place().parent.mkdir()
+    earlier._place().write_bytes(
+        msgspec.json.encode({"runs": [replace(known, costs=dict.fromkeys(known.costs, figure))]})
+    )
+    assert earlier.with_earlier(report) == report
 
 
 def test_a_memory_that_cannot_be_written_is_no_failure(tmp_path, monkeypatch):
