@@ -130,7 +130,10 @@ class LocalRunner:
         return pairs
 
     def arm(self, identity: str, workload: Workload, keys: tuple[str, ...]) -> Work:
-        """Loads the inputs of the readings and makes one untimed call on each."""
+        """Loads the inputs of the readings and makes one untimed call on each.
+
+        Where outputs stay alive, as many more calls are made as it takes until each one frees another's memory.
+        """
         task, variant = self._find(identity)
         inputs = self._inputs.get((task.id, workload, keys))
         if inputs is None:
@@ -144,6 +147,7 @@ class LocalRunner:
                 for one in inputs:
                     call(one)
 
+        block(task.alive + 1 if task.alive else 0)
         self._armed[identity] = (task, variant, workload, inputs, block)
         return Work(
             sum(work.samples for work in works),

@@ -50,6 +50,7 @@ def ways(workload: Workload) -> dict[str, Callable[[Cut], Any]]:
     return {
         "pil-crop": crop.pil_crop(workload),
         "torchvision-v2": crop.torchvision_v2(workload),
+        "opencv": crop._opencv(workload),
         "region": crop.region_resized(workload),
         "region-exact": crop.region_exact(workload),
         "moved box": moved_box,

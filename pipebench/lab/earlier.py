@@ -48,7 +48,12 @@ def _kept() -> tuple[Figures, ...]:
         found = msgspec.json.decode(place.read_bytes(), type=_Kept).runs
     except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return ()
-    return tuple(one for one in found if all(value > 0 for value in (*one.costs.values(), *one.speedups.values())))
+    return tuple(one for one in found if all(map(_possible, (*one.costs.values(), *one.speedups.values()))))
+
+
+def _possible(figure: float) -> bool:
+    """Whether a run can find such a cost in seconds, or such a speed-up. A damaged file can hold any number."""
+    return 1e-12 < figure < 1e12
 
 
 def _place() -> Path:

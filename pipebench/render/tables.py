@@ -301,6 +301,8 @@ def intervals(report: Report) -> list[str]:
     number = f"{least} to {most}" if least < most else f"{most}"
     runs = f" and {report.between_runs.runs} runs here" if report.between_runs else ""
     lines = [f"± and (low–high): 95 % intervals for the figure of another run, from {number} processes a row{runs}."]
+    if report.loader or report.training:
+        lines.append("Those of the loader and of training are for this run: another can lie outside of them.")
     if not runs and not report.partial:
         lines.append("How much runs differ here is not known yet, and not in them: the first run with these settings.")
     if report.workload is not None and report.workload.quick and 1 < most < USUAL_PROCESSES:

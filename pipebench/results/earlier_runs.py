@@ -14,9 +14,11 @@ from statistics import fmean, median
 
 import msgspec
 
-from pipebench.results.measurement import Measurement
+from pipebench.host.machine import Machine
+from pipebench.results.measurement import UNSTABLE_LIMIT, Measurement, Warning
 from pipebench.results.report import BetweenRuns, Report
 from pipebench.stats import NORMAL, Speedup, Summary
+from pipebench.units import percent
 
 FEWEST_ROWS = 3  # that two runs must have in common
 _SPREAD_OF_MEDIAN = 0.6745  # the median of the absolute values of a standard normal distribution
@@ -33,15 +35,23 @@ class Figures:
 
 
 def figures(report: Report) -> Figures:
-    """What a later run needs of this one. `settings` has the workload, the machine and its libraries."""
+    """What a later run needs of this one.
+
+    `settings` has all that changes figures and is no drift: the workload, the data that was found (a path can lead to
+    other images later), the version of pipebench, the machine and its libraries.
+    """
     timed = [(f"{one.task}/{one.variant}", one) for one in report.measurements if one.summary and one.work]
-    about = (report.workload, report.machine and (report.machine.cpu, report.machine.python, report.machine.libraries))
+    about = (report.workload, report.data, report.pipebench, report.machine and _machine(report.machine))
     return Figures(
         created=report.created or "",
         settings=msgspec.json.encode(about, order="deterministic").decode(),
         costs={name: one.summary.median_s / one.work.samples for name, one in timed if one.summary and one.work},
         speedups={name: one.over_reference.speedup for name, one in timed if one.over_reference and _open(one)},
     )
+
+
+def _machine(found: Machine) -> tuple[object, ...]:
+    return found.cpu, found.usable_cores, found.storage, found.device, found.python, found.libraries
 
 
 def _open(one: Measurement) -> bool:
@@ -85,10 +95,25 @@ def widened(report: Report, known: BetweenRuns | None) -> Report:
             summary=one.summary and _summary(one.summary, known.cost),
             over_reference=one.over_reference and _speedup(one.over_reference, known.speedup),
             over_ceiling=one.over_ceiling and _speedup(one.over_ceiling, known.speedup),
+            warnings=tuple(_remedied(warning, known.cost) for warning in one.warnings),
         )
         for one in report.measurements
     )
     return replace(report, measurements=rows, between_runs=known)
+
+
+def _remedied(warning: Warning, half: float) -> Warning:
+    """The warning as it is, unless it advises more readings or processes and the interval comes from earlier runs.
+
+    Then it stays as wide as runs differ, however many readings one of them takes.
+    """
+    apart = math.sinh(half)
+    if warning.code != "unstable" or apart <= max(UNSTABLE_LIMIT, warning.severity):
+        return warning
+    return replace(
+        warning,
+        remedy=f"a quieter machine: runs here differ by ± {percent(apart)}, and more processes would not help",
+    )
 
 
 def _summary(found: Summary, half: float) -> Summary:

@@ -25,6 +25,7 @@ from pipebench.units import percent
 FEWEST_READINGS = 6  # the smallest number whose full range covers the median with a confidence of 95 %
 USUAL_PROCESSES = 20  # the most that a run takes of a task
 RIGOROUS_PROCESSES = 60  # the most with --rigorous
+RIGOROUS_READINGS = 24  # the most that --rigorous takes in one process: of a loader
 FOREIGN_LIMIT = 0.10  # of one core: above it, the work of other processes can hide a 10 % difference
 STEAL_LIMIT = 0.02
 UNSTABLE_LIMIT = 0.10
@@ -169,12 +170,7 @@ def _of_the_host(load: Load) -> Iterable[Warning]:
     wall_s = load.wall_s or 1.0
     foreign, steal = load.foreign_s / wall_s, load.steal_s / wall_s
     if foreign > FOREIGN_LIMIT:
-        yield Warning(
-            "foreign-load",
-            f"other processes used {percent(foreign)} of a core",
-            "stop them, or measure for longer (--rigorous)",
-            foreign,
-        )
+        yield Warning("foreign-load", f"other processes used {percent(foreign)} of a core", "stop them", foreign)
     if steal > STEAL_LIMIT:
         yield Warning(
             "steal", f"the hypervisor withheld {percent(steal)} of a core", "trust speed-ups, not single times", steal
@@ -187,13 +183,11 @@ def _within(readings_s: Sequence[float]) -> Iterable[Warning]:
     """The warnings for the readings of one process."""
     half_width = summarize(readings_s, 1, 1).half_width
     if half_width > UNSTABLE_LIMIT:
-        needed = readings_needed(readings_s, UNSTABLE_LIMIT)
-        yield Warning(
-            "unstable",
-            f"± {percent(half_width)} over {len(readings_s)} readings",
-            f"about {needed} readings (--rigorous), or a quieter machine, would bring ± {percent(UNSTABLE_LIMIT)}",
-            half_width,
-        )
+        needed, wanted = readings_needed(readings_s, UNSTABLE_LIMIT), f"± {percent(UNSTABLE_LIMIT)}"
+        remedy = f"about {needed} readings (--rigorous), or a quieter machine, would bring {wanted}"
+        if needed > RIGOROUS_READINGS:
+            remedy = f"a quieter machine: here it would take about {needed:,} readings to bring {wanted}"
+        yield Warning("unstable", f"± {percent(half_width)} over {len(readings_s)} readings", remedy, half_width)
     if len(readings_s) < FEWEST_READINGS:
         yield Warning("too-few-readings", f"{len(readings_s)} readings", "use --rigorous")
 

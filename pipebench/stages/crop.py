@@ -34,6 +34,9 @@ from pipebench.stages.decode import (
 )
 from pipebench.task import Task, Variant, Work, Workload, task, variant
 
+# What OpenCV's resize gives up beside an antialiased bilinear filter (tools/region_difference.py).
+FILTER = "exactness: another filter; 0.4 to 1.0 levels of 255 on average, 1.9 in the worst image"
+
 
 @dataclass(frozen=True)
 class Cut(Encoded):
@@ -95,7 +98,8 @@ def _agree(output: Any, expected: Any, variant: Variant, exact: bool) -> None:
     ours, theirs = _levels(output), _levels(expected)
     if exact and not variant.gives_up:
         return agreement.same_pixels(ours, theirs)
-    side, edge = (8, agreement.RESIZED + agreement.MOVED) if variant.gives_up else (4, agreement.RESIZED)
+    moved = variant.gives_up not in (None, FILTER)
+    side, edge = (8, agreement.RESIZED + agreement.MOVED) if moved else (4, agreement.RESIZED)
     agreement.mean(_coarse(ours, side), _coarse(theirs, side), agreement.RESIZED_MEAN)
     agreement.blocks(ours, theirs, side, edge)
 
@@ -240,7 +244,8 @@ def _opencv(workload: Workload) -> Cropping:
     return crop
 
 
-variant(*TASKS, name="opencv", library=opencv_library, extra="opencv")(_opencv)
+variant("crop/fixed-256", name="opencv", library=opencv_library, extra="opencv")(_opencv)
+variant("crop/resized-224", name="opencv", library=opencv_library, extra="opencv", gives_up=FILTER)(_opencv)
 for _threads, _label in ((0, "0"), (None, "default")):
     variant(
         "crop/resized-224",
@@ -248,6 +253,7 @@ for _threads, _label in ((0, "0"), (None, "default")):
         library=opencv_library,
         extra="opencv",
         opencv_threads=_threads,
+        gives_up=FILTER,
     )(_opencv)
 
 

@@ -236,6 +236,17 @@ def test_the_intervals_say_what_they_promise_and_what_quick_costs(report):
     assert said() == []
 
 
+def test_the_intervals_of_loader_and_training_promise_nothing_about_another_run(report):
+    """Their readings are of one or two starts of the workers, so how far starts differ is not in them."""
+    rows = tuple(replace(report.measurements[0], readings_per_process=(1,) * 5) for _ in range(2))
+
+    def said(loader, training):
+        lines = tables.intervals(replace(report, measurements=rows, loader=loader, training=training))
+        return "Those of the loader and of training are for this run: another can lie outside of them." in lines
+
+    assert said(("a row",), None) and said((), "its training") and not said((), None)
+
+
 def test_a_quick_report_says_what_it_leaves_out(report):
     rows = tuple(replace(report.measurements[0], readings_per_process=(1,) * 5) for _ in range(2))
     quick = replace(report, measurements=rows, workload=Workload(quick=True), partial=False)

@@ -3,16 +3,20 @@
 import math
 import random
 import statistics
+from dataclasses import replace
 
+import msgspec
 import pytest
 
+from pipebench.host.machine import Machine
 from pipebench.lab import earlier
-from pipebench.results.earlier_runs import between, figures, widened
-from pipebench.results.measurement import Measurement
-from pipebench.results.report import Report
+from pipebench.results.earlier_runs import Figures, between, figures, widened
+from pipebench.results.measurement import Measurement, Warning
+from pipebench.results.report import BetweenRuns, Data, Report
 from pipebench.stats import Speedup, compare_processes, summarize
 from pipebench.task import Work, Workload
 
+HOST = Machine("host", "Linux", "3.12", "a processor", 2.0, 1 << 34, 1 << 25, "ext4", None, "fork", {"torch": "2.4"})
 ROWS = ("reference", "one", "two", "three", "four")
 
 
@@ -66,6 +70,17 @@ def test_a_steady_machine_gets_no_wider_intervals_than_its_processes_ask_for():
     assert statistics.median(halves) < 0.03  # each process scatters by 2 %
 
 
+@pytest.mark.parametrize(("runs", "held"), [(2, 0.85), (5, 0.95)])
+def test_how_often_few_runs_hold_the_next_one_is_as_the_docs_say(runs, held):
+    rng, inside = random.Random(1), []
+    for _ in range(600):
+        drifts = [rng.gauss(0, 0.1) for _ in range(runs + 1)]
+        found = [{name: math.exp(one + rng.gauss(0, 0.03)) for name in "abcdefghijkl"} for one in drifts]
+        half = between([Figures("", "", costs, {}) for costs in found[:runs]]).cost
+        inside += [abs(math.log(found[runs][name] / found[runs - 1][name])) <= half for name in found[0]]
+    assert statistics.fmean(inside) == pytest.approx(held, abs=0.025)
+
+
 def test_a_row_with_other_code_does_not_widen_the_others():
     rng = random.Random(7)
     runs = [_run(rng), _run(rng, factors={"two": 3.0})]
@@ -100,6 +115,42 @@ def test_the_second_run_with_equal_settings_knows_of_the_first(tmp_path, monkeyp
     assert len(earlier._kept()) == 23
 
 
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"data": Data("d", 90, 2e5, 1.4, 0.2)},  # another folder under the same relative path
+        {"data": Data("d", 91, 1e5, 1.4, 0.2)},
+        {"pipebench": "9.9"},
+        {"machine": replace(HOST, usable_cores=1.0)},
+        {"machine": replace(HOST, device="a GPU")},
+    ],
+)
+def test_runs_on_other_data_or_code_or_machines_are_no_earlier_runs(tmp_path, monkeypatch, other):
+    monkeypatch.setenv("PIPEBENCH_CACHE", str(tmp_path))
+    rng = random.Random(13)
+    first, again = (
+        replace(_run(rng, drift=0.2), data=Data("d", 90, 1e5, 1.4, 0.2), pipebench="1.0", machine=HOST)
+        for _ in range(2)
+    )
+    assert earlier.with_earlier(first).between_runs is None
+    assert earlier.with_earlier(replace(again, **other)).between_runs is None
+    assert earlier.with_earlier(again).between_runs.runs == 2
+
+
+@pytest.mark.parametrize(
+    ("apart", "severity", "kept"),
+    [(0.30, 0.15, False), (0.30, 0.50, True), (0.02, 0.15, True)],
+    ids=["runs differ more", "processes differ more", "runs hardly differ"],
+)
+def test_more_processes_are_not_advised_where_runs_differ_more_than_processes(apart, severity, kept):
+    warning = Warning("unstable", "± 15 % between 5 processes", "about 9 processes (--rigorous)", severity)
+    report = _run(random.Random(14))
+    report = replace(report, measurements=(replace(report.measurements[0], warnings=(warning,)),))
+    shown = widened(report, BetweenRuns(3, apart, apart)).measurements[0].warnings[0]
+    assert (shown == warning) == kept
+    assert ("runs here differ by ± 30 %" in shown.remedy) != kept
+
+
 @pytest.mark.parametrize("content", [b"", b"\xff", b"[" * 100_000, b'{"runs": [{"created": "", "costs": 1}]}'])
 def test_a_damaged_memory_is_no_memory(tmp_path, monkeypatch, content):
     monkeypatch.setenv("PIPEBENCH_CACHE", str(tmp_path))
@@ -108,6 +159,18 @@ def test_a_damaged_memory_is_no_memory(tmp_path, monkeypatch, content):
     place.write_bytes(content)
     assert earlier.with_earlier(_run(random.Random(11))).between_runs is None
     assert len(earlier._kept()) == 1
+
+
+@pytest.mark.parametrize("figure", [1e300, 1e-300, 0.0, -1.0])
+def test_figures_that_no_run_can_find_are_no_memory(tmp_path, monkeypatch, figure):
+    monkeypatch.setenv("PIPEBENCH_CACHE", str(tmp_path))
+    report = _run(random.Random(15))
+    known = figures(report)
+    earlier._place().parent.mkdir()
+    earlier._place().write_bytes(
+        msgspec.json.encode({"runs": [replace(known, costs=dict.fromkeys(known.costs, figure))]})
+    )
+    assert earlier.with_earlier(report) == report
 
 
 def test_a_memory_that_cannot_be_written_is_no_failure(tmp_path, monkeypatch):

@@ -48,3 +48,16 @@ def test_a_process_that_was_replaced_is_a_warning_with_a_remedy():
 def test_readings_of_one_process_are_judged_as_readings(counts):
     (warning,) = warnings_of([1.0, 2.0, 3.0, 1.5, 2.5, 1.2], Load(), (), counts)
     assert "over 6 readings" in warning.problem
+
+
+@pytest.mark.parametrize(("noise", "advised"), [(0.12, True), (0.6, False)])
+def test_more_readings_of_one_process_are_advised_only_where_rigorous_takes_as_many(noise, advised):
+    rng = random.Random(4)
+    (warning,) = warnings_of([rng.lognormvariate(0, noise) for _ in range(8)], Load(), ())
+    assert ("--rigorous" in warning.remedy) == advised and "a quieter machine" in warning.remedy
+
+
+def test_load_of_others_is_no_reason_to_advise_more_readings():
+    """Whether more of them would help, the warning about the spread says; the two must not contradict each other."""
+    found = {one.code: one.remedy for one in warnings_of([1.0, 9.0] * 5, Load(wall_s=1.0, busy_s=1.5), (), [2] * 5)}
+    assert found["foreign-load"] == "stop them" and "--rigorous" not in "".join(found.values())

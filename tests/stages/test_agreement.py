@@ -5,6 +5,7 @@ import io
 import numpy as np
 import pytest
 import simplejpeg
+import torch
 from PIL import Image
 
 from pipebench.data import datasets
@@ -164,6 +165,21 @@ def test_resized_crops_pass_and_a_shift_or_a_damaged_block_does_not(name):
         assert expected[:, 96:112, 96:112].float().mean() > 60
         with pytest.raises(SampleError, match="a block differs"):
             crop._agree(damaged, expected, variant, exact=False)
+
+
+def test_another_filter_is_checked_as_closely_as_what_gives_nothing_up():
+    """What moves a box has wider bounds; a filter moves nothing."""
+    expected, bounds = torch.full((3, 224, 224), 100, dtype=torch.uint8), {}
+    for gives_up in (None, crop.FILTER, "resolution"):
+        variant = Variant("crop/resized-224", "one", lambda workload: lambda given: None, gives_up=gives_up)
+        ours = expected.clone()
+        ours[:, 96:100, 96:100] += 10  # a block of 4×4, beyond 6 levels; a quarter of one of 8×8
+        try:
+            crop._agree(ours, expected, variant, exact=False)
+            bounds[gives_up] = "passes"
+        except SampleError:
+            bounds[gives_up] = "refused"
+    assert bounds == {None: "refused", crop.FILTER: "refused", "resolution": "passes"}
 
 
 def test_clipped_values_count_in_their_own_direction():

@@ -55,7 +55,10 @@ def _by_stage(run: Run, looks: Looks) -> dict[tuple[int, str, str], list[Look]]:
 def _row(stage: StageResult, looks: list[Look], text: Text) -> DrilledRow:
     counts = Counter(one.place for one in looks)
     unread = counts.pop(None, 0)
-    known = {place: count for place, count in counts.items() if place is not None}
+    known: Counter[Place] = Counter()
+    for place, count in counts.items():  # a comprehension can have a frame of its own on the same line
+        if place is not None:
+            known[place._replace(function=plain_name(place.function))] += count
     lines = sorted(_lines(known, len(looks), text), key=lambda one: -one.looks)
     return DrilledRow(stage.loader, stage.name, stage.kind, stage.worker_share, len(looks), unread, tuple(lines))
 
@@ -69,11 +72,11 @@ def _lines(counts: dict[Place, int], looks: int, text: Text) -> Iterable[Drilled
         else:
             shown = text(place.file, place.line).strip()[:200]
             low, high = interval(count, looks)
-            name = plain_name(place.function)
-            yield DrilledLine(place.file, name, place.line, place.calls, shown, count, count / looks, low, high)
+            where = (place.file, place.function, place.line, place.calls)
+            yield DrilledLine(*where, shown, count, count / looks, low, high)
     for (file, function), count in rest.items():
         low, high = interval(count, looks)
-        yield DrilledLine(file, plain_name(function), 0, "", "", count, count / looks, low, high)
+        yield DrilledLine(file, function, 0, "", "", count, count / looks, low, high)
 
 
 def interval(count: int, looks: int) -> tuple[float, float]:

@@ -53,6 +53,14 @@ def test_small_lines_of_a_function_are_put_together() -> None:
     assert [(one.function, one.line, one.looks) for one in row.lines] == [("load_audio", 41, 92), ("Clips.mix", 0, 8)]
 
 
+def test_a_comprehension_and_its_line_are_one_line() -> None:
+    """Until Python 3.11 a list comprehension has a frame of its own; generators have one in every version."""
+    inside = MIX._replace(function="Clips.mix.<locals>.<genexpr>")
+    (row,) = _rows(_looks({MIX: 36, inside: 15, LOAD: 43, PAD: 3, PAD._replace(function=inside.function): 3}))
+    found = [(one.function, one.line, one.looks) for one in row.lines]
+    assert found == [("Clips.mix", 60, 51), ("load_audio", 41, 43), ("Clips.mix", 61, 6)]
+
+
 @pytest.mark.parametrize(
     ("share", "name", "rows"),
     [(0.21, "A.__getitem__", 1), (0.2, "A.__getitem__", 0), (0.9, "my_collate", 1), (0.9, "default_collate", 0)],
