@@ -61,7 +61,7 @@ def watch_tree(dataset: Any, patches: Patches, may_change: bool) -> None:
 
 def transform_lists(dataset: Any) -> list[list[Any]]:
     """The lists of transforms within `dataset`, such as those of a Compose, each once."""
-    found = {id(one): one for one, _, _, _ in _transforms(dataset) if type(one) is list}
+    found = {id(one): one for one, _, _, _ in _transforms(dataset, []) if type(one) is list}
     return list(found.values())
 
 
@@ -76,7 +76,7 @@ def replace_stage(
 
     `of_objects` gets the `__call__` of a class and the ids of its objects that are meant, and `of_function` a function.
     """
-    found = list(_transforms(dataset))
+    found = list(_transforms(dataset, []))
     stages.tell_apart(entry for _, _, entry, _ in found)
     wanted = [one for one in found if stages.of_transform(one[2]) == stages.number("transform", name)]
     objects: dict[type, set[int]] = {}
