@@ -44,6 +44,8 @@ LINES: list[lines.Line] = [
     lines.Fault("watching torch", "TypeError: no"),
     trial_lines.LoaderMade(1, "a/train.py", 7, 9, 4, 30, "main", 12, {"num_workers": 2, "pin": None}, "it streams"),
     trial_lines.TrialWindow(1, 2, True, 1.5, 8, 3),
+    trial_lines.TrialDifference(1, 0.5, 0.1, 2.0, 64),
+    trial_lines.TrialRepeats(1, True, 1000.0),
     trial_lines.TrialFailed(1, "OSError: no"),
     lines.SpanNotFound("train:load", "function"),
     bound_lines.BoundPlan(
