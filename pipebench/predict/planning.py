@@ -15,7 +15,7 @@ from pipebench.results.costs import LoopCosts, Passport
 from pipebench.results.plan import Asked, Check, Figure, Need, Plan, Prediction, Resource
 from pipebench.stats import CONFIDENCE, Speedup
 
-MODEL_ERROR = 0.12  # the root mean square of the relative errors in docs/figures/prediction.md
+MODEL_ERROR = 0.12  # about the root mean square of relative errors: docs/figures/prediction.md
 _MOST_WORKERS = 128
 _HELPS = 1.02
 _NEARLY = 0.98
