@@ -11,6 +11,7 @@ from pipebench.remedies.seen import Seen
 from pipebench.results.advice import Change, Finding
 
 PLACE = 1
+_COMPETE = 0.5  # of the cores: workers that use less do not compete for them
 _OWN_THREADS = 2  # of a worker: its main thread and the feeder thread of its queue
 _SET_BY_TORCH = ("torch", "OpenMP")
 
@@ -34,5 +35,8 @@ def _threads(seen: Seen) -> bool:
     host = seen.watched.host
     if host is not None and host.worker_native_threads is not None:
         return host.worker_native_threads > 0
+    used = [one.cores for one in seen.watched.workers if one.loader == seen.loader.loader and one.cores is not None]
+    if used and sum(used) < _COMPETE * seen.cores:
+        return False
     counts = [one.threads for one in seen.watched.workers if one.loader == seen.loader.loader and one.threads]
     return not counts or max(counts) > _OWN_THREADS

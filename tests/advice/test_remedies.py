@@ -90,6 +90,13 @@ def test_threads_that_did_no_work_are_no_reason():
         assert (one_thread.propose(seen(used=used, workers=(worker(threads=4),)), []) is not None) is asked
 
 
+def test_workers_that_hardly_compute_have_no_threads_that_compete():
+    """While the script runs, only their CPU time says what their threads did."""
+    for cores, asked in ((0.05, False), (0.9, True)):
+        both = (replace(worker(threads=4), cores=cores),) * 2
+        assert (one_thread.propose(seen(used=BLAS, workers=both), []) is not None) is asked
+
+
 def test_start_up_counts_only_if_it_is_a_share_of_the_pass():
     short, long = seen(batches=20, loader=SLOW_START), seen(batches=2000, loader=SLOW_START)
     assert persistent_workers.propose(short, []).predicted == pytest.approx(2.0)
