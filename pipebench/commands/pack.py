@@ -17,7 +17,7 @@ _UNITS = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9}
 @click.argument("source")
 @click.argument("destination", type=click.Path(path_type=Path, file_okay=False))
 @click.option(
-    "--segment", type=click.IntRange(8, 65535), default=128, show_default=True, help="Pixels between two markers."
+    "--segment", type=click.IntRange(8, 65535), default=96, show_default=True, help="Pixels between two markers."
 )
 @click.option("--keep-tables", is_flag=True, help="Keep the Huffman tables as they are: about 1 % larger.")
 @click.option("--shards", metavar="SIZE", help="Write tars of about this size (such as 1G), and an index of them.")

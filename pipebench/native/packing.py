@@ -16,7 +16,7 @@ from pipebench.native import passing
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-SEGMENT = 128  # pixels between two markers, about: shorter ones cost bytes, longer ones cost decoding
+SEGMENT = 96  # pixels between two markers, about: shorter ones cost bytes, longer ones cost decoding
 _ROOM = 1 << 16  # bytes, besides half of the file: what a packed file may grow by
 
 

@@ -121,7 +121,7 @@ def test_a_stream_is_small_and_keeps_only_what_decides_pixels():
     stream, box = region.crop_stream(packing.pack(file.getvalue(), 64), LOW)
     assert len(stream) < len(file.getvalue()) / 4
     small = Image.open(io.BytesIO(stream))
-    assert (small.size, box) == ((192, 80), (72, 8, 90, 60))  # columns 128 to 319, rows 192 to 271
+    assert (small.size, box) == ((128, 80), (8, 8, 90, 60))  # columns 192 to 319, rows 192 to 271
     assert not small.getexif() and "icc_profile" not in small.info and "comment" not in small.info
 
 
