@@ -48,8 +48,9 @@ def measured(pairs: Sequence[tuple[Extent, Extent]], now: Callable[[], float] = 
         return None
     with _one_thread():
         usual, before, after = _readings(work, now)
-    each = [statistics.median(one) / len(work) for one in (usual, before, after)]
-    return CropGain(len(work), SIDE, *each, stats.compare(after, usual), stats.compare(after, before))
+    usual_s, before_s, after_s = (statistics.median(one) / len(work) for one in (usual, before, after))
+    over_usual, over_before = stats.compare(after, usual), stats.compare(after, before)
+    return CropGain(len(work), SIDE, usual_s, before_s, after_s, over_usual, over_before)
 
 
 def _readings(work: Sequence[tuple[tuple[bytes, bytes], Box]], now: Callable[[], float]) -> list[list[float]]:
