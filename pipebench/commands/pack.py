@@ -19,7 +19,7 @@ _UNITS = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9}
 @click.option(
     "--segment", type=click.IntRange(8, 65535), default=96, show_default=True, help="Pixels between two markers."
 )
-@click.option("--keep-tables", is_flag=True, help="Keep the Huffman tables as they are: about 1 % larger.")
+@click.option("--keep-tables", is_flag=True, help="Keep the Huffman tables as they are: about 2 % larger.")
 @click.option("--shards", metavar="SIZE", help="Write tars of about this size (such as 1G), and an index of them.")
 def command(source: str, destination: Path, segment: int, keep_tables: bool, shards: str | None) -> int:
     """Copy the folder, tar or shards SOURCE to the folder DESTINATION, with restart markers in every JPEG.

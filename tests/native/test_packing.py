@@ -12,6 +12,7 @@ from PIL import Image
 from region_jpegs import KINDS, edited, encode, frame, marker_places
 from test_region import whole
 
+from pipebench.data import datasets
 from pipebench.errors import SampleError
 from pipebench.native import packing
 
@@ -154,3 +155,13 @@ def test_a_mutant_is_refused_or_keeps_its_pixels(count):
 
 def test_frame_and_size_stay():
     assert packing.pack(SOUND)[frame(packing.pack(SOUND)) :][:15] == SOUND[frame(SOUND) :][:15]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["photos", "web", "synthetic", "tiny"])
+def test_no_pixel_of_the_embedded_sets_changes_and_they_stay_as_large(name):
+    listed = [sample.read() for sample in datasets.load(name).samples]
+    packed = [packing.pack(data) for data in listed]
+    for before, after in zip(listed, packed, strict=True):
+        assert np.array_equal(whole(after), whole(before))
+    assert sum(map(len, packed)) < 1.001 * sum(map(len, listed))
