@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pipebench.render.cells import Table, spoken
+from pipebench.render import cells
+from pipebench.render.cells import Table
 from pipebench.render.layout import Line, Part
 from pipebench.results.packing import CropGain, Packing
 from pipebench.units import counted, percent, printable, rate, seconds, seconds_scale, size
@@ -59,8 +60,8 @@ def _gain(one: Packing) -> Iterator[Part]:
 def _table(gain: CropGain) -> Table:
     scale = seconds_scale([gain.usual_s, gain.before_s, gain.after_s])
     rows = (
-        ("Pillow, whole image", scale.text(gain.usual_s), spoken(gain.over_usual)),
-        ("decode_and_crop, before", scale.text(gain.before_s), spoken(gain.over_before)),
+        ("Pillow, whole image", scale.text(gain.usual_s), cells.gain(gain.over_usual)),
+        ("decode_and_crop, before", scale.text(gain.before_s), cells.gain(gain.over_before)),
         ("decode_and_crop, packed", scale.text(gain.after_s), ""),
     )
     notes = (
