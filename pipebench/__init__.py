@@ -10,7 +10,8 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, overload
 
-from pipebench.native.region import RandomCropFromBytes, RandomResizedCropFromBytes, decode_and_crop
+from pipebench.native.region import crop_stream, decode_and_crop
+from pipebench.native.transforms import RandomCropFromBytes, RandomResizedCropFromBytes
 from pipebench.ring import RingCollate
 from pipebench.syncpoints.examine import syncs
 from pipebench.watch.stages.labels import span
@@ -25,6 +26,7 @@ __all__ = [
     "RandomCropFromBytes",
     "RandomResizedCropFromBytes",
     "RingCollate",
+    "crop_stream",
     "decode_and_crop",
     "load",
     "measure",

@@ -1,8 +1,7 @@
 """The public name of `pipebench.native.region`. Importing this module after torch registers the torch operator."""
 
 from pipebench.native.region import (
-    RandomCropFromBytes,
-    RandomResizedCropFromBytes,
+    crop_stream,
     decode_and_crop,
     image_size,
     library_name,
@@ -10,10 +9,12 @@ from pipebench.native.region import (
     scaled_size,
     torch_operator,
 )
+from pipebench.native.transforms import RandomCropFromBytes, RandomResizedCropFromBytes
 
 __all__ = [
     "RandomCropFromBytes",
     "RandomResizedCropFromBytes",
+    "crop_stream",
     "decode_and_crop",
     "image_size",
     "library_name",

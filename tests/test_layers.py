@@ -15,13 +15,13 @@ ROOT = Path(pipebench.__file__).parent
 HOUSE = {
     "": "errors units stats",
     "host": "clock screen machine limits named page_cache whole_files",
-    "native": "building region",
+    "native": "building passing region transforms packing",
     "task": "",
     "results": "sync_points measurement loading consumers windows drilled account costs hand_off batches watched "
-    "training calibration comparison studies advice plan schema_1 report earlier_runs",
+    "training calibration comparison studies advice plan packing schema_1 report earlier_runs",
     "render": "cells layout frameworks watch_notes feeding consumers stage_sum tables watch_verdict watch_account "
     "watch_details watch_drilled watch watched study syncs same_work ab github calibration advice "
-    "plan functions text",
+    "plan functions packing text",
     "syncpoints": "placement book reviewed_operators modes session examine",
     "watch.record": "options orders spent kernel_counts bound_lines trial_lines lines patches exclusive_time "
     "record_file recording sampling thread_pools memory",
@@ -45,6 +45,7 @@ HOUSE = {
     "calibrate.planted": "amounts loaded looping replaying stages samples waiting",
     "calibrate": "running attribution bounds overhead under_load waits whole",
     "data": "image_header listing synthetic datasets",
+    "pack": "sources journal writing gain working index",
     "stages": "agreement read decode crop transform collate transfer step ceilings",
     "stage": "",
     "runner": "",
@@ -60,7 +61,7 @@ HOUSE = {
     "asvbench": "",
     "terminal": "",
     "pytest_plugin": "",
-    "commands": "_ab_saved _script ab advise build calibrate data init plan run show study syncs watch",
+    "commands": "_ab_saved _script ab advise build calibrate data init pack plan run show study syncs watch",
     "cli": "",
     "__main__": "",
 }

@@ -1,10 +1,11 @@
-/* Decodes many boxes of each file named on the command line, for a sanitizer or valgrind to watch. See
- * region_sanitize.sh. A pixel that was never written, or written from memory that never was, decides a branch here, so
- * that valgrind reports it. */
+/* Decodes many boxes of each file named on the command line, cuts them out, and packs the file, for a sanitizer or
+ * valgrind to watch. See region_sanitize.sh. A pixel that was never written, or written from memory that never was,
+ * decides a branch here, so that valgrind reports it. */
 
 #include <stdlib.h>
 
-#include "../pipebench/region.c"
+#include "../pipebench/native/pack.c"
+#include "../pipebench/native/region.c"
 
 static unsigned long long state;
 
@@ -27,7 +28,31 @@ static unsigned char *contents(const char *name, unsigned long *bytes) {
   return data;
 }
 
-static unsigned decoded, refused, bright;
+static unsigned decoded, refused, bright, streamed, packed;
+
+/* Packs the file, and reads each of the bytes that were written. */
+static void pack_one(const unsigned char *data, unsigned long bytes) {
+  char message[MESSAGE_BYTES];
+  unsigned long room = bytes + bytes / 2 + 65536, written = 0;
+  unsigned char *out = malloc(room);
+  if (out == NULL) exit(2);
+  if (pack_file(data, bytes, 8u << draw(5), (int)draw(2), out, room, &written, message) == DONE) packed++;
+  for (unsigned long index = 0; index < written; index++)
+    if (out[index] > 127) bright++;
+  free(out);
+}
+
+/* Puts together the smaller JPEG of the box, and reads each of its bytes. */
+static void stream_one(const unsigned char *data, unsigned long bytes, unsigned left, unsigned top, unsigned width,
+                       unsigned height) {
+  unsigned char *stream;
+  unsigned long made = region_stream(data, bytes, &left, &top, width, height, &stream);
+  if (made == 0) return;
+  streamed++;
+  for (unsigned long index = 0; index < made; index++)
+    if (stream[index] > 127) bright++;
+  region_free(stream);
+}
 
 static void decode_one(const unsigned char *data, unsigned long bytes, unsigned image_width, unsigned image_height) {
   char message[MESSAGE_BYTES];
@@ -46,6 +71,7 @@ static void decode_one(const unsigned char *data, unsigned long bytes, unsigned 
     refused++;
   }
   free(out);
+  stream_one(data, bytes, left, top, width, height);
 }
 
 int main(int count, char **names) {
@@ -59,8 +85,10 @@ int main(int count, char **names) {
       for (int box = 0; box < 4; box++) decode_one(data, bytes, width, height);
     else
       refused++;
+    pack_one(data, bytes);
     free(data);
   }
-  printf("%d files: %u boxes decoded, %u refused, %u bright samples\n", count - 1, decoded, refused, bright);
+  printf("%d files: %u boxes decoded, %u refused, %u streams, %u packed, %u bright samples\n", count - 1, decoded,
+         refused, streamed, packed, bright);
   return 0;
 }

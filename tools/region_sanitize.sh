@@ -1,8 +1,9 @@
 #!/bin/sh
-# Watches region.c decode thousands of damaged files: with gcc's address and undefined-behaviour sanitizers (leaks
-# included), then twice under valgrind, which sees inside libjpeg too. Uses of memory that was never written are looked
-# for without libjpeg's SIMD code: with it, valgrind takes the last green sample of odd rows for one, in a plain decode
-# of a whole file as well. (That no pixel depends on old memory with SIMD either is what tests/native/test_region.py tests.)
+# Watches region.c and pack.c read thousands of damaged files, half of them packed: with gcc's address and
+# undefined-behaviour sanitizers (leaks included), then twice under valgrind, which sees inside libjpeg too. Uses of
+# memory that was never written are looked for without libjpeg's SIMD code: with it, valgrind takes the last green
+# sample of odd rows for one, in a plain decode of a whole file as well. (That no pixel depends on old memory with SIMD
+# either is what tests/native/test_region.py tests.)
 #   tools/region_sanitize.sh [mutants for the sanitizer] [mutants for valgrind] [python]
 set -eu
 many=${1:-20000}

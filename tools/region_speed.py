@@ -1,9 +1,13 @@
-"""How much faster decode-and-crop is than the usual code: python tools/region_speed.py [photos] [web] [--rounds 40].
+"""How much faster decode-and-crop is than the usual code: python tools/region_speed.py [photos] [web].
 
 Each row compares two ways to make the same crops of the same boxes, measured alternately on one thread. The figure is
 the speed-up of decode-and-crop with a 95 % interval (see `pipebench.stats.compare`). Entropy decoding sets a lower
 bound on the time of decode-and-crop. The last column is its share. It is measured as the decode of a box of one pixel
 at the same bottom right corner: everything above it must still be entropy-decoded, but almost nothing is reconstructed.
+
+The rows "packed" give decode-and-crop the same images after `pipebench.native.packing.pack`; Pillow gets them as they
+were. There the last column is a decode of the same box at an eighth of its size: it reads the same stretches, but
+reconstructs almost nothing.
 """
 
 from __future__ import annotations
@@ -17,6 +21,7 @@ import sys
 import time
 import tomllib
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import PIL
@@ -27,11 +32,20 @@ from torchvision.transforms.v2 import RandomResizedCrop
 
 from pipebench import stats
 from pipebench.data import synthetic
-from pipebench.native import region
+from pipebench.native import packing, region
 
 DATASETS = Path(__file__).parent.parent / "datasets"
 Box = tuple[int, int, int, int]
 Way = Callable[[bytes, Box], object]
+
+
+@dataclass(frozen=True)
+class Work:
+    """An image, its packed copy, and a box."""
+
+    data: bytes
+    packed: bytes
+    box: Box
 
 
 def images(name: str, count: int) -> list[bytes]:
@@ -69,6 +83,10 @@ def corner(data: bytes, box: Box) -> object:
     return region.decode_and_crop(data, (box[0] + box[2] - 1, box[1] + box[3] - 1, 1, 1))
 
 
+def eighth(data: bytes, box: Box) -> object:
+    return region.decode_and_crop(data, box, 8)
+
+
 def elapsed_s(way: Way, work: Sequence[tuple[bytes, Box]]) -> float:
     begin = time.perf_counter()
     for data, box in work:
@@ -76,22 +94,49 @@ def elapsed_s(way: Way, work: Sequence[tuple[bytes, Box]]) -> float:
     return time.perf_counter() - begin
 
 
-def row(title: str, theirs: Way, ours: Way, work: Sequence[tuple[bytes, Box]], rounds: int) -> str:
-    ways = (theirs, ours, corner)
-    readings: list[list[float]] = [[], [], []]
-    for way in ways:
-        elapsed_s(way, work)
+def row(title: str, theirs: Way, ours: Way, work: Sequence[Work], rounds: int, packed: bool = False) -> str:
+    """One line: `theirs` on the images as they were, beside `ours` on them or on their packed copies."""
+    given = [(one.packed if packed else one.data, one.box) for one in work]
+    turns = [(theirs, [(one.data, one.box) for one in work]), (ours, given), (eighth if packed else corner, given)]
+    readings: list[list[float]] = [[] for _ in turns]
+    for way, on in turns:
+        elapsed_s(way, on)
     for index in range(rounds):
-        for which in (0, 1, 2) if index % 2 else (2, 1, 0):
-            readings[which].append(elapsed_s(ways[which], work))
+        for which in range(len(turns)) if index % 2 else reversed(range(len(turns))):
+            readings[which].append(elapsed_s(*turns[which]))
     found = stats.compare(readings[1], readings[0])
-    share = stats.compare(readings[1], readings[2]).speedup  # the time of the cheapest call as a share of our time
     each = [1e3 * statistics.median(one) / len(work) for one in readings]
-    medians = each[0] / each[1]
+    share = stats.compare(readings[1], readings[2]).speedup  # the time of the cheapest call as a share of our time
     return (
-        f"{title:<34} {each[0]:7.3f} {each[1]:7.3f}   {found.speedup:5.2f}x ({found.low:.2f} to {found.high:.2f})"
-        f"   {medians:5.2f}x {100 * share:8.0f} %\n"
+        f"{title:<42} {each[0]:7.3f} {each[1]:7.3f}   {found.speedup:5.2f}x ({found.low:.2f} to {found.high:.2f})"
+        f"   {each[0] / each[1]:5.2f}x {100 * share:8.0f} %\n"
     )
+
+
+def packed_copies(encoded: Sequence[bytes]) -> list[bytes]:
+    """The images with markers; says how much they grew and how fast that was."""
+    begin = time.thread_time()
+    packed = [packing.pack(data) for data in encoded]
+    elapsed, before, after = time.thread_time() - begin, sum(map(len, encoded)), sum(map(len, packed))
+    sys.stdout.write(f"packed at {1e-6 * before / elapsed:.1f} MB/s; grown by {100 * (after / before - 1):.2f} %\n")
+    return packed
+
+
+def small_images(encoded: Sequence[bytes], rounds: int) -> str:
+    """What packing gains on images of 500 by 375 pixels, by the size of the crop: beside the same call before."""
+    small = []
+    for data in encoded:
+        file = io.BytesIO()
+        Image.open(io.BytesIO(data)).resize((500, 375)).save(file, "JPEG", quality=90)
+        small.append(file.getvalue())
+    text, rng = "", random.Random(0)
+    packed = packed_copies(small)
+    for side in (64, 128, 224, 320, 375):
+        boxes = [(rng.randint(0, 500 - side), rng.randint(0, 375 - side), side, side) for _ in small]
+        work = [Work(*each) for each in zip(small, packed, boxes, strict=True)]
+        title = f"500×375: {side} crop, before, packed"
+        text += row(title, region.decode_and_crop, region.decode_and_crop, work, rounds, packed=True)
+    return text
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -99,23 +144,30 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("datasets", nargs="*", default=["photos", "web"], help="embedded datasets: photos, web")
     parser.add_argument("--rounds", type=int, default=40, help="readings of each way (default 40)")
     parser.add_argument("--images", type=int, default=32, help="images of each dataset (default 32)")
+    parser.add_argument("--small", action="store_true", help="the gain by packing on images of 500×375 pixels instead")
     options = parser.parse_args(arguments)
     torch.set_num_threads(1)
     sys.stdout.write(f"{region.library_name()}, Pillow {PIL.__version__}, torch {torch.__version__}, one thread\n")
     resize: Way = functools.partial(region.decode_and_resize, size=(224, 224))
     for name in options.datasets:
         encoded = images(name, options.images)
+        if options.small:
+            sys.stdout.write(f"\n{name}\n{small_images(encoded, options.rounds)}")
+            continue
         sizes = [Image.open(io.BytesIO(data)).size for data in encoded]
         bits = 8 * sum(map(len, encoded)) / sum(width * height for width, height in sizes)
         sys.stdout.write(f"\n{name}: {len(encoded)} images, {bits:.2f} bits a pixel\n")
-        sys.stdout.write(f"{'ms an image':<34} {'theirs':>7} {'ours':>7}   faster (minima)         medians  entropy\n")
         rng = random.Random(0)
-        fixed = [(data, fixed_box(rng, *size)) for data, size in zip(encoded, sizes, strict=True)]
-        resized = [(data, resized_box(rng, *size)) for data, size in zip(encoded, sizes, strict=True)]
-        sys.stdout.write(
-            row("256 crop, beside tensor-first", tensor_first, region.decode_and_crop, fixed, options.rounds)
-        )
-        sys.stdout.write(row("224 resized crop, beside pil-crop", pil_crop, resize, resized, options.rounds))
+        packed = packed_copies(encoded)
+        sys.stdout.write(f"{'ms an image':<42} {'theirs':>7} {'ours':>7}   faster (minima)         medians  entropy\n")
+        for title, theirs, ours, draw in (
+            ("256 crop, beside tensor-first", tensor_first, region.decode_and_crop, fixed_box),
+            ("224 resized crop, beside pil-crop", pil_crop, resize, resized_box),
+        ):
+            pairs = zip(encoded, packed, sizes, strict=True)
+            work = [Work(data, copy, draw(rng, *size)) for data, copy, size in pairs]
+            sys.stdout.write(row(title, theirs, ours, work, options.rounds))
+            sys.stdout.write(row(f"packed, {title}", theirs, ours, work, options.rounds, packed=True))
         sys.stdout.flush()
 
 

@@ -88,12 +88,17 @@ def load(
         return _embedded(name_or_path, limit, progress, cache or machine.cache_folder())
     if os.path.isdir(name_or_path):
         return listing.folder(name_or_path, limit)
-    if os.path.lexists(name_or_path):
-        return listing.shards(name_or_path, _checked([name_or_path]), limit)
-    if "{" in name_or_path:
-        return listing.shards(name_or_path, _checked(_expanded(name_or_path)), limit)
+    return listing.shards(name_or_path, tars(name_or_path), limit)
+
+
+def tars(path_or_pattern: str) -> list[str]:
+    """The paths of one tar or of a brace pattern. PipebenchError where one of them cannot be used, or there is none."""
+    if os.path.lexists(path_or_pattern):
+        return _checked([path_or_pattern])
+    if "{" in path_or_pattern:
+        return _checked(_expanded(path_or_pattern))
     remedy = f"{listing.WANTED} Or one of the embedded datasets: {', '.join(names())}."
-    raise PipebenchError(f"{printable(name_or_path)} does not exist.", remedy)
+    raise PipebenchError(f"{printable(path_or_pattern)} does not exist.", remedy)
 
 
 def shadowed(name_or_path: str) -> str | None:

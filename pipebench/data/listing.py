@@ -272,7 +272,7 @@ class _Bounded:
         return self._file.read(max(0, min(count, self.size - self._file.tell())))
 
 
-class _Members:
+class Members:
     """The members of a tar in order. After the last one, `ending` says what is wrong with the end of the tar.
 
     `tarfile` alone mistakes a cut between two members, or garbage after a member, for the end of the archive.
@@ -313,7 +313,7 @@ def _add_shard(path: str, listing: Listing) -> None:
     keys: list[str] = []
     without_image = 0
     with open(open_regular(path), "rb") as file:
-        members = _Members(file)
+        members = Members(file)
         for tar_key, group in groupby(filter(_counts, members), key=lambda member: _split(member.name)[0]):
             sample = _tar_sample(tar_key, list(group), path, members.size)
             if sample is None:

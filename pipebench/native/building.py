@@ -1,7 +1,7 @@
 """Builds the C pieces with the system's compiler on first use, and Pillow-SIMD beside Pillow.
 
 Nothing is built into the environment. A library is stored in `native/` of the cache folder. Its name is a digest of its
-source, its flags and the compiler's version: a change of any of them builds a new library, and two versions of
+sources, its flags and the compiler's version: a change of any of them builds a new library, and two versions of
 pipebench do not disturb each other. A library is written under a temporary name and renamed when it is complete, so
 two processes may build at once and neither loads half a file.
 """
@@ -12,6 +12,7 @@ import contextlib
 import ctypes
 import hashlib
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -108,9 +109,16 @@ def load(source: Path, links: Sequence[str], verify: Callable[[ctypes.CDLL], str
 def library_path(source: Path, links: Sequence[str]) -> Path:
     """The path of the built library of `source`. Raises `NativeError` where there is no compiler."""
     compiler = _compiler()
-    parts = (source.read_bytes(), shlex.join((*_FLAGS, *links)).encode(), _version(compiler))
+    parts = (*_texts(source), shlex.join((*_FLAGS, *links)).encode(), _version(compiler))
     digest = hashlib.sha256(b"\0".join(parts)).hexdigest()[:16]
     return machine.cache_folder() / "native" / f"{source.stem}-{digest}.so"
+
+
+def _texts(source: Path) -> list[bytes]:
+    """The contents of a C file and of our files that it includes, each once for every place that includes it."""
+    text = source.read_bytes()
+    included = re.findall(rb'^#include "([^"]+)"', text, re.MULTILINE)
+    return [text, *(one for name in included for one in _texts(source.with_name(name.decode())))]
 
 
 def _compiler() -> list[str]:

@@ -1,8 +1,7 @@
 """Decodes only a box of a JPEG, so that pixels outside a random crop are never reconstructed.
 
-`decode_and_crop` is the function. `RandomCropFromBytes` and `RandomResizedCropFromBytes` are torchvision's transforms
-on top of it. region.c does the work with libjpeg-turbo; it is built on first use (see `building`). For its cost and its
-checks see docs/decode-and-crop.md.
+`decode_and_crop` is the function; `transforms` has torchvision's transforms on top of it. region.c does the work with
+libjpeg-turbo; it is built on first use (see `building`). For its cost and its checks see docs/decode-and-crop.md.
 """
 
 from __future__ import annotations
@@ -14,19 +13,17 @@ import sys
 import threading
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from pipebench.errors import SampleError
+from pipebench.native import passing
 
 if TYPE_CHECKING:
     import torch
     from typing_extensions import Buffer
 
 SCALES = (1, 2, 4, 8)
-PIXEL_LIMIT = 178_956_970  # as in region.c
-_MESSAGE_BYTES = 256  # as in region.c
-_KINDS = {1: "corrupt", 2: "truncated", 3: "unsupported", 4: "too-large", 5: "not-jpeg"}  # as in region.c
-_OUTSIDE, _OUT_OF_MEMORY = 6, 7
+PIXEL_LIMIT = 178_956_970  # as in reading.h
 _registering = threading.Lock()
 
 Box = tuple[int, int, int, int]
@@ -59,8 +56,37 @@ def decode_and_crop(data: Buffer | torch.Tensor, box: Sequence[int], scale: int 
     if imported is not None and isinstance(data, imported.Tensor):
         cropped: torch.Tensor = _operator_for(data)(data, *checked, scale)
         return cropped
-    pointer, length = _buffer(data)
+    pointer, length = passing.pointer(data)
     return _decode(pointer, length, checked, scale)
+
+
+def crop_stream(data: Buffer, box: Sequence[int]) -> tuple[bytes, Box]:
+    """A smaller JPEG that holds a box of a JPEG, and where the box lies in it. No pixel is decoded.
+
+    It is for other decoders: they decode the small file and cut the box (left, top, width, height) out of it. `data`
+    and `box` are as in `decode_and_crop`. The pixels of the box are those of the whole file, bit by bit. Segments that
+    do not decide pixels (EXIF, ICC profile, comments) are left out.
+
+    The file needs restart markers, as `pipebench pack` writes them. Where it has none that serve, all of `data` is
+    returned, and `box` as it was. Raises `ValueError` for a box that is empty, not whole numbers or not inside the
+    image, `SampleError` for data whose header cannot be read, and `native.NativeError` as `decode_and_crop`. Damage is
+    not noticed: the pixels are not looked at.
+    """
+    left, top, width, height = checked = _checked_box(box, 1)
+    pointer, length = passing.pointer(data)
+    library, stream, x, y = _library(), ctypes.c_void_p(), ctypes.c_uint(left), ctypes.c_uint(top)
+    made = library.region_stream(
+        pointer, length, ctypes.byref(x), ctypes.byref(y), width, height, ctypes.byref(stream)
+    )  # fmt: skip
+    if made:
+        try:
+            return ctypes.string_at(stream, made), (x.value, y.value, width, height)
+        finally:
+            library.region_free(stream)
+    image = image_size(data)
+    if left + width > image[0] or top + height > image[1]:
+        raise ValueError(f"the box {checked} reaches outside the image of {image[0]} × {image[1]} pixels")
+    return bytes(data), checked
 
 
 def decode_and_fill(
@@ -131,11 +157,11 @@ def _aligned(box: Box, scale: int) -> Box:
 
 def image_size(data: Buffer) -> tuple[int, int]:
     """Width and height in pixels from the header of a JPEG (about 10 µs). Raises as `decode_and_crop`."""
-    pointer, length = _buffer(data)
-    width, height, message = ctypes.c_uint(), ctypes.c_uint(), ctypes.create_string_buffer(_MESSAGE_BYTES)
+    pointer, length = passing.pointer(data)
+    width, height, message = ctypes.c_uint(), ctypes.c_uint(), passing.message()
     kind = _library().region_size(pointer, length, ctypes.byref(width), ctypes.byref(height), message)
     if kind:
-        raise _error(kind, message)
+        raise passing.error(kind, message)
     return width.value, height.value
 
 
@@ -213,185 +239,33 @@ def _checked_box(box: Sequence[int], scale: int) -> Box:
     return left, top, width, height
 
 
-def _buffer(data: Any) -> tuple[Any, int]:
-    """An object that ctypes passes as a pointer (it keeps the memory alive), and the number of bytes."""
-    if isinstance(data, bytes):
-        pointer: Any = data
-        length = len(data)
-    else:
-        try:
-            view = memoryview(data)
-        except TypeError:
-            raise TypeError(f"encoded data must be bytes-like or a tensor, not {type(data).__name__}") from None
-        length = view.nbytes
-        copied = view.readonly or not view.c_contiguous
-        if length:  # c_char stands for the first of them; it keeps the buffer from being resized meanwhile
-            pointer = view.tobytes() if copied else ctypes.byref(ctypes.c_char.from_buffer(view))
-    if length == 0:
-        raise SampleError("empty", "there are no bytes to decode")
-    return pointer, length
-
-
 def _decode(pointer: Any, length: int, box: Box, scale: int) -> torch.Tensor:
     import torch
 
     if length == 0:
         raise SampleError("empty", "there are no bytes to decode")
     library = _library()
-    message = ctypes.create_string_buffer(_MESSAGE_BYTES)
+    message = passing.message()
     pixels = torch.empty((*scaled_size(box, scale), 3), dtype=torch.uint8)
     kind = library.region_decode(pointer, length, *box, scale, pixels.data_ptr(), message)
     if kind:
-        raise _error(kind, message)
+        raise passing.error(kind, message)
     return pixels
-
-
-def _error(kind: int, message: ctypes.Array[ctypes.c_char]) -> Exception:
-    text = message.value.decode("utf-8", "replace")
-    if kind == _OUTSIDE:
-        return ValueError(text)
-    if kind == _OUT_OF_MEMORY:
-        return MemoryError(text)
-    return SampleError(_KINDS[kind], text)
 
 
 @functools.cache
 def _library() -> ctypes.CDLL:
     from pipebench.native import building  # here, so that `import pipebench` stays quick
 
-    library = building.load(Path(__file__).with_name("region.c"), ("jpeg",), _wrong_with)
+    library = building.load(Path(__file__).with_name("region.c"), ("jpeg",), passing.check("region_check"))
     unsigned, pointer = ctypes.c_uint, ctypes.c_void_p
     library.region_size.argtypes = [pointer, ctypes.c_ulong, pointer, pointer, pointer]
     library.region_decode.argtypes = [
         pointer, ctypes.c_ulong, unsigned, unsigned, unsigned, unsigned, unsigned, pointer, pointer,
     ]  # fmt: skip
+    library.region_stream.argtypes = [pointer, ctypes.c_ulong, pointer, pointer, unsigned, unsigned, pointer]
+    library.region_stream.restype = ctypes.c_ulong
+    library.region_free.argtypes = [pointer]
     library.region_version.restype = ctypes.c_char_p
     register_beside_torch()
     return library
-
-
-def _wrong_with(library: ctypes.CDLL) -> str | None:
-    message = ctypes.create_string_buffer(_MESSAGE_BYTES)
-    return message.value.decode("utf-8", "replace") if library.region_check(message) else None
-
-
-class RandomCropFromBytes:
-    """torchvision's `RandomCrop` on an encoded JPEG. It draws the same boxes for the same torch seed.
-
-    The arguments are torchvision's. Only the padding mode `constant` is supported (else `ValueError`), because the
-    other modes need pixels that are never decoded. `api` chooses which of torchvision's two classes to reproduce: they
-    draw different numbers where one side of the image equals that of the crop.
-
-    A call with a bytes-like JPEG returns a uint8 tensor of shape (3, height, width), RGB, channels last in memory as
-    `PILToTensor` makes it. Raises as `decode_and_crop`, and `ValueError` for an image smaller than the crop.
-    """
-
-    def __init__(
-        self,
-        size: int | Sequence[int],
-        padding: int | Sequence[int] | None = None,
-        pad_if_needed: bool = False,
-        fill: float | Sequence[float] = 0,
-        padding_mode: str = "constant",
-        *,
-        api: Literal["v1", "v2"] = "v2",
-    ) -> None:
-        from torchvision import transforms
-        from torchvision.transforms import v2
-
-        if padding_mode != "constant":
-            raise ValueError(f"padding_mode {padding_mode!r} needs pixels that are not decoded: use 'constant'")
-        if isinstance(fill, dict):
-            raise ValueError("fill must be a number or one for each channel")
-        if api not in ("v1", "v2"):
-            raise ValueError(f"api must be 'v1' or 'v2', not {api!r}")
-        self._reference = v2.RandomCrop(size) if api == "v2" else transforms.RandomCrop(size)
-        self.size: tuple[int, int] = tuple(self._reference.size)
-        self.padding = _four_sides(padding)
-        self.pad_if_needed = pad_if_needed
-        self.fill = fill
-        self.api = api
-
-    def __call__(self, data: Buffer) -> torch.Tensor:
-        width, height = image_size(data)
-        left, top, right, bottom = self.padding
-        if self.pad_if_needed:
-            missing = (max(0, self.size[0] - height - top - bottom), max(0, self.size[1] - width - left - right))
-            top, bottom, left, right = top + missing[0], bottom + missing[0], left + missing[1], right + missing[1]
-        y, x = self._draw(height + top + bottom, width + left + right)
-        box = (x - left, y - top, self.size[1], self.size[0])
-        return decode_and_fill(data, box, (width, height), self.fill).permute(2, 0, 1)
-
-    def _draw(self, height: int, width: int) -> tuple[int, int]:
-        """The top and left edge of the next crop of a padded image of that size."""
-        if self.api == "v1":
-            y, x, _, _ = self._reference.get_params(_blank(height, width), self.size)
-            return y, x
-        drawn = self._reference.make_params([_blank(height, width)])
-        return drawn["top"], drawn["left"]
-
-    def __repr__(self) -> str:
-        return (
-            f"{type(self).__name__}(size={self.size}, padding={self.padding}, pad_if_needed={self.pad_if_needed}, "
-            f"fill={self.fill}, api={self.api!r})"
-        )
-
-
-class RandomResizedCropFromBytes:
-    """torchvision's `RandomResizedCrop` on an encoded JPEG: the same boxes for the same torch seed (v1 and v2).
-
-    `decode_and_resize` decodes and resizes the box, with `exact`; its docstring says how the result differs without.
-
-    The arguments are torchvision's. `antialias` must be True (else `ValueError`), because a reduced decode is
-    antialiased. A call with a bytes-like JPEG returns a uint8 tensor of shape (3, height, width), RGB. Raises as
-    `decode_and_crop`.
-    """
-
-    def __init__(
-        self,
-        size: int | Sequence[int],
-        scale: tuple[float, float] = (0.08, 1.0),
-        ratio: tuple[float, float] = (3 / 4, 4 / 3),
-        interpolation: Any = "bilinear",
-        antialias: bool = True,
-        *,
-        exact: bool = False,
-    ) -> None:
-        from torchvision.transforms import v2
-
-        if antialias is not True:
-            raise ValueError("antialias must be True: a picture decoded at a smaller scale is antialiased")
-        self._reference = v2.RandomResizedCrop(size, scale, ratio, interpolation, antialias=True)
-        self.size: tuple[int, int] = tuple(self._reference.size)
-        self.scale = scale
-        self.ratio = ratio
-        self.interpolation = interpolation
-        self.exact = exact
-
-    def __call__(self, data: Buffer) -> torch.Tensor:
-        width, height = image_size(data)
-        drawn = self._reference.make_params([_blank(height, width)])
-        box = (drawn["left"], drawn["top"], drawn["width"], drawn["height"])
-        return decode_and_resize(data, box, self.size, self.interpolation, exact=self.exact)
-
-    def __repr__(self) -> str:
-        return (
-            f"{type(self).__name__}(size={self.size}, scale={self.scale}, ratio={self.ratio}, "
-            f"interpolation={self.interpolation}, exact={self.exact})"
-        )
-
-
-def _blank(height: int, width: int) -> torch.Tensor:
-    """A tensor with the shape of an image and no memory. torchvision needs only the shape to draw a box."""
-    import torch
-
-    return torch.empty(1, dtype=torch.uint8).expand(3, height, width)
-
-
-def _four_sides(padding: int | Sequence[int] | None) -> Box:
-    """Left, top, right and bottom from torchvision's one, two (left and right, top and bottom) or four numbers."""
-    sides = [padding or 0] if padding is None or isinstance(padding, int) else list(padding)
-    if len(sides) not in (1, 2, 4):
-        raise ValueError(f"padding must be one, two or four numbers, not {len(sides)}")
-    left, top, right, bottom = sides * (4 // len(sides))
-    return left, top, right, bottom

@@ -18,7 +18,7 @@ import numpy as np
 
 from pipebench.data.image_header import FORMATS
 from pipebench.errors import SampleError
-from pipebench.native import region
+from pipebench.native import packing, region
 from pipebench.stages import agreement, read
 from pipebench.stages.decode import (
     Encoded,
@@ -44,6 +44,14 @@ class Cut(Encoded):
 
     box: tuple[int, int, int, int]
     size: int
+
+    @functools.cached_property
+    def packed(self) -> bytes:
+        """The image as `pipebench pack` copies it: with restart markers, or as it is if it cannot have them."""
+        try:
+            return packing.pack(self.data)
+        except SampleError:
+            return self.data
 
     @property
     def resized(self) -> bool:
@@ -140,6 +148,7 @@ _TASKS = (
 )
 TASKS = tuple(one.id for one in _TASKS)
 Cropping = Callable[[Cut], Any]
+_MOVED = "exactness: 0.6 to 1.8 levels of 255 on average, 5.2 in the worst image"  # tools/region_difference.py
 
 
 def _cut_tensor(functional: Any) -> Callable[[Any, Cut], Any]:
@@ -287,7 +296,7 @@ def region_crop(workload: Workload) -> Cropping:
     name="region",
     library=region.library_name,
     partial=True,
-    gives_up="exactness: 0.6 to 1.8 levels of 255 on average, 5.2 in the worst image",  # tools/region_difference.py
+    gives_up=_MOVED,
 )
 def region_resized(workload: Workload) -> Cropping:
     """Only the box is decoded, at the nearest smaller scale, then resized (`RandomResizedCropFromBytes`).
@@ -306,10 +315,47 @@ def region_exact(workload: Workload) -> Cropping:
     return _resizing(exact=True)
 
 
-def _resizing(exact: bool) -> Cropping:
+@variant("crop/resized-224", name="region-packed", library=region.library_name, partial=True, gives_up=_MOVED)
+def region_packed_resized(workload: Workload) -> Cropping:
+    """`region` on a packed copy (`pipebench pack`): only the stretches that the box touches are read."""
+    return _resizing(exact=False, packed=True)
+
+
+@variant("crop/fixed-256", name="region-packed", library=region.library_name, partial=True)
+def region_packed(workload: Workload) -> Cropping:
+    """`region` on a packed copy (`pipebench pack`): only the stretches that the box touches are read."""
+
+    def crop(given: Cut) -> Any:
+        filled = region.decode_and_fill(given.packed, given.box, (given.width, given.height))
+        return filled.permute(2, 0, 1).contiguous()
+
+    return crop
+
+
+@variant(*TASKS, name="crop-stream+simplejpeg", library=library("simplejpeg"), extra="simplejpeg", partial=True)
+def crop_stream(workload: Workload) -> Cropping:
+    """`pipebench.crop_stream` on a packed copy, then simplejpeg: any decoder can read the smaller JPEG."""
+    import torch
+    from simplejpeg import decode_jpeg
+    from torchvision.transforms.v2 import functional
+
+    def crop(given: Cut) -> Any:
+        left, top, right, bottom = given.corners
+        wide, high = min(right, given.width) - left, min(bottom, given.height) - top
+        stream, (x, y, _, _) = region.crop_stream(given.packed, (left, top, wide, high))
+        part = torch.from_numpy(decode_jpeg(stream)[y : y + high, x : x + wide]).permute(2, 0, 1)
+        if given.resized:
+            return functional.resize(part, [given.size, given.size], antialias=True).contiguous()
+        return functional.pad(part, [0, 0, given.size - wide, given.size - high]).contiguous()
+
+    return crop
+
+
+def _resizing(exact: bool, packed: bool = False) -> Cropping:
     def crop(given: Cut) -> Any:
         size = (given.size, given.size)
-        return region.decode_and_resize(given.data, given.box, size, exact=exact).contiguous()
+        data = given.packed if packed else given.data
+        return region.decode_and_resize(data, given.box, size, exact=exact).contiguous()
 
     return crop
 

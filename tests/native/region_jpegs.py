@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 from PIL import Image, ImageFile
 
+from pipebench.native import packing
+
 ImageFile.MAXBLOCK = 1 << 22  # what Pillow's encoder has room for, which progressive RGB at high quality overruns
 
 SUBSAMPLED = ("4:2:0", "4:2:2", "4:4:4", "4:4:0", "4:1:1")
@@ -100,14 +102,32 @@ def originals() -> tuple[bytes, ...]:
         for width, height, restart in ((96, 64, 0), (61, 83, 4))
         for progressive in (False, True)
     )
-    return (*usual, *unusual)
+    return (*usual, *unusual, *packed())
+
+
+@functools.cache
+def packed() -> tuple[bytes, ...]:
+    """Sound files with a restart marker every 16 to 64 pixels of a row."""
+    return tuple(
+        packing.pack(encode(kind, width, height, quality=75), segment)
+        for kind in KINDS
+        for width, height, segment in ((128, 72, 16), (192, 61, 32), (250, 49, 64))
+    )
 
 
 def mutant(index: int) -> bytes:
     """Damaged file number `index`: the same on every call and every machine."""
     rng = random.Random(f"mutant {index}")
     data = bytearray(rng.choice(originals()))
-    rng.choice((_flip, _flip_header, _truncate, _overwrite_frame, _splice, _erase, _insert, _repeat_scan))(rng, data)
+    rng.choice((*_DAMAGES, _repeat_scan))(rng, data)
+    return bytes(data)
+
+
+def packed_mutant(index: int) -> bytes:
+    """Damaged file number `index` of those with markers. Half of the damage is to the markers themselves."""
+    rng = random.Random(f"packed mutant {index}")
+    data = bytearray(rng.choice(packed()))
+    rng.choice((*_DAMAGES, *(6 * [_damage_markers])))(rng, data)
     return bytes(data)
 
 
@@ -156,11 +176,41 @@ def _repeat_scan(rng: random.Random, data: bytearray) -> None:
     data[at:at] = bytes(data[at:]) * rng.choice((1, 2, 40))
 
 
+def marker_places(data: bytes) -> list[int]:
+    """Where each restart marker begins."""
+    first = scans(data)[0]
+    return [at for at in range(first, len(data) - 1) if data[at] == 0xFF and 0xD0 <= data[at + 1] <= 0xD7]
+
+
+def _damage_markers(rng: random.Random, data: bytearray) -> None:
+    """Renumbers, removes, doubles or exchanges markers, moves a stretch, or lets the header state another interval."""
+    places = marker_places(bytes(data))
+    if len(places) < 2:
+        return
+    one, other = sorted(rng.sample(places, 2))
+    interval = bytes(data).index(b"\xff\xdd") + 4
+    begin, end, new = rng.choice((
+        (one + 1, one + 2, bytes([rng.choice((*range(0xD0, 0xDA), 0x00, 0x01, 0xFF))])),
+        (one, one + 2, b""),
+        (one, one, data[one : one + 2]),
+        (one, other + 2, data[other : other + 2] + data[one + 2 : other] + data[one : one + 2]),
+        (one, other, b""),
+        (one, one, data[one:other]),
+        (other, other, bytes([0xFF, 0xD0 + rng.randrange(8)])),
+        (interval, interval + 2, rng.choice((0, 1, 2, 3, 4, 8, 16, 1000)).to_bytes(2, "big")),
+    ))  # fmt: skip
+    data[begin:end] = new
+
+
+_DAMAGES = (_flip, _flip_header, _truncate, _overwrite_frame, _splice, _erase, _insert)
+
+
 def main(folder: str, count: str) -> None:
     for index, data in enumerate(originals()):
         Path(folder, f"sound-{index:05}.jpg").write_bytes(data)
     for index in range(int(count)):
-        Path(folder, f"mutant-{index:05}.jpg").write_bytes(mutant(index))
+        data = packed_mutant(index) if index % 2 else mutant(index)
+        Path(folder, f"mutant-{index:05}.jpg").write_bytes(data)
 
 
 if __name__ == "__main__":

@@ -49,12 +49,24 @@ def test_builds_once_under_a_name_of_source_flags_and_compiler(fresh, monkeypatc
     built = path.stat().st_mtime_ns
     assert region.library_name() and path.stat().st_mtime_ns == built
     names = {path, building.library_path(SOURCE, ("jpeg", "m"))}
+    for name in ("reading.h", "stretches.h"):
+        shutil.copy(SOURCE.with_name(name), tmp_path)
     copy = tmp_path / "region.c"
     copy.write_text(SOURCE.read_text() + "\n")
     names.add(building.library_path(copy, ("jpeg",)))
     monkeypatch.setenv("CC", script(tmp_path / "cc", "echo another compiler"))
     names.add(building.library_path(SOURCE, ("jpeg",)))
     assert len(names) == 4
+
+
+def test_a_change_of_an_included_file_builds_anew(fresh, tmp_path):
+    for name in ("region.c", "reading.h", "stretches.h"):
+        shutil.copy(SOURCE.with_name(name), tmp_path)
+    before = building.library_path(tmp_path / "region.c", ("jpeg",))
+    assert before.name == building.library_path(SOURCE, ("jpeg",)).name
+    with open(tmp_path / "reading.h", "a") as header:
+        header.write("\n")
+    assert building.library_path(tmp_path / "region.c", ("jpeg",)) != before
 
 
 def test_processes_may_build_at_once(fresh):

@@ -24,7 +24,7 @@ from PIL import Image
 from region_jpegs import KINDS, SIDES, edited, encode
 
 from pipebench.errors import SampleError
-from pipebench.native import region
+from pipebench.native import region, transforms
 
 HERE = Path(__file__).parent
 
@@ -259,7 +259,7 @@ def test_errors_are_not_printed(capfd):
 MUTANTS = """
 import hashlib, json, random, sys
 import region_jpegs
-from pipebench.native import region
+from pipebench.native import region, transforms
 from pipebench.errors import SampleError
 
 def resident():
@@ -277,7 +277,8 @@ def tried(data, rng):
 def run():
     digest, refused = hashlib.sha256(), 0
     for index in range(int(sys.argv[1])):
-        result = tried(region_jpegs.mutant(index), random.Random(index))
+        make = region_jpegs.packed_mutant if index % 2 else region_jpegs.mutant
+        result = tried(make(index), random.Random(index))
         refused += len(result) < 12 and result.isascii()
         digest.update(result)
     return digest.hexdigest(), refused
@@ -332,7 +333,7 @@ def test_the_gil_is_released_and_threads_do_not_disturb_each_other():
 
 class Crops(torch.utils.data.Dataset):
     def __init__(self):
-        self.transform = region.RandomCropFromBytes(32)
+        self.transform = transforms.RandomCropFromBytes(32)
 
     def __len__(self):
         return 16

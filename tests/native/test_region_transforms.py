@@ -18,6 +18,7 @@ from torchvision.transforms.functional import pil_to_tensor
 
 from pipebench.data import datasets
 from pipebench.native import region
+from pipebench.native import transforms as transforms_from_bytes
 
 BYTES = encode("4:2:0", 101, 64)
 REFERENCES = {"v1": transforms.RandomCrop, "v2": v2.RandomCrop}
@@ -40,7 +41,7 @@ WIDE, SQUARE, SMALL = encode("4:2:0", 101, 64), encode("grey", 64, 64), encode("
     ],
 )
 def test_draws_and_returns_the_crops_of_torchvision(api, size, options):
-    ours, theirs = region.RandomCropFromBytes(size, api=api, **options), REFERENCES[api](size, **options)
+    ours, theirs = transforms_from_bytes.RandomCropFromBytes(size, api=api, **options), REFERENCES[api](size, **options)
     for data in (WIDE, SQUARE):
         image = Image.open(io.BytesIO(data)).convert("RGB")
         for seed in range(6):
@@ -56,7 +57,7 @@ def test_draws_and_returns_the_crops_of_torchvision(api, size, options):
 def test_an_image_smaller_than_the_crop_is_torchvisions_error():
     for api in REFERENCES:
         with pytest.raises(ValueError, match="larger than"):
-            region.RandomCropFromBytes(50, api=api)(SMALL)
+            transforms_from_bytes.RandomCropFromBytes(50, api=api)(SMALL)
 
 
 @pytest.mark.parametrize(
@@ -66,7 +67,7 @@ def test_an_image_smaller_than_the_crop_is_torchvisions_error():
 )
 def test_what_a_crop_from_bytes_cannot_do_is_said_at_once(options):
     with pytest.raises(ValueError, match=r"padding|fill|api"):
-        region.RandomCropFromBytes(20, **options)
+        transforms_from_bytes.RandomCropFromBytes(20, **options)
 
 
 @pytest.mark.parametrize("reference", [transforms.RandomResizedCrop, v2.RandomResizedCrop])
@@ -79,7 +80,10 @@ def test_draws_the_resized_crops_of_torchvision(reference, options):
     data = file.getvalue()
     image = pil_to_tensor(Image.open(file))
     for size, tolerance, mean in ((200, 1, 0.5), ((24, 30), 30, 5.0)):
-        ours, theirs = region.RandomResizedCropFromBytes(size, **options), reference(size, antialias=True, **options)
+        ours, theirs = (
+            transforms_from_bytes.RandomResizedCropFromBytes(size, **options),
+            reference(size, antialias=True, **options),
+        )
         for seed in range(8):
             torch.manual_seed(seed)
             expected = theirs(image)
@@ -125,7 +129,7 @@ def test_exact_is_the_whole_picture_cropped_and_resized_bit_by_bit(pictures, siz
 
 @pytest.mark.parametrize("options", [{}, {"scale": (0.5, 1.0), "ratio": (1.0, 1.0)}, {"interpolation": 3}], ids=str)
 def test_an_exact_transform_is_torchvisions(pictures, options):
-    ours = region.RandomResizedCropFromBytes(31, exact=True, **options)
+    ours = transforms_from_bytes.RandomResizedCropFromBytes(31, exact=True, **options)
     theirs = v2.RandomResizedCrop(31, antialias=True, **options)
     assert "exact=True" in repr(ours)
     for seed, (data, whole) in enumerate(pictures):
@@ -153,11 +157,15 @@ def test_a_resized_box_keeps_its_resolution_and_its_place(scale):
 
 def test_antialias_cannot_be_turned_off():
     with pytest.raises(ValueError, match="antialias"):
-        region.RandomResizedCropFromBytes(20, antialias=False)
+        transforms_from_bytes.RandomResizedCropFromBytes(20, antialias=False)
 
 
 @pytest.mark.parametrize(
-    "transform", [region.RandomCropFromBytes(20, pad_if_needed=True), region.RandomResizedCropFromBytes(20)]
+    "transform",
+    [
+        transforms_from_bytes.RandomCropFromBytes(20, pad_if_needed=True),
+        transforms_from_bytes.RandomResizedCropFromBytes(20),
+    ],
 )
 def test_transforms_compose_pickle_and_say_what_they_are(transform):
     torch.manual_seed(0)
@@ -170,8 +178,8 @@ def test_transforms_compose_pickle_and_say_what_they_are(transform):
 @pytest.mark.parametrize(
     ("ours", "theirs"),
     [
-        (region.RandomCropFromBytes, v2.RandomCrop),
-        (region.RandomResizedCropFromBytes, v2.RandomResizedCrop),
+        (transforms_from_bytes.RandomCropFromBytes, v2.RandomCrop),
+        (transforms_from_bytes.RandomResizedCropFromBytes, v2.RandomResizedCrop),
     ],
 )
 def test_one_can_be_swapped_for_the_other(ours, theirs):

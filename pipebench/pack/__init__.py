@@ -1,0 +1,1 @@
+"""`pipebench pack`: a copy of a data set whose JPEGs have restart markers, made losslessly."""

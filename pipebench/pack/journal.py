@@ -1,0 +1,105 @@
+"""What a destination holds of earlier runs, so that an interrupted run goes on where it stopped.
+
+The first line holds the options, each further line one file: noted before the file gets its final name. So a file
+that is there and is not noted is not ours, and a file that is noted and not there is made again.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pipebench.errors import PipebenchError
+from pipebench.units import printable
+
+NAME = ".pipebench-pack.jsonl"
+UNFINISHED = ".pipebench-packing"  # the suffix of a file that is being written
+
+
+@dataclass
+class Counts:
+    """What became of the members of one file, or of all: how many, and their bytes before and after.
+
+    `unchanged` counts the images that were copied as they are, by the reason.
+    """
+
+    packed: int = 0
+    packed_before: int = 0
+    packed_after: int = 0
+    others: int = 0
+    unchanged: dict[str, int] = field(default_factory=dict)
+
+    def add(self, other: Counts) -> None:
+        self.packed += other.packed
+        self.packed_before += other.packed_before
+        self.packed_after += other.packed_after
+        self.others += other.others
+        for reason, number in other.unchanged.items():
+            self.unchanged[reason] = self.unchanged.get(reason, 0) + number
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One finished file: its name, its source's signature, its size in bytes, and what became of its members."""
+
+    name: str
+    signature: str
+    size: int
+    counts: Counts
+
+
+class Journal:
+    """The journal of the folder `destination`, which is made if it is missing.
+
+    Raises PipebenchError if the folder holds what no earlier run wrote, or was written with other options.
+    """
+
+    def __init__(self, destination: Path, options: dict[str, object]) -> None:
+        self._folder = destination
+        self._path = destination / NAME
+        self.entries: dict[str, Entry] = {}
+        destination.mkdir(parents=True, exist_ok=True)
+        lines = list(self._lines())
+        if not lines:
+            if any(one.name != NAME for one in os.scandir(destination)):
+                raise PipebenchError(f"{printable(destination)} is not empty.", "Name a new folder.")
+            self._path.write_text(json.dumps(options) + "\n", encoding="utf-8")
+        elif lines[0] != options:
+            raise PipebenchError(
+                f"{printable(destination)} was written with other options: {json.dumps(lines[0])}",
+                "use the same options, or name another folder",
+            )
+        for line in lines[1:]:
+            entry = Entry(**{**line, "counts": Counts(**line["counts"])})
+            self.entries[entry.name] = entry
+
+    def _lines(self) -> Iterator[dict[str, Any]]:
+        """Every whole line. One that was cut when a run was killed is removed."""
+        if not self._path.exists():
+            return
+        data = self._path.read_bytes()
+        whole = data[: data.rfind(b"\n") + 1]
+        if len(whole) < len(data):
+            os.truncate(self._path, len(whole))
+        for line in whole.splitlines():
+            yield json.loads(line)
+
+    def finished(self, name: str, signature: str) -> Entry | None:
+        """The entry of a file that is complete and whose source is as it was; None if it must be made."""
+        entry = self.entries.get(name)
+        try:
+            there = os.stat(self._folder / name).st_size
+        except FileNotFoundError:
+            return None
+        if entry is None:
+            raise PipebenchError(f"{printable(self._folder / name)} was not written by pack.", "Move it away.")
+        return entry if entry.signature == signature and entry.size == there else None
+
+    def note(self, entry: Entry) -> None:
+        self.entries[entry.name] = entry
+        with open(self._path, "a", encoding="utf-8") as file:
+            file.write(json.dumps(asdict(entry)) + "\n")

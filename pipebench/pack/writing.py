@@ -1,0 +1,97 @@
+"""Writes one file or one tar under a temporary name, reads it back, and gives it its name when it is complete."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import os
+import tarfile
+from pathlib import Path
+from zlib import crc32
+
+from pipebench.data import listing
+from pipebench.data.listing import Extent
+from pipebench.errors import PipebenchError, SampleError
+from pipebench.pack.journal import UNFINISHED
+from pipebench.pack.sources import Member, Target
+from pipebench.units import printable
+
+
+class Writer:
+    """Writes the members of `target` below `folder`. `finish` completes it, `discard` leaves nothing behind."""
+
+    def __init__(self, folder: Path, target: Target) -> None:
+        self.path = folder / target.name
+        self._draft = self.path.with_name(self.path.name + UNFINISHED)
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        self._is_tar = target.is_tar
+        self._file = self._draft.open("wb")
+        self._sums: list[tuple[int, int, int]] = []  # offset, bytes and CRC of what was packed
+        self._mtime: float | None = None
+
+    def add(self, member: Member, data: bytes | None) -> Extent:
+        """Writes `data`, or the member as it is in the source. Returns where it will lie."""
+        size = len(data) if data is not None else member.extent.size if member.extent else 0
+        if self._is_tar:
+            self._file.write(_header(member, size))
+        else:
+            self._mtime = member.mtime
+        begin = self._file.tell()
+        if data is not None:
+            self._file.write(data)
+            self._sums.append((begin, size, crc32(data)))
+        elif member.extent is not None:
+            self._copy(member.extent)
+        if self._is_tar:
+            self._file.write(bytes(-size % tarfile.BLOCKSIZE))
+        return Extent(str(self.path), begin, size)
+
+    def _copy(self, extent: Extent) -> None:
+        with open(listing.open_regular(extent.path), "rb") as source:
+            source.seek(extent.offset)
+            left = extent.size
+            while left:
+                piece = source.read(min(left, 1 << 20))
+                if not piece:
+                    raise SampleError("truncated", "it became shorter while it was copied")
+                self._file.write(piece)
+                left -= len(piece)
+
+    def complete(self) -> int:
+        """Closes the file and reads back what was packed. Returns its size."""
+        if self._is_tar:  # two empty blocks end it, and it is filled up as `tarfile` does
+            end = self._file.tell() + 2 * tarfile.BLOCKSIZE
+            self._file.write(bytes(2 * tarfile.BLOCKSIZE + -end % tarfile.RECORDSIZE))
+            self._file.flush()
+            os.fsync(self._file.fileno())
+        self._file.close()
+        with open(self._draft, "rb") as file:
+            for begin, size, wanted in self._sums:
+                file.seek(begin)
+                if crc32(file.read(size)) != wanted:
+                    raise PipebenchError(f"{printable(self._draft)} does not hold what was written.", "Check its disk.")
+        if self._mtime is not None:
+            os.utime(self._draft, (self._mtime, self._mtime))
+        return self._draft.stat().st_size
+
+    def name(self) -> None:
+        """Gives the complete file its final name."""
+        os.replace(self._draft, self.path)
+
+    def discard(self) -> None:
+        self._file.close()
+        with contextlib.suppress(OSError):
+            self._draft.unlink()
+
+
+def _header(member: Member, size: int) -> bytes:
+    """The blocks before a member's contents: those of the source with another size, or new ones for a loose file."""
+    if member.header is None:
+        header = tarfile.TarInfo(member.name)
+        header.mtime = int(member.mtime)
+    else:
+        header = copy.copy(member.header)
+        header.pax_headers = {key: value for key, value in header.pax_headers.items() if key != "size"}
+    if member.extent is not None:
+        header.size = size
+    return header.tobuf(tarfile.PAX_FORMAT, "utf-8", "surrogateescape")
