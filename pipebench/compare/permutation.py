@@ -11,6 +11,10 @@ part is for sides that do not. It compares the fastest quarter of each side's ro
 their best draws can be compared. It counts as much as the first where the two sides of a round differ as much as two
 rounds do, and less the more alike the sides of a round are.
 
+The rounds of a side come from one server, which imports once. What is constant for a server, and not for a commit, is in
+all its rounds, and no exchange of rounds shows it. Two servers of equal code differed by up to 1.1 % for a whole run (see
+docs/figures/noise.md). So an interval is widened by `SERVERS` on both sides, and a smaller difference is never told.
+
 Rounds of several runs can be judged together. A run is a block: its rounds are first divided by the speed of the run
 (the lowest quarter of its rounds, base and head together), because one run may have found the machine slower than
 another, or timed other numbers of calls. Exchanging base and head within a round does not change this divisor, and a
@@ -34,6 +38,7 @@ MIDDLE = 0.6  # share of the rounds' speed-ups that counts: as many are left out
 USUAL = 0.8  # share of the rounds that says how far rounds, and the two sides of a round, are apart
 SWAPS = 6000  # random exchanges of base and head
 CACHED = 50_000  # numbers processed at once, so that they stay in the processor's cache
+SERVERS = 0.02  # how far two servers of equal code may be apart, in all their rounds alike
 WIDEST, STEPS = 8.0, 14  # the search for the ends of an interval: up to this factor away, to 0.02 %
 
 
@@ -60,8 +65,8 @@ def judge(
     The interval comes from an inverted permutation test of paired data (Lehmann and Romano, Testing Statistical
     Hypotheses, sections 5.8 and 5.14). It holds every factor f for which this is true: after the head's times are
     multiplied by f, exchanging base and head at random within rounds gives a difference as large as the observed one in
-    more than `alarms / benchmarks` of `SWAPS` tries. The test is exact for any noise that does not prefer a side. With
-    fewer than `rounds_needed` rounds it cannot detect any change.
+    more than `alarms / benchmarks` of `SWAPS` tries. The test is exact for any noise that does not prefer a side. The
+    interval is then widened by `SERVERS`. With fewer than `rounds_needed` rounds it cannot detect any change.
     """
     wanted = wanted_confidence(benchmarks, alarms)
     base, head, swaps = _times_and_swaps(rounds, runs)
@@ -72,6 +77,7 @@ def judge(
 
     reached = 1.0 - min(1.0, 2.0 * 0.5 ** len(base))
     low, high = _end(possible, middle, 1 / WIDEST), _end(possible, middle, WIDEST)
+    low, high = low / (1 + SERVERS), high * (1 + SERVERS)
     return Judgement(Speedup(middle, low, high, min(wanted, reached)), len(rounds), wanted)
 
 
@@ -79,7 +85,10 @@ def differs(
     rounds: Sequence[Sequence[Pair]], benchmarks: int = 1, alarms: float = ALARMS, runs: Sequence[int] = ()
 ) -> bool:
     """Whether `judge` would report a difference; cheaper, because it does not search the ends of the interval."""
-    return not holds(rounds, 1.0, benchmarks, alarms, runs)
+    base, head, _ = _times_and_swaps(rounds, runs)
+    slower = float(_difference(base, head, _unlike(base, head)))
+    nearest = 1 + SERVERS if slower < 0 else 1 / (1 + SERVERS)
+    return abs(slower) > math.log(1 + SERVERS) and not holds(rounds, nearest, benchmarks, alarms, runs)
 
 
 def holds(
@@ -89,7 +98,10 @@ def holds(
     alarms: float = ALARMS,
     runs: Sequence[int] = (),
 ) -> bool:
-    """Whether the rounds allow this speed-up: the test that `judge` inverts. Too few rounds allow any."""
+    """Whether the rounds allow this speed-up between their servers: the test that `judge` inverts.
+
+    Too few rounds allow any.
+    """
     if len(rounds) < rounds_needed(wanted_confidence(benchmarks, alarms)):
         return True
     base, head, swaps = _times_and_swaps(rounds, runs)
