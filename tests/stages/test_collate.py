@@ -78,6 +78,27 @@ def test_the_reference_is_what_a_worker_does():
         assert one.is_shared() and one.is_contiguous() and one.untyped_storage().nbytes() == one.nbytes
 
 
+def test_memory_that_another_row_took_is_made_anew_before_a_reading_and_not_in_it():
+    made, timed = [], []
+
+    class Clock:
+        def elapsed(self, action):
+            before = len(made)
+            action()
+            timed.append(len(made) - before)
+            return 1.0
+
+    task, _ = find("collate/float32/shared")
+    counted = Variant(task.id, "counted", lambda workload: lambda samples: made.append(1) or torch.zeros(1))
+    task = replace(task, inputs=lambda workload, keys: [[torch.zeros(1)]], lasts=None, check=lambda *given: None)
+    runner = LocalRunner(Clock(), find=lambda identity: (task, counted))
+    runner.prepare(counted.id, WORKLOAD)
+    runner.arm(counted.id, WORKLOAD, ("a",))
+    before = len(made)
+    runner.reading(counted.id, 1)
+    assert timed == [1] and len(made) == before + 2
+
+
 def test_as_in_a_loader_the_last_batches_stay_alive_while_the_next_is_made():
     alive, most = set(), []
 
@@ -99,6 +120,7 @@ def test_as_in_a_loader_the_last_batches_stay_alive_while_the_next_is_made():
     runner.arm(counted.id, WORKLOAD, ("a",))
     most.clear()
     runner.reading(counted.id, 9)
-    assert most == [collate.ALIVE + 1] * 9  # from the first on: a fresh process can have one reading of one call
+    # From the first on: a fresh process can have one reading of one call. One more call is not timed.
+    assert most == [collate.ALIVE + 1] * 10
     runner.release()
     assert not alive
