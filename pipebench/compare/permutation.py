@@ -11,9 +11,9 @@ part is for sides that do not. It compares the fastest quarter of each side's ro
 their best draws can be compared. It counts as much as the first where the two sides of a round differ as much as two
 rounds do, and less the more alike the sides of a round are.
 
-The rounds of a side come from one server, which imports once. What is constant for a server, and not for a commit, is in
-all its rounds, and no exchange of rounds shows it. Two servers of equal code differed by up to 1.1 % for a whole run (see
-docs/figures/noise.md). So an interval is widened by `SERVERS` on both sides, and a smaller difference is never told.
+The rounds of a side come from one server, which imports once. What is constant for a server, and not for a commit, is
+in all its rounds, and no exchange of rounds shows it. Two servers of equal code differed by up to 1.1 % for a whole run
+(see docs/figures/noise.md). So an interval is widened by `SERVERS` on both sides; a smaller difference is never told.
 
 Rounds of several runs can be judged together. A run is a block: its rounds are first divided by the speed of the run
 (the lowest quarter of its rounds, base and head together), because one run may have found the machine slower than

@@ -43,7 +43,7 @@ def with_earlier(report: Report) -> Report:
 def _kept() -> tuple[Figures, ...]:
     place = _place()
     try:
-        if place.stat().st_size > LARGEST_FILE:
+        if not place.is_file() or place.stat().st_size > LARGEST_FILE:
             return ()
         found = msgspec.json.decode(place.read_bytes(), type=_Kept).runs
     except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):

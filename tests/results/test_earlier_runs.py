@@ -1,6 +1,7 @@
 """What earlier runs tell about the next one: simulated machines whose drift is known."""
 
 import math
+import os
 import random
 import statistics
 from dataclasses import replace
@@ -178,3 +179,10 @@ def test_a_memory_that_cannot_be_written_is_no_failure(tmp_path, monkeypatch):
     monkeypatch.setenv("PIPEBENCH_CACHE", str(tmp_path))
     report = _run(random.Random(12))
     assert earlier.with_earlier(report) == report
+
+
+def test_a_pipe_in_the_place_of_the_memory_is_not_waited_for(tmp_path, monkeypatch):
+    monkeypatch.setenv("PIPEBENCH_CACHE", str(tmp_path))
+    earlier._place().parent.mkdir()
+    os.mkfifo(earlier._place())
+    assert earlier._kept() == ()
