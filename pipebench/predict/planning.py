@@ -68,7 +68,7 @@ def _fed(found: Plan) -> bool | None:
     if found.wanted is None:
         return None
     rate, least = found.chosen.samples_per_s, _FED * found.wanted
-    if all(one.enough for one in found.needs if one.available is not None) and rate.value >= least:
+    if all(one.enough for one in found.needs if one.available is not None) and rate.low >= least:
         return True
     return False if rate.high < least or any(one.enough is False for one in found.needs) else None
 
@@ -134,7 +134,7 @@ class _Question:
     def _row(self, workers: int) -> Prediction:
         ahead = self.asked.prefetch_factor or self.passport.costs.prefetch_factor
         setting = Setting(workers, ahead, self.cores, self.others)
-        rate = predicted(self.ways, setting, self.error)
+        rate = self._predicted(setting)
         factor = self.samples * self.asked.devices
         limits = {name: one * factor for name, one in bounds(self.ways[0], setting).items() if one < math.inf}
         if self.asked.consumer is not None:
@@ -146,6 +146,16 @@ class _Question:
         figure = Figure(*(min(one * factor, most) for one in (rate.value, rate.low, rate.high)))
         limit = cast("Resource", min(limits, key=lambda one: limits[one]))
         return Prediction(workers, ahead, figure, limit, limits)
+
+    def _predicted(self, setting: Setting) -> Figure:
+        """Batches per second. A consumer takes no more than it can, so the interval is that of feeding without end."""
+        rate = predicted(self.ways, setting, self.error)
+        if self.asked.consumer is None:
+            return rate
+        endless = predicted([replace(one, step_s=(0.0,)) for one in self.ways], setting, self.error)
+        most = self.asked.consumer / self.samples
+        low = min(rate.value, endless.low)
+        return Figure(rate.value, low, max(rate.value, min(most, endless.high)))
 
     def _carried(self) -> Iterable[tuple[Resource, float]]:
         """The samples per second that storage and network could bring."""

@@ -98,3 +98,12 @@ def test_bytes_that_are_not_known_are_said_to_be_so() -> None:
 @pytest.mark.parametrize(("have", "enough"), [(5.0, True), (3.0, None), (1.0, False), (None, None)])
 def test_enough(have: float | None, enough: bool | None) -> None:
     assert Need("cores", Figure(3, 2, 4), have).enough is enough
+
+
+def test_a_consumer_takes_no_more_than_it_can_and_is_surely_fed_by_many_workers() -> None:
+    """A worker makes 80 samples per second. Whether two feed 150, the error of the model leaves open."""
+    close, many = (_plan(SLEEPING, workers=workers, consumer=150.0, cores=64) for workers in (2, 8))
+    assert close.fed is None and close.chosen.samples_per_s.low < 0.97 * 150
+    assert many.fed is True
+    for found in (close, many):
+        assert found.chosen.samples_per_s.high <= 150 * 1.001
