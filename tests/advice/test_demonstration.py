@@ -16,7 +16,7 @@ def _run(*command, cwd):
     return subprocess.run(command, capture_output=True, text=True, timeout=300, check=True, cwd=cwd).stdout
 
 
-@pytest.mark.slow
+@pytest.mark.timing
 def test_the_patch_keeps_the_promise(tmp_path):
     """The samples sleep, so the gain is four times, and a busy machine moves it by little."""
     (script,) = re.findall(r"a file `remote.py`:\n\n```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
