@@ -25,7 +25,7 @@ class Member:
 
     name: str
     extent: Extent | None
-    mtime: float
+    mtime_ns: int
     header: tarfile.TarInfo | None = None
 
 
@@ -73,11 +73,11 @@ def _target(path: str, name: str) -> Target:
     try:
         facts = os.stat(path)
     except OSError:  # a link that leads nowhere: it is reported when its turn comes
-        return Target(name, False, 0, "", lambda: [Member(name, Extent(path, 0, 0), 0.0)])
+        return Target(name, False, 0, "", lambda: [Member(name, Extent(path, 0, 0), 0)])
     signature = f"{facts.st_size} {facts.st_mtime_ns}"
     if name.lower().endswith(".tar"):
         return Target(name, True, facts.st_size, signature, lambda: tar_members(path))
-    whole = Member(name, Extent(path, 0, facts.st_size), facts.st_mtime)
+    whole = Member(name, Extent(path, 0, facts.st_size), facts.st_mtime_ns)
     return Target(name, False, facts.st_size, signature, lambda: [whole])
 
 
@@ -89,7 +89,7 @@ def tar_members(path: str) -> Iterator[Member]:
             if header.issparse() or header.offset_data + header.size > members.size:
                 raise SampleError("truncated", f"{printable(header.name)} is not whole in it")
             extent = Extent(path, header.offset_data, header.size) if header.isreg() else None
-            yield Member(header.name, extent, header.mtime, header)
+            yield Member(header.name, extent, int(header.mtime * 1e9), header)
         if members.ending:
             raise SampleError("incomplete-shard", f"incomplete shard: {members.ending}")
 
@@ -134,7 +134,7 @@ def key(name: str) -> str:
 
 
 def _shard(number: int, members: list[Member]) -> Target:
-    sources = [(one.name, one.extent, one.mtime) for one in members]
+    sources = [(one.name, one.extent, one.mtime_ns) for one in members]
     size = sum(one.extent.size for one in members if one.extent)
     signature = hashlib.sha256(repr(sources).encode("utf-8", "surrogateescape")).hexdigest()
     return Target(f"shard-{number:06d}.tar", True, size, signature, lambda: members)

@@ -27,7 +27,7 @@ class Writer:
         self._is_tar = target.is_tar
         self._file = self._draft.open("wb")
         self._sums: list[tuple[int, int, int]] = []  # offset, bytes and CRC of what was packed
-        self._mtime: float | None = None
+        self._mtime_ns: int | None = None
 
     def add(self, member: Member, data: bytes | None) -> Extent:
         """Writes `data`, or the member as it is in the source. Returns where it will lie."""
@@ -35,7 +35,7 @@ class Writer:
         if self._is_tar:
             self._file.write(_header(member, size))
         else:
-            self._mtime = member.mtime
+            self._mtime_ns = member.mtime_ns
         begin = self._file.tell()
         if data is not None:
             self._file.write(data)
@@ -70,8 +70,8 @@ class Writer:
                 file.seek(begin)
                 if crc32(file.read(size)) != wanted:
                     raise PipebenchError(f"{printable(self._draft)} does not hold what was written.", "Check its disk.")
-        if self._mtime is not None:
-            os.utime(self._draft, (self._mtime, self._mtime))
+        if self._mtime_ns is not None:
+            os.utime(self._draft, ns=(self._mtime_ns, self._mtime_ns))
         return self._draft.stat().st_size
 
     def name(self) -> None:
@@ -88,7 +88,7 @@ def _header(member: Member, size: int) -> bytes:
     """The blocks before a member's contents: those of the source with another size, or new ones for a loose file."""
     if member.header is None:
         header = tarfile.TarInfo(member.name)
-        header.mtime = int(member.mtime)
+        header.mtime = member.mtime_ns // 1_000_000_000
     else:
         header = copy.copy(member.header)
         header.pax_headers = {key: value for key, value in header.pax_headers.items() if key != "size"}
