@@ -54,6 +54,7 @@ def test_a_signal_ends_the_run_and_saves_what_is_known(number, repo, tmp_path):
     running = subprocess.Popen(
         [*command, str(file)], cwd=repo, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
         start_new_session=True, env={**os.environ, "MARKS": str(marks)},
+        preexec_fn=lambda: signal.signal(number, signal.SIG_DFL),  # as at a terminal: `nohup` would ignore some
     )  # fmt: skip
     for line in running.stderr:
         if line.startswith("comparing for"):
