@@ -80,13 +80,13 @@ class Loaders:
         """Runs an iterator's own constructor, which starts workers and creates fetchers."""
         if self.bound is not None:
             self.bound.opened(iterator, loader)
+        self.guarded(self.relays.end_those_over)
         try:
             number = self.number(loader)
         except Exception as error:
             self.recording.fault("numbering a loader", error)
             plain(iterator, loader, *state, **named)
             return
-        self.guarded(self.relays.end_those_over)
         self.guarded(self.loop.loader_opens)
         self.recording.guarded("watching functions", self._watch_functions)
         began = perf_counter_ns()
