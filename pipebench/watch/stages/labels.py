@@ -7,7 +7,7 @@ import sys
 from typing import Any, Literal, Protocol
 
 from pipebench.watch.record.exclusive_time import local, stages, timed
-from pipebench.watch.record.patches import HIDDEN, Patches, behind, unseen
+from pipebench.watch.record.patches import HIDDEN, Patches, behind, is_ours, unseen
 
 
 class Spans(Protocol):
@@ -69,7 +69,7 @@ def watch_record_function(patches: Patches) -> None:
     profiler: Any = sys.modules["torch.autograd.profiler"]
     kind = profiler.record_function
     enter, leave = kind.__enter__, kind.__exit__
-    if "pipebench" in enter.__code__.co_filename:
+    if is_ours(enter.__code__.co_filename):
         return
 
     @unseen

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from watching import plain, script, watched
+
+from pipebench.watch.record.patches import Patches
+from pipebench.watch.stages import labels
 
 
 @pytest.mark.parametrize(
@@ -37,3 +42,25 @@ def test_a_dataset_may_hold_what_is_timed(method: str, options: dict[str, int], 
         if options
         else {one["samples"] for one in with_us.watch["stages"] if one["name"] == "tokenise"} == {4}
     )
+
+
+def test_labels_are_seen_where_torch_lies_below_a_folder_called_pipebench(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a clone that has its environment inside."""
+
+    class Block:
+        def __enter__(self) -> None: ...
+
+        def __exit__(self, *error: object) -> None: ...
+
+    Block.__enter__.__code__ = Block.__enter__.__code__.replace(
+        co_filename="/home/me/pipebench/.venv/torch/profiler.py"
+    )
+    plain = Block.__enter__
+    monkeypatch.setitem(sys.modules, "torch.autograd.profiler", SimpleNamespace(record_function=Block))  # type: ignore[misc]  # a module
+    patches = Patches()
+    labels.watch_record_function(patches)
+    once = Block.__enter__
+    labels.watch_record_function(patches)
+    assert once is not plain and Block.__enter__ is once
+    patches.undo()
+    assert Block.__enter__ is plain
