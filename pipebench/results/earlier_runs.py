@@ -10,7 +10,7 @@ import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from statistics import fmean, median
+from statistics import median
 
 import msgspec
 
@@ -21,6 +21,9 @@ from pipebench.stats import NORMAL, Speedup, Summary
 from pipebench.units import percent
 
 FEWEST_ROWS = 3  # that two runs must have in common
+BUSY = (
+    0.5  # cores that other processes used: a run beside them finds other figures, and tells nothing about a quiet one
+)
 _SPREAD_OF_MEDIAN = 0.6745  # the median of the absolute values of a standard normal distribution
 
 
@@ -38,10 +41,10 @@ def figures(report: Report) -> Figures:
     """What a later run needs of this one.
 
     `settings` has all that changes figures and is no drift: the workload, the data that was found (a path can lead to
-    other images later), the version of pipebench, the machine and its libraries.
+    other images later), the version of pipebench, the machine and its libraries, and whether others kept it busy.
     """
     timed = [(f"{one.task}/{one.variant}", one) for one in report.measurements if one.summary and one.work]
-    about = (report.workload, report.data, report.pipebench, report.machine and _machine(report.machine))
+    about = (report.workload, report.data, report.pipebench, report.machine and _machine(report.machine), _busy(report))
     return Figures(
         created=report.created or "",
         settings=msgspec.json.encode(about, order="deterministic").decode(),
@@ -54,6 +57,11 @@ def _machine(found: Machine) -> tuple[object, ...]:
     return found.cpu, found.usable_cores, found.storage, found.device, found.python, found.libraries
 
 
+def _busy(report: Report) -> bool:
+    used = [one.load.foreign_s / one.load.wall_s for one in report.measurements if one.load and one.load.wall_s]
+    return bool(used) and median(used) > BUSY
+
+
 def _open(one: Measurement) -> bool:
     """Whether the speed-up is one over another row: a reference beside itself has no interval."""
     return one.over_reference is not None and one.over_reference.low < one.over_reference.high
@@ -64,7 +72,8 @@ def between(runs: Sequence[Figures]) -> BetweenRuns | None:
 
     Two successive runs differ, in each row that both have, by the difference of two logarithms. The median of its
     absolute value over the rows, divided by 0.6745, is a standard deviation that a few rows with other code do not
-    change. The half width is 1.96 times its root mean square over all pairs of successive runs.
+    change. The half width is 1.96 times its median over all pairs of successive runs, so that one run that met
+    something else does not spoil all that follow.
     """
     costs, speedups = _apart(runs, lambda one: one.costs), _apart(runs, lambda one: one.speedups)
     if not costs:
@@ -73,7 +82,7 @@ def between(runs: Sequence[Figures]) -> BetweenRuns | None:
 
 
 def _half(spreads: Sequence[float]) -> float:
-    return NORMAL * math.sqrt(fmean(one * one for one in spreads))
+    return NORMAL * median(spreads)
 
 
 def _apart(runs: Sequence[Figures], which: Callable[[Figures], Mapping[str, float]]) -> list[float]:
