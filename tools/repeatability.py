@@ -17,7 +17,6 @@ import argparse
 import datetime
 import itertools
 import json
-import math
 import os
 import statistics
 import subprocess
@@ -27,7 +26,7 @@ import time
 from pathlib import Path
 
 from pipebench.lab.earlier import MOST_RUNS
-from pipebench.results.earlier_runs import Figures, between
+from pipebench.results.earlier_runs import Figures, between, wider
 from pipebench.stats import compare_processes, summarize
 
 BUSY = 3.0  # the load average up to which the goals are meant
@@ -83,12 +82,7 @@ def rows_of(runs):
     for last, rows in enumerate(alone, 1):
         told = between(known[max(0, last - MOST_RUNS) : last])
         half = {"cost": told.cost, "ratio": told.speedup} if told else {}
-        after.append(
-            {
-                name: {kind: _wider(found, half.get(kind, 0.0)) for kind, found in row.items()}
-                for name, row in rows.items()
-            }
-        )
+        after.append({name: _promised(row, half) for name, row in rows.items()})
     return alone, after
 
 
@@ -108,14 +102,8 @@ def _figures(row, rows):
 
 
 def _promised(row, half):
-    return {kind: _wider(found, half.get(kind, 0.0)) for kind, found in row.items()}
-
-
-def _wider(found, half):
-    if found is None:
-        return None
-    middle, low, high = found
-    return middle, min(low, middle * math.exp(-half)), max(high, middle * math.exp(half))
+    """The row with the intervals that `run` would print if runs differed by so much."""
+    return {kind: found and (found[0], *wider(*found, half.get(kind, 0.0))) for kind, found in row.items()}
 
 
 def covered(alone, after, kind):

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from pipebench.remedies.seen import WORTH
 from pipebench.results.advice import Change, Finding, Outcome, Value
-from pipebench.stats import Speedup, next_run
+from pipebench.stats import NORMAL, Speedup, next_run
 from pipebench.watch.record.trial_lines import TrialWindow
 
 LEAST_PAIRS = 3
@@ -19,7 +19,6 @@ _UNCLEAR = 1.15
 # How far the gain of one run is from that of another: the standard deviation of its logarithm, in plain runs of the
 # planted scripts (docs/figures/advice.md). Windows of one process cannot show it.
 BETWEEN_RUNS = 0.05
-_SURE = 1.96  # normal quantile of 95 %
 _OF_TWO = 1.25  # the least that the low end of a gain must be if it rests on two pairs
 _NEARLY = 0.95  # of the best gain: then the cheaper change is better
 TOGETHER = "together"
@@ -50,7 +49,7 @@ def gain(found: Sequence[float]) -> Speedup | None:
 
 def promised(found: Speedup) -> Speedup:
     """The same speed-up with an interval for another run: what differs between runs adds to it (in quadrature)."""
-    more = _SURE * BETWEEN_RUNS
+    more = NORMAL * BETWEEN_RUNS
     low, high = (math.hypot(math.log(found.speedup / end), more) for end in (found.low, found.high))
     return Speedup(found.speedup, found.speedup * math.exp(-low), found.speedup * math.exp(high), found.confidence)
 

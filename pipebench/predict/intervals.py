@@ -11,10 +11,10 @@ from statistics import fmean, stdev
 from pipebench.predict.loader import Setting, simulate
 from pipebench.results.costs import LoopCosts
 from pipebench.results.plan import Figure
+from pipebench.stats import NORMAL
 
 _AGAIN = 10  # bootstrap samples
 _BLOCK = 16  # batches that stay together, so that slow batches keep their distance
-_TWO_SIDED = 1.96  # 95 % of a normal distribution
 
 
 def predicted(ways: Sequence[LoopCosts], setting: Setting, model_error: float) -> Figure:
@@ -24,16 +24,28 @@ def predicted(ways: Sequence[LoopCosts], setting: Setting, model_error: float) -
     general stationary observations, 1989) plus that of the model, `model_error` squared. Several `ways` are costs that
     the records cannot tell apart: the interval holds all of them.
     """
-    rates = [simulate(one, setting).batches_per_s for one in ways]
-    middle = math.exp(fmean(map(math.log, rates)))
-    half = _TWO_SIDED * math.hypot(_scatter(ways[0], setting), model_error)
-    return Figure(middle, min(rates) * math.exp(-half), max(rates) * math.exp(half))
+    rates = _rates(ways, setting)
+    half = NORMAL * math.hypot(_scatter(ways[0], setting), model_error)
+    return Figure(_middle(rates), min(rates) * math.exp(-half), max(rates) * math.exp(half))
+
+
+def expected(ways: Sequence[LoopCosts], setting: Setting) -> float:
+    """The batches per second of `predicted`, without an interval."""
+    return _middle(_rates(ways, setting))
 
 
 def around(values: Sequence[float], model_error: float) -> Figure:
     """A figure that follows from means alone, such as the cores that a rate needs. `values` are the possible ones."""
-    half = math.exp(_TWO_SIDED * model_error)
+    half = math.exp(NORMAL * model_error)
     return Figure(fmean(values), min(values) / half, max(values) * half)
+
+
+def _rates(ways: Sequence[LoopCosts], setting: Setting) -> list[float]:
+    return [simulate(one, setting).batches_per_s for one in ways]
+
+
+def _middle(rates: Sequence[float]) -> float:
+    return math.exp(fmean(map(math.log, rates)))
 
 
 def _scatter(costs: LoopCosts, setting: Setting) -> float:

@@ -9,7 +9,7 @@ from typing import cast
 
 from pipebench.predict.asked import changed
 from pipebench.predict.bounds import bounds, core_s
-from pipebench.predict.intervals import around, predicted
+from pipebench.predict.intervals import around, expected, predicted
 from pipebench.predict.loader import Setting, simulate
 from pipebench.results.costs import LoopCosts, Passport
 from pipebench.results.plan import Asked, Check, Figure, Need, Plan, Prediction, Resource
@@ -149,13 +149,12 @@ class _Question:
 
     def _predicted(self, setting: Setting) -> Figure:
         """Batches per second. A consumer takes no more than it can, so the interval is that of feeding without end."""
-        rate = predicted(self.ways, setting, self.error)
         if self.asked.consumer is None:
-            return rate
+            return predicted(self.ways, setting, self.error)
+        rate = expected(self.ways, setting)
         endless = predicted([replace(one, step_s=(0.0,)) for one in self.ways], setting, self.error)
         most = self.asked.consumer / self.samples
-        low = min(rate.value, endless.low)
-        return Figure(rate.value, low, max(rate.value, min(most, endless.high)))
+        return Figure(rate, min(rate, endless.low), max(rate, min(most, endless.high)))
 
     def _carried(self) -> Iterable[tuple[Resource, float]]:
         """The samples per second that storage and network could bring."""

@@ -9,6 +9,7 @@ from pipebench.render.cells import Table
 from pipebench.render.layout import Line, Part
 from pipebench.results.costs import Passport
 from pipebench.results.plan import Asked, Check, Figure, Need, Plan, Prediction
+from pipebench.stats import NORMAL
 from pipebench.units import counted, percent, printable, rate, rate_scale, seconds_scale, size
 
 _LIMITS = {
@@ -118,7 +119,7 @@ def _checked(one: Check) -> str:
 
 def _holds(found: Plan) -> str:
     return (
-        f"Intervals hold ±{percent(1.96 * found.model_error)} for the error of the model, and the scatter of batches."
+        f"Intervals hold ±{percent(NORMAL * found.model_error)} for the error of the model, and the scatter of batches."
     )
 
 

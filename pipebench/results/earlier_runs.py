@@ -126,16 +126,17 @@ def _remedied(warning: Warning, half: float) -> Warning:
 
 
 def _summary(found: Summary, half: float) -> Summary:
-    low, high = _ends(found.median_s, found.low_s, found.high_s, half)
+    low, high = wider(found.median_s, found.low_s, found.high_s, half)
     return replace(found, low_s=low, high_s=high)
 
 
 def _speedup(found: Speedup, half: float) -> Speedup:
     if found.low == found.high:  # a reference beside itself
         return found
-    low, high = _ends(found.speedup, found.low, found.high, half)
+    low, high = wider(found.speedup, found.low, found.high, half)
     return Speedup(found.speedup, low, high, found.confidence)
 
 
-def _ends(middle: float, low: float, high: float, half: float) -> tuple[float, float]:
+def wider(middle: float, low: float, high: float, half: float) -> tuple[float, float]:
+    """The ends of an interval that reaches at least the factor e^`half` to both sides of `middle`."""
     return min(low, middle * math.exp(-half)), max(high, middle * math.exp(half))

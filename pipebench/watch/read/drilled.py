@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from pipebench.results.drilled import DrilledLine, DrilledRow
 from pipebench.results.watched import Note, StageResult
+from pipebench.stats import NORMAL
 from pipebench.watch.launch.own_code import Place, plain_name
 from pipebench.watch.launch.stacks import Look, Looks
 from pipebench.watch.read.gather import Run
@@ -19,7 +20,6 @@ from pipebench.watch.worker.stack_place import UNNAMED_SHARE, drilled
 
 _FEWEST = 20  # with fewer looks, every interval is wider than 20 %
 _SMALL = 0.05
-_Z = 1.96
 
 Text = Callable[[str, int], str]
 """The text of a line of a file, "" if there is none."""
@@ -84,7 +84,7 @@ def interval(count: int, looks: int) -> tuple[float, float]:
 
     It is wider by the largest error that was found beyond it when shares were planted.
     """
-    share, z = count / looks, _Z
+    share, z = count / looks, NORMAL
     middle = (share + z * z / (2 * looks)) / (1 + z * z / looks)
     half = z * math.sqrt(share * (1 - share) / looks + z * z / (4 * looks * looks)) / (1 + z * z / looks)
     return max(0.0, middle - half - BIAS), min(1.0, middle + half + BIAS)
