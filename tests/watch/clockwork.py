@@ -1,15 +1,20 @@
-"""A clock that moves only when told to, and what a fetcher's rows are by it."""
+"""A clock that moves only when told to, and what a fetcher's rows and a loop's phases are by it."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from torch.utils.data._utils.fetch import _IterableDatasetFetcher, _MapDatasetFetcher
 
-from pipebench.watch.record import exclusive_time
+from pipebench.results.watched import Verdict, WatchResult
+from pipebench.watch import with_block
+from pipebench.watch.launch import watched_script
+from pipebench.watch.record import exclusive_time, record_file
 from pipebench.watch.record.recording import Recording, Settings
+from pipebench.watch.script import arrivals, iterators, phases
 from pipebench.watch.worker import fetching
 from pipebench.watch.worker.batch_sums import Sums, WorkerPlace
 
@@ -25,6 +30,30 @@ class Clock:
 
     def burn(self, nanoseconds: int) -> None:
         self.now += nanoseconds
+
+
+def loop_by(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lets what watches a loop read this clock."""
+    for module in (phases, iterators, exclusive_time, arrivals):
+        monkeypatch.setattr(module, "perf_counter_ns", clock)
+
+
+def run_by(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lets all of a watched run read this clock: its loops, its begin and end, and the pace of its records."""
+    loop_by(clock, monkeypatch)
+    for module in (watched_script, with_block):
+        monkeypatch.setattr(module, "perf_counter_ns", clock)
+    monkeypatch.setattr(record_file, "time", SimpleNamespace(perf_counter_ns=clock))
+
+
+def phases_us(result: WatchResult) -> dict[str, float]:
+    """The microseconds of an iteration, by phase."""
+    return {one.phase: round(one.s_per_iteration * 1e6, 3) for one in result.loop if one.s_per_iteration}
+
+
+def verdict_of(result: WatchResult) -> Verdict:
+    assert isinstance(result.verdict, Verdict)
+    return result.verdict
 
 
 class Rows:

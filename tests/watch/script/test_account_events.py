@@ -5,21 +5,16 @@ from __future__ import annotations
 import multiprocessing.context
 import threading
 from collections.abc import Iterable, Iterator
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
-from clockwork import Clock
+from clockwork import Clock, run_by
 from torch.utils.data import DataLoader, Dataset
 
 from pipebench import watching
 from pipebench.results.account import AccountRow
 from pipebench.results.watched import WatchResult
-from pipebench.watch import with_block
-from pipebench.watch.launch import watched_script
-from pipebench.watch.record import exclusive_time, record_file
-from pipebench.watch.script import arrivals, iterators, phases
 
 CLOCK = Clock()
 US = 1_000
@@ -28,9 +23,7 @@ BATCHES = 3
 
 @pytest.fixture(autouse=True)
 def clock(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (phases, iterators, exclusive_time, arrivals, watched_script, with_block):
-        monkeypatch.setattr(module, "perf_counter_ns", CLOCK)
-    monkeypatch.setattr(record_file, "time", SimpleNamespace(perf_counter_ns=CLOCK))
+    run_by(CLOCK, monkeypatch)
 
 
 class Numbers(Dataset[Any]):

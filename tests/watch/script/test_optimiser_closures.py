@@ -7,20 +7,17 @@ from typing import Any
 
 import pytest
 import torch
-from clockwork import Clock
+from clockwork import Clock, loop_by
 from torch.utils.data import DataLoader
 
 from pipebench import watching
-from pipebench.watch.record import exclusive_time
-from pipebench.watch.script import arrivals, iterators, phases
 
 CLOCK = Clock()
 
 
 @pytest.fixture(autouse=True)
 def clock(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (phases, iterators, exclusive_time, arrivals):
-        monkeypatch.setattr(module, "perf_counter_ns", CLOCK)
+    loop_by(CLOCK, monkeypatch)
 
 
 class Slow(torch.autograd.Function):

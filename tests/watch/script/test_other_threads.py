@@ -5,20 +5,15 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Callable
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
-from clockwork import Clock
+from clockwork import Clock, phases_us, run_by, verdict_of
 from torch.utils.data import DataLoader, Dataset
 
 from pipebench import watching
-from pipebench.results.watched import Verdict, WatchResult
-from pipebench.watch import with_block
-from pipebench.watch.launch import watched_script
-from pipebench.watch.record import exclusive_time, record_file
-from pipebench.watch.script import arrivals, iterators, phases
+from pipebench.results.watched import WatchResult
 
 CLOCK = Clock()
 US = 1_000
@@ -36,9 +31,7 @@ class Gate:
 
 @pytest.fixture(autouse=True)
 def clock(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (phases, iterators, exclusive_time, arrivals, watched_script, with_block):
-        monkeypatch.setattr(module, "perf_counter_ns", CLOCK)
-    monkeypatch.setattr(record_file, "time", SimpleNamespace(perf_counter_ns=CLOCK))
+    run_by(CLOCK, monkeypatch)
 
 
 class Numbers(Dataset[Any]):
@@ -112,15 +105,6 @@ def _run(loader: Any, passes: int = 2) -> WatchResult:
     return seen.result
 
 
-def _us(result: WatchResult) -> dict[str, float]:
-    return {one.phase: round(one.s_per_iteration * 1e6, 3) for one in result.loop if one.s_per_iteration}
-
-
-def _verdict(result: WatchResult) -> Verdict:
-    assert isinstance(result.verdict, Verdict)
-    return result.verdict
-
-
 @pytest.mark.parametrize("end", [None, StopIteration()], ids=["no sign of the end", "a sign of the end"])
 @pytest.mark.parametrize("handed", [lambda one: one, lambda one: (0, one)], ids=["the batch", "a tuple with it"])
 def test_the_wait_is_that_of_the_thread_that_trains(end: Any, handed: Any) -> None:
@@ -128,8 +112,10 @@ def test_the_wait_is_that_of_the_thread_that_trains(end: Any, handed: Any) -> No
     assert not result.notes
     (loader,) = result.loaders
     assert (loader.passes, loader.iterations, loader.training, loader.beside) == (2, 2 * BATCHES, True, False)
-    assert _us(result)["wait"] == 40 and _us(result)["forward"] == 20 and _us(result)["backward"] == 30
-    assert _verdict(result).limit == "data" and [one.part for one in result.wait_parts] == ["wait-for-worker"]
+    assert (
+        phases_us(result)["wait"] == 40 and phases_us(result)["forward"] == 20 and phases_us(result)["backward"] == 30
+    )
+    assert verdict_of(result).limit == "data" and [one.part for one in result.wait_parts] == ["wait-for-worker"]
 
 
 @pytest.mark.parametrize(("end", "logged"), [(None, 6), (StopIteration(), 8)])
@@ -155,26 +141,26 @@ def test_each_pass_may_have_a_queue_and_a_loader_of_its_own() -> None:
                 training.step(batch)
             CLOCK.burn(100 * US)
     assert [(one.passes, one.iterations, one.again) for one in seen.result.loaders] == [(3, 3 * BATCHES, 2)]
-    assert seen.result.account is not None and _us(seen.result)["wait"] == 40
+    assert seen.result.account is not None and phases_us(seen.result)["wait"] == 40
     assert sum(one.s for one in seen.result.account.rows if one.code == "other") < 3 * BATCHES * 8e-6
 
 
-def test_without_the_batch_itself_there_is_no_verdict() -> None:
+def test_without_the_batch_itself_there_is_noverdict_of() -> None:
     """The thread hands on a copy, so nothing says which item of the queue is a batch of the loader."""
     result = _run(Buffer(Numbers(), StopIteration(), lambda one: one.clone()), passes=6)
-    found = _verdict(result)
+    found = verdict_of(result)
     assert (found.limit, found.loader, found.dataset) == ("not-followed", 1, "Numbers") and result.next_move is None
     assert [(one.loader, one.beside) for one in result.loaders] == [(1, True), (0, False)]
     assert result.wait_share in (0.0, None)
 
 
-def test_a_loop_in_a_thread_that_does_not_train_has_no_verdict() -> None:
+def test_a_loop_in_a_thread_that_does_not_train_has_noverdict_of() -> None:
     loader = DataLoader(Numbers(), 1)
     with watching() as seen:
         other = threading.Thread(target=lambda: [CLOCK.burn(US) for _ in loader])
         other.start()
         other.join()
-    assert _verdict(seen.result).limit == "not-followed"
+    assert verdict_of(seen.result).limit == "not-followed"
 
 
 def test_a_thread_that_trains_on_its_own_loader_is_a_loop_as_any_other() -> None:
@@ -183,7 +169,7 @@ def test_a_thread_that_trains_on_its_own_loader_is_a_loop_as_any_other() -> None
         other = threading.Thread(target=lambda: [training.step(batch) for batch in loader])
         other.start()
         other.join()
-    assert _verdict(seen.result).limit == "data" and _us(seen.result)["wait"] == 40
+    assert verdict_of(seen.result).limit == "data" and phases_us(seen.result)["wait"] == 40
 
 
 def test_the_queue_is_put_back() -> None:

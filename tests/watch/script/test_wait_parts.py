@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import torch
-from clockwork import Clock
+from clockwork import Clock, loop_by
 from torch.utils.data import DataLoader, Dataset
 from torch.utils.data import dataloader as torch_dataloader
 
@@ -21,7 +21,7 @@ from pipebench.watch.record import exclusive_time
 from pipebench.watch.record.exclusive_time import local
 from pipebench.watch.record.record_file import PIN, RECEIVE, UNPICKLE, WAIT_PARTS, WORKERS
 from pipebench.watch.record.recording import Recording, Settings
-from pipebench.watch.script import arrivals, iterators, phases
+from pipebench.watch.script import arrivals
 from pipebench.watch.script.arrivals import Arrivals
 from pipebench.watch.script.wait_parts import Passed, WaitParts, receiving
 
@@ -32,8 +32,7 @@ BATCHES = SAMPLES // BATCH
 
 @pytest.fixture(autouse=True)
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    for module in (phases, iterators, exclusive_time, arrivals):
-        monkeypatch.setattr(module, "perf_counter_ns", CLOCK)
+    loop_by(CLOCK, monkeypatch)
     return CLOCK
 
 

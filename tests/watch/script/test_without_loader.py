@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import sys
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
-from clockwork import Clock
+from clockwork import Clock, phases_us, run_by, verdict_of
 from torch.utils.data import DataLoader, TensorDataset
 
 import pipebench
 from pipebench import watching
-from pipebench.results.watched import Verdict, WatchResult
-from pipebench.watch import with_block
-from pipebench.watch.launch import watched_script
-from pipebench.watch.record import exclusive_time, record_file
-from pipebench.watch.script import arrivals, iterators, phases
+from pipebench.results.watched import WatchResult
 
 CLOCK = Clock()
 US = 1_000
@@ -25,9 +20,7 @@ US = 1_000
 
 @pytest.fixture(autouse=True)
 def clock(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (phases, iterators, exclusive_time, arrivals, watched_script, with_block):
-        monkeypatch.setattr(module, "perf_counter_ns", CLOCK)
-    monkeypatch.setattr(record_file, "time", SimpleNamespace(perf_counter_ns=CLOCK))
+    run_by(CLOCK, monkeypatch)
 
 
 def get_batch() -> torch.Tensor:
@@ -39,6 +32,10 @@ def get_batch() -> torch.Tensor:
 def crop() -> torch.Tensor:
     CLOCK.burn(8 * US)
     return torch.ones(1)
+
+
+def uncalled() -> None:
+    """What nothing calls."""
 
 
 class Slow(torch.optim.SGD):
@@ -75,26 +72,17 @@ def _run(iterations: int = 6, functions: tuple[str, ...] = ()) -> WatchResult:
     return seen.result
 
 
-def _us(result: WatchResult) -> dict[str, float]:
-    return {one.phase: round(one.s_per_iteration * 1e6, 3) for one in result.loop if one.s_per_iteration}
-
-
-def _verdict(result: WatchResult) -> Verdict:
-    assert isinstance(result.verdict, Verdict)
-    return result.verdict
-
-
 def test_an_iteration_ends_where_the_optimiser_has_stepped() -> None:
     """The first step makes the loop known, and the second one is its begin."""
     result = _run()
-    assert _us(result) == {"before-backward": 85, "backward": 30, "optimiser": 5}
-    assert result.iterations == 4 and _verdict(result).limit == "no-loader"
+    assert phases_us(result) == {"before-backward": 85, "backward": 30, "optimiser": 5}
+    assert result.iterations == 4 and verdict_of(result).limit == "no-loader"
     assert [(one.loader, one.training, one.iterations) for one in result.loaders] == [(0, True, 4)]
 
 
 def test_a_function_of_span_is_a_row_in_the_loop() -> None:
     result = _run(functions=(f"{__name__}:get_batch", f"{__name__}:crop"))
-    assert _us(result) == {"before-backward": 27, "backward": 30, "optimiser": 5, "spans": 58}
+    assert phases_us(result) == {"before-backward": 27, "backward": 30, "optimiser": 5, "spans": 58}
     assert {one.name: round(one.s_per_iteration * 1e6, 3) for one in result.spans} == {"get_batch": 50, "crop": 8}
     assert sum(one.share for one in result.spans) == pytest.approx(58 / 120)
     assert not result.notes
@@ -126,7 +114,7 @@ def test_the_account_has_every_microsecond() -> None:
     [
         (f"{__name__}:get_bach", "span-not-found", "function"),
         ("no_such_module:get_batch", "span-not-found", "module"),
-        (f"{__name__}:_us", "span-not-run", None),
+        (f"{__name__}:uncalled", "span-not-run", None),
     ],
 )
 def test_a_span_that_matched_nothing_is_said(text: str, code: str, lacks: str | None) -> None:
@@ -144,7 +132,7 @@ def test_steps_between_loops_over_a_loader_make_no_loop() -> None:
                 training.step(batch)
             training.run(5)
     assert [(one.loader, one.iterations) for one in seen.result.loaders] == [(1, 8)]
-    assert _verdict(seen.result).loader == 1
+    assert verdict_of(seen.result).loader == 1
 
 
 def test_a_loader_that_is_iterated_ends_the_loop() -> None:
