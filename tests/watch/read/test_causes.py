@@ -5,111 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from planted_runs import MS, TRAINS, TURNS, Planted, said
 
 from pipebench.host.machine import Load
-from pipebench.render import layout, watch_account
 from pipebench.results.account import Account, Cause
-from pipebench.watch.launch.footprint import Footprint, Held
-from pipebench.watch.launch.over_time import OverTime, Seen
-from pipebench.watch.read.gather import Process
-from pipebench.watch.read.summary import summarise
+from pipebench.watch.launch.footprint import Footprint
 from pipebench.watch.record.lines import (
     Arrival,
-    DeviceIdleTime,
-    FetchSums,
     HandedOver,
-    LibraryThreads,
-    Line,
-    LoaderFound,
     LoopSums,
-    Moment,
-    NewStage,
-    PassBegun,
     Pickled,
-    Pool,
-    ProcessStarted,
-    StageName,
 )
-from pipebench.watch.record.options import WatchOptions
-from pipebench.watch.record.spent import ROWS, SpentInPass, TimeSpent
-
-MS = 1_000_000
-TURNS = 100
-
-
-class Planted:
-    """A run of which everything is known, in milliseconds: one TimeSpent line for each part."""
-
-    def __init__(self) -> None:
-        self.lines: list[Line] = [ProcessStarted(1, "script", 0)]
-        self.workers: list[Process] = []
-        self.now = self.cpu = 0
-        self.outside(100, "before")
-
-    def outside(self, spent: int, where: Any = "between") -> None:
-        self.lines.append(TimeSpent(self.now, self.now + spent * MS, spent * MS, where, [], self.cpu))
-        self.now += spent * MS
-
-    def loader(self, number: int = 1, *, trains: bool = True, passes: int = 1, cpu: int = 0, **how: Any) -> None:
-        """A loader, and its passes. What is left of `how` are rows of each pass in ms, by the names of `ROWS`."""
-        found = LoaderFound(number, "Photos", how.pop("workers", 2), 4, "fork", 2, how.pop("persistent", False))
-        idle, waits, arrived = how.pop("idle", None), how.pop("waits", []), how.pop("arrived", [])
-        self.lines.append(found)
-        rows = [how.pop(name.replace("-", "_"), 0) * MS for name in ROWS]
-        assert not how
-        for one in range(passes):
-            arrivals = arrived or [Arrival(task, 1, 0, 0, wait, 0, 0, 0) for task, wait in enumerate(waits)]
-            phases = [sum(rows[:10]), 0, *rows[11:15]]
-            self.lines += [
-                PassBegun(number, one, self.now),
-                LoopSums(
-                    number, one, 0, self.now, TURNS, TURNS * trains, phases, rows[0], arrivals=arrivals,
-                    wait_parts_ns=[0] * 9, idle=None if idle is None else DeviceIdleTime(idle * MS, TURNS),
-                ),
-                TimeSpent(self.now, self.now + sum(rows), 0, "between", [SpentInPass(number, one, rows)], self.cpu),
-            ]  # fmt: skip
-            self.now += sum(rows)
-            self.cpu += cpu * MS
-
-    def worker(self, number: int = 0, *, busy: float = 1.0, cpu: float = 1.0, threads: int = 0, **more: Any) -> None:
-        """A worker that made batches for `busy` of one second, `cpu` of this on a core."""
-        spent = int(busy * 1000 * MS)
-        sums = [
-            FetchSums(
-                1, 0, 1, batches=1, samples=1, stages_ns={1: 1}, process_cpu_ns=min(1, more.get("process_cpu_ns", 0))
-            ),
-            FetchSums(
-                1, 1, 1000 * MS, batches=50, samples=200, busy_ns=spent, cpu_ns=int(cpu * spent),
-                stages_ns={1: int(0.7 * spent), 2: int(0.3 * spent)}, **more,
-            ),
-        ]  # fmt: skip
-        pools = [Pool("OpenBLAS", 4, "OPENBLAS_NUM_THREADS=1")] if threads else []
-        self.workers.append(Process([
-            ProcessStarted(20 + number, "worker", 0, 1, number, "fork"), NewStage(1, StageName("decode", "load", True)),
-            NewStage(2, StageName("transform", "Flip")), *sums, LibraryThreads(pools, threads or None),
-            Moment("end", self.now),
-        ]))  # fmt: skip
-
-    def account(self, cores: float = 4, footprint: Footprint | None = None, ran_on: int = 0) -> Account:
-        last = Moment("stop" if ran_on else "end", self.now + MS)
-        self.lines += [TimeSpent(self.now, self.now + MS, MS, "after", [], self.cpu), last]
-        processes = [Process(self.lines), *self.workers]
-        seen = footprint or Footprint()
-        found = summarise(processes, WatchOptions(), 0, cores, seen, lived=(0, self.now + MS + ran_on * MS)).account
-        assert found is not None
-        assert sum(one.s for one in found.rows) == pytest.approx(found.wall_s, abs=1e-9)
-        assert all(one.code in watch_account._SENTENCES for one in found.causes)
-        return found
-
-    def causes(self, cores: float = 4) -> dict[str, Cause]:
-        return {one.code: one for one in self.account(cores).causes}
-
-
-TRAINS = {"forward": 400, "backward": 500, "optimiser": 100}
-
-
-def said(account: Account) -> str:
-    return " ".join(layout.text(watch_account.causes(account), width=80).split())
 
 
 def test_a_healthy_run_has_no_cause_but_training() -> None:
@@ -332,65 +238,6 @@ def test_a_worker_that_has_most_of_the_work() -> None:
     # Each would be busy 55 % of the 1.4 s.
     assert found.recoverable_s == pytest.approx(0.45 * 1.4, rel=0.01)
     assert "Worker 0 has most of the work: it is busy 100 % of the time, and the other 10 %." in said(account)
-
-
-def _looked_at(states: str, **more: Any) -> Account:
-    """Two blocked workers, and the states of each in the looks from outside: s asleep, d for storage, r on a core."""
-    run = Planted()
-    run.loader(**TRAINS, wait_for_worker=1000)
-    seen = Footprint(**more)
-    for number in range(2):
-        run.worker(number, cpu=0.1)
-        over = OverTime([Seen(1.0, 0, 0), Seen(3.0, 0, 4_000_000)], len(states), states.count("s"), states.count("d"))
-        seen.processes[20 + number] = Held(over_time=over)
-    return run.account(footprint=seen)
-
-
-@pytest.mark.parametrize(
-    ("states", "codes"),
-    [
-        ("ssssssssr", ["workers-blocked"]),
-        ("ddddddddr", ["storage"]),
-        ("ddddssss", ["storage", "workers-blocked"]),
-        ("rrrrrrrr", ["workers-blocked"]),
-    ],
-)
-def test_storage_is_told_from_other_waits_by_the_state_of_the_workers(states: str, codes: list[str]) -> None:
-    account = _looked_at(states)
-    found = [one for one in account.causes if one.code != "training"]
-    assert [one.code for one in found] == codes and all(one.unsure == (len(codes) > 1) for one in found)
-    if codes[0] == "storage":
-        assert found[0].values["bytes_per_s"] == pytest.approx(4e6)
-        assert "They wait for storage, which gives 4.00 MB/s: 2 workers busy 100 %" in said(account)
-    elif "s" in states:
-        assert "They sleep, or wait for a network or a lock: 2 workers" in said(account)
-
-
-def test_workers_that_were_seen_asleep_do_not_wait_for_a_core() -> None:
-    """Other processes use all cores, so no core is idle; but the workers would not use it."""
-    busy = {"load": Load(10.0, 40.0, 0.0, 0.0, 0.0), "machine_cores": 4}
-    assert next(one.code for one in _looked_at("ssss", **busy).causes) == "workers-blocked"
-    assert next(one.code for one in _looked_at("rrrr", **busy).causes) == "stage"
-
-
-def test_memory_that_grows_is_told_with_its_end() -> None:
-    def run(bytes_per_s: int, free: int, passes: int = 1) -> Account:
-        made = Planted()
-        made.loader(**TRAINS, passes=passes, persistent=True)
-        made.worker()
-        over = OverTime([Seen(one, 10**8 + one * bytes_per_s) for one in range(12)], 12)
-        return made.account(footprint=Footprint({20: Held(over_time=over)}, free_bytes=free))
-
-    account = run(5_000_000, 10**10, passes=2)
-    (found,) = [one for one in account.causes if one.code != "training"]
-    assert (found.code, found.s) == ("memory-growth", 0.0) and found.values["pass_bytes"] == pytest.approx(5e6)
-    assert (
-        "The memory of the workers of loader 1 grows by 5.00 MB/s, 5.00 MB a pass. The free 10.0 GB end in 2,000 s"
-        in said(account)
-    )
-    assert "is worth a change" not in said(account)
-    for nothing in (run(0, 10**10), run(5_000_000, 10**13)):
-        assert [one.code for one in nothing.causes] == ["training"]
 
 
 def test_waits_without_a_reason_are_only_named() -> None:
