@@ -7,9 +7,10 @@ import contextlib
 import difflib
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 
+from pipebench.remedies.source import Source
 from pipebench.results.advice import Change, Rewrite, Snippet, Value
 from pipebench.watch.record.trial_lines import LoaderMade
 
@@ -61,8 +62,7 @@ def _rewrites(made: LoaderMade, change: Change) -> tuple[Rewrite, ...] | None:
     """Every place to write. None: one of the change's settings cannot be written."""
     if not change.settings:
         return change.rewrites
-    text = _text(made.file)
-    of_call = _of_call(text, made, change.settings) if text is not None else None
+    of_call = _of_call(made, change.settings) if _text(made.file) is not None else None
     return None if of_call is None else (*of_call, *change.rewrites)
 
 
@@ -77,27 +77,24 @@ def _text(file: str) -> str | None:
     return None
 
 
-def _of_call(text: str, made: LoaderMade, settings: dict[str, Value]) -> tuple[Rewrite, ...] | None:
+def _of_call(made: LoaderMade, settings: dict[str, Value]) -> tuple[Rewrite, ...] | None:
     """Writes these keywords into the call; None if the call at that place takes no keywords of a DataLoader."""
-    call = next(_calls(text, made), None)
+    try:
+        source = Source(made.file)
+    except (OSError, SyntaxError, ValueError):
+        return None
+    call = _call(source, made)
     if call is None or not _takes(call, settings):
         return None
-    raw = text.encode()
-    starts = [0]
-    for line in raw.splitlines(keepends=True):
-        starts.append(starts[-1] + len(line))
-
-    def at(line: int | None, column: int | None) -> int:
-        return starts[(line or 1) - 1] + (column or 0)
 
     def place(node: ast.expr) -> tuple[int, int]:
-        return at(node.lineno, node.col_offset), at(node.end_lineno, node.end_col_offset)
+        return source.begin(node), source.end(node)
 
     present = {one.arg: one.value for one in call.keywords if one.arg}
     edits = [(*place(present[name]), repr(value)) for name, value in settings.items() if name in present]
     added = "".join(f", {name}={value!r}" for name, value in settings.items() if name not in present)
     given = [place(one)[1] for one in [*call.args, *(one.value for one in call.keywords)]]
-    closed = re.match(rb"(\s*\))*", raw[max(given) : place(call)[1] - 1])
+    closed = re.match(rb"(\s*\))*", source.raw[max(given) : place(call)[1] - 1])
     last = max(given) + (closed.end() if closed else 0)  # after the parentheses around the last argument
     return tuple(Rewrite(made.file, *one) for one in [*edits, (last, last, added)])
 
@@ -112,14 +109,10 @@ def _takes(call: ast.Call, settings: dict[str, Value]) -> bool:
     return len(call.args) <= _BEFORE_WORKERS
 
 
-def _calls(text: str, made: LoaderMade) -> Iterator[ast.Call]:
-    """The call at the place where the loader was made."""
-    with contextlib.suppress(SyntaxError, ValueError):
-        for node in ast.walk(ast.parse(text)):
-            if isinstance(node, ast.Call) and (node.lineno, node.end_lineno, node.col_offset, node.end_col_offset) == (
-                made.line,
-                made.end_line,
-                made.column,
-                made.end_column,
-            ):
-                yield node
+def _call(source: Source, made: LoaderMade) -> ast.Call | None:
+    """The call at the place where the loader was made; None if there is none."""
+    wanted = (made.line, made.end_line, made.column, made.end_column)
+    for one in source.nodes(ast.Call):
+        if (one.lineno, one.end_lineno, one.col_offset, one.end_col_offset) == wanted and isinstance(one, ast.Call):
+            return one
+    return None
