@@ -28,7 +28,7 @@ HOUSE = {
     "watch.stages": "labels transforms webdataset called iterables library_calls finding_transforms",
     "watch.worker": "pickling stack_place contents batch_sums standins fetching",
     "watch.script": "made wait_parts arrivals device_idle main_thread phases loop_spans without_loader optimisers "
-    "relays spawned_workers iterators webdataset_loader",
+    "relays spawned_workers transfers iterators webdataset_loader",
     "watch.bound": "batches schedule alternation live_batches session",
     "watch.trial": "dealing edits memo compared chains arms stretches passes session patching",
     "watch.launch": "watched_script over_time footprint own_code stacks supervisor bootstrap",

@@ -20,11 +20,10 @@ from pipebench.units import percent, printable, seconds, seconds_scale
 
 # The known causes of an error, by the name of the figure. The report shows a cause if the figure is over its goal.
 KNOWN = {
-    "wait": "What watch writes about an iteration is written in the wait for the next batch, in each of the first 256 "
-    "iterations.",
+    "wait": "The row begins before torch asks for the batch and ends when it has been handed on.",
     "optimiser": "The row begins and ends at the optimiser's hooks; what torch runs around them counts as other.",
     "other": "The row includes what torch runs around the optimiser's hooks.",
-    "forward": "The row begins when the batch has been recorded, and ends inside torch's own backward.",
+    "forward": "The row ends inside torch's own backward.",
     "getitem": "The row includes the time between stages, which is partly that of our own wrappers.",
     "hand-off": "The feeder thread and its worker take turns with the interpreter's lock.",
 }

@@ -17,8 +17,9 @@ class AccountRow:
     of every later wait ("wait-for-worker", "receive", "unpickle", "pin", "make-batch", "after-loader", "send-indices",
     and "next", which is the rest of it), "sampler" (in start-up, too), "host-to-device", "forward", "backward",
     "optimiser", "other" (callbacks, logging; in a loop that does not train, all its work) and "end-of-pass" (the last
-    `next()` of a pass, and the end of workers). "spans" are the functions of `--span` in the loop. Loader 0 is a loop
-    that trains without one: its "before-backward" is the making of a batch, and forward.
+    `next()` of a pass, and the end of workers). "spans" are the functions of `--span` in the loop, and "recording" is
+    what pipebench takes there. Loader 0 is a loop that trains without one: its "before-backward" is the making of a
+    batch, and forward.
 
     "validation" is all time in the loops of one loader that did not train, in a run that trains. `inside` divides it
     into the same rows. "outside-loops" is between loops: checkpoints, work without a loader.

@@ -326,7 +326,7 @@ def test_what_is_over_the_goal_is_marked_and_explained() -> None:
         "plain": False,
     }
     outside = lines[lines.index("Over the goal, and what is known to add to the error") + 1 :]
-    assert outside[0].startswith("  4 workers, fork, wait: +500.0 µs an iteration. What watch writes about")
+    assert outside[0].startswith("  4 workers, fork, wait: +500.0 µs an iteration. The row begins before")
     assert calibration.SHARED in " ".join(line.strip() for line in outside)
     assert calibration.BUSY not in " ".join(line.strip() for line in outside)
 

@@ -11,14 +11,15 @@ from typing import Literal, NamedTuple
 
 ROWS = (
     "start-up", "sampler", "send-indices", "wait-for-worker", "receive", "unpickle", "pin", "make-batch",
-    "after-loader", "next", "host-to-device", "forward", "backward", "optimiser", "other", "spans", "end-of-pass",
+    "after-loader", "next", "host-to-device", "forward", "backward", "optimiser", "other", "spans", "recording",
+    "end-of-pass",
 )  # fmt: skip
 """The rows of a pass. "start-up" is the iterator's construction and the wait for the first batch, without the sampler.
 
-"next" is what no other part of a later wait holds. "spans" are the functions of `--span` in the loop. "end-of-pass" is
-the last `next()`, and the end of the workers.
+"next" is what no other part of a later wait holds. "spans" are the functions of `--span` in the loop. "recording" is
+what we take after each wait. "end-of-pass" is the last `next()`, and the end of the workers.
 """
-START_UP, SAMPLER, *_, END_OF_PASS = range(len(ROWS))
+START_UP, SAMPLER, *_, RECORDING, END_OF_PASS = range(len(ROWS))
 _OF_WAIT = ("sampler", "send-indices", "wait-for-worker", "receive", "unpickle", "pin", "make-batch", "after-loader")
 _NEXT = ROWS.index("next")
 _PHASES = ROWS.index("host-to-device") - 1  # the row of a phase stands so many places behind the phase

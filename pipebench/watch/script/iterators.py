@@ -17,9 +17,10 @@ from pipebench.watch.record.patches import unseen
 from pipebench.watch.record.recording import Recording
 from pipebench.watch.script import arrivals, spawned_workers, wait_parts
 from pipebench.watch.script.made import Makers, read, watch_makers, weakly
-from pipebench.watch.script.phases import LoopPhases, watch_transfers
+from pipebench.watch.script.phases import LoopPhases
 from pipebench.watch.script.relays import Relays
 from pipebench.watch.script.spawned_workers import WatchedInit
+from pipebench.watch.script.transfers import watch_transfers
 from pipebench.watch.stages import finding_transforms, labels
 from pipebench.watch.worker import fetching, standins
 from pipebench.watch.worker.batch_sums import Sums, WorkerPlace, collections

@@ -9,7 +9,7 @@ import threading
 from time import process_time_ns
 
 from pipebench.watch.record.recording import Recording
-from pipebench.watch.record.spent import END_OF_PASS, START_UP, Ledger
+from pipebench.watch.record.spent import END_OF_PASS, RECORDING, START_UP, Ledger
 
 Place = tuple[int, int]
 """A loader's number, and the number of a pass over it."""
@@ -53,7 +53,11 @@ class MainThread:
             self.ledger.row(place, END_OF_PASS if last else START_UP, now, parts)
         else:
             self.ledger.wait(place, now, parts)
-        self.write_if_due()
+
+    def recorded(self, place: Place, now: int) -> None:
+        """The time since the last event was ours: what is noted and written after a wait."""
+        if self.here():
+            self.ledger.row(place, RECORDING, now)
 
     def write_if_due(self) -> None:
         if self.here() and self.ledger.due():

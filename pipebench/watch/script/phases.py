@@ -32,7 +32,6 @@ from pipebench.watch.record.record_file import (
     FORWARD,
     OTHER,
     PHASES,
-    TRANSFER,
     WAIT,
     WAIT_PARTS,
     Pace,
@@ -63,7 +62,7 @@ class Pass:
         self.turn = 0
         self.began: int | None = None
         self.trained = False
-        self.suspended = self.silent = self.beside = self.over = False
+        self.suspended = self.silent = self.beside = self.over = self.due = False
         self.batch: int | None = None
         self.log: list[int] = []
         self.pace = Pace(recording.file.began, number)
@@ -82,7 +81,7 @@ class Pass:
         )
 
     def close(self, now: int) -> None:
-        """Ends the current iteration, and writes the sums if they are due."""
+        """Ends the current iteration. If the sums are due, `write_if_due` will write them."""
         if self.began is None:
             return
         first = self.turn == 0
@@ -109,7 +108,10 @@ class Pass:
         self.turn += 1
         self.phases = [0] * len(PHASES)
         self.trained = False
-        if self.pace.due(now) or first:
+        self.due = self.pace.due(now) or first
+
+    def write_if_due(self) -> None:
+        if self.due:
             self._write()
 
     def _keep_in_full(self, began: int, now: int) -> None:
@@ -121,6 +123,7 @@ class Pass:
         self.log.clear()
 
     def _write(self) -> None:
+        self.due = False
         if not self.pending.turns or self.silent:
             return
         self.pending.beside = self.beside
@@ -272,6 +275,14 @@ class LoopPhases:
             this.began = None
             if this in self.here.open:
                 self.here.open.remove(this)
+        self.recorded(this)
+
+    def recorded(self, this: Pass) -> None:
+        """Writes what is due. The time since the last event was ours: it is in the account, and in no phase."""
+        this.write_if_due()
+        self.account.write_if_due()
+        self.here.mark = now = perf_counter_ns()
+        self.account.recorded(this.place, now)
 
     def loader_opens(self, again: Any = None) -> None:
         """Notes that an iterator is about to be constructed, or that `again` is reset. Until now, other things ran.
@@ -336,6 +347,7 @@ class LoopPhases:
         if this in here.open:
             del here.open[here.open.index(this) :]
         this.close(here.mark)
+        this.write_if_due()
         this.began = None
         this.turn = max(1, this.turn)  # the first batch of the pass was not seen, so no later one counts as the first
 
@@ -368,31 +380,3 @@ def watched_backward(loop: LoopPhases, function: Callable[..., Any]) -> Callable
             loop.spend(BACKWARD)
 
     return backward
-
-
-def watch_transfers(loop: LoopPhases, tensor: Any, patches: Any) -> None:
-    """Patches `Tensor.to` and `Tensor.cuda`: copies from the host to a CUDA device are the phase host-to-device."""
-
-    def wrapped(function: Callable[..., Any], always: bool) -> Callable[..., Any]:
-        @unseen
-        @functools.wraps(function)
-        def transfer(self: Any, *args: Any, **kwargs: Any) -> Any:
-            if not loop.here.open or self.is_cuda or compiling() or not (always or _to_cuda(args, kwargs)):
-                return function(self, *args, **kwargs)
-            loop.defer()
-            try:
-                return function(self, *args, **kwargs)
-            finally:
-                unnamed, loop.here.unnamed = loop.here.unnamed, 0
-                loop.spend(TRANSFER)
-                loop.here.unnamed = unnamed
-
-        return transfer
-
-    patches.replace(tensor, "to", wrapped(tensor.to, False))
-    patches.replace(tensor, "cuda", wrapped(tensor.cuda, True))
-
-
-def _to_cuda(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    target = kwargs.get("device", args[0] if args else None)
-    return isinstance(target, int) or str(target).startswith("cuda")

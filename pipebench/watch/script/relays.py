@@ -186,6 +186,7 @@ class Relays:
         loop.count(this)
         this.began = asked if loop.recording.on else None
         self._waited(this, asked, last=False)
+        loop.recorded(this)
 
     def _begin(self, fed: _Fed, source: Pass) -> None:
         """A new loop, with its first batch. What the thread did until it asked is outside; the wait is start-up."""
@@ -219,6 +220,7 @@ class Relays:
         loop.count(this)
         self._waited(this, asked, last=True)
         this.finish("exhausted")
+        loop.recorded(this)
         this.began = fed.current = None
         loop.here.open.remove(this)
         self._open.remove(fed)

@@ -75,4 +75,4 @@ class LoopWithoutLoader:
         this.close(now)
         self.loop.count(this)
         this.began = now if self.loop.recording.on else None
-        self.loop.account.write_if_due()
+        self.loop.recorded(this)

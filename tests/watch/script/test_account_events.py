@@ -9,12 +9,14 @@ from typing import Any
 
 import pytest
 import torch
-from clockwork import Clock, run_by
+from clockwork import Clock, phases_us, run_by
 from torch.utils.data import DataLoader, Dataset
 
 from pipebench import watching
 from pipebench.results.account import AccountRow
 from pipebench.results.watched import WatchResult
+from pipebench.watch.record import recording
+from pipebench.watch.record.lines import LoopSums
 
 CLOCK = Clock()
 US = 1_000
@@ -265,3 +267,23 @@ def test_what_is_not_recorded_is_a_row() -> None:
         assert found.outside == {
             "interpreter": 10, "before-loops": 50, "outside-loops": 4, last: 300 - 154 - len(ROWS),
         }  # fmt: skip
+
+
+def test_what_recording_takes_is_its_own_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A write of an iteration takes 400 µs here. It lies in no phase of the loop, and in no wait."""
+    whole = recording.Recording.write
+
+    def write(self: Any, *lines: Any) -> None:
+        CLOCK.burn(400 * US * sum(isinstance(one, LoopSums) for one in lines))
+        whole(self, *lines)
+
+    monkeypatch.setattr(recording.Recording, "write", write)
+    with watching() as seen:
+        step = Step()
+        for _ in loader():
+            step()
+    found = rows(seen.result)
+    assert {name: found[f"{name} 1"] for name in TRAINED} == {name: BATCHES * spent for name, spent in TRAINED.items()}
+    assert found["make-batch 1"] == (BATCHES - 1) * 4
+    assert found["recording 1"] == BATCHES * 400
+    assert phases_us(seen.result) == {"wait": 4, **TRAINED}
