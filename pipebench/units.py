@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 _SECONDS = (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6), ("ns", 1e-9))
 _BYTES = (("GB", 1e9), ("MB", 1e6), ("kB", 1e3), ("B", 1.0))
+_WIDE = 0.5  # of the middle: an interval that reaches further is given as a factor
 _COUNTS = (("G", 1e9), ("M", 1e6), ("k", 1e3), ("", 1.0))
 
 
@@ -74,6 +75,20 @@ def rate(value: float) -> str:
 
 def percent(fraction: float, decimals: int = 0) -> str:
     return f"{100 * fraction:.{decimals}f} %"
+
+
+def width(middle: float, low: float, high: float) -> str:
+    """How far an interval reaches from its middle: ±18 %, or ×÷4 (from a quarter of it to four times it).
+
+    Half the width counts, as a share of the middle. Above a half, a percentage would reach below zero: then it is the
+    larger of the two factors. Empty where there is no positive middle.
+    """
+    if middle <= 0:
+        return ""
+    half = (high - low) / 2 / middle
+    if half <= _WIDE:
+        return f"±{percent(half)}"
+    return f"×÷{max(high / middle, middle / low):.2g}" if low > 0 else "unknown"
 
 
 def counted(number: int, one: str, many: str | None = None) -> str:

@@ -51,3 +51,18 @@ def test_names_from_data_are_inert(name, text):
 )
 def test_what_is_not_known_of_the_images_is_left_out(facts, text):
     assert units.of_images(*facts) == text
+
+
+@pytest.mark.parametrize(
+    ("interval", "text"),
+    [
+        ((10.0, 8.0, 12.0), "±20 %"),
+        ((10.0, 5.5, 15.5), "±50 %"),
+        ((10.0, 2.5, 40.0), "×÷4"),
+        ((10.0, 1.0, 40.0), "×÷10"),
+        ((10.0, 0.0, 40.0), "unknown"),
+        ((0.0, 0.0, 0.0), ""),
+    ],
+)
+def test_an_interval_that_reaches_far_is_a_factor(interval, text):
+    assert units.width(*interval) == text

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from pipebench.results.measurement import Warning
-from pipebench.stats import Speedup
-from pipebench.units import percent, printable
+from pipebench.stats import Speedup, Summary
+from pipebench.units import percent, printable, width
 
 
 @dataclass(frozen=True)
@@ -44,6 +44,11 @@ class Table:
 def spoken(found: Speedup) -> str:
     """A speed-up with its interval."""
     return f"{found.speedup:.2f}× ({found.low:.2f}–{found.high:.2f})"
+
+
+def spread(cost: Summary) -> str:
+    """How far the interval of a cost reaches."""
+    return width(cost.median_s, cost.low_s, cost.high_s)
 
 
 def gain(found: Speedup | None) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from pipebench.render.cells import Table
 from pipebench.results.consumers import Consumer, Fed, Need, needed, points
 from pipebench.results.report import Report
-from pipebench.units import percent, printable
+from pipebench.units import printable, width
 
 
 def headline(report: Report) -> str | None:
@@ -47,7 +47,7 @@ def _feeds(fed: Sequence[Fed], cores: float | None) -> str:
 
 
 def _images(one: Fed) -> str:
-    return f"{one.rate.median:,.0f} (±{percent(one.rate.half_width)})"
+    return f"{one.rate.median:,.0f} ({width(one.rate.median, one.rate.low, one.rate.high)})"
 
 
 def _of_cores(number: int) -> str:
@@ -63,7 +63,7 @@ def _held_up(last: Fed) -> Iterable[str]:
     if last.held_up and last.used is not None and last.used < last.cores - 0.05:  # else it would read "of 2, 2.0"
         core = last.of_a_core
         got = f"of {_of_cores(last.cores)} the loader got {last.used:.1f}"
-        feeds = f"{core.median:,.0f} (±{percent(core.half_width)})"
+        feeds = f"{core.median:,.0f} ({width(core.median, core.low, core.high)})"
         yield f"Others had part of the cores: {got}. A whole core feeds {feeds}."
 
 

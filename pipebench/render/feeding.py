@@ -11,7 +11,7 @@ from pipebench.results.loading import LoaderRow, hand_off
 from pipebench.results.report import Report
 from pipebench.results.training import Training
 from pipebench.results.windows import Throughput
-from pipebench.units import counted, percent, printable, seconds
+from pipebench.units import counted, percent, printable, seconds, width
 
 LEAST_CONFIDENCE = 0.75  # the confidence of three windows; the interval of fewer windows says nothing
 WORTH_SAYING = 1.05  # neighbouring windows differ by up to 5 %, so a smaller speed-up does not count as a gain
@@ -61,7 +61,7 @@ def loader(report: Report) -> Table:
 def _rate(one: LoaderRow | None) -> str:
     if one is None or not one.images_per_s or one.low is None or one.high is None:
         return "skipped" if one is not None and one.skipped else ""
-    return f"{one.images_per_s:,.0f} ±{percent((one.high - one.low) / 2 / one.images_per_s)}"
+    return f"{one.images_per_s:,.0f} {width(one.images_per_s, one.low, one.high)}"
 
 
 def _loader_notes(rows: Sequence[LoaderRow]) -> Iterable[str]:
@@ -108,7 +108,7 @@ def training(found: Training) -> Table:
 
 
 def _throughput(one: Throughput) -> tuple[str, str]:
-    return f"{one.samples_per_s:,.1f}", f"±{percent((one.high - one.low) / 2 / one.samples_per_s)}"
+    return f"{one.samples_per_s:,.1f}", width(one.samples_per_s, one.low, one.high)
 
 
 def _training_notes(found: Training) -> Iterable[str]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from pipebench.render.cells import Table, gain
+from pipebench.render.cells import Table, gain, spread
 from pipebench.results.measurement import Measurement
-from pipebench.units import percent, printable, seconds
+from pipebench.units import printable, seconds
 
 
 def table(measurements: Sequence[Measurement]) -> Table:
@@ -19,7 +19,7 @@ def table(measurements: Sequence[Measurement]) -> Table:
     rows = []
     for one in measurements:
         name = f"{_test(one)} {printable(one.variant)}" if one.task in compared else _test(one)
-        cost = (seconds(one.summary.median_s), f"±{percent(one.summary.half_width)}") if one.summary else ("", "")
+        cost = (seconds(one.summary.median_s), spread(one.summary)) if one.summary else ("", "")
         rows.append((name, *cost, *([gain(one.over_reference) if one.task in compared else ""] if compared else [])))
     headers = ("test", "a call", "", *(["speed-up"] if compared else []))
     notes = tuple(_notes(measurements, bool(compared)))

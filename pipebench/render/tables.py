@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from pipebench.render import consumers, feeding, stage_sum
-from pipebench.render.cells import Table, gain
+from pipebench.render.cells import Table, gain, spread
 from pipebench.results.measurement import EXCEEDED, USUAL_PROCESSES, Ceiling, Measurement, Warning
 from pipebench.results.report import Report
 from pipebench.stats import width_of
@@ -145,7 +145,7 @@ def of_task(report: Report, task_id: str) -> Table:
             (
                 name,
                 seconds.number(per_sample_s(one)),
-                f"±{percent(one.summary.half_width)}",
+                spread(one.summary),
                 rates.number(1 / per_sample_s(one)),
                 gain(one.over_reference),
                 _share(one),
@@ -301,6 +301,8 @@ def intervals(report: Report) -> list[str]:
     number = f"{least} to {most}" if least < most else f"{most}"
     runs = f" and {report.between_runs.runs} runs here" if report.between_runs else ""
     lines = [f"± and (low–high): 95 % intervals for the figure of another run, from {number} processes a row{runs}."]
+    if any(spread(one.summary).startswith("×") for one in report.measurements if one.summary):
+        lines.append("×÷4 is from a quarter of the figure to four times it.")
     if report.loader or report.training:
         lines.append("Those of the loader and of training are for this run: another can lie outside of them.")
     if not runs and not report.partial:

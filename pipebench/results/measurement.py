@@ -20,7 +20,7 @@ from pipebench.stats import (
     summarize,
 )
 from pipebench.task import SkipCode, Work, Workload
-from pipebench.units import percent
+from pipebench.units import percent, width
 
 FEWEST_READINGS = 6  # the smallest number whose full range covers the median with a confidence of 95 %
 USUAL_PROCESSES = 20  # the most that a run takes of a task
@@ -181,13 +181,15 @@ def _of_the_host(load: Load) -> Iterable[Warning]:
 
 def _within(readings_s: Sequence[float]) -> Iterable[Warning]:
     """The warnings for the readings of one process."""
-    half_width = summarize(readings_s, 1, 1).half_width
+    found = summarize(readings_s, 1, 1)
+    half_width = found.half_width
     if half_width > UNSTABLE_LIMIT:
         needed, wanted = readings_needed(readings_s, UNSTABLE_LIMIT), f"± {percent(UNSTABLE_LIMIT)}"
         remedy = f"about {needed} readings (--rigorous), or a quieter machine, would bring {wanted}"
         if needed > RIGOROUS_READINGS:
             remedy = f"a quieter machine: here it would take about {needed:,} readings to bring {wanted}"
-        yield Warning("unstable", f"± {percent(half_width)} over {len(readings_s)} readings", remedy, half_width)
+        wide = width(found.median_s, found.low_s, found.high_s)
+        yield Warning("unstable", f"{wide} over {len(readings_s)} readings", remedy, half_width)
     if len(readings_s) < FEWEST_READINGS:
         yield Warning("too-few-readings", f"{len(readings_s)} readings", "use --rigorous")
 
@@ -195,7 +197,8 @@ def _within(readings_s: Sequence[float]) -> Iterable[Warning]:
 def _between(processes: Sequence[Sequence[float]]) -> Iterable[Warning]:
     """The warning for processes that differ much. It names what would help: processes, readings, or neither."""
     found = [median(one) for one in processes]
-    half_width = next_run(found).half_width
+    interval = next_run(found)
+    half_width = interval.half_width
     if half_width <= UNSTABLE_LIMIT:
         return
     needed, share = processes_needed(found, UNSTABLE_LIMIT), share_of_readings(processes)
@@ -205,4 +208,5 @@ def _between(processes: Sequence[Sequence[float]]) -> Iterable[Warning]:
         remedy = f"more readings in each process (--rigorous): they are {percent(share)} of the spread"
     else:
         remedy = f"about {needed} processes (--rigorous), not more readings, would bring ± {percent(UNSTABLE_LIMIT)}"
-    yield Warning("unstable", f"± {percent(half_width)} between {len(processes)} processes", remedy, half_width)
+    wide = width(interval.median, interval.low, interval.high)
+    yield Warning("unstable", f"{wide} between {len(processes)} processes", remedy, half_width)
