@@ -11,6 +11,7 @@ import functools
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pipebench.errors import SampleError
 from pipebench.native import passing
 
 if TYPE_CHECKING:
@@ -33,6 +34,8 @@ def pack(data: Buffer, segment: int = SEGMENT, keep_tables: bool = False) -> byt
     GIL is released while it packs.
     """
     pointer, length = passing.pointer(data)
+    if not b"\xff\xd8\xff".startswith(ctypes.string_at(pointer, min(length, 3))):  # libjpeg would skip what follows SOI
+        raise SampleError("not-jpeg", "Not a JPEG file: no marker follows its start")
     library, message, written = _library(), passing.message(), ctypes.c_ulong()
     out = ctypes.create_string_buffer(length + length // 2 + _ROOM)
     kind = library.pack_file(

@@ -124,6 +124,7 @@ REFUSED = {
     "arithmetic": (edited(SOUND, -3, b"\xc9"), "unsupported", "arithmetic"),
     "12 bits": (edited(SOUND, 0, b"\x0c"), "unsupported", "precision 12|12 bits"),
     "nothing": (b"", "empty", "no bytes"),
+    "bytes before a marker": (SOUND[:2] + b"\xef" + SOUND[3:], "not-jpeg", "Not a JPEG file"),
     "png": (b"\x89PNG\r\n\x1a\n" + bytes(100), "not-jpeg", "Not a JPEG file"),
     "truncated": (SOUND[:-100], "truncated", "end"),
     "no end": (SOUND[:-2], "truncated", "end"),

@@ -286,7 +286,7 @@ def test_the_sync_points_of_the_study_go_to_none():
 
 def pipebench(*arguments):
     return subprocess.run(
-        [sys.executable, "-m", "pipebench", *map(str, arguments)], capture_output=True, text=True, timeout=300
+        [sys.executable, "-m", "pipebench", *map(str, arguments)], capture_output=True, text=True, timeout=900
     )
 
 
@@ -304,8 +304,12 @@ def test_the_command_lists_the_studies():
     assert [line.split()[0] for line in done.stdout.splitlines() if not line.startswith(" ")] == NAMES
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", NAMES)
+LONG = ("input-pipeline", "training-loop")  # minutes each
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.timing if name in LONG else pytest.mark.slow) for name in NAMES]
+)
 def test_a_study_runs_from_the_command_line(name, tmp_path):
     if name == "metrics":
         pytest.importorskip("torchmetrics")

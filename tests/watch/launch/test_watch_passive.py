@@ -104,13 +104,12 @@ def test_nothing_stays_patched_once_recording_ends(both: tuple[Outcome, Outcome]
     assert with_us.out.splitlines()[:-1] == both[0].out.splitlines()
 
 
-METHODS = pytest.mark.parametrize("method", ["none", "fork", "spawn", "forkserver"])
-PERSISTENT = pytest.mark.parametrize("persistent", [[], ["--persistent"]], ids=["anew", "persistent"])
-
-
 @pytest.mark.slow
-@METHODS
-@PERSISTENT
+@pytest.mark.parametrize(
+    ("method", "persistent"),
+    [("none", []), ("fork", ["--persistent"]), ("spawn", []), ("forkserver", ["--persistent"])],
+    ids=["none", "fork-persistent", "spawn-anew", "forkserver-persistent"],
+)
 def test_passive_and_complete_with_each_start_method(
     method: str, persistent: list[str], images: Path, tmp_path: Path
 ) -> None:
@@ -127,8 +126,9 @@ def test_passive_and_complete_with_each_start_method(
 
 
 @pytest.mark.slow
-@METHODS
-@PERSISTENT
+@pytest.mark.parametrize(
+    ("method", "persistent"), [("fork", []), ("spawn", ["--persistent"])], ids=["fork-anew", "spawn-persistent"]
+)
 def test_passive_where_lightning_seeds_the_workers(
     method: str, persistent: list[str], images: Path, tmp_path: Path
 ) -> None:

@@ -54,8 +54,7 @@ def test_batches_and_states_are_the_same_and_every_stage_has_its_row(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("method", ["spawn", "forkserver"])
-@pytest.mark.parametrize("persistent", ["--anew", "--persistent"])
+@pytest.mark.parametrize(("method", "persistent"), [("spawn", "--persistent"), ("forkserver", "--anew")])
 def test_the_same_in_workers_that_inherit_nothing(method: str, persistent: str, tmp_path: Path) -> None:
     argv = [script("stateful"), method, persistent, "Remembering"]
     alone, with_us = plain(argv), watched(argv, tmp_path)
