@@ -14,7 +14,8 @@ class Planted:
     `present` are its arguments in a plain run, `best` those with the best change that is known, and `tried` those
     while `advise` works on it: longer. `variables` are set for the best run, too. `remedies` are the remedies that can
     be right (empty: no setting of the loader helps). `codes` are the right first diagnoses of its account; "nothing"
-    says that no cause but training is right.
+    says that no cause but training is right. `by_hand` is a remedy that the script has as an argument, that of the best
+    run: it replaces no line of the script.
     """
 
     name: str
@@ -26,6 +27,7 @@ class Planted:
     codes: tuple[str, ...] = ("nothing",)
     variables: dict[str, str] = field(default_factory=dict)
     any_order: bool = False
+    by_hand: str = ""
 
     @property
     def advised(self) -> tuple[str, ...]:
@@ -34,12 +36,12 @@ class Planted:
 
 
 def _planted(name: str, cause: str, present: str, best: str, tried: str, *, remedy: str = "", code: str = "nothing",
-             variables: str = "", any_order: bool = False) -> Planted:  # fmt: skip
+             variables: str = "", any_order: bool = False, by_hand: str = "") -> Planted:  # fmt: skip
     more = dict(one.split("=") for one in variables.split())
     words = tuple(tried.replace("*", _FOR_EVER).split())
     return Planted(
         name, cause, tuple(present.split()), tuple(best.split()), words, tuple(remedy.split()), tuple(code.split()),
-        more, any_order,
+        more, any_order, by_hand,
     )  # fmt: skip
 
 
@@ -62,7 +64,7 @@ PLANTED = {one.name: one for one in (
     _planted("busy", "a stage computes, all cores are used", "2 150", "2 200 40 20000", "2 *",
              code="stage cores-used-up"),
     _planted("numpy_batches", "12 MB of NumPy arrays are handed over", "0 100", "1 150", "0 *",
-             code="hand-off pickling"),
+             remedy="as_tensors together", code="hand-off pickling", by_hand="as_tensors"),
     _planted("sampling", "the sampler is slow", "10 120", "0 160", "10 *", code="sampler"),
     _planted("callbacks", "the loop sends metrics each time", "1 120", "50 200", "1 *", code="callbacks"),
     _planted("validating", "validation without workers after each pass", "0 4", "4 6", "0 1000", code="validation"),

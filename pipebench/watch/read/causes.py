@@ -227,11 +227,8 @@ def competing(seen: Seen) -> Iterable[Cause]:
         kept = [line.core_wait_ns for line in seen.run.turns(one.loader)]
         if one.workers > cores and used >= _MOST_OF_CORES * cores and kept:
             waited = (max(kept) - min(kept)) / 1e9
-            values = {
-                "workers": one.workers, "cores_used": used, "script_cores": seen.script_cores or 0.0,
-                "usable_cores": cores,
-            }  # fmt: skip
-            yield Cause("workers-compete", waited, waited, one.loader, values)
+            found = {"workers": one.workers, "cores_used": used, "usable_cores": cores}
+            yield Cause("workers-compete", waited, waited, one.loader, {**found})
 
 
 def _asleep(workers: Sequence[WorkerResult]) -> float:
