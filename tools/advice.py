@@ -88,8 +88,10 @@ def _line(planted: Planted, folder: Path, asked: argparse.Namespace) -> dict[str
     if chosen is not None:
         variables = dict(one.split("=") for one in chosen.change.pools if "(" not in one)
         changed = script if variables and not chosen.change.settings else _changed(script, found.snippet)
-        if changed is not None:
-            kinds["advised"] = (changed, planted.present, variables)
+        if chosen.change.remedy == planted.by_hand:
+            kinds["advised"] = kinds["best"]
+        elif changed is not None:
+            kinds["advised"] = (changed, planted.advised, variables)
     plain: dict[str, list[float]] = {name: [] for name in kinds}
     for _ in range(asked.runs):
         round_began = time.monotonic()

@@ -14,7 +14,8 @@ class Planted:
     `present` are its arguments in a plain run, `best` those with the best change that is known, and `tried` those
     while `advise` works on it: longer. `variables` are set for the best run, too. `remedies` are the remedies that can
     be right (empty: no setting of the loader helps). `codes` are the right first diagnoses of its account; "nothing"
-    says that no cause but training is right.
+    says that no cause but training is right. `by_hand` is a remedy that the script has as an argument, that of the best
+    run: it replaces no line of the script.
     """
 
     name: str
@@ -26,25 +27,31 @@ class Planted:
     codes: tuple[str, ...] = ("nothing",)
     variables: dict[str, str] = field(default_factory=dict)
     any_order: bool = False
+    by_hand: str = ""
+
+    @property
+    def advised(self) -> tuple[str, ...]:
+        """The arguments with the advised change: those of the present run, for as long as the best one."""
+        return (self.present[0], self.best[1], *self.present[2:])
 
 
 def _planted(name: str, cause: str, present: str, best: str, tried: str, *, remedy: str = "", code: str = "nothing",
-             variables: str = "", any_order: bool = False) -> Planted:  # fmt: skip
+             variables: str = "", any_order: bool = False, by_hand: str = "") -> Planted:  # fmt: skip
     more = dict(one.split("=") for one in variables.split())
     words = tuple(tried.replace("*", _FOR_EVER).split())
     return Planted(
         name, cause, tuple(present.split()), tuple(best.split()), words, tuple(remedy.split()), tuple(code.split()),
-        more, any_order,
+        more, any_order, by_hand,
     )  # fmt: skip
 
 
 PLANTED = {one.name: one for one in (
-    _planted("sleeping", "samples wait for a network, cores are idle", "2 100", "16 300", "2 *",
+    _planted("sleeping", "samples wait for a network, cores are idle", "2 150", "16 1500", "2 *",
              remedy="num_workers together", code="workers-blocked"),
-    _planted("storage", "samples are read from storage", "2 300", "8 600", "2 *",
+    _planted("storage", "samples are read from storage", "2 400", "8 1000", "2 *",
              remedy="num_workers together", code="storage"),
-    _planted("no_workers", "no workers", "0 60", "2 100", "0 *", remedy="num_workers together", code="no-workers"),
-    _planted("threads", "libraries use all cores in each worker", "2 60", "2 200", "2 *",
+    _planted("no_workers", "no workers", "0 60", "2 200", "0 *", remedy="num_workers together", code="no-workers"),
+    _planted("threads", "libraries use all cores in each worker", "2 100", "2 800", "2 *",
              remedy="one_thread together", code="threads-over-cores", variables="OPENBLAS_NUM_THREADS=1"),
     _planted("startup", "workers start slowly for short passes", "2 8 0", "2 15 1", "2 1000 0",
              remedy="persistent_workers together", code="start-up"),
@@ -53,11 +60,11 @@ PLANTED = {one.name: one for one in (
     _planted("headofline", "a slow sample holds up finished batches", "4 200 1", "4 200 0", "4 * 1",
              remedy="in_order prefetch_factor num_workers together", code="head-of-line", any_order=True),
     _planted("competing", "many busy workers take cores from the model", "6 300", "1 600", "6 *",
-             remedy="num_workers", code="cores-used-up training nothing"),
+             remedy="num_workers", code="workers-compete"),
     _planted("busy", "a stage computes, all cores are used", "2 150", "2 200 40 20000", "2 *",
              code="stage cores-used-up"),
     _planted("numpy_batches", "12 MB of NumPy arrays are handed over", "0 100", "1 150", "0 *",
-             code="hand-off pickling"),
+             remedy="as_tensors together", code="hand-off pickling", by_hand="as_tensors"),
     _planted("sampling", "the sampler is slow", "10 120", "0 160", "10 *", code="sampler"),
     _planted("callbacks", "the loop sends metrics each time", "1 120", "50 200", "1 *", code="callbacks"),
     _planted("validating", "validation without workers after each pass", "0 4", "4 6", "0 1000", code="validation"),
@@ -66,6 +73,6 @@ PLANTED = {one.name: one for one in (
     _planted("healthy", "batches are ready in time", "1 300", "1 300", "1 *"),
     _planted("short_passes", "slow start for short passes, and samples wait", "2 4 0", "8 8 1", "2 1000 0",
              remedy="together", code="start-up workers-blocked"),
-    _planted("callbacks_waits", "the loop sends metrics, and samples wait", "2 80", "8 160", "2 *",
+    _planted("callbacks_waits", "the loop sends metrics, and samples wait", "2 80", "8 600", "2 *",
              remedy="num_workers together", code="workers-blocked callbacks"),
 )}  # fmt: skip

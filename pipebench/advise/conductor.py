@@ -51,13 +51,25 @@ class Run(Protocol):
 
 @dataclass
 class _Trial:
-    """The trial that runs now. `failed` is why the changed loader could not be tried."""
+    """The trial that runs now. `earlier` are the pairs of a first trial of this change that was not clear.
+
+    `failed` is why the changed loader could not be tried.
+    """
 
     number: int
     windows: list[TrialWindow]
+    earlier: tuple[float, ...] = ()
     failed: str = ""
     difference: Difference | None = None
     repeats: TrialRepeats | None = None
+
+    def ratios(self) -> tuple[float, ...]:
+        """The speed-up of each pair, also of the first trial."""
+        return (*self.earlier, *judging.ratios(self.windows))
+
+    def enough(self) -> bool:
+        most = judging.MOST_PAIRS if not self.earlier else len(self.earlier) + judging.MOST_PAIRS
+        return judging.enough(self.ratios(), most)
 
     def hear(self, line: TrialLine) -> None:
         """Takes in what the script's process tells of this trial. Of the workers' differences, the largest is kept."""
@@ -135,7 +147,7 @@ class Conductor:
         ]
         self._trial.number = 1
         self.ended = "script-ended"
-        if all(self._try(change) for change in self._changes(self.seen)):
+        if self._try_all(self.seen) and self._tell_more() and self._try_all(self.seen):
             self.ended = "budget" if any(one.reason == "budget" for one in self.findings) else "done"
         self.run.order(Order(self._trial.number + 1, self.seen.loader.loader))
 
@@ -171,13 +183,27 @@ class Conductor:
             elif isinstance(line, TrialLine) and line.order == self._trial.number:
                 self._trial.hear(line)
 
+    def _try_all(self, seen: Seen) -> bool:
+        """Tries what the remedies propose. False: the script has ended."""
+        return all(self._try(change) for change in self._changes(seen))
+
+    def _tell_more(self) -> bool:
+        """Tries again what noise has hidden, as long as there is time. False: the script has ended."""
+        while (place := judging.unclear(self.findings)) is not None:
+            before = self.findings[place]
+            if not self._try(before.change, place):
+                return False
+            if self.findings[place] is before:
+                break
+        return True
+
     def _changes(self, seen: Seen) -> Iterator[Change]:
         """What to try, one after the other, and then the best of all together. Then, what spoils the weights.
 
-        Of the remedies' proposals, next is the one with the highest limit: what may gain little must not use up the
-        budget. A change without a limit of its own acts on the waits of the loop. Of equal ones, what a cause in the
-        account asks for comes first, then the remedies' order. If weights may be spoiled, a part of the budget is kept
-        for that; what was put off for it comes at the end.
+        Of the remedies' proposals, next is the one with the highest limit for the run: what may gain little must not
+        use up the budget. A change without a limit of its own acts on the waits of the loop. Of equal ones, what a
+        cause in the account asks for comes first, then the remedies' order. If weights may be spoiled, a part of the
+        budget is kept for that; what was put off for it comes at the end.
         """
         for_stages = _FOR_STAGES * self.budget_s if seen.discards else 0.0
         while self.left_s >= for_stages and (kept := self._next(seen, discards=False)) is not None:
@@ -190,7 +216,7 @@ class Conductor:
 
     def _next(self, seen: Seen, discards: bool) -> Change | None:
         proposed = [one for one in self._proposed(seen) if one.discards is discards and not one.of_script]
-        return max(proposed, key=lambda one: (one.predicted or seen.most_by_workers, one.asked_for), default=None)
+        return max(proposed, key=lambda one: (_limit(seen, one), one.asked_for), default=None)
 
     def _proposed(self, seen: Seen) -> Iterator[Change]:
         for name, propose in self.remedies.items():
@@ -198,32 +224,39 @@ class Conductor:
             if change is not None:
                 yield change
 
-    def _try(self, change: Change) -> bool:
-        """Tries one change, if there is time. False: the script has ended."""
+    def _try(self, change: Change, again: int | None = None) -> bool:
+        """Tries one change, if there is time. `again` is its finding so far. False: the script has ended."""
         assert self.seen is not None
         by_passes = change.by_passes or not self._room(self.seen, change)
+        by: Literal["windows", "passes"] = "passes" if by_passes else "windows"
         needed = self._needed_s(self.seen, by_passes)
         reason = _not_now(change, by_passes, needed, self.left_s)
         if reason:
-            self.findings.append(Finding(change, "not-tried", by="passes" if by_passes else "windows", reason=reason))
+            self._keep(Finding(change, "not-tried", by=by, reason=reason), again)
             return True
         assert needed is not None
-        self._trial = _Trial(self._trial.number + 1, [])
-        by: Literal["windows", "passes"] = "passes" if by_passes else "windows"
+        earlier = self.findings[again].ratios if again is not None else ()
+        self._trial = _Trial(self._trial.number + 1, [], earlier)
         self.run.order(Order(
             self._trial.number, self.seen.loader.loader, dict(change.settings), change.one_thread, by, self._window_s,
             period=_period(self.seen),
             edits={name: dict(how) for name, how in change.edits.items()}, discards=change.discards,
         ))  # fmt: skip
         self._discarded |= change.discards
-        self.say(change, len(self.findings))
+        self.say(change, len(self.findings) if again is None else again)
         goes_on = self._wait_for(self.run.now() + min(self.left_s, max(needed * 2, self.budget_s / 3)))
-        self.findings.append(self._finding(change, by_passes, goes_on))
+        self._keep(self._finding(change, by, goes_on), again)
         return goes_on
+
+    def _keep(self, found: Finding, again: int | None) -> None:
+        if again is None:
+            self.findings.append(found)
+        elif found.outcome != "not-tried":
+            self.findings[again] = found
 
     def _wait_for(self, until: float) -> bool:
         while self.run.now() < until and not self._trial.failed:
-            if judging.enough(judging.ratios(self._trial.windows)):
+            if self._trial.enough():
                 break
             if not self.run.wait(_STEP_S):
                 self._read()
@@ -231,11 +264,10 @@ class Conductor:
             self._read()
         return True
 
-    def _finding(self, change: Change, by_passes: bool, goes_on: bool) -> Finding:
-        found = tuple(judging.ratios(self._trial.windows))
+    def _finding(self, change: Change, by: Literal["windows", "passes"], goes_on: bool) -> Finding:
+        found = self._trial.ratios()
         gain = judging.gain(found)
-        reason = self._trial.failed or ("" if judging.enough(found) else "budget" if goes_on else "script-ended")
-        by: Literal["windows", "passes"] = "passes" if by_passes else "windows"
+        reason = self._trial.failed or ("" if self._trial.enough() else "budget" if goes_on else "script-ended")
         difference, cache = self._trial.difference, self._cache()
         if gain is None or self._trial.failed:
             return Finding(change, "not-tried", gain, found, by, reason, difference=difference, cache=cache)
@@ -277,6 +309,13 @@ class Conductor:
             * seen.iteration_s
             * _stretch_batches(seen, seen.workers, seen.number("prefetch_factor"), self._window_s)
         )
+
+
+def _limit(seen: Seen, change: Change) -> float:
+    """The most that a change can bring for passes and what is between them, not for the settled iterations alone."""
+    most = change.predicted or seen.most_by_workers
+    measured = whole_run.share(seen, "passes" if change.by_passes else "windows")
+    return most if measured is None else whole_run.amdahl(most, measured)
 
 
 def _not_now(change: Change, by_passes: bool, needed_s: float | None, left_s: float) -> str:

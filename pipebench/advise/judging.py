@@ -54,9 +54,9 @@ def promised(found: Speedup) -> Speedup:
     return Speedup(found.speedup, found.speedup * math.exp(-low), found.speedup * math.exp(high), found.confidence)
 
 
-def enough(found: Sequence[float]) -> bool:
-    """Whether more pairs would not change the advice, or only make a known gain more precise."""
-    if len(found) >= MOST_PAIRS or (len(found) >= 2 and max(found) < _HOPELESS):
+def enough(found: Sequence[float], most: int = MOST_PAIRS) -> bool:
+    """Whether more pairs would not change the advice, or only make a known gain more precise. `most` are enough."""
+    if len(found) >= most or (len(found) >= 2 and max(found) < _HOPELESS):
         return True
     so_far = gain(found)
     if so_far is None or len(found) < LEAST_PAIRS:
@@ -76,6 +76,21 @@ def outcome(found: Speedup | None, pairs: int = LEAST_PAIRS) -> Outcome:
     if found.high < 1.0:
         return "slower"
     return "unclear" if found.high > _UNCLEAR else "no-gain"
+
+
+def unclear(findings: Sequence[Finding]) -> int | None:
+    """The finding that is worth more pairs, if there is time left: the largest gain that could not be told.
+
+    None: there is none, or what could not be told would not change the advice.
+    """
+    most = max((one.gain.speedup for one in findings if one.outcome == "gain" and one.gain), default=1.0)
+    open_ones = [
+        (one.gain.speedup, place)
+        for place, one in enumerate(findings)
+        if one.outcome == "unclear" and one.gain and one.by == "windows" and len(one.ratios) <= MOST_PAIRS
+    ]
+    speedup, place = max(open_ones, default=(0.0, 0))
+    return place if speedup >= WORTH * most else None
 
 
 def together(findings: Sequence[Finding]) -> Change | None:

@@ -29,10 +29,13 @@ def of_run(gain: Speedup, measured: float | None) -> Speedup | None:
     if measured is None:
         return None
 
-    def of(one: float) -> float:
-        return 1.0 / (1.0 - measured + measured / one)
+    speedup, low, high = (amdahl(one, measured) for one in (gain.speedup, gain.low, gain.high))
+    return Speedup(speedup, low, high, gain.confidence)
 
-    return Speedup(of(gain.speedup), of(gain.low), of(gain.high), gain.confidence)
+
+def amdahl(speedup: float, share: float) -> float:
+    """How many times as fast the whole is, of which this share becomes faster by `speedup`."""
+    return 1.0 / (1.0 - share + share / speedup)
 
 
 def _iterations(seen: Seen) -> float | None:

@@ -19,7 +19,10 @@ _MEMORY_SHARE = 0.5  # of free memory
 
 def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
     counts = {int(one.change.settings["num_workers"] or 0): one for one in tried}
-    if seen.waits:
+    compete = seen.has_cause("workers-compete")
+    if compete and (down := _down(seen, counts)) is not None:
+        return _change(seen, down)
+    if seen.waits and not (compete and any(one.outcome == "gain" for one in tried)):
         up = _up(seen, counts)
         if up is not None:
             return _change(seen, up)
@@ -37,10 +40,15 @@ def _up(seen: Seen, counts: dict[int, Finding]) -> int | None:
     else:
         gains = [_gain(counts[one]) for one in above]
         before = gains[-2] if len(gains) > 1 else 1.0
-        if counts[above[-1]].outcome != "gain" or gains[-1] < before * WORTH:
+        if not _goes_up(seen, counts[above[-1]]) or gains[-1] < before * WORTH:
             return None
         found = 2 * above[-1]
     return found if found <= _most(seen) else None
+
+
+def _goes_up(seen: Seen, last: Finding) -> bool:
+    """Whether the last rung was a step up. Of workers that wait, a gain that noise hides shows on the next rung."""
+    return last.outcome == "gain" or (last.outcome == "unclear" and seen.has_cause("storage", "workers-blocked"))
 
 
 def _gain(found: Finding) -> float:

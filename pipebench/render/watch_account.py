@@ -217,6 +217,13 @@ def _cores(one: Cause, values: Any, part: str) -> str:
     )
 
 
+def _compete(one: Cause, values: Any, part: str) -> str:
+    return (
+        f"The loop itself waited for a core: {part}. {counted(values['workers'], 'worker')} use "
+        f"{values['cores_used']:.1f} of {values['usable_cores']:g} cores." + _at_most(one, "Fewer workers")
+    )
+
+
 def _head_of_line(one: Cause, values: Any, part: str) -> str:
     return (
         f"Slow batches held up later ones that were ready: {part}, in {percent(values['share'])} of the waits."
@@ -273,6 +280,7 @@ _SENTENCES: dict[str, Callable[[Cause, Any, str], str]] = {
     "pickling": _pickling,
     "threads-over-cores": _threads,
     "cores-used-up": _cores,
+    "workers-compete": _compete,
     "head-of-line": _head_of_line,
     "periodic-stalls": _periodic,
     "uneven-workers": _uneven_workers,

@@ -146,6 +146,7 @@ _OF_RUN: dict[str, Callable[[NextMove], str]] = {
         f"spread the work evenly over the {move.workers} workers of loader {move.loader}: shuffle the data, or split "
         "it evenly"
     ),
+    "lower-num-workers": lambda move: f"lower {setting('num_workers', move.made_by)} of loader {move.loader}",
     "raise-prefetch-factor": lambda move: f"raise {setting('prefetch_factor', move.made_by)} of loader {move.loader}",
     "any-order": lambda move: f"try in_order=False for loader {move.loader}",
 }

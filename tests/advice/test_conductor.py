@@ -1,11 +1,13 @@
 """What is tried, for how long, and what is advised: with a made-up script whose answers are planted."""
 
 from dataclasses import dataclass, field, replace
+from itertools import cycle, repeat
 
 import pytest
 from made_up_trials import LOADER, SETTINGS, host, seen, watched, worker
 
 from pipebench.advise.conductor import LOOK_S, Conductor, _main
+from pipebench.advise.judging import MOST_PAIRS
 from pipebench.remedies import remedies
 from pipebench.results.account import Account, Cause
 from pipebench.watch.record.lines import LoopSums, Moment
@@ -105,6 +107,48 @@ def test_a_gain_whose_interval_holds_a_slow_down_is_no_advice():
     advice = _advice(Planted(lambda order: next(noise), seen(0.5)))
     assert advice.findings[0].gain.speedup > 1.1 and advice.findings[0].outcome == "unclear"
     assert advice.best is None
+
+
+def test_what_noise_hid_is_tried_again_while_there_is_time():
+    noise = iter([0.8, 1.6, 1.0, 1.5, 0.9, 1.4, 1.2])
+    gains = {4: lambda: next(noise, 1.25)}
+    run = Planted(lambda order: gains.get(order.settings.get("num_workers"), lambda: 1.0)(), seen(0.5))
+    first = _advice(run, 400).findings[0]
+    orders = [one for one in run.orders if one.settings and one.settings.get("num_workers") == 4]
+    assert (
+        len(orders) == 2 and len(first.ratios) == 2 * MOST_PAIRS and first.ratios[MOST_PAIRS:] == (1.25,) * MOST_PAIRS
+    )
+
+
+def test_a_gain_that_noise_hid_twice_stays_unclear_and_ends_the_search():
+    noise = cycle([0.8, 1.6, 1.0, 1.5, 0.9, 1.4, 1.2])
+    run = Planted(lambda order: next(noise), seen(0.5))
+    advice = _advice(run, 10_000)
+    assert advice.ended == "done" and {one.outcome for one in advice.findings} == {"unclear"}
+    assert all(len(one.ratios) <= 2 * MOST_PAIRS for one in advice.findings)
+
+
+@pytest.mark.parametrize(("cause", "rungs"), [("storage", [4, 8, 16]), ("stage", [4])])
+def test_where_workers_wait_the_ladder_goes_on_past_a_rung_that_noise_hides(cause, rungs):
+    noise = cycle([0.8, 1.6, 1.0, 1.5, 0.9, 1.4, 1.2])
+    gains = {4: noise, 8: repeat(1.9), 16: repeat(1.9)}
+    shown = seen(0.5)
+    account = Account(10.0, (), causes=(Cause(cause, 5.0),))
+    shown = replace(shown, watched=replace(shown.watched, account=account))
+    run = Planted(lambda order: next(gains.get(order.settings.get("num_workers"), repeat(1.0))), shown)
+    advice = _advice(run, 10_000)
+    tried = [one.settings["num_workers"] for one in run.orders if one.settings and "num_workers" in one.settings]
+    assert list(dict.fromkeys(tried)) == rungs
+    assert (advice.best is not None) == (cause == "storage")
+
+
+def test_where_workers_compete_for_the_cores_fewer_are_tried_first():
+    shown = seen(0.6, num_workers=6)
+    account = Account(10.0, (), causes=(Cause("workers-compete", 3.0),))
+    run = Planted(_workers({2: 1.5, 1: 1.9}), replace(shown, watched=replace(shown.watched, account=account)))
+    advice = _advice(run, 400)
+    tried = [one.settings["num_workers"] for one in run.orders if one.settings and "num_workers" in one.settings]
+    assert tried == [2, 1] and advice.chosen.change.settings == {"num_workers": 1}
 
 
 def test_the_budget_is_kept_and_what_was_not_tried_says_so():

@@ -50,6 +50,7 @@ class Planted:
         """A loader, and its passes. What is left of `how` are rows of each pass in ms, by the names of `ROWS`."""
         found = LoaderFound(number, "Photos", how.pop("workers", 2), 4, "fork", 2, how.pop("persistent", False))
         idle, waits, arrived = how.pop("idle", None), how.pop("waits", []), how.pop("arrived", [])
+        no_core = how.pop("no_core", 0) * MS
         self.lines.append(found)
         rows = [how.pop(name.replace("-", "_"), 0) * MS for name in ROWS]
         assert not how
@@ -60,7 +61,8 @@ class Planted:
                 PassBegun(number, one, self.now),
                 LoopSums(
                     number, one, 0, self.now, TURNS, TURNS * trains, phases, rows[0], arrivals=arrivals,
-                    wait_parts_ns=[0] * 9, idle=None if idle is None else DeviceIdleTime(idle * MS, TURNS),
+                    wait_parts_ns=[0] * 9, core_wait_ns=one * no_core,
+                    idle=None if idle is None else DeviceIdleTime(idle * MS, TURNS),
                 ),
                 TimeSpent(self.now, self.now + sum(rows), 0, "between", [SpentInPass(number, one, rows)], self.cpu),
             ]  # fmt: skip

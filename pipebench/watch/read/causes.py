@@ -23,6 +23,7 @@ _ONCE = ("interpreter", "before-loops", "after-loops", "exit", "not-recorded")
 _LARGE_ONCE = 0.2  # of the run
 _BUSY, _BLOCKED, _ON_CPU = 0.8, 0.5, 0.8
 _IDLE_CORES = 0.5
+_MOST_OF_CORES = 0.5  # of the usable ones: then workers, and not other processes, take them from the script
 _HELD_UP = 0.3  # of the waits
 # The slowest that a hand-off is taken to be: small Python objects, and a descriptor for each tensor.
 _PICKLED_BYTES_PER_S, _TENSOR_S = 20e6, 0.0005
@@ -218,6 +219,18 @@ def _busy(seen: Seen, one: LoaderResult, workers: Sequence[WorkerResult], whole:
         yield replace(cause, code="cores-used-up")
 
 
+def competing(seen: Seen) -> Iterable[Cause]:
+    """More workers than cores, which keep the loop's own thread from one."""
+    cores = seen.result.usable_cores
+    for one in seen.in_loop:
+        used = sum(map(cores_of, seen.workers(one)))
+        kept = [line.core_wait_ns for line in seen.run.turns(one.loader)]
+        if one.workers > cores and used >= _MOST_OF_CORES * cores and kept:
+            waited = (max(kept) - min(kept)) / 1e9
+            found = {"workers": one.workers, "cores_used": used, "usable_cores": cores}
+            yield Cause("workers-compete", waited, waited, one.loader, {**found})
+
+
 def _asleep(workers: Sequence[WorkerResult]) -> float:
     """The share of the looks from outside in which workers waited, and not for a core."""
     looks = sum(one.looks for one in workers)
@@ -314,7 +327,7 @@ def memory(seen: Seen) -> Iterable[Cause]:
 
 KINDS: tuple[Callable[[Seen], Iterable[Cause]], ...] = (
     start_up, validation, sampler, hand_off, _plain("pin", "pin"),
-    _plain("host-to-device", "host-to-device", on_device=True), callbacks, no_workers, waiting,
+    _plain("host-to-device", "host-to-device", on_device=True), callbacks, no_workers, competing, waiting,
 )  # fmt: skip
 
 

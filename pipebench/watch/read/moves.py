@@ -120,6 +120,7 @@ _OF_RUN = {
     "start-up": "keep-workers", "validation": "load-validation-faster", "callbacks": "do-less-in-the-loop",
     "threads-over-cores": "fewer-threads", "uneven-workers": "spread-evenly",
     "periodic-stalls": "raise-prefetch-factor", "head-of-line": "any-order",
+    "workers-compete": "lower-num-workers",
 }  # fmt: skip
 
 

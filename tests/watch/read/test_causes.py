@@ -178,6 +178,21 @@ def test_workers_and_the_script_use_all_cores() -> None:
     assert list(found) == ["stage", "cores-used-up"] and all(one.unsure for one in found.values())
 
 
+@pytest.mark.parametrize(("workers", "process_cpu", "found"), [(6, 250, True), (2, 250, False), (6, 20, False)])
+def test_more_workers_than_cores_take_them_from_the_loop(workers: int, process_cpu: int, found: bool) -> None:
+    """Two passes. In each the loop's thread has no core for 400 ms. A worker uses a share of one, fetching or not."""
+    run = Planted()
+    run.loader(**TRAINS, wait_for_worker=200, passes=2, workers=workers, no_core=400, cpu=300)
+    for number in range(workers):
+        run.worker(number, busy=0.1, process_cpu_ns=process_cpu * MS)
+    account = run.account(2)
+    one = {cause.code: cause for cause in account.causes}.get("workers-compete")
+    assert (one is not None) == found
+    if one is not None:
+        assert one.s == one.recoverable_s == pytest.approx(0.4)
+        assert "The loop itself waited for a core: 400 ms" in said(account)
+
+
 def test_threads_of_libraries_in_the_workers() -> None:
     found = _waiting(threads=4, cpu=0.6)
     assert list(found) == ["threads-over-cores"] and found["threads-over-cores"].values["threads"] == 5
