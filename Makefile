@@ -48,9 +48,11 @@ test-timing: setup
 test-cuda: setup
 	$(BIN)/python -m pytest -m cuda
 
-# training scripts that others published, plainly and watched: fetches their libraries, 0.5 GB on disk, once
+# training scripts that others published, and programs on others' packages, plainly and watched: fetches the libraries,
+# 2.5 GB on disk, once
 test-scripts: setup
 	$(BIN)/python tools/real_scripts.py $(SCRIPTS)
+	$(BIN)/python tools/real_packages.py $(SCRIPTS)
 
 clean:
 	rm -rf $(VENV) .asv .mypy_cache .ruff_cache .pytest_cache

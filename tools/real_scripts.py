@@ -24,7 +24,12 @@ from pathlib import Path
 
 import real_sources as sources
 
+PACKAGES = (
+    "timm==1.0.31", "accelerate==1.15.0", "lightly==1.6.0", "pytorch-lightning==2.6.6", "trl==1.16.0",
+    "transformers==5.23.0",
+)  # fmt: skip
 PHASES = ("wait", "forward", "backward", "optimiser", "other")
+HEADS = ("script", "from", "lines", "tensors", "iterations", "loaders", "stages", "same and complete")
 PROGRESS = ("it/s", "s/it", "?it", "━", "%|", "examples/s")
 TIMINGS = re.compile(
     r"\b(eta|time|data|img/s|took|train_runtime|train_samples_per_second|train_steps_per_second)\b"
@@ -194,6 +199,16 @@ def run(place: Place, one: Real, script: Path, folder: Path, watched: bool) -> s
     return done
 
 
+def differing_output(plain: str, complaints: str, watched: str, ours: str) -> list[str]:
+    """How the output and the standard error of a watched run differ from those of a plain one."""
+    said, found = told(plain), told(watched)
+    problems = [f"output {mine!r} instead of {its!r}" for its, mine in zip(said, found, strict=False) if its != mine]
+    if len(said) != len(found):
+        problems.append(f"{len(found)} lines of output instead of {len(said)}")
+    missing = [line for line in told(complaints) if line not in told(ours)]
+    return problems + [f"standard error lacks {line!r}" for line in missing]
+
+
 def differences(place: Place, one: Real, folder: Path) -> tuple[list[str], list[str]]:
     """The problems that were found, and the cells of the table: lines, tensors, iterations, loaders, stages."""
     script = one.find()
@@ -202,13 +217,7 @@ def differences(place: Place, one: Real, folder: Path) -> tuple[list[str], list[
     problems = [f"plainly it ends with {plain.returncode}: {plain.stderr[-500:]}"] if plain.returncode else []
     if plain.returncode != watched.returncode:
         problems.append(f"status {watched.returncode} instead of {plain.returncode}")
-    said, ours = told(plain.stdout), told(watched.stdout)
-    problems += [f"output {mine!r} instead of {its!r}" for its, mine in zip(said, ours, strict=False) if its != mine]
-    if len(said) != len(ours):
-        problems.append(f"{len(ours)} lines of output instead of {len(said)}")
-    complaints = told(plain.stderr)
-    missing = [line for line in complaints if line not in told(watched.stderr)]
-    problems += [f"standard error lacks {line!r}" for line in missing]
+    problems += differing_output(plain.stdout, plain.stderr, watched.stdout, watched.stderr)
     tensors, differing = _weights(place, folder)
     problems += differing
     report = folder / "watched.json"
@@ -217,7 +226,8 @@ def differences(place: Place, one: Real, folder: Path) -> tuple[list[str], list[
     watch = json.loads(report.read_text())["watched"]
     problems += _unnamed(one, watch)
     stages = len({(stage["loader"], stage["name"]) for stage in watch["stages"]})
-    counts = [len(said) + len(complaints), tensors, watch["iterations"], len(watch["loaders"]), stages]
+    lines = len(told(plain.stdout) + told(plain.stderr))
+    counts = [lines, tensors, watch["iterations"], len(watch["loaders"]), stages]
     return problems, [str(one) for one in counts]
 
 
@@ -246,9 +256,8 @@ def _unnamed(one: Real, watch: dict[str, object]) -> list[str]:
     return problems + [f"note: {note}" for note in watch["notes"] if note["code"] != "oversubscribed"]
 
 
-def table(rows: Sequence[Sequence[str]]) -> str:
-    heads = ("script", "from", "lines", "tensors", "iterations", "loaders", "stages", "same and complete")
-    lines = [heads, tuple("---" for _ in heads), *rows]
+def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [heads, ["---" for _ in heads], *rows]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
 
 
@@ -258,7 +267,7 @@ def main() -> int:
     parser.add_argument("--checkouts", type=Path)
     asked = parser.parse_args()
     cache = Path(os.environ.get("PIPEBENCH_CACHE") or Path.home() / ".cache" / "pipebench") / "real-scripts"
-    python = sources.environment(cache / "env")
+    python = sources.environment(cache / "env", PACKAGES)
     rows, failed = [], False
     with tempfile.TemporaryDirectory(prefix="pipebench-real-") as name:
         root = Path(name)
@@ -278,7 +287,7 @@ def main() -> int:
                 sys.stderr.write(f"{one.name}: {problem}\n")
             failed = failed or bool(problems)
             rows.append([one.name, one.source, *(cells or [""] * 5), "no" if problems else "yes"])
-    sys.stdout.write(table(rows))
+    sys.stdout.write(table(HEADS, rows))
     return int(failed)
 
 

@@ -13,13 +13,9 @@ import subprocess
 import sys
 import sysconfig
 import tarfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-PACKAGES = (
-    "timm==1.0.31", "accelerate==1.15.0", "lightly==1.6.0", "pytorch-lightning==2.6.6", "trl==1.16.0",
-    "transformers==5.23.0",
-)  # fmt: skip
 VISION = ("pytorch-vision", "0.14.1", "ced67e1cf1f97e168cdf271851a4d0b6d382ab7936e7bcbb39aaa87239c324b6")
 
 # torchvision's script has no option for a seed, and torch starts with a random seed. This file sets it in both runs.
@@ -62,10 +58,13 @@ def unchanged(path: Path, sha256: str) -> Path:
     return path
 
 
-def environment(folder: Path) -> Path:
-    """A Python that has PACKAGES and the packages of the current Python, so that torch is not installed twice."""
+def environment(folder: Path, packages: Sequence[str], alone: Sequence[str] = ()) -> Path:
+    """A Python that has `packages` and the packages of the current Python, so that torch is not installed twice.
+
+    The packages in `alone` are installed without what they ask for.
+    """
     python = folder / "bin" / "python"
-    stamp = folder / f"installed-{hashlib.sha256(' '.join(PACKAGES).encode()).hexdigest()[:16]}"
+    stamp = folder / f"installed-{hashlib.sha256(' '.join((*packages, *alone)).encode()).hexdigest()[:16]}"
     if stamp.exists():
         return python
     subprocess.run([sys.executable, "-m", "venv", "--clear", "--without-pip", folder], check=True)
@@ -79,7 +78,9 @@ def environment(folder: Path) -> Path:
     )
     constraints = folder / "constraints.txt"
     constraints.write_text(have.stdout)
-    subprocess.run([python, "-m", "pip", "install", "--quiet", "-c", constraints, *PACKAGES], check=True)
+    subprocess.run([python, "-m", "pip", "install", "--quiet", "-c", constraints, *packages], check=True)
+    if alone:
+        subprocess.run([python, "-m", "pip", "install", "--quiet", "--no-deps", *alone], check=True)
     stamp.touch()
     return python
 

@@ -10,7 +10,6 @@ import sys
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from importlib import metadata
 from pathlib import Path
 
 LIBRARIES = (
@@ -45,6 +44,11 @@ def cache_folder() -> Path:
     if chosen:
         return Path(chosen)
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "pipebench"
+
+
+def calibration_file() -> Path:
+    """Where the calibration of this host is kept, if there is one."""
+    return cache_folder() / "calibration" / f"{platform.node() or 'host'}.json"
 
 
 def describe(storage_of: Path | None = None) -> Machine:
@@ -143,6 +147,8 @@ def _start_method() -> str:
 
 
 def _versions() -> Iterable[tuple[str, str]]:
+    from importlib import metadata
+
     for library in LIBRARIES:
         with contextlib.suppress(metadata.PackageNotFoundError):
             yield library, metadata.version(library)

@@ -120,7 +120,8 @@ def _inside(found: Verdict) -> str:
     largest = f"is {printable(found.stage)} ({printable(kind or '')})."
     share = percent(found.stage_share or 0.0)
     if not found.workers:
-        return f"It has no workers, so loading runs inside the loop; {share} of loading {largest}"
+        where = "in a thread beside" if found.by_thread else "inside"
+        return f"It has no workers, so loading runs {where} the loop; {share} of loading {largest}"
     if found.workers_busy is None:
         return f"{share} of the time in its {workers} {largest}"
     return f"Its {workers} {are} busy {percent(found.workers_busy)} of the time; {share} of that {largest}"

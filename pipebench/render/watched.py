@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from pipebench.render import layout, tables
+from typing import TYPE_CHECKING
+
+from pipebench.render import layout
 from pipebench.render.layout import Part
 from pipebench.render.watch import parts
-from pipebench.results.report import Report
 from pipebench.results.watched import WatchResult
 from pipebench.units import printable
+
+if TYPE_CHECKING:
+    from pipebench.results.report import Report
 
 NOT_CALIBRATED = "Not calibrated on this machine: `pipebench calibrate` measures the error of these figures"
 _MORE = " --full shows every figure."
@@ -27,6 +31,8 @@ def whole(
 
 def saved(report: Report, full: bool) -> list[Part]:
     """The parts of a saved report: what the terminal showed at the end of the run, then the machine."""
+    from pipebench.render import tables  # of all commands: the end of a watched run does without
+
     assert report.watched is not None
     known = printable(report.error_of_watch) if report.error_of_watch is not None else None
     return [*parts(report.watched, full=full), *_foot(known, full), "", *tables.heading(report)]

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import datetime
-import platform
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -220,13 +219,9 @@ def _divisors(report: Report) -> Iterator[float]:
     yield from (author for study in report.studies for row in study.rows if (author := row.author.speedup) is not None)
 
 
-def _place_of_calibration() -> Path:
-    return machine.cache_folder() / "calibration" / f"{platform.node() or 'host'}.json"
-
-
 def keep_calibration(calibration: Calibration) -> Path:
     """Saves a calibration for this host as a report, in place of an earlier one. Returns its path."""
-    place = _place_of_calibration()
+    place = machine.calibration_file()
     save(new(calibration=calibration), place)
     return place
 
@@ -234,5 +229,5 @@ def keep_calibration(calibration: Calibration) -> Path:
 def kept_calibration() -> Calibration | None:
     """The saved calibration of this host; None if there is none, or if it cannot be read."""
     with contextlib.suppress(PipebenchError):
-        return load(_place_of_calibration()).calibration
+        return load(machine.calibration_file()).calibration
     return None

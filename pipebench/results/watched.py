@@ -229,7 +229,8 @@ class Verdict:
     workers do not change this part.
 
     `hand_off_s` and `batch_s` are set if workers take longer to hand a batch over than to make it: the seconds per
-    batch that the feeder thread of a worker pickles, and that the worker makes the batch.
+    batch that the feeder thread of a worker pickles, and that the worker makes the batch. `by_thread`: the loader has
+    no workers, and a thread beside the loop iterates it.
     """
 
     limit: Literal["data", "training", "nothing-watched", "no-iteration", "no-such-loader", "no-loader", "not-followed"]
@@ -258,6 +259,7 @@ class Verdict:
     batches: int = 0
     samples: int = 0
     startup_s: float | None = None
+    by_thread: bool = False
 
 
 @dataclass(frozen=True)

@@ -12,11 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from pipebench.errors import PipebenchError
-from pipebench.host.machine import usable_cores
+from pipebench.host.machine import calibration_file, usable_cores
 from pipebench.host.screen import colours, columns
-from pipebench.render.calibration import foot
 from pipebench.render.watched import whole
-from pipebench.results.report import kept_calibration
 from pipebench.results.watched import Note, WatchResult
 from pipebench.watch.bound.schedule import STEPS
 from pipebench.watch.launch import supervisor
@@ -46,8 +44,7 @@ def watch(options: WatchOptions, argv: Sequence[str], keep: Keep | None = None, 
     shown: dict[str, Any] = {"width": columns(sys.stderr), "colour": colours(sys.stderr), "full": full}
 
     def report(result: WatchResult) -> None:
-        known = kept_calibration()
-        calibration = foot(known) if known else None
+        calibration = _calibration()
         _guarded(say, lambda: say("\n" + whole(result, calibration, **shown)))
         if keep is not None:
             _guarded(say, lambda: keep(result, calibration))
@@ -58,6 +55,17 @@ def watch(options: WatchOptions, argv: Sequence[str], keep: Keep | None = None, 
     if options.bound:
         say(AT_END)
     return status
+
+
+def _calibration() -> str | None:
+    """The line on the error of the figures, from the calibration that this host keeps. None: it keeps none."""
+    if not calibration_file().exists():
+        return None  # a report is imported only where it is read: that takes as long as all the rest of this module
+    from pipebench.render.calibration import foot
+    from pipebench.results.report import kept_calibration
+
+    known = kept_calibration()
+    return foot(known) if known else None
 
 
 def observe(

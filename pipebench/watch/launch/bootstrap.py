@@ -42,7 +42,7 @@ def _watch(settings: str) -> None:
     finally:
         sys.path.remove(_ROOT)
     watched = WatchedScript(Settings.decoded(settings))
-    atexit.register(watched.finish)
+    atexit.register(watched.finish, exiting=True)
     watched.start()
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from time import perf_counter_ns
 from types import ModuleType
+from typing import TYPE_CHECKING
 
-from pipebench.watch.bound.session import Bound
 from pipebench.watch.record import thread_pools
 from pipebench.watch.record.lines import Moment, SpanNotFound
 from pipebench.watch.record.patches import AfterImport
@@ -17,7 +17,10 @@ from pipebench.watch.script.optimisers import watch_optimisers
 from pipebench.watch.script.phases import LoopPhases, watched_backward
 from pipebench.watch.script.webdataset_loader import WEBLOADER, watch_webloader
 from pipebench.watch.stages import labels, library_calls
-from pipebench.watch.trial.patching import Trying
+
+if TYPE_CHECKING:
+    from pipebench.watch.bound.session import Bound
+    from pipebench.watch.trial.patching import Trying
 
 AUTOGRAD = "torch.autograd"
 OPTIMISER = "torch.optim.optimizer"
@@ -29,10 +32,10 @@ class WatchedScript:
     def __init__(self, settings: Settings) -> None:
         self.recording = Recording(settings, "script")
         self.loop = LoopPhases(self.recording)
-        self.bound = Bound(self.recording, self.loop, self.finish) if settings.bound is not None else None
+        self.bound = self._bound() if settings.bound is not None else None
         self.loaders = Loaders(self.recording, self.loop, self.bound)
         self.spans = LoopSpans(self.loop)
-        self.trying = Trying(self.recording, self.loaders.numbers, self._quiet) if settings.trial else None
+        self.trying = self._trying() if settings.trial else None
         names = {
             *library_calls.MODULES,
             DATALOADER,
@@ -42,6 +45,16 @@ class WatchedScript:
             *labels.modules_of(settings.functions),
         }
         self.imports = AfterImport(names, self._imported)
+
+    def _bound(self) -> Bound:
+        from pipebench.watch.bound.session import Bound  # only if it is measured: imports are a part of each run
+
+        return Bound(self.recording, self.loop, self.finish)
+
+    def _trying(self) -> Trying:
+        from pipebench.watch.trial.patching import Trying
+
+        return Trying(self.recording, self.loaders.numbers, self._quiet)
 
     def start(self) -> None:
         """Patches what is imported now and what will be imported. A fault goes to the report; the script runs on."""
@@ -90,8 +103,8 @@ class WatchedScript:
         self.loaders.relays.finish()
         self.loop.finish()
 
-    def finish(self) -> None:
-        """Writes the rest of the records and removes all patches."""
+    def finish(self, exiting: bool = False) -> None:
+        """Writes the rest of the records and removes all patches; fewer of them if the process is `exiting`."""
         if self.trying is not None:
             self.trying.end()
         if self.bound is not None:
@@ -107,4 +120,4 @@ class WatchedScript:
             )
         self.recording.write(Moment("end", perf_counter_ns()))
         self.recording.on = False
-        self.recording.patches.undo()
+        self.recording.patches.undo(everywhere=not exiting)

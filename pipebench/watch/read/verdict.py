@@ -56,6 +56,7 @@ def _judged(result: WatchResult, main: LoaderResult, share: float) -> tuple[Verd
         wait_part_share=part.share if part else None,
         hand_off_s=slow[0] if slow else None,
         batch_s=slow[1] if slow else None,
+        by_thread=not main.workers and any(one.part == "wait-for-worker" and one.share for one in result.wait_parts),
     )
     verdict = _named(_shape(verdict, result), main, result)
     if share < _LARGE:

@@ -144,10 +144,14 @@ class Patches:
         finally:
             del pickler.reducer_override
 
-    def undo(self) -> None:
+    def undo(self, everywhere: bool = True) -> None:
+        """Puts the originals back: in their modules and classes, and `everywhere` else that holds a replacement.
+
+        The latter takes a look at every object of the process, which is of no use where the process ends.
+        """
         while self._undo:
             self._put_back(self._undo.pop())
-        if self._replaced:
+        if self._replaced and everywhere:
             replaced, self._replaced = self._replaced, {}
             self._put_back(lambda: _exchange(replaced))
             self._put_back(lambda: _exchange_held(replaced))

@@ -45,28 +45,32 @@ class Makers:
             return self._calls.get(loader, ())
         return ()
 
-    def before(self, loader: Any, iterated: Callable[[int], bool]) -> int | None:
+    def before(self, loader: Any, iterated: Callable[[int, int | None], bool]) -> int | None:
         """The number of the earlier loader that `loader` replaces; None if it is a new one.
 
-        It replaces one that was made by the same calls with the same settings, that nobody iterates now, and that is
-        gone or has the same dataset. Two loaders that one line makes for two datasets are therefore two.
+        It replaces one that was made by the same line with the same settings and for the same dataset, or that is gone
+        and was made by the same calls, as far as nobody iterates that one now. Frameworks reach the line in several
+        ways. Two loaders that one line makes for two datasets are two.
         """
-        known = self._latest.get(self._kind(loader))
-        if known is None or iterated(known.number):
-            return None
-        gone = known.loader() is None
-        return known.number if gone or known.dataset() is getattr(loader, "dataset", None) else None
+        dataset, length = getattr(loader, "dataset", None), _length(loader)
+        for kind in self._kinds(loader):
+            known = self._latest.get(kind)
+            if known is None or iterated(known.number, length):
+                continue
+            if known.dataset() is dataset or (kind[0] == self.calls(loader) and known.loader() is None):
+                return known.number
+        return None
 
     def numbered(self, loader: Any, number: int) -> None:
-        if self.calls(loader):
-            self._latest[self._kind(loader)] = _Known(number, weakly(loader), weakly(getattr(loader, "dataset", None)))
+        known = _Known(number, weakly(loader), weakly(getattr(loader, "dataset", None)))
+        self._latest.update((kind, known) for kind in self._kinds(loader))
 
-    def _kind(self, loader: Any) -> tuple[object, ...]:
+    def _kinds(self, loader: Any) -> list[tuple[object, ...]]:
+        """What tells a loader from others: all calls that made it, or the nearest line; and its settings."""
         calls = self.calls(loader)
-        if not calls:
-            return (id(loader),)
         settings = (read(loader, "batch_size"), read(loader, "num_workers"), type(read(loader, "sampler")))
-        return (calls, type(read(loader, "dataset")), settings, _length(loader))
+        same = (type(read(loader, "dataset")), settings, _length(loader))
+        return [(calls, *same), (calls[0], *same)] if calls else []
 
 
 def weakly(one: Any) -> Callable[[], Any]:

@@ -209,9 +209,10 @@ class LoopPhases:
             top.phases[phase] += here.unnamed
         here.unnamed = 0
 
-    def iterated(self, loader: int) -> bool:
-        """Whether an iterator of this loader has not come to its end."""
-        return any(one.loader == loader and not one.over for one in list(self.passes.values()))
+    def iterated(self, loader: int, length: int | None) -> bool:
+        """Whether an iterator of this loader has neither come to its end nor given `length` batches (None: unknown)."""
+        passes = [one for one in list(self.passes.values()) if one.loader == loader and not one.over]
+        return any(length is None or one.turn + (one.began is not None) < length for one in passes)
 
     def end_bare(self) -> None:
         """Ends this thread's loop without a loader, because a loader is iterated."""

@@ -1,7 +1,8 @@
 """Times the functions that a dataset calls by name while it makes a sample, such as `load_mosaic` or `get`.
 
 Their names are read from the code of `__getitem__` (or what stands for it), and from the code of what that calls. A
-method is replaced in its class. A function is replaced in its module, only in a worker's own copy of it.
+method is replaced in its class, also one of an object that the dataset holds, such as a reader. A function is replaced
+in its module. What is not the dataset's own is replaced only in a worker's own copy of it.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ _GETTERS = ("__getitem__", "__getitems__", "__iter__", "__next__")
 _DEEPEST = 3
 _MOST = 60
 _LAZY = 0x20 | 0x80 | 0x200  # generators and coroutines: a call does none of their work
+_WITHOUT_READERS = ("torch", "numpy", "builtins")  # arrays and modules; `finding_transforms` sees to the latter
 _STANDARD = os.path.dirname(os.__file__) + os.sep
 _INSTALLED = ("site-packages", "dist-packages")
 # A function that was called so often, and was shorter than this on average, is no longer timed: to time it costs half
@@ -28,12 +30,16 @@ _TRIED, _SHORT_NS = 2_000, 20_000
 
 
 class _Called(NamedTuple):
-    """A function, what holds it, its name there, and the name of its row. `dictionary` tells a dict from an object."""
+    """A function, what holds it, its name there, the name of its row, and the object that is its `self`.
+
+    `dictionary` tells a holder that is a dict from an object.
+    """
 
     holder: Any
     name: str
     function: Any
     row: str
+    of: Any
     dictionary: bool = False
 
 
@@ -49,27 +55,37 @@ def watch_called(datasets: Iterable[Any], patches: Patches, may_change: bool) ->
 def _getters(dataset: Any) -> Iterator[types.FunctionType]:
     for name in _GETTERS:
         _, found = _in_class(type(dataset), name)
-        if isinstance(found, types.FunctionType) and not found.__module__.startswith("torch.utils.data"):
+        if isinstance(found, types.FunctionType) and not _is_torchs(found):
             yield found
 
 
-def _in_class(kind: type, name: str) -> tuple[type | None, Any]:
-    """The class that defines an attribute, and what it holds; without running a descriptor."""
-    return next(((base, vars(base)[name]) for base in kind.__mro__ if name in vars(base)), (None, None))
+def _is_torchs(getter: Any) -> bool:
+    return str(getattr(getter, "__module__", "")).startswith("torch.utils.data")
+
+
+def _in_class(kind: type, name: str, caller: Any = None) -> tuple[type | None, Any]:
+    """The class that defines an attribute, and what it holds; without running a descriptor.
+
+    If `caller` is a method of that name, this is what `super()` finds in it.
+    """
+    defined = [(base, vars(base)[name]) for base in kind.__mro__ if name in vars(base)]
+    callers = [getattr(found, "__wrapped__", found) is caller for _, found in defined]
+    return next(iter(defined[callers.index(True) + 1 if any(callers) else 0 :]), (None, None))
 
 
 def _from(
     function: types.FunctionType, dataset: Any, seen: set[int], may_change: bool, depth: int
 ) -> Iterator[_Called]:
-    """What `function` calls, and what that calls in turn as far as it is of the same package or the user's own."""
+    """What `function` calls, and what that calls in turn: in the same package, in the user's code, and in a getter."""
     for found in _named(function, dataset, may_change):
         plain = _plain(found.function)
         if plain is None or id(plain.__code__) in seen or len(seen) >= _MOST:
             continue
         seen.add(id(plain.__code__))
         yield found
-        if depth < _DEEPEST and (_package(plain) == _package(function) or is_own(plain)):
-            yield from _from(plain, dataset, seen, may_change, depth + 1)
+        follows = found.name in _GETTERS or _package(plain) == _package(function) or is_own(plain)
+        if depth < _DEEPEST and follows:
+            yield from _from(plain, found.of, seen, may_change, depth + 1)
 
 
 def _named(function: types.FunctionType, dataset: Any, may_change: bool) -> Iterator[_Called]:
@@ -77,15 +93,32 @@ def _named(function: types.FunctionType, dataset: Any, may_change: bool) -> Iter
     names = [*dict.fromkeys(_names(function.__code__))]
     kind, held, known = type(dataset), getattr(dataset, "__dict__", {}), function.__globals__
     for name in names:
-        owner, found = _in_class(kind, name)
-        if owner is not None and not name.startswith("__"):
-            yield _Called(owner, name, found, f"{kind.__name__}.{name}")
+        owner, found = _in_class(kind, name, function)
+        if owner is not None and name in _GETTERS:
+            yield _Called(owner, name, None if _is_torchs(found) else found, f"{owner.__name__}.{name}", dataset)
+        elif owner is not None and not name.startswith("__"):
+            yield _Called(owner, name, found, f"{kind.__name__}.{name}", dataset)
         elif may_change and name in held:
-            yield _Called(held, name, held[name], name, True)
+            yield _Called(held, name, held[name], name, None, True)
+            yield from _of_held(held[name], names)
         elif may_change and isinstance(known.get(name), types.ModuleType):
             yield from _in_module(known[name], names)
         elif may_change and name in known:
-            yield _Called(known, name, known[name], name, True)
+            yield _Called(known, name, known[name], name, None, True)
+
+
+def _of_held(one: Any, names: list[str]) -> Iterator[_Called]:
+    """Methods of an object that a dataset holds, by the names in the code that uses it.
+
+    `one[index]` has no name there.
+    """
+    kind = type(one)
+    if kind.__module__.split(".")[0] in _WITHOUT_READERS:
+        return
+    for name in ("__getitem__", *(name for name in names if not name.startswith("__"))):
+        owner, found = _in_class(kind, name)
+        if isinstance(found, types.FunctionType):
+            yield _Called(owner, name, found, f"{kind.__name__}.{name}", one)
 
 
 def _in_module(module: types.ModuleType, names: list[str]) -> Iterator[_Called]:
@@ -94,7 +127,7 @@ def _in_module(module: types.ModuleType, names: list[str]) -> Iterator[_Called]:
     if any(place in file for place in _INSTALLED) or (file and not file.startswith(_STANDARD)):
         for name in names:
             if isinstance(vars(module).get(name), types.FunctionType):
-                yield _Called(module, name, vars(module)[name], f"{module.__name__.split('.')[0]}.{name}")
+                yield _Called(module, name, vars(module)[name], f"{module.__name__.split('.')[0]}.{name}", None)
 
 
 def _names(code: types.CodeType) -> Iterator[str]:

@@ -89,6 +89,15 @@ def test_the_loop_of_a_background_thread_has_no_verdict() -> None:
     assert _verdict(result).limit == "not-followed" and result.next_move is None
 
 
+def test_a_loader_without_workers_that_is_waited_for_is_iterated_by_a_thread_beside_the_loop() -> None:
+    """What `script/relays.py` records of MONAI's ThreadDataLoader: the wait is for a batch of somebody else's."""
+    turns = _turns(1, 40, wait_parts_ns=[0, 0, 0, 400 * MS, 0, 0, 0, 0, 0])
+    found = _found(1, workers=0), PassBegun(1, 0, 0)
+    assert _verdict(_result(*found, turns)).by_thread
+    alone = _turns(1, 40, wait_parts_ns=[0, 0, 0, 0, 0, 0, 0, 400 * MS, 0])
+    assert not _verdict(_result(*found, alone)).by_thread
+
+
 def test_a_loop_without_a_loader_is_no_loader_of_the_script() -> None:
     result = _result(LoaderFound(0, "", 0, None, "none", None), PassBegun(0, 0, 0), _turns(0, 0))
     assert _verdict(result).limit == "no-loader" and result.loaders[0].loader == 0

@@ -167,6 +167,16 @@ def test_patches_are_put_back_unless_someone_else_was_there() -> None:
     assert not hasattr(module, "three")
 
 
+def test_at_the_end_of_the_process_nothing_looks_through_all_objects(monkeypatch: pytest.MonkeyPatch) -> None:
+    module: Any = types.ModuleType("somewhere")
+    module.one = plain = lambda: 1
+    patches = Patches()
+    patches.replace(module, "one", lambda: 2)
+    monkeypatch.delattr(gc, "get_referrers")
+    patches.undo(everywhere=False)
+    assert module.one is plain
+
+
 def test_functions_that_objects_hold_pickle_and_are_put_back() -> None:
     import pickle
 

@@ -64,3 +64,37 @@ def test_other_lengths_make_another_loader() -> None:
             for _ in loader:
                 pass
     assert [one.iterations for one in seen.result.loaders] == [4, 3]
+
+
+def test_a_loader_that_is_reached_in_other_ways_is_one() -> None:
+    """As Lightning's: the first epoch calls the user's function from another place than the later ones."""
+
+    def later() -> Any:
+        return _made(NUMBERS)
+
+    with watching() as seen:
+        for make in (lambda: _made(NUMBERS), later, later):
+            for _ in make():
+                pass
+    assert [(one.passes, one.again) for one in seen.result.loaders] == [(3, 2)]
+
+
+def test_a_loader_for_another_dataset_that_is_reached_in_another_way_is_another() -> None:
+    with watching() as seen:
+        for _ in _made(NUMBERS):
+            pass
+        for _ in (lambda: _made(TensorDataset(torch.arange(8.0))))():
+            pass
+    assert [one.passes for one in seen.result.loaders] == [1, 1]
+
+
+@pytest.mark.parametrize(("batches", "loaders"), [(4, 1), (3, 2)])
+def test_an_iterator_that_has_given_all_its_batches_is_no_longer_iterated(batches: int, loaders: int) -> None:
+    """Lightning asks for no more batches than there are, and keeps the iterator until it has the next one."""
+    kept = []
+    with watching() as seen:
+        for _ in range(2):
+            kept.append(iter(_made(NUMBERS)))
+            for _ in range(batches):
+                next(kept[-1])
+    assert len(seen.result.loaders) == loaders

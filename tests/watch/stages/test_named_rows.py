@@ -10,42 +10,15 @@ import sys
 import types
 from collections import Counter
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from clockwork import Clock, Rows
+from fetched_rows import CLOCK, named
 from torch.utils.data import Dataset, IterableDataset
 
 from pipebench.watch.record.patches import HIDDEN, Patches
-from pipebench.watch.stages import called, finding_transforms, iterables, library_calls
-
-CLOCK = Clock()
-UNNAMED = ("getitem", "collate")
-
-
-@pytest.fixture
-def rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """Fetches eight samples of a dataset, as a worker would; gives the rows."""
-    patches = Patches()
-
-    def run(dataset: Any, may_change: bool = True, **how: Any) -> Rows:
-        finding_transforms.watch_tree(dataset, patches, may_change=may_change)
-        found = Rows(dataset, tmp_path, CLOCK, monkeypatch, **how)
-        began = CLOCK.now
-        assert [one for first in (0, 4) for one in found.fetch([*range(first, first + 4)])] == [*range(8)]
-        assert sum(found.found().values()) == CLOCK.now - began
-        return found
-
-    yield run
-    patches.undo()
-
-
-def _named(found: Rows) -> float:
-    """The share of the time in rows that are more than the name of a dataset."""
-    spent = found.found()
-    return sum(ns for (kind, _), ns in spent.items() if kind not in UNNAMED) / sum(spent.values())
+from pipebench.watch.stages import called, iterables, library_calls
 
 
 class Melody(torch.nn.Module):
@@ -77,7 +50,7 @@ class Speech(Dataset[int]):
 def test_a_module_under_any_name_is_a_row(rows: Any) -> None:
     found = rows(Speech(mel=Melody()))
     assert found.found() == {("transform", "Melody"): 720, ("getitem", "Speech.__getitem__"): 80}
-    assert _named(found) == 0.9
+    assert named(found) == 0.9
 
 
 def test_the_modules_of_a_sequential_of_another_kind_are_rows(rows: Any) -> None:
@@ -139,7 +112,7 @@ def test_the_functions_that_getitem_calls_are_rows(rows: Any) -> None:
         ("function", "Mosaic.scaled"): 8 * 12,
         ("function", "letterbox"): 8 * 120,
     }
-    assert _named(found) > 0.9
+    assert named(found) > 0.9
 
 
 def test_in_the_scripts_process_only_methods_are_rows(rows: Any) -> None:
@@ -206,7 +179,7 @@ class Shards(Dataset[int]):
 @pytest.mark.parametrize(("dataset", "name"), [(Molecules(), "Molecules.get"), (Shards(), "Shards.get_item")])
 def test_the_function_that_libraries_call_for_a_sample_is_a_row(rows: Any, dataset: Any, name: str) -> None:
     found = rows(dataset)
-    assert ("function", name) in found.found() and _named(found) >= 0.9
+    assert ("function", name) in found.found() and named(found) >= 0.9
 
 
 def pil_loader(index: int) -> int:
@@ -233,9 +206,9 @@ class Folder(Dataset[int]):
         return self.loader(index)
 
 
-def test_the_loader_of_an_image_folder_is_named(rows: Any) -> None:
+def test_the_loader_of_an_image_folder_isnamed(rows: Any) -> None:
     found = rows(Folder())
-    assert found.found()["function", "pil_loader"] == 480 and _named(found) > 0.9
+    assert found.found()["function", "pil_loader"] == 480 and named(found) > 0.9
 
 
 def tokenise(value: int) -> int:

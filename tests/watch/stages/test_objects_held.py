@@ -1,0 +1,67 @@
+"""What a dataset calls in the class above its own, and in the objects that it holds, has names."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from fetched_rows import CLOCK, named
+from torch.utils.data import Dataset
+
+LIBRARY = """
+class Reader:
+    # As litdata's Cache: the dataset asks it by an index, and it asks a reader of its own by name.
+
+    def __init__(self, inner=None):
+        self.inner = inner
+
+    def __getitem__(self, sample):
+        CLOCK.burn(10)
+        return self.inner.fetched(sample)
+
+    def fetched(self, sample):
+        CLOCK.burn(50)
+        return sample
+
+
+class Streaming(Dataset):
+    # As the StreamingDataset of litdata: `__getitem__` asks an object that it holds.
+
+    def __init__(self):
+        self.cache, self.weights = Reader(Reader()), torch.ones(3)
+
+    def __len__(self):
+        return 8
+
+    def __getitem__(self, sample):
+        CLOCK.burn(20)
+        return self.cache[sample]
+"""
+library: dict[str, Any] = {"__name__": "library", "CLOCK": CLOCK, "Dataset": Dataset, "torch": torch}
+exec(compile(LIBRARY, "/site-packages/library.py", "exec"), library)
+Streaming, Reader = library["Streaming"], library["Reader"]
+
+
+class Mine(Streaming):
+    """A user's class above a library's, in the way that their pages recommend."""
+
+    def __getitem__(self, sample: int) -> int:
+        CLOCK.burn(5)
+        return super().__getitem__(sample)
+
+
+def test_the_getter_of_the_class_above_and_the_objects_that_it_holds_are_rows(rows: Any) -> None:
+    found = rows(Mine())
+    assert found.found() == {
+        ("getitem", "Mine.__getitem__"): 8 * 5,
+        ("function", "Streaming.__getitem__"): 8 * 20,
+        ("function", "Reader.__getitem__"): 8 * 10,
+        ("function", "Reader.fetched"): 8 * 50,
+    }
+    assert named(found) > 0.9
+
+
+def test_in_the_scripts_process_the_objects_that_a_dataset_holds_are_left_alone(rows: Any) -> None:
+    plain = Reader.__getitem__
+    found = rows(Mine(), may_change=False).found()
+    assert Reader.__getitem__ is plain and found["function", "Streaming.__getitem__"] == 8 * 80
