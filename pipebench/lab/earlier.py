@@ -33,15 +33,18 @@ def with_earlier(report: Report) -> Report:
     now = figures(report)
     if not now.costs:
         return report
-    kept = _kept()
+    try:
+        place = cache_folder() / "runs" / f"{platform.node() or 'host'}.json"
+    except PipebenchError:
+        return widened(report, between([now]))
+    kept = _kept(place)
     alike = [one for one in kept if one.settings == now.settings][1 - MOST_RUNS :]
     with contextlib.suppress(PipebenchError):
-        write_whole(_place(), msgspec.json.encode(_Kept((*kept, now)[-MOST_KEPT:])))
+        write_whole(place, msgspec.json.encode(_Kept((*kept, now)[-MOST_KEPT:])))
     return widened(report, between([*alike, now]))
 
 
-def _kept() -> tuple[Figures, ...]:
-    place = _place()
+def _kept(place: Path) -> tuple[Figures, ...]:
     try:
         if not place.is_file() or place.stat().st_size > LARGEST_FILE:
             return ()
@@ -54,7 +57,3 @@ def _kept() -> tuple[Figures, ...]:
 def _possible(figure: float) -> bool:
     """Whether a run can find such a cost in seconds, or such a speed-up. A damaged file can hold any number."""
     return 1e-12 < figure < 1e12
-
-
-def _place() -> Path:
-    return cache_folder() / "runs" / f"{platform.node() or 'host'}.json"
