@@ -14,7 +14,7 @@ import pipebench
 ROOT = Path(pipebench.__file__).parent
 HOUSE = {
     "": "errors units stats",
-    "host": "clock screen private machine limits named page_cache whole_files",
+    "host": "clock screen interrupts private redaction machine limits named page_cache scratch whole_files",
     "native": "building passing region transforms packing",
     "task": "",
     "results": "sync_points measurement loading consumers windows drilled account costs hand_off batches watched "

@@ -8,16 +8,16 @@ from __future__ import annotations
 import contextlib
 import datetime
 import platform
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
 from pipebench import __version__
 from pipebench.errors import BadSample, PipebenchError
-from pipebench.host import machine
+from pipebench.host import machine, redaction
 from pipebench.host.machine import Machine
 from pipebench.host.whole_files import write_whole
 from pipebench.results import schema_1
@@ -34,9 +34,11 @@ from pipebench.results.sync_points import SyncReport
 from pipebench.results.training import Training
 from pipebench.results.watched import WatchResult
 from pipebench.task import Workload
-from pipebench.units import printable, size
+from pipebench.units import all_printable, printable, size
 
+Part = TypeVar("Part")
 SCHEMA_VERSION = 2
+LARGEST, SMALLEST = 1 << 64, 1e-30  # numbers in a report: seeds have 63 bits; differences of floats may be tiny
 LARGEST_FILE = 64 << 20  # bytes; a report of every variant at --rigorous is under 1 MB
 
 
@@ -129,21 +131,21 @@ def of_watch(result: WatchResult, error_of_watch: str | None) -> Report:
 
 
 def encode(report: Report) -> bytes:
-    """The report as JSON. A name that is not UTF-8 is escaped, as it is in every text."""
+    """The report as JSON, without secrets. A name that is not UTF-8 is escaped, as it is in every text."""
     try:
         raw = msgspec.json.encode(report)
     except UnicodeEncodeError:
-        raw = msgspec.json.encode(_inert(msgspec.to_builtins(report)))
+        raw = msgspec.json.encode(all_printable(msgspec.to_builtins(report)))
+    if redaction.may_hold(raw.decode()):
+        raw = msgspec.json.encode(redaction.redacted_in(msgspec.json.decode(raw)))
     return msgspec.json.format(raw, indent=1) + b"\n"
 
 
-def _inert(found: Any) -> Any:
-    """Plain values, each text inert."""
-    if isinstance(found, str):
-        return printable(found)
-    if isinstance(found, dict):
-        return {_inert(name): _inert(value) for name, value in found.items()}
-    return [_inert(one) for one in found] if isinstance(found, list | tuple) else found
+def without_secrets(found: Part, more: Iterable[str] = ()) -> Part:
+    """A report, or a part of one, with inert texts that hold no secrets: those that `redaction` knows, and `more`."""
+    plain = msgspec.to_builtins(found)
+    clean = redaction.redacted_in(all_printable(plain), more)
+    return found if clean == plain else msgspec.convert(clean, type=type(found))
 
 
 def save(report: Report, path: Path) -> None:
@@ -163,7 +165,9 @@ def load(path: Path) -> Report:
         raise PipebenchError(
             f"{name} is not a pipebench report: {printable(str(error))[:200]}", "name a report that pipebench wrote"
         ) from error
-    if not all(value > 0 for value in _divisors(report)):
+    if not all(value > 0 for value in _divisors(report)) or not all(
+        map(_possible, _numbers(msgspec.to_builtins(report)))
+    ):
         raise PipebenchError(f"{name} holds figures that no run can give", "name a report that pipebench wrote")
     return report
 
@@ -200,6 +204,20 @@ def _typed(content: bytes, name: str) -> Report:
     )
 
 
+def _numbers(found: Any) -> Iterator[float]:
+    """Every number within plain values."""
+    if isinstance(found, dict | list | tuple):
+        for one in found.values() if isinstance(found, dict) else found:
+            yield from _numbers(one)
+    elif isinstance(found, int | float):
+        yield found
+
+
+def _possible(number: float) -> bool:
+    """Whether a run can give such a number. Others would let a renderer count for ever, or divide by almost nothing."""
+    return not number or SMALLEST < abs(number) < LARGEST
+
+
 def _divisors(report: Report) -> Iterator[float]:
     """The figures by which a renderer divides. Every run gives positive ones. `Speedup` checks its own figures."""
     for one in report.measurements:
@@ -220,13 +238,14 @@ def _divisors(report: Report) -> Iterator[float]:
     yield from (author for study in report.studies for row in study.rows if (author := row.author.speedup) is not None)
 
 
-def _place_of_calibration() -> Path:
+def place_of_calibration() -> Path:
+    """Where the calibration of this host is kept."""
     return machine.cache_folder() / "calibration" / f"{platform.node() or 'host'}.json"
 
 
 def keep_calibration(calibration: Calibration) -> Path:
     """Saves a calibration for this host as a report, in place of an earlier one. Returns its path."""
-    place = _place_of_calibration()
+    place = place_of_calibration()
     save(new(calibration=calibration), place)
     return place
 
@@ -234,5 +253,5 @@ def keep_calibration(calibration: Calibration) -> Path:
 def kept_calibration() -> Calibration | None:
     """The saved calibration of this host; None if there is none, or if it cannot be read."""
     with contextlib.suppress(PipebenchError):
-        return load(_place_of_calibration()).calibration
+        return load(place_of_calibration()).calibration
     return None
