@@ -75,9 +75,9 @@ def rendered(report: Report, style: str, full: bool = False) -> str:
     from pipebench.render import text
     from pipebench.results.report import encode, without_secrets
 
-    report = without_secrets(report)
     if style == "json":
         return encode(report).decode()
+    report = without_secrets(report)
     if style == "markdown":
         return text.markdown(report)
     return text.table(report, width=_width(report), colour=colours(sys.stdout), full=full)

@@ -33,23 +33,20 @@ def with_earlier(report: Report) -> Report:
     now = figures(report)
     if not now.costs:
         return report
-    try:
-        place = cache_folder() / "runs" / f"{platform.node() or 'host'}.json"
-    except PipebenchError:
-        return widened(report, between([now]))
-    kept = _kept(place)
+    kept = _kept()
     alike = [one for one in kept if one.settings == now.settings][1 - MOST_RUNS :]
     with contextlib.suppress(PipebenchError):
-        write_whole(place, msgspec.json.encode(_Kept((*kept, now)[-MOST_KEPT:])))
+        write_whole(_place(), msgspec.json.encode(_Kept((*kept, now)[-MOST_KEPT:])))
     return widened(report, between([*alike, now]))
 
 
-def _kept(place: Path) -> tuple[Figures, ...]:
+def _kept() -> tuple[Figures, ...]:
     try:
+        place = _place()
         if not place.is_file() or place.stat().st_size > LARGEST_FILE:
             return ()
         found = msgspec.json.decode(place.read_bytes(), type=_Kept).runs
-    except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except (PipebenchError, OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return ()
     return tuple(one for one in found if all(map(_possible, (*one.costs.values(), *one.speedups.values()))))
 
@@ -57,3 +54,7 @@ def _kept(place: Path) -> tuple[Figures, ...]:
 def _possible(figure: float) -> bool:
     """Whether a run can find such a cost in seconds, or such a speed-up. A damaged file can hold any number."""
     return 1e-12 < figure < 1e12
+
+
+def _place() -> Path:
+    return cache_folder() / "runs" / f"{platform.node() or 'host'}.json"
