@@ -111,14 +111,16 @@ def printable(name: str | bytes | os.PathLike[str]) -> str:
     Bytes that are not UTF-8 are kept as `\\xNN` (backslashreplace); control characters, line separators, bidirectional
     overrides and everything else that a terminal would act on are escaped; printable text stays as it is.
     """
-    raw = os.fspath(name)
-    if isinstance(raw, str):
-        try:
-            raw = raw.encode("utf-8", "surrogateescape")  # gives back the bytes of a file's name (PEP 383)
-        except UnicodeEncodeError:  # half a character, as JSON can hold it
-            raw = raw.encode("utf-8", "surrogatepass")
-    text = raw.decode("utf-8", "backslashreplace")
+    path = os.fspath(name)
+    text = (_bytes(path) if isinstance(path, str) else path).decode("utf-8", "backslashreplace")
     return "".join(char if char.isprintable() else _escaped(char) for char in text)
+
+
+def _bytes(text: str) -> bytes:
+    try:
+        return text.encode("utf-8", "surrogateescape")  # gives back the bytes of a file's name (PEP 383)
+    except UnicodeEncodeError:  # half a character, as JSON can hold it
+        return text.encode("utf-8", "surrogatepass")
 
 
 def all_printable(found: Any) -> Any:

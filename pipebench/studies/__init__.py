@@ -111,8 +111,11 @@ def timed(
                 one.readings.append(_seconds(call, now) if reading is None else reading(call))
             progress(turn + 1, rounds.most, f"timing {len(live)} steps")
     except KeyboardInterrupt:
-        if min((len(one.readings) for one, _ in live), default=0) < 2:
+        whole = min((len(one.readings) for one, _ in live), default=0)
+        if whole < 2:
             raise
+        for one, _ in live:
+            del one.readings[whole:]  # of the round that did not end
     return list(_rows(trials))
 
 
