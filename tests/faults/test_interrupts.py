@@ -122,7 +122,7 @@ def test_a_study_that_is_interrupted_ends_with_what_it_has(number, tmp_path):
 
 def test_a_study_that_is_interrupted_at_once_says_that_nothing_was_saved(tmp_path):
     running = Running(tmp_path, "study", "metrics", "--export-json", "s.json")
-    running.until("trying")
+    running.until("looking for sync points")
     running.send(signal.SIGTERM)
     assert running.ended()[0] == 130 and "nothing was saved" in running.said and "Traceback" not in running.said
     assert not (tmp_path / "s.json").exists() and running.files_left == []
