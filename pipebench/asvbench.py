@@ -182,7 +182,7 @@ def _same_pillow(library: str) -> None:
 
 def _why_not() -> str:
     """The output of a failed build, kept by `tools/ensure_simd.py`."""
-    with contextlib.suppress(OSError):
+    with contextlib.suppress(Exception):  # no such file, or a cache that is not to be trusted
         kept: Path = module("host.machine").cache_folder() / "pillow-simd.failed"
         return "\n" + kept.read_text(encoding="utf-8")
     return ""

@@ -7,14 +7,18 @@ PipebenchError. 2: wrong usage. 3: a gate failed. 130: interrupted; what was mea
 from __future__ import annotations
 
 import importlib
+import os
 import pkgutil
+import re
 import sys
 
 import click
 
 from pipebench import __version__, commands
 from pipebench.errors import PipebenchError, UsageError
-from pipebench.terminal import in_width
+from pipebench.terminal import prepared, say
+
+_NO_MEMORY = re.compile("failed to map segment|[Cc]annot allocate memory")  # what a loader of libraries says
 
 
 class _Commands(click.Group):
@@ -38,7 +42,9 @@ def cli() -> None:
 
 def main() -> None:
     """Runs the command line. An error becomes two lines on standard error and an exit status."""
+    prepared()
     try:
+        _in_a_folder()
         status = cli.main(standalone_mode=False)
     except click.ClickException as error:
         error.show()
@@ -46,12 +52,32 @@ def main() -> None:
     except click.Abort:
         status = 130
     except PipebenchError as error:
-        click.echo(f"{in_width(f'pipebench: {error.problem}')}\n{in_width(error.remedy, '  ')}", err=True)
+        say(f"pipebench: {error.problem}")
+        say(error.remedy, "  ")
         status = 2 if isinstance(error, UsageError) else 1
+    except (MemoryError, ImportError) as error:
+        status = _without_memory(error)
     except BrokenPipeError:
         sys.stderr.close()
         status = 1
     except OSError as error:
-        click.echo(f"pipebench: {error.strerror or error}\n  check where its output goes", err=True)
+        say(f"pipebench: {error.strerror or error}")
+        say("check where its output goes", "  ")
         status = 1
     sys.exit(status if isinstance(status, int) else 0)
+
+
+def _in_a_folder() -> None:
+    try:
+        os.getcwd()
+    except OSError as error:
+        raise PipebenchError("the current folder does not exist any more", "change to one that exists") from error
+
+
+def _without_memory(error: MemoryError | ImportError) -> int:
+    """Says it, and returns the exit status. What is another fault is raised again."""
+    if isinstance(error, ImportError) and not _NO_MEMORY.search(str(error)):
+        raise error
+    say("pipebench: there is not enough memory for this process")
+    say("free some, or raise its limit (ulimit -v); fewer --workers and smaller batches need less", "  ")
+    return 1

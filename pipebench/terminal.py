@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-import contextlib
-import signal
+import io
 import sys
 import textwrap
-import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from pipebench.errors import PipebenchError
+from pipebench.host.redaction import redacted
 from pipebench.host.screen import colours, columns
 from pipebench.host.whole_files import check_writable, destination
+from pipebench.units import printable
 
 if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
     from pipebench.render.layout import Part
     from pipebench.results.report import Report
 
@@ -71,12 +74,25 @@ def rendered(report: Report, style: str, full: bool = False) -> str:
     """
     from pipebench.render import text
     from pipebench.results.report import encode
+    from pipebench.results.secrets import without_secrets
 
     if style == "json":
         return encode(report).decode()
+    report = without_secrets(report)
     if style == "markdown":
         return text.markdown(report)
     return text.table(report, width=_width(report), colour=colours(sys.stdout), full=full)
+
+
+def of_file(report: Report, file: Path, style: str, full: bool = False) -> str:
+    """The text of a report that was loaded from a file, which may hold what no run gives. PipebenchError says so."""
+    try:
+        return rendered(report, style, full)
+    except (ArithmeticError, LookupError, TypeError, ValueError, AssertionError) as error:
+        raise PipebenchError(
+            f"{printable(file)} cannot be shown: its figures do not belong together ({type(error).__name__})",
+            "name a report that pipebench wrote",
+        ) from error
 
 
 def laid_out(parts: Iterable[Part]) -> str:
@@ -86,16 +102,23 @@ def laid_out(parts: Iterable[Part]) -> str:
     return layout.text(parts, width=columns(sys.stdout))
 
 
-def in_width(line: str, indent: str = "") -> str:
-    """An error line in the width of the terminal, its later parts indented. Without a terminal, the line is whole.
+def say(line: str, indent: str = "") -> None:
+    """Writes a line for the user on standard error."""
+    click.echo(in_width(line, indent), err=True)
 
-    The standard library wraps it, because an error of the command line must not wait for rich.
+
+def in_width(line: str, indent: str = "") -> str:
+    """An error line, inert and without secrets, in the width of the terminal, its later parts indented.
+
+    Without a terminal, the line is whole, and several lines, such as a compiler's, stay so. The standard library wraps
+    it, because an error of the command line must not wait for rich.
     """
+    several = [printable(redacted(one)) for one in line.split("\n")]
     if sys.stderr is None or not sys.stderr.isatty():
-        return indent + line
+        return indent + "\n".join(several)
     lines = textwrap.TextWrapper(columns(sys.stderr), indent, f"{indent}  ")
     lines.break_long_words = lines.break_on_hyphens = False
-    return lines.fill(line)
+    return "\n".join(map(lines.fill, several))
 
 
 def _width(report: Report) -> int:
@@ -104,25 +127,28 @@ def _width(report: Report) -> int:
     return WHOLE_LINES if read_by_program else columns(sys.stdout)
 
 
-@contextlib.contextmanager
-def interruptible() -> Iterator[None]:
-    """Within this block SIGTERM and SIGHUP interrupt as Ctrl-C does, but only once: what is known is saved then."""
-    here = threading.current_thread() is threading.main_thread()
-    before = {one: signal.getsignal(one) for one in (signal.SIGTERM, signal.SIGHUP) if here}
+def prepared() -> None:
+    """Makes standard output and standard error bear what they cannot show or take.
 
-    def interrupt(number: int, frame: object) -> None:
-        for one in before:
-            signal.signal(one, signal.SIG_IGN)
-        raise KeyboardInterrupt
+    A character that the encoding lacks is written as its escape. What standard error does not take, because its disk
+    is full or its reader gone, is lost; a measurement does not end because of it.
+    """
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
+    if isinstance(sys.stderr, io.TextIOWrapper):
+        sys.stderr.flush()
+        raw = io.BufferedWriter(_Forgiving(sys.stderr.fileno(), "w", closefd=False))
+        sys.stderr = io.TextIOWrapper(raw, sys.stderr.encoding, "backslashreplace", line_buffering=True)
 
-    for one, handler in before.items():
-        if handler == signal.SIG_DFL:  # `nohup` ignores SIGHUP
-            signal.signal(one, interrupt)
-    try:
-        yield
-    finally:
-        for one, handler in before.items():
-            signal.signal(one, handler)
+
+class _Forgiving(io.FileIO):
+    """A file whose errors are nobody's."""
+
+    def write(self, data: Buffer, /) -> int:
+        try:
+            return super().write(data)
+        except OSError:
+            return memoryview(data).nbytes
 
 
 class progress:
@@ -142,6 +168,7 @@ class progress:
         return self._advance
 
     def _advance(self, done: int, total: int, what: str) -> None:
+        what = printable(redacted(what))
         if self._bar is not None:
             self._bar.update(self._id, completed=done, total=total or None, description=what)
         elif what != self._what:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 _SECONDS = (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6), ("ns", 1e-9))
 _BYTES = (("GB", 1e9), ("MB", 1e6), ("kB", 1e3), ("B", 1.0))
@@ -110,8 +111,25 @@ def printable(name: str | bytes | os.PathLike[str]) -> str:
     Bytes that are not UTF-8 are kept as `\\xNN` (backslashreplace); control characters, line separators, bidirectional
     overrides and everything else that a terminal would act on are escaped; printable text stays as it is.
     """
-    text = os.fsencode(name).decode("utf-8", "backslashreplace")
+    path = os.fspath(name)
+    text = (_bytes(path) if isinstance(path, str) else path).decode("utf-8", "backslashreplace")
     return "".join(char if char.isprintable() else _escaped(char) for char in text)
+
+
+def _bytes(text: str) -> bytes:
+    try:
+        return text.encode("utf-8", "surrogateescape")  # gives back the bytes of a file's name (PEP 383)
+    except UnicodeEncodeError:  # half a character, as JSON can hold it
+        return text.encode("utf-8", "surrogatepass")
+
+
+def all_printable(found: Any) -> Any:
+    """Plain values as JSON has them, with each text in them inert."""
+    if isinstance(found, str):
+        return printable(found)
+    if isinstance(found, dict):
+        return {all_printable(name): all_printable(value) for name, value in found.items()}
+    return type(found)(all_printable(one) for one in found) if isinstance(found, list | tuple) else found
 
 
 def _escaped(char: str) -> str:

@@ -14,11 +14,11 @@ import pipebench
 ROOT = Path(pipebench.__file__).parent
 HOUSE = {
     "": "errors units stats",
-    "host": "clock screen machine limits named page_cache whole_files",
+    "host": "clock screen interrupts private redaction machine limits named page_cache scratch whole_files",
     "native": "building passing region transforms packing",
     "task": "",
     "results": "sync_points measurement loading consumers windows drilled account costs hand_off batches watched "
-    "training calibration comparison studies advice plan packing schema_1 report earlier_runs",
+    "training calibration comparison studies advice plan packing schema_1 secrets report earlier_runs",
     "render": "cells layout frameworks watch_notes feeding consumers stage_sum tables watch_verdict watch_account "
     "watch_details watch_drilled watch watched study syncs same_work ab github calibration advice "
     "plan functions packing text",

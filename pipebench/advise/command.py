@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import shutil
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,6 +17,7 @@ from pipebench.advise.tail import Tail
 from pipebench.errors import PipebenchError
 from pipebench.host.limits import free_memory
 from pipebench.host.machine import usable_cores
+from pipebench.host.scratch import Scratch
 from pipebench.host.screen import colours, columns
 from pipebench.host.whole_files import write_whole
 from pipebench.predict.untried import with_predictions
@@ -27,6 +26,7 @@ from pipebench.remedies.seen import Seen
 from pipebench.render import layout
 from pipebench.render.advice import named, parts
 from pipebench.results.advice import Advice, Change
+from pipebench.results.secrets import without_secrets
 from pipebench.results.watched import WatchResult
 from pipebench.watch.launch import supervisor
 from pipebench.watch.launch.footprint import Looker, looked_at
@@ -108,7 +108,9 @@ def advise(options: AdviseOptions, argv: Sequence[str], keep: Keep | None = None
     """
     if not argv:
         raise PipebenchError("there is no script to try", "name one: pipebench advise train.py [its arguments]")
-    folder = options.records or Path(tempfile.mkdtemp(prefix="pipebench-advise-"))
+    scratch = Scratch("advise") if options.records is None else None
+    folder = scratch.path if scratch is not None else options.records
+    assert folder is not None
     run = _LiveRun(folder, Looker(folder), options)
     progress = _Progress(options.budget_s)
     conductor = Conductor(run, remedies(), options.budget_s, progress.trying)
@@ -122,8 +124,8 @@ def advise(options: AdviseOptions, argv: Sequence[str], keep: Keep | None = None
         )
         return ended.status
     finally:
-        if options.records is None:
-            shutil.rmtree(folder, ignore_errors=True)
+        if scratch is not None:
+            scratch.remove()
 
 
 @contextlib.contextmanager
@@ -202,7 +204,7 @@ class _Reporter:
 
     def _report(self, status: int) -> None:
         watched = self.conductor.watched or self.run.watched(status)
-        advice = with_predictions(self._with_snippet(self.conductor.advice()), watched)
+        advice = without_secrets(with_predictions(self._with_snippet(self.conductor.advice()), watched))
         width, colour = columns(sys.stderr), colours(sys.stderr)
         self.progress.end()
         goes_on = not self.run.ended.is_set() and not self.ends

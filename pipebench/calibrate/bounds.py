@@ -7,13 +7,13 @@ import os
 import statistics
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pipebench
 from pipebench.calibrate import planted
 from pipebench.errors import PipebenchError
+from pipebench.host.scratch import Scratch
 from pipebench.results.calibration import PlantedFigure, judged
 from pipebench.watch.bound.schedule import BUSY, IDLE
 from pipebench.watch.command import observe
@@ -32,18 +32,18 @@ Noted = Sequence[tuple[int, int]]
 
 def bounds(progress: Callable[[str], object]) -> list[PlantedFigure]:
     """Rows that compare the planted time of replayed iterations with what `watch --bound` finds."""
-    with tempfile.TemporaryDirectory(prefix="pipebench-calibrate-") as folder:
-        truth = Path(folder) / "truth"
+    with Scratch("calibrate") as folder:
+        truth = folder / "truth"
         progress("plain run: the time of an iteration besides its step\n")
         root = str(Path(pipebench.__file__).parent.parent)
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join([root, os.environ.get("PYTHONPATH", "")])}
         done = subprocess.run([sys.executable, str(_SCRIPT), str(truth), "--ready"], env=environment)
         besides_s = besides(_noted(truth, done.returncode))
         progress("planted run: a known bound\n")
-        options = WatchOptions(bound=True, steps=_STEPS, records=Path(folder) / "records")
+        options = WatchOptions(bound=True, steps=_STEPS, records=folder / "records", ours=True)
         status, _ = observe(options, [str(_SCRIPT), str(truth)], sys.stderr.write)
         noted = _noted(truth, status)
-        lines = [one for process in gather(Path(folder) / "records") for one in process.lines]
+        lines = [one for process in gather(folder / "records") for one in process.lines]
     return compare(noted, besides_s, lines)
 
 

@@ -8,7 +8,6 @@ import os
 import random
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from typing import Any
 import pipebench
 from pipebench.calibrate import planted
 from pipebench.errors import PipebenchError
+from pipebench.host.scratch import Scratch
 from pipebench.results.report import load
 from pipebench.results.watched import WatchResult
 from pipebench.watch.command import observe
@@ -31,8 +31,8 @@ def _environment() -> dict[str, str]:
 
 def plainly(script: str, *arguments: str) -> dict[str, Any]:
     """Runs a planted script without watching it, and returns what it wrote."""
-    with tempfile.TemporaryDirectory(prefix="pipebench-calibrate-") as folder:
-        truth = Path(folder) / "truth.json"
+    with Scratch("calibrate") as folder:
+        truth = folder / "truth.json"
         command = [sys.executable, str(FOLDER / script), str(truth), *arguments]
         done = subprocess.run(command, env=_environment(), stdin=subprocess.DEVNULL)
         return _read(truth, done.returncode)
@@ -40,9 +40,11 @@ def plainly(script: str, *arguments: str) -> dict[str, Any]:
 
 def watched(script: str, *arguments: str) -> tuple[dict[str, Any], WatchResult]:
     """Runs a planted script under `watch`, and returns what it wrote and what `watch` found."""
-    with tempfile.TemporaryDirectory(prefix="pipebench-calibrate-") as folder:
-        truth = Path(folder) / "truth.json"
-        status, result = observe(WatchOptions(), [str(FOLDER / script), str(truth), *arguments], sys.stderr.write)
+    with Scratch("calibrate") as folder:
+        truth = folder / "truth.json"
+        status, result = observe(
+            WatchOptions(ours=True), [str(FOLDER / script), str(truth), *arguments], sys.stderr.write
+        )
         found = _read(truth, status)
         if result is None:
             raise PipebenchError("a planted run left no records", "run pipebench calibrate again")
@@ -67,8 +69,8 @@ def in_turns(script: str, blocks: int, samples: int, order: random.Random) -> tu
     """
     plain: list[Reading] = []
     under_watch: list[Reading] = []
-    with tempfile.TemporaryDirectory(prefix="pipebench-calibrate-") as folder:
-        report = Path(folder) / "report.json"
+    with Scratch("calibrate") as folder:
+        report = folder / "report.json"
         command = [sys.executable, "-m", "pipebench", "watch", "--export-json", str(report), str(FOLDER / script)]
         with _asked([sys.executable, str(FOLDER / script)]) as one, _asked(command) as other:
             turns = [(one, plain), (other, under_watch)]

@@ -10,7 +10,7 @@ from statistics import median
 
 from pipebench.calibrate.attribution import PlantedRun, attribution
 from pipebench.calibrate.bounds import bounds
-from pipebench.calibrate.overhead import equal, looped, noise, slowdowns, span_s
+from pipebench.calibrate.overhead import Run, equal, looped, noise, slowdowns, span_s
 from pipebench.calibrate.under_load import under_load, usual_load
 from pipebench.calibrate.waits import waits
 from pipebench.host.machine import usable_cores
@@ -23,18 +23,26 @@ def calibrate(
 ) -> Calibration:
     """Runs all planted scripts. Keeps for this host, and returns, how far the figures were from the truth.
 
-    `load` is the number of busy processes of the part under load: None for two for each usable core, 0 to leave it out.
+    If it is interrupted after the first part, it returns the rows until then, without slow-downs and noise, and keeps
+    nothing. `load` is the number of busy processes of the part under load: None for two for each usable core, 0 to
+    leave it out.
     """
     busy_processes = usual_load() if load is None else load
     began, before = time.monotonic(), os.getloadavg()[0]
     rows = attribution(chosen, progress)
-    rows += waits(progress, cuda=_cuda())
-    rows += bounds(progress)
-    runs = looped(progress)
+    runs: list[Run] = []
+    complete = False
+    try:
+        rows += waits(progress, cuda=_cuda())
+        rows += bounds(progress)
+        runs = looped(progress)
+        after = os.getloadavg()[0]
+        rows += under_load(busy_processes, progress) if busy_processes else []
+        complete = True
+    except KeyboardInterrupt:
+        after = os.getloadavg()[0]
     plain = equal(runs)
     each_s = span_s()
-    after = os.getloadavg()[0]
-    rows += under_load(busy_processes, progress) if busy_processes else []
     found = Calibration(
         host=platform.node(),
         at=time.strftime("%Y-%m-%d %H:%M"),
@@ -43,11 +51,12 @@ def calibrate(
         took_s=time.monotonic() - began,
         rows=tuple(rows),
         span_s=each_s,
-        slowdowns=slowdowns(runs, each_s),
-        reading_s=median(plain[0]),
-        noise=noise(*plain),
+        slowdowns=slowdowns(runs, each_s) if runs else (),
+        reading_s=median(plain[0]) if runs else 0.0,
+        noise=noise(*plain) if runs else (),
     )
-    keep_calibration(found)
+    if complete:
+        keep_calibration(found)
     return found
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pipebench.errors import PipebenchError, UsageError
+from pipebench.host.redaction import redacted
 from pipebench.terminal import delivered, progress
 from pipebench.units import counted
 
@@ -88,4 +89,4 @@ def annotate(found: Comparison, own: Own | None, head: Path) -> None:
     from pipebench.render import github
 
     for line in github.commands(found, places(own, [one.benchmark for one in found.changes], head)):
-        click.echo(line, err=True)
+        click.echo(redacted(line), err=True)

@@ -13,7 +13,9 @@ import click
 
 from pipebench.commands._ab_saved import annotate, judged_again, two
 from pipebench.errors import PipebenchError, UsageError
-from pipebench.terminal import delivered, exported, formatted, interruptible, place, progress
+from pipebench.host.interrupts import interruptible
+from pipebench.host.redaction import named_so
+from pipebench.terminal import delivered, exported, formatted, place, progress, say
 
 if TYPE_CHECKING:
     from pipebench.compare.checkouts import Commit
@@ -27,6 +29,8 @@ MAIN = (
     "collate/float32/default", "step/small/eager",
 )  # fmt: skip
 GATE_FAILED = 3
+# Variables whose values a report may have: those that set threads, memory and languages.
+_SHOWN = ("OMP_", "MKL_", "OPENBLAS_", "OPENCV_", "KMP_", "MALLOC_", "TORCH", "PYTORCH_", "CUDA_", "PYTHON", "LC_")
 
 
 class _Percent(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # generic in some releases of click
@@ -141,6 +145,7 @@ def command(
     from pipebench.compare import checkouts, config
     from pipebench.compare.rounds import compare
     from pipebench.results.comparison import Comparison
+    from pipebench.results.secrets import without_secrets
 
     _refuse_both(fail_on_change, allow_changed)
     export_json = place(export_json, force)
@@ -152,11 +157,8 @@ def command(
     repo = checkouts.repository(Path.cwd())
     settled = config.load(repo / config.CONFIG) if (repo / config.CONFIG).exists() else None
     if checkouts.is_dirty(repo) and checkouts.WORKING_TREE not in (base, head):
-        click.echo(
-            "pipebench: the comparison leaves out your uncommitted changes\n"
-            "  commit them, or give `.` to compare the working tree",
-            err=True,
-        )
+        say("pipebench: the comparison leaves out your uncommitted changes")
+        say("commit them, or give `.` to compare the working tree", "  ")
     own, chosen = _measures(settled, stages, names, asv, tests, os.path.relpath(Path.cwd(), repo))
     wanted = {"base": base, "head": head}
     commits = [_commit(repo, which, name, build, settings, own) for which, name in wanted.items()]
@@ -164,7 +166,8 @@ def command(
     if own is None:
         _something_differs(sides)
     for note in checkouts.dependencies_differ(repo, base, head) if sides[0].executable == sides[1].executable else ():
-        click.echo(f"pipebench: {note}\n  give --base-python or --head-python if the difference matters", err=True)
+        say(f"pipebench: {note}")
+        say("give --base-python or --head-python if the difference matters", "  ")
     labels = _labels(sides)
     kept: list[list[Change]] = [[]]
     heard: list[tuple[Said, ...]] = [()]
@@ -188,7 +191,7 @@ def command(
                 hear=heard.append,
             )
     except KeyboardInterrupt:
-        click.echo("pipebench: interrupted; the report covers the rounds so far", err=True)
+        say("pipebench: interrupted; the report covers the rounds so far")
         status, failure = 130, "interrupted"
     except PipebenchError as error:
         failure = error.problem
@@ -198,6 +201,7 @@ def command(
         found = Comparison(*labels, tuple(kept[-1]), fail_above, measured, data if settled is None else None)
         found = replace(found, load=(load, os.getloadavg()[0]), said=heard[-1], seeded=True)
         found = replace(found, fail_on_change=fail_on_change, allow_changed=allow_changed, most_rounds=rounds)
+        found = without_secrets(found, [value for side in sides for name, value in side.environment if _hidden(name)])
         _deliver(found, failure, style, export_json)
         if github:
             annotate(found, settled, commits[1][0].folder)
@@ -235,7 +239,7 @@ def _side(commit: Commit, python: str, which: str, settings: dict[str, Any], own
     for pair in settings[f"{which}_env"]:
         key, equals, value = pair.partition("=")
         if not equals or not key:
-            raise UsageError(f"{pair!r} is not NAME=VALUE", f"write --{which}-env NAME=VALUE")
+            raise UsageError(f"--{which}-env has no name and value", f"write --{which}-env NAME=VALUE")
         environment.append((key, value))
     runner = _runner(settings[f"{which}_runner"])
     roots = import_roots(commit.folder, own.roots if own else ())
@@ -287,13 +291,23 @@ def _runner(name: str | None) -> Any:
     return known[name]
 
 
+def _hidden(name: str) -> bool:
+    """Whether a report must not have the value of this variable."""
+    return not name.startswith(_SHOWN) or named_so(name)
+
+
 def _labels(sides: Sequence[Side]) -> tuple[str, str]:
-    """The two names of a report, told apart by their settings where they are one commit."""
+    """The two names of a report, told apart by their settings where they are one commit.
+
+    A report is meant to be passed on, so it has only the names of variables, and values of those that hold no secret.
+    """
     made = []
     for side in sides:
         extra = [side.runner.name] if side.runner else []
-        extra += [f"{name}={value}" for name, value in side.environment]
+        extra += [f"{name}={value}" if not _hidden(name) else name for name, value in side.environment]
         made.append(" ".join([side.label, *extra]))
+    if made[0] == made[1] and sides[0].environment != sides[1].environment:
+        made = [f"{label} ({which})" for label, which in zip(made, ("base", "head"), strict=True)]
     if made[0] == made[1] and sides[0].executable != sides[1].executable:
         made = [f"{label} {side.executable}" for label, side in zip(made, sides, strict=True)]
     return made[0], made[1]
@@ -362,15 +376,15 @@ def _status(
 
     over = exceeding(changes, limit) if limit is not None else []
     if over:
-        click.echo(f"pipebench: slower: {', '.join(one.benchmark for one in over)}", err=True)
+        say(f"pipebench: slower: {', '.join(one.benchmark for one in over)}")
     other = same_work.changed(changes) if on_change else []
     if other:
-        click.echo(f"pipebench: changed output: {', '.join(other)}", err=True)
+        say(f"pipebench: changed output: {', '.join(other)}")
     if over or other:
         return GATE_FAILED
     few = ab.too_few(changes, most_rounds) if limit is not None else None
     why = few or (same_work.uncompared(changes) if on_change else None)
     if why:
-        click.echo(f"pipebench: the gate has no result: {why}", err=True)
+        say(f"pipebench: the gate has no result: {why}")
         return 1
     return 1 if any(one.failed for one in changes) or not any(one.judgement for one in changes) else 0

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import click
 
-from pipebench.terminal import delivered, exported, formatted, place
+from pipebench.host.interrupts import INTERRUPTED, interruptible
+from pipebench.host.whole_files import check_writable
+from pipebench.terminal import delivered, exported, formatted, place, say
 
 
 @click.command(short_help="Measure the error of `pipebench watch` on this machine")
@@ -26,8 +28,15 @@ def command(full: bool, load: int | None, style: str, export_json: Path | None, 
     export_json = place(export_json, force)
     from pipebench.calibrate import whole
     from pipebench.calibrate.attribution import plans
+    from pipebench.host.machine import calibration_file
     from pipebench.results.report import new
 
-    found = whole.calibrate(plans(full), lambda line: click.echo(line, nl=False, err=True), load)
-    delivered(new(calibration=found), style, export_json)
-    return 0
+    check_writable(calibration_file())
+    with interruptible() as interrupts:
+        try:
+            found = whole.calibrate(plans(full), lambda line: click.echo(line, nl=False, err=True), load)
+        except KeyboardInterrupt:
+            say("pipebench: interrupted before anything was measured; nothing was saved")
+            return INTERRUPTED
+        delivered(new(calibration=found, partial=interrupts.came), style, export_json)
+    return INTERRUPTED if interrupts.came else 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from pipebench.terminal import progress
+from pipebench.terminal import progress, say
 
 
 @click.command(short_help="List the data sets, or build one and describe it")
@@ -30,7 +30,7 @@ def command(name: str | None, limit: int | None) -> None:
         photographs = datasets.describe(datasets.load("photos"))
         click.echo(f"photographs of that size spend {photographs.bits_per_pixel or 0:.2f}")
     for problem in listed.problems:
-        click.echo(f"{problem.sample}: {problem.message}", err=True)
+        say(f"{problem.sample}: {problem.message}")
 
 
 def say_if_shadowed(name: str) -> None:
@@ -39,4 +39,4 @@ def say_if_shadowed(name: str) -> None:
 
     note = datasets.shadowed(name)
     if note is not None:
-        click.echo(f"pipebench: {note}", err=True)
+        say(f"pipebench: {note}")

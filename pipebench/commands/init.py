@@ -35,6 +35,7 @@ def command(
     MODULE:MAKE_LOADER returns the loader. Writes asv.conf.json, pipebench.toml, benchmarks/ and a GitHub workflow.
     """
     from pipebench.compare import borrowed_packages, checkouts, scaffold
+    from pipebench.compare.config import MOST_WORKERS
 
     if fast:
         written = borrowed_packages.write(checkouts.repository(Path.cwd()))
@@ -44,6 +45,8 @@ def command(
         raise UsageError("the function that returns your loader is missing", "pipebench init MODULE:MAKE_LOADER")
     try:
         numbers = tuple(int(part) for part in workers.split(","))
+        if not all(0 <= one <= MOST_WORKERS for one in numbers):
+            raise ValueError(f"not from 0 to {MOST_WORKERS}")
     except ValueError as error:
         raise UsageError(
             f"--workers {workers!r} is not a list of numbers", "write for example --workers 0,2,4"

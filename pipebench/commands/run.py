@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +11,8 @@ import click
 
 from pipebench.commands.data import say_if_shadowed
 from pipebench.errors import PipebenchError
-from pipebench.terminal import exported, formatted, laid_out, place, progress, rendered
+from pipebench.host.interrupts import interruptible
+from pipebench.terminal import exported, formatted, laid_out, place, progress, rendered, say
 from pipebench.units import printable
 
 if TYPE_CHECKING:
@@ -197,13 +197,13 @@ def _measured(
 
     kept = _Kept(export_json)
     status = 0
-    signal.signal(signal.SIGINT, _interrupt_once)
+    click.get_current_context().with_resource(interruptible())
     try:
         with progress() as advance:
             whole_run.run(selection, workload, passes, device=device, feeding=feeding, progress=advance, keep=kept)
     except KeyboardInterrupt:
         status = 130
-        click.echo(f"pipebench: interrupted; {kept.where}", err=True)
+        say(f"pipebench: interrupted; {kept.where}")
     except PipebenchError:
         if kept.report is not None and kept.report.measurements:
             click.echo(rendered(kept.report, style), nl=False)
@@ -213,7 +213,7 @@ def _measured(
     click.echo(rendered(kept.report, style), nl=False)
     reasons = whole_run.unmeasured(kept.report)
     for reason in reasons:
-        click.echo(f"pipebench: {reason}", err=True)
+        say(f"pipebench: {reason}")
     if kept.unsaved is not None and export_json is not None:
         raise kept.unsaved
     return status or (1 if reasons else 0)
@@ -248,12 +248,6 @@ class _Kept:
         if self.report is None or self.unsaved is not None:
             return "nothing was saved"
         return f"what was measured is in {printable(self._place)}"
-
-
-def _interrupt_once(number: int, frame: object) -> None:
-    """The first Ctrl-C interrupts; while what was measured is being saved and shown, further ones do nothing."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    raise KeyboardInterrupt
 
 
 def _listing(selection: Any) -> Iterator[Line]:

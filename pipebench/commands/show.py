@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from pipebench.terminal import formatted, rendered
+from pipebench.terminal import formatted, of_file
 
 
 @click.command(short_help="Show a saved report again")
@@ -18,5 +18,6 @@ def command(file: Path | None, style: str, full: bool) -> None:
     from pipebench.host import machine
     from pipebench.results import report
 
-    found = report.load(file or machine.cache_folder() / "reports" / "latest.json")
-    click.echo(rendered(found, style, full), nl=False)
+    file = file or machine.cache_folder() / "reports" / "latest.json"
+    found = report.load(file)
+    click.echo(of_file(found, file, style, full), nl=False)

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pipebench.terminal import delivered, exported, formatted, laid_out, place, progress
+from pipebench.host.interrupts import INTERRUPTED, interruptible
+from pipebench.terminal import delivered, exported, formatted, laid_out, place, progress, say
 
 if TYPE_CHECKING:
     from pipebench.render.layout import Line
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 )
 @formatted
 @exported
-def command(name: str | None, size: str, style: str, export_json: Path | None, force: bool) -> None:
+def command(name: str | None, size: str, style: str, export_json: Path | None, force: bool) -> int:
     """Run the study NAME: a slow baseline and its fixes, beside the author's figures. Without NAME, list the studies.
 
     The output of each fix is first checked against the row before it. The report names each claim of the author that
@@ -36,13 +37,20 @@ def command(name: str | None, size: str, style: str, export_json: Path | None, f
 
     if name is None:
         click.echo(laid_out(_listing(studies.find(one) for one in studies.names())), nl=False)
-        return
+        return 0
+    study = studies.find(name)
     export_json = place(export_json, force)
-    with progress() as advance:
-        result = studies.find(name).run(size, advance)
-    from pipebench.results.report import new
+    with interruptible() as interrupts:
+        try:
+            with progress() as advance:
+                result = study.run(size, advance)
+        except KeyboardInterrupt:
+            say("pipebench: interrupted before every step was timed; nothing was saved")
+            return INTERRUPTED
+        from pipebench.results.report import new
 
-    delivered(new(studies=(result,)), style, export_json)
+        delivered(new(studies=(result,), partial=interrupts.came), style, export_json)
+    return INTERRUPTED if interrupts.came else 0
 
 
 def _listing(found: Iterable[Study]) -> Iterator[Line]:

@@ -44,7 +44,7 @@ def configuration(folder: Path) -> tuple[Path, dict[str, Any]]:
         try:
             lines = path.read_text(encoding="utf-8").splitlines()
             found = json.loads("\n".join(line for line in lines if not line.lstrip().startswith("//")))
-        except (OSError, ValueError):
+        except (OSError, ValueError, RecursionError):
             continue
         if isinstance(found, dict):
             return path.parent, found

@@ -23,7 +23,7 @@ from pathlib import Path
 from pipebench.compare import asv_suites, submodules
 from pipebench.compare.import_roots import INSTALLED, has_compiled_parts
 from pipebench.errors import PipebenchError, UsageError
-from pipebench.host import machine
+from pipebench.host import machine, private
 from pipebench.units import printable
 
 WORKING_TREE = "."
@@ -93,7 +93,7 @@ def checked_out(repo: Path, name: str, build: str | None = None, python: str = s
         return Commit(name, None, repo)
     sha = resolve(repo, name)
     settings = hashlib.sha256(f"{repo}\0{build}\0{python}".encode()).hexdigest()[:12]
-    folder = machine.cache_folder().absolute() / "ab" / f"{sha[:16]}-{settings}"
+    folder = private.trusted(machine.cache_folder().absolute() / "ab") / f"{sha[:16]}-{settings}"
     if not _is_as_made(folder):
         _sweep(folder.parent)
         shutil.rmtree(folder, ignore_errors=True)
@@ -123,7 +123,7 @@ def _make(folder: Path, fill: Callable[[Path], None]) -> None:
     """Fills a temporary folder and renames it, so that an interrupted checkout is never used."""
     partial = None
     try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
+        folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         partial = Path(tempfile.mkdtemp(prefix=".making-", dir=folder.parent))
         fill(partial)
         with contextlib.suppress(OSError):  # another process was faster

@@ -9,10 +9,13 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from pipebench.errors import PipebenchError
 from pipebench.units import printable
 
 CONFIG = "pipebench.toml"
+MOST_WORKERS = 1024
 WHOLE = "all"  # all transforms, one after the other
 
 
@@ -58,6 +61,17 @@ class Own:
     startup: tuple[int, ...] = ()  # the start-up of so many workers is a row of its own
     image: str | int | None = None  # `[sample] image`: the entry of a sample that is its image
 
+    def __post_init__(self) -> None:
+        """Raises `ValueError` if a number is out of its range. msgspec checks the types."""
+        if isinstance(self.samples, int) and self.samples < 1:
+            raise ValueError(f"samples is {self.samples}, not a positive number")
+        for name in ("workers", "startup"):
+            numbers = getattr(self, name)
+            if isinstance(numbers, tuple) and any(
+                isinstance(one, int) and not 0 <= one <= MOST_WORKERS for one in numbers
+            ):
+                raise ValueError(f"{name} has numbers from 0 to {MOST_WORKERS}")
+
     @property
     def benchmarks(self) -> list[str]:
         """The identities of all benchmarks."""
@@ -97,8 +111,9 @@ def load(path: Path) -> Own:
             raise ValueError(f"unknown keys: {', '.join(sorted(set(found) - known))}")
         if "loader" not in found and "benchmark" not in found:
             raise ValueError("it has neither a loader nor a [[benchmark]]")
-        return Own(**{**lists, **sample, "benchmark": _functions(found.get("benchmark", []))})
-    except (OSError, ValueError, TypeError) as error:
+        made = Own(**{**lists, **sample, "benchmark": _functions(found.get("benchmark", []))})
+        return msgspec.convert(asdict(made), type=Own, strict=True)  # dataclasses do not look at types
+    except (OSError, ValueError, TypeError, RecursionError, msgspec.ValidationError) as error:
         problem = f"{printable(path)} cannot be used: {printable(str(error).removeprefix('Benchmark.__init__() '))}"
         raise PipebenchError(problem, "mend it, or write it again with `pipebench init --force`") from error
 

@@ -114,7 +114,7 @@ def _looked_at(settings: Own) -> tuple[list[str], dict[str, str]]:
         return users_loader.transform_names(settings), users_loader.not_measured(settings)
     except Unavailable as missing:
         raise PipebenchError(missing.reason, "name functions that exist, as module:function") from missing
-    except Exception as error:  # whatever their code raises
+    except (Exception, SystemExit) as error:  # whatever their code raises
         what = (
             f"{settings.loader} or its transform cannot be used: {type(error).__name__}: {printable(str(error))[:300]}"
         )

@@ -327,7 +327,7 @@ def _install(building: Path, folder: Path) -> None:
 @contextmanager
 def _alone(parent: Path) -> Iterator[None]:
     """A lock that one process holds while it renames a folder. The system frees it when the process dies."""
-    descriptor = os.open(parent / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    descriptor = os.open(parent / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield

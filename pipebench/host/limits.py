@@ -77,6 +77,23 @@ def free_memory() -> int | None:
     return None
 
 
+def oom_kills(groups: Path = Path("/sys/fs/cgroup"), own: Path = Path("/proc/self/cgroup")) -> int | None:
+    """How many processes of this cgroup the kernel has killed because memory ran out; None if it does not say.
+
+    It is `oom_kill` in `memory.events` (version 2 of cgroups) or in `memory.oom_control` (version 1).
+    """
+    folders = [groups, groups / "memory"]
+    with contextlib.suppress(OSError, ValueError):
+        for line in own.read_text().splitlines():
+            _, controllers, path = line.split(":", 2)
+            if controllers in ("", "memory"):
+                folders.insert(0, groups / controllers / path.lstrip("/"))
+    for file in (folder / name for folder in folders for name in ("memory.events", "memory.oom_control")):
+        with contextlib.suppress(OSError, ValueError, StopIteration):
+            return next(int(line.split()[1]) for line in file.read_text().splitlines() if line.startswith("oom_kill "))
+    return None
+
+
 def check_picklable(dataset: Any, start_method: str) -> None:
     """Raises PipebenchError if the dataset cannot be sent to a worker. The error names the attribute that prevents it.
 

@@ -12,6 +12,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from pipebench.host import private
+
 LIBRARIES = (
     "torch", "torchvision", "pillow", "opencv-python", "numpy", "scipy", "simplejpeg", "torchcodec", "webdataset",
 )  # fmt: skip
@@ -36,10 +38,18 @@ class Machine:
 
 
 def cache_folder() -> Path:
-    """The folder for everything that pipebench builds.
+    """The folder for everything that pipebench builds. If it does not exist, it is made for this user alone.
 
-    It is `$PIPEBENCH_CACHE` if set, else `pipebench` in `$XDG_CACHE_HOME` or in `~/.cache`.
+    It is `$PIPEBENCH_CACHE` if set, else `pipebench` in `$XDG_CACHE_HOME` or in `~/.cache`. Raises PipebenchError if
+    somebody else could change what lies in it.
     """
+    place = _cache_place()
+    with contextlib.suppress(OSError):  # who writes there says what is wrong
+        place.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return private.trusted(place)
+
+
+def _cache_place() -> Path:
     chosen = os.environ.get("PIPEBENCH_CACHE")
     if chosen:
         return Path(chosen)
@@ -64,7 +74,7 @@ def describe(storage_of: Path | None = None) -> Machine:
         usable_cores=usable_cores(),
         memory_bytes=memory_bytes(),
         last_level_cache_bytes=last_level_cache_bytes(),
-        storage=storage(storage_of or cache_folder()),
+        storage=storage(storage_of or _cache_place()),
         device=_device(),
         start_method=_start_method(),
         libraries=dict(_versions()),

@@ -35,10 +35,10 @@ def check_writable(path: Path) -> None:
         raise _unwritable(path, error, "choose another place: nothing has been started") from error
 
 
-def write_whole(path: Path, content: bytes) -> None:
+def write_whole(path: Path, content: bytes, mode: int = 0o666) -> None:
     """Writes a file so that it has either all of the new content or is as it was: temporary file, fsync, rename.
 
-    Raises PipebenchError if the file cannot be written.
+    `mode` is what the file's rights would be without a umask. Raises PipebenchError if the file cannot be written.
     """
     temporary = None
     try:
@@ -48,7 +48,7 @@ def write_whole(path: Path, content: bytes) -> None:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-        os.chmod(temporary, 0o666 & ~_umask())
+        os.chmod(temporary, mode & ~_umask())
         os.replace(temporary, path)
     except OSError as error:
         if temporary is not None:

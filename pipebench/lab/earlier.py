@@ -41,12 +41,12 @@ def with_earlier(report: Report) -> Report:
 
 
 def _kept() -> tuple[Figures, ...]:
-    place = _place()
     try:
+        place = _place()
         if not place.is_file() or place.stat().st_size > LARGEST_FILE:
             return ()
         found = msgspec.json.decode(place.read_bytes(), type=_Kept).runs
-    except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except (PipebenchError, OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return ()
     return tuple(one for one in found if all(map(_possible, (*one.costs.values(), *one.speedups.values()))))
 

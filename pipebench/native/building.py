@@ -3,7 +3,9 @@
 Nothing is built into the environment. A library is stored in `native/` of the cache folder. Its name is a digest of its
 sources, its flags and the compiler's version: a change of any of them builds a new library, and two versions of
 pipebench do not disturb each other. A library is written under a temporary name and renamed when it is complete, so
-two processes may build at once and neither loads half a file.
+two processes may build at once and neither loads half a file. It ends in a digest of what stands before (a loader
+ignores what follows the segments of a file): a library that was cut or altered since is built anew, because to load it
+would end the process. It is loaded only from a folder that nobody else can change.
 """
 
 from __future__ import annotations
@@ -23,11 +25,13 @@ from pathlib import Path
 from typing import Literal
 
 from pipebench.errors import PipebenchError
-from pipebench.host import machine
+from pipebench.host import machine, private
+from pipebench.host.whole_files import write_whole
 
 PILLOW_SIMD = "12.1.1.post0"
 _FLAGS = ("-std=gnu11", "-O3", "-fPIC", "-shared", "-fvisibility=hidden", "-Wl,-z,defs", "-Wl,-z,now")
 _KEPT_LINES = 12
+_SEAL = b"\npipebench: sha256 "  # at the end of a library, before the digest
 
 _TURBO = "apt-get install libjpeg62-turbo-dev (Ubuntu: libjpeg-turbo8-dev) or dnf install libjpeg-turbo-devel"
 _COMPILER = "apt-get install gcc libc6-dev or dnf install gcc, or name one in the variable CC"
@@ -94,7 +98,7 @@ def load(source: Path, links: Sequence[str], verify: Callable[[ctypes.CDLL], str
     Raises `NativeError` where a compiler, a header, a library or a writable folder is missing.
     """
     path = library_path(source, links)
-    fresh = not path.exists()
+    fresh = not os.path.lexists(path)
     if fresh:
         _compile(source, links, path)
     loaded, wrong = _open(path, verify)
@@ -111,7 +115,15 @@ def library_path(source: Path, links: Sequence[str]) -> Path:
     compiler = _compiler()
     parts = (*_texts(source), shlex.join((*_FLAGS, *links)).encode(), _version(compiler))
     digest = hashlib.sha256(b"\0".join(parts)).hexdigest()[:16]
-    return machine.cache_folder() / "native" / f"{source.stem}-{digest}.so"
+    return _trusted("native") / f"{source.stem}-{digest}.so"
+
+
+def _trusted(name: str) -> Path:
+    """A folder of the cache from which code is loaded. Raises `NativeError` if somebody else could change it."""
+    try:
+        return private.trusted(machine.cache_folder() / name)
+    except PipebenchError as error:
+        raise NativeError("not-built", error.problem, error.remedy) from error
 
 
 def _texts(source: Path) -> list[bytes]:
@@ -143,7 +155,7 @@ def _compile(source: Path, links: Sequence[str], path: Path) -> None:
     command = [*_compiler(), *_FLAGS, str(source)]
     libraries = [f"-l{name}" for name in links]
     with _writable(path.parent):
-        path.parent.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(prefix=f"{path.stem}-", suffix=".tmp", dir=path.parent)
         os.close(handle)
         try:
@@ -155,19 +167,31 @@ def _compile(source: Path, links: Sequence[str], path: Path) -> None:
             output = said.stdout.decode("utf-8", "replace")
             if said.returncode != 0:
                 raise _explained(_CAUSES, f"{source.name} does not compile", output)
-            os.chmod(name, 0o755)
-            os.replace(name, path)
+            library = Path(name).read_bytes()
+            write_whole(path, library + _SEAL + hashlib.sha256(library).digest(), mode=0o700)
         finally:
             Path(name).unlink(missing_ok=True)
 
 
 def _open(path: Path, verify: Callable[[ctypes.CDLL], str | None]) -> tuple[ctypes.CDLL | None, str]:
     try:
+        if not _as_written(path):
+            return None, "it is not as it was written"
         loaded = ctypes.CDLL(str(path))
     except OSError as error:
         return None, str(error)
     wrong = verify(loaded)
     return (loaded, "") if wrong is None else (None, wrong)
+
+
+def _as_written(path: Path) -> bool:
+    """Whether a library is a whole file of this user, with the content that was written. No link is followed."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)  # a FIFO does not block
+    with open(descriptor, "rb") as file:
+        if not private.owned(descriptor):
+            return False
+        library, seal, digest = file.read().rpartition(_SEAL)
+    return bool(seal) and hashlib.sha256(library).digest() == digest
 
 
 def _load_remedy(wrong: str) -> str:
@@ -181,6 +205,10 @@ def _writable(folder: Path) -> Iterator[None]:
     """Turns an error of the file system into a `NativeError` that names the folder."""
     try:
         yield
+    except NativeError:
+        raise
+    except PipebenchError as error:
+        raise NativeError("not-built", error.problem, error.remedy) from error
     except OSError as error:
         remedy = "set PIPEBENCH_CACHE to a folder that can be written"
         problem = f"{folder} cannot be written: {error.strerror or error}"
@@ -200,8 +228,10 @@ def _explained(causes: Sequence[_Cause], problem: str, output: str) -> NativeErr
 
 def pillow_simd_folder() -> Path | None:
     """The folder to put first on `sys.path` to import Pillow-SIMD as PIL; None if it is not built."""
-    folder = _pillow_simd_target()
-    return folder if (folder / "PIL" / "Image.py").exists() else None
+    with contextlib.suppress(NativeError):  # `build_pillow_simd` says it
+        folder = _pillow_simd_target()
+        return folder if (folder / "PIL" / "Image.py").exists() else None
+    return None
 
 
 def build_pillow_simd(progress: Callable[[str], None] = lambda line: None) -> Path:
@@ -242,7 +272,7 @@ def has_avx2() -> bool:
 
 def _pillow_simd_target() -> Path:
     speed = "avx2" if has_avx2() else "plain"
-    return machine.cache_folder() / f"pillow-simd-{PILLOW_SIMD}-{sys.implementation.cache_tag}-{speed}"
+    return _trusted(f"pillow-simd-{PILLOW_SIMD}-{sys.implementation.cache_tag}-{speed}")
 
 
 def _pip_install(folder: Path, compiler: str, progress: Callable[[str], None]) -> None:

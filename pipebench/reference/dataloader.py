@@ -62,6 +62,10 @@ class Live:
         failure = self._watch.failure
         if failure is None and isinstance(error, RuntimeError):
             failure = explain_death(self._workers, self.notebook)
+        if isinstance(error, KeyboardInterrupt):
+            with contextlib.suppress(RuntimeError):  # torch raises it for a killed worker
+                for worker in self._workers:
+                    worker.kill()  # torch would wait for each of them, up to five seconds
         self.close()
         if failure is not None and isinstance(error, Exception) and not isinstance(error, PipebenchError):
             raise failure from error

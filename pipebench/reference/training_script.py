@@ -20,6 +20,7 @@ from typing import Any
 import msgspec
 
 from pipebench.errors import BadSample, PipebenchError, UsageError
+from pipebench.host.interrupts import interruptible
 from pipebench.host.named import named
 from pipebench.reference.dataloader import Live, reference
 from pipebench.reference.training_loop import CPU_SIDE, Consumer, Given, Model, Simulated, one_thread, train
@@ -107,7 +108,8 @@ def main() -> int:
     path = Path(job.note)
     os.dup2(2, 1)  # what a step of the user's prints is no part of the report on standard output
     try:
-        run(job)
+        with interruptible():
+            run(job)
     except KeyboardInterrupt:
         return INTERRUPTED
     except PipebenchError as error:

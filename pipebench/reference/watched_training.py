@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import math
-import os
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +15,7 @@ import msgspec
 from pipebench.errors import BadSample, PipebenchError, UsageError
 from pipebench.host import machine
 from pipebench.host.limits import check_resources
+from pipebench.host.scratch import Scratch
 from pipebench.reference import training_script
 from pipebench.reference.dataloader import reference
 from pipebench.reference.loader_table import said_against
@@ -57,8 +56,8 @@ def check_asked(workload: Workload, loading: Loading, step: str | None = None) -
 
 
 def _tried(step: str, workload: Workload, loading: Loading) -> None:
-    with tempfile.TemporaryDirectory(prefix="pipebench-") as folder:
-        job = TrainingJob(workload, loading, 0, os.path.join(folder, "note"), step=step)
+    with Scratch("training") as folder:
+        job = TrainingJob(workload, loading, 0, str(folder / "note"), step=step)
         command = [sys.executable, "-m", training_script.__name__, msgspec.json.encode(job).decode()]
         done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, errors="replace", check=False)
         note = read_note(Path(job.note))
@@ -94,8 +93,8 @@ def measure_training(
     check_resources(loading.workers, loading.prefetch_factor, sample_bytes(workload, FLOATS) * workload.batch_size)
     steps = steps or steps_of(length, loading.workers, on_device)
     progress(0, 0, f"training: live against bound, {counted(loading.workers, 'worker')}, {steps} iterations")
-    with tempfile.TemporaryDirectory(prefix="pipebench-") as folder:
-        job = TrainingJob(workload, loading, steps, os.path.join(folder, "note"), simulated_s, step)
+    with Scratch("training") as folder:
+        job = TrainingJob(workload, loading, steps, str(folder / "note"), simulated_s, step)
         found, note, status, faults = _watched(job)
     if found.bound.live is not None or not status:
         keep(found, note.bad)

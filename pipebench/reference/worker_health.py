@@ -10,10 +10,8 @@ import contextlib
 import faulthandler
 import mmap
 import os
-import shutil
 import signal
 import struct
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -22,6 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from pipebench.errors import PipebenchError
+from pipebench.host import limits
+from pipebench.host.scratch import Scratch
 from pipebench.units import printable, seconds
 
 _SLOT = 512  # bytes per worker: batches made, whether it is at a sample, whether it runs, the sample's key
@@ -45,16 +45,16 @@ class Notebook:
     A note costs about a microsecond. A worker gets the path of the file and maps it itself.
     """
 
-    def __init__(self, workers: int, folder: str | None = None) -> None:
+    def __init__(self, workers: int) -> None:
         self.workers = workers
-        self.folder = folder or tempfile.mkdtemp(prefix="pipebench-")
+        self.oom_kills = limits.oom_kills()  # before anything is loaded
+        self._scratch: Scratch | None = Scratch("workers")
+        self.folder = str(self._scratch.path)
         self._map: mmap.mmap | None = None
-        path = Path(self.folder) / "notes"
-        if not path.exists():
-            path.write_bytes(b"\0" * _SLOT * (workers + 1))
+        (self._scratch.path / "notes").write_bytes(b"\0" * _SLOT * (workers + 1))
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_map": None}
+        return {**self.__dict__, "_map": None, "_scratch": None}
 
     @property
     def _notes(self) -> mmap.mmap:
@@ -118,7 +118,8 @@ class Notebook:
         return Path(self.folder) / f"stack-{worker}"
 
     def close(self) -> None:
-        shutil.rmtree(self.folder, ignore_errors=True)
+        if self._scratch is not None:
+            self._scratch.remove()
 
 
 @dataclass(frozen=True)
@@ -221,16 +222,25 @@ def _signal(number: int) -> str:
 
 
 _CAUSES = {
-    -signal.SIGKILL: "the kernel does so when memory runs out: see dmesg, and use fewer workers or a smaller batch",
     -signal.SIGBUS: "shared memory was full: enlarge /dev/shm, or use fewer workers or a smaller batch",
     -signal.SIGSEGV: "a library crashed: try that sample alone",
 }
+
+
+def _killed(before: int | None, now: int | None) -> str:
+    """The cause of SIGKILL, from the kernel's own count of processes that it killed because memory ran out."""
+    if before is None or now is None:
+        return "the kernel does so when memory runs out: see dmesg, and use fewer workers or a smaller batch"
+    if now > before:
+        return "memory ran out, as the kernel counted: use fewer workers or a smaller batch, or raise the limit"
+    return "the kernel counted no lack of memory, so another process killed it: see what limits or ends processes here"
 
 
 def _died(number: int, worker: Any, notebook: Notebook) -> WorkerFailure:
     sample = notebook.last_sample(number)
     at = f" at sample {sample}" if sample else ""
     cause = _CAUSES.get(worker.exitcode, "try that sample alone, with --workers 0")
+    cause = _killed(notebook.oom_kills, limits.oom_kills()) if worker.exitcode == -signal.SIGKILL else cause
     return WorkerFailure(f"worker {number} {_status(worker)}{at}", cause, sample)
 
 

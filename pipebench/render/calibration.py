@@ -53,8 +53,8 @@ def parts(found: Calibration) -> list[Part]:
     return [
         *parts,
         "",
-        f"Measured on {printable(found.host)}, {found.at}, {found.cores:g} usable cores, in {found.took_s:.0f} s; "
-        f"{load}.",
+        f"Measured on {printable(found.host)}, {printable(found.at)}, {found.cores:g} usable cores, in "
+        f"{found.took_s:.0f} s; {load}.",
     ]
 
 
@@ -72,7 +72,7 @@ def _within(found: Calibration, part: str) -> str:
     sample = f"{seconds(sample_s)} a sample and " if sample_s else ""
     large = found.worst_large(part)
     own = f" (and, for each row above {percent(LARGE_SHARE, 0)} of one, {percent(large, 1)} of it)" if large else ""
-    return f"{part} is within {sample}{percent(share, 1)} of an iteration{own}"
+    return f"{printable(part)} is within {sample}{percent(share, 1)} of an iteration{own}"
 
 
 def _verdict(found: Calibration) -> str:
@@ -81,7 +81,7 @@ def _verdict(found: Calibration) -> str:
     for one in found.slowdowns:
         added = percent(one.of_goal, 2) if one.within is not None else _between(one)
         share = f"{added} to a sample of {seconds(GOAL_SAMPLE_S)} with {one.spans} spans"
-        parts.append(f"{one.batches}, {one.clock}: watch adds {share}, {_judged(one.within)}")
+        parts.append(f"{printable(one.batches)}, {printable(one.clock)}: watch adds {share}, {_judged(one.within)}")
     return "; ".join(parts) + "."
 
 
@@ -101,7 +101,7 @@ def _table(title: str, rows: Sequence[PlantedFigure]) -> Table:
     cells = tuple(
         (
             f"{printable(row.name)}, CPU" if row.clock == "cpu" else printable(row.name),
-            row.per,
+            printable(row.per),
             scale.number(row.truth_s),
             scale.number(row.found_s),
             f"{row.error_s * 1e6:+,.1f}",
@@ -112,13 +112,14 @@ def _table(title: str, rows: Sequence[PlantedFigure]) -> Table:
         for row in rows
     )
     headers = ("figure", "per", "planted", "shown", "error µs", "of iteration", "of row", "goal")
-    return Table(f"{title} ({scale.unit})", headers, cells, frozenset({2, 3, 4, 5, 6}), spare=(1,))
+    return Table(f"{printable(title)} ({scale.unit})", headers, cells, frozenset({2, 3, 4, 5, 6}), spare=(1,))
 
 
 def _overhead(found: Calibration) -> Iterable[str]:
     yield f"Overhead: a span costs {seconds(found.span_s)} (goal {seconds(GOAL_SPAN_S)})."
     for one in found.slowdowns:
-        sample = f"{one.batches}, {one.clock} time, {one.spans} spans in a sample of {seconds(one.sample_s)}"
+        what = f"{printable(one.batches)}, {printable(one.clock)} time"
+        sample = f"{what}, {one.spans} spans in a sample of {seconds(one.sample_s)}"
         yield f"  {sample}: watch adds {_added(one)}; the spans alone take {seconds(one.expected_s)}."
     yield f"  The goal for each is less than {percent(GOAL_SLOWDOWN)} of a sample of {seconds(GOAL_SAMPLE_S)}."
 
@@ -129,6 +130,9 @@ def _added(one: Slowdown) -> str:
 
 
 def _noise(found: Calibration) -> Iterable[str]:
+    if not found.noise:
+        yield "Slow-downs and noise were not measured: the calibration was interrupted. It is not kept for this host."
+        return
     yield f"Noise floor: readings of {seconds(found.reading_s)} of the same work, taken in turn."
     for one in found.noise:
         yield (

@@ -22,6 +22,7 @@ from pipebench.results.watched import (
 )
 from pipebench.units import bytes_scale, counted, percent, printable, seconds, seconds_scale, size
 
+_WIDEST, _SHORTEST_S = 200, 1e-6  # of a line of levels: more columns, or shorter parts, than any run gives
 _LEVELS = "▁▂▃▄▅▆▇█"
 _WORKER_TABLE = (
     "busy: making batches, from its first batch to its last. CPU: of that, on a core. all CPU: of the whole process, "
@@ -153,11 +154,11 @@ def _several(mean: float | None, what: str) -> str:
 
 def sparkline(points: Sequence[QueuePoint], most: float) -> str:
     """One character for each part of the run. A blank stands for a part in which no batch was followed."""
-    width = min(later.at_s - one.at_s for one, later in pairwise(points))
+    width = max(min(later.at_s - one.at_s for one, later in pairwise(points)), _SHORTEST_S)
     line: dict[int, str] = {}
     for one in points:
         level = round(min(1.0, one.ready / most) * (len(_LEVELS) - 1))
-        line[round((one.at_s - points[0].at_s) / width)] = _LEVELS[level]
+        line[min(_WIDEST, round((one.at_s - points[0].at_s) / width))] = _LEVELS[level]
     return "".join(line.get(column, " ") for column in range(max(line) + 1))
 
 

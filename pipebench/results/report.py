@@ -16,7 +16,7 @@ import msgspec
 
 from pipebench import __version__
 from pipebench.errors import BadSample, PipebenchError
-from pipebench.host import machine
+from pipebench.host import machine, redaction
 from pipebench.host.machine import Machine
 from pipebench.host.whole_files import write_whole
 from pipebench.results import schema_1
@@ -33,9 +33,10 @@ from pipebench.results.sync_points import SyncReport
 from pipebench.results.training import Training
 from pipebench.results.watched import WatchResult
 from pipebench.task import Workload
-from pipebench.units import printable, size
+from pipebench.units import all_printable, printable, size
 
 SCHEMA_VERSION = 2
+LARGEST, SMALLEST = 1 << 64, 1e-30  # numbers in a report: seeds have 63 bits; differences of floats may be tiny
 LARGEST_FILE = 64 << 20  # bytes; a report of every variant at --rigorous is under 1 MB
 
 
@@ -128,21 +129,14 @@ def of_watch(result: WatchResult, error_of_watch: str | None) -> Report:
 
 
 def encode(report: Report) -> bytes:
-    """The report as JSON. A name that is not UTF-8 is escaped, as it is in every text."""
+    """The report as JSON, without secrets. A name that is not UTF-8 is escaped, as it is in every text."""
     try:
         raw = msgspec.json.encode(report)
     except UnicodeEncodeError:
-        raw = msgspec.json.encode(_inert(msgspec.to_builtins(report)))
+        raw = msgspec.json.encode(all_printable(msgspec.to_builtins(report)))
+    if redaction.may_hold(raw.decode()):
+        raw = msgspec.json.encode(redaction.redacted_in(msgspec.json.decode(raw)))
     return msgspec.json.format(raw, indent=1) + b"\n"
-
-
-def _inert(found: Any) -> Any:
-    """Plain values, each text inert."""
-    if isinstance(found, str):
-        return printable(found)
-    if isinstance(found, dict):
-        return {_inert(name): _inert(value) for name, value in found.items()}
-    return [_inert(one) for one in found] if isinstance(found, list | tuple) else found
 
 
 def save(report: Report, path: Path) -> None:
@@ -162,7 +156,9 @@ def load(path: Path) -> Report:
         raise PipebenchError(
             f"{name} is not a pipebench report: {printable(str(error))[:200]}", "name a report that pipebench wrote"
         ) from error
-    if not all(value > 0 for value in _divisors(report)):
+    if not all(value > 0 for value in _divisors(report)) or not all(
+        map(_possible, _numbers(msgspec.to_builtins(report)))
+    ):
         raise PipebenchError(f"{name} holds figures that no run can give", "name a report that pipebench wrote")
     return report
 
@@ -197,6 +193,20 @@ def _typed(content: bytes, name: str) -> Report:
         f"{name} has schema version {found}, {age} than this pipebench reads ({SCHEMA_VERSION})",
         "use the pipebench that wrote it" + (", or upgrade this one" if age == "newer" else ""),
     )
+
+
+def _numbers(found: Any) -> Iterator[float]:
+    """Every number within plain values."""
+    if isinstance(found, dict | list | tuple):
+        for one in found.values() if isinstance(found, dict) else found:
+            yield from _numbers(one)
+    elif isinstance(found, int | float):
+        yield found
+
+
+def _possible(number: float) -> bool:
+    """Whether a run can give such a number. Others would let a renderer count for ever, or divide by almost nothing."""
+    return not number or SMALLEST < abs(number) < LARGEST
 
 
 def _divisors(report: Report) -> Iterator[float]:

@@ -95,19 +95,27 @@ def timed(
 ) -> list[StudyRow]:
     """Tries every step and compares it with the last one before it that runs here. Then times all steps in turn.
 
-    `reading` times one call; by default, it takes the wall time.
+    If it is interrupted after two rounds, the rows have the readings until then. `reading` times one call; by default,
+    it takes the wall time.
     """
     trials = [_Trial(step) for step in steps]
     _try(trials, progress)
     live = [(one, one.call) for one in trials if one.call is not None]
     deadline = now() + rounds.budget_s
-    for turn in range(rounds.most):
-        if turn >= rounds.least and now() > deadline:
-            break
-        shift = turn % max(1, len(live))
-        for one, call in live[shift:] + live[:shift]:
-            one.readings.append(_seconds(call, now) if reading is None else reading(call))
-        progress(turn + 1, rounds.most, f"timing {len(live)} steps")
+    try:
+        for turn in range(rounds.most):
+            if turn >= rounds.least and now() > deadline:
+                break
+            shift = turn % max(1, len(live))
+            for one, call in live[shift:] + live[:shift]:
+                one.readings.append(_seconds(call, now) if reading is None else reading(call))
+            progress(turn + 1, rounds.most, f"timing {len(live)} steps")
+    except KeyboardInterrupt:
+        whole = min((len(one.readings) for one, _ in live), default=0)
+        if whole < 2:
+            raise
+        for one, _ in live:
+            del one.readings[whole:]  # of the round that did not end
     return list(_rows(trials))
 
 

@@ -8,7 +8,6 @@ path, and without callbacks.
 from __future__ import annotations
 
 import queue
-import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -16,6 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TextIO
 
+from pipebench.host.scratch import Scratch
 from pipebench.reference.dataloader import Live, reference
 from pipebench.reference.training_loop import CPU_SIDE, Cached, Callback, Model, State, one_thread, train
 from pipebench.render.cells import spoken
@@ -128,7 +128,7 @@ class LoopWithCallbacks:
 def loops(workload: Workload) -> Iterator[list[LoopWithCallbacks]]:
     """The three ways of writing the loop, each with a model of its own; all start with the same weights."""
     with ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="pipebench-")))
+        folder = stack.enter_context(Scratch("study"))
         book = Book(folder, stack.enter_context((folder / "metrics.csv").open("w")))
         writer = Writer()
         stack.callback(writer.close)
@@ -169,10 +169,17 @@ def _measure(size: str, progress: Progress) -> tuple[list[str], dict[str, list[L
         agreements = ["is the baseline"] + [
             _agreement(weights[index], weights[index - 1], NAMES[index - 1]) for index in (1, 2)
         ]
-        for turn in range(ROUNDS):
-            for way in ways[turn % 3 :] + ways[: turn % 3]:
-                windows[way.name].append(_live_window(way, live))
-            progress(turn + 1, ROUNDS, "the loop with its callbacks, without waiting for them, and without them")
+        try:
+            for turn in range(ROUNDS):
+                for way in ways[turn % 3 :] + ways[: turn % 3]:
+                    windows[way.name].append(_live_window(way, live))
+                progress(turn + 1, ROUNDS, "the loop with its callbacks, without waiting for them, and without them")
+        except KeyboardInterrupt:
+            whole = min(map(len, windows.values()))
+            if whole < 2:
+                raise
+            for found in windows.values():
+                del found[whole:]
     return agreements, windows, workload
 
 
@@ -193,7 +200,7 @@ def run(size: str, progress: Progress) -> StudyResult:
     ]
     setting = (
         f"photos, batches of {workload.batch_size}, 1 worker, a small model on {workload.device}; "
-        f"{ROUNDS} windows of {WINDOW} iterations each, in turn"
+        f"{min(map(len, windows.values()))} windows of {WINDOW} iterations each, in turn"
     )
     return StudyResult(STUDY.name, STUDY.title, STUDY.source, size, "iteration", setting, tuple(rows), tuple(said))
 

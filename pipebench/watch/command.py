@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import shutil
 import sys
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from pipebench.errors import PipebenchError
 from pipebench.host.machine import calibration_file, usable_cores
+from pipebench.host.redaction import redacted
+from pipebench.host.scratch import Scratch
 from pipebench.host.screen import colours, columns
 from pipebench.render.watched import whole
+from pipebench.results.secrets import without_secrets
 from pipebench.results.watched import Note, WatchResult
+from pipebench.units import printable
 from pipebench.watch.bound.schedule import STEPS
 from pipebench.watch.launch import supervisor
 from pipebench.watch.launch.footprint import Looker, looked_at
@@ -45,6 +47,7 @@ def watch(options: WatchOptions, argv: Sequence[str], keep: Keep | None = None, 
 
     def report(result: WatchResult) -> None:
         calibration = _calibration()
+        result = without_secrets(result)
         _guarded(say, lambda: say("\n" + whole(result, calibration, **shown)))
         if keep is not None:
             _guarded(say, lambda: keep(result, calibration))
@@ -77,10 +80,12 @@ def observe(
     """Runs `argv`, summarises its records, and hands the result to `report`.
 
     Returns the script's exit status and the result. The result is None if the records could not be read.
+    Raises KeyboardInterrupt if the script is one of `ours` and was interrupted.
     """
     if not argv:
         raise PipebenchError("there is no script to watch", "name one: pipebench watch train.py [its arguments]")
-    folder = _folder(options)
+    scratch = Scratch("watch") if options.records is None else None
+    folder = scratch.path if scratch is not None else _chosen(options)
     looker, reader = Looker(folder), StackReader(folder)
     found: list[WatchResult] = []
 
@@ -99,10 +104,12 @@ def observe(
             meanwhile=lambda: _looking(looker, reader),
             afterwards=lambda ended: _guarded(say, lambda: read(ended)),
         )
+        if ended.interrupted and options.ours:
+            raise KeyboardInterrupt
         return ended.status, found[0] if found else None
     finally:
-        if options.records is None:
-            shutil.rmtree(folder, ignore_errors=True)
+        if scratch is not None:
+            scratch.remove()
 
 
 @contextlib.contextmanager
@@ -112,9 +119,8 @@ def _looking(looker: Looker, reader: StackReader) -> Iterator[None]:
         yield
 
 
-def _folder(options: WatchOptions) -> Path:
-    if options.records is None:
-        return Path(tempfile.mkdtemp(prefix="pipebench-watch-"))
+def _chosen(options: WatchOptions) -> Path:
+    assert options.records is not None
     options.records.mkdir(parents=True, exist_ok=True)
     if any(options.records.iterdir()):
         raise PipebenchError(
@@ -151,6 +157,11 @@ def _guarded(say: Callable[[str], object], act: Callable[[], object]) -> None:
     try:
         act()
     except PipebenchError as error:
-        say(f"pipebench: {error.problem}\n  {error.remedy}\n")
+        say(f"pipebench: {_inert(error.problem)}\n  {_inert(error.remedy)}\n")
     except Exception as error:
-        say(f"pipebench: this run has no report, because of a fault of pipebench ({type(error).__name__}: {error})\n")
+        what = _inert(f"{type(error).__name__}: {error}")
+        say(f"pipebench: this run has no report, because of a fault of pipebench ({what})\n")
+
+
+def _inert(text: str) -> str:
+    return printable(redacted(text))

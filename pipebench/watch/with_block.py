@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
-from pathlib import Path
 from time import perf_counter_ns
 
 from pipebench.host.machine import usable_cores
+from pipebench.host.scratch import Scratch
 from pipebench.results.watched import WatchResult
 from pipebench.watch.launch.watched_script import WatchedScript
 from pipebench.watch.read.gather import gather
@@ -34,11 +32,11 @@ class Watching:
         self._options = WatchOptions(functions=functions, warmup=warmup, every=every)
 
     def __enter__(self) -> Watching:
-        self._folder = tempfile.mkdtemp(prefix="pipebench-watch-")
+        self._scratch = Scratch("watch")
         chosen = self._options
         self._began = perf_counter_ns()
         self._script = WatchedScript(
-            Settings(self._folder, chosen.every, warmup=chosen.warmup, functions=chosen.functions)
+            Settings(str(self._scratch.path), chosen.every, warmup=chosen.warmup, functions=chosen.functions)
         )
         self._script.start()
         return self
@@ -47,7 +45,7 @@ class Watching:
         try:
             self._script.finish()
             lived = self._began, perf_counter_ns()
-            processes = gather(Path(self._folder))
+            processes = gather(self._scratch.path)
             self.result = summarise(processes, self._options, int(kind is not None), usable_cores(), lived=lived)
         finally:
-            shutil.rmtree(self._folder, ignore_errors=True)
+            self._scratch.remove()

@@ -213,6 +213,23 @@ def test_a_load_of_nothing_leaves_the_part_out(monkeypatch: pytest.MonkeyPatch) 
     assert asked == [8, 3]
 
 
+def test_an_interrupted_calibration_has_its_finished_parts_and_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object, **__: object) -> list[PlantedFigure]:
+        raise KeyboardInterrupt
+
+    row = PlantedFigure("2 workers, fork", "work", "wall", "sample", 0.001, 0.00101, 0.005, True)
+    monkeypatch.setattr(whole, "attribution", lambda *_: [row])
+    monkeypatch.setattr(whole, "waits", interrupted)
+    monkeypatch.setattr(whole, "_cuda", lambda: False)
+    monkeypatch.setattr(whole, "keep_calibration", lambda found: pytest.fail("it was kept"))
+    found = whole.calibrate([])
+    assert (found.rows, found.slowdowns, found.noise) == ((row,), (), ()) and found.span_s > 0
+    assert "the calibration was interrupted" in layout.text(calibration.parts(found))
+    monkeypatch.setattr(whole, "attribution", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        whole.calibrate([])
+
+
 def test_a_wait_ends_with_the_batch_whoever_was_slow_to_begin_it() -> None:
     first = (0, 0, 0, 0, 0)
     late = (10 * MS, 11 * MS, 15 * MS, 16 * MS, 99 * MS)  # made after it was asked for

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 import repos
 
-from pipebench import terminal
 from pipebench.compare import asv_suites, config, import_roots
 from pipebench.errors import PipebenchError
+from pipebench.host.interrupts import interruptible
 
 TOML = "".join(f'[[benchmark]]\nname = "{name}"\nsetup = "timed:{name}"\n' for name in ("fine", "other"))
 TIMED = """import os, time
@@ -75,7 +75,7 @@ def test_a_commit_that_sleeps_fails_by_name_and_the_other_benchmarks_go_on(repo)
 
 
 def test_only_the_first_signal_interrupts():
-    with pytest.raises(KeyboardInterrupt), terminal.interruptible():
+    with pytest.raises(KeyboardInterrupt), interruptible():
         try:
             signal.raise_signal(signal.SIGTERM)
         except KeyboardInterrupt:
@@ -88,7 +88,7 @@ def test_only_the_first_signal_interrupts():
 def test_a_signal_that_is_ignored_stays_ignored():
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
-        with terminal.interruptible():
+        with interruptible():
             signal.raise_signal(signal.SIGHUP)
     finally:
         signal.signal(signal.SIGHUP, before)

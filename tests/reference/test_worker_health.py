@@ -30,6 +30,43 @@ def test_a_killed_worker_is_named_with_its_signal_and_its_last_sample():
     assert "memory" in raised.value.remedy
 
 
+@pytest.mark.parametrize(
+    ("counts", "said"),
+    [
+        ((3, 4), "memory ran out, as the kernel counted"),
+        ((3, 3), "another process killed it"),
+        ((None, 4), "see dmesg"),
+    ],
+)
+def test_the_kernels_count_tells_whether_memory_ran_out(counts, said, monkeypatch):
+    left = iter(counts)
+    monkeypatch.setattr(limits, "oom_kills", lambda: next(left))
+    with (
+        pytest.raises(worker_health.WorkerFailure) as raised,
+        opened(lambda: os.kill(os.getpid(), signal.SIGKILL)) as live,
+    ):
+        live.start()
+    assert said in raised.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("own", "file"),
+    [
+        ("0::/job/7\n", "job/7/memory.events"),
+        ("0::/\n", "memory.events"),
+        ("4:memory:/job\n0::/\n", "memory/job/memory.oom_control"),
+        ("4:memory:/outside/of/this/container\n", "memory/memory.oom_control"),
+    ],
+)
+def test_the_count_is_found_in_either_version_of_cgroups(own, file, tmp_path):
+    (tmp_path / "own").write_text(own)
+    assert limits.oom_kills(tmp_path / "groups", tmp_path / "own") is None
+    place = tmp_path / "groups" / file
+    place.parent.mkdir(parents=True)
+    place.write_text("oom_kill_disable 0\nunder_oom 0\noom_kill 12\n")
+    assert limits.oom_kills(tmp_path / "groups", tmp_path / "own") == 12
+
+
 def test_a_worker_killed_while_nothing_is_asked_of_it_ends_the_run_too():
     with pytest.raises(worker_health.WorkerFailure, match="was killed by SIGKILL"), opened(None, at=None) as live:
         live.start()

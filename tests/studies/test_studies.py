@@ -60,6 +60,34 @@ def test_every_study_is_found_by_its_name():
         studies.find("nosuch")
 
 
+def interrupting(planned, after):
+    """A step whose call is interrupted after so many calls. The first of them tries it."""
+    calls = itertools.count()
+
+    def call():
+        if next(calls) == after:
+            raise KeyboardInterrupt
+        planned.clock.spend(0.1)
+        return 1
+
+    return Step("second", "is interrupted", lambda: call, same)
+
+
+@pytest.mark.parametrize("rounds", [2, 4])
+def test_an_interrupted_study_has_the_rounds_until_then(rounds):
+    planned = Planned()
+    rows = planned.rows(planned.step("first", 0.2), interrupting(planned, 1 + rounds))
+    assert [row.seconds.median for row in rows] == pytest.approx([0.2, 0.1])
+    assert rows[1].over_before.speedup == pytest.approx(2.0)
+
+
+@pytest.mark.parametrize("calls", [0, 1, 2])
+def test_a_study_that_is_interrupted_before_two_rounds_has_nothing_to_tell(calls):
+    planned = Planned()
+    with pytest.raises(KeyboardInterrupt):
+        planned.rows(planned.step("first", 0.2), interrupting(planned, calls))
+
+
 def test_planted_costs_come_out_as_speedups_over_the_row_before_and_to_the_first():
     planned = Planned()
     rows = planned.rows(

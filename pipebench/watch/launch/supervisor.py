@@ -19,6 +19,7 @@ _BOOTSTRAP = Path(__file__).with_name("bootstrap.py")
 _FORWARDED = frozenset(
     {signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2, signal.SIGALRM}
 )
+_INTERRUPTS = frozenset({signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
 _FROM_KERNEL = 0
 _GROUP_WAIT_S = 0.05
 _LOOK_S = 1.0
@@ -37,11 +38,13 @@ class Ended:
     """How the script ended: its exit status as a shell would show it (128 + n if signal n ended it).
 
     `lived` is when its process was started and when its end was noticed, by the monotonic clock (None: not known).
+    `interrupted` says that Ctrl-C, SIGTERM or SIGHUP came meanwhile.
     """
 
     status: int
     signal: int | None
     lived: Lifetime | None = None
+    interrupted: bool = False
 
 
 def run(
@@ -160,13 +163,16 @@ class Canary:
 
 
 def _supervise(child: int, canary: Canary, waited: frozenset[signal.Signals]) -> Ended:
+    interrupted = False
     while True:
         got = signal.sigtimedwait(waited, _LOOK_S)
         if got is None or got.si_signo == signal.SIGCHLD:  # another thread of this process may have received SIGCHLD
             pid, status = os.waitpid(child, os.WNOHANG)
             if pid:
-                return _ended(status)
-        elif got.si_code <= _FROM_KERNEL:
+                return replace(_ended(status), interrupted=interrupted)
+            continue
+        interrupted |= got.si_signo in _INTERRUPTS
+        if got.si_code <= _FROM_KERNEL:
             if not canary.noticed(got.si_signo):
                 os.kill(child, got.si_signo)
         else:

@@ -1,4 +1,4 @@
-"""Decodes record files into lines. What cannot be decoded is left out and counted."""
+"""Decodes record files into lines. What cannot be decoded is left out and counted. Here every text becomes inert."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import get_args
 
 import msgspec
 
+from pipebench.units import all_printable
 from pipebench.watch.record.lines import Line
 
 KINDS: dict[str, type[Line]] = {kind.__name__: kind for kind in get_args(Line)}
@@ -18,6 +19,8 @@ def decoded(text: bytes) -> Line | None:
     try:
         # Python's own parser accepts every name that a file may have; msgspec's refuses names that are not UTF-8.
         name, fields = json.loads(text)
+        if b"\\" in text or b"\x7f" in text or not text.isascii():  # else every character is printable
+            fields = all_printable(fields)
         return msgspec.convert(fields, KINDS[name], str_keys=True)
     except (ValueError, TypeError, KeyError, RecursionError, msgspec.ValidationError):
         return None

@@ -20,6 +20,7 @@ class WatchOptions:
     - `records` is the folder for the records of each process (`None`: a temporary folder, removed at the end).
     - `bound` measures how fast the loop would be without any data work. The script then ends after `steps` iterations
       (`None`: `bound.schedule.STEPS`), and its weights must not be used.
+    - `ours`: the script is a part of pipebench's own work, so what interrupts it interrupts that work.
     """
 
     steps: int | None = None
@@ -31,3 +32,4 @@ class WatchOptions:
     every: int = 50
     records: Path | None = None
     bound: bool = False
+    ours: bool = False

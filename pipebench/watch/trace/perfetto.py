@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from pipebench.host import redaction
 from pipebench.host.whole_files import write_whole
 from pipebench.units import printable
 from pipebench.watch.read.gather import Process, loaders_found
@@ -23,7 +24,10 @@ from pipebench.watch.trace.tracks import DEVICE, Group, Point, Slice, TraceWrite
 
 def write_trace(processes: list[Process], path: Path) -> None:
     """Writes a file that Perfetto and chrome://tracing open."""
-    write_whole(path, json.dumps({"traceEvents": list(trace_events(processes)), "displayTimeUnit": "ms"}).encode())
+    text = json.dumps({"traceEvents": list(trace_events(processes)), "displayTimeUnit": "ms"})
+    if redaction.may_hold(text):
+        text = json.dumps(redaction.redacted_in(json.loads(text)))
+    write_whole(path, text.encode())
 
 
 def trace_events(processes: list[Process]) -> Iterator[dict[str, Any]]:

@@ -1,0 +1,73 @@
+"""Takes secrets out of what is shown and saved, because reports are meant to be passed on.
+
+A secret is the value of an environment variable whose name says so, a password or a token in an address, the value of
+an argument whose name says so, and a token of a known form. A name is kept, a secret becomes `…`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterable
+from typing import Any
+
+HIDDEN = "…"
+_SHORTEST = 8  # characters: shorter values are words and numbers that occur everywhere
+_WORDS = "token|secret|password|passwd|passphrase|credentials?|api[_-]?key|access[_-]?key|private[_-]?key"
+_PART = rf"[\w.-]*(?:{_WORDS})(?![a-z])"  # `hf_token` and `--api-key`, but not `tokenizer`
+_NAME = re.compile(rf"\w*(?:{_WORDS})(?![a-z])\w*", re.IGNORECASE)
+_HINT = re.compile(
+    rf"://|[?&](?:key|sig)|{_WORDS}|bearer|gh[pousr]_|github_pat_|hf_|sk-|xox|glpat-|AKIA", re.IGNORECASE
+)
+_FORMS = (
+    (re.compile(r"(?<!\w)([a-z][a-z0-9+.-]*://)[^/?#\s@\"']+@", re.IGNORECASE), rf"\1{HIDDEN}@"),
+    (re.compile(r"([?&](?:key|sig|signature)=)[^&#\s\"']+", re.IGNORECASE), rf"\1{HIDDEN}"),
+    (re.compile(rf"((?<![\w.-]){_PART}=)[^\s\"'&#]+", re.IGNORECASE), rf"\1{HIDDEN}"),
+    (re.compile(rf"((?<!\S)-{_PART}\s+)[^\s\"'-][^\s\"']*", re.IGNORECASE), rf"\1{HIDDEN}"),
+    (re.compile(r"\b(Bearer\s+)[\w.~+/=-]{8,}", re.IGNORECASE), rf"\1{HIDDEN}"),
+    (re.compile(r"\b(?:gh[pousr]_|github_pat_|hf_|sk-|xox[abp]-|glpat-|AKIA)[\w-]{12,}"), HIDDEN),
+)
+
+
+def redacted(text: str, more: Iterable[str] = ()) -> str:
+    """The text without the secrets of this process's environment, those of `more`, and those of a known form."""
+    return _without(text, _secrets(more))
+
+
+def redacted_in(found: Any, more: Iterable[str] = ()) -> Any:
+    """Plain values as JSON has them, with each text redacted."""
+    return _inside(found, _secrets(more))
+
+
+def may_hold(text: str) -> bool:
+    """Whether it is worth looking for secrets in a text, such as that of a whole report as JSON."""
+    return bool(_HINT.search(text)) or any(one in text or json.dumps(one)[1:-1] in text for one in _secrets(()))
+
+
+def named_so(name: str) -> bool:
+    """Whether the name of a variable says that its value is a secret."""
+    return bool(_NAME.fullmatch(name))
+
+
+def _secrets(more: Iterable[str]) -> list[str]:
+    """The longest first, because one may hold another."""
+    named = (value for name, value in os.environ.items() if named_so(name))
+    return sorted({one for one in (*named, *more) if len(one) >= _SHORTEST}, key=len, reverse=True)
+
+
+def _inside(found: Any, secrets: list[str]) -> Any:
+    if isinstance(found, str):
+        return _without(found, secrets)
+    if isinstance(found, dict):
+        return {_inside(name, secrets): _inside(value, secrets) for name, value in found.items()}
+    return type(found)(_inside(one, secrets) for one in found) if isinstance(found, list | tuple) else found
+
+
+def _without(text: str, secrets: list[str]) -> str:
+    for secret in secrets:
+        text = text.replace(secret, HIDDEN)
+    if _HINT.search(text):
+        for form, instead in _FORMS:
+            text = form.sub(instead, text)
+    return text

@@ -1,0 +1,65 @@
+"""Folders that live as long as a run. What a killed run left behind is removed by the next one.
+
+Standard library only, because a block of the user's own script may be watched.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import shutil
+import stat
+import tempfile
+from pathlib import Path
+
+_PREFIX = "pipebench-"
+_LOCK = ".pipebench-lock"
+
+
+class Scratch:
+    """A private folder under an unpredictable name in the folder for temporary files, to be removed after use.
+
+    Its process holds a lock on a file in it. The system frees the lock when the process ends, however it ends, and then
+    the next `Scratch` of the same user removes the folder (flock(2)).
+    """
+
+    def __init__(self, what: str) -> None:
+        _sweep(Path(tempfile.gettempdir()))
+        self.path = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{what}-"))
+        draft = self.path / f"{_LOCK}.new"
+        self._lock = os.open(draft, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        fcntl.flock(self._lock, fcntl.LOCK_EX)
+        draft.rename(self.path / _LOCK)  # now it is locked whenever somebody sees it
+
+    def __enter__(self) -> Path:
+        return self.path
+
+    def __exit__(self, *_: object) -> None:
+        self.remove()
+
+    def remove(self) -> None:
+        shutil.rmtree(self.path, ignore_errors=True)
+        with contextlib.suppress(OSError):
+            os.close(self._lock)
+        self._lock = -1
+
+
+def _sweep(parent: Path) -> None:
+    """Removes the folders whose process has ended. Nothing here is worth an error."""
+    with contextlib.suppress(OSError):
+        for found in sorted(parent.glob(f"{_PREFIX}*")):
+            with contextlib.suppress(OSError):
+                _remove_if_left(found)
+
+
+def _remove_if_left(folder: Path) -> None:
+    found = folder.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
+        return
+    lock = os.open(folder / _LOCK, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # raises while its process lives
+        shutil.rmtree(folder, ignore_errors=True)
+    finally:
+        os.close(lock)

@@ -1,0 +1,49 @@
+"""One report of each command with everything in it, and a way to put anything in place of its texts or figures."""
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import msgspec
+
+TESTS = Path(__file__).parent.parent
+sys.path[:0] = [str(TESTS / "render"), str(TESTS / "predict")]
+
+import made_up  # noqa: E402
+from test_advice import ADVICE  # noqa: E402
+from test_plan import ELSEWHERE  # noqa: E402
+
+from pipebench.results import report  # noqa: E402
+from pipebench.results.report import Report  # noqa: E402
+
+_OF_SCHEMA_1 = ("lab", "study", "study-counts", "watch")
+EXAMPLES = {
+    "watch": report.new(watched=replace(made_up.watched(), bound=made_up.bound()), error_of_watch=made_up.CALIBRATED),
+    "ab": report.new(comparison=made_up.COMPARISON),
+    "calibrate": report.new(calibration=made_up.CALIBRATION),
+    "syncs": report.new(sync_points=made_up.SYNCS),
+    "advise": report.new(advice=ADVICE, watched=made_up.watched()),
+    "plan": report.new(plan=ELSEWHERE),
+    **{f"{name} of schema 1": report.load(TESTS / f"results/schema1/{name}.json") for name in _OF_SCHEMA_1},
+}  # fmt: skip
+
+
+def changed(found, kind, new):
+    """The report with `new(old)` in place of each value of the type `kind` wherever the schema allows it."""
+    plain = msgspec.to_builtins(found)
+    for holder, key in list(_leaves(plain, kind)):
+        old, holder[key] = holder[key], new(holder[key])
+        try:
+            msgspec.convert(plain, type=Report)
+        except (msgspec.ValidationError, UnicodeEncodeError):  # the second: of one of a few words
+            holder[key] = old
+    return msgspec.convert(plain, type=Report)
+
+
+def _leaves(found, kind):
+    """The places of all values of a type: what holds the value, and its key there."""
+    for key, value in found.items() if isinstance(found, dict) else enumerate(found):
+        if isinstance(value, dict | list):
+            yield from _leaves(value, kind)
+        elif type(value) is kind and key != "schema_version":
+            yield found, key

@@ -1,0 +1,172 @@
+"""Ctrl-C, SIGTERM, SIGHUP and SIGKILL, sent to the real commands: what was measured is kept, and nothing is left."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+PATIENCE_S = 150
+RUN = ["run", "--data", "tiny", "--stage", "decode", "--variant", "pillow", "--variant", "opencv"]
+
+
+class Running:
+    """A command in a session of its own, whose folder for temporary files is `folder`/tmp."""
+
+    def __init__(self, folder, *arguments):
+        self.left = folder / "tmp"
+        self.left.mkdir(exist_ok=True)
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "pipebench", *map(str, arguments)],
+            cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+            env={**os.environ, "TMPDIR": str(self.left)},
+            preexec_fn=lambda: [signal.signal(one, signal.SIG_DFL) for one in (signal.SIGHUP, signal.SIGTERM)],
+        )  # fmt: skip
+        self.said = ""
+
+    def until(self, words):
+        """Waits for a line with these words on standard error."""
+        for line in self.process.stderr:
+            self.said += line
+            if words in line:
+                return
+        pytest.fail(f"it ended before it said {words!r}: {self.said}")
+
+    def until_true(self, seen):
+        end = time.monotonic() + PATIENCE_S
+        while not seen():
+            assert time.monotonic() < end and self.process.poll() is None
+            time.sleep(0.02)
+
+    def send(self, number, to_group=False):
+        (os.killpg if to_group else os.kill)(self.process.pid, number)
+
+    def ended(self):
+        """The exit status, and how long it took. Nothing of its session may live on."""
+        begin = time.monotonic()
+        out, said = self.process.communicate(timeout=PATIENCE_S)
+        self.out, self.said = out, self.said + said
+        took_s = time.monotonic() - begin
+        with pytest.raises(ProcessLookupError):
+            end = time.monotonic() + 10
+            while time.monotonic() < end:
+                os.killpg(self.process.pid, 0)
+                time.sleep(0.05)
+        return self.process.returncode, took_s
+
+    @property
+    def files_left(self):
+        """What lies in the folder for temporary files, but for what torch keeps there of what it has compiled."""
+        return [one.name for one in self.left.iterdir() if not one.name.startswith("torchinductor")]
+
+
+def measured(place):
+    return place.exists() and json.loads(place.read_text())["measurements"]
+
+
+def shared():
+    return {one.name for one in Path("/dev/shm").iterdir()}
+
+
+@pytest.mark.parametrize(
+    ("number", "to_group"),
+    [
+        (signal.SIGTERM, False),
+        *(pytest.param(*one, marks=pytest.mark.slow) for one in ((signal.SIGTERM, True), (signal.SIGHUP, True))),
+    ],
+)
+def test_run_saves_what_was_measured(number, to_group, tmp_path):
+    running, before = Running(tmp_path, *RUN, "--export-json", "r.json"), shared()
+    running.until_true(lambda: measured(tmp_path / "r.json"))
+    running.send(number, to_group)
+    status, _ = running.ended()
+    assert status == 130 and "interrupted; what was measured is in" in running.said, running.said
+    root = json.loads((tmp_path / "r.json").read_text())
+    assert root["partial"] and root["measurements"] and "This report is partial" in running.out
+    assert running.files_left == [] and shared() <= before
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("to_group", [False, True])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_training_ends_without_waiting_for_each_worker(number, to_group, tmp_path):
+    options = ["--data", "tiny", "--quick", "--steps", "4000", "--consumer", "1000", "--export-json", "r.json"]
+    running, before = Running(tmp_path, "run", *options), shared()
+    running.until("training: live against bound")
+    running.until_true(lambda: any(running.left.glob("pipebench-watch-*/*.spans")))
+    time.sleep(5)  # in the middle of it
+    running.send(number, to_group)
+    status, took_s = running.ended()
+    assert status == 130 and took_s < 10, (took_s, running.said)  # it was 13.5 s, and 5 s on a machine with load 7
+    root = json.loads((tmp_path / "r.json").read_text())
+    assert root["partial"] and root["loader"]
+    assert running.files_left == [] and shared() <= before
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
+def test_a_study_that_is_interrupted_ends_with_what_it_has(number, tmp_path):
+    running = Running(tmp_path, "study", "tar-or-files", "--export-json", "s.json")
+    running.until("timing")  # one round of 72 is over
+    running.send(number)
+    status, _ = running.ended()
+    assert status == 130 and "Traceback" not in running.said, running.said
+    if (tmp_path / "s.json").exists():
+        assert json.loads((tmp_path / "s.json").read_text())["partial"] and "This report is partial" in running.out
+    else:
+        assert "nothing was saved" in running.said
+
+
+def test_a_study_that_is_interrupted_at_once_says_that_nothing_was_saved(tmp_path):
+    running = Running(tmp_path, "study", "metrics", "--export-json", "s.json")
+    running.until("looking for sync points")
+    running.send(signal.SIGTERM)
+    assert running.ended()[0] == 130 and "nothing was saved" in running.said and "Traceback" not in running.said
+    assert not (tmp_path / "s.json").exists() and running.files_left == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_calibrate_ends_and_leaves_nothing(number, tmp_path):
+    running, before = Running(tmp_path, "calibrate", "--export-json", "c.json"), shared()
+    running.until("planted run")
+    running.until_true(lambda: any(running.left.glob("pipebench-watch-*/*.spans")))
+    running.send(number)
+    assert running.ended()[0] == 130 and "nothing was saved" in running.said and "Traceback" not in running.said
+    assert running.files_left == [] and shared() <= before
+
+
+def test_the_second_ctrl_c_ends_at_once(tmp_path):
+    """Its first one is being answered for ever: the process to be closed is stopped."""
+    code = (
+        "import time, sys\n"
+        "from pipebench.host.interrupts import interruptible\n"
+        "with interruptible():\n"
+        "    try:\n"
+        "        print('ready', flush=True); time.sleep(100)\n"
+        "    finally:\n"
+        "        print('saving', flush=True); time.sleep(100)\n"
+    )
+    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    for said in ("ready", "saving"):
+        assert process.stdout.readline() == said + "\n"
+        process.send_signal(signal.SIGINT)
+    assert process.wait(timeout=5) == 130
+
+
+@pytest.mark.parametrize("command", [["calibrate"], ["watch", "train.py"]])
+def test_what_a_killed_run_left_is_removed_by_the_next(command, tmp_path):
+    (tmp_path / "train.py").write_text("import time\ntime.sleep(100)\n")
+    (tmp_path / "short.py").write_text("")
+    mine = tmp_path / "tmp" / "pipebench-of-mine"
+    mine.mkdir(parents=True)
+    running = Running(tmp_path, *command)
+    running.until_true(lambda: any(running.left.glob("pipebench-watch-*/*.spans")))
+    running.send(signal.SIGKILL)
+    running.process.wait()
+    assert len(running.files_left) > 1
+    following = Running(tmp_path, "watch", "short.py")
+    assert following.ended()[0] == 0
+    assert following.files_left == [mine.name]
