@@ -1,6 +1,6 @@
 """Gives a JPEG restart markers, losslessly, so that a crop of it decodes only the stretches that it touches.
 
-pack.c does the work with libjpeg-turbo and verifies it; it is built on first use (see `building`). How the markers are
+pack.c does the work and has libjpeg-turbo verify it; it is built on first use (see `building`). How the markers are
 used: stretches.h. What it costs and gains: docs/decode-and-crop.md.
 """
 
