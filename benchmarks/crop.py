@@ -6,7 +6,7 @@ from . import asvbench
 class Fixed256(asvbench.MemoryTask):
     task = "crop/fixed-256"
     size = "256"
-    long_view = ("region",)
+    long_view = ("region", "region-packed")
 
 
 class Resized224(asvbench.MemoryTask):

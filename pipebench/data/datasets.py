@@ -1,8 +1,8 @@
 """The data that is measured: embedded datasets, built once and verified at every use, and the user's own.
 
 `load` returns a `Dataset` for both: samples with their loose files, their places in shards, or both. A manifest in
-`datasets/` says how an embedded dataset is made. Built files go to the cache folder, never into the package. The
-user's own data is never copied or changed.
+`datasets/` says how an embedded dataset is made. Each has a packed copy: the same samples, whose JPEGs have restart
+markers. Built files go to the cache folder, never into the package. The user's own data is never copied or changed.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import tarfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TextIO
@@ -27,6 +27,7 @@ from pipebench.data.image_header import image_size
 from pipebench.data.listing import Dataset, Extent, Sample, Shard
 from pipebench.errors import PipebenchError, SampleError
 from pipebench.host import machine
+from pipebench.native import packing
 from pipebench.units import printable, size
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Dataset", "Extent", "Facts", "Sample", "Shard", "describe", "load", "names", "shadowed"]
 
+PACKED = "-packed"  # ends the name of an embedded dataset's packed copy
 SHARD_SAMPLES = 64
 MAX_SHARDS = 100_000
 DESCRIBED = 64  # samples whose headers `describe` reads
@@ -78,17 +80,28 @@ def load(
 ) -> Dataset:
     """The embedded dataset of that name (built if necessary), or the user's own folder, tar or brace pattern of shards.
 
-    With `limit`, an embedded dataset has exactly that many samples (more are built if necessary), and the user's own
-    data at most that many. `progress(done, total, what)` is called while building. Raises `PipebenchError` where
-    there is nothing to measure.
+    The name of an embedded dataset with `PACKED` at its end is that of its packed copy: the same keys and pixels. With
+    `limit`, an embedded dataset has exactly that many samples (more are built if necessary), and the user's own data at
+    most that many. `progress(done, total, what)` is called while building. Raises `PipebenchError` where there is
+    nothing to measure, and its kind `NativeError` where a copy cannot be packed here.
     """
     if limit is not None and limit < 1:
         raise PipebenchError(f"A limit of {limit} samples leaves nothing to measure.", "Give a limit of at least 1.")
-    if name_or_path in names():
+    if is_embedded(name_or_path):
         return _embedded(name_or_path, limit, progress, cache or machine.cache_folder())
     if os.path.isdir(name_or_path):
         return listing.folder(name_or_path, limit)
     return listing.shards(name_or_path, tars(name_or_path), limit)
+
+
+def is_embedded(name_or_path: str) -> bool:
+    """Whether that is the name of an embedded dataset or of its packed copy."""
+    return name_or_path.removesuffix(PACKED) in names()
+
+
+def image_bytes(dataset: Dataset) -> int:
+    """The bytes of all images of an embedded dataset."""
+    return sum(one.extents[one.image].size for one in dataset.samples)
 
 
 def tars(path_or_pattern: str) -> list[str]:
@@ -103,7 +116,7 @@ def tars(path_or_pattern: str) -> list[str]:
 
 def shadowed(name_or_path: str) -> str | None:
     """A note for the user where a path here has the name of an embedded dataset: it says which of the two is used."""
-    if name_or_path not in names() or not os.path.lexists(name_or_path):
+    if not is_embedded(name_or_path) or not os.path.lexists(name_or_path):
         return None
     return f"{name_or_path} is the embedded dataset; to measure what lies here under that name, say ./{name_or_path}"
 
@@ -178,7 +191,7 @@ def _manifests() -> Path:
 def _embedded(name: str, limit: int | None, progress: Progress, cache: Path) -> Dataset:
     import tomllib
 
-    manifest = tomllib.loads((_manifests() / f"{name}.toml").read_text(encoding="utf-8"))
+    manifest = tomllib.loads((_manifests() / f"{name.removesuffix(PACKED)}.toml").read_text(encoding="utf-8"))
     count = limit or int(manifest["count"])
     folder = cache.absolute() / "datasets" / f"{name}-{_fingerprint(name, manifest, count)}"
     if not _verified(folder):
@@ -200,7 +213,8 @@ def _fingerprint(name: str, manifest: dict[str, Any], count: int) -> str:
     """The end of a built folder's name: a digest of manifest, photographs, version and count."""
     folder = _manifests()
     digest = hashlib.sha256(f"{VERSION} {SHARD_SAMPLES} {count}\n".encode())
-    digest.update((folder / f"{name}.toml").read_bytes())
+    digest.update((folder / f"{name.removesuffix(PACKED)}.toml").read_bytes())
+    digest.update(f"packed {packing.SEGMENT}".encode() if name.endswith(PACKED) else b"")
     used = manifest.get("photographs", ())
     for file in ["photographs.toml", *(f"{photograph}.jpg" for photograph in used)] if used else []:
         digest.update((folder / "photographs" / file).read_bytes())
@@ -276,6 +290,8 @@ def _write(name: str, manifest: dict[str, Any], count: int, folder: Path, progre
     from pipebench.data import synthetic
 
     make = synthetic.maker(synthetic.read_recipe(manifest, _manifests() / "photographs"))
+    if name.endswith(PACKED):
+        make = _packing(make)
     (folder / "shards").mkdir()
     with open(folder / _SUMS, "wb") as file:
         sums = _Sums(file)
@@ -290,6 +306,16 @@ def _write(name: str, manifest: dict[str, Any], count: int, folder: Path, progre
         sums.add(_digest(folder / _INDEX), _INDEX)
         sums.seal()
     progress(count, count, f"building {name}")
+
+
+def _packing(make: Callable[[int], Made]) -> Callable[[int], Made]:
+    """Makes the same samples with restart markers in their images."""
+
+    def packed(number: int) -> Made:
+        made = make(number)
+        return replace(made, members={**made.members, "jpg": packing.pack_if_possible(made.members["jpg"])})
+
+    return packed
 
 
 def _write_sample(

@@ -28,6 +28,19 @@ def image_size(data: bytes) -> tuple[int, int]:
     return size
 
 
+def has_restart_markers(data: bytes) -> bool:
+    """Whether this is a JPEG whose header states an interval of restart markers (a DRI segment)."""
+    place, found = 2, False
+    while data[:2] == b"\xff\xd8" and data[place : place + 1] == b"\xff":
+        kind, length = data[place + 1 : place + 2], int.from_bytes(data[place + 2 : place + 4])
+        if kind == b"\xda":  # the pixels begin
+            break
+        if kind == b"\xdd":
+            found = any(data[place + 4 : place + 6])
+        place += 2 + max(2, length)
+    return found
+
+
 def _stated_size(data: bytes) -> tuple[int, int] | None:
     """The size that the first of `FORMATS` to recognise `data` reads from its header.
 

@@ -1,8 +1,8 @@
 /* Gives a JPEG restart markers without changing a coefficient; the other half is packing.py, which explains it.
  *
- * The coefficients are read, written with a marker after so many MCUs, read again from what was written, and compared.
- * All other segments are kept, and so is whatever follows the end of the image. There is no state between calls, so
- * any number of threads may call at once.
+ * The coefficients are read, written with a marker after so many MCUs, read again from what was written by libjpeg, and
+ * compared. A usual file is read and written by recoding.h, all others by libjpeg. All other segments are kept, and so
+ * is whatever follows the end of the image. There is no state between calls, so any number of threads may call at once.
  */
 
 #include <stdlib.h>
@@ -11,6 +11,7 @@
 #endif
 
 #include "reading.h"
+#include "recoding.h"
 
 enum {
   LONGEST = 0xFFFF,     /* the bytes of a segment */
@@ -39,6 +40,7 @@ struct packer {
   unsigned char *out;
   unsigned long room, written;
   int is_written; /* whatever fails from here on, the source is sound */
+  struct recoding *recoding;
 };
 
 static void open_reader(struct packer *packer, struct reader *reader, const unsigned char *data, unsigned long bytes) {
@@ -50,7 +52,6 @@ static void open_reader(struct packer *packer, struct reader *reader, const unsi
   jpeg_save_markers(&reader->info, JPEG_COM, LONGEST);
   read_header(&reader->info, bytes);
   if (reader->info.progressive_mode) fail(&packer->outcome, UNSUPPORTED, "progressive files have no use for markers");
-  reader->coefficients = jpeg_read_coefficients(&reader->info);
 }
 
 /* The MCUs of a row of the one scan that will be written, and the pixels that an MCU is wide. */
@@ -103,12 +104,17 @@ static void write_markers(struct packer *packer) {
     jpeg_write_marker(&packer->target, marker->marker, marker->data, marker->data_length);
 }
 
+static unsigned interval_of(const struct packer *packer) {
+  unsigned mcu_width, row = mcus_in_row(&packer->source.info, &mcu_width);
+  return interval_for(row, (packer->segment + mcu_width / 2) / mcu_width);
+}
+
 /* Writes the coefficients of the source to `out`. JFIF and Adobe segments are among those that are copied. */
 static void write_target(struct packer *packer) {
   struct jpeg_compress_struct *target = &packer->target;
   struct jpeg_decompress_struct *source = &packer->source.info;
-  unsigned mcu_width, row = mcus_in_row(source, &mcu_width);
-  unsigned interval = interval_for(row, (packer->segment + mcu_width / 2) / mcu_width);
+  unsigned interval = interval_of(packer);
+  packer->source.coefficients = jpeg_read_coefficients(source);
   jpeg_create_compress(target);
   target->dest = &packer->destination;
   packer->destination.init_destination = nothing_to_do;
@@ -144,22 +150,56 @@ static int same_markers(jpeg_saved_marker_ptr one, jpeg_saved_marker_ptr other) 
   return one == NULL && other == NULL;
 }
 
-static int same_component(const jpeg_component_info *one, const jpeg_component_info *other) {
+/* The divisors of a component; before its scan is read, those that the header has. */
+static const JQUANT_TBL *divisors(const struct reader *reader, int component) {
+  const jpeg_component_info *shape = &reader->info.comp_info[component];
+  return shape->quant_table != NULL ? shape->quant_table : reader->info.quant_tbl_ptrs[shape->quant_tbl_no];
+}
+
+static int same_component(const struct reader *before, const struct reader *after, int component) {
+  const jpeg_component_info *one = &before->info.comp_info[component], *other = &after->info.comp_info[component];
+  const JQUANT_TBL *ours = divisors(before, component), *theirs = divisors(after, component);
   return one->component_id == other->component_id && one->h_samp_factor == other->h_samp_factor &&
          one->v_samp_factor == other->v_samp_factor && one->width_in_blocks == other->width_in_blocks &&
-         one->height_in_blocks == other->height_in_blocks && one->quant_table != NULL && other->quant_table != NULL &&
-         memcmp(one->quant_table->quantval, other->quant_table->quantval, sizeof one->quant_table->quantval) == 0;
+         one->height_in_blocks == other->height_in_blocks && ours != NULL && theirs != NULL &&
+         memcmp(ours->quantval, theirs->quantval, sizeof ours->quantval) == 0;
+}
+
+static JBLOCKARRAY block_rows(struct reader *reader, int component, JDIMENSION first, int many) {
+  j_common_ptr common = (j_common_ptr)&reader->info;
+  return reader->info.mem->access_virt_barray(common, reader->coefficients[component], first, many, FALSE);
 }
 
 static int same_coefficients(struct reader *one, struct reader *other, int component) {
   const jpeg_component_info *shape = &one->info.comp_info[component];
   size_t bytes = shape->width_in_blocks * sizeof(JBLOCK);
   for (JDIMENSION row = 0; row < shape->height_in_blocks; row++) {
-    JBLOCKARRAY ours = one->info.mem->access_virt_barray((j_common_ptr)&one->info, one->coefficients[component], row, 1,
-                                                         FALSE);
-    JBLOCKARRAY theirs = other->info.mem->access_virt_barray((j_common_ptr)&other->info, other->coefficients[component],
-                                                             row, 1, FALSE);
+    JBLOCKARRAY ours = block_rows(one, component, row, 1), theirs = block_rows(other, component, row, 1);
     if (memcmp(ours[0], theirs[0], bytes) != 0) return 0;
+  }
+  return 1;
+}
+
+/* Whether libjpeg found the coefficients that recoding.h noted, those of dummy blocks among them. */
+static int same_as_noted(const struct recoding *noted, struct reader *found) {
+  const jpeg_component_info *shapes = found->info.comp_info;
+  const uint32_t *note = noted->notes;
+  int components = found->info.num_components;
+  for (unsigned row = 0; row < noted->rows; row++) {
+    JBLOCKARRAY blocks[3];
+    int across[3], down[3];
+    for (int index = 0; index < components; index++) {
+      across[index] = components == 1 ? 1 : shapes[index].h_samp_factor;
+      down[index] = components == 1 ? 1 : shapes[index].v_samp_factor;
+      blocks[index] = block_rows(found, index, row * (JDIMENSION)down[index], down[index]);
+    }
+    for (unsigned column = 0; column < noted->columns; column++)
+      for (int index = 0; index < components; index++)
+        for (int y = 0; y < down[index]; y++)
+          for (int x = 0; x < across[index]; x++) {
+            note = same_block(note, blocks[index][y][column * (unsigned)across[index] + (unsigned)x]);
+            if (note == NULL) return 0;
+          }
   }
   return 1;
 }
@@ -169,25 +209,35 @@ static void verify(struct packer *packer) {
   struct jpeg_decompress_struct *source = &packer->source.info, *check = &packer->check.info;
   packer->is_written = 1;
   open_reader(packer, &packer->check, packer->out, packer->written);
+  packer->check.coefficients = jpeg_read_coefficients(check);
   int same = source->image_width == check->image_width && source->image_height == check->image_height &&
              source->num_components == check->num_components &&
              source->jpeg_color_space == check->jpeg_color_space &&
              same_markers(source->marker_list, check->marker_list);
   for (int index = 0; same && index < source->num_components; index++)
-    same = same_component(&source->comp_info[index], &check->comp_info[index]) &&
-           same_coefficients(&packer->source, &packer->check, index);
+    same = same_component(&packer->source, &packer->check, index) &&
+           (packer->source.coefficients == NULL || same_coefficients(&packer->source, &packer->check, index));
+  if (packer->source.coefficients == NULL) same = same && same_as_noted(packer->recoding, &packer->check);
   if (!same) fail(&packer->outcome, UNSUPPORTED, "what was written is not the same picture");
 }
 
-static void work(struct packer *packer) {
+/* Not inlined, so that its variables are not those of the function that calls setjmp. */
+__attribute__((noinline)) static void work(struct packer *packer) {
   open_reader(packer, &packer->source, packer->data, packer->bytes);
-  write_target(packer);
-  append_rest(packer);
+  packer->recoding = calloc(1, sizeof *packer->recoding);
+  if (packer->recoding != NULL)
+    packer->written = recode(packer->recoding, packer->data, packer->bytes, interval_of(packer), packer->keep_tables,
+                             packer->out, packer->room);
+  if (packer->written == 0) {
+    write_target(packer);
+    append_rest(packer);
+  }
   verify(packer);
 }
 
 static void prepare(struct reader *reader, struct outcome *outcome) {
   reader->info.mem = NULL;
+  reader->coefficients = NULL;
   reader->info.err = quiet(&reader->errors);
   reader->info.client_data = outcome;
 }
@@ -207,6 +257,8 @@ EXPORT int pack_file(const unsigned char *data, unsigned long bytes, unsigned se
   packer.out = out;
   packer.room = room;
   packer.is_written = 0;
+  packer.written = 0;
+  packer.recoding = NULL;
   prepare(&packer.source, &packer.outcome);
   prepare(&packer.check, &packer.outcome);
   packer.target.mem = NULL;
@@ -219,6 +271,7 @@ EXPORT int pack_file(const unsigned char *data, unsigned long bytes, unsigned se
   jpeg_destroy_compress(&packer.target);
   jpeg_destroy_decompress(&packer.check.info);
   jpeg_destroy_decompress(&packer.source.info);
+  close_recoding(packer.recoding);
   if (packer.outcome.kind == DONE || packer.outcome.kind == OUT_OF_MEMORY || !packer.is_written)
     return packer.outcome.kind;
   snprintf(message, MESSAGE_BYTES, keep ? "its Huffman tables have no code for what markers need"

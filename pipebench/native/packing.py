@@ -1,6 +1,6 @@
 """Gives a JPEG restart markers, losslessly, so that a crop of it decodes only the stretches that it touches.
 
-pack.c does the work with libjpeg-turbo and verifies it; it is built on first use (see `building`). How the markers are
+pack.c does the work and has libjpeg-turbo verify it; it is built on first use (see `building`). How the markers are
 used: stretches.h. What it costs and gains: docs/decode-and-crop.md.
 """
 
@@ -44,6 +44,14 @@ def pack(data: Buffer, segment: int = SEGMENT, keep_tables: bool = False) -> byt
     if kind:
         raise passing.error(kind, message)
     return ctypes.string_at(out, written.value)
+
+
+def pack_if_possible(data: bytes) -> bytes:
+    """What `pipebench pack` makes of a file: `pack(data)`, or `data` itself where it cannot have markers."""
+    try:
+        return pack(data)
+    except SampleError:
+        return data
 
 
 def keep_memory() -> None:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from pipebench.data import datasets
 from pipebench.errors import BadSample
 from pipebench.host import machine
 from pipebench.host.clock import cpu_s
@@ -19,10 +20,10 @@ from pipebench.host.limits import check_resources
 from pipebench.reference.dataloader import Live, reference
 from pipebench.reference.training_loop import one_thread
 from pipebench.reference.worker_health import Notebook
-from pipebench.results.loading import Dtype, Kind, LoaderRow, Loading
+from pipebench.results.loading import Dtype, Kind, LoaderRow, Loading, PackedSize
 from pipebench.results.measurement import Skipped, Warning, warnings_of
 from pipebench.stats import median_interval
-from pipebench.task import Workload
+from pipebench.task import Unavailable, Workload
 
 Progress = Callable[[int, int, str], None]
 
@@ -35,7 +36,7 @@ class LoaderPlan:
     readings: int = 4
     reading_s: float = 0.10
     workers: tuple[int, ...] | None = None  # None: 0, 1, 2, ... up to the usable cores
-    kinds: tuple[Kind, ...] = ("map", "webdataset", "ready")
+    kinds: tuple[Kind, ...] = ("map", "packed", "webdataset", "ready")
     dtypes: tuple[Dtype, ...] = ("float32", "uint8")
 
     @classmethod
@@ -68,6 +69,7 @@ class _Visited:
     bad: dict[str, BadSample] = field(default_factory=dict)
     load: machine.Load = field(default_factory=machine.Load)
     skipped: Skipped | None = None
+    packed: PackedSize | None = None
 
 
 def counts(plan: LoaderPlan, asked: int | None = None) -> list[int]:
@@ -110,12 +112,15 @@ def _rows(workload: Workload, loading: Loading, plan: LoaderPlan, asked: int | N
     from pipebench.stages import read
 
     sharded = bool(read.load(workload).shards)
+    copy = _packed(workload) if "packed" in plan.kinds else None
     for kind in plan.kinds:
         for count in counts(plan, asked):
             for dtype in plan.dtypes:
                 row = _Visited(kind, dtype, replace(loading, workers=count, stream=kind == "webdataset"))
                 if kind == "webdataset":
                     row.skipped = _no_stream(sharded)
+                if kind == "packed":
+                    row.skipped, row.packed = (copy, None) if isinstance(copy, Skipped) else (None, copy)
                 if kind != "ready" or count:
                     yield row
 
@@ -130,11 +135,27 @@ def _no_stream(sharded: bool) -> Skipped | None:
     return None
 
 
+def _packed(workload: Workload) -> PackedSize | Skipped | None:
+    """The size of the packed copy, which is built if necessary (None for the user's files); or why there is none."""
+    from pipebench.reference.pipeline import FLOATS, on_packed
+    from pipebench.stages import read
+
+    try:
+        copy, _ = on_packed(workload, FLOATS)
+    except Unavailable as missing:
+        return Skipped(missing.code, missing.reason)
+    if copy == workload:
+        return None
+    return PackedSize(*(datasets.image_bytes(read.load(one)) for one in (workload, copy)))
+
+
 def _visit(row: _Visited, workload: Workload, plan: LoaderPlan) -> None:
     """Starts the row's loader, uses up the batches that it made ahead, takes the readings and ends the loader."""
-    from pipebench.reference.pipeline import BYTES, FLOATS, sample_bytes
+    from pipebench.reference.pipeline import BYTES, FLOATS, on_packed, sample_bytes
 
     recipe = FLOATS if row.dtype == "float32" else BYTES
+    if row.kind == "packed":
+        workload, recipe = on_packed(workload, recipe)
     if row.loading.workers:
         size = sample_bytes(workload, recipe) * workload.batch_size
         check_resources(row.loading.workers, row.loading.prefetch_factor, size)
@@ -188,6 +209,7 @@ def _row(row: _Visited, workload: Workload) -> LoaderRow:
         oversubscribed=row.loading.oversubscribed,
         samples_failed=len(row.bad),
         skipped=row.skipped,
+        packed=row.packed,
     )
     good = [one for one in row.readings if one.images]
     if not good:

@@ -18,14 +18,16 @@ from typing import Any, NamedTuple
 import numpy as np
 from torch.utils.data import Dataset, IterableDataset, get_worker_info
 
-from pipebench.data import listing
-from pipebench.data.image_header import image_size
+from pipebench.data import datasets, listing
+from pipebench.data.image_header import has_restart_markers, image_size
 from pipebench.errors import BadSample, PipebenchError, kind_of
+from pipebench.native import region
+from pipebench.native.building import NativeError
 from pipebench.reference.worker_health import Notebook
 from pipebench.stage import find
 from pipebench.stages import crop, read, transform
 from pipebench.stages.step import CLASSES
-from pipebench.task import Workload
+from pipebench.task import Unavailable, Workload
 from pipebench.units import printable
 
 _DRAWS = {"crop/fixed-256": (crop.fixed_box, 256), "crop/resized-224": (crop.resized_box, 224)}
@@ -51,6 +53,26 @@ class Recipe:
 
 FLOATS = Recipe()
 BYTES = Recipe(transforms=(), collate="collate/uint8/default")  # the consumer does flip and normalisation
+
+
+def on_packed(workload: Workload, recipe: Recipe) -> tuple[Workload, Recipe]:
+    """The same pipeline on a packed copy of the data, of which it decodes only the crop: the same pixels to a level.
+
+    An embedded dataset has a packed copy. The user's own data is its own, if its first good sample has restart markers.
+    Raises `Unavailable` if there is no copy, or if nothing can be built here that decodes a crop alone.
+    """
+    only_the_crop = replace(recipe, crop="crop/resized-224/region-exact")
+    try:
+        region.library_name()
+        if datasets.is_embedded(workload.data):
+            copy = replace(workload, data=workload.data.removesuffix(datasets.PACKED) + datasets.PACKED)
+            read.load(copy)
+            return copy, only_the_crop
+    except NativeError as missing:
+        raise Unavailable(missing.code, missing.problem) from missing
+    if not has_restart_markers(good(workload)[0].read()):
+        raise Unavailable("not-built", "your files are not packed; `pipebench pack` makes a copy: name it with --data")
+    return workload, only_the_crop
 
 
 class LoadedBatch(NamedTuple):

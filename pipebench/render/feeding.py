@@ -11,7 +11,7 @@ from pipebench.results.loading import LoaderRow, hand_off
 from pipebench.results.report import Report
 from pipebench.results.training import Training
 from pipebench.results.windows import Throughput
-from pipebench.units import counted, percent, printable, seconds, width
+from pipebench.units import counted, percent, printable, seconds, size, width
 
 LEAST_CONFIDENCE = 0.75  # the confidence of three windows; the interval of fewer windows says nothing
 WORTH_SAYING = 1.05  # neighbouring windows differ by up to 5 %, so a smaller speed-up does not count as a gain
@@ -72,6 +72,10 @@ def _loader_notes(rows: Sequence[LoaderRow]) -> Iterable[str]:
             for dtype, one in ready.items()
         )
         yield f"ready: the samples are in memory already, so this is the hand-off alone: {costs}"
+    copies = list(dict.fromkeys(one.packed for one in rows if one.dataset == "packed" and not one.skipped))
+    for copy in copies:
+        on_disk = f": {size(copy.after_bytes)} of images, {size(copy.before_bytes)} as they were" if copy else ""
+        yield f"packed: as map, but only the crop is decoded, from a packed copy{on_disk}"
     if any(one.oversubscribed for one in rows):
         yield "*: more workers than usable cores"
     yield from dict.fromkeys(

@@ -44,10 +44,18 @@ class Loading:
         return self.workers > machine.usable_cores()
 
 
-Kind = Literal["map", "webdataset", "ready"]
+Kind = Literal["map", "packed", "webdataset", "ready"]
 
 
 Dtype = Literal["float32", "uint8"]
+
+
+@dataclass(frozen=True)
+class PackedSize:
+    """The bytes of all images of an embedded data set, and of those of its packed copy."""
+
+    before_bytes: int
+    after_bytes: int
 
 
 @dataclass(frozen=True)
@@ -58,7 +66,8 @@ class LoaderRow:
     at least that time. `cpu_s` are the CPU seconds of this process and the workers in each reading. `images_per_core_s`
     are the images per CPU second, in the interval from `core_low` to `core_high`. Other processes change these less
     than the rate. `oversubscribed` marks more workers than usable cores. `startup_s` is the time from the start of the
-    workers to the first batch; the readings do not include it.
+    workers to the first batch; the readings do not include it. `packed` is the size of the copy that a `packed` row
+    reads; None for the user's own files.
     """
 
     dataset: Kind
@@ -82,6 +91,7 @@ class LoaderRow:
     images_per_core_s: float | None = None
     core_low: float | None = None
     core_high: float | None = None
+    packed: PackedSize | None = None
 
 
 def hand_off(rows: Sequence[LoaderRow]) -> dict[Dtype, LoaderRow]:

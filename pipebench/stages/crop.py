@@ -48,10 +48,7 @@ class Cut(Encoded):
     @functools.cached_property
     def packed(self) -> bytes:
         """The image as `pipebench pack` copies it: with restart markers, or as it is if it cannot have them."""
-        try:
-            return packing.pack(self.data)
-        except SampleError:
-            return self.data
+        return packing.pack_if_possible(self.data)
 
     @property
     def resized(self) -> bool:

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from torch.utils.data import Dataset, default_collate
 
+from pipebench.data import datasets
 from pipebench.data.image_header import image_size
 from pipebench.errors import SampleError
 from pipebench.host import machine
@@ -27,11 +28,11 @@ from pipebench.reference.training_loop import one_thread
 from pipebench.reference.worker_health import Notebook
 from pipebench.results.loading import Loading
 from pipebench.results.studies import Author, StudyResult, StudyRow
-from pipebench.stages import agreement, crop, transform
+from pipebench.stages import agreement, crop, read, transform
 from pipebench.stats import Speedup, compare
 from pipebench.studies import Progress, Rounds, Step, Study, reaches, timed
 from pipebench.task import Unavailable, Workload
-from pipebench.units import counted
+from pipebench.units import counted, size
 
 SIDE = 256
 CROSS = ((0, 1, 0), (1, 1, 1), (0, 1, 0))
@@ -207,17 +208,20 @@ def _as_levels(batch: Any) -> Any:
 
 
 def steps(workload: Workload) -> list[Step]:
-    """The steps: his rows from the second on, and two of ours."""
+    """The steps: his rows from the second on, and three of ours."""
     lossy = (
         "the float output (it stays uint8, the scale to 0–1 is left to the device) and his random numbers "
         "(two bits a pixel; the agreement is shown with his masks)"
     )
 
-    def bytes_step(name: str, what: str, cropping: Any, author: Author) -> Step:
-        def tried() -> Callable[[], Any]:
-            return _by_opencv(workload, cropping, lambda seed: drawn(seed).view(np.uint8))()
+    def bytes_step(name: str, what: str, cropping: Any, author: Author | None = None, *, packed: bool = False) -> Step:
+        data = replace(workload, data=workload.data + datasets.PACKED) if packed else workload
 
-        return Step(name, what, _by_opencv(workload, cropping, quick_mask), _levels, author, lossy, tried=tried)
+        def tried() -> Callable[[], Any]:
+            return _by_opencv(data, cropping, lambda seed: drawn(seed).view(np.uint8))()
+
+        built = _by_opencv(data, cropping, quick_mask)
+        return Step(name, what, built, _same if packed else _levels, author or Author(), lossy, tried=tried)
 
     found = [
         Step("workers-doubled", "2-D convolution, crop on the tensor, colours per sample", _his(ROWS[0], workload)),
@@ -242,9 +246,12 @@ def steps(workload: Workload) -> list[Step]:
             _close,
             Author("0.75 s a step", 0.72 / 0.75),
         ),
-        bytes_step("opencv-uint8", "all steps by OpenCV on bytes", _whole_by_opencv, Author()),
+        bytes_step("opencv-uint8", "all steps by OpenCV on bytes", _whole_by_opencv),
         bytes_step(
             "decode-and-crop", "the same, but only the crop is decoded", _only_the_crop, Author("announced, no figure")
+        ),
+        bytes_step(
+            "packed-copy", "the same, from files with restart markers (`pipebench pack`)", _only_the_crop, packed=True
         ),
     ]
     return [replace(one, work=workload.batch_size) for one in found]
@@ -320,7 +327,8 @@ def run(size: str, progress: Progress) -> StudyResult:
         doubled = _loaders(workload, size, progress)
         rows = timed(steps(workload), Rounds(72 if size != "full" else 8, budget_s=55.0), progress)
     rows = _with_workers(rows, few, many, doubled)
-    said = [reaches(rows, "opencv-uint8", 3), reaches(rows, "decode-and-crop", 5)]
+    rows = [_with_size(one, workload) if one.name == "packed-copy" and not one.skipped else one for one in rows]
+    said = [reaches(rows, *goal) for goal in (("opencv-uint8", 3), ("decode-and-crop", 5), ("packed-copy", 6))]
     setting = (
         f"photos, batches of {workload.batch_size}; seconds per image on one core, file to batch; "
         f"the second row compares loaders with {few} and {many} workers, measured in turn"
@@ -349,6 +357,14 @@ def _with_workers(rows: Sequence[StudyRow], few: int, many: int, doubled: Speedu
         notes=("its speed-up is that of the loaders' images/s; on one core it costs as much as the baseline",),
     )
     return [first, second, *rows[1:]]
+
+
+def _with_size(row: StudyRow, workload: Workload) -> StudyRow:
+    """The row of the packed copy, which says what the copy takes on disk."""
+    before, after = (
+        datasets.image_bytes(read.load(replace(workload, data=workload.data + end))) for end in ("", datasets.PACKED)
+    )
+    return replace(row, notes=(f"the copy has {size(after)} of images, the files {size(before)}",))
 
 
 STUDY = Study(

@@ -13,6 +13,7 @@ from PIL import Image
 
 from pipebench.data import datasets
 from pipebench.errors import PipebenchError
+from pipebench.native import packing
 
 COUNT = 5
 
@@ -42,6 +43,18 @@ def test_building_is_deterministic(tmp_path):
     tiny(tmp_path / "a")
     tiny(tmp_path / "b")
     assert snapshot(built(tmp_path / "a")) == snapshot(built(tmp_path / "b"))
+
+
+def test_the_packed_copy_has_the_same_samples_with_markers_in_their_images(tmp_path):
+    plain, packed = tiny(tmp_path), datasets.load("tiny-packed", limit=COUNT, cache=tmp_path)
+    assert packed.name == "tiny-packed" and packed.by_key().keys() == plain.by_key().keys()
+    for key, sample in packed.by_key().items():
+        before = plain.by_key()[key]
+        assert sample.read() == packing.pack(before.read()) != before.read()
+        assert sample.read_member("cls") == before.read_member("cls")
+    assert datasets.image_bytes(packed) == sum(len(sample.read()) for sample in packed.samples)
+    with pytest.raises(PipebenchError, match="does not exist"):
+        datasets.load("nosuch-packed", cache=tmp_path)
 
 
 def test_an_index_is_stable_whatever_the_count(tmp_path):

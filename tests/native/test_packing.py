@@ -57,6 +57,40 @@ def test_the_interval_is_the_nearest_useful_divisor(width, segment, mcus):
     assert len(marker_places(packed)) == 3 * row // mcus - 1
 
 
+@pytest.mark.parametrize("quality", [20, 90, 98])
+@pytest.mark.parametrize(("mode", "subsampling"), [("RGB", "4:2:0"), ("RGB", "4:4:4"), ("L", "4:4:4")])
+def test_a_packed_file_is_what_libjpeg_writes_of_these_coefficients(mode, subsampling, quality):
+    """Pillow encodes twice: the usual way, and with optimised tables and as many markers as packing chose."""
+
+    def encoded(**options):
+        file, image = io.BytesIO(), Image.fromarray(region_jpegs.picture()[:200, :500]).convert(mode)
+        image.save(file, "JPEG", quality=quality, subsampling=subsampling, **options)
+        return file.getvalue()
+
+    packed = packing.pack(encoded(), 64)
+    assert packed == encoded(optimize=True, restart_marker_blocks=interval(packed))
+
+
+def test_markers_of_the_source_are_replaced():
+    plain = packing.pack(encode("4:2:0", 250, 101), 32)
+    assert packing.pack(encode("4:2:0", 250, 101, restart=5), 32) == plain
+
+
+def test_an_unusual_header_is_read_by_libjpeg_which_writes_the_same():
+    data = encode("4:2:0", 250, 101)
+    at = data.index(b"\xff\xdb")
+    assert packing.pack(data[:at] + b"\xff" + data[at:], 32) == packing.pack(data, 32)
+
+
+def test_segments_keep_their_order():
+    """libjpeg would write the comment first. So this also shows that a usual file is not written by libjpeg."""
+    data = encode("4:2:0", 250, 101)
+    at = data.index(b"\xff\xda")
+    packed = packing.pack(data[:at] + b"\xff\xfe\x00\x06last" + data[at:], 32)
+    assert packed.index(b"\xff\xdb") < packed.index(b"last") < packed.index(b"\xff\xda")
+    assert packed.replace(b"\xff\xfe\x00\x06last", b"") == packing.pack(data, 32)
+
+
 def test_everything_else_is_kept():
     file = io.BytesIO()
     exif = Image.Exif()

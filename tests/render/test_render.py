@@ -98,7 +98,7 @@ def full(report):
     study = StudyResult("tar-or-files", "Is it the tar?", "P. Freeman (2022)", "full", "image", setting, tuple(rows))
     loader = tuple(
         LoaderRow(kind, dtype, workers, 64, "fork", (0.1,), (64,), 12_640.0, 12_000.0, 13_100.0, 0.97, 8e-5, 0.2)
-        for kind in ("map", "webdataset", "ready")
+        for kind in ("map", "packed", "webdataset", "ready")
         for dtype in ("float32", "uint8")
         for workers in (0, 1, 2, 4, 8)
     )

@@ -264,8 +264,17 @@ def test_every_fix_of_the_input_pipeline_computes_what_the_row_before_does(monke
     rows = timed(steps, Rounds(1, least=1), quiet)
     assert rows[0].name == "workers-doubled"
     for row, before in zip(rows[1:], rows, strict=False):
-        assert row.skipped is None or row.name == "decode-and-crop"
+        assert row.skipped is None or row.name in ("decode-and-crop", "packed-copy")
         assert row.skipped or row.agreement == f"agrees with {before.name}"
+
+
+def test_the_row_of_the_packed_copy_says_its_size():
+    from pipebench.data import datasets
+    from pipebench.studies import input_pipeline
+
+    found = input_pipeline._with_size(StudyRow("packed-copy", ""), Workload(data="tiny"))
+    before, after = (datasets.image_bytes(datasets.load(name)) for name in ("tiny", "tiny-packed"))
+    assert found.notes == (f"the copy has {after / 1e3:.0f} kB of images, the files {before / 1e3:.0f} kB",)
 
 
 def test_the_quick_mask_has_the_chance_of_the_slow_one():
@@ -282,7 +291,7 @@ def test_the_quick_mask_has_the_chance_of_the_slow_one():
 def test_a_different_colour_order_is_noticed():
     from pipebench.studies import input_pipeline
 
-    first, *_, uint8, _ = input_pipeline.steps(Workload(data="tiny", batch_size=2))
+    first, *_, uint8, _, _ = input_pipeline.steps(Workload(data="tiny", batch_size=2))
     right, swapped = first.build()(), uint8.tried()()
     uint8.agrees(swapped, right)
     with pytest.raises(SampleError):
