@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,13 +14,28 @@ from pipebench.host.whole_files import check_writable, destination
 from pipebench.watch.record.options import WatchOptions
 
 if TYPE_CHECKING:
+    from pipebench.results.programs import WatchedCommand
     from pipebench.results.watched import WatchResult
     from pipebench.watch.command import Keep
 
 FILE = click.Path(path_type=Path, dir_okay=False)
+_IS_COMMAND = "pipebench.watch: a command"
+
+
+class _WithCommands(click.Command):
+    """Notes whether `--` stood before the command line: then it is a command, and not a script."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        before = list(args)
+        left = super().parse_args(ctx, args)
+        line = ctx.params.get("command_line") or ()
+        place = len(before) - len(line) - 1
+        ctx.meta[_IS_COMMAND] = bool(line) and place >= 0 and before[place] == "--"
+        return left
 
 
 @click.command(
+    cls=_WithCommands,
     context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
     short_help="Run a script unmodified and show where its time goes",
 )
@@ -46,8 +62,10 @@ FILE = click.Path(path_type=Path, dir_okay=False)
 @click.option("--passport", type=FILE, metavar="FILE", help="Save the costs of batches, for `pipebench plan`.")
 @click.option("--full", is_flag=True, help="Show every figure. By default the report fits a screen.")
 @click.option("--force", is_flag=True, help="Let the two exports overwrite files.")
-@click.argument("command_line", nargs=-1, type=click.UNPROCESSED, metavar="SCRIPT [ARGS]...")
+@click.argument("command_line", nargs=-1, type=click.UNPROCESSED, metavar="SCRIPT [ARGS]... | -- COMMAND...")
+@click.pass_context
 def command(
+    context: click.Context,
     module: str | None,
     steps: int | None,
     bound: bool,
@@ -64,15 +82,20 @@ def command(
 ) -> int:
     """Run SCRIPT unmodified and show where the time of each iteration goes, inside the workers too.
 
-    The report goes to standard error; the exit status is that of the script.
+    After `--` comes any COMMAND, such as `torchrun train.py` or a shell script: each Python process that it starts is
+    watched. The report goes to standard error; the exit status is that of the script or command.
     """
+    is_command = context.meta[_IS_COMMAND] and module is None
     if bound and not discard:
         raise UsageError(
             "--bound trains on replayed batches, which spoils the weights of this run",
             "add --yes-discard-weights if the script can overwrite no checkpoint that you need",
         )
     argv = [module, *command_line] if module else list(command_line)
-    check_script(argv, click.get_current_context())
+    if is_command:
+        _check_command(argv, bound)
+    else:
+        check_script(argv, context)
     export_json, export_trace, passport = _places(force, export_json, export_trace, passport)
     from pipebench.watch.command import watch
 
@@ -81,11 +104,22 @@ def command(
         warmup=warmup,
         loader=loader,
         module=module is not None,
+        command=is_command,
         export_trace=export_trace,
         functions=functions,
         bound=bound,
     )
     return watch(options, argv, saved_at(export_json, passport), full=full)
+
+
+def _check_command(argv: list[str], bound: bool) -> None:
+    """Raises `UsageError` for a command that cannot be started, and for `--bound`."""
+    name = argv[0]
+    if bound:
+        raise UsageError("--bound needs a script, and after -- comes a command", "name the script, without --")
+    if shutil.which(name) is None:
+        script = " (pipebench watch without -- runs a Python script)" if name.endswith(".py") else ""
+        raise UsageError(f"there is no command {name}", f"name a program as in a shell{script}")
 
 
 def _places(force: bool, *exports: Path | None) -> list[Path | None]:
@@ -105,11 +139,11 @@ def saved_at(place: Path | None, passport: Path | None = None) -> Keep | None:
     if place is None and passport is None:
         return None
 
-    def keep(result: WatchResult, error_of_watch: str | None) -> None:
+    def keep(result: WatchResult, error_of_watch: str | None, *command: WatchedCommand) -> None:
         from pipebench.predict.passports import passport_in
         from pipebench.results.report import new, of_watch, save
 
-        report = of_watch(result, error_of_watch)
+        report = of_watch(result, error_of_watch, *command)
         if place is not None:
             save(report, place)
         if passport is not None:

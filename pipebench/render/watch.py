@@ -30,8 +30,11 @@ _NAME = 28  # columns of a stage's name in a sentence
 _FEW_STAGES, _FEW_NOTES = 3, 3  # rows in the short report, which fits a screen of 30 lines
 
 
-def parts(result: WatchResult, *, full: bool = False) -> list[Part]:
-    """The parts of the report: about 30 lines, or every figure if `full` is true."""
+def parts(result: WatchResult, *, full: bool = False, of_command: bool = False) -> list[Part]:
+    """The parts of the report: about 30 lines, or every figure if `full` is true.
+
+    `of_command` says that the program is one of a command. No command of ours then measures its bound.
+    """
     run = watch_account.causes(result.account)
     made: list[Part] = [*run, Line(verdict(result.verdict), "" if run else "bold")]
     made += watch_account.table(result.account, full=full)
@@ -43,8 +46,24 @@ def parts(result: WatchResult, *, full: bool = False) -> list[Part]:
     made += watch_details.everything(result) if full else []
     made += others(result, full)
     made += _notes(result, full)
-    made += _next(result)
+    made += _next(result, of_command)
     return made
+
+
+def of_rank(result: WatchResult) -> list[Part]:
+    """The parts for one rank of several, below what compares them: the short report without account and tables."""
+    made: list[Part] = [verdict(result.verdict)]
+    loader = result.verdict.loader if isinstance(result.verdict, Verdict) else None
+    stages = [one for one in result.stages if one.loader == loader]
+    made += [_stages_line(loader, stages)] if loader is not None and stages else []
+    return [
+        *made,
+        *_contents(result),
+        *_spans(result),
+        *others(result, False),
+        *_notes(result, False),
+        *_next(result, True),
+    ]
 
 
 def _all_stages(result: WatchResult, full: bool) -> list[Part]:
@@ -260,8 +279,11 @@ def _notes(result: WatchResult, full: bool) -> list[Part]:
     return [*made, f"  {rest} more notes: --full shows them."] if rest else made
 
 
-def _next(result: WatchResult) -> list[Part]:
-    made: list[Part] = [one for one in (next_move(result.next_move), next_command(result)) if one]
+def _next(result: WatchResult, of_command: bool) -> list[Part]:
+    command = next_command(result)
+    if of_command and command is not None and "--bound" in command:
+        command = None  # it needs a script
+    made: list[Part] = [one for one in (next_move(result.next_move), command) if one]
     return ["", *made] if made else []
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pipebench.render import layout
+from pipebench.render import layout, programs
 from pipebench.render.layout import Part
-from pipebench.render.watch import parts
+from pipebench.render.watch import of_rank, parts
+from pipebench.results.programs import WatchedCommand
 from pipebench.results.watched import WatchResult
 from pipebench.units import printable
 
@@ -20,13 +21,28 @@ _MORE = " --full shows every figure."
 def whole(
     result: WatchResult,
     calibration: str | None,
+    command: WatchedCommand | None = None,
     *,
     width: int = layout.WIDTH,
     colour: bool = False,
     full: bool = False,
 ) -> str:
     """The report at the end of a run, as text. Its last line says what is known about the error of its figures."""
-    return layout.text([*parts(result, full=full), *_foot(calibration, full)], width=width, colour=colour)
+    return layout.text([*_all(result, command, full), *_foot(calibration, full)], width=width, colour=colour)
+
+
+def _all(result: WatchResult, command: WatchedCommand | None, full: bool) -> list[Part]:
+    """The programs of a command, then the figures of the one that is shown. `full` shows those of every program."""
+    if command is None:
+        return parts(result, full=full)
+    made = programs.heading(command, result, full=full)
+    if command.shown is not None:
+        short = command.ranks is not None and not full
+        made += of_rank(result) if short else parts(result, full=full, of_command=True)
+    for one in command.programs if full else ():
+        if one.watched is not None:
+            made += ["", programs.title(one), *parts(one.watched, full=True, of_command=True)]
+    return made
 
 
 def saved(report: Report, full: bool) -> list[Part]:
@@ -35,7 +51,7 @@ def saved(report: Report, full: bool) -> list[Part]:
 
     assert report.watched is not None
     known = printable(report.error_of_watch) if report.error_of_watch is not None else None
-    return [*parts(report.watched, full=full), *_foot(known, full), "", *tables.heading(report)]
+    return [*_all(report.watched, report.command, full), *_foot(known, full), "", *tables.heading(report)]
 
 
 def _foot(calibration: str | None, full: bool) -> list[Part]:

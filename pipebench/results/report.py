@@ -28,6 +28,7 @@ from pipebench.results.costs import Passport
 from pipebench.results.loading import LoaderRow
 from pipebench.results.measurement import Ceiling, Measurement
 from pipebench.results.plan import Plan
+from pipebench.results.programs import WatchedCommand
 from pipebench.results.studies import StudyResult
 from pipebench.results.sync_points import SyncReport
 from pipebench.results.training import Training
@@ -73,7 +74,8 @@ class Report:
 
     `run` makes `workload`, `data`, `measurements`, `ceilings`, `bad_samples`, `loader`, `consumers` (the user's, or
     published ones), `training` and `between_runs` (what earlier runs told); `watch` makes `watched` and
-    `error_of_watch` (one line on how far its figures could be trusted on that day); `syncs` makes `sync_points`, `ab`
+    `error_of_watch` (one line on how far its figures could be trusted on that day), and `command` if it watched all
+    programs of a command, of which `watched` is then one; `syncs` makes `sync_points`, `ab`
     makes `comparison`, `study` makes `studies`, and `calibrate` makes `calibration`. `advise` makes `advice`, and
     `watched` of the part of the run before any trial.
     A passport has `passport` alone, and `plan` makes `plan`.
@@ -106,6 +108,7 @@ class Report:
     between_runs: BetweenRuns | None = None
     passport: Passport | None = None
     plan: Plan | None = None
+    command: WatchedCommand | None = None
 
 
 def new(storage: Path | None = None, **parts: Any) -> Report:
@@ -122,10 +125,10 @@ def new(storage: Path | None = None, **parts: Any) -> Report:
     )
 
 
-def of_watch(result: WatchResult, error_of_watch: str | None) -> Report:
+def of_watch(result: WatchResult, error_of_watch: str | None, command: WatchedCommand | None = None) -> Report:
     """The report of one watched run. It is partial if the recording or the measuring of the bound was cut short."""
     cut = not result.complete or (result.bound is not None and not result.bound.complete)
-    return new(partial=cut, watched=result, error_of_watch=error_of_watch)
+    return new(partial=cut, watched=result, error_of_watch=error_of_watch, command=command)
 
 
 def encode(report: Report) -> bytes:

@@ -15,14 +15,17 @@ from pipebench.host.redaction import redacted
 from pipebench.host.scratch import Scratch
 from pipebench.host.screen import colours, columns
 from pipebench.render.watched import whole
+from pipebench.results.programs import WatchedCommand
 from pipebench.results.secrets import without_secrets
 from pipebench.results.watched import Note, WatchResult
 from pipebench.units import printable
 from pipebench.watch.bound.schedule import STEPS
 from pipebench.watch.launch import supervisor
 from pipebench.watch.launch.footprint import Looker, looked_at
+from pipebench.watch.launch.programs import Programs, SeenProgram, looked_at_all, watched_environment
 from pipebench.watch.launch.stacks import StackReader, read_meanwhile
 from pipebench.watch.read.gather import Process, gather
+from pipebench.watch.read.programs import Records, programs_of
 from pipebench.watch.read.summary import summarise
 from pipebench.watch.record.options import WatchOptions
 from pipebench.watch.record.recording import Settings, told
@@ -33,28 +36,30 @@ AT_START = (
     "writes. It ends after {} iterations.\n"
 )
 AT_END = "pipebench: discard the weights of this run (--bound).\n"
-Keep = Callable[[WatchResult, str | None], object]
+Keep = Callable[..., object]
+"""Gets the result, the line on its error from the kept calibration (None: there is none), and the `WatchedCommand`."""
 
 
 def watch(options: WatchOptions, argv: Sequence[str], keep: Keep | None = None, *, full: bool = False) -> int:
-    """Runs `argv` (a script and its arguments), reports on standard error, and returns the script's own exit status.
+    """Runs `argv`, reports on standard error, and returns the exit status of what was run.
 
-    `keep` receives the result after it is shown, and the line on its error from the kept calibration (None: there is
-    none). `full` shows every figure. If pipebench fails, it prints a message on standard error; the status is the same.
+    `argv` is a script and its arguments, or a whole command line (`options.command`). `keep` receives the result after
+    it is shown. `full` shows every figure. If pipebench fails, it prints a message on standard error; the status is the
+    same.
     """
     say = sys.stderr.write
     shown: dict[str, Any] = {"width": columns(sys.stderr), "colour": colours(sys.stderr), "full": full}
 
-    def report(result: WatchResult) -> None:
+    def report(result: WatchResult, *command: WatchedCommand) -> None:
         calibration = _calibration()
-        result = without_secrets(result)
-        _guarded(say, lambda: say("\n" + whole(result, calibration, **shown)))
+        found, programs = without_secrets(result), [without_secrets(one) for one in command]
+        _guarded(say, lambda: say("\n" + whole(found, calibration, *programs, **shown)))
         if keep is not None:
-            _guarded(say, lambda: keep(result, calibration))
+            _guarded(say, lambda: keep(found, calibration, *programs))
 
     if options.bound:
         say(AT_START.format(options.steps or STEPS))
-    status, _ = observe(options, argv, say, report)
+    status = observe_command(options, argv, say, report) if options.command else observe(options, argv, say, report)[0]
     if options.bound:
         say(AT_END)
     return status
@@ -84,8 +89,17 @@ def observe(
     """
     if not argv:
         raise PipebenchError("there is no script to watch", "name one: pipebench watch train.py [its arguments]")
-    scratch = Scratch("watch") if options.records is None else None
-    folder = scratch.path if scratch is not None else _chosen(options)
+    with _folder(options) as folder:
+        return _observed(options, argv, folder, say, report)
+
+
+def _observed(
+    options: WatchOptions,
+    argv: Sequence[str],
+    folder: Path,
+    say: Callable[[str], object],
+    report: Callable[[WatchResult], object],
+) -> tuple[int, WatchResult | None]:
     looker, reader = Looker(folder), StackReader(folder)
     found: list[WatchResult] = []
 
@@ -97,19 +111,61 @@ def observe(
         found.append(dataclasses.replace(result, notes=(*result.notes, *_traced(processes, options.export_trace))))
         report(found[0])
 
-    try:
-        ended = supervisor.run(
-            ["-m", *argv] if options.module else list(argv),
-            _settings(options, folder),
-            meanwhile=lambda: _looking(looker, reader),
-            afterwards=lambda ended: _guarded(say, lambda: read(ended)),
-        )
-        if ended.interrupted and options.ours:
-            raise KeyboardInterrupt
-        return ended.status, found[0] if found else None
-    finally:
-        if scratch is not None:
-            scratch.remove()
+    ended = supervisor.run(
+        ["-m", *argv] if options.module else list(argv),
+        _settings(options, folder),
+        meanwhile=lambda: _looking(looker, reader),
+        afterwards=lambda ended: _guarded(say, lambda: read(ended)),
+    )
+    if ended.interrupted and options.ours:
+        raise KeyboardInterrupt
+    return ended.status, found[0] if found else None
+
+
+def observe_command(
+    options: WatchOptions,
+    argv: Sequence[str],
+    say: Callable[[str], object],
+    report: Callable[[WatchResult, WatchedCommand], object],
+) -> int:
+    """Runs a command, and hands `report` the figures of its main program and all its programs. Returns its status."""
+    with _folder(options) as folder:
+        return _observed_command(options, argv, folder, say, report)
+
+
+def _observed_command(
+    options: WatchOptions,
+    argv: Sequence[str],
+    folder: Path,
+    say: Callable[[str], object],
+    report: Callable[[WatchResult, WatchedCommand], object],
+) -> int:
+    programs = Programs(folder)
+
+    def read(ended: supervisor.Ended) -> None:
+        records = [_records(one) for one in programs.all()]
+        main, command = programs_of(argv, records, options, ended.status, usable_cores(), programs.hidden.values())
+        pid = None if command.shown is None else command.programs[command.shown].pid
+        shown = next((one.processes for one in records if one.script.pid == pid), [])
+        notes = [*_traced(shown, options.export_trace), *_faults(programs)]
+        report(dataclasses.replace(main, notes=(*main.notes, *notes)), command)
+
+    return supervisor.run_command(
+        argv,
+        watched_environment(folder, _settings(options, folder)),
+        meanwhile=lambda: looked_at_all(programs),
+        afterwards=lambda ended: _guarded(say, lambda: read(ended)),
+    ).status
+
+
+def _records(one: SeenProgram) -> Records:
+    processes = gather(one.folder)
+    return Records(processes, one.looker.found, one.stacks.found, one.runs())
+
+
+def _faults(programs: Programs) -> Iterator[Note]:
+    for fault in programs.faults:
+        yield Note("fault-outside", {"what": "looking at the programs", "fault": fault})
 
 
 @contextlib.contextmanager
@@ -119,14 +175,19 @@ def _looking(looker: Looker, reader: StackReader) -> Iterator[None]:
         yield
 
 
-def _chosen(options: WatchOptions) -> Path:
-    assert options.records is not None
+@contextlib.contextmanager
+def _folder(options: WatchOptions) -> Iterator[Path]:
+    """The folder for records: the chosen one, which stays, or one for this run."""
+    if options.records is None:
+        with Scratch("watch") as folder:
+            yield folder
+        return
     options.records.mkdir(parents=True, exist_ok=True)
     if any(options.records.iterdir()):
         raise PipebenchError(
             "the folder for records is not empty", "name an empty folder, or one that does not exist yet"
         )
-    return options.records.resolve()
+    yield options.records.resolve()
 
 
 def _settings(options: WatchOptions, folder: Path) -> Settings:

@@ -96,7 +96,7 @@ class Looker:
 
     def glance(self) -> None:
         """Notes what changes from look to look. It costs the kernel little, so it can be done more often."""
-        for pid in self._pids():
+        for pid in self.pids():
             with contextlib.suppress(psutil.Error):
                 process, held = self._process(pid), self.found.processes.get(pid)
                 if held is None and len(self.found.processes) < _MOST_PROCESSES:
@@ -104,7 +104,8 @@ class Looker:
                 if held is not None:
                     held.over_time.note(perf_counter(), process)
 
-    def _pids(self) -> Iterator[int]:
+    def pids(self) -> Iterator[int]:
+        """The processes that have a record file and were not seen to be gone."""
         for name in os.listdir(self._folder):
             if name not in self._gone and name.endswith(record_file.SUFFIX):
                 yield int(name.partition("-")[0])

@@ -248,8 +248,18 @@ class Frugal:
         return max(EACH_S, _OF_ITS_TIME * (self._spent - before)) * (0.5 + self._chance.random())
 
 
+class Reader(Protocol):
+    """A `StackReader`, or several of them as one."""
+
+    def look(self) -> None: ...
+
+    def failed(self, error: Exception) -> None: ...
+
+    def end(self) -> None: ...
+
+
 @contextmanager
-def read_meanwhile(reader: StackReader) -> Iterator[None]:
+def read_meanwhile(reader: Reader) -> Iterator[None]:
     """Looks again and again, at random moments, while the block runs. An error ends only the looking."""
     thrift: list[Frugal] = []  # made by the thread that looks, whose CPU time it measures
 

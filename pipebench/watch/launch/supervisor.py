@@ -1,4 +1,4 @@
-"""Runs the script in a child process, passes signals on, and survives whatever the script does."""
+"""Runs a script or a command in a child process, passes signals on, and survives whatever it does."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple, NoReturn
@@ -47,26 +47,39 @@ class Ended:
     interrupted: bool = False
 
 
+Meanwhile = Callable[[], contextlib.AbstractContextManager[object]]
+Afterwards = Callable[[Ended], object]
+
+
 def run(
     arguments: Sequence[str],
     settings: Settings,
-    meanwhile: Callable[[], contextlib.AbstractContextManager[object]] = contextlib.nullcontext,
-    afterwards: Callable[[Ended], object] = lambda ended: None,
+    meanwhile: Meanwhile = contextlib.nullcontext,
+    afterwards: Afterwards = lambda ended: None,
 ) -> Ended:
-    """Runs `arguments` (a script, or `-m` and a module, with its own arguments) under the bootstrap.
+    """Runs a script, or `-m` and a module, with its own arguments, under the bootstrap, as `run_command` does."""
+    command = [sys.executable, *_interpreter_flags(), str(_BOOTSTRAP), settings.encoded(), *arguments]
+    return run_command(command, os.environ, meanwhile, afterwards)
 
-    `meanwhile` is entered after the last fork here, so it may start a thread. It is left when the script ends. Then
-    `afterwards` is called while signals are still blocked, so that a second Ctrl-C after the script's end does not cost
-    the report.
+
+def run_command(
+    command: Sequence[str],
+    environment: Mapping[str, str],
+    meanwhile: Meanwhile = contextlib.nullcontext,
+    afterwards: Afterwards = lambda ended: None,
+) -> Ended:
+    """Runs a command in a child process with this environment. It is found as a shell finds it.
+
+    `meanwhile` is entered after the last fork here, so it may start a thread. It is left when the command ends. Then
+    `afterwards` is called while signals are still blocked, so that a second Ctrl-C after the command's end does not
+    cost the report.
     """
-    flags = _interpreter_flags()
-    command = [sys.executable, *flags, str(_BOOTSTRAP), settings.encoded(), *arguments]
     waited = _FORWARDED | {signal.SIGCHLD}
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, waited)
     try:
         libc = ctypes.CDLL(None, use_errno=True)
         began = time.perf_counter_ns()
-        child = _start(command, mask, libc)
+        child = _start(command, environment, mask, libc)
         canary = Canary(libc)
         try:
             with meanwhile():
@@ -88,28 +101,35 @@ def _interpreter_flags() -> list[str]:
     return list(subprocess._args_from_interpreter_flags())  # type: ignore[attr-defined]  # as multiprocessing does
 
 
-def _start(command: list[str], mask: set[int | signal.Signals], libc: ctypes.CDLL) -> int:
+Mask = set[int | signal.Signals]
+
+
+def _start(command: Sequence[str], environment: Mapping[str, str], mask: Mask, libc: ctypes.CDLL) -> int:
     sys.stdout.flush()
     sys.stderr.flush()
     parent = os.getpid()
     child = os.fork()
     if child == 0:
         try:
-            _become(command, mask, libc, parent)
+            _become(command, environment, mask, libc, parent)
+        except OSError as error:
+            os.write(2, f"pipebench: cannot start {command[0]}: {error.strerror}\n".encode(errors="replace"))
         finally:
             os._exit(127)
     return child
 
 
-def _become(command: list[str], mask: set[int | signal.Signals], libc: ctypes.CDLL, parent: int) -> NoReturn:
-    """In the child: arranges to die with the supervisor, unblocks the signals, and becomes the script's interpreter."""
+def _become(
+    command: Sequence[str], environment: Mapping[str, str], mask: Mask, libc: ctypes.CDLL, parent: int
+) -> NoReturn:
+    """In the child: arranges to die with the supervisor, unblocks the signals, and becomes the command."""
     libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
         os._exit(127)
     for number in (signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-    os.execv(command[0], command)
+    os.execvpe(command[0], list(command), environment)
 
 
 class Canary:

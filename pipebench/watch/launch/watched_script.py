@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from functools import partial
 from time import perf_counter_ns
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pipebench.watch.record import thread_pools
 from pipebench.watch.record.lines import Moment, SpanNotFound
@@ -15,6 +17,7 @@ from pipebench.watch.script.iterators import DATALOADER, TORCHDATA, Loaders, wat
 from pipebench.watch.script.loop_spans import LoopSpans
 from pipebench.watch.script.optimisers import watch_optimisers
 from pipebench.watch.script.phases import LoopPhases, watched_backward
+from pipebench.watch.script.ranks import PROCESS_GROUP, watch_process_group
 from pipebench.watch.script.webdataset_loader import WEBLOADER, watch_webloader
 from pipebench.watch.stages import labels, library_calls
 
@@ -42,6 +45,7 @@ class WatchedScript:
             TORCHDATA,
             AUTOGRAD,
             OPTIMISER,
+            PROCESS_GROUP,
             *labels.modules_of(settings.functions),
         }
         self.imports = AfterImport(names, self._imported)
@@ -70,21 +74,22 @@ class WatchedScript:
 
     def _watch(self, module: ModuleType) -> None:
         patches = self.recording.patches
-        if module.__name__ == DATALOADER:
-            if self.trying is not None:
-                self.trying.watch(module)
-            watch_dataloader(self.loaders, module)
-        elif module.__name__ == TORCHDATA:
-            watch_torchdata(self.loaders, module)
-        elif module.__name__ == AUTOGRAD:
-            patches.replace(module, "backward", watched_backward(self.loop, module.backward))
-        elif module.__name__ == OPTIMISER:
-            watch_optimisers(self.loop, module)
-        else:
-            library_calls.watch_module(patches, module)
+        watchers: dict[str, Callable[[Any], None]] = {
+            DATALOADER: self._watch_dataloader,
+            TORCHDATA: partial(watch_torchdata, self.loaders),
+            AUTOGRAD: lambda one: patches.replace(one, "backward", watched_backward(self.loop, one.backward)),
+            OPTIMISER: partial(watch_optimisers, self.loop),
+            PROCESS_GROUP: partial(watch_process_group, self.loop),
+        }
+        watchers.get(module.__name__, partial(library_calls.watch_module, patches))(module)
         if module.__name__ == WEBLOADER:
             watch_webloader(self.loaders, module)
         labels.watch_functions(patches, self.recording.settings.functions)
+
+    def _watch_dataloader(self, module: Any) -> None:
+        if self.trying is not None:
+            self.trying.watch(module)
+        watch_dataloader(self.loaders, module)
 
     def _quiet(self) -> None:
         """Ends the recording, because something is tried from now on. The patches for trying stay."""

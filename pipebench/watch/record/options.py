@@ -13,6 +13,7 @@ class WatchOptions:
     - `steps` ends recording after so many iterations (`None`: never).
     - `warmup` iterations at the start are left out of the tables.
     - `loader` limits the tables to the N-th loader that is iterated (from 1).
+    - `command` says that all of it is a command, whose Python processes are watched.
     - `module` says that the first argument names a module, as in `python -m`.
     - `export_trace` is the file to which a trace is written (`None`: no trace).
     - `functions` are further functions to time, each as `module:function` or `module:Class.method`.
@@ -27,6 +28,7 @@ class WatchOptions:
     warmup: int = 0
     loader: int | None = None
     module: bool = False
+    command: bool = False
     export_trace: Path | None = None
     functions: tuple[str, ...] = ()
     every: int = 50

@@ -9,11 +9,17 @@ from __future__ import annotations
 BLOCK = 64
 _PASS_BITS = 3
 _BLOCK_BITS = 4
+STEP_BITS = 10  # of the steps of a rank, the first 1,024 are kept, and 512 of each doubling after that
 
 
-def _thinned(place: int, bits: int) -> bool:
+def weight(place: int, bits: int) -> int:
+    """How many places the chosen `place` stands for."""
+    return 1 << max(0, place.bit_length() - bits)
+
+
+def thinned(place: int, bits: int) -> bool:
     """Whether `place` is chosen: all places of up to `bits` binary digits, then half as many in each doubling."""
-    return place & ((1 << max(0, place.bit_length() - bits)) - 1) == 0
+    return place & (weight(place, bits) - 1) == 0
 
 
 def followed(task: int, number_of_pass: int = 0) -> bool:
@@ -22,4 +28,4 @@ def followed(task: int, number_of_pass: int = 0) -> bool:
     Of the passes, the first eight are followed and four of each doubling after that. The records therefore grow with
     the logarithm of the run's length.
     """
-    return _thinned(task // BLOCK, _BLOCK_BITS) and _thinned(number_of_pass, _PASS_BITS)
+    return thinned(task // BLOCK, _BLOCK_BITS) and thinned(number_of_pass, _PASS_BITS)

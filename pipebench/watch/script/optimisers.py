@@ -63,6 +63,8 @@ class _Hooks:
         if loop.here.open:
             loop.spend(OPTIMISER)
         if self._stepping.of is None:
+            if loop.own is not None and loop.account.here():
+                loop.own.stepped()
             loop.recording.guarded("finding a loop without a loader", lambda: self._bare.stepped(id(optimiser)))
 
 

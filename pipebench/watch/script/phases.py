@@ -42,6 +42,7 @@ from pipebench.watch.record.sampling import followed
 from pipebench.watch.script.arrivals import Arrivals
 from pipebench.watch.script.device_idle import IdleDevice
 from pipebench.watch.script.main_thread import MainThread
+from pipebench.watch.script.own_steps import OwnTime
 
 _KEPT = 20_000
 
@@ -75,10 +76,8 @@ class Pass:
         self._clear()
 
     def _clear(self) -> None:
-        zeros = [0] * len(WAIT_PARTS)
-        self.pending = LoopSums(
-            self.loader, self.number, first=self.turn, phases_ns=[0] * len(PHASES), wait_parts_ns=zeros
-        )
+        zeros, parts = [0] * len(PHASES), [0] * len(WAIT_PARTS)
+        self.pending = LoopSums(self.loader, self.number, first=self.turn, phases_ns=zeros, wait_parts_ns=parts)
 
     def close(self, now: int) -> None:
         """Ends the current iteration. If the sums are due, `write_if_due` will write them."""
@@ -177,6 +176,7 @@ class LoopPhases:
         self.completed = 0
         self.arrivals = Arrivals()
         self.account = MainThread(recording)
+        self.own: OwnTime | None = None  # set on a rank
 
     def spend(self, phase: int, unnamed: int = OTHER) -> None:
         """Adds the time since this thread's last event to `phase`, and the time that `defer` kept to `unnamed`."""
@@ -190,6 +190,8 @@ class LoopPhases:
             top.phases[unnamed] += here.unnamed
             top.log += (here.mark, now, phase)
             self.account.beside(now - here.mark)
+        if self.own is not None and self.account.here():
+            self.own.spent(phase, now - here.mark, unnamed, here.unnamed)
         here.mark = now
         here.unnamed = 0
 
@@ -358,6 +360,8 @@ class LoopPhases:
             if this.began is not None:
                 this.finish("left")
                 this.began = None
+        if self.own is not None:
+            self.own.write()
 
 
 def compiling() -> bool:

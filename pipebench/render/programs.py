@@ -1,0 +1,103 @@
+"""Renders the programs of a watched command: which there were, and whose figures follow. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from pipebench.render import ranks
+from pipebench.render.cells import Table
+from pipebench.render.layout import Line, Part, shortened
+from pipebench.results.programs import Program, WatchedCommand
+from pipebench.results.watched import WatchResult
+from pipebench.units import counted, percent, printable, seconds
+
+_NAME = 30  # columns
+_FEW = 8
+_ENDED = {"ended": "", "failed": "failed", "cut": "cut short", "running": "still runs"}
+
+
+def heading(found: WatchedCommand, main: WatchResult, *, full: bool = False) -> list[Part]:
+    """What comes before the figures of the program that is shown."""
+    if found.shown is None:
+        return [Line(_nothing(found), "bold"), *_hidden(found)]
+    shown, together = found.programs[found.shown], found.ranks
+    made: list[Part] = []
+    if together is not None:
+        made += ranks.parts(together, full=full)
+    if len(found.programs) > (1 if together is None else len(together.rows)):
+        made.append(_table(found, main, full))
+    most = ", which spent the most time in loops" if together is None else ""
+    below = f"Below: {_who(shown)}{most}."
+    if len(found.programs) > 1:
+        made.append(f"{below} --full shows every program.")
+    else:
+        made.append(f"{_who(shown)} of the command loads data.")
+    return [*made, *_ends(found.programs), *_hidden(found), ""]
+
+
+def title(one: Program) -> Line:
+    """The line above the figures of one program."""
+    return Line(f"{_who(one)}", "bold")
+
+
+def _who(one: Program) -> str:
+    which = f"process {one.pid}" if one.rank is None else f"rank {one.rank}, process {one.pid}"
+    where = f" on {printable(one.host)}" if one.host else ""
+    return f"{printable(one.name)} ({which}{where})"
+
+
+def _nothing(found: WatchedCommand) -> str:
+    if not found.others:
+        return "Nothing was watched: no Python process of the command was seen to import torch."
+    of = "the one Python process" if found.others == 1 else f"the {found.others} Python processes"
+    return (
+        f"Nothing was watched: in {of} of the command that imported torch, no DataLoader was iterated, and no "
+        "optimiser stepped in a loop without one."
+    )
+
+
+def _hidden(found: WatchedCommand) -> Iterable[str]:
+    if found.hidden:
+        first, rest = found.hidden[0], len(found.hidden) - 1
+        more = f" and {counted(rest, 'more command')}" if rest else ""
+        yield (
+            f"Not watched: {printable(first)}{more}. Python ran with -I, -E or -S there, so it ignores PYTHONPATH and "
+            "start-up files."
+        )
+
+
+def _table(found: WatchedCommand, main: WatchResult, full: bool) -> Table:
+    few = found.programs if full else found.programs[:_FEW]
+    rows = [_cells(one, one.watched or main) for one in few]
+    left = len(found.programs) - len(few)
+    return Table(
+        f"The command ran {counted(len(found.programs), 'program')} that load data",
+        ("program", "process", "wall", "iterations", "each", "waits", ""),
+        tuple(rows),
+        frozenset({1, 2, 3, 4, 5}),
+        (f"{counted(left, 'more program')}: --full shows them.",) if left else (),
+    )
+
+
+def _cells(one: Program, its: WatchResult) -> tuple[str, ...]:
+    each = sum(phase.s_per_iteration for phase in its.loop)
+    return (
+        shortened(printable(one.name), _NAME),
+        str(one.pid),
+        seconds(one.wall_s),
+        f"{its.iterations:,}",
+        seconds(each) if each else "",
+        percent(its.wait_share) if its.wait_share is not None else "",
+        _ENDED[one.ended],
+    )
+
+
+def _ends(programs: Iterable[Program]) -> Iterable[str]:
+    """A sentence for each program that did not reach its end, the one that ended first before the others."""
+    for one in sorted(programs, key=lambda one: one.began_s + one.wall_s):
+        if one.ended == "failed":
+            yield f"{_who(one)} failed: {printable(one.error)}."
+        elif one.ended == "cut":
+            yield f"{_who(one)} was killed, or left by os._exit, after {seconds(one.wall_s)}: its records have no end."
+        elif one.ended == "running":
+            yield f"{_who(one)} still ran when the command ended: its records are of the time before."

@@ -1,0 +1,89 @@
+"""Renders the ranks of one training: which of them the others wait for, why, and what that costs. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from pipebench.render.cells import Table
+from pipebench.render.layout import Line, Part
+from pipebench.results.ranks import RankRow, Ranks
+from pipebench.units import Scale, counted, percent, printable, seconds, seconds_scale
+
+_FEW = 8  # ranks in the short report
+_UNEVEN = 1.05
+_WORTH_A_WORD = 0.02  # of the loop
+_LEGEND = "Own work: all but backward and collectives. last: share of the steps to which it came last."
+_PARTS = {"wait": "waits {} longer for batches", "work": "works {} longer between two collectives"}
+
+
+def parts(found: Ranks, *, full: bool = False) -> list[Part]:
+    """The verdict on the ranks, and a row for each."""
+    return [Line(_verdict(found), "bold"), *_why(found), *_uneven(found), _table(found, full)]
+
+
+def _verdict(found: Ranks) -> str:
+    seen = f"{counted(len(found.rows), 'rank')} train together"
+    if len(found.rows) < found.of:
+        seen = f"{len(found.rows)} of {found.of} ranks were seen here"
+    if not found.steps:
+        return f"{seen}. No step of all of them was recorded, so they are not compared."
+    cost = f"{seconds(found.cost_share * found.step_s)} of each step of {seconds(found.step_s)}"
+    if found.straggler is not None:
+        slow = _row(found, found.straggler)
+        return (
+            f"{seen}. Rank {slow.rank} comes last in {percent(slow.last_share)} of the steps: it "
+            f"{_PARTS[found.part or 'work'].format(seconds(found.behind_s))} than {_others(found)}. That costs {cost} "
+            f"({percent(found.cost_share)}; predicted, not tried)."
+        )
+    if found.cost_share < _WORTH_A_WORD:
+        return f"{seen}. None holds the others up: waiting for the last one costs {cost} ({percent(found.cost_share)})."
+    return (
+        f"{seen}. Waiting for the last of them costs {cost} ({percent(found.cost_share)}; predicted, not tried). "
+        "No single rank causes it."
+    )
+
+
+def _others(found: Ranks) -> str:
+    return "the other rank" if len(found.rows) == 2 else "the median of the others"
+
+
+def _why(found: Ranks) -> Iterable[str]:
+    if (stage := found.stage) is not None:
+        theirs = f"{seconds(stage.others_s)} on" if stage.others_s else "does not run on"
+        yield (
+            f"{printable(stage.name)} ({printable(stage.kind)}) takes {seconds(stage.s)} of a sample there, and "
+            f"{theirs} {_others(found)}."
+        )
+
+
+def _uneven(found: Ranks) -> Iterable[str]:
+    most, least = (pick(found.rows, key=lambda one: one.samples) for pick in (max, min))
+    if most.samples > _UNEVEN * least.samples:
+        yield f"Rank {most.rank} loaded {counted(most.samples, 'sample')}, and rank {least.rank} {least.samples:,}."
+
+
+def _row(found: Ranks, rank: int) -> RankRow:
+    return next(one for one in found.rows if one.rank == rank)
+
+
+def _table(found: Ranks, full: bool) -> Table:
+    rows = list(found.rows)
+    if not full and len(rows) > _FEW:
+        rows = sorted(sorted(rows, key=lambda one: -one.cost_s)[:_FEW], key=lambda one: one.rank)
+    scale = seconds_scale([max((one.wait_s + one.work_s for one in found.rows), default=0.0)])
+    left = len(found.rows) - len(rows)
+    more = (f"{counted(left, 'more rank')}: --full shows them.",) if left else ()
+    return Table(
+        f"Own part of a step, over {counted(found.steps, 'step')}",
+        ("rank", "process", f"wait, {scale.unit}", f"own work, {scale.unit}", "last", "samples"),
+        tuple(_cells(one, scale) for one in rows),
+        frozenset(range(6)),
+        (_LEGEND, *more) if full else more,
+    )
+
+
+def _cells(one: RankRow, scale: Scale) -> tuple[str, ...]:
+    return (
+        str(one.rank), str(one.pid), scale.number(one.wait_s), scale.number(one.work_s), percent(one.last_share),
+        f"{one.samples:,}",
+    )  # fmt: skip

@@ -1,0 +1,58 @@
+"""The programs of a watched command: every process of it that loaded data or trained."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from pipebench.results.ranks import Ranks, StepOfRank
+from pipebench.results.watched import WatchResult
+
+
+@dataclass(frozen=True)
+class Program:
+    """One process of a command.
+
+    `name` is its script with its arguments. It began `began_s` after the first program, and lived for `wall_s`. `rank`
+    is its number among `ranks` processes that train together (None: it trains alone), and `local_rank` its number on
+    its machine.
+
+    `ended` is "ended", "failed" (an exception that nothing caught: `error`), "cut" (its records have no end: it was
+    killed, or left by `os._exit`) or "running" (it lived on when the command had ended).
+
+    `watched` are its figures; None: they are those of `Report.watched`. Of a rank, `steps` are those that were kept.
+    `host` is its machine in a report that was merged from several ("": that of the report).
+    """
+
+    pid: int
+    name: str
+    began_s: float
+    wall_s: float
+    ended: Literal["ended", "failed", "cut", "running"]
+    error: str = ""
+    rank: int | None = None
+    ranks: int | None = None
+    local_rank: int | None = None
+    watched: WatchResult | None = None
+    steps: tuple[StepOfRank, ...] = ()
+    host: str = ""
+
+
+@dataclass(frozen=True)
+class WatchedCommand:
+    """What the processes of a command did: `programs` are those that loaded data or trained, in their order of begin.
+
+    `shown` is the place in `programs` of the one whose figures `Report.watched` has (None: there is no program).
+    `others` counts the Python processes that imported torch and did neither. `hidden` are those that could not record
+    themselves, because they ignore PYTHONPATH: their command lines, shortened. `status` is the exit status.
+
+    `ranks` compares the ranks that train together with the program that is shown (None: it trains alone).
+    """
+
+    command: tuple[str, ...]
+    status: int
+    programs: tuple[Program, ...] = ()
+    shown: int | None = None
+    others: int = 0
+    hidden: tuple[str, ...] = ()
+    ranks: Ranks | None = None

@@ -1,0 +1,69 @@
+"""The ranks of one training, compared step by step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+
+class StepOfRank(NamedTuple):
+    """What a rank did by itself in one step, in nanoseconds: it waited for batches, and it worked.
+
+    Backward and collectives are in neither, because there the ranks wait for each other. Steps are numbered from 0.
+    """
+
+    number: int
+    wait_ns: int
+    work_ns: int
+
+
+@dataclass(frozen=True)
+class RankRow:
+    """What one rank did by itself in a step, as a mean over the compared steps.
+
+    It waited for batches for `wait_s`, and worked for `work_s`: forward, the optimiser, everything but backward and
+    collectives, in which the ranks wait for each other. `last_share` is the share of the steps to whose collective it
+    came last. What that cost the others is `cost_s` in all. `samples` are those that it loaded.
+    """
+
+    rank: int
+    pid: int
+    wait_s: float
+    work_s: float
+    last_share: float
+    cost_s: float
+    samples: int
+
+
+@dataclass(frozen=True)
+class SlowStage:
+    """A stage that takes one rank longer: seconds a sample there, and of the median of the other ranks."""
+
+    name: str
+    kind: str
+    s: float
+    others_s: float
+
+
+@dataclass(frozen=True)
+class Ranks:
+    """The ranks of one training of `of` ranks. `rows` are those that were seen here.
+
+    In each of `steps` compared steps, the ranks wait for the last of them. `cost_s` is by how much it came later than
+    the median rank, as a sum over all steps, and `cost_share` the share of the loop's time. It is predicted that so
+    much is saved if the last rank is as fast as the median one; nobody has tried it.
+
+    `straggler` is the rank that causes most of the cost (None: none is told from chance). Its `part` of a step is
+    `behind_s` longer than the median of the others. `stage` is the stage of its loading that differs most.
+    """
+
+    of: int
+    rows: tuple[RankRow, ...]
+    steps: int = 0
+    step_s: float = 0.0
+    cost_s: float = 0.0
+    cost_share: float = 0.0
+    straggler: int | None = None
+    part: Literal["wait", "work"] | None = None
+    behind_s: float = 0.0
+    stage: SlowStage | None = None

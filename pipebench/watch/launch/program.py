@@ -1,0 +1,64 @@
+"""Begins the recording of one process of a watched command, in that process."""
+
+from __future__ import annotations
+
+import atexit
+import dataclasses
+import os
+import sys
+
+from pipebench.watch.launch.watched_script import WatchedScript
+from pipebench.watch.record.program_lines import ProgramFailed, ProgramStarted
+from pipebench.watch.record.recording import Settings, told
+from pipebench.watch.script.ranks import from_environment
+from pipebench.watch.worker import stack_place
+
+SETTINGS = "settings"  # a file in the folder of a run
+
+
+def begin(run: str, began: int) -> None:
+    """Watches this process from now on, with a folder of its own in the folder of the run.
+
+    `began` is when its Python began. If the folder of the run is gone, the command has ended: nothing is watched.
+    """
+    try:
+        with open(os.path.join(run, SETTINGS), encoding="utf-8") as file:
+            settings = Settings.decoded(file.read())
+        folder = os.path.join(run, f"{os.getpid()}-{began}")
+        os.mkdir(folder)
+    except FileNotFoundError:
+        return
+    os.mkdir(os.path.join(folder, stack_place.FOLDER))
+    watched = WatchedScript(dataclasses.replace(settings, folder=folder))
+    watched.recording.write(ProgramStarted(began, os.getppid(), list(getattr(sys, "argv", []))))
+    rank = from_environment()
+    if rank is not None:
+        watched.recording.write(rank)
+    end = _End(watched)
+    atexit.register(end)
+    multiprocessing = sys.modules.get("multiprocessing.util")
+    if multiprocessing is not None and _is_child():
+        multiprocessing.Finalize(None, end, exitpriority=-10)  # such a process may leave without `atexit`
+    watched.start()
+
+
+def _is_child() -> bool:
+    from multiprocessing.process import parent_process
+
+    return parent_process() is not None
+
+
+class _End:
+    """Ends the recording, once."""
+
+    def __init__(self, watched: WatchedScript) -> None:
+        self._watched = watched
+
+    def __call__(self) -> None:
+        watched, self._watched = self._watched, None  # type: ignore[assignment]
+        if watched is None or watched.recording.pid != os.getpid():
+            return
+        error = getattr(sys, "last_value", None)
+        if isinstance(error, BaseException):
+            watched.recording.write(ProgramFailed(told(error)))
+        watched.finish(exiting=True)

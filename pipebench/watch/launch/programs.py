@@ -1,0 +1,164 @@
+"""Starts a command whose Python processes record themselves, and looks at them from outside.
+
+What each of them does at its start is in `hook/`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import psutil
+
+from pipebench.host.machine import Load, read_load
+from pipebench.watch.launch.footprint import Looker, looked_at
+from pipebench.watch.launch.program import SETTINGS
+from pipebench.watch.launch.stacks import StackReader, read_meanwhile
+from pipebench.watch.record.recording import Settings, told
+
+HOOK = Path(__file__).with_name("hook")
+VARIABLE = "PIPEBENCH_WATCH"
+_PATH = "PYTHONPATH"
+_PYTHON = re.compile(r"python[0-9.]*$")
+_WITH_ARGUMENT = "WX"
+_EACH = 10  # new programs are looked for each tenth time that stacks are read
+
+
+def watched_environment(folder: Path, settings: Settings, names: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """The environment of a command whose Python processes record themselves in `folder`, by these settings."""
+    (folder / SETTINGS).write_text(settings.encoded(), encoding="utf-8")
+    own = names.get(_PATH)
+    path = str(HOOK) if own is None else f"{HOOK}{os.pathsep}{own or HOOK}"  # `pipebench_hook.without_hook` undoes it
+    return {**names, VARIABLE: str(folder), _PATH: path}
+
+
+def ignores_the_hook(command: Sequence[str]) -> bool:
+    """Whether this command is a Python that ignores PYTHONPATH (-E, -I) or has no start-up file (-S).
+
+    >>> ignores_the_hook(["/usr/bin/python3.12", "-sI", "train.py"]), ignores_the_hook(["python", "train.py", "-I"])
+    (True, False)
+    """
+    if not command or not _PYTHON.match(os.path.basename(command[0])):
+        return False
+    rest = iter(command[1:])
+    for one in rest:
+        if not one.startswith("-") or one.startswith("--") or one[1:2] in ("", "c", "m"):
+            return False
+        letters = re.split(f"[{_WITH_ARGUMENT}]", one[1:], maxsplit=1)
+        if set(letters[0]) & set("EIS"):
+            return True
+        if len(letters) > 1 and not letters[1]:
+            next(rest, None)
+    return False
+
+
+@dataclass
+class SeenProgram:
+    """What was seen from outside of one program, whose process has the number `pid` and its records in `folder`."""
+
+    pid: int
+    folder: Path
+    looker: Looker
+    stacks: StackReader
+    _first: Load | None = None
+
+    def runs(self) -> bool:
+        """Whether its process still runs."""
+        with suppress(psutil.Error):
+            return bool(psutil.Process(self.pid).status() != psutil.STATUS_ZOMBIE)
+        return False
+
+    def note_load(self) -> None:
+        """Notes who uses the cores. The other programs of the command count as others."""
+        with suppress(psutil.Error):
+            now = replace(read_load(), own_s=_cpu_s(psutil.Process(self.pid), self.looker.pids()))
+            self._first = self._first or now
+            self.looker.found.load = now - self._first
+
+
+def _cpu_s(program: psutil.Process, others: Iterable[int]) -> float:
+    """The CPU time of a process, of its workers that live, and of those that it has waited for."""
+    found = sum(program.cpu_times()[:4])
+    for pid in set(others) - {program.pid}:
+        with suppress(psutil.Error):
+            found += sum(psutil.Process(pid).cpu_times()[:2])
+    return float(found)
+
+
+class Programs:
+    """Looks at every program that has a folder in `folder`, from the moment at which it is found.
+
+    `hidden` are Python processes of the command that ignore our start-up file, by their ids.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.hidden: dict[int, list[str]] = {}
+        self.faults: list[str] = []
+        self._folder = folder
+        self._found: dict[Path, SeenProgram] = {}
+        self._taking = threading.Lock()
+        self._own_command = psutil.Process().cmdline()
+
+    def all(self) -> list[SeenProgram]:
+        """Every program, in the order in which they were found."""
+        return list(self._found.values())
+
+    def take_new(self) -> None:
+        with self._taking:
+            for one in sorted(self._folder.iterdir()):
+                if one not in self._found and one.is_dir():
+                    self._found[one] = SeenProgram(int(one.name.partition("-")[0]), one, Looker(one), StackReader(one))
+
+    def look(self) -> None:
+        self.take_new()
+        for one in self.all():
+            one.looker.look()
+            one.note_load()
+        self._look_for_hidden()
+
+    def glance(self) -> None:
+        for one in self.all():
+            one.looker.glance()
+
+    def failed(self, error: Exception) -> None:
+        self.faults.append(told(error))
+
+    def _look_for_hidden(self) -> None:
+        for one in psutil.Process().children(recursive=True):
+            with suppress(psutil.Error):
+                command = one.cmdline()
+                if command != self._own_command and ignores_the_hook(command):
+                    self.hidden.setdefault(one.pid, command)
+
+
+class _Stacks:
+    """The readers of stacks of all programs, as one."""
+
+    def __init__(self, programs: Programs) -> None:
+        self._programs, self._turn = programs, 0
+        self.failed = programs.failed
+
+    def look(self) -> None:
+        if self._turn % _EACH == 0:
+            self._programs.take_new()
+        self._turn += 1
+        for one in self._programs.all():
+            one.stacks.look()
+
+    def end(self) -> None:
+        for one in self._programs.all():
+            one.stacks.end()
+
+
+@contextmanager
+def looked_at_all(programs: Programs) -> Iterator[None]:
+    """Looks at the programs again and again while the block runs."""
+    glancing = looked_at(programs.glance, programs.failed)
+    with looked_at(programs.look, programs.failed), glancing, read_meanwhile(_Stacks(programs)):
+        yield
+    programs.take_new()  # what began after the last look, and has ended

@@ -1,0 +1,62 @@
+"""Puts the reports of several machines together: the ranks of one training, each watched on its own machine. Pure."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+
+from pipebench.errors import PipebenchError
+from pipebench.results.programs import Program, WatchedCommand
+from pipebench.results.report import Report
+from pipebench.results.watched import WatchResult
+from pipebench.watch.read.ranks import Rank, compared
+
+
+def merged(reports: Sequence[Report]) -> Report:
+    """One report of the ranks in all these reports. Own times of steps are durations, so clocks need not agree.
+
+    Its figures are those of the rank that the others wait for, or of the first one. Raises PipebenchError if there are
+    no ranks, or if they are not of one training.
+    """
+    found = [(report, one, figures) for report in reports for one, figures in _ranks_in(report)]
+    if not found:
+        raise PipebenchError(
+            "these reports have no ranks that train together",
+            "save one on each machine: pipebench watch --export-json FILE -- torchrun train.py",
+        )
+    numbers, of = [one.rank or 0 for _, one, _ in found], {one.ranks for _, one, _ in found}
+    if len(of) > 1 or len(set(numbers)) < len(numbers):
+        raise PipebenchError(
+            "these reports are not of one training: a rank is there twice, or their numbers of ranks differ",
+            "give the reports of one run a folder of their own",
+        )
+    ranks = compared(
+        max(one.ranks or 1 for _, one, _ in found),
+        [Rank(one.rank or 0, one.pid, one.steps, figures) for _, one, figures in found],
+    )
+    found.sort(key=lambda each: each[1].rank or 0)
+    shown = 0 if ranks.straggler is None else [one.rank for _, one, _ in found].index(ranks.straggler)
+    programs = tuple(
+        dataclasses.replace(one, watched=None if place == shown else figures, host=_host(report))
+        for place, (report, one, figures) in enumerate(found)
+    )
+    status = max((report.command.status for report in reports if report.command is not None), default=0)
+    report, _, figures = found[shown]
+    return dataclasses.replace(
+        report,
+        partial=any(one.partial for one in reports),
+        watched=figures,
+        command=WatchedCommand((), status, programs, shown, ranks=ranks),
+    )
+
+
+def _ranks_in(report: Report) -> Iterator[tuple[Program, WatchResult]]:
+    """The programs of a report that train with others, each with its figures."""
+    for one in report.command.programs if report.command is not None else ():
+        figures = one.watched or report.watched
+        if one.rank is not None and figures is not None:
+            yield one, figures
+
+
+def _host(report: Report) -> str:
+    return report.machine.host if report.machine is not None else ""

@@ -1,0 +1,176 @@
+"""Turns the records of all processes of a command into results: which programs there were, and what each did."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from pipebench.results.programs import Program, WatchedCommand
+from pipebench.results.ranks import Ranks, StepOfRank
+from pipebench.results.watched import WatchResult
+from pipebench.watch.launch.footprint import Footprint
+from pipebench.watch.launch.stacks import Looks
+from pipebench.watch.read.gather import Process, loaders_found
+from pipebench.watch.read.ranks import Rank, compared
+from pipebench.watch.read.summary import summarise
+from pipebench.watch.record.options import WatchOptions
+from pipebench.watch.record.program_lines import OwnStep, OwnSteps, ProgramFailed, ProgramStarted, RankFound
+from pipebench.watch.record.spent import TimeSpent
+
+_NS = 1e-9
+_LONGEST = 60  # characters of a command line
+
+
+@dataclass(frozen=True)
+class Records:
+    """What is known of one program: its records, what was seen from outside, and whether it still runs."""
+
+    processes: list[Process]
+    footprint: Footprint
+    looks: Looks
+    running: bool = False
+
+    @property
+    def script(self) -> Process:
+        return next((one for one in self.processes if one.role == "script"), Process([]))
+
+    @property
+    def rank(self) -> RankFound | None:
+        """Which rank it is; None if it trains alone."""
+        found = next(reversed(self.script.of(RankFound)), None)
+        return found if found is not None and found.of > 1 else None
+
+    @property
+    def steps(self) -> list[OwnStep]:
+        return [step for line in self.script.of(OwnSteps) for step in line.steps]
+
+    @property
+    def lived(self) -> tuple[int, int] | None:
+        """The begin of its Python, and its last record; None if it wrote too little."""
+        started, lines = self.script.of(ProgramStarted), self.script.of(TimeSpent)
+        end = self.script.moment("end") or (lines[-1].end if lines else None)
+        return (started[0].began, end) if started and end is not None else None
+
+
+def programs_of(
+    command: Sequence[str],
+    records: Iterable[Records],
+    options: WatchOptions,
+    status: int,
+    usable_cores: float,
+    hidden: Iterable[Sequence[str]] = (),
+) -> tuple[WatchResult, WatchedCommand]:
+    """The figures of the program that is shown, and all programs. `status` is the exit status of the command."""
+    every = list(records)
+    loaded = sorted((one for one in every if loaders_found(one.processes)), key=_began)
+    found = [_program(one, _began(loaded[0]), options, usable_cores) for one in loaded]
+    shown, ranks = _shown(found, loaded)
+    main = None if shown is None else found[shown].watched
+    if shown is None or main is None:
+        main = summarise([], options, status, usable_cores)
+    else:
+        found[shown] = dataclasses.replace(found[shown], watched=None)
+    return dataclasses.replace(main, status=status), WatchedCommand(
+        command=tuple(command),
+        status=status,
+        programs=tuple(found),
+        shown=shown,
+        others=len(every) - len(loaded),
+        hidden=tuple(sorted({named(one) for one in hidden})),
+        ranks=ranks,
+    )
+
+
+def _shown(found: Sequence[Program], records: Sequence[Records]) -> tuple[int | None, Ranks | None]:
+    """The place of the program whose figures are shown, and the ranks that train with it.
+
+    It is the one that spent the most time in loops; of several ranks, the one that the others wait for, or the first.
+    """
+    if not found:
+        return None, None
+    most = max(range(len(found)), key=lambda place: _in_loops_s(found[place].watched))
+    together = next((one for one in _groups(records) if most in one), [])
+    if len(together) < 2:
+        return most, None
+    ranks = compared(
+        found[most].ranks or len(together),
+        [
+            Rank(its.rank or 0, its.pid, its.steps, its.watched)
+            for place in together
+            if (its := found[place]).watched is not None
+        ],
+    )
+    chosen = ranks.rows[0].rank if ranks.straggler is None else ranks.straggler
+    return next(place for place in together if found[place].rank == chosen), ranks
+
+
+def _groups(records: Sequence[Records]) -> list[list[int]]:
+    """The places of the programs that train together. A rank that comes again begins another group."""
+    groups: list[dict[int, int]] = []
+    latest: dict[tuple[int, str], dict[int, int]] = {}
+    for place, one in enumerate(records):
+        rank = one.rank
+        if rank is not None:
+            group = latest.get((rank.of, rank.meeting))
+            if group is None or rank.rank in group:
+                group = latest[rank.of, rank.meeting] = {}
+                groups.append(group)
+            group[rank.rank] = place
+    return [[group[rank] for rank in sorted(group)] for group in groups]
+
+
+def _began(one: Records) -> int:
+    return one.lived[0] if one.lived else one.script.started.at
+
+
+def _program(one: Records, first: int, options: WatchOptions, usable_cores: float) -> Program:
+    script, lived = one.script, one.lived
+    failed, rank = script.of(ProgramFailed), one.rank
+    ended = _ended(one, bool(failed))
+    watched = summarise(one.processes, options, int(ended != "ended"), usable_cores, one.footprint, one.looks, lived)
+    return Program(
+        pid=script.pid,
+        name=named(next((line.argv for line in script.of(ProgramStarted)), [])),
+        began_s=(_began(one) - first) * _NS,
+        wall_s=(lived[1] - lived[0]) * _NS if lived else 0.0,
+        ended=ended,
+        error=failed[0].text if failed else "",
+        rank=rank.rank if rank is not None else None,
+        ranks=rank.of if rank is not None else None,
+        local_rank=rank.local if rank is not None else None,
+        watched=watched,
+        steps=tuple(StepOfRank(*step) for step in one.steps),
+    )
+
+
+def _ended(one: Records, failed: bool) -> Literal["ended", "failed", "cut", "running"]:
+    if failed:
+        return "failed"
+    if one.script.moment("end") is not None:
+        return "ended"
+    return "running" if one.running else "cut"
+
+
+def named(words: Sequence[str]) -> str:
+    """A command line as its user knows it: without the folder of what runs, and not too long.
+
+    >>> named(["/home/me/train.py", "--epochs", "3"]), named(["/lib/pytest/__main__.py", "tests"]), named(["-c"])
+    ('train.py --epochs 3', 'pytest tests', 'python -c')
+    """
+    first = words[0] if words else ""
+    if os.path.basename(first) == "__main__.py":
+        first = os.path.dirname(first)
+    name = "python -c" if first == "-c" else os.path.basename(first) or "python"
+    text = " ".join([name, *words[1:]])
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
+
+
+def _in_loops_s(found: WatchResult | None) -> float:
+    """The seconds that a program spent in its training loop; of one that does not train, much less counts."""
+    if found is None:
+        return 0.0
+    trains = any(one.training for one in found.loaders)
+    return found.iterations * sum(one.s_per_iteration for one in found.loop) * (1.0 if trains else 1e-6)

@@ -1,0 +1,114 @@
+"""Compares the ranks of one training: who comes last to each step's collective, and what that costs. Pure."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean, median, median_low
+from typing import Literal
+
+from pipebench.results.ranks import RankRow, Ranks, SlowStage, StepOfRank
+from pipebench.results.watched import StageResult, WatchResult
+from pipebench.watch.record.sampling import STEP_BITS, weight
+
+_NS = 1e-9
+_FEWEST = 10  # steps
+_SURE = 3.0  # standard deviations of the number of times that one of equal ranks would come last
+_WORTH_NAMING = 0.02  # of the loop
+_MOST = 0.5  # of the cost
+
+
+@dataclass(frozen=True)
+class Rank:
+    """One rank: its number and process, its steps, and the figures of its program."""
+
+    rank: int
+    pid: int
+    steps: Sequence[StepOfRank]
+    watched: WatchResult
+
+
+def compared(of: int, ranks: Sequence[Rank]) -> Ranks:
+    """The ranks that were seen, of `of`. The first step holds what came before the loop, and is left out."""
+    ranks = sorted(ranks, key=lambda one: one.rank)
+    own = [{step.number: step for step in one.steps if step.number} for one in ranks]
+    common = sorted(set.intersection(*map(set, own))) if len(own) > 1 else []
+    lasts, costs = _lasts(own, common)
+    rows = tuple(
+        RankRow(
+            rank=one.rank,
+            pid=one.pid,
+            wait_s=_mean(its[number].wait_ns for number in common),
+            work_s=_mean(its[number].work_ns for number in common),
+            last_share=lasts[place] / len(common) if common else 0.0,
+            cost_s=costs[place] * _NS,
+            samples=sum(loader.samples for loader in one.watched.loaders if loader.training),
+        )
+        for place, (one, its) in enumerate(zip(ranks, own, strict=True))
+    )
+    total, every = sum(costs) * _NS, sum(weight(number, STEP_BITS) for number in common)
+    step_s = median(_step_s(one) for one in ranks)
+    share = min(1.0, total / every / step_s) if every and step_s else 0.0
+    found = Ranks(of, rows, len(common), step_s, total, share)
+    slow = _straggler(found)
+    return found if slow is None else _explained(found, slow, ranks)
+
+
+def _lasts(own: Sequence[Mapping[int, StepOfRank]], common: Iterable[int]) -> tuple[list[int], list[int]]:
+    """For each rank: in how many steps it came last, and how many nanoseconds later than the median in all of them."""
+    lasts, costs = [0] * len(own), [0] * len(own)
+    for number in common:
+        spent = [its[number].wait_ns + its[number].work_ns for its in own]
+        last = max(range(len(spent)), key=spent.__getitem__)
+        lasts[last] += 1
+        costs[last] += (spent[last] - median_low(spent)) * weight(number, STEP_BITS)
+    return lasts, costs
+
+
+def _straggler(found: Ranks) -> RankRow | None:
+    """The rank that causes most of the cost, if it comes last more often than chance lets one of equal ranks."""
+    if found.steps < _FEWEST or found.cost_share < _WORTH_NAMING:
+        return None
+    most, even = max(found.rows, key=lambda one: one.cost_s), 1 / len(found.rows)
+    by_chance = even + _SURE * math.sqrt(even * (1 - even) / found.steps)
+    return most if most.cost_s >= _MOST * found.cost_s and most.last_share > by_chance else None
+
+
+def _explained(found: Ranks, slow: RankRow, ranks: Sequence[Rank]) -> Ranks:
+    others = [one for one in found.rows if one is not slow]
+    wait = slow.wait_s - median(one.wait_s for one in others)
+    work = slow.work_s - median(one.work_s for one in others)
+    part: Literal["wait", "work"] = "wait" if wait >= work else "work"
+    its = {one.rank: one.watched for one in ranks}
+    stage = _slow_stage(its.pop(slow.rank), list(its.values())) if part == "wait" else None
+    return dataclasses.replace(found, straggler=slow.rank, part=part, behind_s=max(wait, work), stage=stage)
+
+
+def _slow_stage(slow: WatchResult, others: Sequence[WatchResult]) -> SlowStage | None:
+    """The stage whose time for a sample differs most from the median of the other ranks, if it is longer."""
+    there = [_stages(one) for one in others]
+    differ = [
+        SlowStage(name, kind, s, median(one.get((name, kind), 0.0) for one in there))
+        for (name, kind), s in _stages(slow).items()
+    ]
+    most = max(differ, key=lambda one: one.s - one.others_s, default=None)
+    return most if most is not None and most.s > most.others_s else None
+
+
+def _stages(found: WatchResult) -> dict[tuple[str, str], float]:
+    """Seconds a sample of each stage of the training loaders. The feeder thread works beside the others."""
+    stages: Iterable[StageResult] = (one for one in found.stages if one.loader in found.loaders_in_loop)
+    return {(one.name, one.kind): one.exclusive_s_per_sample for one in stages if one.kind != "serialise"}
+
+
+def _step_s(one: Rank) -> float:
+    """Seconds from one step of the optimiser to the next. An iteration may have several, or be a part of one."""
+    loop_s = one.watched.iterations * sum(phase.s_per_iteration for phase in one.watched.loop)
+    return loop_s / (one.steps[-1].number + 1) if one.steps else 0.0
+
+
+def _mean(ns: Iterable[int]) -> float:
+    found = list(ns)
+    return fmean(found) * _NS if found else 0.0

@@ -1,0 +1,57 @@
+"""The lines in which a process of a watched command says which of its programs it is, and how it ended."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+
+@dataclass
+class ProgramStarted:
+    """A process that the command started. Written when it imports torch.
+
+    `argv` is its `sys.argv`. `began` is the begin of its Python, and `parent` the process that started it.
+    """
+
+    began: int
+    parent: int
+    argv: list[str] = field(default_factory=list)
+
+
+@dataclass
+class RankFound:
+    """The process is one of the `of` ranks that train together. The last line of this kind counts.
+
+    `local` is its number on this machine (None: not known). `meeting` is where the ranks of one training find each
+    other: the address and port of the first, and how often they were started anew.
+    """
+
+    rank: int
+    of: int
+    local: int | None = None
+    meeting: str = ""
+
+
+@dataclass
+class ProgramFailed:
+    """The exception that no code of the program caught, in one line."""
+
+    text: str
+
+
+class OwnStep(NamedTuple):
+    """What a rank did by itself in one step: it waited for batches, and it worked. Steps are numbered from 0.
+
+    Backward and collectives are in neither, because there the ranks wait for each other.
+    """
+
+    number: int
+    wait_ns: int
+    work_ns: int
+
+
+@dataclass
+class OwnSteps:
+    """Some steps of this rank: all of the first, later fewer and fewer. All ranks choose the same."""
+
+    steps: list[OwnStep] = field(default_factory=list)

@@ -1,0 +1,58 @@
+"""What a rank does by itself in each step of a training on several ranks: all but backward and collectives.
+
+In backward the ranks wait for each other, so its time is nearly the same on all of them and says nothing of one rank.
+"""
+
+from __future__ import annotations
+
+from time import perf_counter_ns
+
+from pipebench.watch.record.program_lines import OwnStep, OwnSteps
+from pipebench.watch.record.record_file import BACKWARD, WAIT
+from pipebench.watch.record.recording import Recording
+from pipebench.watch.record.sampling import STEP_BITS, thinned
+
+_EACH = 32  # steps a line
+
+
+class OwnTime:
+    """Adds up the own time of a step, from the end of one step of the optimiser to the end of the next."""
+
+    def __init__(self, recording: Recording) -> None:
+        self._recording = recording
+        self._kept: list[OwnStep] = []
+        self._number = self._wait = self._work = self._deep = self._began = self._together = 0
+
+    def spent(self, *phases: int) -> None:
+        """Pairs of a phase and the time that the main thread spent in it. Outside all loops, the phase is other."""
+        for phase, ns in zip(phases[::2], phases[1::2], strict=True):
+            if phase == WAIT:
+                self._wait += ns
+            elif phase != BACKWARD:
+                self._work += ns
+
+    def meets(self) -> None:
+        """A collective begins. One inside another is a part of it."""
+        self._deep += 1
+        if self._deep == 1:
+            self._began = perf_counter_ns()
+
+    def met(self) -> None:
+        self._deep -= 1
+        if self._deep == 0:
+            self._together += perf_counter_ns() - self._began
+
+    def stepped(self) -> None:
+        """The optimiser has stepped."""
+        if thinned(self._number, STEP_BITS):
+            self._kept.append(OwnStep(self._number, self._wait, max(0, self._work - self._together)))
+            if len(self._kept) == _EACH:
+                self.write()
+        self._number += 1
+        self._wait = self._work = self._together = 0
+
+    def write(self) -> None:
+        """Writes the steps that were kept since the last line."""
+        if self._kept:
+            self._recording.write(OwnSteps(self._kept))
+            self._kept = []

@@ -1,0 +1,106 @@
+"""The report of a watched command: which programs there were, the ranks, and the figures of one. To the letter."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import made_up
+import pytest
+
+from pipebench.render import watched
+from pipebench.results.programs import Program, WatchedCommand
+from pipebench.results.ranks import RankRow, Ranks, SlowStage
+
+GOLDEN = Path(__file__).parent / "golden"
+MAIN = made_up.watched()
+COMMAND = ("sh", "run.sh")
+ONE = Program(101, "train.py --epochs 3", 0.0, 64.2, "ended")
+FAILED = Program(102, "evaluate.py", 70.1, 3.3, "failed", "ValueError: no such file (evaluate.py:12)", watched=MAIN)
+CUT = Program(103, made_up.HOSTILE, 71.0, 2.0, "cut", watched=MAIN)
+RANKS = Ranks(
+    of=2,
+    rows=(RankRow(0, 101, 0.0012, 0.0102, 0.02, 0.1, 1280), RankRow(1, 102, 0.0212, 0.0101, 0.98, 4.1, 640)),
+    steps=200,
+    step_s=0.05,
+    cost_s=4.2,
+    cost_share=0.42,
+    straggler=1,
+    part="wait",
+    behind_s=0.02,
+    stage=SlowStage("Photos.read", "function", 0.0104, 0.0011),
+)
+
+
+def _ranked(**more):
+    programs = (
+        replace(ONE, name="train.py", rank=0, ranks=2, watched=MAIN),
+        replace(ONE, pid=102, name="train.py", rank=1, ranks=2, ended="cut"),
+    )
+    return WatchedCommand(("torchrun", "train.py"), 1, programs, 1, 1, ranks=RANKS, **more)
+
+
+def _whole(command, width=80, **more):
+    return watched.whole(MAIN, made_up.CALIBRATED, command, width=width, **more)
+
+
+SEVERAL = WatchedCommand(COMMAND, 0, (ONE, FAILED, CUT), 0, 2, hidden=("python3 -I tool.py",))
+RENDERED = {"command-several": SEVERAL, "command-ranks": _ranked()}
+
+
+@pytest.mark.parametrize("width", [80, 120])
+@pytest.mark.parametrize("name", RENDERED)
+def test_the_text_to_the_letter(name, width):
+    """To accept a change of wording: delete tests/render/golden/NAME, run this, and read the new file."""
+    path = GOLDEN / f"{name}-{width}.txt"
+    found = _whole(RENDERED[name], width)
+    if not path.exists():
+        path.write_text(found)
+        pytest.fail(f"{path.name} did not exist: read what was written")
+    assert found == path.read_text()
+    assert max(map(len, found.splitlines())) <= width
+
+
+def test_ranks_fit_a_screen_unless_all_is_asked_for():
+    usual = replace(MAIN, notes=())
+    short = watched.whole(usual, made_up.CALIBRATED, _ranked(), width=80)
+    assert len(short.splitlines()) <= 30, short
+    assert _whole(_ranked(), full=True).count("Stages of loader 1") == 2  # both ranks
+
+
+def test_one_program_is_shown_as_a_script_is():
+    one = WatchedCommand(COMMAND, 0, (ONE,), 0)
+    head, _, rest = _whole(one).partition("\n\n")
+    assert head == "train.py --epochs 3 (process 101) of the command loads data."
+    assert rest.splitlines()[:20] == watched.whole(MAIN, None, width=80).splitlines()[:20]
+
+
+def test_bound_is_not_advised_for_a_command():
+    plain = replace(MAIN, next_move=None)
+    assert "watch --bound" in watched.whole(plain, None)
+    assert "--bound" not in watched.whole(plain, None, WatchedCommand(COMMAND, 0, (ONE,), 0))
+
+
+@pytest.mark.parametrize(
+    ("others", "said"),
+    [
+        (0, "no Python process of the command was seen to import torch"),
+        (1, "in the one Python process of the command that imported torch, no DataLoader was iterated"),
+        (3, "in the 3 Python processes of the command that imported torch"),
+    ],
+)
+def test_a_command_without_a_program_says_what_was_seen(others, said):
+    found = " ".join(_whole(WatchedCommand(COMMAND, 0, others=others, hidden=("python -E x.py",))).split())
+    assert found.startswith("Nothing was watched: ") and said in found
+    assert "Not watched: python -E x.py." in found
+
+
+def test_the_rank_that_ended_first_is_named_first():
+    late, early = replace(CUT, pid=7, name="late.py", wall_s=9.0), replace(CUT, pid=8, name="early.py", wall_s=1.0)
+    found = " ".join(_whole(WatchedCommand(COMMAND, 1, (ONE, late, early), 0)).split())
+    assert found.index("early.py (process 8) was killed") < found.index("late.py (process 7) was killed")
+    assert "late.py (process 7) was killed, or left by os._exit, after 9.00 s" in found
+
+
+def test_names_from_a_command_are_inert():
+    hostile = replace(CUT, error=made_up.HOSTILE, ended="failed")
+    found = _whole(WatchedCommand(COMMAND, 0, (ONE, hostile), 0, hidden=(made_up.HOSTILE,)), full=True)
+    assert "\x1b" not in found and "\u202e" not in found

@@ -1,0 +1,228 @@
+"""What a Python process of a watched command finds at its start, and what its script then sees of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pipebench.watch.launch import programs
+from pipebench.watch.launch.hook import pipebench_hook
+from pipebench.watch.launch.programs import ignores_the_hook, watched_environment
+from pipebench.watch.record.recording import Settings
+
+SEES = """
+import json, os, sys
+seen = {"path": sys.path[1:], "names": sorted(os.environ), "PYTHONPATH": os.environ.get("PYTHONPATH"),
+        "modules": sorted(one for one in sys.modules if "pipebench" in one or "custom" in one),
+        "cache": sorted(one for one in sys.path_importer_cache if "hook" in one), "raw": os.environb.get(b"PYTHONPATH")}
+seen["raw"] = repr(seen["raw"])
+print(json.dumps(seen))
+"""
+STARTS = """
+import os, subprocess, sys
+if len(sys.argv) > 1:
+    import torch
+    sys.exit()
+again = [sys.executable, __file__, "again"]
+how = {
+    "inherited": lambda: subprocess.run(again, check=True),
+    "named": lambda: subprocess.run(again, check=True, env=dict(os.environ)),
+    "bare": lambda: subprocess.run(again, check=True, env={"PYTHONPATH": os.environ["PYTHONPATH"]}),
+    "changed": lambda: (os.environ.update(PYTHONPATH=os.environ["PYTHONPATH"] + os.pathsep + "/nowhere"),
+                        subprocess.run(again, check=True)),
+    "cleared": lambda: ([os.environ.pop(one) for one in list(os.environ) if one != "PYTHONPATH"],
+                        subprocess.run(again, check=True)),
+    "spawned": lambda: os.waitpid(os.posix_spawn(sys.executable, again, dict(os.environ)), 0),
+    "system": lambda: os.system(" ".join(again)),
+    "replaced": lambda: os.execve(sys.executable, again, dict(os.environ)),
+}
+how[os.environ.get("HOW", "inherited")]()
+"""
+
+
+@pytest.fixture
+def run_folder(tmp_path: Path) -> Path:
+    folder = tmp_path / "records"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def torch_path(tmp_path: Path) -> str:
+    """A folder in which `import torch` finds an empty module, at once."""
+    made = tmp_path / "libraries"
+    made.mkdir()
+    (made / "torch.py").write_text("")
+    return str(made)
+
+
+def _python(script: Path, environment: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, *arguments, str(script)]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=True)
+
+
+def _environment(folder: Path, **names: str) -> dict[str, str]:
+    usual = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    return watched_environment(folder, Settings(str(folder)), {**usual, **names})
+
+
+def _programs(folder: Path) -> list[Path]:
+    return [one for one in folder.iterdir() if one.is_dir()]
+
+
+@pytest.mark.parametrize("own", [None, "", "/opt", "/opt:/srv", ":"])
+def test_the_script_sees_what_it_sees_without_us(own: str | None, run_folder: Path, tmp_path: Path) -> None:
+    script = tmp_path / "sees.py"
+    script.write_text(SEES)
+    names = {} if own is None else {"PYTHONPATH": own}
+    usual = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    alone = _python(script, {**usual, **names})
+    with_us = _python(script, _environment(run_folder, **names))
+    assert json.loads(with_us.stdout) == json.loads(alone.stdout)
+    assert with_us.stderr == alone.stderr
+    assert not _programs(run_folder)  # it did not import torch
+
+
+@pytest.mark.parametrize("how", ["inherited", "named", "bare", "changed", "cleared", "spawned", "system", "replaced"])
+def test_a_child_is_watched_however_it_is_started(how: str, run_folder: Path, torch_path: str, tmp_path: Path) -> None:
+    script = tmp_path / "starts.py"
+    script.write_text(STARTS)
+    _python(script, _environment(run_folder, PYTHONPATH=torch_path, HOW=how))
+    assert len(_programs(run_folder)) == 1  # the child: only it imports torch
+
+
+@pytest.mark.parametrize("method", ["spawn", "forkserver"])
+@pytest.mark.parametrize(("runs", "programs"), [("rank", 2), ("_worker_loop", 1)])
+def test_what_multiprocessing_starts_is_a_program_unless_it_is_a_worker(
+    method: str, runs: str, programs: int, run_folder: Path, torch_path: str, tmp_path: Path
+) -> None:
+    script = tmp_path / "spawns.py"
+    script.write_text(
+        "import multiprocessing\n"
+        "import torch\n"
+        f"def {runs}():\n    print('ran')\n"
+        "if __name__ == '__main__':\n"
+        f"    process = multiprocessing.get_context({method!r}).Process(target={runs})\n"
+        "    process.start()\n"
+        "    process.join()\n"
+    )
+    assert _python(script, _environment(run_folder, PYTHONPATH=torch_path)).stdout == "ran\n"
+    found = _programs(run_folder)
+    assert len(found) == programs
+    for one in found:
+        (records,) = one.glob("*.spans")
+        assert '"name":"end"' in records.read_text()
+
+
+def test_a_command_watched_within_a_watched_one_has_its_own_records(
+    run_folder: Path, torch_path: str, tmp_path: Path
+) -> None:
+    script, inner = tmp_path / "starts.py", tmp_path / "inner"
+    inner.mkdir()
+    script.write_text(
+        "import os, subprocess, sys\n"
+        "from pathlib import Path\n"
+        "from pipebench.watch.launch.programs import watched_environment\n"
+        "from pipebench.watch.record.recording import Settings\n"
+        f"inner = {str(inner)!r}\n"
+        "environment = watched_environment(Path(inner), Settings(inner))\n"
+        "os.execvpe(sys.executable, [sys.executable, '-c', 'import torch'], environment)\n"
+    )
+    _python(script, _environment(run_folder, PYTHONPATH=torch_path))
+    assert (len(_programs(run_folder)), len(_programs(inner))) == (0, 1)
+
+
+def test_the_finder_goes_away_with_the_import_of_torch(run_folder: Path, torch_path: str, tmp_path: Path) -> None:
+    script = tmp_path / "imports.py"
+    script.write_text(
+        "import sys\n"
+        "before = [type(one).__name__ for one in sys.meta_path]\n"
+        "import torch\n"
+        "print(before[0], 'Start' in [type(one).__name__ for one in sys.meta_path], sys.path[1:2])\n"
+    )
+    assert _python(script, _environment(run_folder, PYTHONPATH=torch_path)).stdout == f"Start False {[torch_path]}\n"
+    assert len(_programs(run_folder)) == 1
+
+
+def test_without_the_variable_nothing_is_done(run_folder: Path, torch_path: str, tmp_path: Path) -> None:
+    script = tmp_path / "imports.py"
+    script.write_text("import sys\nprint([type(one).__name__ for one in sys.meta_path], sys.path[1:2])\nimport torch\n")
+    environment = _environment(run_folder, PYTHONPATH=torch_path)
+    del environment[programs.VARIABLE]
+    alone = _python(script, {**environment, "PYTHONPATH": torch_path})
+    assert _python(script, environment).stdout == alone.stdout
+    assert not _programs(run_folder)
+
+
+def test_when_the_command_has_ended_nothing_is_recorded(torch_path: str, run_folder: Path, tmp_path: Path) -> None:
+    script = tmp_path / "late.py"
+    script.write_text("import torch, subprocess, os\nprint(subprocess.run(['env'], env={}, stdout=-1).stdout)\n")
+    environment = _environment(run_folder, PYTHONPATH=torch_path)
+    (run_folder / "settings").unlink()
+    run_folder.rmdir()
+    done = _python(script, environment)
+    assert (done.stdout, done.stderr) == ("b''\n", "")
+    assert not run_folder.exists()
+
+
+@pytest.mark.parametrize("source", ["", "1/0\n", "import nosuchmodule\n", "import sys; sys.stdout.write('own ')\n"])
+def test_the_users_own_start_up_file_runs_as_without_us(source: str, run_folder: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "own"
+    folder.mkdir()
+    (folder / "sitecustomize.py").write_text(source)
+    script = tmp_path / "sees.py"
+    script.write_text(SEES + "print(getattr(sys.modules.get('sitecustomize'), '__file__', None))\n")
+    usual = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    alone = _python(script, {**usual, "PYTHONPATH": str(folder)})
+    with_us = _python(script, _environment(run_folder, PYTHONPATH=str(folder)))
+    assert (with_us.stdout, with_us.stderr) == (alone.stdout, alone.stderr)
+
+
+def test_a_fault_of_ours_is_a_line_and_the_program_runs(run_folder: Path, torch_path: str, tmp_path: Path) -> None:
+    script = tmp_path / "imports.py"
+    script.write_text("import torch\nprint('ran')\n")
+    environment = _environment(run_folder, PYTHONPATH=torch_path)
+    (run_folder / "settings").write_text("{")
+    done = _python(script, environment)
+    assert done.stdout == "ran\n"
+    assert done.stderr.startswith("pipebench: process ") and done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("how", ["-I", "-E", "-S"])
+def test_a_python_that_ignores_the_hook_is_not_watched(
+    how: str, run_folder: Path, torch_path: str, tmp_path: Path
+) -> None:
+    script = tmp_path / "imports.py"
+    script.write_text(f"import sys\nsys.path.append({torch_path!r})\nimport torch\n")
+    _python(script, _environment(run_folder), how)
+    assert not _programs(run_folder)
+    assert ignores_the_hook([sys.executable, how, str(script)])
+
+
+@pytest.mark.parametrize(
+    ("command", "ignores"),
+    [
+        (["python3", "-Xdev", "-I", "-c", "pass"], True),
+        (["python3", "-X", "dev", "-sE", "train.py"], True),
+        (["python3", "-W", "E", "train.py"], False),
+        (["python3", "-WE", "train.py"], False),
+        (["python3", "-m", "tool", "-I"], False),
+        (["python3", "-u", "train.py", "-E"], False),
+        (["grep", "-I", "python"], False),
+        ([], False),
+    ],
+)
+def test_which_command_lines_ignore_the_hook(command: list[str], ignores: bool) -> None:
+    assert ignores_the_hook(command) is ignores
+
+
+def test_both_sides_agree_on_the_names() -> None:
+    assert programs.VARIABLE == pipebench_hook.VARIABLE
+    assert os.fsencode(programs.HOOK) == pipebench_hook.with_hook(None)
+    for own in (None, b"", b"/opt", b":"):
+        assert pipebench_hook.without_hook(pipebench_hook.with_hook(own)) == own

@@ -1,0 +1,101 @@
+"""A rank's own time of a step, by a clock that moves only when told to."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from clockwork import Clock
+
+from pipebench.watch.read.gather import gather
+from pipebench.watch.record.program_lines import OwnStep, OwnSteps, RankFound
+from pipebench.watch.record.record_file import BACKWARD, FORWARD, OPTIMISER, OTHER, WAIT
+from pipebench.watch.record.recording import Recording, Settings
+from pipebench.watch.script import own_steps
+from pipebench.watch.script.own_steps import OwnTime
+from pipebench.watch.script.phases import LoopPhases
+from pipebench.watch.script.ranks import from_environment, watch_process_group
+
+
+def _kept(folder: Path) -> list[OwnStep]:
+    (process,) = gather(folder)
+    return [step for line in process.of(OwnSteps) for step in line.steps]
+
+
+def test_backward_and_collectives_are_in_no_own_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock()
+    monkeypatch.setattr(own_steps, "perf_counter_ns", clock)
+    own = OwnTime(Recording(Settings(str(tmp_path)), "script"))
+    for _ in range(2):
+        own.spent(WAIT, 10, OTHER, 0)
+        own.meets()
+        own.meets()  # a collective that calls another one
+        clock.burn(7)
+        own.met()
+        own.met()
+        own.spent(FORWARD, 20, FORWARD, 3)
+        own.spent(BACKWARD, 500, OTHER, 0)
+        own.spent(OPTIMISER, 4, OTHER, 0)
+        own.stepped()
+    own.write()
+    assert _kept(tmp_path) == [OwnStep(0, 10, 20), OwnStep(1, 10, 20)]
+
+
+def _process_group(clock: Clock, ranks: int) -> Any:
+    module: Any = ModuleType("process_group")
+    module.init_process_group = lambda: None
+    module.get_rank, module.get_world_size = (lambda: 1), (lambda: ranks)
+    module.all_reduce = lambda ns: clock.burn(ns)
+    return module
+
+
+def test_once_the_process_group_is_there_the_rank_and_its_collectives_are_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = Clock()
+    monkeypatch.setattr(own_steps, "perf_counter_ns", clock)
+    recording = Recording(Settings(str(tmp_path)), "script")
+    loop, module = LoopPhases(recording), _process_group(clock, ranks=2)
+    plain = module.all_reduce
+    watch_process_group(loop, module)
+    assert loop.own is None
+    module.init_process_group()
+    assert loop.own is not None and module.all_reduce is not plain
+    loop.own.spent(FORWARD, 20, OTHER, 0)
+    module.all_reduce(15)
+    loop.own.stepped()
+    loop.finish()  # as `--steps` does, too
+    assert _kept(tmp_path) == [OwnStep(0, 0, 5)]
+    (process,) = gather(tmp_path)
+    assert [(one.rank, one.of) for one in process.of(RankFound)] == [(1, 2)]
+    recording.stop()
+    assert module.all_reduce is plain
+
+
+def test_one_process_alone_is_no_rank(tmp_path: Path) -> None:
+    recording = Recording(Settings(str(tmp_path)), "script")
+    loop, module = LoopPhases(recording), _process_group(Clock(), ranks=1)
+    plain = module.all_reduce
+    watch_process_group(loop, module)
+    module.init_process_group()
+    assert loop.own is None and module.all_reduce is plain
+    recording.stop()
+
+
+def test_steps_are_written_in_lines_of_many(tmp_path: Path) -> None:
+    own = OwnTime(Recording(Settings(str(tmp_path)), "script"))
+    for _ in range(70):
+        own.stepped()
+    assert len(_kept(tmp_path)) == 64
+    own.write()
+    own.write()
+    assert [one.number for one in _kept(tmp_path)] == list(range(70))
+
+
+def test_the_launcher_says_the_rank() -> None:
+    found = from_environment({"RANK": "3", "WORLD_SIZE": "4", "LOCAL_RANK": "1", "MASTER_PORT": "29500"})
+    assert found is not None and (found.rank, found.of, found.local) == (3, 4, 1)
+    assert from_environment({"RANK": "3"}) is None
+    assert from_environment({"RANK": "first", "WORLD_SIZE": "4"}) is None
