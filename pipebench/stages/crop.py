@@ -18,7 +18,7 @@ import numpy as np
 
 from pipebench.data.image_header import FORMATS
 from pipebench.errors import SampleError
-from pipebench.native import packing, region
+from pipebench.native import packing, region, resized
 from pipebench.stages import agreement, read
 from pipebench.stages.decode import (
     Encoded,
@@ -355,7 +355,7 @@ def _resizing(exact: bool, packed: bool = False) -> Cropping:
     def crop(given: Cut) -> Any:
         size = (given.size, given.size)
         data = given.packed if packed else given.data
-        return region.decode_and_resize(data, given.box, size, exact=exact).contiguous()
+        return resized.decode_and_resize(data, given.box, size, exact=exact).contiguous()
 
     return crop
 

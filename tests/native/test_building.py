@@ -17,6 +17,7 @@ from pipebench.errors import PipebenchError
 from pipebench.native import building, region
 
 SOURCE = Path(region.__file__).with_name("region.c")
+HEADERS = ("decoder.h", "into.h", "reading.h", "resample.h", "stretches.h")
 USE = "from pipebench.native import region; region.library_name()"
 
 
@@ -49,7 +50,7 @@ def test_builds_once_under_a_name_of_source_flags_and_compiler(fresh, monkeypatc
     built = path.stat().st_mtime_ns
     assert region.library_name() and path.stat().st_mtime_ns == built
     names = {path, building.library_path(SOURCE, ("jpeg", "m"))}
-    for name in ("reading.h", "stretches.h"):
+    for name in HEADERS:
         shutil.copy(SOURCE.with_name(name), tmp_path)
     copy = tmp_path / "region.c"
     copy.write_text(SOURCE.read_text() + "\n")
@@ -60,7 +61,7 @@ def test_builds_once_under_a_name_of_source_flags_and_compiler(fresh, monkeypatc
 
 
 def test_a_change_of_an_included_file_builds_anew(fresh, tmp_path):
-    for name in ("region.c", "reading.h", "stretches.h"):
+    for name in ("region.c", *HEADERS):
         shutil.copy(SOURCE.with_name(name), tmp_path)
     before = building.library_path(tmp_path / "region.c", ("jpeg",))
     assert before.name == building.library_path(SOURCE, ("jpeg",)).name
@@ -142,6 +143,7 @@ void jpeg_destroy_decompress(j_decompress_ptr info) {}
 void jpeg_mem_src(j_decompress_ptr info, const unsigned char *data, unsigned long bytes) {}
 int jpeg_read_header(j_decompress_ptr info, boolean image) { return 0; }
 boolean jpeg_start_decompress(j_decompress_ptr info) { return 0; }
+JDIMENSION jpeg_read_raw_data(j_decompress_ptr info, JSAMPIMAGE rows, JDIMENSION count) { return 0; }
 JDIMENSION jpeg_read_scanlines(j_decompress_ptr info, JSAMPARRAY rows, JDIMENSION count) { return 0; }
 """
 TURBOS_OWN = """
