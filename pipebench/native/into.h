@@ -52,8 +52,8 @@ static void share_filters(struct resizing *resizing, int index) {
 
 static void make_filters(struct resizing *resizing, int index, const struct axis *across, const struct axis *down) {
   struct jpeg_decompress_struct *info = &resizing->decoder.info;
-  make_filter(info, &resizing->across[index], across, resizing->width, (int)resizing->flip);
-  make_filter(info, &resizing->down[index], down, resizing->height, 0);
+  make_filter(info, &resizing->across[index], across, resizing->width, (int)resizing->flip, LANES);
+  make_filter(info, &resizing->down[index], down, resizing->height, 0, PAIR);
 }
 
 static void split_row(struct decoder *decoder, const unsigned char *row, unsigned index) {
@@ -127,17 +127,60 @@ static void feed_component(struct plane *plane, const struct component *componen
   }
 }
 
-static unsigned char between(int level) { return (unsigned char)(level < 0 ? 0 : level > 255 ? 255 : level); }
+/* How much chroma adds to red, green and blue in JFIF, in units of 1 / 2^14. */
+enum { RGB_BITS = 14, RED_OF_RED = 22970, GREEN_OF_BLUE = -5638, GREEN_OF_RED = -11700, BLUE_OF_BLUE = 29032 };
 
-/* YCbCr to RGB in place, by the formula of JFIF in units of 1 / 2^14. */
-static void to_rgb(unsigned char *restrict red, unsigned char *restrict green, unsigned char *restrict blue,
-                   size_t count) {
-  for (size_t at = 0; at < count; at++) {
-    int luma = (red[at] << 14) + (1 << 13), of_blue = green[at] - 128, of_red = blue[at] - 128;
-    red[at] = between((luma + 22970 * of_red) >> 14);
-    green[at] = between((luma - 5638 * of_blue - 11700 * of_red) >> 14);
-    blue[at] = between((luma + 29032 * of_blue) >> 14);
+#ifdef __SSE2__
+
+/* One colour of sixteen pixels: luma in units of 1 / 2^14, and so much of both chroma samples of each pixel. */
+static __m128i colour(const __m128i luma[4], const __m128i chroma[4], short of_blue, short of_red) {
+  const __m128i share = _mm_unpacklo_epi16(_mm_set1_epi16(of_blue), _mm_set1_epi16(of_red));
+  __m128i sum[4];
+  for (int index = 0; index < 4; index++) sum[index] = _mm_add_epi32(luma[index], _mm_madd_epi16(chroma[index], share));
+  return rounded(sum, RGB_BITS);
+}
+
+static void sixteen_to_rgb(unsigned char *red, unsigned char *green, unsigned char *blue) {
+  const __m128i zero = _mm_setzero_si128(), middle = _mm_set1_epi16(128);
+  __m128i *out[] = {(__m128i *)red, (__m128i *)green, (__m128i *)blue};
+  __m128i given[] = {_mm_loadu_si128(out[0]), _mm_loadu_si128(out[1]), _mm_loadu_si128(out[2])}, luma[4], chroma[4];
+  for (int half = 0; half < 2; half++) {
+    __m128i part[CHANNELS];
+    for (int index = 0; index < CHANNELS; index++)
+      part[index] = half ? _mm_unpackhi_epi8(given[index], zero) : _mm_unpacklo_epi8(given[index], zero);
+    part[1] = _mm_sub_epi16(part[1], middle), part[2] = _mm_sub_epi16(part[2], middle);
+    luma[2 * half] = _mm_srli_epi32(_mm_unpacklo_epi16(zero, part[0]), 16 - RGB_BITS);
+    luma[2 * half + 1] = _mm_srli_epi32(_mm_unpackhi_epi16(zero, part[0]), 16 - RGB_BITS);
+    chroma[2 * half] = _mm_unpacklo_epi16(part[1], part[2]);
+    chroma[2 * half + 1] = _mm_unpackhi_epi16(part[1], part[2]);
   }
+  _mm_storeu_si128(out[0], colour(luma, chroma, 0, RED_OF_RED));
+  _mm_storeu_si128(out[1], colour(luma, chroma, GREEN_OF_BLUE, GREEN_OF_RED));
+  _mm_storeu_si128(out[2], colour(luma, chroma, BLUE_OF_BLUE, 0));
+}
+
+#else
+
+static void sixteen_to_rgb(unsigned char *red, unsigned char *green, unsigned char *blue) {
+  for (int at = 0; at < WIDE; at++) {
+    int luma = red[at] << RGB_BITS, of_blue = green[at] - 128, of_red = blue[at] - 128;
+    red[at] = rounded(luma + RED_OF_RED * of_red, RGB_BITS);
+    green[at] = rounded(luma + GREEN_OF_BLUE * of_blue + GREEN_OF_RED * of_red, RGB_BITS);
+    blue[at] = rounded(luma + BLUE_OF_BLUE * of_blue, RGB_BITS);
+  }
+}
+
+#endif
+
+/* YCbCr to RGB in place. */
+static void to_rgb(unsigned char *out, size_t pixels) {
+  unsigned char last[CHANNELS][WIDE];
+  size_t at = 0;
+  for (; at + WIDE <= pixels; at += WIDE) sixteen_to_rgb(out + at, out + pixels + at, out + 2 * pixels + at);
+  memset(last, 0, sizeof last);
+  for (int channel = 0; channel < CHANNELS; channel++) memcpy(last[channel], out + channel * pixels + at, pixels - at);
+  sixteen_to_rgb(last[0], last[1], last[2]);
+  for (int channel = 0; channel < CHANNELS; channel++) memcpy(out + channel * pixels + at, last[channel], pixels - at);
 }
 
 /* Reads the rows of MCUs that the box touches. Those above are read without the inverse DCT. */
@@ -170,7 +213,7 @@ static void resize_planes(struct decoder *decoder) {
   if (count == 1)
     memcpy(out + pixels, out, pixels), memcpy(out + 2 * pixels, out, pixels);
   else if (info->jpeg_color_space == JCS_YCbCr)
-    to_rgb(out, out + pixels, out + 2 * pixels, pixels);
+    to_rgb(out, pixels);
 }
 
 /* Does one job: planes of `width` by `height` bytes at `out`. Returns a `kind`; `message` says why not. */

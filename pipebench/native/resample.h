@@ -20,7 +20,10 @@
 #include "reading.h"
 
 enum {
-  LANES = 8,       /* samples that are summed at once */
+  FEW = 4,   /* samples of a row that most results are made of, because a box is decoded below twice its size */
+  LANES = 8, /* samples of a row that are summed at once, where there are more */
+  PAIR = 2,  /* rows that are summed at once */
+  WIDE = 16, /* results that are made at once */
   MOST_BITS = 22,  /* of a weight's fraction, as in torch */
   WEIGHT_LIMIT = 1 << 15
 };
@@ -46,6 +49,7 @@ struct plane {
   unsigned rows, fed, made;
   size_t stride;
   unsigned char *kept, *out;
+  const unsigned char **window; /* the kept rows that one row of results is made of */
 };
 
 /* Memory of a decompressor, all zeros: whatever lies beyond a row is read, with a weight of zero. */
@@ -82,16 +86,16 @@ static double weigh(const struct axis *axis, unsigned index, double *weights) {
   return largest;
 }
 
-/* Makes the filter from `axis` to `count` results, in reverse order if `flip`. */
+/* Makes the filter from `axis` to `count` results, in reverse order if `flip`. `at_once` taps are summed at once. */
 static void make_filter(struct jpeg_decompress_struct *info, struct filter *filter, const struct axis *axis,
-                        unsigned count, int flip) {
-  unsigned most = 0, slots = filled_up(count, LANES), first;
+                        unsigned count, int flip, unsigned at_once) {
+  unsigned most = 0, slots = filled_up(count, WIDE), first;
   for (unsigned index = 0; index < count; index++) {
     unsigned taps = window(axis, index, &first);
     if (taps > most) most = taps;
   }
   filter->count = count;
-  filter->taps = filled_up(most, LANES);
+  filter->taps = at_once == LANES && most <= FEW ? FEW : filled_up(most, at_once);
   filter->first = reserve(info, slots * sizeof *filter->first);
   filter->weights = reserve(info, (size_t)slots * filter->taps * sizeof *filter->weights);
   double *exact = reserve(info, (size_t)count * most * sizeof *exact), largest = 0;
@@ -112,57 +116,81 @@ static void make_filter(struct jpeg_decompress_struct *info, struct filter *filt
 
 #ifdef __SSE2__
 
-/* Four sums in one: the sum of the four numbers of each. */
-static __m128i sums_of(const __m128i sum[4]) {
+/* Four results along a row of at most FEW samples each, not rounded yet. */
+static inline __m128i four_of_few(const unsigned char *row, const unsigned *first, const short *weights) {
+  const __m128i zero = _mm_setzero_si128();
+  int samples[4];
+  for (unsigned lane = 0; lane < 4; lane++) memcpy(&samples[lane], row + first[lane], FEW);
+  __m128i all = _mm_setr_epi32(samples[0], samples[1], samples[2], samples[3]);
+  __m128i one = _mm_madd_epi16(_mm_unpacklo_epi8(all, zero), _mm_loadu_si128((const __m128i *)weights));
+  __m128i two = _mm_madd_epi16(_mm_unpackhi_epi8(all, zero), _mm_loadu_si128((const __m128i *)(weights + 2 * FEW)));
+  __m128 even = _mm_shuffle_ps(_mm_castsi128_ps(one), _mm_castsi128_ps(two), _MM_SHUFFLE(2, 0, 2, 0));
+  __m128 odd = _mm_shuffle_ps(_mm_castsi128_ps(one), _mm_castsi128_ps(two), _MM_SHUFFLE(3, 1, 3, 1));
+  return _mm_add_epi32(_mm_castps_si128(even), _mm_castps_si128(odd));
+}
+
+/* Four results along a row, not rounded yet. */
+static inline __attribute__((always_inline)) __m128i four_across(const unsigned char *row, const unsigned *first,
+                                                                 const short *weights, unsigned taps) {
+  const __m128i zero = _mm_setzero_si128();
+  __m128i sum[4] = {zero, zero, zero, zero};
+  for (unsigned lane = 0; lane < 4; lane++, weights += taps)
+    for (unsigned tap = 0; tap < taps; tap += LANES) {
+      __m128i some = _mm_unpacklo_epi8(_mm_loadl_epi64((const __m128i *)(row + first[lane] + tap)), zero);
+      sum[lane] = _mm_add_epi32(sum[lane], _mm_madd_epi16(some, _mm_loadu_si128((const __m128i *)(weights + tap))));
+    }
   __m128i one = _mm_add_epi32(_mm_unpacklo_epi32(sum[0], sum[1]), _mm_unpackhi_epi32(sum[0], sum[1]));
   __m128i two = _mm_add_epi32(_mm_unpacklo_epi32(sum[2], sum[3]), _mm_unpackhi_epi32(sum[2], sum[3]));
   return _mm_add_epi32(_mm_unpacklo_epi64(one, two), _mm_unpackhi_epi64(one, two));
 }
 
-/* Four results along a row. */
-static __m128i four_across(const struct filter *filter, const unsigned char *row, unsigned at) {
-  const __m128i zero = _mm_setzero_si128();
-  __m128i sum[4];
-  for (unsigned lane = 0; lane < 4; lane++) {
-    const unsigned char *samples = row + filter->first[at + lane];
-    const short *weights = filter->weights + (size_t)(at + lane) * filter->taps;
-    sum[lane] = zero;
-    for (unsigned tap = 0; tap < filter->taps; tap += LANES) {
-      __m128i some = _mm_unpacklo_epi8(_mm_loadl_epi64((const __m128i *)(samples + tap)), zero);
-      sum[lane] = _mm_add_epi32(sum[lane], _mm_madd_epi16(some, _mm_loadu_si128((const __m128i *)(weights + tap))));
-    }
-  }
-  return sums_of(sum);
-}
-
-/* Eight sums to bytes: rounded, shifted, and kept between 0 and 255. */
-static __m128i rounded(__m128i low, __m128i high, int bits) {
+/* Sixteen sums to bytes: rounded, shifted, and kept between 0 and 255. */
+static inline __m128i rounded(const __m128i sum[4], int bits) {
   const __m128i half = _mm_set1_epi32(1 << bits >> 1), shift = _mm_cvtsi32_si128(bits);
-  low = _mm_sra_epi32(_mm_add_epi32(low, half), shift);
-  high = _mm_sra_epi32(_mm_add_epi32(high, half), shift);
-  return _mm_packus_epi16(_mm_packs_epi32(low, high), _mm_setzero_si128());
+  __m128i part[4];
+  for (int index = 0; index < 4; index++) part[index] = _mm_sra_epi32(_mm_add_epi32(sum[index], half), shift);
+  return _mm_packus_epi16(_mm_packs_epi32(part[0], part[1]), _mm_packs_epi32(part[2], part[3]));
 }
 
-/* Eight results along a row, from result `at` on. */
-static void across(const struct filter *filter, const unsigned char *row, unsigned at, unsigned char *out) {
-  __m128i low = four_across(filter, row, at), high = four_across(filter, row, at + 4);
-  _mm_storel_epi64((__m128i *)out, rounded(low, high, filter->bits));
-}
-
-/* Eight results of one row of results, from column `at` on. */
-static void down(const struct plane *plane, unsigned first, const short *weights, unsigned at, unsigned char *out) {
-  const __m128i zero = _mm_setzero_si128();
-  unsigned taps = plane->down->taps;
-  __m128i low = zero, high = zero;
-  for (unsigned tap = 0; tap < taps; tap += 2) { /* two rows at once */
-    const unsigned char *one = plane->kept + (first + tap) % taps * plane->stride + at;
-    const unsigned char *two = plane->kept + (first + tap + 1) % taps * plane->stride + at;
-    __m128i both = _mm_unpacklo_epi8(_mm_loadl_epi64((const __m128i *)one), _mm_loadl_epi64((const __m128i *)two));
-    __m128i pair = _mm_unpacklo_epi16(_mm_set1_epi16(weights[tap]), _mm_set1_epi16(weights[tap + 1]));
-    low = _mm_add_epi32(low, _mm_madd_epi16(_mm_unpacklo_epi8(both, zero), pair));
-    high = _mm_add_epi32(high, _mm_madd_epi16(_mm_unpackhi_epi8(both, zero), pair));
+static inline __attribute__((always_inline)) void across_by(const struct filter *filter, const unsigned char *row,
+                                                            unsigned char *out, unsigned taps) {
+  const short *weights = filter->weights;
+  for (unsigned at = 0; at < filter->count; at += WIDE, weights += WIDE * taps) {
+    __m128i sum[4];
+    for (unsigned index = 0; index < 4; index++)
+      sum[index] = taps == FEW ? four_of_few(row, filter->first + at + 4 * index, weights + 4 * index * taps)
+                               : four_across(row, filter->first + at + 4 * index, weights + 4 * index * taps, taps);
+    _mm_storeu_si128((__m128i *)(out + at), rounded(sum, filter->bits));
   }
-  _mm_storel_epi64((__m128i *)out, rounded(low, high, plane->down->bits));
+}
+
+/* Resizes a row along itself. */
+static void across(const struct filter *filter, const unsigned char *row, unsigned char *out) {
+  if (filter->taps == FEW) /* the usual cases, for which the compiler makes loops of their own */
+    across_by(filter, row, out, FEW);
+  else if (filter->taps == LANES)
+    across_by(filter, row, out, LANES);
+  else
+    across_by(filter, row, out, filter->taps);
+}
+
+/* Sixteen results of a row of results, from column `at` on. */
+static void down(const struct plane *plane, const short *weights, unsigned at, unsigned char *out) {
+  const __m128i zero = _mm_setzero_si128();
+  __m128i sum[4] = {zero, zero, zero, zero};
+  for (unsigned tap = 0; tap < plane->down->taps; tap += PAIR) {
+    __m128i one = _mm_loadu_si128((const __m128i *)(plane->window[tap] + at));
+    __m128i two = _mm_loadu_si128((const __m128i *)(plane->window[tap + 1] + at));
+    __m128i low = _mm_unpacklo_epi8(one, two), high = _mm_unpackhi_epi8(one, two);
+    int both; /* weights, one for each of the rows */
+    memcpy(&both, weights + tap, sizeof both);
+    __m128i pair = _mm_set1_epi32(both);
+    sum[0] = _mm_add_epi32(sum[0], _mm_madd_epi16(_mm_unpacklo_epi8(low, zero), pair));
+    sum[1] = _mm_add_epi32(sum[1], _mm_madd_epi16(_mm_unpackhi_epi8(low, zero), pair));
+    sum[2] = _mm_add_epi32(sum[2], _mm_madd_epi16(_mm_unpacklo_epi8(high, zero), pair));
+    sum[3] = _mm_add_epi32(sum[3], _mm_madd_epi16(_mm_unpackhi_epi8(high, zero), pair));
+  }
+  _mm_storeu_si128((__m128i *)out, rounded(sum, plane->down->bits));
 }
 
 #else
@@ -172,24 +200,21 @@ static unsigned char rounded(int sum, int bits) {
   return (unsigned char)(sum < 0 ? 0 : sum > 255 ? 255 : sum);
 }
 
-static void across(const struct filter *filter, const unsigned char *row, unsigned at, unsigned char *out) {
-  for (unsigned lane = 0; lane < LANES; lane++) {
-    const unsigned char *samples = row + filter->first[at + lane];
-    const short *weights = filter->weights + (size_t)(at + lane) * filter->taps;
+static void across(const struct filter *filter, const unsigned char *row, unsigned char *out) {
+  for (unsigned at = 0; at < filter->count; at++) {
+    const unsigned char *samples = row + filter->first[at];
+    const short *weights = filter->weights + (size_t)at * filter->taps;
     int sum = 0;
     for (unsigned tap = 0; tap < filter->taps; tap++) sum += samples[tap] * weights[tap];
-    out[lane] = rounded(sum, filter->bits);
+    out[at] = rounded(sum, filter->bits);
   }
 }
 
-static void down(const struct plane *plane, unsigned first, const short *weights, unsigned at, unsigned char *out) {
-  unsigned taps = plane->down->taps;
-  int sums[LANES] = {0};
-  for (unsigned tap = 0; tap < taps; tap++) {
-    const unsigned char *row = plane->kept + (first + tap) % taps * plane->stride + at;
-    for (unsigned lane = 0; lane < LANES; lane++) sums[lane] += row[lane] * weights[tap];
-  }
-  for (unsigned lane = 0; lane < LANES; lane++) out[lane] = rounded(sums[lane], plane->down->bits);
+static void down(const struct plane *plane, const short *weights, unsigned at, unsigned char *out) {
+  int sums[WIDE] = {0};
+  for (unsigned tap = 0; tap < plane->down->taps; tap++)
+    for (unsigned lane = 0; lane < WIDE; lane++) sums[lane] += plane->window[tap][at + lane] * weights[tap];
+  for (unsigned lane = 0; lane < WIDE; lane++) out[lane] = rounded(sums[lane], plane->down->bits);
 }
 
 #endif
@@ -197,19 +222,20 @@ static void down(const struct plane *plane, unsigned first, const short *weights
 /* Prepares a plane of so many rows. `out` gets its results. */
 static void open_plane(struct jpeg_decompress_struct *info, struct plane *plane, const struct filter *across,
                        const struct filter *down, unsigned rows, unsigned char *out) {
-  *plane = (struct plane){across, down, rows, 0, 0, filled_up(across->count, LANES), NULL, out};
+  *plane = (struct plane){across, down, rows, 0, 0, filled_up(across->count, WIDE), NULL, out, NULL};
   plane->kept = reserve(info, plane->stride * down->taps);
+  plane->window = reserve(info, down->taps * sizeof *plane->window);
 }
 
 /* Makes the next row of results of the rows that are kept. */
 static void make_row(struct plane *plane) {
-  unsigned width = plane->across->count, first = plane->down->first[plane->made];
-  const short *weights = plane->down->weights + (size_t)plane->made * plane->down->taps;
-  unsigned char *out = plane->out + (size_t)plane->made++ * width, last[LANES];
-  unsigned at = 0;
-  for (; at + LANES <= width; at += LANES) down(plane, first, weights, at, out + at);
+  unsigned width = plane->across->count, taps = plane->down->taps, first = plane->down->first[plane->made], at = 0;
+  const short *weights = plane->down->weights + (size_t)plane->made * taps;
+  unsigned char *out = plane->out + (size_t)plane->made++ * width, last[WIDE];
+  for (unsigned tap = 0; tap < taps; tap++) plane->window[tap] = plane->kept + (first + tap) % taps * plane->stride;
+  for (; at + WIDE <= width; at += WIDE) down(plane, weights, at, out + at);
   if (at == width) return;
-  down(plane, first, weights, at, last);
+  down(plane, weights, at, last);
   memcpy(out + at, last, width - at);
 }
 
@@ -217,8 +243,7 @@ static void make_row(struct plane *plane) {
  * end as the filter has taps. Makes all rows of results that it completes. */
 static void feed(struct plane *plane, const unsigned char *row) {
   const struct filter *filter = plane->down;
-  unsigned char *kept = plane->kept + plane->fed % filter->taps * plane->stride;
-  for (unsigned at = 0; at < plane->across->count; at += LANES) across(plane->across, row, at, kept + at);
+  across(plane->across, row, plane->kept + plane->fed % filter->taps * plane->stride);
   plane->fed++;
   while (plane->made < filter->count &&
          (plane->fed == plane->rows || filter->first[plane->made] + filter->taps <= plane->fed))
