@@ -132,7 +132,7 @@ def run_jobs(jobs: Sequence[tuple[int, int, Box, int, bool]], exact: bool, out: 
     A job is the address and the number of the encoded bytes, the box, the scale, and whether it is mirrored. Raises as
     `decode_and_crop`; the text begins with `named`, which may name the `{index}` of the job that failed.
     """
-    array = (Job * len(jobs))(*((at, length, *box, scale, flip) for at, length, box, scale, flip in jobs))
+    array = (Job * len(jobs))(*(Job(at, length, *box, scale, flip) for at, length, box, scale, flip in jobs))
     failed, message = ctypes.c_uint(), passing.message()
     height, width = out.shape[2:]
     kind = _library().region_batch(
