@@ -148,7 +148,7 @@ _TASKS = (
 )
 TASKS = tuple(one.id for one in _TASKS)
 Cropping = Callable[[Cut], Any]
-_APART = "exactness: 0.7 to 0.8 levels of 255 on average, 1.9 in the worst image"  # tools/region_difference.py
+_APART = "exactness: 0.5 to 0.8 levels of 255 on average, 1.9 in the worst image"  # tools/region_difference.py
 
 
 def _cut_tensor(functional: Any) -> Callable[[Any, Cut], Any]:
