@@ -10,7 +10,9 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, overload
 
+from pipebench.batch_into import BatchInto
 from pipebench.native.region import crop_stream, decode_and_crop
+from pipebench.native.resized import EncodedCrop
 from pipebench.native.transforms import RandomCropFromBytes, RandomResizedCropFromBytes
 from pipebench.ring import RingCollate
 from pipebench.syncpoints.examine import syncs
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 __all__ = [
+    "BatchInto",
+    "EncodedCrop",
     "RandomCropFromBytes",
     "RandomResizedCropFromBytes",
     "RingCollate",

@@ -12,11 +12,16 @@ if an exclusive lock on it succeeds at once.
 
 from __future__ import annotations
 
+import functools
 import itertools
+import math
 import os
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
+
+# A tensor in a block of a type and shape, which the function was given to write; None if there is no block for it.
+Filled = Callable[[Any, tuple[int, ...], Callable[[Any], object]], Any]
 
 SMALLEST = 1 << 16  # bytes; a smaller batch, such as labels, is left to `default_collate`
 
@@ -39,25 +44,33 @@ class RingCollate:
         self._blocks = _Blocks(prefetch_factor + 2)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"prefetch_factor": self.prefetch_factor}  # blocks belong to one process
+        return {name: value for name, value in vars(self).items() if name != "_blocks"}  # those belong to one process
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__init__(**state)  # type: ignore[misc]  # as if made in that process
+        vars(self).update(state, _blocks=_Blocks(state["prefetch_factor"] + 2))
 
     def __call__(self, samples: Sequence[Any]) -> Any:
         """One batch of `samples`: tensors, arrays, numbers, texts, and dicts, tuples and lists of these."""
-        from torch import Tensor
         from torch.utils.data._utils.collate import collate, default_collate_fn_map
 
         if self._blocks.process != os.getpid():  # a fork must not lend its parent's blocks
             self._blocks = _Blocks(self.prefetch_factor + 2)
-        blocks, places, usual = self._blocks, itertools.count(), default_collate_fn_map[Tensor]
+        ways = self._ways(functools.partial(self._blocks.filled, itertools.count()))
+        return collate(samples, collate_fn_map={**default_collate_fn_map, **ways})
+
+    def _ways(self, filled: Filled) -> dict[Any, Callable[..., Any]]:
+        """How samples of a type become a batch, for the types that go into blocks."""
+        import torch
+        from torch.utils.data._utils.collate import default_collate_fn_map
 
         def tensors(batch: list[Any], *, collate_fn_map: Any = None) -> Any:
-            made = blocks.stacked(next(places), batch)
+            first, made = batch[0], None
+            if all(_plain(one) and one.dtype == first.dtype for one in batch):
+                made = filled(first.dtype, (len(batch), *first.shape), lambda out: torch.stack(batch, out=out))
+            usual = default_collate_fn_map[torch.Tensor]
             return made if made is not None else usual(batch, collate_fn_map=collate_fn_map)
 
-        return collate(samples, collate_fn_map={**default_collate_fn_map, Tensor: tensors})
+        return {torch.Tensor: tensors}
 
 
 class _Blocks:
@@ -69,13 +82,13 @@ class _Blocks:
         self._places: dict[int, list[_Block]] = {}
         self._lending = threading.Lock()  # threads of one process share its locks on files
 
-    def stacked(self, place: int, batch: list[Any]) -> Any:
-        """`torch.stack` of the batch into a block; None if no block can be lent for it."""
-        import torch
+    def filled(self, places: Iterator[int], dtype: Any, shape: tuple[int, ...], fill: Callable[[Any], object]) -> Any:
+        """A tensor in a block, which `fill` was given to write; None if no block can be lent for it.
 
-        first = batch[0]
-        alike = all(_plain(one) and one.dtype == first.dtype for one in batch)
-        size = len(batch) * first.nbytes if alike else 0
+        The block is that of the next of `places`. If `fill` fails, it is free again at once, also while the error and
+        the frames that it went through are kept.
+        """
+        place, size = next(places), math.prod(shape) * dtype.itemsize
         if size < SMALLEST or _strategy() != "file_descriptor":
             return None
         try:
@@ -85,9 +98,12 @@ class _Blocks:
             return None
         if block is None:
             return None
-        shape = (len(batch), *first.shape)
-        torch.stack(batch, out=_tensor(block.memory, first.dtype, shape))
-        return _tensor(lent, first.dtype, shape)
+        try:
+            fill(_tensor(block.memory, dtype, shape))
+        except BaseException:
+            del lent
+            raise
+        return _tensor(lent, dtype, shape)
 
     def _lend(self, blocks: list[_Block], size: int) -> tuple[_Block | None, Any]:
         """A free block of at least `size` bytes, and its memory for one batch. Makes a block if that is allowed."""
@@ -142,6 +158,16 @@ class _Block:
             return storage._new_shared_fd_cpu(file, size)  # it duplicates the descriptor
         finally:
             os.close(file)
+
+
+def new_memory(dtype: Any, shape: tuple[int, ...]) -> Any:
+    """An empty tensor where `default_collate` makes a batch: in a worker in shared memory, else in ordinary memory."""
+    import torch
+
+    if torch.utils.data.get_worker_info() is None:
+        return torch.empty(shape, dtype=dtype)
+    memory: Any = torch.UntypedStorage
+    return _tensor(memory._new_shared(math.prod(shape) * dtype.itemsize, device="cpu"), dtype, shape)
 
 
 def _plain(sample: Any) -> bool:

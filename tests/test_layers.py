@@ -15,7 +15,7 @@ ROOT = Path(pipebench.__file__).parent
 HOUSE = {
     "": "errors units stats",
     "host": "clock screen interrupts private redaction machine limits named page_cache scratch whole_files",
-    "native": "building passing region transforms packing",
+    "native": "building passing region resized transforms packing",
     "task": "",
     "results": "sync_points measurement loading consumers windows drilled account costs hand_off batches watched "
     "training calibration comparison studies advice plan packing ranks programs schema_1 secrets report earlier_runs",
@@ -43,6 +43,7 @@ HOUSE = {
     "advise": "judging whole_run conductor snippet tail command",
     "region": "",
     "ring": "",
+    "batch_into": "",
     "calibrate.planted": "amounts loaded looping replaying stages samples waiting",
     "calibrate": "running attribution bounds overhead under_load waits whole",
     "data": "image_header listing synthetic datasets",

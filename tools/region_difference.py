@@ -17,9 +17,8 @@ import numpy as np
 import torch
 from PIL import Image
 from torchvision.transforms.functional import pil_to_tensor
-from torchvision.transforms.v2 import functional
 
-from pipebench.native import region
+from pipebench.native import region, resized
 from pipebench.stages import crop, read
 from pipebench.stages.crop import Cut
 from pipebench.task import Workload
@@ -27,18 +26,8 @@ from pipebench.task import Workload
 SIZE = (224, 224)
 
 
-def moved_box(given: Cut) -> Any:
-    scale = region._scale_for(given.box, SIZE)
-    aligned = region._aligned(given.box, scale)
-    rows, columns = region.scaled_size(aligned, scale)
-    left, top = aligned[:2]
-    whole = (left, top, min(columns * scale, given.width - left), min(rows * scale, given.height - top))
-    picture = region.decode_and_crop(given.data, whole).permute(2, 0, 1)
-    return functional.resize(picture, list(SIZE), antialias=True)
-
-
-def box_not_moved(given: Cut) -> Any:
-    scale = region._scale_for(given.box, SIZE)
+def reduced_picture(given: Cut) -> Any:
+    scale = resized._scale_for(given.box, SIZE)
     picture = Image.fromarray(region.decode_and_crop(given.data, given.box, scale).numpy())
     begin = [given.box[0] // scale, given.box[1] // scale]
     box = [edge / scale - begin[index % 2] for index, edge in enumerate(given.corners)]
@@ -53,8 +42,7 @@ def ways(workload: Workload) -> dict[str, Callable[[Cut], Any]]:
         "opencv": crop._opencv(workload),
         "region": crop.region_resized(workload),
         "region-exact": crop.region_exact(workload),
-        "moved box": moved_box,
-        "box not moved": box_not_moved,
+        "reduced": reduced_picture,
     }
 
 
@@ -63,7 +51,7 @@ def rows(name: str, seed: int) -> str:
     keys = [key for group in read.keys(workload) for key in group]
     cuts = crop._inputs(workload, keys, SIZE[0], crop.resized_box)
     expected = [crop.tensor_first(workload)(given).int() for given in cuts]
-    reduced = sum(region._scale_for(given.box, SIZE) > 1 for given in cuts)
+    reduced = sum(resized._scale_for(given.box, SIZE) > 1 for given in cuts)
     text = f"{name}, seed {seed}: {len(cuts)} crops, {reduced} from a reduced decode\n"
     for way, call in ways(workload).items():
         apart = [(call(given).int() - one).abs() for given, one in zip(cuts, expected, strict=True)]

@@ -1,5 +1,5 @@
-/* Decodes many boxes of each file named on the command line, cuts them out, and packs the file, for a sanitizer or
- * valgrind to watch. See region_sanitize.sh. A pixel that was never written, or written from memory that never was,
+/* Decodes many boxes of each file named on the command line, resizes them in a batch, cuts them out, and packs the file,
+ * for a sanitizer or valgrind to watch. See region_sanitize.sh. A pixel that was never written, or written from memory that never was,
  * decides a branch here, so that valgrind reports it. */
 
 #include <stdlib.h>
@@ -28,7 +28,7 @@ static unsigned char *contents(const char *name, unsigned long *bytes) {
   return data;
 }
 
-static unsigned decoded, refused, bright, streamed, packed;
+static unsigned decoded, refused, bright, resized, streamed, packed;
 
 /* Packs the file, and reads each of the bytes that were written. */
 static void pack_one(const unsigned char *data, unsigned long bytes) {
@@ -54,6 +54,24 @@ static void stream_one(const unsigned char *data, unsigned long bytes, unsigned 
   region_free(stream);
 }
 
+/* Resizes the box twice in one batch, with and without a mirror, and reads each byte of both where both succeed. */
+static void resize_one(const unsigned char *data, unsigned long bytes, unsigned left, unsigned top, unsigned width,
+                       unsigned height) {
+  char message[MESSAGE_BYTES];
+  unsigned out_width = 1 + draw(40), out_height = 1 + draw(40), failed;
+  struct job job = {data, bytes, left, top, width, height, 1u << draw(4), 0}, jobs[2] = {job, job};
+  jobs[1].flip = 1;
+  size_t room = (size_t)2 * 3 * out_width * out_height;
+  unsigned char *out = malloc(room);
+  if (out == NULL) exit(2);
+  if (region_batch(jobs, 2, out_width, out_height, (int)draw(2), out, &failed, message) == DONE) {
+    resized++;
+    for (size_t index = 0; index < room; index++)
+      if (out[index] > 127) bright++;
+  }
+  free(out);
+}
+
 static void decode_one(const unsigned char *data, unsigned long bytes, unsigned image_width, unsigned image_height) {
   char message[MESSAGE_BYTES];
   unsigned denominator = 1u << draw(4);
@@ -72,6 +90,7 @@ static void decode_one(const unsigned char *data, unsigned long bytes, unsigned 
   }
   free(out);
   stream_one(data, bytes, left, top, width, height);
+  resize_one(data, bytes, left, top, width, height);
 }
 
 int main(int count, char **names) {
@@ -88,7 +107,7 @@ int main(int count, char **names) {
     pack_one(data, bytes);
     free(data);
   }
-  printf("%d files: %u boxes decoded, %u refused, %u streams, %u packed, %u bright samples\n", count - 1, decoded,
-         refused, streamed, packed, bright);
+  printf("%d files: %u boxes decoded, %u refused, %u batches, %u streams, %u packed, %u bright samples\n", count - 1,
+         decoded, refused, resized, streamed, packed, bright);
   return 0;
 }

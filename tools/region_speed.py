@@ -32,7 +32,7 @@ from torchvision.transforms.v2 import RandomResizedCrop
 
 from pipebench import stats
 from pipebench.data import synthetic
-from pipebench.native import packing, region
+from pipebench.native import packing, region, resized
 
 DATASETS = Path(__file__).parent.parent / "datasets"
 Box = tuple[int, int, int, int]
@@ -178,6 +178,7 @@ def main(arguments: Sequence[str]) -> None:
     torch.set_num_threads(1)
     sys.stdout.write(f"{region.library_name()}, Pillow {PIL.__version__}, torch {torch.__version__}, one thread\n")
     clock = time.thread_time if options.cpu else time.perf_counter
+    resize: Way = functools.partial(resized.decode_and_resize, size=(224, 224))
     for name in options.datasets:
         encoded = images(name, options.images)
         for size in options.size or ():

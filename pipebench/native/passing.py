@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -34,14 +35,50 @@ def pointer(data: Any) -> tuple[Any, int]:
     return found, length
 
 
+def address(data: Any) -> tuple[int, int, Any]:
+    """Where the bytes of an object lie, their number, and what keeps them there: it must live as long as they are used.
+
+    A 1-D uint8 tensor in host memory will do too. Raises as `pointer`, and `TypeError` for another tensor.
+    """
+    imported = sys.modules.get("torch")
+    if imported is not None and isinstance(data, imported.Tensor):
+        check_tensor(data)
+        data = data.contiguous()
+        if data.numel() == 0:
+            raise SampleError("empty", "there are no bytes to decode")
+        return data.data_ptr(), data.numel(), data
+    found, length = pointer(data)
+    return ctypes.cast(found, ctypes.c_void_p).value or 0, length, found
+
+
+def check_tensor(data: Any) -> None:
+    """Raises `TypeError` for a tensor that is not 1-D, uint8 and in host memory."""
+    if data.dtype != sys.modules["torch"].uint8 or data.dim() != 1 or data.device.type != "cpu":
+        raise TypeError(
+            f"encoded data must be a 1-D uint8 tensor in host memory, not {data.dtype} of shape {tuple(data.shape)} "
+            f"on {data.device}"
+        )
+
+
+def check_out(out: Any, shape: tuple[int, ...]) -> None:
+    """Raises `ValueError` for an `out` that is not a contiguous uint8 tensor of that shape in host memory."""
+    torch = sys.modules["torch"]
+    wanted = f"out must be a contiguous uint8 tensor of shape {shape} in host memory"
+    if not isinstance(out, torch.Tensor):
+        raise ValueError(f"{wanted}, not {type(out).__name__}")
+    if (out.dtype, tuple(out.shape), out.device.type) != (torch.uint8, shape, "cpu") or not out.is_contiguous():
+        kind = "" if out.is_contiguous() else "gaps in "
+        raise ValueError(f"{wanted}, not {kind}{out.dtype} of shape {tuple(out.shape)} on {out.device}")
+
+
 def message() -> Message:
     """Room for what a C piece says about an error."""
     return ctypes.create_string_buffer(_MESSAGE_BYTES)
 
 
-def error(kind: int, said: Message) -> Exception:
-    """The exception for a kind that a C piece returned."""
-    text = said.value.decode("utf-8", "replace")
+def error(kind: int, said: Message, of: str = "") -> Exception:
+    """The exception for a kind that a C piece returned. Its text begins with `of`."""
+    text = of + said.value.decode("utf-8", "replace")
     if kind == _OUTSIDE:
         return ValueError(text)
     if kind == _OUT_OF_MEMORY:

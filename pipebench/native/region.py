@@ -29,7 +29,9 @@ _registering = threading.Lock()
 Box = tuple[int, int, int, int]
 
 
-def decode_and_crop(data: Buffer | torch.Tensor, box: Sequence[int], scale: int = 1) -> torch.Tensor:
+def decode_and_crop(
+    data: Buffer | torch.Tensor, box: Sequence[int], scale: int = 1, *, out: torch.Tensor | None = None
+) -> torch.Tensor:
     """A box of a JPEG as a uint8 tensor of shape (height, width, 3), RGB, without decoding the rest of the picture.
 
     `data` is the encoded file: anything bytes-like, or a 1-D uint8 tensor in host memory. Read-only buffers other than
@@ -42,22 +44,26 @@ def decode_and_crop(data: Buffer | torch.Tensor, box: Sequence[int], scale: int 
     The result holds every pixel of the reduced picture that touches the box: columns left // scale to
     (left + width - 1) // scale, both included, and rows likewise. `scaled_size` returns its size.
 
+    `out` is a contiguous uint8 tensor of the result's shape, such as a slot of a batch: the pixels are decoded into it,
+    and it is returned. After an error, some of it may have been written.
+
     At scale 1 the pixels are those of `PIL.Image.open(...).convert("RGB").crop(...)`, bit by bit; at other scales
     those of Pillow after `draft`. Grey is expanded to RGB. The GIL is released while it decodes.
 
-    Raises `ValueError` for a box that is empty, not whole numbers or not inside the image, and for another scale;
-    `TypeError` where `data` is not bytes; `SampleError` for data that cannot be used, its `kind` being one of `empty`,
-    `not-jpeg`, `truncated`, `corrupt`, `too-large` (over 178,956,970 pixels, as in Pillow) and `unsupported` (CMYK,
-    YCCK, arithmetic coding, 12 bits, lossless); `native.NativeError`, a `PipebenchError`, where the library cannot be
-    built. Damage below the box is not noticed in a sequential file: those bytes are never read.
+    Raises `ValueError` for a box that is empty, not whole numbers or not inside the image, for another scale, and for
+    another `out`; `TypeError` where `data` is not bytes; `SampleError` for data that cannot be used, its `kind` being
+    one of `empty`, `not-jpeg`, `truncated`, `corrupt`, `too-large` (over 178,956,970 pixels, as in Pillow) and
+    `unsupported` (CMYK, YCCK, arithmetic coding, 12 bits, lossless); `native.NativeError`, a `PipebenchError`, where
+    the library cannot be built. Damage below the box is not noticed in a sequential file: those bytes are never read.
     """
-    checked = _checked_box(box, scale)
+    checked = checked_box(box, scale)
     imported = sys.modules.get("torch")
-    if imported is not None and isinstance(data, imported.Tensor):
-        cropped: torch.Tensor = _operator_for(data)(data, *checked, scale)
+    if out is None and imported is not None and isinstance(data, imported.Tensor):
+        passing.check_tensor(data)
+        cropped: torch.Tensor = torch_operator()(data, *checked, scale)
         return cropped
-    pointer, length = passing.pointer(data)
-    return _decode(pointer, length, checked, scale)
+    pointer, length, _kept = passing.address(data)
+    return _decode(pointer, length, checked, scale, out)
 
 
 def crop_stream(data: Buffer, box: Sequence[int]) -> tuple[bytes, Box]:
@@ -72,7 +78,7 @@ def crop_stream(data: Buffer, box: Sequence[int]) -> tuple[bytes, Box]:
     image, `SampleError` for data whose header cannot be read, and `native.NativeError` as `decode_and_crop`. Damage is
     not noticed: the pixels are not looked at.
     """
-    left, top, width, height = checked = _checked_box(box, 1)
+    left, top, width, height = checked = checked_box(box, 1)
     pointer, length = passing.pointer(data)
     library, stream, x, y = _library(), ctypes.c_void_p(), ctypes.c_uint(left), ctypes.c_uint(top)
     made = library.region_stream(
@@ -111,48 +117,29 @@ def decode_and_fill(
     return canvas
 
 
-def decode_and_resize(
-    data: Buffer | torch.Tensor,
-    box: Sequence[int],
-    size: tuple[int, int],
-    interpolation: Any = "bilinear",
-    *,
-    exact: bool = False,
-) -> torch.Tensor:
-    """A box of a JPEG, resized with antialiasing, as a uint8 tensor of shape (3, height, width), RGB.
+class Job(ctypes.Structure):
+    """One box to decode and resize, as in into.h. `data` is an address, `scale` 1, 2, 4 or 8."""
 
-    `box` is left, top, width and height in pixels of the full image, `size` height and width of the result.
-    torchvision's `resize` makes it, with its `interpolation`, from what was decoded. Raises as `decode_and_crop`.
+    _fields_ = (
+        ("data", ctypes.c_void_p), ("bytes", ctypes.c_ulong), ("left", ctypes.c_uint), ("top", ctypes.c_uint),
+        ("width", ctypes.c_uint), ("height", ctypes.c_uint), ("scale", ctypes.c_uint), ("flip", ctypes.c_uint),
+    )  # fmt: skip
 
-    With `exact`, that is the box at full scale, and the pixels are those of torchvision's v2 `resized_crop` of the
-    whole picture, bit by bit. Otherwise it is the box at the smallest scale (1, 1/2, 1/4, 1/8) at which it still has at
-    least `size` pixels. At a scale below 1, each edge moves to the nearest pixel of the reduced picture, by at most
-    half a pixel of the result. This is most of the difference; the rest are frequencies that the reduced decode lacks.
-    For how large it is see docs/figures/decode-and-crop.md.
+
+def run_jobs(jobs: Sequence[tuple[int, int, Box, int, bool]], exact: bool, out: torch.Tensor, named: str = "") -> None:
+    """Decodes and resizes boxes into `out`, of shape (jobs, 3, height, width), in one call without the GIL.
+
+    A job is the address and the number of the encoded bytes, the box, the scale, and whether it is mirrored. Raises as
+    `decode_and_crop`; the text begins with `named`, which may name the `{index}` of the job that failed.
     """
-    from torchvision.transforms.v2 import functional
-
-    checked = _checked_box(box, 1)
-    scale = 1 if exact else _scale_for(checked, size)
-    picture = decode_and_crop(data, _aligned(checked, scale), scale).permute(2, 0, 1)
-    resized: torch.Tensor = functional.resize(picture, list(size), interpolation=interpolation, antialias=True)
-    return resized
-
-
-def _scale_for(box: Box, size: tuple[int, int]) -> int:
-    """The largest of `SCALES` at which `box` still has `size` (height, width) pixels."""
-    return max(one for one in SCALES if one == 1 or (box[2] >= size[1] * one and box[3] >= size[0] * one))
-
-
-def _aligned(box: Box, scale: int) -> Box:
-    """The box of whole reduced pixels that is nearest to `box`. It lies inside the image if `box` does.
-
-    Edges are rounded half up, so that the box never loses a whole reduced pixel between two edges.
-    """
-    left, top, right, bottom = (
-        (2 * edge + scale) // (2 * scale) for edge in (box[0], box[1], box[0] + box[2], box[1] + box[3])
-    )
-    return left * scale, top * scale, (right - 1 - left) * scale + 1, (bottom - 1 - top) * scale + 1
+    array = (Job * len(jobs))(*(Job(at, length, *box, scale, flip) for at, length, box, scale, flip in jobs))
+    failed, message = ctypes.c_uint(), passing.message()
+    height, width = out.shape[2:]
+    kind = _library().region_batch(
+        array, len(jobs), width, height, int(exact), out.data_ptr(), ctypes.byref(failed), message
+    )  # fmt: skip
+    if kind:
+        raise passing.error(kind, message, named.format(index=failed.value))
 
 
 def image_size(data: Buffer) -> tuple[int, int]:
@@ -203,7 +190,7 @@ def _register(torch: Any) -> None:
     schema = "(Tensor data, SymInt left, SymInt top, SymInt width, SymInt height, SymInt scale=1) -> Tensor"
 
     def real(data: torch.Tensor, left: int, top: int, width: int, height: int, scale: int = 1) -> torch.Tensor:
-        box = _checked_box((left, top, width, height), scale)
+        box = checked_box((left, top, width, height), scale)
         data = data.contiguous()
         return _decode(data.data_ptr(), data.numel(), box, scale)
 
@@ -214,16 +201,8 @@ def _register(torch: Any) -> None:
     decorate(real).register_fake(fake)
 
 
-def _operator_for(data: torch.Tensor) -> Any:
-    if data.dtype != sys.modules["torch"].uint8 or data.dim() != 1 or data.device.type != "cpu":
-        raise TypeError(
-            f"encoded data must be a 1-D uint8 tensor in host memory, not {data.dtype} of shape {tuple(data.shape)} "
-            f"on {data.device}"
-        )
-    return torch_operator()
-
-
-def _checked_box(box: Sequence[int], scale: int) -> Box:
+def checked_box(box: Sequence[int], scale: int = 1) -> Box:
+    """The four numbers of a box. Raises `ValueError` as `decode_and_crop`, but for what needs the image's size."""
     try:
         left, top, width, height = map(operator.index, box)
     except TypeError as error:
@@ -239,15 +218,17 @@ def _checked_box(box: Sequence[int], scale: int) -> Box:
     return left, top, width, height
 
 
-def _decode(pointer: Any, length: int, box: Box, scale: int) -> torch.Tensor:
+def _decode(pointer: int, length: int, box: Box, scale: int, out: torch.Tensor | None = None) -> torch.Tensor:
     import torch
 
     if length == 0:
         raise SampleError("empty", "there are no bytes to decode")
-    library = _library()
+    shape = (*scaled_size(box, scale), 3)
+    if out is not None:
+        passing.check_out(out, shape)
+    pixels = torch.empty(shape, dtype=torch.uint8) if out is None else out
     message = passing.message()
-    pixels = torch.empty((*scaled_size(box, scale), 3), dtype=torch.uint8)
-    kind = library.region_decode(pointer, length, *box, scale, pixels.data_ptr(), message)
+    kind = _library().region_decode(pointer, length, *box, scale, pixels.data_ptr(), message)
     if kind:
         raise passing.error(kind, message)
     return pixels
@@ -262,6 +243,9 @@ def _library() -> ctypes.CDLL:
     library.region_size.argtypes = [pointer, ctypes.c_ulong, pointer, pointer, pointer]
     library.region_decode.argtypes = [
         pointer, ctypes.c_ulong, unsigned, unsigned, unsigned, unsigned, unsigned, pointer, pointer,
+    ]  # fmt: skip
+    library.region_batch.argtypes = [
+        pointer, unsigned, unsigned, unsigned, ctypes.c_int, pointer, pointer, pointer,
     ]  # fmt: skip
     library.region_stream.argtypes = [pointer, ctypes.c_ulong, pointer, pointer, unsigned, unsigned, pointer]
     library.region_stream.restype = ctypes.c_ulong

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
-from pipebench.native.region import Box, decode_and_fill, decode_and_resize, image_size
+from pipebench.native.region import Box, decode_and_fill, image_size
+from pipebench.native.resized import EncodedCrop, decode_and_resize
 
 if TYPE_CHECKING:
     import torch
@@ -80,8 +81,9 @@ class RandomResizedCropFromBytes:
     `decode_and_resize` decodes and resizes the box, with `exact`; its docstring says how the result differs without.
 
     The arguments are torchvision's. `antialias` must be True (else `ValueError`), because a reduced decode is
-    antialiased. A call with a bytes-like JPEG returns a uint8 tensor of shape (3, height, width), RGB. Raises as
-    `decode_and_crop`.
+    antialiased. `flip` is the probability that the result is mirrored, as by torchvision's `RandomHorizontalFlip(flip)`
+    after it. A call with a bytes-like JPEG returns a uint8 tensor of shape (3, height, width), RGB; with `out`, a
+    contiguous tensor of that shape, it is made there. Raises as `decode_and_crop`.
     """
 
     def __init__(
@@ -93,6 +95,7 @@ class RandomResizedCropFromBytes:
         antialias: bool = True,
         *,
         exact: bool = False,
+        flip: float = 0.0,
     ) -> None:
         from torchvision.transforms import v2
 
@@ -104,17 +107,30 @@ class RandomResizedCropFromBytes:
         self.ratio = ratio
         self.interpolation = interpolation
         self.exact = exact
+        self.flip = flip
 
-    def __call__(self, data: Buffer) -> torch.Tensor:
+    def __call__(self, data: Buffer, out: torch.Tensor | None = None) -> torch.Tensor:
+        drawn = self.draw(data)
+        return decode_and_resize(
+            data, drawn.box, self.size, self.interpolation, exact=self.exact, flip=drawn.flip, out=out
+        )  # fmt: skip
+
+    def draw(self, data: Buffer) -> EncodedCrop:
+        """What a call would decode, not decoded yet: for a dataset whose batches `BatchInto` makes.
+
+        It draws the same random numbers as a call. Only the header of `data` is read.
+        """
+        import torch
+
         width, height = image_size(data)
         drawn = self._reference.make_params([_blank(height, width)])
         box = (drawn["left"], drawn["top"], drawn["width"], drawn["height"])
-        return decode_and_resize(data, box, self.size, self.interpolation, exact=self.exact)
+        return EncodedCrop(data, box, self.flip > 0 and bool(torch.rand(1) < self.flip))
 
     def __repr__(self) -> str:
         return (
             f"{type(self).__name__}(size={self.size}, scale={self.scale}, ratio={self.ratio}, "
-            f"interpolation={self.interpolation}, exact={self.exact})"
+            f"interpolation={self.interpolation}, exact={self.exact}, flip={self.flip})"
         )
 
 

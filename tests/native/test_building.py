@@ -143,6 +143,7 @@ void jpeg_destroy_decompress(j_decompress_ptr info) {}
 void jpeg_mem_src(j_decompress_ptr info, const unsigned char *data, unsigned long bytes) {}
 int jpeg_read_header(j_decompress_ptr info, boolean image) { return 0; }
 boolean jpeg_start_decompress(j_decompress_ptr info) { return 0; }
+JDIMENSION jpeg_read_raw_data(j_decompress_ptr info, JSAMPIMAGE rows, JDIMENSION count) { return 0; }
 JDIMENSION jpeg_read_scanlines(j_decompress_ptr info, JSAMPARRAY rows, JDIMENSION count) { return 0; }
 """
 TURBOS_OWN = """

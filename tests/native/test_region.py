@@ -258,9 +258,11 @@ def test_errors_are_not_printed(capfd):
 
 MUTANTS = """
 import hashlib, json, random, sys
-import region_jpegs
-from pipebench.native import region, transforms
+import region_jpegs, torch
+from pipebench.native import region, resized
 from pipebench.errors import SampleError
+
+SOUND = resized.EncodedCrop(region_jpegs.encode("4:2:0", 101, 64), (30, 20, 33, 17))
 
 def resident():
     return int(open("/proc/self/statm").read().split()[1]) * 4096
@@ -274,13 +276,27 @@ def tried(data, rng):
     except SampleError as error:
         return error.kind.encode()
 
+def batched(data, rng):
+    # the mutant in a batch, after a sound sample
+    out = torch.zeros(2, 3, rng.randint(1, 40), rng.randint(1, 40), dtype=torch.uint8)
+    try:
+        width, height = region.image_size(data)
+        wide, high = rng.randint(1, width), rng.randint(1, height)
+        box = rng.randint(0, width - wide), rng.randint(0, height - high), wide, high
+        resized.decode_batch([SOUND, resized.EncodedCrop(data, box, rng.random() < 0.5)], out, exact=rng.random() < 0.5)
+        return out.numpy().tobytes()
+    except SampleError as error:
+        return error.kind.encode()
+
 def run():
     digest, refused = hashlib.sha256(), 0
     for index in range(int(sys.argv[1])):
         make = region_jpegs.packed_mutant if index % 2 else region_jpegs.mutant
-        result = tried(make(index), random.Random(index))
+        data, rng = make(index), random.Random(index)
+        result = tried(data, rng)
         refused += len(result) < 12 and result.isascii()
         digest.update(result)
+        digest.update(batched(data, rng))
     return digest.hexdigest(), refused
 
 first = run()
