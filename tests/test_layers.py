@@ -13,7 +13,7 @@ import pipebench
 
 ROOT = Path(pipebench.__file__).parent
 HOUSE = {
-    "": "errors units stats",
+    "": "errors units stats ring",
     "host": "clock screen interrupts private redaction machine limits named page_cache scratch whole_files",
     "native": "building passing region resized transforms packing",
     "task": "",
@@ -30,7 +30,7 @@ HOUSE = {
     "watch.script": "made wait_parts arrivals device_idle main_thread own_steps phases ranks loop_spans without_loader "
     "optimisers relays spawned_workers transfers iterators webdataset_loader",
     "watch.bound": "batches schedule alternation live_batches session",
-    "watch.trial": "dealing edits memo compared chains arms stretches passes session patching",
+    "watch.trial": "dealing edits examining memo compared chains pictures arms stretches passes session patching",
     "watch.launch": "watched_script over_time footprint own_code stacks supervisor bootstrap program programs",
     "watch.launch.hook": "pipebench_hook sitecustomize",
     "watch.read": "decoding gather described span_notes account bound drilled hand_off costs over_time host_use moves "
@@ -38,11 +38,11 @@ HOUSE = {
     "watch.trace": "tracks device_timeline perfetto",
     "watch": "with_block command",
     "predict": "cores loader bounds asked intervals planning passports untried",
-    "remedies": "seen source as_tensors bytes_across callbacks draft in_order knock_out lookup num_workers one_thread "
-    "persistent_workers pin_memory prefetch_factor sampler_ahead start_method validation",
-    "advise": "judging whole_run conductor snippet tail command",
+    "remedies": "seen source opening files as_tensors bytes_across callbacks decoders draft packed_crops from_bytes "
+    "in_order knock_out lookup opencv_resize num_workers one_thread persistent_workers pin_memory prefetch_factor "
+    "ring_collate sampler_ahead start_method validation",
+    "advise": "judging whole_run sync_cause conductor snippet tail command",
     "region": "",
-    "ring": "",
     "batch_into": "",
     "calibrate.planted": "amounts loaded looping replaying stages samples waiting",
     "calibrate": "running attribution bounds overhead under_load waits whole",

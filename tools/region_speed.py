@@ -32,14 +32,15 @@ from torchvision.transforms.v2 import RandomResizedCrop
 
 from pipebench import stats
 from pipebench.data import synthetic
-from pipebench.native import packing, region, resized
+from pipebench.native import packing, region
+from pipebench.native.resized import decode_and_resize
 
 DATASETS = Path(__file__).parent.parent / "datasets"
 Box = tuple[int, int, int, int]
 Way = Callable[[bytes, Box], object]
 Clock = Callable[[], float]
 SHARES = (0.05, 0.1, 0.2, 0.3, 0.5, 0.75)  # of the image, that a crop keeps
-RESIZE: Way = functools.partial(region.decode_and_resize, size=(224, 224))
+RESIZE: Way = functools.partial(decode_and_resize, size=(224, 224))
 
 
 @dataclass(frozen=True)
@@ -178,7 +179,6 @@ def main(arguments: Sequence[str]) -> None:
     torch.set_num_threads(1)
     sys.stdout.write(f"{region.library_name()}, Pillow {PIL.__version__}, torch {torch.__version__}, one thread\n")
     clock = time.thread_time if options.cpu else time.perf_counter
-    resize: Way = functools.partial(resized.decode_and_resize, size=(224, 224))
     for name in options.datasets:
         encoded = images(name, options.images)
         for size in options.size or ():

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal, Protocol
 
-from pipebench.advise import judging, whole_run
+from pipebench.advise import judging, sync_cause, whole_run
 from pipebench.remedies import Propose
 from pipebench.remedies.seen import Seen
 from pipebench.results.advice import Advice, Cache, Change, Difference, Ended, Finding
 from pipebench.results.watched import LoaderResult, WatchResult
 from pipebench.watch.record.lines import Line, LoopSums, Moment
 from pipebench.watch.record.orders import Order
-from pipebench.watch.record.trial_lines import LoaderMade, TrialFailed, TrialLine, TrialRepeats, TrialWindow
+from pipebench.watch.record.trial_lines import LoaderMade, TrialFailed, TrialLine, TrialRepeats, TrialSyncs, TrialWindow
 from pipebench.watch.trial.stretches import TIMES_AHEAD, burst_of
 
 LOOK_S = 6.0  # the shortest time to watch before anything is tried
@@ -24,6 +24,7 @@ _WINDOW_SHARE = 1 / 180  # of the budget: the shortest window, so 1 s of the def
 _FOR_STAGES = 0.4  # of the budget: for trials that spoil the weights
 _LEAST_PAIRS = 2  # of windows that a pass must have room for
 _STEP_S = 0.1
+_EXAMINE_S, _EXAMINE_ITERATIONS = 10.0, 20  # the longest time to look for sync points
 _ONE_LOOP = 0.9  # of the longest: loaders that are zipped take nearly the same time
 
 
@@ -62,6 +63,7 @@ class _Trial:
     failed: str = ""
     difference: Difference | None = None
     repeats: TrialRepeats | None = None
+    syncs: TrialSyncs | None = None
 
     def ratios(self) -> tuple[float, ...]:
         """The speed-up of each pair, also of the first trial."""
@@ -79,6 +81,8 @@ class _Trial:
             self.failed = line.problem
         elif isinstance(line, TrialRepeats):
             self.repeats = line if self.repeats is None or not line.same else self.repeats
+        elif isinstance(line, TrialSyncs):
+            self.syncs = line
         elif self.difference is None or self.difference.largest < line.largest:
             self.difference = Difference(line.largest, line.mean, line.span, line.values)
 
@@ -101,7 +105,7 @@ class Conductor:
         self.ended: Ended = "script-ended"
         self.began: float | None = None
         self._turns = 0
-        self._stopped = self._discarded = False
+        self._stopped = self._discarded = self._examined = False
         self._trial = _Trial(0, [])
         self._predicted: list[Finding] = []
 
@@ -114,7 +118,7 @@ class Conductor:
         findings = (*self.findings, *self._predicted)
         return Advice(
             findings,
-            judging.best(findings),
+            judging.best(_lossless(findings)),
             loader,
             made.file if made else "",
             made.line if made else 0,
@@ -142,14 +146,19 @@ class Conductor:
         if self.seen is None or made is None or made.refusal:
             self.ended = "refused"
             return
-        self._predicted = [
-            Finding(one, "not-tried", reason="of-script") for one in self._proposed(self.seen) if one.of_script
-        ]
+        self._predict(self.seen)
         self._trial.number = 1
         self.ended = "script-ended"
         if self._try_all(self.seen) and self._tell_more() and self._try_all(self.seen):
             self.ended = "budget" if any(one.reason == "budget" for one in self.findings) else "done"
+        self._predict(self.seen)
         self.run.order(Order(self._trial.number + 1, self.seen.loader.loader))
+
+    def _predict(self, seen: Seen) -> None:
+        """What is only predicted. Some of it rests on what was tried."""
+        self._predicted = [
+            Finding(one, "not-tried", reason="of-script") for one in self._proposed(seen) if one.of_script
+        ]
 
     @property
     def left_s(self) -> float:
@@ -208,11 +217,25 @@ class Conductor:
         for_stages = _FOR_STAGES * self.budget_s if seen.discards else 0.0
         while self.left_s >= for_stages and (kept := self._next(seen, discards=False)) is not None:
             yield kept
-        both = judging.together(self.findings)
+        both = judging.together(_apart(_lossless(self.findings)))
         if both is not None:
             yield both
+        if seen.discards:
+            self._examine(seen)
         while (change := self._next(seen, discards=True) or self._next(seen, discards=False)) is not None:
             yield change
+
+    def _examine(self, seen: Seen) -> None:
+        """Looks for sync points in a few iterations. They become a cause in the account of the watched part."""
+        if self._examined or not sync_cause.worth_a_look(seen) or self.watched is None or self.left_s <= 0:
+            return
+        self._trial = _Trial(self._trial.number + 1, [])
+        self._discarded = self._examined = True
+        self.run.order(Order(self._trial.number, seen.loader.loader, examine=sync_cause.ITERATIONS, discards=True))
+        until = self.run.now() + min(self.left_s, max(_EXAMINE_S, _EXAMINE_ITERATIONS * seen.iteration_s))
+        while self.run.now() < until and self._trial.syncs is None and self.run.wait(_STEP_S):
+            self._read()
+        self.watched = sync_cause.with_syncs(self.watched, self._trial.syncs, seen)
 
     def _next(self, seen: Seen, discards: bool) -> Change | None:
         proposed = [one for one in self._proposed(seen) if one.discards is discards and not one.of_script]
@@ -316,6 +339,25 @@ def _limit(seen: Seen, change: Change) -> float:
     most = change.predicted or seen.most_by_workers
     measured = whole_run.share(seen, "passes" if change.by_passes else "windows")
     return most if measured is None else whole_run.amdahl(most, measured)
+
+
+def _lossless(findings: Sequence[Finding]) -> list[Finding]:
+    """The same findings, of which none that gives something up counts as a gain."""
+    return [replace(one, outcome="unclear") if one.change.gives_up else one for one in findings]
+
+
+def _apart(findings: Sequence[Finding]) -> list[Finding]:
+    """The findings without those that another one of their group has outdone."""
+
+    def outdone(one: Finding) -> bool:
+        rivals = [other for other in findings if other.change.group == one.change.group != ""]
+        return any(_speedup(other) > _speedup(one) for other in rivals)
+
+    return [one for one in findings if not outdone(one)]
+
+
+def _speedup(found: Finding) -> float:
+    return found.gain.speedup if found.gain is not None and found.outcome == "gain" else 0.0
 
 
 def _not_now(change: Change, by_passes: bool, needed_s: float | None, left_s: float) -> str:

@@ -83,7 +83,7 @@ def _of_call(made: LoaderMade, settings: dict[str, Value]) -> tuple[Rewrite, ...
         source = Source(made.file)
     except (OSError, SyntaxError, ValueError):
         return None
-    call = _call(source, made)
+    call = source.call_at(made)
     if call is None or not _takes(call, settings):
         return None
 
@@ -92,27 +92,16 @@ def _of_call(made: LoaderMade, settings: dict[str, Value]) -> tuple[Rewrite, ...
 
     present = {one.arg: one.value for one in call.keywords if one.arg}
     edits = [(*place(present[name]), repr(value)) for name, value in settings.items() if name in present]
-    added = "".join(f", {name}={value!r}" for name, value in settings.items() if name not in present)
-    given = [place(one)[1] for one in [*call.args, *(one.value for one in call.keywords)]]
-    closed = re.match(rb"(\s*\))*", source.raw[max(given) : place(call)[1] - 1])
-    last = max(given) + (closed.end() if closed else 0)  # after the parentheses around the last argument
-    return tuple(Rewrite(made.file, *one) for one in [*edits, (last, last, added)])
+    added = ", ".join(f"{name}={value!r}" for name, value in settings.items() if name not in present)
+    written = [Rewrite(made.file, *one) for one in edits]
+    return (*written, source.with_keyword(call, added)) if added else tuple(written)
 
 
 def _takes(call: ast.Call, settings: dict[str, Value]) -> bool:
-    """Whether these keywords can be written: the call is a DataLoader's and hides none of them."""
-    if not ast.unparse(call.func).endswith("DataLoader") or not (call.args or call.keywords):
+    """Whether these keywords can be written: the call hides none of them."""
+    if not (call.args or call.keywords):
         return False
     hidden = any(one.arg is None for one in call.keywords) or any(isinstance(one, ast.Starred) for one in call.args)
     if hidden:
         return settings.keys() <= {one.arg for one in call.keywords}
     return len(call.args) <= _BEFORE_WORKERS
-
-
-def _call(source: Source, made: LoaderMade) -> ast.Call | None:
-    """The call at the place where the loader was made; None if there is none."""
-    wanted = (made.line, made.end_line, made.column, made.end_column)
-    for one in source.nodes(ast.Call):
-        if (one.lineno, one.end_lineno, one.col_offset, one.end_col_offset) == wanted and isinstance(one, ast.Call):
-            return one
-    return None

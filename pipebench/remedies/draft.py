@@ -35,7 +35,7 @@ def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
         return None
     return Change(
         "draft", {}, COST, predicted=telling(1 / max(0.01, 1 - decode - resize)), title=TITLE,
-        edits={"draft": {}}, how=HOW, at=call_of(seen, "open"), discards=True, rewrites=_rewrites(seen),
+        edits={"draft": {}}, how=HOW, at=call_of(seen, "open"), discards=True, rewrites=_rewrites(seen), group="decode",
     )  # fmt: skip
 
 

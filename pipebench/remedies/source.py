@@ -11,6 +11,7 @@ from pathlib import Path
 
 from pipebench.remedies.seen import Seen
 from pipebench.results.advice import Place, Rewrite
+from pipebench.watch.record.trial_lines import LoaderMade
 
 
 class Source:
@@ -36,6 +37,31 @@ class Source:
         """Puts `before` before the expression `first`, and `after` after `last`."""
         places = (self.begin(first), before), (self.end(last), after)
         return tuple(Rewrite(self.file, place, place, text) for place, text in places)
+
+    def call_at(self, made: LoaderMade) -> ast.Call | None:
+        """The call that made a loader; None if there is none at that place, or if it is no DataLoader's."""
+        wanted = (made.line, made.end_line, made.column, made.end_column)
+        for one in self.nodes(ast.Call):
+            place = (one.lineno, one.end_lineno, one.col_offset, one.end_col_offset)
+            if place == wanted and isinstance(one, ast.Call) and ast.unparse(one.func).endswith("DataLoader"):
+                return one
+        return None
+
+    def imported(self, module: str) -> tuple[Rewrite, ...]:
+        """Writes `import module` before the first import of the file, if it is not there. `module` has no dots."""
+        imports = [one for one in self.tree.body if isinstance(one, ast.Import | ast.ImportFrom)]
+        if any(isinstance(one, ast.Import) and module in [name.name for name in one.names] for one in imports):
+            return ()
+        ours = [one for one in imports if getattr(one, "module", "") != "__future__"] or self.tree.body
+        place = self._lines[_first_line(ours[0]) - 1]
+        return (Rewrite(self.file, place, place, f"import {module}\n", helper=True),)
+
+    def with_keyword(self, call: ast.Call, text: str) -> Rewrite:
+        """Puts the keyword `text` behind the last argument of `call`, and behind the parentheses around it."""
+        last = max(self.end(one) for one in [*call.args, *(one.value for one in call.keywords)])
+        closed = re.match(rb"(\s*\))*", self.raw[last : self.end(call) - 1])
+        place = last + (closed.end() if closed else 0)
+        return Rewrite(self.file, place, place, f", {text}")
 
     def defined(self, what: Callable[..., object], user: ast.expr) -> Rewrite:
         """Writes the text of a class or function of ours before the statement of the module that holds `user`."""

@@ -38,15 +38,18 @@ _NOT_TRIED = {
     "no-arrays": "the workers have no NumPy",
     "no-workers": "the loader has no workers",
     "no-such-stage": "the workers do not have this stage where it can be replaced",
-    "no-such-transforms": "ToTensor and Normalize do not end its one Compose",
+    "no-such-transforms": "its one Compose does not hold these transforms, in their place",
     "no-such-batch": "its collate function puts the images elsewhere",
     "no-such-resize": "its transforms do not begin with one Resize",
     "not-smaller": "its JPEGs are less than twice as large as the Resize makes them",
     "not-bytes": "its images are no bytes",
+    "own-collate": "its collate function is not torch's",
+    "no-jpegs": "no JPEG comes to the crop as Pillow has opened it",
     "not-repeatable": "its samples differ though their random numbers are the same",
     "samples-differ": "it would change the samples",
     "changed-in-place": "somebody changes its result in place",
 }
+_DOES_NOT_APPLY = ("no-jpegs", "own-collate", "no-such-transforms")  # what the workers found; no line, but with --full
 _BY_PASSES = "*: of whole passes, with the start of their workers."
 _FREE = "free: its first result is served again; no change of the stage can bring more."
 _GAIN = "gain: iterations/s of the whole loop; the interval is for another run."
@@ -57,7 +60,7 @@ def parts(advice: Advice, watched: WatchResult | None, *, full: bool = False, go
     made: list[Part] = [Line(verdict(advice), "bold")]
     if watched is not None:
         made += [*_plain(watch_account.causes(watched.account)), limit(watched.verdict), *watch.where(watched)]
-    if advice.findings:
+    if any(full or _applies(one) for one in advice.findings):
         made.append(_table(advice, full))
     made += _writing(advice)
     made += ["", *_closing(advice, goes_on)]
@@ -76,6 +79,17 @@ def verdict(advice: Advice) -> str:
         )
     if advice.ended == "refused":
         return "No remedy was tried on this script."
+    return f"{_nothing(advice)}{_given_up(advice)}"
+
+
+def _given_up(advice: Advice) -> str:
+    """What gained at a price that nobody is advised to pay."""
+    found = (one for one in advice.findings if one.change.gives_up and one.outcome == "gain")
+    told = ((_sentence_case(named(one.change)), spoken(one.gain)) for one in found if one.gain is not None)
+    return "".join(f" {name} makes the loop {gain} as fast, but gives something up." for name, gain in told)
+
+
+def _nothing(advice: Advice) -> str:
     tried = [one for one in advice.findings if one.gain is not None and not one.change.knock_out]
     left = [one for one in advice.findings if one.gain is None and not one.change.of_script]
     if not tried and (left or advice.ended in ("script-ended", "fault")):
@@ -128,7 +142,7 @@ def _table(advice: Advice, full: bool) -> Table:
 
 def _first(advice: Advice) -> list[int]:
     """The rows of the short report: some changes with the one to follow, and the first stages that were knocked out."""
-    every = range(len(advice.findings))
+    every = [place for place, one in enumerate(advice.findings) if _applies(one)]
     stages = [one for one in every if advice.findings[one].change.knock_out][:_MOST_STAGES]
     changes = [one for one in every if not advice.findings[one].change.knock_out]
     room = _MOST_ROWS - len(stages)
@@ -138,13 +152,22 @@ def _first(advice: Advice) -> list[int]:
     return sorted([*changes, *stages])
 
 
+def _applies(found: Finding) -> bool:
+    return found.gain is not None or found.reason not in _DOES_NOT_APPLY
+
+
 def _notes(advice: Advice, rows: Sequence[object], full: bool) -> Iterator[str]:
-    more = len(advice.findings) - len(rows)
+    findings = advice.findings if full else tuple(filter(_applies, advice.findings))
+    more = len(findings) - len(rows)
     if more:
         yield f"{more} more: --full shows them."
-    untried = [f"{named(one.change)}: {_untried(one)}" for one in advice.findings if one.gain is None]
+    left = sorted((one for one in findings if one.gain is None), key=lambda one: not one.change.basis)
+    untried = [f"{named(one.change)}: {_untried(one)}" for one in left]
     yield from untried if full else untried[:_MOST_NOTES]
     yield from (_differs(one) for one in advice.findings if one.difference is not None and one.difference.largest)
+    equal = advice.chosen.difference if advice.chosen is not None else None
+    if advice.chosen is not None and equal is not None and not equal.largest:
+        yield f"{named(advice.chosen.change)}: samples are the same, bit for bit ({equal.values:,} values compared)."
     yield from (_cached(one.cache) for one in advice.findings if one.cache is not None)
     if any(one.by == "passes" and one.gain for one in advice.findings):
         yield _BY_PASSES
@@ -188,6 +211,8 @@ def _gain(found: Finding) -> str:
 
 def _untried(found: Finding) -> str:
     """Why a change was not tried, and how its figure came about."""
+    if found.change.basis:
+        return f"predicted, not tried. {printable(found.change.basis)}. {printable(' '.join(found.change.how))}"
     failed = found.reason and found.reason not in _NOT_TRIED
     why = f"it failed, {printable(found.reason)}" if failed else _NOT_TRIED.get(found.reason, "the trial was too short")
     return f"not tried, {why}" + (" (its figure is predicted)" if found.change.predicted and not failed else "")
@@ -200,11 +225,9 @@ def _writing(advice: Advice) -> Iterator[Part]:
         return
     place = f"{_short(advice.file)}:{advice.line}" if advice.file else "where the script makes its loader"
     yield ""
-    written = advice.snippet if advice.snippet is not None and len(advice.snippet.after) <= _MOST_LINES else None
-    if written is not None:
-        yield f"Write, in {_short(written.file)}:{written.line}:"
-        yield from _lines(written)
-    if chosen.change.settings and written is None:
+    written = list(_written(advice.snippet)) if advice.snippet is not None else []
+    yield from written
+    if chosen.change.settings and not written:
         yield f"Write, in {place}: DataLoader(..., {named(_keywords(chosen.change))})"
     if chosen.change.one_thread:
         yield from _one_thread(chosen.change, place)
@@ -213,6 +236,19 @@ def _writing(advice: Advice) -> Iterator[Part]:
 
 def _keywords(change: Change) -> Change:
     return Change(change.remedy, change.settings)
+
+
+def _written(found: Snippet) -> Iterator[str]:
+    """The lines of a short place, or the few lines of a long one that change."""
+    if len(found.after) <= _MOST_LINES:
+        yield f"Write, in {_short(found.file)}:{found.line}:"
+        yield from _lines(found)
+        return
+    both = zip(found.before, found.after, strict=False) if len(found.before) == len(found.after) else ()
+    changed = [(found.line + place, new) for place, (old, new) in enumerate(both) if old != new]
+    if 0 < len(changed) <= _MOST_LINES:
+        yield f"Write, in {_short(found.file)}:"
+        yield from (f"  {line} + {printable(new.strip())}" for line, new in changed)
 
 
 def _lines(found: Snippet) -> Iterable[str]:

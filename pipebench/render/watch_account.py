@@ -18,6 +18,8 @@ _CAUSES = 2
 _BESIDE_LARGEST = 0.2
 _ONCE = ("before-loops", "after-loops", "outside-loops")
 _GROWTH = "memory-growth"
+_SYNCS = "sync-points"
+_APART = (_GROWTH, _SYNCS)  # said besides the largest cause, whatever their size
 
 # the rows of the short table, each with the codes of an account that it holds
 SHORT = (
@@ -77,10 +79,10 @@ def causes(account: Account | None) -> list[Part]:
     if account is None:
         return []
     known = [one for one in account.causes if one.code in _SENTENCES]
-    found = [one for one in known if one.code not in (*_ONCE, "training", _GROWTH)]
+    found = [one for one in known if one.code not in (*_ONCE, "training", *_APART)]
     found = [one for one in found if one.s >= _BESIDE_LARGEST * found[0].s][:_CAUSES]
-    said = [_sentence(one, account) for one in found or known if one.code != _GROWTH]
-    said += [_sentence(one, account) for one in known if one.code == _GROWTH]
+    said = [_sentence(one, account) for one in found or known if one.code not in _APART]
+    said += [_sentence(one, account) for one in known if one.code in _APART]
     if not found and not any(one.code in ("outside-loops", _GROWTH) for one in known):
         said.insert(0, _nothing(account))
     return [Line(said[0], "bold"), *said[1:]]
@@ -193,6 +195,15 @@ def _growth(one: Cause, values: Any, part: str) -> str:
     )
 
 
+def _sync_points(one: Cause, values: Any, part: str) -> str:
+    would = "makes" if values["device"] else "would make"
+    took = f" They took {part}." if one.s else ""
+    return (
+        f"The loop {would} the host wait for the device {values['per_step']:g} times an iteration: "
+        f"{values['operations']} in {values['places']}.{took}" + _at_most(one, "Fewer of them")
+    )
+
+
 def _stage(one: Cause, values: Any, part: str) -> str:
     """The stage is named by the sentence on the iteration, which follows."""
     return f"{_waits(one, part)}." + _at_most(one, "Faster loading")
@@ -276,6 +287,7 @@ _SENTENCES: dict[str, Callable[[Cause, Any, str], str]] = {
     "workers-blocked": _blocked,
     "storage": _storage,
     _GROWTH: _growth,
+    _SYNCS: _sync_points,
     "stage": _stage,
     "pickling": _pickling,
     "threads-over-cores": _threads,

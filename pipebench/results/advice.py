@@ -46,6 +46,9 @@ class Change:
     was found. `knock_out` says that a stage is served from a memo: no change for the user, but the most that any change
     of this stage could bring. `discards` says that the training gets other values while it is tried, so its weights are
     worth nothing. `of_script` says that it is a change of the script besides its loader: only predicted, not tried.
+    `basis` says in words what such a prediction rests on, if it is more than the figures of the watched part. Changes
+    of one `group` do the same work in different ways, so they are never made together. `gives_up` says that the samples
+    are not equal, and that the change is shown, but never advised.
     """
 
     remedy: str
@@ -64,6 +67,9 @@ class Change:
     discards: bool = False
     of_script: bool = False
     rewrites: tuple[Rewrite, ...] = ()
+    basis: str = ""
+    group: str = ""
+    gives_up: bool = False
 
 
 @dataclass(frozen=True)

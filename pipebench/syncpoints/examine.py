@@ -91,6 +91,10 @@ class SyncsOfLoop:
         """Marks the end of an iteration."""
         self._open().step()
 
+    def came_before(self, found: object) -> None:
+        """Counts the tensors in `found` as host data, as if a DataLoader had given them inside the block."""
+        self._open().came_before(found)
+
     def report(self) -> SyncReport:
         return self._open().report(None)
 

@@ -89,6 +89,10 @@ class Watch:
     def step(self) -> None:
         self._book.step()
 
+    def came_before(self, found: object) -> None:
+        if self._book.placement.pretend:
+            self._book.placement.mark(found, host=True)
+
     def report(self, function: str | None) -> SyncReport:
         """The sync points so far, and how they were found."""
         if self._checked:

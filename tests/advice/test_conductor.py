@@ -6,10 +6,13 @@ from itertools import cycle, repeat
 import pytest
 from made_up_trials import LOADER, SETTINGS, host, seen, watched, worker
 
-from pipebench.advise.conductor import LOOK_S, Conductor, _main
+from pipebench.advise import judging
+from pipebench.advise.conductor import LOOK_S, Conductor, _apart, _main
 from pipebench.advise.judging import MOST_PAIRS
 from pipebench.remedies import remedies
 from pipebench.results.account import Account, Cause
+from pipebench.results.advice import Change, Finding
+from pipebench.stats import Speedup
 from pipebench.watch.record.lines import LoopSums, Moment
 from pipebench.watch.record.trial_lines import LoaderMade, TrialFailed, TrialWindow
 
@@ -281,3 +284,13 @@ def test_of_zipped_loaders_the_one_that_is_waited_for_is_tried():
     assert _main(replace(watched(), loaders=(waited, ready, short))) == 1
     assert _main(replace(watched(), loaders=(ready, short))) == 2
     assert _main(replace(watched(), loaders=())) is None
+
+
+def test_changes_that_do_the_same_work_are_not_made_together():
+    def gained(remedy, speedup, **how):
+        change = Change(remedy, {}, title=remedy, edits={remedy: {}}, **how)
+        return Finding(change, "gain", Speedup(speedup, 0.95 * speedup, 1.05 * speedup, 0.95))
+
+    found = [gained("decoder", 1.3, group="decode"), gained("crop", 1.6, group="decode"), gained("table", 1.2)]
+    assert set(judging.together(_apart(found)).edits) == {"crop", "table"}
+    assert judging.together(_apart(found[:2])) is None

@@ -172,6 +172,35 @@ def test_what_is_written_elsewhere_names_its_place():
     assert "Write, in /nowhere/data.py:7:\n  + ByTable(A(), B())\n" in written
 
 
+def test_of_a_long_place_only_the_lines_that_change_are_shown():
+    same = replace(DRAFT, difference=Difference(0.0, 0.0, 1.0, 600_000))
+    lines = tuple(f"    line {number}" for number in range(9))
+    snippet = Snippet("/nowhere/data.py", 7, lines, (*lines[:2], "    Crop(A())", *lines[3:8], "    opened(b)"))
+    shown = _shown(replace(ADVICE, findings=(same,), best=0, snippet=snippet))
+    assert "Write, in /nowhere/data.py:\n  9 + Crop(A())\n  15 + opened(b)\n" in shown
+    assert "decoding at reduced size: samples are the same, bit for bit (600,000 values compared)." in " ".join(
+        shown.split()
+    )
+
+
+def test_what_does_not_apply_has_no_line():
+    other = Finding(Change("from_bytes", {}, title="decoding only the crop"), "not-tried", reason="no-jpegs")
+    shown = _shown(replace(ADVICE, findings=(*FINDINGS[:2], other)))
+    assert "crop" not in shown and "more: --full" not in shown
+    assert "decoding only the crop: not tried, no JPEG" in _shown(
+        replace(ADVICE, findings=(other,), best=None), full=True
+    )
+    assert "Remedies" not in _shown(replace(ADVICE, findings=(other,), best=None))
+
+
+def test_a_gain_that_gives_something_up_is_told_and_not_advised():
+    change = replace(DRAFT.change, title="Resize by OpenCV", gives_up=True)
+    shown = _shown(replace(ADVICE, findings=(replace(DRAFT, change=change),), best=None))
+    assert "Resize by OpenCV makes the loop 1.60× (1.50–1.70) as fast, but gives something up." in " ".join(
+        shown.split()
+    )
+
+
 def test_all_kinds_of_rows_fit_a_screen():
     findings = (*FINDINGS, DRAFT, *STAGES, SCRIPT)
     shown = _shown(replace(ADVICE, findings=findings, best=6, discarded=True, snippet=None), goes_on=False)

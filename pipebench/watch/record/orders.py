@@ -22,6 +22,7 @@ class Order:
 
     `edits` are what the workers do otherwise: names of remedies with their arguments, see `watch.trial.edits`.
     `discards` says that the script gets other values than its own, so its weights are worth nothing from then on.
+    `examine` is a number of iterations in which sync points are looked for; then nothing else is tried.
     """
 
     number: int
@@ -34,6 +35,7 @@ class Order:
     period: int = 1
     edits: dict[str, dict[str, Any]] = field(default_factory=dict)
     discards: bool = False
+    examine: int = 0
 
 
 def give(folder: str, order: Order) -> None:

@@ -80,4 +80,23 @@ class TrialFailed:
     problem: str
 
 
-TrialLine: TypeAlias = TrialWindow | TrialDifference | TrialRepeats | TrialFailed
+class SyncAt(NamedTuple):
+    """A line that makes the host wait for the device: see `results.sync_points.SyncPoint`."""
+
+    path: str
+    line: int
+    per_step: float
+    operations: list[str]
+    lost_s: float | None
+
+
+@dataclass
+class TrialSyncs:
+    """The sync points of some iterations. `device` is "" if nothing could confirm them."""
+
+    order: int
+    device: str
+    points: list[SyncAt]
+
+
+TrialLine: TypeAlias = TrialWindow | TrialDifference | TrialRepeats | TrialFailed | TrialSyncs

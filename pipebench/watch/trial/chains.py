@@ -1,9 +1,9 @@
-"""The part of a Compose that makes normalised floats of bytes, which another step can replace."""
+"""A part of a Compose that another step can replace, such as the one that makes normalised floats of bytes."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,22 +31,26 @@ class Chain:
         return self.begin + len(self.steps) == len(self.entries)
 
     def replace(self, new: Any, patches: Patches) -> None:
+        """Puts `new` in place of the steps. Another edit may have moved them. Raises `Refused` if it replaced them."""
         old = list(self.entries)
-        self.entries[self.begin : self.begin + len(self.steps)] = [new]
+        begin = next((place for place, one in enumerate(old) if one is self.steps[0]), None)
+        if begin is None:
+            raise Refused("no-such-transforms")
+        self.entries[begin : begin + len(self.steps)] = [new]
         patches.on_undo(lambda: self.entries.__setitem__(slice(None), old))
 
 
-def only_chain(dataset: Any) -> Chain:
-    """The one chain in the transforms of `dataset`. Raises `Refused` if there is none, or more than one."""
-    found = [one for entries in transform_lists(dataset) if (one := _chain(entries)) is not None]
+def only_chain(dataset: Any, place: Callable[[Sequence[str]], slice | None] | None = None) -> Chain:
+    """The one chain in the transforms of `dataset`. Raises `Refused` if there is none, or more than one.
+
+    `place` finds it among the names of torchvision's transforms; by default, `place_of`.
+    """
+    find = place or place_of
+    places = [(entries, find([_name(one) for one in entries])) for entries in transform_lists(dataset)]
+    found = [Chain(entries, one.start, tuple(entries[one])) for entries, one in places if one is not None]
     if len(found) != 1:
         raise Refused("no-such-transforms")
     return found[0]
-
-
-def _chain(entries: list[Any]) -> Chain | None:
-    found = place_of([_name(one) for one in entries])
-    return None if found is None else Chain(entries, found.start, tuple(entries[found]))
 
 
 def place_of(names: Sequence[str]) -> slice | None:

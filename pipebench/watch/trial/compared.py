@@ -6,6 +6,7 @@ differ, the dataset draws from elsewhere, and nothing can be compared.
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -21,11 +22,18 @@ Path = tuple[Any, ...]
 class Comparing:
     """How to compare. `tolerance` is the largest difference of a value that is allowed (None: any is, and it is told).
 
-    `back` makes of a changed sample what it stands for.
+    `back` makes of a changed sample what it stands for. `mean_share` is the largest mean difference that is allowed, as
+    a share of the range of the values.
     """
 
     tolerance: float | None
     back: Callable[[Any], Any] = lambda sample: sample
+    mean_share: float | None = None
+
+    def allows(self, found: Difference) -> bool:
+        if self.tolerance is not None and found.largest > self.tolerance:
+            return False
+        return self.mean_share is None or (math.isfinite(found.largest) and found.mean <= self.mean_share * found.span)
 
 
 def compare_first(fetcher: Any, change: Callable[[], object], how: Comparing, more: Callable[[], Any] = list) -> None:
@@ -47,7 +55,7 @@ def compare_first(fetcher: Any, change: Callable[[], object], how: Comparing, mo
             raise Refused("not-repeatable")
         change()
         found = difference(before, [how.back(_sample(fetcher.dataset, one)) for one in indices])
-        if how.tolerance is not None and found.largest > how.tolerance:
+        if not how.allows(found):
             raise Refused("samples-differ")
         return Sent(plain(index), [found, *more()])
 

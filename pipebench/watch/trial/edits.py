@@ -75,7 +75,7 @@ def made(named: Mapping[str, Mapping[str, Any]]) -> tuple[Edit, ...]:
 
 def unpacked(batch: Any, edits: Sequence[Edit], note: Callable[[Any], object]) -> Any:
     """The batch as the script would have got it. `note` gets what is to be recorded. Raises `Refused`."""
-    if type(batch) is Sent:
+    while type(batch) is Sent:  # each edit that compares adds one
         if batch.refused:
             raise Refused(batch.refused)
         for one in batch.notes:

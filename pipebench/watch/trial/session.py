@@ -24,6 +24,7 @@ from pipebench.watch.trial import arms, edits
 from pipebench.watch.trial.arms import Arm
 from pipebench.watch.trial.dealing import Hand
 from pipebench.watch.trial.edits import Difference, Refused, Repeats
+from pipebench.watch.trial.examining import Examining
 from pipebench.watch.trial.passes import Passes
 from pipebench.watch.trial.stretches import Clock, Stretch, Timed
 
@@ -64,6 +65,7 @@ class Trial:
         self.off = False
         self.spoiled = False  # whether the script has trained on values that are not its own
         self.passes = Passes(self)
+        self.examining: Examining | None = None
         self._loaders: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
         self._now: _Pass | None = None
         self._iterator: Callable[[], Any] = _nothing  # that of the present pass
@@ -94,9 +96,20 @@ class Trial:
     def batch(self, iterator: Any, plain: Plain, plain_iter: Plain) -> Any:
         """What the script gets from `next(iterator)`."""
         self._obey()
+        loader = self._loaders.get(iterator, _nothing)()
+        if self.examining is None or loader is None or not self.wants(loader):
+            return self._batch(iterator, loader, plain, plain_iter)
+        try:
+            found = self._batch(iterator, loader, plain, plain_iter)
+        except BaseException:
+            self.guarded(self.examining.end)
+            raise
+        self.guarded(self.examining.came, found)
+        return found
+
+    def _batch(self, iterator: Any, loader: Any, plain: Plain, plain_iter: Plain) -> Any:
         if not self.passes.over(iterator):
             return self.passes.next(iterator, plain, plain_iter)
-        loader = self._loaders.get(iterator, _nothing)()
         if loader is None or not self.wants(loader):
             return plain(iterator)
         if self._iterator() is not iterator or not isinstance(iterator._sampler_iter, Hand):
@@ -238,7 +251,12 @@ class Trial:
             self.quiet()
         if order.leave:
             self._leave()
+        self.spoiled |= bool(order.examine)
         self.order, self.turn = order, 0
+        if self.examining is not None:
+            self.guarded(self.examining.end)
+        write = self.recording.write
+        self.examining = Examining(order.number, order.examine, write) if order.examine else None
         self.passes.order_over()
         this = self._now
         if this is not None and this.stretch is not None:
@@ -273,6 +291,8 @@ class Trial:
     def end(self) -> None:
         """Ends every worker of ours, because the script has come to its own end."""
         if os.getpid() == self.pid:
+            if self.examining is not None:
+                self.guarded(self.examining.end)
             self.leave_pass()
             self.passes.order_over()
 

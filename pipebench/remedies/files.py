@@ -1,0 +1,42 @@
+"""Some of the user's own JPEGs, found beside those that the watched run named."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from itertools import islice
+
+from pipebench.remedies.seen import Seen
+
+_JPEG = b"\xff\xd8\xff"
+_LOOKED_AT = 20_000  # entries of folders
+_SUFFIXES = (".jpg", ".jpeg")
+
+
+def jpegs(seen: Seen, most: int) -> tuple[str, ...]:
+    """The paths of up to `most` JPEGs, spread over the folder that holds the slowest samples. Empty: none is known."""
+    folder = folder_of(seen)
+    found = list(islice(_below(folder), _LOOKED_AT)) if folder else []
+    step = max(1, -(-len(found) // most))
+    return tuple(one for one in found[::step] if _is_jpeg(one))
+
+
+def folder_of(seen: Seen) -> str:
+    """The folder with the JPEGs among the slowest samples; "" if the run named none."""
+    names = [one.name for one in seen.watched.slowest if one.loader == seen.loader.loader and _is_jpeg(one.name)]
+    folders = [os.path.dirname(os.path.abspath(one)) for one in names]
+    return os.path.commonpath(folders) if folders else ""
+
+
+def _below(folder: str) -> Iterator[str]:
+    for place, folders, files in os.walk(folder):
+        folders.sort()
+        yield from (os.path.join(place, one) for one in sorted(files) if one.lower().endswith(_SUFFIXES))
+
+
+def _is_jpeg(name: str) -> bool:
+    try:
+        with open(name, "rb") as file:
+            return file.read(len(_JPEG)) == _JPEG
+    except (OSError, ValueError):
+        return False

@@ -1,0 +1,71 @@
+"""Where the user's files open images, and what to write so that a JPEG is decoded in another way, or later."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator
+
+from pipebench.remedies.seen import Seen
+from pipebench.remedies.source import Source, called, sources
+from pipebench.results.advice import Rewrite
+
+_FOLDER = "ImageFolder"
+_BEFORE_LOADER = 3  # positional parameters of an ImageFolder before `loader`
+
+
+def rewrites(seen: Seen, convert: Callable[..., object]) -> tuple[Rewrite, ...] | None:
+    """Writes `convert(image)` for each `image.convert("RGB")`, and `loader=convert` into each ImageFolder.
+
+    `convert` is a function of ours of an image or a path. Its text is written, too. None: the loader's files open no
+    image.
+    """
+    found: list[Rewrite] = []
+    opens = False
+    for source in sources(seen):
+        converted, folders = _converted(source), _folders(source)
+        opens |= bool(converted or folders) or any(_opens(one) for one in source.nodes(ast.Call))
+        for call in converted:
+            found += _exchanged(source, call, convert.__name__)
+        for call in folders:
+            found.append(source.with_keyword(call, f"loader={convert.__name__}"))
+        if converted or folders:
+            found.append(source.defined(convert, min((*converted, *folders), key=lambda one: one.lineno)))
+    return tuple(found) if opens else None
+
+
+def _exchanged(source: Source, call: ast.Call, name: str) -> Iterator[Rewrite]:
+    assert isinstance(call.func, ast.Attribute)
+    image = call.func.value
+    begin, end = source.begin(image), source.end(image)
+    yield Rewrite(source.file, begin, begin, f"{name}(")
+    yield Rewrite(source.file, end, source.end(call), ")")
+
+
+def _converted(source: Source) -> list[ast.Call]:
+    """Every `image.convert("RGB")`."""
+    return [
+        one
+        for one in source.nodes(ast.Call)
+        if isinstance(one, ast.Call)
+        and isinstance(one.func, ast.Attribute)
+        and one.func.attr == "convert"
+        and [getattr(given, "value", None) for given in one.args] == ["RGB"]
+        and not one.keywords
+    ]
+
+
+def _folders(source: Source) -> list[ast.Call]:
+    """Every ImageFolder that opens images as torchvision does."""
+    return [
+        one
+        for one in source.nodes(ast.Call)
+        if isinstance(one, ast.Call)
+        and called(one) == _FOLDER
+        and 0 < len(one.args) <= _BEFORE_LOADER
+        and not any(given.arg in ("loader", None) for given in one.keywords)
+        and not any(isinstance(given, ast.Starred) for given in one.args)
+    ]
+
+
+def _opens(node: ast.expr) -> bool:
+    return isinstance(node, ast.Call) and ast.unparse(node.func).endswith("Image.open")

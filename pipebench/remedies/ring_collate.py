@@ -1,0 +1,97 @@
+"""Batches in a ring of shared memory that is used again, in place of new memory for each batch.
+
+Only for torch's own collate function. `pipebench.RingCollate` gives the same batches, bit for bit, which is checked on
+the first batch of each worker.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from pipebench.remedies.seen import Seen, share_of
+from pipebench.remedies.source import sources
+from pipebench.results.advice import Change, Finding, Rewrite
+from pipebench.watch.record.patches import Patches
+from pipebench.watch.trial.compared import difference
+from pipebench.watch.trial.edits import Edit, Refused, Sent
+
+PLACE = 4
+TITLE = "collate into a ring"
+COST = "shared memory is kept"
+LEAST_SHARE = 0.1  # of the time of the workers
+HOW = "DataLoader(..., collate_fn=pipebench.RingCollate({}))"
+_USUAL = 2  # batches that torch makes ahead by default, as RingCollate does
+_BEFORE_COLLATE = 6  # positional parameters of a DataLoader before `collate_fn`
+
+
+def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
+    share = share_of(seen, "collate", "default_collate")
+    if tried or not seen.workers or not seen.waits or share < LEAST_SHARE or not _large(seen):
+        return None
+    ahead = seen.number("prefetch_factor") or _USUAL
+    written = "" if ahead == _USUAL else str(ahead)
+    rewrites = _rewrites(seen, f"collate_fn=pipebench.RingCollate({written})")
+    return Change(
+        "ring_collate", {}, COST, predicted=min(seen.most, 1 / max(0.01, 1 - share)), title=TITLE,
+        edits={"ring_collate": {"ahead": ahead}}, how=() if rewrites else (HOW.format(written),), rewrites=rewrites,
+    )  # fmt: skip
+
+
+def _large(seen: Seen) -> bool:
+    """Whether batches hold tensors that a ring takes. Not known: they may."""
+    from pipebench.ring import SMALLEST
+
+    found = seen.watched.hand_off
+    return found is None or found.shared_bytes_per_batch is None or found.shared_bytes_per_batch >= SMALLEST
+
+
+def _rewrites(seen: Seen, keyword: str) -> tuple[Rewrite, ...]:
+    """The keyword in the call that makes the loader, and the import; nothing if the call may hold such a keyword."""
+    for source in sources(seen):
+        call = source.call_at(seen.made) if seen.made and source.file == seen.made.file else None
+        if call is not None and _takes(call):
+            return (source.with_keyword(call, keyword), *source.imported("pipebench"))
+    return ()
+
+
+def _takes(call: ast.Call) -> bool:
+    hidden = any(one.arg in (None, "collate_fn") for one in call.keywords)
+    hidden |= any(isinstance(one, ast.Starred) for one in call.args)
+    return not hidden and bool(call.args or call.keywords) and len(call.args) <= _BEFORE_COLLATE
+
+
+def edit(ahead: int) -> Edit:
+    return _Ring(ahead)
+
+
+class _Ring(Edit):
+    def __init__(self, ahead: int) -> None:
+        self.ahead = ahead
+
+    def in_worker(self, fetcher: Any, patches: Patches) -> None:
+        from torch.utils.data import default_collate
+
+        from pipebench.ring import RingCollate
+
+        if fetcher.collate_fn is not default_collate:
+            raise Refused("own-collate")
+        fetcher.collate_fn = _compared(RingCollate(self.ahead), default_collate)
+
+
+def _compared(ring: Callable[[Any], Any], usual: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """`ring`, which first compares a batch with that of `usual`, and sends what it found."""
+    left = [True]
+
+    def collate(samples: Any) -> Any:
+        batch = ring(samples)
+        if not left:
+            return batch
+        left.clear()
+        found = difference(usual(samples), batch)
+        if found.largest:
+            raise Refused("samples-differ")
+        return Sent(batch, [found])
+
+    return collate

@@ -1,0 +1,172 @@
+"""Another decoder in place of Pillow's: who is asked, what is measured first, and what the user's file then reads."""
+
+import subprocess
+from dataclasses import replace
+
+import pytest
+from jpeg_files import Files, seen_with, write
+from PIL import Image
+from small_worker import fetched
+
+from pipebench.advise.snippet import diff, snippet
+from pipebench.remedies import decoders, files
+from pipebench.results.advice import Finding
+from pipebench.results.batches import SlowSample
+from pipebench.watch.trial.edits import Refused
+
+TEXT = """import os
+from PIL import Image
+
+
+def load(path):
+    return Image.open(path).convert("RGB")
+
+
+loader = DataLoader(data)
+"""
+DECODE = ("ImageFile.load", "decode", 0.6)
+
+
+class Clock:
+    """Seconds that pass only when a decoder says so."""
+
+    def __init__(self):
+        self.now = 0.0
+
+    def __call__(self):
+        return self.now
+
+    def takes(self, seconds, result=None):
+        def decode(image):
+            self.now += seconds
+            if isinstance(result, Exception):
+                raise result
+
+        return decode
+
+
+def _chain():
+    from torchvision import transforms
+
+    return transforms.Resize(20), transforms.ToTensor()
+
+
+@pytest.fixture(autouse=True)
+def forgotten():
+    decoders._faster.cache_clear()
+
+
+@pytest.mark.parametrize("name", ["simplejpeg", "torchvision", "torchcodec"])
+@pytest.mark.parametrize("way", ["convert", "with"])
+def test_the_samples_are_those_of_pillow_within_the_tolerance(name, way, tmp_path):
+    pytest.importorskip(name)
+    dataset, differences = Files(tmp_path, _chain(), way), []
+    plain = [dataset[one][0] for one in range(4)]
+    (found,) = fetched(dataset, decoders.edit(name, exact=False), [[0, 1, 2, 3]], told=differences)
+    largest = max(float((one - other).abs().max()) for (one, _), other in zip(found, plain, strict=True))
+    assert differences[0].largest == pytest.approx(largest) and differences[0].mean <= decoders.TOLERANCE
+    assert "convert" not in vars(type(Image.open(tmp_path / "0.jpg")))
+
+
+def test_a_decoder_that_gives_other_pixels_is_refused_or_its_difference_is_told(tmp_path, monkeypatch):
+    def brighter(by):
+        return lambda image: image.copy().point(lambda value: min(255, value + by))
+
+    dataset = Files(tmp_path, _chain())
+    for by, exact, refused in ((0, True, False), (1, True, True), (1, False, False), (40, False, True)):
+        monkeypatch.setitem(decoders._WRITTEN, "simplejpeg", brighter(by))
+        differences = []
+        try:
+            fetched(dataset, decoders.edit("simplejpeg", exact), [[0, 1]], told=differences)
+        except Refused as error:
+            assert refused and str(error) == "samples-differ"
+        else:
+            assert not refused and differences[0].largest == pytest.approx(by / 255, abs=1e-6)
+
+
+def test_speed_ups_are_measured_in_turn_and_one_that_fails_has_none(tmp_path):
+    write(tmp_path)
+    clock = Clock()
+    encoded = [(tmp_path / "0.jpg").read_bytes()] * 2
+    slow = Image.Image.convert
+
+    def convert(self, *given):
+        clock.now += 0.004
+        return slow(self, *given)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Image.Image, "convert", convert)
+        ways = {"twice": clock.takes(0.002), "half": clock.takes(0.008), "broken": clock.takes(1, OSError("no"))}
+        assert decoders.speedups(encoded, ways, clock) == {"twice": pytest.approx(2.0), "half": pytest.approx(0.5)}
+
+
+def _seen(path, slow=(), **more):
+    figures = seen_with(path, TEXT, DECODE, **more)
+    names = tuple(SlowSample(str(one), 1, 0, 0.1) for one in slow)
+    return replace(figures, watched=replace(figures.watched, slowest=names))
+
+
+def test_only_a_decoder_that_is_faster_on_the_users_own_files_is_offered(tmp_path, monkeypatch):
+    write(tmp_path)
+    asked = []
+    monkeypatch.setattr(decoders, "speedups", lambda data, ways: asked.append((len(data), set(ways))) or gains)
+    gains = {"simplejpeg": 2.0, "torchvision": 0.9}
+    figures = _seen(tmp_path / "train.py", [tmp_path / "1.jpg"])
+    change = decoders.propose(figures, [])
+    assert asked == [(4, {"simplejpeg", "torchvision", "torchcodec"})]
+    assert change.predicted == pytest.approx(1 / (1 - 0.6 / 2)) and change.title == "decoding with simplejpeg"
+    tried = [Finding(change, "no-gain")]
+    assert decoders.propose(figures, tried) is None and len(asked) == 1
+    assert decoders.propose(replace(figures, discards=True), tried) is None
+    differed = [replace(tried[0], reason="samples-differ")]
+    gains["torchvision"] = 1.9
+    decoders._faster.cache_clear()
+    other = decoders.propose(figures, differed)
+    assert other.edits == {"decoders": {"name": "torchvision", "exact": True}}
+    assert decoders.propose(figures, [*differed, Finding(other, "not-tried", reason="budget")]) is None
+    differed.append(Finding(other, "not-tried", reason="samples-differ"))
+    again = decoders.propose(replace(figures, discards=True), differed)
+    assert again.discards and again.edits == {"decoders": {"name": "simplejpeg", "exact": False}}
+    assert decoders.propose(figures, differed) is None
+
+
+def test_nothing_is_measured_where_it_could_bring_nothing(tmp_path, monkeypatch):
+    monkeypatch.setattr(decoders, "speedups", None)  # a call would fail
+    for figures in (
+        _seen(tmp_path / "train.py", wait_share=0.01), _seen(tmp_path / "train.py"),
+        _seen(tmp_path / "train.py", ["17", tmp_path / "train.py"]),
+    ):  # fmt: skip
+        assert decoders.propose(figures, []) is None
+    monkeypatch.setattr(decoders.importlib.util, "find_spec", lambda name: None)
+    write(tmp_path)
+    assert decoders.propose(_seen(tmp_path / "train.py", [tmp_path / "1.jpg"]), []) is None
+
+
+def test_files_are_spread_over_the_folder_of_the_slow_ones(tmp_path):
+    for number in range(20):
+        (tmp_path / f"class-{number % 4}").mkdir(exist_ok=True)
+        (tmp_path / f"class-{number % 4}" / f"{number:02}.jpg").write_bytes(b"\xff\xd8\xff" if number else b"no")
+    slow = [tmp_path / "class-1" / "01.jpg", tmp_path / "class-3" / "03.jpg"]
+    figures = _seen(tmp_path / "train.py", slow)
+    found = files.jpegs(figures, 5)
+    assert len(found) == 4 and len({one.split("class-")[1][0] for one in found}) == 4  # one of five is no JPEG
+    assert files.folder_of(_seen(tmp_path / "train.py", [])) == ""
+
+
+def test_it_is_written_into_the_users_file(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path)
+    monkeypatch.setattr(decoders, "speedups", lambda data, ways: {"simplejpeg": 2.0})
+    figures = _seen(tmp_path / "train.py", [tmp_path / "1.jpg"])
+    change = decoders.propose(figures, [])
+    assert snippet(figures.made, change).after == ("    return decoded_by_simplejpeg(Image.open(path))",)
+    (tmp_path / "fix.diff").write_text(diff(figures.made, change))
+    subprocess.run(["git", "init", "-q"], check=True)
+    subprocess.run(["git", "apply", "fix.diff"], check=True)
+    after = (tmp_path / "train.py").read_text()
+    pytest.importorskip("simplejpeg")
+    space = {"DataLoader": list, "data": ()}
+    exec(compile(after, "train.py", "exec"), space)
+    found, plain = space["load"](tmp_path / "1.jpg"), Image.open(tmp_path / "1.jpg").convert("RGB")
+    assert found.size == plain.size and found.mode == "RGB" and "type: ignore" not in after
+    assert space["decoded_by_simplejpeg"](tmp_path / "1.jpg").size == plain.size
