@@ -5,6 +5,8 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
+import threading
 import time
 from pathlib import Path
 
@@ -15,11 +17,14 @@ RUN = ["run", "--data", "tiny", "--stage", "decode", "--variant", "pillow", "--v
 
 
 class Running:
-    """A command in a session of its own, whose folder for temporary files is `folder`/tmp."""
+    """A command in a session of its own, with a folder of its own for temporary files.
 
-    def __init__(self, folder, *arguments):
-        self.left = folder / "tmp"
-        self.left.mkdir(exist_ok=True)
+    The name of that folder is short: with more than 107 characters, torch cannot hand a batch over (unix(7)).
+    """
+
+    def __init__(self, folder, *arguments, beside=None):
+        self.folder = beside.folder if beside else tempfile.TemporaryDirectory(prefix="pb-", dir="/tmp")
+        self.left = Path(self.folder.name)
         self.process = subprocess.Popen(
             [sys.executable, "-m", "pipebench", *map(str, arguments)],
             cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
@@ -30,10 +35,14 @@ class Running:
 
     def until(self, words):
         """Waits for a line with these words on standard error."""
+        patience = threading.Timer(PATIENCE_S, os.killpg, (self.process.pid, signal.SIGKILL))
+        patience.start()
         for line in self.process.stderr:
             self.said += line
             if words in line:
+                patience.cancel()
                 return
+        patience.cancel()
         pytest.fail(f"it ended before it said {words!r}: {self.said}")
 
     def until_true(self, seen):
@@ -128,13 +137,14 @@ def test_a_study_that_is_interrupted_at_once_says_that_nothing_was_saved(tmp_pat
     assert not (tmp_path / "s.json").exists() and running.files_left == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_calibrate_ends_and_leaves_nothing(number, tmp_path):
     running, before = Running(tmp_path, "calibrate", "--export-json", "c.json"), shared()
     running.until("planted run")
     running.until_true(lambda: any(running.left.glob("pipebench-watch-*/*.spans")))
     running.send(number)
-    assert running.ended()[0] == 130 and "nothing was saved" in running.said and "Traceback" not in running.said
+    assert running.ended()[0] == 130 and running.said.endswith("nothing was saved\n"), running.said
     assert running.files_left == [] and shared() <= before
 
 
@@ -156,17 +166,17 @@ def test_the_second_ctrl_c_ends_at_once(tmp_path):
     assert process.wait(timeout=5) == 130
 
 
-@pytest.mark.parametrize("command", [["calibrate"], ["watch", "train.py"]])
+@pytest.mark.parametrize("command", [pytest.param(["calibrate"], marks=pytest.mark.slow), ["watch", "train.py"]])
 def test_what_a_killed_run_left_is_removed_by_the_next(command, tmp_path):
     (tmp_path / "train.py").write_text("import time\ntime.sleep(100)\n")
     (tmp_path / "short.py").write_text("")
-    mine = tmp_path / "tmp" / "pipebench-of-mine"
-    mine.mkdir(parents=True)
     running = Running(tmp_path, *command)
+    mine = running.left / "pipebench-of-mine"
+    mine.mkdir()
     running.until_true(lambda: any(running.left.glob("pipebench-watch-*/*.spans")))
     running.send(signal.SIGKILL)
     running.process.wait()
     assert len(running.files_left) > 1
-    following = Running(tmp_path, "watch", "short.py")
+    following = Running(tmp_path, "watch", "short.py", beside=running)
     assert following.ended()[0] == 0
     assert following.files_left == [mine.name]
