@@ -13,7 +13,7 @@ from pipebench.results.watched import StageResult
 from pipebench.watch.record.trial_lines import TrialDifference, TrialRepeats
 
 STAGES = (
-    StageResult("Resize", "transform", 1, 100, 0.005, 0.5),
+    StageResult("Grain", "transform", 1, 100, 0.005, 0.5),
     StageResult("Photos.__getitem__", "getitem", 1, 100, 0.004, 0.4),
 )
 
@@ -46,7 +46,7 @@ def test_what_spoils_the_weights_comes_last_and_is_no_advice():
     assert tried == sorted(tried) and sum(tried) == 2
     assert [one.discards for one in run.orders if one.settings is not None] == tried
     assert advice.best is None and advice.discarded
-    assert [one.change.title for one in advice.findings if one.change.knock_out] == ["Photos.__getitem__", "Resize"]
+    assert [one.change.title for one in advice.findings if one.change.knock_out] == ["Photos.__getitem__", "Grain"]
     assert all(one.outcome == "gain" for one in advice.findings if one.change.knock_out)
 
 
@@ -56,7 +56,7 @@ def test_a_part_of_the_budget_is_kept_for_the_stages_and_what_is_put_off_comes_l
                   pair_s=12.0)  # fmt: skip
     findings = _run(run, 120.0).findings
     assert [(one.change.title or one.change.settings, one.gain is not None) for one in findings] == [
-        ({"num_workers": 4}, True), ({"num_workers": 8}, True), ("Photos.__getitem__", True), ("Resize", False),
+        ({"num_workers": 4}, True), ({"num_workers": 8}, True), ("Photos.__getitem__", True), ("Grain", False),
         ({"num_workers": 16}, False), ({"prefetch_factor": 8}, False),
     ]  # fmt: skip
 

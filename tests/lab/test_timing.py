@@ -252,4 +252,4 @@ def test_noisy_readings_carry_a_warning_that_names_its_remedy():
     bench.variant("plain", 1e-2)
     (one,) = bench.measure(Plan(rounds=6, budget_s=1e9)).measurements
     (warning,) = [warning for warning in one.warnings if warning.code == "unstable"]
-    assert warning.problem.startswith("± ") and "a quieter machine" in warning.remedy
+    assert warning.problem.startswith("±") and "a quieter machine" in warning.remedy
