@@ -182,7 +182,7 @@ def test_the_lab_ends_with_loader_and_training_and_saves_them_as_they_come(tmp_p
     assert 0 <= watched.wait_share <= 1 and watched.startup_s > 0 and found.training.epoch_boundary_s > 0
     assert watched.start_method == machine.describe().start_method and bound.bound_device is None
     assert found.training.consumer == "step/small on images of 32×32, one CPU thread"
-    assert {one.dataset for one in found.loader} == {"map", "webdataset", "ready"}
+    assert {one.dataset for one in found.loader} == {"map", "webdataset", "ready", "packed"}
     assert any(one.partial and one.loader and one.training is None for one in kept)
 
 
