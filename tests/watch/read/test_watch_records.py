@@ -13,7 +13,7 @@ from watching import script, watched
 
 from pipebench.watch.read.decoding import KINDS, decoded, read
 from pipebench.watch.read.gather import gather
-from pipebench.watch.record import bound_lines, lines, spent, trial_lines
+from pipebench.watch.record import bound_lines, lines, program_lines, spent, trial_lines
 from pipebench.watch.record.record_file import encoded
 from pipebench.watch.record.recording import Settings
 
@@ -47,6 +47,11 @@ LINES: list[lines.Line] = [
     trial_lines.TrialDifference(1, 0.5, 0.1, 2.0, 64),
     trial_lines.TrialRepeats(1, True, 1000.0),
     trial_lines.TrialFailed(1, "OSError: no"),
+    trial_lines.TrialSyncs(1, "", [trial_lines.SyncAt("train.py", 3, 1.5, ["item"], 0.25)]),
+    program_lines.ProgramStarted(5, 9, ["train.py", "--epochs"]),
+    program_lines.RankFound(1, 4, 1, "host:1:0"),
+    program_lines.ProgramFailed("ValueError: no"),
+    program_lines.OwnSteps([program_lines.OwnStep(0, 1, 2)]),
     lines.SpanNotFound("train:load", "function"),
     bound_lines.BoundPlan(
         1, 100, 5, 6, 2, 1000, 32, False, [bound_lines.Reason("bound-bursts", {"batches": 3, "workers": 2})]

@@ -23,18 +23,19 @@ def _patched() -> list[Any]:
 
 def _check(watch: dict[str, Any], method: str) -> None:
     loaders = watch["loaders"]
-    assert [one["dataset"] for one in loaders] == ["Numbers"] * 2 + ["Remembering"] * 2 + ["Forgetting"] * 2
+    assert [one["dataset"] for one in loaders] == ["Numbers", "Remembering", "Forgetting"]  # made anew by one line
     assert all(one["watched"] and one["iterations"] > 0 for one in loaders)
     assert {one["start_method"] for one in loaders} == {method}
     assert not [one for one in watch["notes"] if one["code"] in ("fault", "workers-not-watched")]
     rows = {(one["loader"], one["kind"], one["name"]): one for one in watch["stages"]}
     assert {
-        (2, "transform", "double"), (2, "transform", "tensor"), (2, "getitem", "Numbers.__getitem__"),
-        (4, "getitem", "Remembering.__iter__"), (6, "getitem", "Forgetting.__iter__"),
-        (6, "collate", "default_collate"),
+        (1, "transform", "double"), (1, "transform", "tensor"), (1, "getitem", "Numbers.__getitem__"),
+        (2, "getitem", "Remembering.__iter__"), (3, "getitem", "Forgetting.__iter__"),
+        (3, "collate", "default_collate"),
     } <= set(rows)  # fmt: skip
-    # the rest of the pass that was broken off, and one whole pass
-    assert rows[2, "transform", "double"]["samples"] == 16 + 24
+    # the begin of the pass that was broken off, with what workers made ahead; its rest, and one whole pass
+    made = rows[1, "transform", "double"]["samples"]
+    assert made == 8 + 16 + 24 if method == "none" else 8 + 16 + 24 <= made <= 24 + 16 + 24
     if method != "none":
         assert watch["hand_off"]["followed"] > 0 and watch["hand_off"]["tensors_per_batch"] == 1
 
@@ -59,9 +60,9 @@ def test_the_same_in_workers_that_inherit_nothing(method: str, persistent: str, 
     argv = [script("stateful"), method, persistent, "Remembering"]
     alone, with_us = plain(argv), watched(argv, tmp_path)
     assert (with_us.status, with_us.out) == (alone.status, alone.out), with_us.err
-    assert [(one["dataset"], one["watched"]) for one in with_us.watch["loaders"]] == [("Remembering", True)] * 2
+    assert [(one["dataset"], one["watched"]) for one in with_us.watch["loaders"]] == [("Remembering", True)]
     rows = {(one["loader"], one["name"]): one["samples"] for one in with_us.watch["stages"]}
-    assert rows[2, "Remembering.__iter__"] == 4 + 12
+    assert 8 + 4 + 12 <= rows[1, "Remembering.__iter__"] <= 12 + 4 + 12
 
 
 def test_its_iterators_are_put_back(tmp_path: Path) -> None:
