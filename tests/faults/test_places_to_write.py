@@ -1,9 +1,11 @@
 """Places to write: looked at before the work, written whole, and no measurement ends because of its messages."""
 
+import contextlib
 import json
 import os
 import subprocess
 import sys
+import time
 
 import pytest
 from repos import pipebench
@@ -91,15 +93,23 @@ def test_an_old_report_stays_whole_where_the_disk_is_full(tmp_path):
 
 
 def test_a_disk_that_fills_up_meanwhile_leaves_the_last_whole_report(tmp_path):
-    """The first reports, which have few figures, fit; later ones do not."""
+    """It fills up as soon as there is a first report."""
     place = on_a_full_disk(tmp_path)
+    filling = place.parent / "filling"
     try:
-        (place.parent / "filling").unlink()
-        subprocess.run(["mount", "-o", "remount,size=8k", place.parent], check=True)
-        done = pipebench(*COMMANDS["run"], "--export-json", place, cwd=tmp_path)
-        assert done.returncode == 1 and "decode/rgb" in done.stdout and "No space left on device" in done.stderr
+        filling.unlink()
+        subprocess.run(["mount", "-o", "remount,size=1m", place.parent], check=True)
+        command = [sys.executable, "-m", "pipebench", *COMMANDS["run"], "--stage", "crop", "--export-json", place]
+        with subprocess.Popen(command, cwd=tmp_path, stdout=-1, stderr=-1, text=True) as process:
+            while not place.exists() and process.poll() is None:
+                time.sleep(0.01)
+            with contextlib.suppress(OSError), filling.open("wb", buffering=0) as file:
+                while file.write(bytes(4096)):
+                    pass
+            out, said = process.communicate(timeout=240)
+        assert process.returncode == 1 and "decode/rgb" in out and "No space left on device" in said
         assert json.loads(place.read_text())["partial"] is True
-        assert [one.name for one in place.parent.iterdir()] == ["r.json"]
+        assert {one.name for one in place.parent.iterdir()} == {"r.json", "filling"}
     finally:
         subprocess.run(["umount", place.parent], capture_output=True)
 
