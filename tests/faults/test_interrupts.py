@@ -81,6 +81,15 @@ def shared():
     return {one.name for one in Path("/dev/shm").iterdir()}
 
 
+def stays_in_memory(before):
+    """What is new in shared memory, and stays: names of processes beside this one come and go."""
+    left, end = shared() - before, time.monotonic() + 10
+    while left and time.monotonic() < end:
+        time.sleep(0.1)
+        left &= shared()
+    return left
+
+
 @pytest.mark.parametrize(
     ("number", "to_group"),
     [
@@ -96,7 +105,7 @@ def test_run_saves_what_was_measured(number, to_group, tmp_path):
     assert status == 130 and "interrupted; what was measured is in" in running.said, running.said
     root = json.loads((tmp_path / "r.json").read_text())
     assert root["partial"] and root["measurements"] and "This report is partial" in running.out
-    assert running.files_left == [] and shared() <= before
+    assert running.files_left == [] and not stays_in_memory(before)
 
 
 @pytest.mark.slow
@@ -113,7 +122,7 @@ def test_training_ends_without_waiting_for_each_worker(number, to_group, tmp_pat
     assert status == 130 and took_s < 10, (took_s, running.said)  # it was 13.5 s, and 5 s on a machine with load 7
     root = json.loads((tmp_path / "r.json").read_text())
     assert root["partial"] and root["loader"]
-    assert running.files_left == [] and shared() <= before
+    assert running.files_left == [] and not stays_in_memory(before)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
@@ -145,7 +154,7 @@ def test_calibrate_ends_and_leaves_nothing(number, tmp_path):
     running.until_true(lambda: any(running.left.glob("pipebench-watch-*/*.spans")))
     running.send(number)
     assert running.ended()[0] == 130 and running.said.endswith("nothing was saved\n"), running.said
-    assert running.files_left == [] and shared() <= before
+    assert running.files_left == [] and not stays_in_memory(before)
 
 
 def test_the_second_ctrl_c_ends_at_once(tmp_path):
@@ -163,7 +172,7 @@ def test_the_second_ctrl_c_ends_at_once(tmp_path):
     for said in ("ready", "saving"):
         assert process.stdout.readline() == said + "\n"
         process.send_signal(signal.SIGINT)
-    assert process.wait(timeout=5) == 130
+    assert process.wait(timeout=50) == 130  # less than what it sleeps
 
 
 @pytest.mark.parametrize("command", [pytest.param(["calibrate"], marks=pytest.mark.slow), ["watch", "train.py"]])
