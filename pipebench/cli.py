@@ -16,6 +16,7 @@ import click
 
 from pipebench import __version__, commands
 from pipebench.errors import PipebenchError, UsageError
+from pipebench.host.interrupts import INTERRUPTED
 from pipebench.terminal import prepared, say
 
 _NO_MEMORY = re.compile("failed to map segment|[Cc]annot allocate memory")  # what a loader of libraries says
@@ -50,7 +51,7 @@ def main() -> None:
         error.show()
         status = error.exit_code
     except click.Abort:
-        status = 130
+        status = INTERRUPTED
     except PipebenchError as error:
         say(f"pipebench: {error.problem}")
         say(error.remedy, "  ")

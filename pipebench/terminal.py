@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from pipebench.errors import PipebenchError
-from pipebench.host.redaction import redacted
+from pipebench.host.redaction import inert
 from pipebench.host.screen import colours, columns
 from pipebench.host.whole_files import check_writable, destination
 from pipebench.units import printable
@@ -113,7 +113,7 @@ def in_width(line: str, indent: str = "") -> str:
     Without a terminal, the line is whole, and several lines, such as a compiler's, stay so. The standard library wraps
     it, because an error of the command line must not wait for rich.
     """
-    several = [printable(redacted(one)) for one in line.split("\n")]
+    several = [inert(one) for one in line.split("\n")]
     if sys.stderr is None or not sys.stderr.isatty():
         return indent + "\n".join(several)
     lines = textwrap.TextWrapper(columns(sys.stderr), indent, f"{indent}  ")
@@ -168,7 +168,7 @@ class progress:
         return self._advance
 
     def _advance(self, done: int, total: int, what: str) -> None:
-        what = printable(redacted(what))
+        what = inert(what)
         if self._bar is not None:
             self._bar.update(self._id, completed=done, total=total or None, description=what)
         elif what != self._what:

@@ -108,24 +108,17 @@ def advise(options: AdviseOptions, argv: Sequence[str], keep: Keep | None = None
     """
     if not argv:
         raise PipebenchError("there is no script to try", "name one: pipebench advise train.py [its arguments]")
-    scratch = Scratch("advise") if options.records is None else None
-    folder = scratch.path if scratch is not None else options.records
-    assert folder is not None
-    run = _LiveRun(folder, Looker(folder), options)
-    progress = _Progress(options.budget_s)
-    conductor = Conductor(run, remedies(), options.budget_s, progress.trying)
-    reporter = _Reporter(run, conductor, options, progress, keep)
-    try:
-        ended = supervisor.run(
+    with Scratch("advise") if options.records is None else contextlib.nullcontext(options.records) as folder:
+        run = _LiveRun(folder, Looker(folder), options)
+        progress = _Progress(options.budget_s)
+        conductor = Conductor(run, remedies(), options.budget_s, progress.trying)
+        reporter = _Reporter(run, conductor, options, progress, keep)
+        return supervisor.run(
             ["-m", *argv] if options.module else list(argv),
             Settings(folder=str(folder), trial=True),
             meanwhile=lambda: _conducted(run, conductor, reporter),
             afterwards=lambda ended: reporter.report(ended.status),
-        )
-        return ended.status
-    finally:
-        if scratch is not None:
-            scratch.remove()
+        ).status
 
 
 @contextlib.contextmanager

@@ -13,7 +13,7 @@ import click
 
 from pipebench.commands._ab_saved import annotate, judged_again, two
 from pipebench.errors import PipebenchError, UsageError
-from pipebench.host.interrupts import interruptible
+from pipebench.host.interrupts import INTERRUPTED, interruptible
 from pipebench.host.redaction import named_so
 from pipebench.terminal import delivered, exported, formatted, place, progress, say
 
@@ -192,7 +192,7 @@ def command(
             )
     except KeyboardInterrupt:
         say("pipebench: interrupted; the report covers the rounds so far")
-        status, failure = 130, "interrupted"
+        status, failure = INTERRUPTED, "interrupted"
     except PipebenchError as error:
         failure = error.problem
         raise

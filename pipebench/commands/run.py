@@ -11,7 +11,7 @@ import click
 
 from pipebench.commands.data import say_if_shadowed
 from pipebench.errors import PipebenchError
-from pipebench.host.interrupts import interruptible
+from pipebench.host.interrupts import INTERRUPTED, interruptible
 from pipebench.terminal import exported, formatted, laid_out, place, progress, rendered, say
 from pipebench.units import printable
 
@@ -202,7 +202,7 @@ def _measured(
         with progress() as advance:
             whole_run.run(selection, workload, passes, device=device, feeding=feeding, progress=advance, keep=kept)
     except KeyboardInterrupt:
-        status = 130
+        status = INTERRUPTED
         say(f"pipebench: interrupted; {kept.where}")
     except PipebenchError:
         if kept.report is not None and kept.report.measurements:

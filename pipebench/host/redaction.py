@@ -12,6 +12,8 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
+from pipebench.units import printable
+
 HIDDEN = "…"
 _SHORTEST = 8  # characters: shorter values are words and numbers that occur everywhere
 _WORDS = "token|secret|password|passwd|passphrase|credentials?|api[_-]?key|access[_-]?key|private[_-]?key"
@@ -33,6 +35,11 @@ _FORMS = (
 def redacted(text: str, more: Iterable[str] = ()) -> str:
     """The text without the secrets of this process's environment, those of `more`, and those of a known form."""
     return _without(text, _secrets(more))
+
+
+def inert(text: str) -> str:
+    """The text for a terminal: without secrets, and without what a terminal would act on."""
+    return printable(redacted(text))
 
 
 def redacted_in(found: Any, more: Iterable[str] = ()) -> Any:

@@ -1,9 +1,9 @@
 """Another decoder in place of Pillow's, where it is installed and faster on some of the user's own files.
 
 Which one may be faster is measured on these files first, so a decoder that is not costs no trial. The fastest is tried;
-the next one only if the samples of that one are others. Without the user's
-agreement that the weights are worth nothing, the samples must be the same, bit for bit. With it, they may differ as
-two exact decoders may, and the difference is told.
+the next one only if the samples of that one are others. Without the user's agreement that the weights are worth
+nothing, the samples must be the same, bit for bit. With it, they may differ as two exact decoders may, and the
+difference is told.
 """
 
 from __future__ import annotations
@@ -69,13 +69,8 @@ def _faster(paths: tuple[str, ...]) -> tuple[tuple[str, float], ...]:
     names = [name for name in _WRITTEN if importlib.util.find_spec(name) is not None]
     if not paths or not names:
         return ()
-    found = speedups([_read(one) for one in paths], {name: _WRITTEN[name] for name in names})
+    found = speedups([files.content(one) for one in paths], {name: _WRITTEN[name] for name in names})
     return tuple(sorted(((name, one) for name, one in found.items() if one > 1.0), key=lambda one: -one[1]))
-
-
-def _read(path: str) -> bytes:
-    with open(path, "rb") as file:
-        return file.read()
 
 
 def speedups(

@@ -19,6 +19,7 @@ from pipebench.watch.record.patches import Patches, unseen
 from pipebench.watch.stages.finding_transforms import transform_lists
 from pipebench.watch.trial.compared import Comparing, compare_first
 from pipebench.watch.trial.edits import Edit, Refused
+from pipebench.watch.trial.pictures import checked
 
 PLACE = 8
 TITLE = "decoding at reduced size"
@@ -76,13 +77,7 @@ class _Draft(Edit):
             patches.rebind()
             patches.rebind_held()
 
-        compare_first(fetcher, change, Comparing(None), functools.partial(_checked, made))
-
-
-def _checked(made: list[int]) -> list[Any]:
-    if not made:
-        raise Refused("not-smaller")
-    return []
+        compare_first(fetcher, change, Comparing(None), functools.partial(checked, made, "not-smaller"))
 
 
 def _first_resize(entries: list[Any]) -> Iterator[tuple[int, int]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Iterator
 from itertools import islice
@@ -16,9 +17,20 @@ _SUFFIXES = (".jpg", ".jpeg")
 def jpegs(seen: Seen, most: int) -> tuple[str, ...]:
     """The paths of up to `most` JPEGs, spread over the folder that holds the slowest samples. Empty: none is known."""
     folder = folder_of(seen)
-    found = list(islice(_below(folder), _LOOKED_AT)) if folder else []
+    return _spread(folder, most) if folder else ()
+
+
+@functools.cache
+def _spread(folder: str, most: int) -> tuple[str, ...]:
+    """Looked for once: remedies propose before each trial."""
+    found = list(islice(_below(folder), _LOOKED_AT))
     step = max(1, -(-len(found) // most))
     return tuple(one for one in found[::step] if _is_jpeg(one))
+
+
+def content(path: str) -> bytes:
+    with open(path, "rb") as file:
+        return file.read()
 
 
 def folder_of(seen: Seen) -> str:

@@ -23,8 +23,8 @@ from pipebench.results.advice import Change, Finding, Rewrite
 from pipebench.watch.record.patches import Patches
 from pipebench.watch.trial import chains
 from pipebench.watch.trial.compared import Comparing, compare_first
-from pipebench.watch.trial.edits import Edit, Refused
-from pipebench.watch.trial.pictures import is_undecoded, replace_convert
+from pipebench.watch.trial.edits import Edit
+from pipebench.watch.trial.pictures import checked, counting, is_undecoded, replace_convert
 
 PLACE = 5
 TITLE = "decoding only the crop"
@@ -148,30 +148,10 @@ class _FromBytes(Edit):
         def change() -> None:
             replace_convert(patches, undecoded)
             reduced = {"exact": False} if kind is CropFromBytes and not self.exact else {}
-            chain.replace(_Counting(kind(*chain.steps, **reduced), made), patches)
+            chain.replace(counting(kind(*chain.steps, **reduced), made, is_undecoded), patches)
 
         how = Comparing(0.0) if self.exact else Comparing(None, mean_share=TOLERANCE)
-        compare_first(fetcher, change, how, functools.partial(_checked, made))
-
-
-class _Counting:
-    """The step in place of a chain. `made` gets 1 as soon as it gets an image that is not decoded."""
-
-    def __init__(self, step: Any, made: list[int]) -> None:
-        self.step, self.made = step, made
-
-    def __call__(self, *images: Any) -> Any:
-        if len(images) != 1:
-            raise Refused("no-such-transforms")
-        if not self.made and is_undecoded(images[0]):
-            self.made.append(1)
-        return self.step(images[0])
-
-
-def _checked(made: list[int]) -> list[Any]:
-    if not made:
-        raise Refused("no-jpegs")
-    return []
+        compare_first(fetcher, change, how, functools.partial(checked, made, "no-jpegs"))
 
 
 def _class(name: str) -> type:

@@ -18,7 +18,8 @@ from pipebench.results.advice import Change, Finding, Rewrite
 from pipebench.watch.record.patches import Patches
 from pipebench.watch.trial import chains
 from pipebench.watch.trial.compared import Comparing, compare_first
-from pipebench.watch.trial.edits import Edit, Refused
+from pipebench.watch.trial.edits import Edit
+from pipebench.watch.trial.pictures import checked, counting
 
 PLACE = 8
 TITLE = "Resize by OpenCV"
@@ -67,29 +68,13 @@ class _ByOpenCV(Edit):
         step: Any = ResizedByOpenCV
 
         def change() -> None:
-            chain.replace(_Counting(step(*chain.steps), made), patches)
+            chain.replace(counting(step(*chain.steps), made, _is_pillows), patches)
 
-        compare_first(fetcher, change, Comparing(None), functools.partial(_checked, made))
-
-
-class _Counting:
-    """The step in place of the Resize. `made` gets 1 as soon as it gets an image of Pillow."""
-
-    def __init__(self, step: Any, made: list[int]) -> None:
-        self.step, self.made = step, made
-
-    def __call__(self, *images: Any) -> Any:
-        if len(images) != 1:
-            raise Refused("no-such-transforms")
-        if not self.made and hasattr(images[0], "getbands"):
-            self.made.append(1)
-        return self.step(images[0])
+        compare_first(fetcher, change, Comparing(None), functools.partial(checked, made, "no-such-resize"))
 
 
-def _checked(made: list[int]) -> list[Any]:
-    if not made:
-        raise Refused("no-such-resize")
-    return []
+def _is_pillows(image: Any) -> bool:
+    return hasattr(image, "getbands")
 
 
 class ResizedByOpenCV:

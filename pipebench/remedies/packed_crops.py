@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from pipebench.errors import PipebenchError, SampleError
+from pipebench.remedies import files
 
 IMAGES = 300
 BUDGET_S = 5.0  # no new image is begun after that
@@ -47,7 +48,7 @@ def measured(paths: Sequence[str], now: Callable[[], float] = time.perf_counter)
     for path in paths:
         if now() - begun > BUDGET_S:
             break
-        data = _read(path)
+        data = files.content(path)
         try:
             packed, size = packing.pack(data), region.image_size(data)
         except SampleError:  # a copy of the data keeps it as it is
@@ -94,8 +95,3 @@ def _part(data: bytes, box: tuple[int, int, int, int]) -> Callable[[], object]:
     from pipebench.native import region
 
     return lambda: region.decode_and_crop(data, box)
-
-
-def _read(path: str) -> bytes:
-    with open(path, "rb") as file:
-        return file.read()

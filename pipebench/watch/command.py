@@ -11,14 +11,13 @@ from typing import Any
 
 from pipebench.errors import PipebenchError
 from pipebench.host.machine import calibration_file, usable_cores
-from pipebench.host.redaction import redacted
+from pipebench.host.redaction import inert
 from pipebench.host.scratch import Scratch
 from pipebench.host.screen import colours, columns
 from pipebench.render.watched import whole
 from pipebench.results.programs import WatchedCommand
 from pipebench.results.secrets import without_secrets
 from pipebench.results.watched import Note, WatchResult
-from pipebench.units import printable
 from pipebench.watch.bound.schedule import STEPS
 from pipebench.watch.launch import supervisor
 from pipebench.watch.launch.footprint import Looker, looked_at
@@ -90,36 +89,28 @@ def observe(
     if not argv:
         raise PipebenchError("there is no script to watch", "name one: pipebench watch train.py [its arguments]")
     with _folder(options) as folder:
-        return _observed(options, argv, folder, say, report)
+        looker, reader = Looker(folder), StackReader(folder)
+        found: list[WatchResult] = []
 
+        def read(ended: supervisor.Ended) -> None:
+            if not options.bound and ended.signal is None:  # else nobody has waited for the workers
+                looker.script_ended()
+            processes = gather(folder)
+            result = summarise(
+                processes, options, ended.status, usable_cores(), looker.found, reader.found, ended.lived
+            )
+            found.append(dataclasses.replace(result, notes=(*result.notes, *_traced(processes, options.export_trace))))
+            report(found[0])
 
-def _observed(
-    options: WatchOptions,
-    argv: Sequence[str],
-    folder: Path,
-    say: Callable[[str], object],
-    report: Callable[[WatchResult], object],
-) -> tuple[int, WatchResult | None]:
-    looker, reader = Looker(folder), StackReader(folder)
-    found: list[WatchResult] = []
-
-    def read(ended: supervisor.Ended) -> None:
-        if not options.bound and ended.signal is None:  # else nobody has waited for the workers
-            looker.script_ended()
-        processes = gather(folder)
-        result = summarise(processes, options, ended.status, usable_cores(), looker.found, reader.found, ended.lived)
-        found.append(dataclasses.replace(result, notes=(*result.notes, *_traced(processes, options.export_trace))))
-        report(found[0])
-
-    ended = supervisor.run(
-        ["-m", *argv] if options.module else list(argv),
-        _settings(options, folder),
-        meanwhile=lambda: _looking(looker, reader),
-        afterwards=lambda ended: _guarded(say, lambda: read(ended)),
-    )
-    if ended.interrupted and options.ours:
-        raise KeyboardInterrupt
-    return ended.status, found[0] if found else None
+        ended = supervisor.run(
+            ["-m", *argv] if options.module else list(argv),
+            _settings(options, folder),
+            meanwhile=lambda: _looking(looker, reader),
+            afterwards=lambda ended: _guarded(say, lambda: read(ended)),
+        )
+        if ended.interrupted and options.ours:
+            raise KeyboardInterrupt
+        return ended.status, found[0] if found else None
 
 
 def observe_command(
@@ -130,32 +121,22 @@ def observe_command(
 ) -> int:
     """Runs a command, and hands `report` the figures of its main program and all its programs. Returns its status."""
     with _folder(options) as folder:
-        return _observed_command(options, argv, folder, say, report)
+        programs = Programs(folder)
 
+        def read(ended: supervisor.Ended) -> None:
+            records = [_records(one) for one in programs.all()]
+            main, command = programs_of(argv, records, options, ended.status, usable_cores(), programs.hidden.values())
+            pid = None if command.shown is None else command.programs[command.shown].pid
+            shown = next((one.processes for one in records if one.script.pid == pid), [])
+            notes = [*_traced(shown, options.export_trace), *_faults(programs)]
+            report(dataclasses.replace(main, notes=(*main.notes, *notes)), command)
 
-def _observed_command(
-    options: WatchOptions,
-    argv: Sequence[str],
-    folder: Path,
-    say: Callable[[str], object],
-    report: Callable[[WatchResult, WatchedCommand], object],
-) -> int:
-    programs = Programs(folder)
-
-    def read(ended: supervisor.Ended) -> None:
-        records = [_records(one) for one in programs.all()]
-        main, command = programs_of(argv, records, options, ended.status, usable_cores(), programs.hidden.values())
-        pid = None if command.shown is None else command.programs[command.shown].pid
-        shown = next((one.processes for one in records if one.script.pid == pid), [])
-        notes = [*_traced(shown, options.export_trace), *_faults(programs)]
-        report(dataclasses.replace(main, notes=(*main.notes, *notes)), command)
-
-    return supervisor.run_command(
-        argv,
-        watched_environment(folder, _settings(options, folder)),
-        meanwhile=lambda: looked_at_all(programs),
-        afterwards=lambda ended: _guarded(say, lambda: read(ended)),
-    ).status
+        return supervisor.run_command(
+            argv,
+            watched_environment(folder, _settings(options, folder)),
+            meanwhile=lambda: looked_at_all(programs),
+            afterwards=lambda ended: _guarded(say, lambda: read(ended)),
+        ).status
 
 
 def _records(one: SeenProgram) -> Records:
@@ -218,11 +199,7 @@ def _guarded(say: Callable[[str], object], act: Callable[[], object]) -> None:
     try:
         act()
     except PipebenchError as error:
-        say(f"pipebench: {_inert(error.problem)}\n  {_inert(error.remedy)}\n")
+        say(f"pipebench: {inert(error.problem)}\n  {inert(error.remedy)}\n")
     except Exception as error:
-        what = _inert(f"{type(error).__name__}: {error}")
+        what = inert(f"{type(error).__name__}: {error}")
         say(f"pipebench: this run has no report, because of a fault of pipebench ({what})\n")
-
-
-def _inert(text: str) -> str:
-    return printable(redacted(text))

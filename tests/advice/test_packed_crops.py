@@ -46,7 +46,7 @@ def test_the_whole_and_the_crop_before_and_after_are_timed_in_turn(tmp_path, mon
     monkeypatch.setattr(
         packed_crops, "_part", lambda data, box: takes(data[:1].decode(), 2.0 if data[:1] != b"p" else 1.0)
     )
-    monkeypatch.setattr(packed_crops, "_read", lambda path: path.encode())
+    monkeypatch.setattr(packed_crops.files, "content", lambda path: path.encode())
     monkeypatch.setattr(packed_crops, "BUDGET_S", 1e9)
     monkeypatch.setattr(region, "image_size", lambda data: (100, 80))
     monkeypatch.setattr(packing, "pack", lambda data: b"p" + data)
