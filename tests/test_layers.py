@@ -41,7 +41,7 @@ HOUSE = {
     "remedies": "seen source opening files as_tensors bytes_across callbacks decoders draft packed_crops from_bytes "
     "in_order knock_out lookup opencv_resize num_workers one_thread persistent_workers pin_memory prefetch_factor "
     "ring_collate sampler_ahead start_method validation",
-    "advise": "judging whole_run sync_cause conductor snippet tail command",
+    "advise": "judging whole_run sync_cause trial conductor snippet tail command",
     "region": "",
     "batch_into": "",
     "calibrate.planted": "amounts loaded looping replaying stages samples waiting",

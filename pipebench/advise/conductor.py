@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal, Protocol
 
 from pipebench.advise import judging, sync_cause, whole_run
+from pipebench.advise.trial import Trial, has_room, needed_s, not_now, period, window_s
 from pipebench.remedies import Propose
 from pipebench.remedies.seen import Seen
-from pipebench.results.advice import Advice, Cache, Change, Difference, Ended, Finding
+from pipebench.results.advice import Advice, Cache, Change, Ended, Finding
 from pipebench.results.watched import LoaderResult, WatchResult
 from pipebench.watch.record.lines import Line, LoopSums, Moment
 from pipebench.watch.record.orders import Order
-from pipebench.watch.record.trial_lines import LoaderMade, TrialFailed, TrialLine, TrialRepeats, TrialSyncs, TrialWindow
-from pipebench.watch.trial.stretches import TIMES_AHEAD, burst_of
+from pipebench.watch.record.trial_lines import LoaderMade, TrialLine
 
 LOOK_S = 6.0  # the shortest time to watch before anything is tried
 LOOK_ITERATIONS = 40
 _LOOK_SHARE = 0.25  # of the budget: the longest time to watch
-_WINDOW_SHARE = 1 / 180  # of the budget: the shortest window, so 1 s of the default
 _FOR_STAGES = 0.4  # of the budget: for trials that spoil the weights
-_LEAST_PAIRS = 2  # of windows that a pass must have room for
 _STEP_S = 0.1
 _EXAMINE_S, _EXAMINE_ITERATIONS = 10.0, 20  # the longest time to look for sync points
 _ONE_LOOP = 0.9  # of the longest: loaders that are zipped take nearly the same time
@@ -50,43 +47,6 @@ class Run(Protocol):
         """What remedies may know of the loader that was `made`. None: it has no figures."""
 
 
-@dataclass
-class _Trial:
-    """The trial that runs now. `earlier` are the pairs of a first trial of this change that was not clear.
-
-    `failed` is why the changed loader could not be tried.
-    """
-
-    number: int
-    windows: list[TrialWindow]
-    earlier: tuple[float, ...] = ()
-    failed: str = ""
-    difference: Difference | None = None
-    repeats: TrialRepeats | None = None
-    syncs: TrialSyncs | None = None
-
-    def ratios(self) -> tuple[float, ...]:
-        """The speed-up of each pair, also of the first trial."""
-        return (*self.earlier, *judging.ratios(self.windows))
-
-    def enough(self) -> bool:
-        most = judging.MOST_PAIRS if not self.earlier else len(self.earlier) + judging.MOST_PAIRS
-        return judging.enough(self.ratios(), most)
-
-    def hear(self, line: TrialLine) -> None:
-        """Takes in what the script's process tells of this trial. Of the workers' differences, the largest is kept."""
-        if isinstance(line, TrialWindow):
-            self.windows.append(line)
-        elif isinstance(line, TrialFailed):
-            self.failed = line.problem
-        elif isinstance(line, TrialRepeats):
-            self.repeats = line if self.repeats is None or not line.same else self.repeats
-        elif isinstance(line, TrialSyncs):
-            self.syncs = line
-        elif self.difference is None or self.difference.largest < line.largest:
-            self.difference = Difference(line.largest, line.mean, line.span, line.values)
-
-
 class Conductor:
     """Decides what is tried, and keeps what is known. `say` gets each change that is now tried."""
 
@@ -106,13 +66,11 @@ class Conductor:
         self.began: float | None = None
         self._turns = 0
         self._stopped = self._discarded = self._examined = False
-        self._trial = _Trial(0, [])
+        self._trial = Trial(0, [])
         self._predicted: list[Finding] = []
 
-    # What is known so far. Another thread may ask at any moment.
-
     def advice(self) -> Advice:
-        """What is known now."""
+        """What is known now. Another thread may ask at any moment."""
         loader = self.seen.loader.loader if self.seen else None
         made = self.made.get(loader) if loader is not None else None
         findings = (*self.findings, *self._predicted)
@@ -229,7 +187,7 @@ class Conductor:
         """Looks for sync points in a few iterations. They become a cause in the account of the watched part."""
         if self._examined or not sync_cause.worth_a_look(seen) or self.watched is None or self.left_s <= 0:
             return
-        self._trial = _Trial(self._trial.number + 1, [])
+        self._trial = Trial(self._trial.number + 1, [])
         self._discarded = self._examined = True
         self.run.order(Order(self._trial.number, seen.loader.loader, examine=sync_cause.ITERATIONS, discards=True))
         until = self.run.now() + min(self.left_s, max(_EXAMINE_S, _EXAMINE_ITERATIONS * seen.iteration_s))
@@ -250,19 +208,19 @@ class Conductor:
     def _try(self, change: Change, again: int | None = None) -> bool:
         """Tries one change, if there is time. `again` is its finding so far. False: the script has ended."""
         assert self.seen is not None
-        by_passes = change.by_passes or not self._room(self.seen, change)
+        by_passes = change.by_passes or not has_room(self.seen, change, self.budget_s)
         by: Literal["windows", "passes"] = "passes" if by_passes else "windows"
-        needed = self._needed_s(self.seen, by_passes)
-        reason = _not_now(change, by_passes, needed, self.left_s)
+        needed = needed_s(self.seen, by_passes, self.budget_s)
+        reason = not_now(change, by_passes, needed, self.left_s)
         if reason:
             self._keep(Finding(change, "not-tried", by=by, reason=reason), again)
             return True
         assert needed is not None
         earlier = self.findings[again].ratios if again is not None else ()
-        self._trial = _Trial(self._trial.number + 1, [], earlier)
+        self._trial = Trial(self._trial.number + 1, [], earlier)
         self.run.order(Order(
-            self._trial.number, self.seen.loader.loader, dict(change.settings), change.one_thread, by, self._window_s,
-            period=_period(self.seen),
+            self._trial.number, self.seen.loader.loader, dict(change.settings), change.one_thread, by,
+            window_s(self.budget_s), period=period(self.seen),
             edits={name: dict(how) for name, how in change.edits.items()}, discards=change.discards,
         ))  # fmt: skip
         self._discarded |= change.discards
@@ -308,31 +266,6 @@ class Conductor:
         samples = seen.batches * max(1, seen.number("batch_size"))
         return Cache(told.sample_bytes, samples, seen.free_bytes)
 
-    def _room(self, seen: Seen, change: Change) -> bool:
-        """Whether a pass has room for some pairs of windows. An unknown length counts as long."""
-        if seen.batches is None:
-            return True
-        present = _stretch_batches(seen, seen.workers, seen.number("prefetch_factor"), self._window_s)
-        workers = int(change.settings.get("num_workers", seen.workers) or 0)
-        prefetch = int(change.settings.get("prefetch_factor", seen.number("prefetch_factor")) or 0)
-        return seen.batches >= _LEAST_PAIRS * (present + _stretch_batches(seen, workers, prefetch, self._window_s))
-
-    @property
-    def _window_s(self) -> float:
-        return max(0.2, self.budget_s * _WINDOW_SHARE)
-
-    def _needed_s(self, seen: Seen, by_passes: bool) -> float | None:
-        """The seconds that the shortest trial takes. None: not known."""
-        pairs = judging.LEAST_PAIRS - 1  # two pairs can show a large gain
-        if by_passes:
-            return None if seen.pass_s is None else 2 * pairs * seen.pass_s
-        return (
-            pairs
-            * 2
-            * seen.iteration_s
-            * _stretch_batches(seen, seen.workers, seen.number("prefetch_factor"), self._window_s)
-        )
-
 
 def _limit(seen: Seen, change: Change) -> float:
     """The most that a change can bring for passes and what is between them, not for the settled iterations alone."""
@@ -358,29 +291,6 @@ def _apart(findings: Sequence[Finding]) -> list[Finding]:
 
 def _speedup(found: Finding) -> float:
     return found.gain.speedup if found.gain is not None and found.outcome == "gain" else 0.0
-
-
-def _not_now(change: Change, by_passes: bool, needed_s: float | None, left_s: float) -> str:
-    """Why a change cannot be tried ("": it can). In a short pass, the first results of a memo are too large a part."""
-    if change.knock_out and by_passes:
-        return "short-passes"
-    if needed_s is None:
-        return "pass-length"
-    return "budget" if needed_s > left_s else ""
-
-
-def _stretch_batches(seen: Seen, workers: int, prefetch: int, window_s: float) -> int:
-    """About how many batches a stretch has: see `watch.trial.stretches`."""
-    ahead = workers * (prefetch or 2)
-    burst = burst_of(workers, _period(seen))
-    timed = max(TIMES_AHEAD * ahead, burst, math.ceil(window_s / max(1e-6, seen.iteration_s)))
-    return ahead + burst + timed + ahead
-
-
-def _period(seen: Seen) -> int:
-    """The distance of the batches that cost more than the others, in batches; 1 if there is none."""
-    causes = seen.watched.account.causes if seen.watched.account else ()
-    return next((int(one.values["period"]) for one in causes if "period" in one.values), 1)
 
 
 def _main(watched: WatchResult) -> int | None:

@@ -81,13 +81,18 @@ def outcome(found: Speedup | None, pairs: int = LEAST_PAIRS) -> Outcome:
 def unclear(findings: Sequence[Finding]) -> int | None:
     """The finding that is worth more pairs, if there is time left: the largest gain that could not be told.
 
-    None: there is none, or what could not be told would not change the advice.
+    None: there is none, or what could not be told would not change the advice. A knock-out is no change to advise, and
+    a change that gives something up is not the one to follow.
     """
     most = max((one.gain.speedup for one in findings if one.outcome == "gain" and one.gain), default=1.0)
     open_ones = [
         (one.gain.speedup, place)
         for place, one in enumerate(findings)
-        if one.outcome == "unclear" and one.gain and one.by == "windows" and len(one.ratios) <= MOST_PAIRS
+        if one.outcome == "unclear"
+        and one.gain
+        and one.by == "windows"
+        and len(one.ratios) <= MOST_PAIRS
+        and not (one.change.knock_out or one.change.gives_up)
     ]
     speedup, place = max(open_ones, default=(0.0, 0))
     return place if speedup >= WORTH * most else None

@@ -7,7 +7,6 @@ markers. Built files go to the cache folder, never into the package. The user's 
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import io
 import math
@@ -16,7 +15,6 @@ import shutil
 import tarfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -27,6 +25,7 @@ from pipebench.data.image_header import image_size
 from pipebench.data.listing import Dataset, Extent, Sample, Shard
 from pipebench.errors import PipebenchError, SampleError
 from pipebench.host import machine
+from pipebench.host.whole_files import alone
 from pipebench.native import packing
 from pipebench.units import printable, size
 
@@ -340,7 +339,7 @@ def _install(building: Path, folder: Path) -> None:
 
     spoilt = Path(tempfile.mkdtemp(prefix=".building-spoilt-", dir=folder.parent))
     try:
-        with _alone(folder.parent):
+        with alone(folder.parent):
             if os.path.lexists(folder):
                 if _verified(folder):
                     return
@@ -348,17 +347,6 @@ def _install(building: Path, folder: Path) -> None:
             building.rename(folder)
     finally:
         shutil.rmtree(spoilt, ignore_errors=True)
-
-
-@contextmanager
-def _alone(parent: Path) -> Iterator[None]:
-    """A lock that one process holds while it renames a folder. The system frees it when the process dies."""
-    descriptor = os.open(parent / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)
 
 
 def _read_index(name: str, folder: Path) -> Dataset:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 from pipebench.errors import PipebenchError, UsageError
@@ -55,6 +57,20 @@ def write_whole(path: Path, content: bytes, mode: int = 0o666) -> None:
             with contextlib.suppress(OSError):
                 os.unlink(temporary)
         raise _unwritable(path, error, "free some space or choose another place; the file is as it was") from error
+
+
+@contextlib.contextmanager
+def alone(folder: Path) -> Iterator[None]:
+    """A lock on a folder, for one process at a time. The system frees it when the process dies.
+
+    Raises OSError if the folder cannot hold its file of the lock, or if this file is a link.
+    """
+    descriptor = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def _draft(path: Path) -> tuple[int, str]:

@@ -11,7 +11,7 @@ import msgspec
 
 from pipebench.errors import PipebenchError
 from pipebench.host.machine import cache_folder
-from pipebench.host.whole_files import write_whole
+from pipebench.host.whole_files import alone, write_whole
 from pipebench.results.earlier_runs import Figures, between, figures, widened
 from pipebench.results.report import Report
 
@@ -33,20 +33,28 @@ def with_earlier(report: Report) -> Report:
     now = figures(report)
     if not now.costs:
         return report
-    kept = _kept()
-    alike = [one for one in kept if one.settings == now.settings][1 - MOST_RUNS :]
-    with contextlib.suppress(PipebenchError):
-        write_whole(_place(), msgspec.json.encode(_Kept((*kept, now)[-MOST_KEPT:])))
-    return widened(report, between([*alike, now]))
+    earlier = _remembered(now)
+    return widened(report, between([*earlier, now]))
 
 
-def _kept() -> tuple[Figures, ...]:
-    try:
+def _remembered(now: Figures) -> list[Figures]:
+    """The earlier runs with the settings of this one, which is kept with them. Runs that end together are all kept."""
+    earlier: tuple[Figures, ...] = ()
+    with contextlib.suppress(PipebenchError, OSError):
         place = _place()
+        place.parent.mkdir(parents=True, exist_ok=True)
+        with alone(place.parent):
+            earlier = _kept(place)
+            write_whole(place, msgspec.json.encode(_Kept((*earlier, now)[-MOST_KEPT:])))
+    return [one for one in earlier if one.settings == now.settings][1 - MOST_RUNS :]
+
+
+def _kept(place: Path) -> tuple[Figures, ...]:
+    try:
         if not place.is_file() or place.stat().st_size > LARGEST_FILE:
             return ()
         found = msgspec.json.decode(place.read_bytes(), type=_Kept).runs
-    except (PipebenchError, OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return ()
     return tuple(one for one in found if all(map(_possible, (*one.costs.values(), *one.speedups.values()))))
 

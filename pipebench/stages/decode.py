@@ -122,7 +122,7 @@ task(
         check=_check,
         agree=_agree,
         work=_work,
-        per_call=lambda workload: 8 if workload.quick else 16,
+        per_call=lambda workload: 4 if workload.quick else 16,
     )
 )
 

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from pipebench.advise.judging import BETWEEN_RUNS, best, enough, gain, outcome, promised, ratios, together
+from pipebench.advise.judging import BETWEEN_RUNS, best, enough, gain, outcome, promised, ratios, together, unclear
 from pipebench.results.advice import Change, Finding
 from pipebench.stats import Speedup
 from pipebench.watch.record.trial_lines import TrialWindow
@@ -82,3 +82,10 @@ def test_together_holds_the_best_of_each_and_must_be_more_than_one_alone():
     assert best([*found, _finding("together", 2.55, **both.settings)]) == 1
     assert best([*found, _finding("together", 2.9, **both.settings)]) == 4
     assert together([*found, _finding("together", 2.9)]) is None and together(found[:2]) is None
+
+
+@pytest.mark.parametrize(("kind", "again"), [({}, 0), ({"knock_out": True}, None), ({"gives_up": True}, None)])
+def test_only_a_change_that_may_be_advised_is_tried_again(kind, again):
+    scattered = (0.8, 1.6, 1.0, 1.5)
+    found = Finding(Change("one", {}, **kind), "unclear", gain(scattered), scattered)
+    assert unclear([found]) == again

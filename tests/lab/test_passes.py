@@ -88,7 +88,7 @@ def test_the_interval_holds_what_processes_differ_by_and_the_speed_up_does_not(m
 def test_the_budget_ends_the_processes_but_never_below_the_least(measured):
     bench = Bench(FakeClock(noise=0))
     bench.variant("slow", 1.0)
-    for budget_s, wanted in ((1.0, 5), (1e9, 12), (150.0, 7)):  # a process takes 20 s, the first 24
+    for budget_s, wanted in ((1.0, 5), (1e9, 12), (125.0, 7)):  # a process takes 16 s, the first 24
         place = Replaced(bench)
         measured(bench, Passes(12, 5, budget_s, EACH), place)
         assert place.processes == wanted
@@ -182,7 +182,7 @@ def test_a_quick_task_and_a_slow_one_are_both_spread_over_the_whole_run(monkeypa
     with Runners(LocalRunner(clock, find)) as trying, Runners(Noted(clock, find)) as timing:
         measure_all(
             [(bench.task, list(bench.variants.values())) for bench in benches.values()], Workload(data="none"),
-            Passes(20, 5, 110.0, EACH), trying=trying, timing=timing, progress=lambda *news: None,
+            Passes(20, 5, 90.0, EACH), trying=trying, timing=timing, progress=lambda *news: None,
             keep=lambda results: None, now=lambda: clock.now,
         )  # fmt: skip
     assert order.count("decode/slow") == 5 and order.count("crop/quick") == 20

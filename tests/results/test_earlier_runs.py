@@ -4,6 +4,7 @@ import math
 import os
 import random
 import statistics
+import threading
 from dataclasses import replace
 
 import msgspec
@@ -113,7 +114,7 @@ def test_the_second_run_with_equal_settings_knows_of_the_first(tmp_path, monkeyp
     for _ in range(20):
         again = earlier.with_earlier(_run(rng, drift=0.2))
     assert again.between_runs.runs == earlier.MOST_RUNS
-    assert len(earlier._kept()) == 23
+    assert len(earlier._kept(earlier._place())) == 23
 
 
 @pytest.mark.parametrize(
@@ -159,7 +160,7 @@ def test_a_damaged_memory_is_no_memory(tmp_path, monkeypatch, content):
     place.parent.mkdir()
     place.write_bytes(content)
     assert earlier.with_earlier(_run(random.Random(11))).between_runs is None
-    assert len(earlier._kept()) == 1
+    assert len(earlier._kept(earlier._place())) == 1
 
 
 @pytest.mark.parametrize("figure", [1e300, 1e-300, 0.0, -1.0])
@@ -174,6 +175,24 @@ def test_figures_that_no_run_can_find_are_no_memory(tmp_path, monkeypatch, figur
     assert earlier.with_earlier(report) == report
 
 
+def test_runs_that_end_at_the_same_time_are_both_kept(tmp_path, monkeypatch):
+    monkeypatch.setenv("PIPEBENCH_CACHE", str(tmp_path))
+    rng = random.Random(14)
+    other = threading.Thread(target=earlier.with_earlier, args=(_run(rng),))
+    write_whole = earlier.write_whole
+
+    def write_after_the_other_has_begun(*args):
+        monkeypatch.setattr(earlier, "write_whole", write_whole)
+        other.start()
+        other.join(0.2)  # without the lock, it ends in this time
+        write_whole(*args)
+
+    monkeypatch.setattr(earlier, "write_whole", write_after_the_other_has_begun)
+    earlier.with_earlier(_run(rng))
+    other.join()
+    assert len(earlier._kept(earlier._place())) == 2
+
+
 def test_a_memory_that_cannot_be_written_is_no_failure(tmp_path, monkeypatch):
     (tmp_path / "runs").write_text("in the way")
     monkeypatch.setenv("PIPEBENCH_CACHE", str(tmp_path))
@@ -185,7 +204,7 @@ def test_a_pipe_in_the_place_of_the_memory_is_not_waited_for(tmp_path, monkeypat
     monkeypatch.setenv("PIPEBENCH_CACHE", str(tmp_path))
     earlier._place().parent.mkdir()
     os.mkfifo(earlier._place())
-    assert earlier._kept() == ()
+    assert earlier._kept(earlier._place()) == ()
 
 
 def test_a_run_beside_other_processes_tells_nothing_about_a_quiet_one():

@@ -1,0 +1,102 @@
+"""One trial: what the script's process tells of it, and how long it takes."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from pipebench.advise import judging
+from pipebench.remedies.seen import Seen
+from pipebench.results.advice import Change, Difference
+from pipebench.watch.record.trial_lines import TrialFailed, TrialLine, TrialRepeats, TrialSyncs, TrialWindow
+from pipebench.watch.trial.stretches import TIMES_AHEAD, burst_of
+
+_WINDOW_SHARE = 1 / 180  # of the budget: the shortest window, so 1 s of the default
+_LEAST_PAIRS = 2  # of windows that a pass must have room for
+
+
+@dataclass
+class Trial:
+    """The trial that runs now. `earlier` are the pairs of a first trial of this change that was not clear.
+
+    `failed` is why the changed loader could not be tried.
+    """
+
+    number: int
+    windows: list[TrialWindow]
+    earlier: tuple[float, ...] = ()
+    failed: str = ""
+    difference: Difference | None = None
+    repeats: TrialRepeats | None = None
+    syncs: TrialSyncs | None = None
+
+    def ratios(self) -> tuple[float, ...]:
+        """The speed-up of each pair, also of the first trial."""
+        return (*self.earlier, *judging.ratios(self.windows))
+
+    def enough(self) -> bool:
+        most = judging.MOST_PAIRS if not self.earlier else len(self.earlier) + judging.MOST_PAIRS
+        return judging.enough(self.ratios(), most)
+
+    def hear(self, line: TrialLine) -> None:
+        """Takes in what the script's process tells of this trial. Of the workers' differences, the largest is kept."""
+        if isinstance(line, TrialWindow):
+            self.windows.append(line)
+        elif isinstance(line, TrialFailed):
+            self.failed = line.problem
+        elif isinstance(line, TrialRepeats):
+            self.repeats = line if self.repeats is None or not line.same else self.repeats
+        elif isinstance(line, TrialSyncs):
+            self.syncs = line
+        elif self.difference is None or self.difference.largest < line.largest:
+            self.difference = Difference(line.largest, line.mean, line.span, line.values)
+
+
+def window_s(budget_s: float) -> float:
+    """The shortest window, in seconds."""
+    return max(0.2, budget_s * _WINDOW_SHARE)
+
+
+def has_room(seen: Seen, change: Change, budget_s: float) -> bool:
+    """Whether a pass has room for some pairs of windows. An unknown length counts as long."""
+    if seen.batches is None:
+        return True
+    workers = int(change.settings.get("num_workers", seen.workers) or 0)
+    prefetch = int(change.settings.get("prefetch_factor", seen.number("prefetch_factor")) or 0)
+    pair = _present_batches(seen, budget_s) + _stretch_batches(seen, workers, prefetch, window_s(budget_s))
+    return seen.batches >= _LEAST_PAIRS * pair
+
+
+def needed_s(seen: Seen, by_passes: bool, budget_s: float) -> float | None:
+    """The seconds that the shortest trial takes. None: not known."""
+    pairs = judging.LEAST_PAIRS - 1  # two pairs can show a large gain
+    if by_passes:
+        return None if seen.pass_s is None else 2 * pairs * seen.pass_s
+    return 2 * pairs * seen.iteration_s * _present_batches(seen, budget_s)
+
+
+def not_now(change: Change, by_passes: bool, needed: float | None, left_s: float) -> str:
+    """Why a change cannot be tried ("": it can). In a short pass, the first results of a memo are too large a part."""
+    if change.knock_out and by_passes:
+        return "short-passes"
+    if needed is None:
+        return "pass-length"
+    return "budget" if needed > left_s else ""
+
+
+def _present_batches(seen: Seen, budget_s: float) -> int:
+    return _stretch_batches(seen, seen.workers, seen.number("prefetch_factor"), window_s(budget_s))
+
+
+def _stretch_batches(seen: Seen, workers: int, prefetch: int, shortest_s: float) -> int:
+    """About how many batches a stretch has: see `watch.trial.stretches`."""
+    ahead = workers * (prefetch or 2)
+    burst = burst_of(workers, period(seen))
+    timed = max(TIMES_AHEAD * ahead, burst, math.ceil(shortest_s / max(1e-6, seen.iteration_s)))
+    return ahead + burst + timed + ahead
+
+
+def period(seen: Seen) -> int:
+    """The distance of the batches that cost more than the others, in batches; 1 if there is none."""
+    causes = seen.watched.account.causes if seen.watched.account else ()
+    return next((int(one.values["period"]) for one in causes if "period" in one.values), 1)
