@@ -23,6 +23,7 @@ HOUSE = {
     "watch_details watch_drilled watch ranks programs watched study syncs same_work ab github calibration advice "
     "plan functions packing text",
     "render.pictures": "",
+    "render.html": "markup outline page",
     "syncpoints": "placement book reviewed_operators modes session examine",
     "watch.record": "options orders spent kernel_counts bound_lines trial_lines program_lines lines patches "
     "exclusive_time record_file recording sampling thread_pools memory",

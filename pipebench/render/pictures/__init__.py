@@ -19,6 +19,7 @@ SECTIONS = (
     "ranks",
     "stages",
 )
+CSS = ""  # what the page's style must say of the classes in pictures
 
 
 @dataclass(frozen=True)
