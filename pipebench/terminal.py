@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from pipebench.errors import PipebenchError
+from pipebench.errors import PipebenchError, UsageError
 from pipebench.host.redaction import inert
 from pipebench.host.screen import colours, columns
-from pipebench.host.whole_files import check_writable, destination
+from pipebench.host.whole_files import check_writable, destination, write_whole
 from pipebench.units import printable
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 WHOLE_LINES = 10_000  # columns: so many that no line wraps
 Command = TypeVar("Command", bound=Callable[..., object])
+Made = TypeVar("Made")
 
 
 def formatted(command: Command) -> Command:
@@ -46,6 +47,12 @@ def exported(command: Command) -> Command:
     return saving(click.option("--force", is_flag=True, help="Let exports overwrite files.")(command))
 
 
+def paged(command: Command) -> Command:
+    """Adds the option `--export-html` to a command, as its parameter `export_html`."""
+    file = click.Path(path_type=Path, dir_okay=False)
+    return click.option("--export-html", type=file, metavar="FILE", help="Save the report as a page.")(command)
+
+
 def place(asked: Path | None, force: bool) -> Path | None:
     """The path to which an export goes; None if no export was asked for.
 
@@ -58,13 +65,31 @@ def place(asked: Path | None, force: bool) -> Path | None:
     return found
 
 
-def delivered(report: Report, style: str, export_json: Path | None) -> None:
-    """Writes the report to standard output. Saves it first if `export_json` names a file."""
+def places(force: bool, *asked: Path | None) -> list[Path | None]:
+    """The paths to which several exports go, as `place` finds them. UsageError if two of them are one file."""
+    found = [place(one, force) for one in asked]
+    named = [one for one in found if one is not None]
+    if len(set(named)) < len(named):
+        raise UsageError("two of the exports name the same file", "give each its own file")
+    return found
+
+
+def delivered(report: Report, style: str, export_json: Path | None, export_html: Path | None = None) -> None:
+    """Writes the report to standard output. `export_json` and `export_html` name files for it, too."""
     if export_json is not None:
         from pipebench.results.report import save
 
         save(report, export_json)
     click.echo(rendered(report, style), nl=False)
+    save_page(report, export_html)
+
+
+def save_page(report: Report, export_html: Path | None) -> None:
+    """Saves the report as a page, if it was asked for."""
+    if export_html is not None:
+        from pipebench.render.html.page import document
+
+        write_whole(export_html, document(report).encode())
 
 
 def rendered(report: Report, style: str, full: bool = False) -> str:
@@ -86,8 +111,13 @@ def rendered(report: Report, style: str, full: bool = False) -> str:
 
 def of_file(report: Report, file: Path, style: str, full: bool = False) -> str:
     """The text of a report that was loaded from a file, which may hold what no run gives. PipebenchError says so."""
+    return sensible(file, lambda: rendered(report, style, full))
+
+
+def sensible(file: Path, make: Callable[[], Made]) -> Made:
+    """What is made of a report that was loaded from a file. PipebenchError if its figures make no sense."""
     try:
-        return rendered(report, style, full)
+        return make()
     except (ArithmeticError, LookupError, TypeError, ValueError, AssertionError) as error:
         raise PipebenchError(
             f"{printable(file)} cannot be shown: its figures do not belong together ({type(error).__name__})",

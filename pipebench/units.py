@@ -113,7 +113,7 @@ def printable(name: str | bytes | os.PathLike[str]) -> str:
     """
     path = os.fspath(name)
     text = (_bytes(path) if isinstance(path, str) else path).decode("utf-8", "backslashreplace")
-    return "".join(char if char.isprintable() else _escaped(char) for char in text)
+    return text if text.isprintable() else "".join(one if one.isprintable() else _escaped(one) for one in text)
 
 
 def _bytes(text: str) -> bytes:

@@ -22,6 +22,8 @@ HOUSE = {
     "render": "cells layout frameworks watch_notes feeding consumers stage_sum tables watch_verdict watch_account "
     "watch_details watch_drilled watch ranks programs watched study syncs same_work ab github calibration advice "
     "plan functions packing text",
+    "render.pictures": "",
+    "render.html": "markup outline page",
     "syncpoints": "placement book reviewed_operators modes session examine",
     "watch.record": "options orders spent kernel_counts bound_lines trial_lines program_lines lines patches "
     "exclusive_time record_file recording sampling thread_pools memory",

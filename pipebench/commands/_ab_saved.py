@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pipebench.results.comparison import Comparison
 
 JUDGING = frozenset({"named", "rejudge", "pool", "fail_above", "fail_on_change", "allow_changed"})
-SHOWING = frozenset({"github", "style", "export_json", "force"})
+SHOWING = frozenset({"github", "style", "export_json", "export_html", "force"})
 
 
 def two(named: Sequence[str]) -> tuple[str, str]:
@@ -39,6 +39,7 @@ def judged_again(
     github: bool,
     style: str,
     export_json: Path | None,
+    export_html: Path | None,
 ) -> Comparison:
     """Judges saved runs, one with another limit or several together, and measures nothing.
 
@@ -57,7 +58,7 @@ def judged_again(
         made = saved.pooled(runs, fail_above, advance) if pool else saved.rejudged(runs[0], fail_above, advance)
     assert made.comparison is not None
     found = replace(made.comparison, **changed) if any(changed.values()) else made.comparison
-    delivered(replace(made, comparison=found), style, export_json)
+    delivered(replace(made, comparison=found), style, export_json, export_html)
     if github:
         annotate(found, *_here())
     return found

@@ -15,7 +15,7 @@ from pipebench.commands._ab_saved import annotate, judged_again, two
 from pipebench.errors import PipebenchError, UsageError
 from pipebench.host.interrupts import INTERRUPTED, interruptible
 from pipebench.host.redaction import named_so
-from pipebench.terminal import delivered, exported, formatted, place, progress, say
+from pipebench.terminal import delivered, exported, formatted, paged, places, progress, say
 
 if TYPE_CHECKING:
     from pipebench.compare.checkouts import Commit
@@ -96,6 +96,7 @@ class _Percent(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # gene
 @click.option("--github", is_flag=True, help="Print annotations for a GitHub workflow, on standard error.")
 @formatted
 @exported
+@paged
 @click.option("--data", default="photos", show_default=True, help="Data set, as for `pipebench run`.")
 @click.option(
     "--build", metavar="COMMAND", help="Build command, run once in each checkout: 'python setup.py build_ext -i'."
@@ -131,6 +132,7 @@ def command(
     github: bool,
     style: str,
     export_json: Path | None,
+    export_html: Path | None,
     force: bool,
     data: str,
     build: str | None,
@@ -148,10 +150,10 @@ def command(
     from pipebench.results.secrets import without_secrets
 
     _refuse_both(fail_on_change, allow_changed)
-    export_json = place(export_json, force)
+    export_json, export_html = places(force, export_json, export_html)
     if rejudge or pool:
         changed = {"fail_on_change": fail_on_change, "allow_changed": allow_changed}
-        again = judged_again(named, pool, fail_above, changed, github, style, export_json)
+        again = judged_again(named, pool, fail_above, changed, github, style, export_json, export_html)
         return _status(again.changes, again.fail_above, again.fail_on_change, again.most_rounds)
     base, head = two(named)
     repo = checkouts.repository(Path.cwd())
@@ -202,7 +204,7 @@ def command(
         found = replace(found, load=(load, os.getloadavg()[0]), said=heard[-1], seeded=True)
         found = replace(found, fail_on_change=fail_on_change, allow_changed=allow_changed, most_rounds=rounds)
         found = without_secrets(found, [value for side in sides for name, value in side.environment if _hidden(name)])
-        _deliver(found, failure, style, export_json)
+        _deliver(found, failure, style, export_json, export_html)
         if github:
             annotate(found, settled, commits[1][0].folder)
     return status or _status(kept[-1], fail_above, fail_on_change, rounds)
@@ -359,12 +361,15 @@ def _chosen(own: Own | None, stages: Sequence[str], names: Sequence[str]) -> lis
     return [one.id for one in whole_run.select(stages, names).variants if one.runner is None]
 
 
-def _deliver(found: Comparison, failure: str | None, style: str, export_json: Path | None) -> None:
+def _deliver(
+    found: Comparison, failure: str | None, style: str, export_json: Path | None, export_html: Path | None
+) -> None:
     """Shows and saves what the rounds gave, also where they were cut short; nothing where there were none."""
     from pipebench.results.report import new
 
     if any(one.rounds or one.skipped or one.failed for one in found.changes):
-        delivered(new(partial=failure is not None, failure=failure, comparison=found), style, export_json)
+        made = new(partial=failure is not None, failure=failure, comparison=found)
+        delivered(made, style, export_json, export_html)
 
 
 def _status(

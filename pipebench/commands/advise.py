@@ -9,7 +9,7 @@ import click
 
 from pipebench.commands._script import check_script
 from pipebench.errors import UsageError
-from pipebench.terminal import exported, place
+from pipebench.terminal import exported, paged, places, save_page
 
 if TYPE_CHECKING:
     from pipebench.advise.command import Keep
@@ -39,6 +39,7 @@ FILE = click.Path(path_type=Path, dir_okay=False)
 @click.option("--passport", type=FILE, metavar="FILE", help="Save the costs of batches, for `pipebench plan`.")
 @click.option("--full", is_flag=True, help="Show every figure of the watched part, too.")
 @exported
+@paged
 @click.argument("command_line", nargs=-1, type=click.UNPROCESSED, metavar="SCRIPT [ARGS]...")
 def command(
     module: str | None,
@@ -50,6 +51,7 @@ def command(
     passport: Path | None,
     full: bool,
     export_json: Path | None,
+    export_html: Path | None,
     force: bool,
     command_line: tuple[str, ...],
 ) -> int:
@@ -63,16 +65,16 @@ def command(
     if not argv:
         raise UsageError("there is no script to try", "name one: pipebench advise train.py [its arguments]")
     check_script(argv, click.get_current_context())
-    export_json, patch, passport = place(export_json, force), place(patch, force), place(passport, force)
+    export_json, export_html, patch, passport = places(force, export_json, export_html, patch, passport)
     from pipebench.advise.command import AdviseOptions, advise
 
     options = AdviseOptions(budget, module is not None, stop, any_order, discard, full, patch)
-    return advise(options, argv, saved_at(export_json, passport))
+    return advise(options, argv, saved_at(export_json, passport, export_html))
 
 
-def saved_at(file: Path | None, passport: Path | None = None) -> Keep | None:
-    """Saves the advice in `file` as a report, and the costs of batches in `passport`. None: nothing is to be saved."""
-    if file is None and passport is None:
+def saved_at(file: Path | None, passport: Path | None = None, page: Path | None = None) -> Keep | None:
+    """Saves the advice in `file`, the costs of batches in `passport`, and a page at `page`. None: saves nothing."""
+    if file is None and passport is None and page is None:
         return None
 
     def keep(watched: WatchResult | None, advice: Advice) -> None:
@@ -84,5 +86,6 @@ def saved_at(file: Path | None, passport: Path | None = None) -> Keep | None:
             save(report, file)
         if passport is not None:
             save(new(passport=passport_in(report)), passport)
+        save_page(report, page)
 
     return keep

@@ -8,7 +8,7 @@ import click
 
 from pipebench.host.interrupts import INTERRUPTED, interruptible
 from pipebench.host.whole_files import check_writable
-from pipebench.terminal import delivered, exported, formatted, place, say
+from pipebench.terminal import delivered, exported, formatted, paged, places, say
 
 
 @click.command(short_help="Measure the error of `pipebench watch` on this machine")
@@ -18,14 +18,17 @@ from pipebench.terminal import delivered, exported, formatted, place, say
 )
 @formatted
 @exported
-def command(full: bool, load: int | None, style: str, export_json: Path | None, force: bool) -> int:
+@paged
+def command(
+    full: bool, load: int | None, style: str, export_json: Path | None, export_html: Path | None, force: bool
+) -> int:
     """Measure the error of `pipebench watch` here: it watches pipelines whose true times are known.
 
     Takes about three minutes on a quiet machine. In its last part it keeps the machine busy: two processes for each
     usable core, unless --load says otherwise. Figures over their goal are marked and explained; the exit status is
     still 0. Later reports of `watch` quote the result.
     """
-    export_json = place(export_json, force)
+    export_json, export_html = places(force, export_json, export_html)
     from pipebench.calibrate import whole
     from pipebench.calibrate.attribution import plans
     from pipebench.host.machine import calibration_file
@@ -38,5 +41,5 @@ def command(full: bool, load: int | None, style: str, export_json: Path | None, 
         except KeyboardInterrupt:
             say("pipebench: interrupted before anything was measured; nothing was saved")
             return INTERRUPTED
-        delivered(new(calibration=found, partial=interrupts.came), style, export_json)
+        delivered(new(calibration=found, partial=interrupts.came), style, export_json, export_html)
     return INTERRUPTED if interrupts.came else 0

@@ -12,7 +12,7 @@ import click
 from pipebench.commands.data import say_if_shadowed
 from pipebench.errors import PipebenchError
 from pipebench.host.interrupts import INTERRUPTED, interruptible
-from pipebench.terminal import exported, formatted, laid_out, place, progress, rendered, say
+from pipebench.terminal import exported, formatted, laid_out, paged, places, progress, rendered, save_page, say
 from pipebench.units import printable
 
 if TYPE_CHECKING:
@@ -128,12 +128,14 @@ class _Consumer(click.ParamType):  # type: ignore[type-arg]  # generic in some v
 @click.option("--list", "listing", is_flag=True, help="List stages, tasks and variants, and measure nothing.")
 @formatted
 @exported
+@paged
 def command(
     stages: tuple[str, ...],
     names: tuple[str, ...],
     listing: bool,
     style: str,
     export_json: Path | None,
+    export_html: Path | None,
     force: bool,
     quick: bool,
     rigorous: bool,
@@ -160,7 +162,7 @@ def command(
         raise click.UsageError("--consumer and a simulated device exclude each other")
     if consumer is not None and (stages or names):
         raise click.UsageError("--consumer needs the loader, which --stage and --variant leave out")
-    export_json = place(export_json, force)
+    export_json, export_html = places(force, export_json, export_html)
     from pipebench.lab import whole_run
 
     selection = whole_run.select(stages, names)
@@ -180,7 +182,7 @@ def command(
     if not stages and not names:
         knobs = Loading(timeout_s=timeout, **loading)
         feeding = whole_run.feeding(knobs, workers, length, steps, simulated_s, consumer)
-    return _measured(selection, workload, passes, name, feeding, style, export_json)
+    return _measured(selection, workload, passes, name, feeding, style, export_json, export_html)
 
 
 def _measured(
@@ -191,6 +193,7 @@ def _measured(
     feeding: Any,
     style: str,
     export_json: Path | None,
+    export_html: Path | None,
 ) -> int:
     """Runs the lab with progress, saving after every task; Ctrl-C keeps and shows what there is."""
     from pipebench.lab import whole_run
@@ -206,17 +209,22 @@ def _measured(
         say(f"pipebench: interrupted; {kept.where}")
     except PipebenchError:
         if kept.report is not None and kept.report.measurements:
-            click.echo(rendered(kept.report, style), nl=False)
+            _show(kept.report, style, export_html)
         raise
     if kept.report is None:
         return status
-    click.echo(rendered(kept.report, style), nl=False)
+    _show(kept.report, style, export_html)
     reasons = whole_run.unmeasured(kept.report)
     for reason in reasons:
         say(f"pipebench: {reason}")
     if kept.unsaved is not None and export_json is not None:
         raise kept.unsaved
     return status or (1 if reasons else 0)
+
+
+def _show(report: Report, style: str, export_html: Path | None) -> None:
+    click.echo(rendered(report, style), nl=False)
+    save_page(report, export_html)
 
 
 class _Kept:

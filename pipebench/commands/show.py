@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from pipebench.errors import UsageError
-from pipebench.terminal import formatted, of_file
+from pipebench.terminal import formatted, of_file, place, save_page, sensible
 
 
 @click.command(short_help="Show a saved report again")
@@ -20,19 +20,30 @@ from pipebench.terminal import formatted, of_file
     metavar="FOLDER",
     help="Show the ranks in all reports of a folder together, one report from each machine.",
 )
+@click.option(
+    "--html", "page", type=click.Path(path_type=Path, dir_okay=False), metavar="OUT", help="Write it as a page to OUT."
+)
+@click.option("--force", is_flag=True, help="Let OUT overwrite a file.")
 @click.option("--full", is_flag=True, help="Show every figure of a watched run. By default they fit a screen.")
-def command(file: Path | None, style: str, folder: Path | None, full: bool) -> None:
-    """Show a report that any command saved (without FILE, the latest one of `run`)."""
+def command(file: Path | None, style: str, folder: Path | None, page: Path | None, force: bool, full: bool) -> None:
+    """Show a report that any command saved (without FILE, the latest one of `run`).
+
+    With --html it becomes a page in a file, and nothing is printed.
+    """
     from pipebench.host import machine
     from pipebench.results import report
 
     if folder is not None and file is not None:
         raise UsageError("FILE is one report, and --merge takes a folder of them", "give one of the two")
-    place = folder or file or machine.cache_folder() / "reports" / "latest.json"
+    page = place(page, force)
+    source = folder or file or machine.cache_folder() / "reports" / "latest.json"
     if folder is None:
-        found = report.load(place)
+        found = report.load(source)
     else:
         from pipebench.watch.read.merged import merged
 
         found = merged([report.load(one) for one in sorted(folder.glob("*.json"))])
-    click.echo(of_file(found, place, style, full), nl=False)
+    if page is None:
+        click.echo(of_file(found, source, style, full), nl=False)
+    else:
+        sensible(source, lambda: save_page(found, page))

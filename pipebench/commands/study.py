@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from pipebench.host.interrupts import INTERRUPTED, interruptible
-from pipebench.terminal import delivered, exported, formatted, laid_out, place, progress, say
+from pipebench.terminal import delivered, exported, formatted, laid_out, paged, places, progress, say
 
 if TYPE_CHECKING:
     from pipebench.render.layout import Line
@@ -27,7 +27,10 @@ if TYPE_CHECKING:
 )
 @formatted
 @exported
-def command(name: str | None, size: str, style: str, export_json: Path | None, force: bool) -> int:
+@paged
+def command(
+    name: str | None, size: str, style: str, export_json: Path | None, export_html: Path | None, force: bool
+) -> int:
     """Run the study NAME: a slow baseline and its fixes, beside the author's figures. Without NAME, list the studies.
 
     The output of each fix is first checked against the row before it. The report names each claim of the author that
@@ -39,7 +42,7 @@ def command(name: str | None, size: str, style: str, export_json: Path | None, f
         click.echo(laid_out(_listing(studies.find(one) for one in studies.names())), nl=False)
         return 0
     study = studies.find(name)
-    export_json = place(export_json, force)
+    export_json, export_html = places(force, export_json, export_html)
     with interruptible() as interrupts:
         try:
             with progress() as advance:
@@ -49,7 +52,7 @@ def command(name: str | None, size: str, style: str, export_json: Path | None, f
             return INTERRUPTED
         from pipebench.results.report import new
 
-        delivered(new(studies=(result,), partial=interrupts.came), style, export_json)
+        delivered(new(studies=(result,), partial=interrupts.came), style, export_json, export_html)
     return INTERRUPTED if interrupts.came else 0
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from pipebench.host.named import named
-from pipebench.terminal import delivered, exported, formatted, place
+from pipebench.terminal import delivered, exported, formatted, paged, places
 
 
 @click.command(short_help="List the lines that make the host wait for the device")
@@ -21,6 +21,7 @@ from pipebench.terminal import delivered, exported, formatted, place
 )
 @formatted
 @exported
+@paged
 def command(
     function: str,
     steps: int,
@@ -28,6 +29,7 @@ def command(
     fail_above: float | None,
     style: str,
     export_json: Path | None,
+    export_html: Path | None,
     force: bool,
 ) -> int:
     """List the lines of MODULE:FUNCTION that make the host wait for a device.
@@ -35,12 +37,12 @@ def command(
     The function is called without arguments; one call is one iteration. It works without a device: the tensors that
     the function makes are then treated as if on one. What the function prints goes to standard error.
     """
-    export_json = place(export_json, force)
+    export_json, export_html = places(force, export_json, export_html)
     with contextlib.redirect_stdout(sys.stderr):
         found = named(function, "without arguments")
         from pipebench.results.report import new
         from pipebench.syncpoints import examine
 
         report = examine.examine(found, iterations=steps, device=device, name=function)
-    delivered(new(sync_points=report), style, export_json)
+    delivered(new(sync_points=report), style, export_json, export_html)
     return 3 if fail_above is not None and report.per_step > fail_above else 0

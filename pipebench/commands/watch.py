@@ -10,7 +10,7 @@ import click
 
 from pipebench.commands._script import check_script
 from pipebench.errors import UsageError
-from pipebench.host.whole_files import check_writable, destination
+from pipebench.terminal import paged, places, save_page
 from pipebench.watch.record.options import WatchOptions
 
 if TYPE_CHECKING:
@@ -58,10 +58,11 @@ class _WithCommands(click.Command):
     "--span", "functions", multiple=True, metavar="MODULE:FUNCTION", help="Time this function too (may be repeated)."
 )
 @click.option("--export-json", type=FILE, metavar="FILE", help="Save the report.")
+@paged
 @click.option("--export-trace", type=FILE, metavar="FILE", help="Save a trace for Perfetto.")
 @click.option("--passport", type=FILE, metavar="FILE", help="Save the costs of batches, for `pipebench plan`.")
 @click.option("--full", is_flag=True, help="Show every figure. By default the report fits a screen.")
-@click.option("--force", is_flag=True, help="Let the two exports overwrite files.")
+@click.option("--force", is_flag=True, help="Let exports overwrite files.")
 @click.argument("command_line", nargs=-1, type=click.UNPROCESSED, metavar="SCRIPT [ARGS]... | -- COMMAND...")
 @click.pass_context
 def command(
@@ -74,6 +75,7 @@ def command(
     loader: int | None,
     functions: tuple[str, ...],
     export_json: Path | None,
+    export_html: Path | None,
     export_trace: Path | None,
     passport: Path | None,
     full: bool,
@@ -96,7 +98,8 @@ def command(
         _check_command(argv, bound)
     else:
         check_script(argv, context)
-    export_json, export_trace, passport = _places(force, export_json, export_trace, passport)
+    asked = (export_json, export_html, export_trace, passport)
+    export_json, export_html, export_trace, passport = places(force, *asked)
     from pipebench.watch.command import watch
 
     options = WatchOptions(
@@ -109,7 +112,7 @@ def command(
         functions=functions,
         bound=bound,
     )
-    return watch(options, argv, saved_at(export_json, passport), full=full)
+    return watch(options, argv, saved_at(export_json, passport, export_html), full=full)
 
 
 def _check_command(argv: list[str], bound: bool) -> None:
@@ -122,21 +125,9 @@ def _check_command(argv: list[str], bound: bool) -> None:
         raise UsageError(f"there is no command {name}", f"name a program as in a shell{script}")
 
 
-def _places(force: bool, *exports: Path | None) -> list[Path | None]:
-    """Where the exports go; what cannot be written is refused now, not after hours of training."""
-    asked = [place and destination(place, force) for place in exports]
-    for place in asked:
-        if place is not None:
-            check_writable(place)
-    named = [place for place in asked if place is not None]
-    if len(set(named)) < len(named):
-        raise UsageError("two of the exports name the same file", "give each its own file")
-    return asked
-
-
-def saved_at(place: Path | None, passport: Path | None = None) -> Keep | None:
-    """Saves each result at `place` as a report, and its costs at `passport`. None: nothing is to be saved."""
-    if place is None and passport is None:
+def saved_at(place: Path | None, passport: Path | None = None, page: Path | None = None) -> Keep | None:
+    """Saves each result at `place` as a report, its costs at `passport`, and a page at `page`. None: saves nothing."""
+    if place is None and passport is None and page is None:
         return None
 
     def keep(result: WatchResult, error_of_watch: str | None, *command: WatchedCommand) -> None:
@@ -148,5 +139,6 @@ def saved_at(place: Path | None, passport: Path | None = None) -> Keep | None:
             save(report, place)
         if passport is not None:
             save(new(passport=passport_in(report)), passport)
+        save_page(report, page)
 
     return keep

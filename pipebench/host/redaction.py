@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterable
+import shlex
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from pipebench.units import printable
@@ -50,6 +51,21 @@ def redacted_in(found: Any, more: Iterable[str] = ()) -> Any:
 def may_hold(text: str) -> bool:
     """Whether it is worth looking for secrets in a text, such as that of a whole report as JSON."""
     return bool(_HINT.search(text)) or any(one in text or json.dumps(one)[1:-1] in text for one in _secrets(()))
+
+
+def command_line(argv: Sequence[str]) -> str:
+    """A command line as a shell takes it, inert and without secrets.
+
+    The value of an option whose name says that it is a secret is left out, and a long value of `--…-env NAME=VALUE`.
+    """
+    shown = []
+    for option, value in zip(["", *argv], argv, strict=False):
+        if option.startswith("-") and named_so(option.lstrip("-").replace("-", "_")) and not value.startswith("-"):
+            value = HIDDEN
+        elif option.endswith("-env") and len(value.partition("=")[2]) >= _SHORTEST:
+            value = f"{value.partition('=')[0]}={HIDDEN}"
+        shown.append(value)
+    return inert(shlex.join(shown))
 
 
 def named_so(name: str) -> bool:

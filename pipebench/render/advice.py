@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from pipebench.render import watch, watch_account
 from pipebench.render.cells import Table, spoken
-from pipebench.render.layout import Line, Part
+from pipebench.render.layout import Line, Part, Section
 from pipebench.render.watch_verdict import verdict as limit
 from pipebench.results.advice import Advice, Cache, Change, Finding, Snippet
 from pipebench.results.watched import WatchResult
@@ -57,16 +57,26 @@ _GAIN = "gain: iterations/s of the whole loop; the interval is for another run."
 
 def parts(advice: Advice, watched: WatchResult | None, *, full: bool = False, goes_on: bool = False) -> list[Part]:
     """The advice in at most 30 lines of 80 columns; `full` adds every table of the watched part of the run."""
-    made: list[Part] = [Line(verdict(advice), "bold")]
-    if watched is not None:
-        made += [*_plain(watch_account.causes(watched.account)), limit(watched.verdict), *watch.where(watched)]
-    if any(full or _applies(one) for one in advice.findings):
-        made.append(_table(advice, full))
-    made += _writing(advice)
-    made += ["", *_closing(advice, goes_on)]
+    first, *rest = sections(advice, watched, full=full, goes_on=goes_on)
+    below = [part for name, made in rest for part in (["", *made] if name == "next" else made)]
     if full and watched is not None:
-        made += ["", Line("Before the trials", "bold"), *watch.parts(watched, full=True)]
-    return made
+        below += ["", Line("Before the trials", "bold"), *watch.parts(watched, full=True)]
+    return [*first[1], *below]
+
+
+def sections(
+    advice: Advice, watched: WatchResult | None, *, full: bool = False, goes_on: bool = False
+) -> list[Section]:
+    """The same parts by what they are about, without those of the watched part of the run."""
+    said: list[Part] = [Line(verdict(advice), "bold")]
+    if watched is not None:
+        said += [*_plain(watch_account.causes(watched.account)), limit(watched.verdict), *watch.where(watched)]
+    table = [_table(advice, full)] if any(full or _applies(one) for one in advice.findings) else []
+    return [
+        ("verdict", said),
+        ("remedies", [*table, *_writing(advice)]),
+        ("next", [*_closing(advice, goes_on)]),
+    ]
 
 
 def verdict(advice: Advice) -> str:

@@ -25,6 +25,8 @@ class Line:
 
 
 Part = str | Line | Table
+Section = tuple[str, list[Part]]
+"""What some parts are about, and these parts. The names are those of `pictures.SECTIONS`, "next" and "notes"."""
 WIDTH = 110  # columns, if the caller does not give a width
 _GAP = 3  # columns between two cells
 _LEAST = 12  # the columns that a long name keeps, even on a very narrow terminal

@@ -351,7 +351,11 @@ def all_tables(report: Report) -> Sequence[Table]:
     """The tables in order: ceilings, every task, their summary, the loader, its consumers, and training."""
     found = [of_task(report, task_id) for task_id in task_ids(report)]
     first = [ceilings(report)] if report.ceilings else []
-    last = [feeding.loader(report)] if report.loader else []
-    last += [feeders] if (feeders := consumers.table(report)) else []
-    last += [feeding.training(report.training)] if report.training else []
-    return [*first, *found, summary(report), *last]
+    return [*first, *found, summary(report), *fed(report)]
+
+
+def fed(report: Report) -> list[Table]:
+    """The tables of the loader, its consumers, and training."""
+    made = [feeding.loader(report)] if report.loader else []
+    made += [feeders] if (feeders := consumers.table(report)) else []
+    return [*made, *([feeding.training(report.training)] if report.training else [])]

@@ -29,12 +29,12 @@ def _parts(report: Report, full: bool) -> Iterator[Part]:
         yield from _lab(report)
     elif report.measurements:
         yield functions.table(report.measurements)
-    yield from _of_commands(report, full)
+    yield from of_commands(report, full)
     if _is_without_heading(report):
         yield from _heading(report)
 
 
-def _of_commands(report: Report, full: bool) -> Iterator[Part]:
+def of_commands(report: Report, full: bool) -> Iterator[Part]:
     """The parts of the commands other than `run`."""
     yield from _watched(report, full)
     if report.sync_points is not None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from pipebench.render import watch_account, watch_details, watch_drilled
 from pipebench.render.cells import Table, spoken
-from pipebench.render.layout import Line, Part, shortened
+from pipebench.render.layout import Line, Part, Section, shortened
 from pipebench.render.watch_notes import sentence
 from pipebench.render.watch_verdict import next_command, next_move, verdict
 from pipebench.results.batches import BatchContent
@@ -35,19 +35,22 @@ def parts(result: WatchResult, *, full: bool = False, of_command: bool = False) 
 
     `of_command` says that the program is one of a command. No command of ours then measures its bound.
     """
+    return [part for _, made in sections(result, full=full, of_command=of_command) for part in made]
+
+
+def sections(result: WatchResult, *, full: bool = False, of_command: bool = False) -> list[Section]:
+    """The same parts by what they are about, in the order of the report. Several sections can have one name."""
     run = watch_account.causes(result.account)
-    made: list[Part] = [*run, Line(verdict(result.verdict), "" if run else "bold")]
-    made += watch_account.table(result.account, full=full)
-    made += bound_parts(result.bound, full=full) if result.bound is not None else []
-    made += _all_stages(result, full)
-    made += _contents(result)
-    made += _spans(result)
-    made += _loop(result, full)
-    made += watch_details.everything(result) if full else []
-    made += others(result, full)
-    made += _notes(result, full)
-    made += _next(result, of_command)
-    return made
+    return [
+        ("verdict", [*run, Line(verdict(result.verdict), "" if run else "bold")]),
+        ("run", watch_account.table(result.account, full=full)),
+        ("throughput", bound_parts(result.bound, full=full) if result.bound is not None else []),
+        ("workers", [*_all_stages(result, full), *_contents(result)]),
+        ("distribution", [*_spans(result), *_loop(result, full)]),
+        *(watch_details.sections(result) if full else []),
+        ("notes", [*others(result, full), *_notes(result, full)]),
+        ("next", _next(result, of_command)),
+    ]
 
 
 def of_rank(result: WatchResult) -> list[Part]:

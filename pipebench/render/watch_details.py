@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from itertools import groupby, pairwise
 
 from pipebench.render.cells import Table
-from pipebench.render.layout import Part
+from pipebench.render.layout import Part, Section
 from pipebench.results.batches import SlowSample
 from pipebench.results.hand_off import HandOff, QueuePoint
 from pipebench.results.watched import (
@@ -30,18 +30,31 @@ _WORKER_TABLE = (
 )
 
 
-def everything(result: WatchResult) -> list[Part]:
+def sections(result: WatchResult) -> list[Section]:
     """All parts that the short report leaves out. Parts that it only shortens are in `watch.py`."""
-    made: list[Part] = [f"  {line}" for line in iterations(result)]
+    return [
+        ("distribution", [f"  {line}" for line in iterations(result)]),
+        ("workers", _workers(result)),
+        ("resources", _resources(result)),
+        ("distribution", [slowest(result.slowest)] if result.slowest else []),
+    ]
+
+
+def _workers(result: WatchResult) -> list[Part]:
+    made: list[Part] = []
     if starts := [line for one in result.loaders for line in start_up(one, result.loaders_in_loop)]:
         made += ["", "Start-up and the end of a pass (not included above)", *(f"  {line}" for line in starts)]
     made += [workers(one, list(found)) for one, found in groupby(result.workers, key=lambda worker: worker.loader)]
-    made += [f"  {_WORKER_TABLE}"] if result.workers else []
+    return [*made, *([f"  {_WORKER_TABLE}"] if result.workers else [])]
+
+
+def _resources(result: WatchResult) -> list[Part]:
+    made: list[Part] = []
     if result.hand_off is not None:
         made += ["", "Hand-off from workers to the script", *(f"  {line}" for line in hand_off(result.hand_off))]
     if result.host is not None and result.loaders and (used := list(host(result.host, result.usable_cores))):
         made += ["", "Memory and threads (the highest seen)", *(f"  {line}" for line in used)]
-    return made + ([slowest(result.slowest)] if result.slowest else [])
+    return made
 
 
 def iterations(result: WatchResult) -> list[str]:

@@ -28,7 +28,7 @@ def whole(
     full: bool = False,
 ) -> str:
     """The report at the end of a run, as text. Its last line says what is known about the error of its figures."""
-    return layout.text([*_all(result, command, full), *_foot(calibration, full)], width=width, colour=colour)
+    return layout.text([*_all(result, command, full), *foot(calibration, full)], width=width, colour=colour)
 
 
 def _all(result: WatchResult, command: WatchedCommand | None, full: bool) -> list[Part]:
@@ -51,8 +51,9 @@ def saved(report: Report, full: bool) -> list[Part]:
 
     assert report.watched is not None
     known = printable(report.error_of_watch) if report.error_of_watch is not None else None
-    return [*_all(report.watched, report.command, full), *_foot(known, full), "", *tables.heading(report)]
+    return [*_all(report.watched, report.command, full), *foot(known, full), "", *tables.heading(report)]
 
 
-def _foot(calibration: str | None, full: bool) -> list[Part]:
+def foot(calibration: str | None, full: bool) -> list[Part]:
+    """What is known about the error of the figures."""
     return ["", f"{calibration or NOT_CALIBRATED}.{'' if full else _MORE}"]

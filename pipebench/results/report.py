@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -82,6 +83,7 @@ class Report:
 
     `partial` says that the command, or its recording, did not reach its end; `failure` says what ended it. `created` is
     an ISO date and time. `created`, `pipebench` and `machine` are None if a file of schema 1 did not have them.
+    `started_by` is the command line that made the report, without secrets ("": none did, or an older report).
     """
 
     schema_version: int
@@ -109,6 +111,7 @@ class Report:
     passport: Passport | None = None
     plan: Plan | None = None
     command: WatchedCommand | None = None
+    started_by: str = ""
 
 
 def new(storage: Path | None = None, **parts: Any) -> Report:
@@ -121,8 +124,15 @@ def new(storage: Path | None = None, **parts: Any) -> Report:
         created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         pipebench=__version__,
         machine=machine.describe(storage),
-        **parts,
+        **{"started_by": _command_line(), **parts},
     )
+
+
+def _command_line() -> str:
+    """The command line of this process, if it is a command of pipebench; else ""."""
+    program = Path(sys.argv[0])
+    ours = program.name == "pipebench" or program.parts[-2:] == ("pipebench", "__main__.py")
+    return redaction.command_line(["pipebench", *sys.argv[1:]]) if ours else ""
 
 
 def of_watch(result: WatchResult, error_of_watch: str | None, command: WatchedCommand | None = None) -> Report:

@@ -10,8 +10,9 @@ import pytest
 from repos import pipebench
 
 from pipebench.errors import PipebenchError
+from pipebench.render.html.page import document
 from pipebench.results import report
-from pipebench.terminal import of_file
+from pipebench.terminal import of_file, sensible
 
 NUMBERS = [
     0, -1, 1, 2, 10**6, 1e9, 2**62, 2**63, 2**64 - 1, 2**65, 10**400, 0.0, -0.0, 5e-324, 1e-300, 1e-29, 1e-6, 1e15,
@@ -39,6 +40,7 @@ def shown_or_refused(file, content):
         found = report.load(file)
         for style in ("table", "markdown", "json"):
             of_file(found, file, style, full=True)
+        sensible(file, lambda: document(found, ()))
     except PipebenchError as refused:
         assert file.name in refused.problem, refused.problem
         return False

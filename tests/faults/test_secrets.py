@@ -120,6 +120,24 @@ def test_what_is_taken_out_and_what_stays(text, left):
     assert redaction.redacted(text) == left == redaction.redacted_in([{text: text}])[0][left]
 
 
+@pytest.mark.parametrize(
+    ("argv", "line"),
+    [
+        (["pipebench", "watch", "train.py", "--password", "my own", "--lr", "0.1"], "--password '…' --lr 0.1"),
+        (["pipebench", "watch", "train.py", "--password", "--next"], "--password --next"),
+        (["pipebench", "ab", "a", "b", "--base-env", "STORE=not-a-word", "--head-env", "OMP_NUM_THREADS=2"],
+         "--base-env 'STORE=…' --head-env OMP_NUM_THREADS=2"),
+        (["pipebench", "run", "--data", "https://me:pass@host/a b\x1b"], "--data 'https://…@host/a b\\x1b'"),
+    ],
+)  # fmt: skip
+def test_the_command_line_of_a_report_can_be_copied_and_holds_no_secret(argv, line, monkeypatch):
+    assert redaction.command_line(argv).endswith(line)
+    monkeypatch.setattr("sys.argv", ["/home/me/.venv/bin/pipebench", *argv[1:]])
+    assert report.new().started_by == redaction.command_line(argv)
+    monkeypatch.setattr("sys.argv", ["/home/me/.venv/bin/pytest", *argv[1:]])
+    assert report.new().started_by == ""
+
+
 def test_a_report_without_a_secret_is_the_same_object(monkeypatch):
     monkeypatch.setenv("SHORT_TOKEN", "12")
     one = report.new(failure="12 of 12")
