@@ -3,11 +3,12 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+OLDEST := .venv-oldest
 # two to four processes, each of which takes whole files of tests
 PARALLEL := --numprocesses logical --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 STAMP := $(VENV)/installed-$(shell $(PYTHON) -c "import hashlib; print(hashlib.sha256(open('pyproject.toml','rb').read()).hexdigest()[:16])")
 
-.PHONY: bench test lint setup simd test-readme test-slow test-timing test-cuda test-scripts clean
+.PHONY: bench test lint setup simd test-readme test-slow test-timing test-cuda test-scripts test-oldest clean
 
 bench: setup
 	$(BIN)/pipebench run $(RUN)
@@ -54,5 +55,12 @@ test-scripts: setup
 	$(BIN)/python tools/real_scripts.py $(SCRIPTS)
 	$(BIN)/python tools/real_packages.py $(SCRIPTS)
 
+# what runs in users' scripts, with the oldest torch that it is for (Python 3.11 or 3.12): fetches 3 GB, once
+test-oldest:
+	@test -x $(OLDEST)/bin/python || { $(PYTHON) -m venv $(OLDEST) && \
+		$(OLDEST)/bin/python -m pip install --quiet 'torch==2.4.*' 'torchvision==0.19.*' numpy pillow click msgspec psutil rich \
+		braceexpand pytest; }
+	PYTHONPATH=. $(OLDEST)/bin/python -m pytest tests/watch/script tests/watch/record tests/watch/stages tests/watch/bound
+
 clean:
-	rm -rf $(VENV) .asv .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) $(OLDEST) .asv .mypy_cache .ruff_cache .pytest_cache

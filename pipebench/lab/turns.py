@@ -15,7 +15,7 @@ from pipebench.task import Task, Workload
 from pipebench.units import printable
 
 MOST_DEATHS = 2  # a row in whose turns so many processes died has failed
-QUICK_TRIES = 8  # what a quick plan tries, unless a call has more samples
+QUICK_TRIES = 16  # what a quick plan tries, unless a call has more samples
 Progress = Callable[[int, int, str], None]
 
 

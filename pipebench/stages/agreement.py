@@ -9,6 +9,7 @@ Images are height × width × 3 arrays in levels of 255. Every check raises `Sam
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -91,10 +92,10 @@ def blocks(ours: Any, theirs: Any, side: int, edge: float) -> None:
     right and the lower edge are left to the mean.
     """
     factor = round(theirs.shape[0] / ours.shape[0])
-    ours_mean, _, _ = _in_blocks(ours, side // factor)
-    theirs_mean, low, high = _in_blocks(theirs, side)
+    ours_mean, theirs_mean = _in_blocks(ours, side // factor, _mean), _in_blocks(theirs, side, _mean)
     rows, columns = (min(pair) for pair in zip(ours_mean.shape[:2], theirs_mean.shape[:2], strict=True))
-    allowed = LARGEST_COLOUR + 2 * edge / side * _contrast(low, high)[:rows, :columns]
+    contrast = _contrast(_in_blocks(theirs, side, np.min), _in_blocks(theirs, side, np.max))
+    allowed = LARGEST_COLOUR + 2 * edge / side * contrast[:rows, :columns]
     excess = np.abs(ours_mean[:rows, :columns] - theirs_mean[:rows, :columns]) - allowed
     if excess.size and not float(excess.max()) <= 0:
         row, column, _ = np.unravel_index(int(excess.argmax()), excess.shape)
@@ -105,11 +106,16 @@ def blocks(ours: Any, theirs: Any, side: int, edge: float) -> None:
         )
 
 
-def _in_blocks(image: Any, side: int) -> tuple[Any, Any, Any]:
-    """Mean, least and greatest value of each whole block: rows × columns × channels."""
+def _in_blocks(image: Any, side: int, reduce: Callable[..., Any]) -> Any:
+    """One value of each whole block: rows × columns × channels. Rows first, which NumPy does several times faster."""
     rows, columns = image.shape[0] // side, image.shape[1] // side
-    parts = np.asarray(image)[: rows * side, : columns * side].reshape(rows, side, columns, side, -1)
-    return parts.mean((1, 3), dtype=np.float32), parts.min((1, 3)), parts.max((1, 3))
+    parts = np.asarray(image)[: rows * side, : columns * side]
+    tall = reduce(parts.reshape(rows, side, columns * side, -1), 1)
+    return reduce(tall.reshape(rows, columns, side, -1), 2)
+
+
+def _mean(values: Any, axis: int) -> Any:
+    return values.mean(axis, dtype=np.float32)
 
 
 def _contrast(low: Any, high: Any) -> Any:
