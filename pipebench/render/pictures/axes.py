@@ -31,6 +31,8 @@ class Axis:
         return self.begin + share * (self.end - self.begin)
 
     def _share(self, value: float) -> float:
+        if self.high <= self.low:
+            return 0.0
         if self.log:
             return math.log(value / self.low) / math.log(self.high / self.low)
         return (value - self.low) / (self.high - self.low)
@@ -122,13 +124,19 @@ class Rows:
     bottom: float
 
 
+def draw_mark(sheet: Sheet, laid: Rows, x: float, colour: str, *, width: float = 1.5, dashed: bool = False) -> None:
+    """A line through all rows. On a phone it leaves out the words above them."""
+    ends = [(y - 11, y + 11) for y in laid.middles] if sheet.narrow else [(laid.top, laid.bottom)]
+    for top, bottom in ends:
+        sheet.line((x, top), (x, bottom), colour=colour, width=width, dashed=dashed)
+
+
 def draw_below(sheet: Sheet, axis: Axis, laid: Rows, name: Callable[[float], str], unit: str) -> float:
     """The same for rows. On a phone the lines leave out the words above the rows."""
     if not sheet.narrow:
         return draw_x(sheet, axis, laid.top, laid.bottom, name, unit)
     for one in _ticks(sheet, axis):
-        for y in laid.middles:
-            sheet.line((axis.at(one), y - 11), (axis.at(one), y + 11))
+        draw_mark(sheet, laid, axis.at(one), "grid", width=1.0)
     return _names(sheet, axis, laid.bottom, name, unit)
 
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pipebench.render.cells import spoken
-from pipebench.render.pictures.axes import Row, draw_below, of_ratios, rows
-from pipebench.render.pictures.sheet import SMALL, Dot, Sheet, width_of
+from pipebench.render.pictures.axes import Row, draw_below, draw_mark, of_ratios, rows
+from pipebench.render.pictures.sheet import SMALL, Dot, Sheet, note, width_of
 from pipebench.stats import Speedup
 
 _FARTHEST = 3.0  # times the largest speed-up: how far an interval lengthens the axis
@@ -38,10 +38,10 @@ def draw(
     laid = rows(sheet, words, 16.0 if bound else 2.0)
     axis = of_ratios(_reach(trees, bound), laid.begin, laid.end)
     below = draw_below(sheet, axis, laid, lambda value: f"{value:g}×", unit)
-    sheet.line((axis.at(1), laid.top), (axis.at(1), laid.bottom), colour="ink")
+    draw_mark(sheet, laid, axis.at(1), "ink", width=1.0)
     if bound is not None:
         at, text = axis.at(bound[0]), f"{bound[1]} {bound[0]:.2f}×"
-        sheet.line((at, laid.top), (at, laid.bottom), colour="1", width=1.5, dashed=True)
+        draw_mark(sheet, laid, at, "1", dashed=True)
         half = width_of(text, SMALL) / 2
         sheet.words(max(half, min(at, sheet.width - half)), 11, text, "1", size=SMALL, anchor="middle")
     for one, y in zip(trees, laid.middles, strict=True):
@@ -57,10 +57,7 @@ def draw(
             sheet.add(
                 Dot(axis.at(one.claim), y, "1", 5.5, hollow=True, diamond=True, tip=f"the author: {one.claim:.2f}×")
             )
-    if key:
-        sheet.words(0, below + 12, key, "muted", size=SMALL, room=sheet.width)
-        below += 18
-    return below
+    return note(sheet, key, below) if key else below
 
 
 def _reach(trees: Sequence[Tree], bound: tuple[float, str] | None) -> list[float]:

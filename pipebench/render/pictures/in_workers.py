@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 from pipebench.render.cells import Table
 from pipebench.render.pictures import Picture
-from pipebench.render.pictures.axes import Row, draw_below, in_unit, reaching, rows
+from pipebench.render.pictures.axes import Row, draw_below, draw_mark, in_unit, reaching, rows
 from pipebench.render.pictures.drawing import picture
 from pipebench.render.pictures.sheet import SMALL, Box, Sheet, width_of, wrapped_chips
 from pipebench.results.measurement import Ceiling
 from pipebench.results.report import Report
 from pipebench.results.watched import StageResult, WatchResult, WorkerResult
-from pipebench.units import percent, printable, seconds, seconds_scale
+from pipebench.units import counted, percent, printable, seconds, seconds_scale
 
 _LEAST = 0.02  # of a sample: smaller stages are one together
 _STAGES = 7
@@ -51,12 +51,12 @@ def _picture(
 ) -> Picture:
     total = sum(one.s for one in parts)
     largest = max(parts, key=lambda one: one.s)
-    who = f"{len(workers)} workers" if len(workers) > 1 else "1 worker" if workers else "The loop"
     busy = sum(one.busy_share for one in workers) / len(workers) if workers else None
     ceiling = _ceiling(report, result)
-    alt = f"{who} take{'' if len(workers) > 1 else 's'} {seconds(total)} to make a sample. Most of it is "
-    alt += f"{largest.name}: {seconds(largest.s)} ({percent(largest.s / total)})."
-    alt += f" They are busy {percent(busy)} of the time." if busy is not None else ""
+    alt = f"A sample takes {'a worker' if workers else 'the loop'} {seconds(total)}. Most of it is {largest.name}: "
+    alt += f"{seconds(largest.s)} ({percent(largest.s / total)})."
+    if busy is not None:
+        alt += f" {counted(len(workers), 'worker is', 'workers are')} busy {percent(busy)} of the time."
     scale = seconds_scale([total])
     cells = tuple((one.name, scale.number(one.s), percent(one.s / total, 1)) for one in parts)
     table = Table("", ("stage", f"{scale.unit} a sample", "share"), cells, frozenset({1, 2}))
@@ -115,7 +115,7 @@ def _draw(sheet: Sheet, parts: list[_Part], workers: Sequence[WorkerResult], cei
             begin += value
     if ceiling is not None and ceiling.samples_per_s:
         at = axis.at(1 / ceiling.samples_per_s)
-        sheet.line((at, laid.top), (at, laid.bottom), colour="ink", width=1.6, dashed=True)
+        draw_mark(sheet, laid, at, "ink", dashed=True)
         text = f"decoding cannot take less: {seconds(1 / ceiling.samples_per_s)}"
         sheet.words(min(at, sheet.width - width_of(text, SMALL)), 11, text, size=SMALL)
     return wrapped_chips(sheet, [(one.colour, f"{one.name} · {seconds(one.s)}") for one in parts], below + 6)

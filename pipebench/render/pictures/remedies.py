@@ -13,7 +13,7 @@ from pipebench.render.pictures import Picture
 from pipebench.render.pictures.axes import Row, draw_below, in_unit, reaching, rows
 from pipebench.render.pictures.drawing import picture
 from pipebench.render.pictures.forest import Tree, draw
-from pipebench.render.pictures.sheet import SMALL, Box, Sheet
+from pipebench.render.pictures.sheet import Box, Sheet, note
 from pipebench.results.account import Account
 from pipebench.results.advice import Advice, Finding
 from pipebench.results.report import Report
@@ -124,5 +124,4 @@ def _bars(sheet: Sheet, account: Account, found: Sequence[tuple[str, float]]) ->
         tip = f"{_SAVES.get(code, code)}: up to {seconds(s)}"
         sheet.add(Box(axis.begin, y - 7, axis.at(s) - axis.begin, 14, "0", opacity=0.25))
         sheet.add(Box(axis.begin, y - 7, axis.at(s) - axis.begin, 14, "0", hollow=True, tip=tip))
-    sheet.words(0, below + 10, "Predicted from the account; nobody has tried them.", "muted", size=SMALL)
-    return below + 16
+    return note(sheet, "Predicted from the account; nobody has tried them.", below)

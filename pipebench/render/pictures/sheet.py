@@ -12,6 +12,7 @@ from pipebench.units import printable
 WIDE, NARROW = 720.0, 360.0
 SIZE, SMALL = 12.0, 11.0  # of words
 _CELL = 0.56  # mean width of a character, as a share of its size: a little more than in the usual fonts
+_BOLD = 1.12  # times as wide
 Point = tuple[float, float]
 Anchor = Literal["start", "middle", "end"]
 
@@ -111,7 +112,7 @@ class Sheet:
         """Writes text from data or of ours, inert. If it is wider than `room`, its middle is left out."""
         shown = printable(text)
         if room is not None:
-            shown = fitted(shown, room, size)
+            shown = fitted(shown, room / _BOLD if bold else room, size)
         self.marks.append(Words(x, y, shown, colour, size, anchor, bold))
 
     def line(self, *points: Point, colour: str = "grid", width: float = 1.0, dashed: bool = False) -> None:
@@ -127,6 +128,20 @@ def width_of(text: str, size: float = SIZE) -> float:
 
 def fitted(text: str, room: float, size: float = SIZE) -> str:
     return shortened(text, max(4, int(room / size / _CELL)))
+
+
+def note(sheet: Sheet, text: str, top: float) -> float:
+    """A remark of ours in as many lines as it needs. Returns the bottom of the last line."""
+    line, y = "", top + 12.0
+    for word in text.split(" "):
+        longer = f"{line} {word}".strip()
+        if line and width_of(longer, SMALL) > sheet.width:
+            sheet.words(0, y, line, "muted", size=SMALL)
+            line, y = word, y + 15.0
+        else:
+            line = longer
+    sheet.words(0, y, line, "muted", size=SMALL)
+    return y + 6.0
 
 
 def wrapped_chips(sheet: Sheet, chips: Sequence[tuple[str, str]], top: float) -> float:

@@ -49,7 +49,7 @@ def _commits(found: Comparison) -> Iterator[Picture]:
     if any(one.verdict == CHANGED for one in shown):
         key += " Yellow: its output changed."
     yield picture(
-        "speedups", "stages", f"How fast {head} is, over {base}", alt, table,
+        "speedups", "stages", f"How fast {head} is, beside {base}", alt, table,
         lambda sheet: draw(sheet, trees, "speed-up of head over base", None, key),
     )  # fmt: skip
 

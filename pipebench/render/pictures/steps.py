@@ -8,7 +8,7 @@ from pipebench.render.cells import Table
 from pipebench.render.pictures import Picture
 from pipebench.render.pictures.axes import Axis, draw_x, in_unit
 from pipebench.render.pictures.drawing import picture
-from pipebench.render.pictures.sheet import SMALL, Box, Sheet, width_of, wrapped_chips
+from pipebench.render.pictures.sheet import SMALL, Box, Sheet, note, width_of, wrapped_chips
 from pipebench.results.over_time import Timeline, TimelineSpan
 from pipebench.results.report import Report
 from pipebench.units import counted, percent, seconds, seconds_scale
@@ -59,9 +59,8 @@ def _draw(sheet: Sheet, found: Timeline, whole: float) -> float:
         _span(sheet, span, found.tracks[span.track], axis)
     used = [name for name in _COLOURS if any(one.name == name for one in found.spans)]
     if found.workers > sum(one.startswith("worker ") for one in found.tracks):
-        sheet.words(0, below + 8, f"The loader has {found.workers} workers; the others made none of these batches.",
-                    "muted", size=SMALL, room=sheet.width)  # fmt: skip
-        below += 16
+        words = f"The loader has {found.workers} workers; the others made none of these batches."
+        below = note(sheet, words, below)
     return wrapped_chips(sheet, [(_COLOURS[name], _NAMES[name]) for name in used], below + 4)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from pipebench.render.cells import Table
 from pipebench.render.pictures import Picture
-from pipebench.render.pictures.axes import Axis, Row, draw_below, draw_x, draw_y, in_unit, reaching, rows
+from pipebench.render.pictures.axes import Axis, Row, draw_below, draw_mark, draw_x, draw_y, in_unit, reaching, rows
 from pipebench.render.pictures.drawing import picture
 from pipebench.render.pictures.sheet import SMALL, Area, Box, Sheet, width_of
 from pipebench.results.batches import SlowSample
@@ -106,9 +106,8 @@ def _mark_period(sheet: Sheet, waits: Sequence[float], stalls: list[int], period
 def _samples(result: WatchResult, found: Sequence[TimesPoint]) -> Picture:
     longest = max(one.most_s for one in found)
     usual = sorted(one.p50_s for one in found)[len(found) // 2]
-    alt = (
-        f"A sample usually takes {seconds(usual)}; the longest took {seconds(longest)}, {longest / usual:.1f} times it."
-    )
+    times = f", {longest / usual:.1f} times it" if usual else ""
+    alt = f"A sample usually takes {seconds(usual)}; the longest took {seconds(longest)}{times}."
     scale = seconds_scale([longest])
     cells = tuple(
         (seconds(one.at_s), *(scale.number(value) for value in (one.p50_s, one.p95_s, one.most_s)), f"{one.count:,}")
@@ -168,7 +167,7 @@ def _draw_slowest(sheet: Sheet, found: Sequence[SlowSample], usual: float | None
         sheet.add(Box(axis.begin, y - 6, axis.at(one.s) - axis.begin, 12, "4", tip=f"{one.name}: {seconds(one.s)}"))
     if usual:
         at = axis.at(usual)
-        sheet.line((at, laid.top), (at, laid.bottom), colour="ink", width=1.4, dashed=True)
+        draw_mark(sheet, laid, at, "ink", dashed=True)
         text = f"median {seconds(usual)}"
         sheet.words(min(at, sheet.width - width_of(text, SMALL)), 11, text, size=SMALL)
     return below

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from pipebench.render.cells import Table, gain, spread
 from pipebench.render.pictures import Picture
-from pipebench.render.pictures.axes import Row, draw_below, in_unit, reaching, rows
+from pipebench.render.pictures.axes import Row, draw_below, draw_mark, in_unit, reaching, rows
 from pipebench.render.pictures.drawing import picture
 from pipebench.render.pictures.sheet import SMALL, Dot, Sheet, width_of, wrapped_chips
 from pipebench.results.measurement import Ceiling, Measurement
@@ -14,7 +14,7 @@ from pipebench.results.report import Report
 from pipebench.units import printable, seconds, seconds_scale
 
 _MOST = 20  # rows of a task
-_KEPT_FARTHEST = 8.0  # times the cheapest: dearer rows lie at the edge, with their figure
+_KEPT_FARTHEST = 5.0  # times the cheapest: dearer rows lie at the edge, with their figure
 
 
 def pictures(report: Report) -> Iterator[Picture]:
@@ -74,11 +74,12 @@ def _draw(
     ]
     laid = rows(sheet, words, 16.0 if limit else 2.0, step=22.0)
     farthest = _KEPT_FARTHEST * max(costs[0][0], limit or 0.0)
-    axis = reaching([min(high, farthest) for _, _, high in costs] + [limit or 0.0], laid.begin, laid.end)
+    near = [high for middle, _, high in costs if middle <= farthest]
+    axis = reaching([*near, limit or 0.0], laid.begin, laid.end)
     below = draw_below(sheet, axis, laid, in_unit(scale), f"{scale.unit} a sample")
     if limit and ceiling is not None:
         at, text = axis.at(limit), f"ceiling: {ceiling.resource}, {scale.text(limit)}"
-        sheet.line((at, laid.top), (at, laid.bottom), colour="1", width=1.5, dashed=True)
+        draw_mark(sheet, laid, at, "1", dashed=True)
         sheet.words(max(0.0, min(at, sheet.width - width_of(text, SMALL))), 11, text, "1", size=SMALL)
     for one, (middle, low, high), y in zip(ordered, costs, laid.middles, strict=True):
         colour = _colour(one, best, ceiling)

@@ -9,7 +9,7 @@ from pipebench.render.cells import Table
 from pipebench.render.pictures import Picture
 from pipebench.render.pictures.axes import Axis
 from pipebench.render.pictures.drawing import picture
-from pipebench.render.pictures.sheet import SIZE, SMALL, Box, Sheet, width_of
+from pipebench.render.pictures.sheet import SIZE, Box, Sheet, note, width_of
 from pipebench.render.watch_account import SHORT
 from pipebench.results.account import Account
 from pipebench.results.report import Report
@@ -106,8 +106,7 @@ def _draw(sheet: Sheet, account: Account, parts: list[_Part]) -> float:
         y = _row(sheet, one, axis.at(begin), axis.at(begin + one.s), y)
         begin += one.s
     if any(one.saved_s for one in parts):
-        sheet.words(0, y + 14, "Pale: the most that a change could save (predicted, not tried).", "muted", size=SMALL)
-        y += 20
+        y = note(sheet, "Pale: the most that a change could save (predicted, not tried).", y + 2)
     return y
 
 

@@ -118,7 +118,7 @@ def summarise(
         account=None if options.bound else account(run, lived, in_loop),
         costs=() if options.bound else _costs(run, described, in_loop),
         spans=spans,
-        over_time=over_time(run, in_loop, max(1, main.workers) if main else 1, footprint),
+        over_time=None if options.bound else over_time(run, in_loop, max(1, main.workers) if main else 1, footprint),
     )
     verdict, next_move = diagnose(result)
     if described and not loaders:
