@@ -17,12 +17,14 @@ HOUSE = {
     "host": "clock screen interrupts private redaction machine limits named page_cache scratch whole_files",
     "native": "building passing region resized transforms packing",
     "task": "",
-    "results": "sync_points measurement loading consumers windows drilled account costs hand_off batches watched "
-    "training calibration comparison studies advice plan packing ranks programs schema_1 secrets report earlier_runs",
+    "results": "sync_points measurement loading consumers windows drilled account costs hand_off batches over_time "
+    "watched training calibration comparison studies advice plan packing ranks programs schema_1 secrets report "
+    "earlier_runs",
     "render": "cells layout frameworks watch_notes feeding consumers stage_sum tables watch_verdict watch_account "
     "watch_details watch_drilled watch ranks programs watched study syncs same_work ab github calibration advice "
     "plan functions packing text",
-    "render.pictures": "",
+    "render.pictures": "sheet svg drawing axes forest bound errors in_workers ladder of_ranks remedies resources "
+    "speedups steps times variants whole_run",
     "render.html": "markup outline page",
     "syncpoints": "placement book reviewed_operators modes session examine",
     "watch.record": "options orders spent kernel_counts bound_lines trial_lines program_lines lines patches "
@@ -36,8 +38,8 @@ HOUSE = {
     "watch.launch": "watched_script over_time footprint own_code stacks supervisor bootstrap program programs",
     "watch.launch.hook": "pipebench_hook sitecustomize",
     "watch.read": "decoding gather described span_notes account bound drilled hand_off costs over_time host_use moves "
-    "verdict waiting stalls causes summary ranks programs merged",
-    "watch.trace": "tracks device_timeline perfetto",
+    "verdict waiting stalls series causes summary ranks programs merged",
+    "watch.trace": "tracks device_timeline excerpt perfetto",
     "watch": "with_block command",
     "predict": "cores loader bounds asked intervals planning passports untried",
     "remedies": "seen source opening files as_tensors bytes_across callbacks decoders draft packed_crops from_bytes "

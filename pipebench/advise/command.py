@@ -37,6 +37,7 @@ from pipebench.watch.record.options import WatchOptions
 from pipebench.watch.record.orders import Order, give
 from pipebench.watch.record.recording import Settings, told
 from pipebench.watch.record.trial_lines import LoaderMade
+from pipebench.watch.trace.excerpt import timeline
 
 BUDGET_S = 180.0
 Keep = Callable[[WatchResult | None, Advice], object]
@@ -86,7 +87,9 @@ class _LiveRun:
 
     def watched(self, status: int = 0) -> WatchResult:
         options = WatchOptions(module=self.options.module)
-        return summarise(gather(self.folder), options, status, usable_cores(), self.looker.found)
+        processes = gather(self.folder)
+        found = summarise(processes, options, status, usable_cores(), self.looker.found)
+        return dataclasses.replace(found, timeline=timeline(processes, found.loaders_in_loop))
 
     def seen(self, watched: WatchResult, made: LoaderMade, all_made: Mapping[int, LoaderMade]) -> Seen | None:
         loader = next((one for one in watched.loaders if one.loader == made.loader), None)

@@ -10,6 +10,7 @@ from pipebench.results.batches import BatchContent, DeviceIdle, SlowSample, Span
 from pipebench.results.costs import LoopCosts
 from pipebench.results.drilled import DrilledRow
 from pipebench.results.hand_off import HandOff
+from pipebench.results.over_time import OverTime, Timeline
 from pipebench.results.windows import Throughput
 from pipebench.stats import Speedup
 
@@ -21,7 +22,8 @@ class StageResult:
     `exclusive_s_per_sample` is the wall time of this stage without the stages inside it. It is divided by `samples`,
     all samples of the loader, so that the rows of a loader add up. `worker_share` is the stage's share of the time in
     which workers were busy. `includes_read` says that reading the file and decoding it could not be separated.
-    `least_s_per_sample` and `most_s_per_sample` are the times in the workers with the least and the most.
+    `least_s_per_sample` and `most_s_per_sample` are the times in the workers with the least and the most. `by_worker_s`
+    has the time in each worker, per sample of that worker, in the order of their numbers (empty: unknown, or over 64).
 
     A stage has no CPU time: the clock that gives it is a system call, which would disturb the stages of a busy machine.
     CPU time is known of whole batches: `LoaderResult.sample_cpu_s` and `WorkerResult.cpu_s`.
@@ -36,6 +38,7 @@ class StageResult:
     includes_read: bool = False
     least_s_per_sample: float | None = None
     most_s_per_sample: float | None = None
+    by_worker_s: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -358,6 +361,8 @@ class WatchResult:
     account: Account | None = None
     costs: tuple[LoopCosts, ...] = ()
     spans: tuple[SpanResult, ...] = ()
+    over_time: OverTime | None = None
+    timeline: Timeline | None = None
 
 
 @dataclass(frozen=True)

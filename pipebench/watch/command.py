@@ -28,6 +28,7 @@ from pipebench.watch.read.programs import Records, programs_of
 from pipebench.watch.read.summary import summarise
 from pipebench.watch.record.options import WatchOptions
 from pipebench.watch.record.recording import Settings, told
+from pipebench.watch.trace.excerpt import timeline
 from pipebench.watch.trace.perfetto import write_trace
 
 AT_START = (
@@ -99,7 +100,9 @@ def observe(
             result = summarise(
                 processes, options, ended.status, usable_cores(), looker.found, reader.found, ended.lived
             )
-            found.append(dataclasses.replace(result, notes=(*result.notes, *_traced(processes, options.export_trace))))
+            notes = (*result.notes, *_traced(processes, options.export_trace))
+            steps = timeline(processes, result.loaders_in_loop)
+            found.append(dataclasses.replace(result, notes=notes, timeline=steps))
             report(found[0])
 
         ended = supervisor.run(
@@ -129,7 +132,8 @@ def observe_command(
             pid = None if command.shown is None else command.programs[command.shown].pid
             shown = next((one.processes for one in records if one.script.pid == pid), [])
             notes = [*_traced(shown, options.export_trace), *_faults(programs)]
-            report(dataclasses.replace(main, notes=(*main.notes, *notes)), command)
+            steps = timeline(shown, main.loaders_in_loop)
+            report(dataclasses.replace(main, notes=(*main.notes, *notes), timeline=steps), command)
 
         return supervisor.run_command(
             argv,

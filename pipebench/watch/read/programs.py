@@ -76,11 +76,20 @@ def programs_of(
     return dataclasses.replace(main, status=status), WatchedCommand(
         command=tuple(command),
         status=status,
-        programs=tuple(found),
+        programs=tuple(map(_without_series, found)),
         shown=shown,
         others=len(every) - len(loaded),
         hidden=tuple(sorted({named(one) for one in hidden})),
         ranks=ranks,
+    )
+
+
+def _without_series(one: Program) -> Program:
+    """The program without what only pictures show: many ranks would make a large report."""
+    return (
+        one
+        if one.watched is None
+        else dataclasses.replace(one, watched=dataclasses.replace(one.watched, over_time=None))
     )
 
 

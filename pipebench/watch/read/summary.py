@@ -29,6 +29,7 @@ from pipebench.watch.read.gather import NO_LOADER, Process, Run, added, gather, 
 from pipebench.watch.read.hand_off import hand_off
 from pipebench.watch.read.host_use import host, host_notes, script_cores, workers
 from pipebench.watch.read.moves import in_its_words, move_of_run
+from pipebench.watch.read.series import by_worker, over_time
 from pipebench.watch.read.span_notes import span_notes
 from pipebench.watch.read.verdict import diagnose
 from pipebench.watch.read.waiting import wait_parts
@@ -117,6 +118,7 @@ def summarise(
         account=None if options.bound else account(run, lived, in_loop),
         costs=() if options.bound else _costs(run, described, in_loop),
         spans=spans,
+        over_time=None if options.bound else over_time(run, in_loop, max(1, main.workers) if main else 1, footprint),
     )
     verdict, next_move = diagnose(result)
     if described and not loaders:
@@ -322,7 +324,11 @@ def _stages(run: Run, loader: int) -> list[StageResult]:
     if feeder := sum(record.pickled.wall_ns for _, record in sums):
         key = StageName("serialise", "queue feeder thread")
         wall[key] = {0: feeder * _NS}
-    rows = [_stage(key, loader, samples, row, busy, per_process) for key, row in wall.items()]
+    each = by_worker(run.processes, loader, per_process)
+    rows = [
+        dataclasses.replace(_stage(key, loader, samples, row, busy, per_process), by_worker_s=each(row))
+        for key, row in wall.items()
+    ]
     return sorted(rows, key=lambda one: -one.exclusive_s_per_sample)
 
 

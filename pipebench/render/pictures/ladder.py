@@ -1,0 +1,225 @@
+"""Throughput against workers: measured points, predictions with their band, the bound, and what consumers take."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from pipebench.render.cells import Table
+from pipebench.render.pictures import Picture
+from pipebench.render.pictures.axes import Axis, draw_y, in_unit, reaching
+from pipebench.render.pictures.drawing import picture
+from pipebench.render.pictures.sheet import SMALL, Area, Dot, Point, Sheet, fitted, width_of
+from pipebench.results.advice import Advice
+from pipebench.results.loading import LoaderRow
+from pipebench.results.plan import Plan
+from pipebench.results.report import Report
+from pipebench.results.watched import WatchResult
+from pipebench.units import Scale, counted, printable, width
+
+_FAR = 1.6  # times the highest point: levels above it are only named
+_LEVELS = 3
+_DOTS = 24  # rungs: more have no dots, and a band in place of intervals
+_KINDS = {"map": ("0", "single files"), "packed": ("2", "packed copy"), "webdataset": ("3", "shards"),
+          "ready": ("7", "samples ready: hand-off alone")}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Rung:
+    """The samples per second with so many workers."""
+
+    workers: int
+    rate: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Series:
+    """Rungs that belong together. Predicted ones are hollow, with a band."""
+
+    name: str
+    colour: str
+    rungs: tuple[Rung, ...]
+    predicted: bool = False
+
+
+@dataclass(frozen=True)
+class Level:
+    """A rate that does not depend on the workers: a consumer, or a bound that no loader can cross."""
+
+    name: str
+    rate: float
+    colour: str = "ink"
+
+
+def pictures(report: Report) -> Iterator[Picture]:
+    yield from _of_lab(report)
+    if report.advice is not None and report.watched is not None:
+        yield from _of_advice(report.advice, report.watched)
+    if report.plan is not None:
+        yield from _of_plan(report.plan)
+
+
+def _of_lab(report: Report) -> Iterator[Picture]:
+    rows = [one for one in report.loader or () if one.dtype == "float32" and one.images_per_s and one.low and one.high]
+    found = [Series(name, colour, _rungs(rows, kind)) for kind, (colour, name) in _KINDS.items()]
+    series = [one for one in found if one.rungs]
+    if not series:
+        return
+    levels = [Level(printable(one.name), one.images_per_s, "1") for one in report.consumers]
+    bound = report.training.bound.bound if report.training else None
+    if bound is not None:
+        levels.insert(0, Level("training with its batches ready", bound.samples_per_s, "1"))
+    best = max(series[0].rungs, key=lambda one: one.rate)
+    alt = f"The loader feeds at most {best.rate:,.0f} images/s, with {counted(best.workers, 'worker')}"
+    fewest = series[0].rungs[0]
+    alt += f"; with {fewest.workers} it feeds {fewest.rate:,.0f}." if fewest != best else "."
+    above = [one for one in levels if one.rate > best.rate]
+    if above:
+        least = min(above, key=lambda one: one.rate)
+        alt += f" {least.name} takes {least.rate:,.0f}."
+    yield _picture("loader", "What loading feeds, by workers", alt, series, levels, "images/s")
+
+
+def _rungs(rows: Sequence[LoaderRow], kind: str) -> tuple[Rung, ...]:
+    found = [
+        Rung(one.workers, one.images_per_s or 0.0, one.low or 0.0, one.high or 0.0)
+        for one in rows
+        if one.dataset == kind
+    ]
+    return tuple(sorted(found, key=lambda one: one.workers))
+
+
+def _of_advice(advice: Advice, watched: WatchResult) -> Iterator[Picture]:
+    loader = next((one for one in watched.loaders if one.loader == advice.loader), None)
+    if loader is None or not loader.s_per_iteration or not loader.batch_size:
+        return
+    now = loader.batch_size / loader.s_per_iteration
+    tried, predicted = [Rung(loader.workers, now, now, now)], []
+    for one in advice.findings:
+        workers, found = one.change.settings.get("num_workers"), one.gain or one.predicted
+        if found is not None and isinstance(workers, int) and set(one.change.settings) == {"num_workers"}:
+            rung = Rung(workers, now * found.speedup, now * found.low, now * found.high)
+            (tried if one.gain else predicted).append(rung)
+    if len(tried) + len(predicted) < 2:
+        return
+    series = [Series("tried", "0", _sorted(tried))]
+    if predicted:
+        series.append(Series("predicted", "2", _sorted(predicted), predicted=True))
+    levels = [Level("no wait for data", advice.most * now, "1")] if advice.most else []
+    best = max(tried, key=lambda one: one.rate)
+    alt = (
+        f"With {counted(loader.workers, 'worker')} the training takes {now:,.0f} samples/s. Of the numbers tried, "
+        f"{best.workers} is the fastest: {best.rate:,.0f}."
+    )
+    yield _picture("workers-tried", "Training speed by workers", alt, series, levels, "samples/s")
+
+
+def _of_plan(plan: Plan) -> Iterator[Picture]:
+    depth = plan.chosen.prefetch_factor
+    rungs = [
+        Rung(one.workers, one.samples_per_s.value, one.samples_per_s.low, one.samples_per_s.high)
+        for one in plan.predictions
+        if one.prefetch_factor == depth
+    ]
+    if not rungs:
+        return
+    here = Rung(plan.workers, plan.samples_per_s, plan.samples_per_s, plan.samples_per_s)
+    series = [Series("predicted", "2", _sorted(rungs), predicted=True), Series("measured here", "0", (here,))]
+    levels = [Level("the consumers", plan.wanted, "1")] if plan.wanted else []
+    best = plan.chosen
+    alt = (
+        f"{counted(best.workers, 'worker')} are predicted to feed {best.samples_per_s.value:,.0f} samples/s "
+        f"({best.samples_per_s.low:,.0f} to {best.samples_per_s.high:,.0f}); {printable(best.limit)} limits them."
+    )
+    yield _picture("plan", "Predicted throughput, by workers", alt, series, levels, "samples/s")
+
+
+def _sorted(rungs: Sequence[Rung]) -> tuple[Rung, ...]:
+    return tuple(sorted(rungs, key=lambda one: one.workers))
+
+
+def _picture(name: str, title: str, alt: str, series: Sequence[Series], levels: Sequence[Level], unit: str) -> Picture:
+    cells = [
+        (one.name, str(rung.workers), f"{rung.rate:,.0f}", width(rung.rate, rung.low, rung.high))
+        for one in series
+        for rung in one.rungs
+    ]
+    cells += [(one.name, "", f"{one.rate:,.0f}", "") for one in levels]
+    table = Table("", ("", "workers", unit, ""), tuple(cells), frozenset({1, 2, 3}))
+    return picture(name, "throughput", title, alt, table, lambda sheet: _draw(sheet, series, levels, unit))
+
+
+def _draw(sheet: Sheet, series: Sequence[Series], levels: Sequence[Level], unit: str) -> float:
+    most = max(rung.high for one in series for rung in one.rungs)
+    # A hand-off alone is far above what is loaded; it must not press the rest to the ground.
+    main = max(rung.high for one in series if one.colour != "7" or len(series) == 1 for rung in one.rungs)
+    near = [one for one in levels if one.rate <= _FAR * main][:_LEVELS]
+    top = 34.0
+    height = 210.0
+    left, right = 56.0, sheet.width - 14
+    limit = max([min(most, _FAR * main), *(one.rate for one in near)])
+    up = replace(reaching([limit], 0, 0), begin=top + height, end=top)
+    workers = [rung.workers for one in series for rung in one.rungs]
+    across = Axis(min(0, *workers), max(*workers, 1) * 1.06, left, right)
+    sheet.words(0, 12, unit, "muted", size=SMALL)
+    draw_y(sheet, up, left, right, in_unit(Scale("", 1.0)))
+    _workers_axis(sheet, across, sorted(set(workers)), up.begin)
+    for level in near:
+        sheet.line((left, up.at(level.rate)), (right, up.at(level.rate)), colour=level.colour, width=1.4, dashed=True)
+        text = fitted(f"{level.name}: {level.rate:,.0f}", right - left - 8, SMALL)
+        sheet.words(left + 4, up.at(level.rate) - 4, text, level.colour, size=SMALL)
+    for one in series:
+        _series(sheet, one, across, up)
+    _names(sheet, series)
+    far = [one for one in levels if one not in near]
+    if far:
+        least = min(far, key=lambda one: one.rate)
+        more = f" ({len(far) - 1} more take more)" if len(far) > 1 else ""
+        sheet.words(right, top - 4, f"↑ {least.name}: {least.rate:,.0f}{more}", "1", size=SMALL, anchor="end",
+                    room=right - left)  # fmt: skip
+    return up.begin + 40
+
+
+def _workers_axis(sheet: Sheet, across: Axis, numbers: Sequence[int], y: float) -> None:
+    last = 0.0
+    for one in numbers:
+        text, at = str(one), across.at(one)
+        half = width_of(text, SMALL) / 2
+        if at - half > last:
+            sheet.line((at, y), (at, y + 4), colour="muted")
+            sheet.words(at, y + 17, text, "muted", size=SMALL, anchor="middle")
+            last = at + half + 4
+    sheet.words(across.end, y + 33, "workers", "muted", size=SMALL, anchor="end")
+
+
+def _series(sheet: Sheet, one: Series, across: Axis, up: Axis) -> None:
+    places: list[Point] = [(across.at(rung.workers), up.at(rung.rate)) for rung in one.rungs]
+    many = len(places) > _DOTS
+    if (one.predicted or many) and len(places) > 1:
+        lows = [(across.at(rung.workers), up.at(rung.low)) for rung in one.rungs]
+        highs = [(across.at(rung.workers), up.at(rung.high)) for rung in one.rungs]
+        sheet.add(Area((*highs, *reversed(lows)), one.colour, 0.16))
+    if len(places) > 1:
+        sheet.line(*places, colour=one.colour, width=1.8, dashed=one.predicted)
+    for rung, (x, y) in zip(one.rungs, places, strict=True):
+        if many:
+            break
+        if not one.predicted and rung.high > rung.low:
+            sheet.line((x, up.at(rung.low)), (x, up.at(rung.high)), colour=one.colour, width=1.6)
+        beyond = rung.rate > up.high
+        tip = f"{one.name}, {counted(rung.workers, 'worker')}: {rung.rate:,.0f}"
+        sheet.add(Dot(x, y, one.colour, 3.8, hollow=one.predicted or beyond, tip=tip))
+        if beyond:
+            sheet.words(x - 7, y + 4, f"↑ {rung.rate:,.0f}", one.colour, size=SMALL, anchor="end")
+
+
+def _names(sheet: Sheet, series: Sequence[Series]) -> None:
+    """The names of the series, from the right, in their colours."""
+    x = sheet.width - 14
+    for one in reversed(series):
+        if len(series) == 1 and one.name != "predicted":
+            return
+        sheet.words(x, 12, one.name, one.colour, size=SMALL, anchor="end")
+        x -= width_of(one.name, SMALL) + 14

@@ -1,0 +1,90 @@
+"""Speed-ups with their intervals: the steps of a study beside its author's, and the benchmarks of two commits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pipebench.render.cells import Table, gain, spoken
+from pipebench.render.pictures import Picture
+from pipebench.render.pictures.drawing import picture
+from pipebench.render.pictures.forest import Tree, draw
+from pipebench.render.study import claimed
+from pipebench.results.comparison import CHANGED, FASTER, SLOWER, Change, Comparison
+from pipebench.results.report import Report
+from pipebench.results.studies import StudyResult
+from pipebench.units import counted, printable
+
+_MOST = 40  # rows
+_COLOURS = {SLOWER: "1", FASTER: "2", CHANGED: "4"}
+
+
+def pictures(report: Report) -> Iterator[Picture]:
+    if report.comparison is not None:
+        yield from _commits(report.comparison)
+    for result in report.studies:
+        yield from _study(result)
+
+
+def _commits(found: Comparison) -> Iterator[Picture]:
+    judged = [one for one in found.changes if one.judgement is not None]
+    if not judged:
+        return
+    base, head = printable(found.base), printable(found.head)
+    said = [f"{sum(one.verdict == word for one in judged)} {word}" for word in (SLOWER, FASTER)]
+    alt = f"Of {counted(len(judged), 'benchmark')}, {head} over {base}: {', '.join(said)}."
+    worst = min(judged, key=_speedup)
+    if worst.verdict == SLOWER and worst.judgement is not None:
+        alt += f" The slowest is {printable(worst.benchmark)}: {spoken(worst.judgement.head_over_base)}."
+    shown = sorted(judged, key=_speedup)
+    shown = shown if len(shown) <= _MOST else [*shown[: _MOST // 2], *shown[-_MOST // 2 :]]
+    trees = [_change(one) for one in shown]
+    cells = tuple(
+        (printable(one.benchmark), gain(one.judgement.head_over_base), one.verdict)
+        for one in judged
+        if one.judgement is not None
+    )
+    notes = (f"The picture has the {len(shown)} largest changes.",) if len(shown) < len(judged) else ()
+    table = Table("", ("benchmark", "head over base", ""), cells, frozenset({1}), notes)
+    key = "Left of the line head is slower, right of it faster. Grey: no difference is told."
+    if any(one.verdict == CHANGED for one in shown):
+        key += " Yellow: its output changed."
+    yield picture(
+        "speedups", "stages", f"How fast {head} is, beside {base}", alt, table,
+        lambda sheet: draw(sheet, trees, "speed-up of head over base", None, key),
+    )  # fmt: skip
+
+
+def _speedup(one: Change) -> float:
+    return one.judgement.head_over_base.speedup if one.judgement is not None else 1.0
+
+
+def _change(one: Change) -> Tree:
+    assert one.judgement is not None
+    over, told = one.judgement.head_over_base, one.verdict in _COLOURS
+    return Tree(
+        printable(one.benchmark), over, _COLOURS.get(one.verdict, "7"), strong=told, value="" if told else gain(over)
+    )
+
+
+def _study(result: StudyResult) -> Iterator[Picture]:
+    shown = [row for row in result.rows if row.over_authors is not None or row.over_before is not None]
+    if not shown:
+        return
+    trees, cells = [], []
+    for row in shown:
+        ours = row.over_authors if row.author.speedup is not None and row.over_authors is not None else row.over_before
+        trees.append(Tree(printable(row.name), ours, "0", claim=row.author.speedup, value=gain(ours)))
+        author = f"{row.author.speedup:.2f}×" if row.author.speedup else ""
+        cells.append((printable(row.name), gain(ours), author, row.outcome or ""))
+    said = [text for row in shown if (text := claimed(row)) is not None]
+    alt = (
+        " ".join(f"{one}." for one in said[:3])
+        or f"{printable(result.title)}: no figures of an author to compare with."
+    )
+    table = Table("", ("step", "measured here", "the author", ""), tuple(cells), frozenset({1, 2}))
+    key = "Dots: measured here, with the interval. Diamonds: what the author reports." if said else ""
+    slug = "study-" + "".join(char if char.isalnum() else "-" for char in printable(result.study))[:60]
+    yield picture(
+        slug, "stages", f"{printable(result.title)}: measured and claimed", alt, table,
+        lambda sheet: draw(sheet, trees, "speed-up of each step", None, key),
+    )  # fmt: skip

@@ -1,0 +1,101 @@
+"""The lab: what each variant of a task costs, with its interval, and the ceiling of this machine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from pipebench.render.cells import Table, gain, spread
+from pipebench.render.pictures import Picture
+from pipebench.render.pictures.axes import Row, draw_below, draw_mark, in_unit, reaching, rows
+from pipebench.render.pictures.drawing import picture
+from pipebench.render.pictures.sheet import SMALL, Dot, Sheet, width_of, wrapped_chips
+from pipebench.results.measurement import Ceiling, Measurement
+from pipebench.results.report import Report
+from pipebench.units import printable, seconds, seconds_scale
+
+_MOST = 20  # rows of a task
+_KEPT_FARTHEST = 5.0  # times the cheapest: dearer rows lie at the edge, with their figure
+
+
+def pictures(report: Report) -> Iterator[Picture]:
+    for task in dict.fromkeys(one.task for one in report.measurements):
+        found = [
+            one for one in report.measurements if one.task == task and one.summary and one.work and one.work.samples
+        ]
+        if len(found) > 1:
+            ceiling = next(
+                (one for one in report.ceilings if one.task == task and one.bounds and one.samples_per_s), None
+            )
+            yield _task(task, found, ceiling)
+
+
+def cost(one: Measurement) -> tuple[float, float, float]:
+    """Seconds of a sample, with its interval."""
+    assert one.summary is not None and one.work is not None
+    samples = one.work.samples
+    return one.summary.median_s / samples, one.summary.low_s / samples, one.summary.high_s / samples
+
+
+def _task(task: str, found: Sequence[Measurement], ceiling: Ceiling | None) -> Picture:
+    ordered = sorted(found, key=lambda one: cost(one)[0])
+    best = next((one for one in ordered if not one.gives_up), ordered[0])
+    limit = 1 / ceiling.samples_per_s if ceiling is not None and ceiling.samples_per_s else None
+    over = best.over_reference
+    alt = f"{task}: {best.variant} is the fastest that gives nothing up, {seconds(cost(best)[0])} a sample"
+    alt += f", {gain(over)} of the reference" if over is not None and over.told else ""
+    alt += f"; the ceiling is {seconds(limit)}." if limit else "."
+    scale = seconds_scale([cost(ordered[0])[0]])
+    cells = tuple(
+        (printable(one.variant), scale.number(cost(one)[0]), spread(one.summary), gain(one.over_reference),
+         printable(one.gives_up or ""))
+        for one in ordered
+        if one.summary is not None
+    )  # fmt: skip
+    headers = ("variant", f"{scale.unit} a sample", "", "× reference", "gives up")
+    table = Table("", headers, cells, frozenset({1, 2, 3}))
+    slug = "cost-" + "".join(char if char.isalnum() else "-" for char in printable(task))[:60]
+    title = f"{task}: what each variant costs"
+    return picture(slug, "stages", title, alt, table, lambda sheet: _draw(sheet, ordered[:_MOST], best, ceiling, limit))
+
+
+def _colour(one: Measurement, best: Measurement, ceiling: Ceiling | None) -> str:
+    if one is best:
+        return "2"
+    return "7" if one.gives_up or (ceiling is not None and one.fraction_of_ceiling is None) else "0"
+
+
+def _draw(
+    sheet: Sheet, ordered: Sequence[Measurement], best: Measurement, ceiling: Ceiling | None, limit: float | None
+) -> float:
+    costs = [cost(one) for one in ordered]
+    scale = seconds_scale([costs[0][0]])
+    words = [
+        Row(one.variant, scale.text(middle), one is best) for one, (middle, _, _) in zip(ordered, costs, strict=True)
+    ]
+    laid = rows(sheet, words, 16.0 if limit else 2.0, step=22.0)
+    farthest = _KEPT_FARTHEST * max(costs[0][0], limit or 0.0)
+    near = [high for middle, _, high in costs if middle <= farthest]
+    axis = reaching([*near, limit or 0.0], laid.begin, laid.end)
+    below = draw_below(sheet, axis, laid, in_unit(scale), f"{scale.unit} a sample")
+    if limit and ceiling is not None:
+        at, text = axis.at(limit), f"ceiling: {ceiling.resource}, {scale.text(limit)}"
+        draw_mark(sheet, laid, at, "1", dashed=True)
+        sheet.words(max(0.0, min(at, sheet.width - width_of(text, SMALL))), 11, text, "1", size=SMALL)
+    for one, (middle, low, high), y in zip(ordered, costs, laid.middles, strict=True):
+        colour = _colour(one, best, ceiling)
+        tip = f"{one.variant}: {seconds(middle)} ({seconds(low)} to {seconds(high)})"
+        if middle > axis.high:
+            sheet.words(axis.end, y + 4, "→", colour, anchor="end")
+            continue
+        sheet.line((axis.at(low), y), (axis.at(high), y), colour=colour, width=1.8)
+        sheet.add(Dot(axis.at(middle), y, colour, 4.0, hollow=bool(one.gives_up), tip=tip))
+    return _key(sheet, ordered, best, ceiling, below)
+
+
+def _key(
+    sheet: Sheet, ordered: Sequence[Measurement], best: Measurement, ceiling: Ceiling | None, below: float
+) -> float:
+    chips = [("2", "fastest that gives nothing up")]
+    if any(_colour(one, best, ceiling) == "7" for one in ordered):
+        chips.append(("7", "does less work, so the ceiling does not bound it" if ceiling else "gives something up"))
+    return wrapped_chips(sheet, chips, below + 2)

@@ -1,0 +1,203 @@
+"""Pictures of reports that were never measured: what they show, that it is inert, and that it is bounded."""
+
+import re
+from dataclasses import replace
+from functools import cache
+from itertools import pairwise
+from xml.etree import ElementTree
+
+import pytest
+
+from pipebench.render import pictures
+from pipebench.render.pictures import in_workers, of_ranks
+from pipebench.results.report import SCHEMA_VERSION, Report
+from pipebench.units import seconds
+
+from picture_reports import COMMITS, EVERY, RANKS, WATCH, loading, ranks, result, series, timeline  # isort: skip
+
+HOSTILE = '"><svg onload=alert(1)></script><img src=x onerror=y>\x1b[31m\u202e${\\frac} ' + "数据" * 3
+LARGEST = 60_000
+
+
+@cache
+def of(kind):
+    """The pictures of one kind of report, drawn once."""
+    return pictures.of(EVERY[kind])
+
+
+def drawn(kind, name):
+    return next(one for one in of(kind) if one.name == name)
+
+
+def both(picture):
+    """The wide drawing and the narrow one."""
+    root = ElementTree.fromstring(f"<both>{picture.svg}</both>")
+    assert [one.get("class") for one in root] == ["picture wide", "picture narrow"]
+    return tuple(root)
+
+
+def texts(drawing):
+    return [one.text or "" for one in drawing.iter() if one.tag.endswith("text")]
+
+
+def tips(drawing):
+    """What each mark says when it is pointed at, with the left and right end of the mark."""
+    found = []
+    for group in (one for one in drawing.iter() if one.tag.endswith("}g")):
+        xs = [float(x) for x in re.findall(r"[ML] (-?[\d.]+) ", group[1].get("d"))]
+        found.append((group[0].text, min(xs), max(xs)))
+    return found
+
+
+NAMES = {
+    "watch": "run savings workers timeline waits samples slowest queue memory",
+    "advise": "run remedies workers workers-tried timeline waits samples slowest queue memory",
+    "bound": "run savings workers bound timeline waits samples slowest queue memory",
+    "run": "loader cost-decode-rgb cost-read-image",
+    "ranks": "run savings workers timeline waits samples slowest queue memory ranks",
+    "ab": "speedups",
+    "study": "study-x",
+    "calibrate": "errors",
+    "plan": "plan",
+}
+
+
+@pytest.mark.parametrize("kind", NAMES)
+def test_each_report_has_the_pictures_of_its_figures_in_the_order_of_the_page(kind):
+    found = of(kind)
+    assert " ".join(one.name for one in found) == NAMES[kind]
+    places = [pictures.SECTIONS.index(one.section) for one in found]
+    assert places == sorted(places) and len({one.name for one in found}) == len(found)
+
+
+def test_no_figures_no_picture():
+    assert pictures.of(Report(SCHEMA_VERSION)) == ()
+    bare = replace(
+        result(), account=None, stages=(), over_time=None, timeline=None, slowest=(), hand_off=None, loaders_in_loop=()
+    )
+    assert pictures.of(Report(SCHEMA_VERSION, watched=bare)) == ()
+
+
+@pytest.mark.parametrize("kind", NAMES)
+def test_each_is_inert_and_small_and_says_what_it_shows(kind):
+    for one in of(kind):
+        assert len(one.svg.encode()) < LARGEST, one.name
+        assert not re.search(r"style=|\son\w+=|href|<script|<image|<foreignObject|\sid=|url\(|<!|<\?", one.svg), (
+            one.name
+        )
+        assert one.alt and one.title and one.table is not None and one.table.rows
+        assert all(len(row) == len(one.table.headers) for row in one.table.rows), one.name
+        wide, narrow = both(one)
+        assert narrow.get("aria-label") == one.alt and wide.get("aria-label") is None
+        for drawing, width in ((wide, 720), (narrow, 360)):
+            _, _, across, down = map(float, drawing.get("viewBox").split())
+            assert across == width and 40 < down < 1600
+            places = [(float(piece.get("x")), float(piece.get("y"))) for piece in drawing.iter() if piece.get("x")]
+            assert places and all(-1 <= x <= width + 1 and 0 < y <= down for x, y in places), one.name
+
+
+def test_every_colour_is_a_class_of_the_style():
+    known = set(re.findall(r"\.picture \.([fs][-\w]+)\{", pictures.CSS))
+    for one in (picture for kind in NAMES for picture in of(kind)):
+        used = {word for found in re.findall(r'class="([^"]*)"', one.svg) for word in found.split()}
+        assert used - {"picture", "wide", "narrow"} <= known
+        assert not re.search(r'"#[0-9a-f]{6}"', one.svg), one.name
+
+
+def test_the_same_report_gives_the_same_bytes():
+    assert pictures.of(EVERY["ab"]) == of("ab") and pictures.of(EVERY["plan"]) == of("plan")
+
+
+def test_the_run_is_one_bar_that_adds_up():
+    account = WATCH.watched.account
+    for drawing in both(drawn("watch", "run")):
+        parts = tips(drawing)
+        width = float(drawing.get("viewBox").split()[2])
+        assert parts[0][1] == 0 and parts[-1][2] == pytest.approx(width)
+        assert all(one[2] == pytest.approx(after[1], abs=0.02) for one, after in pairwise(parts))
+        waits = next(one for one in parts if one[0].startswith("waiting for batches"))
+        spent = sum(row.s for row in account.rows if row.code in ("wait-for-worker", "next"))
+        assert (waits[2] - waits[1]) / width == pytest.approx(spent / account.wall_s, abs=1e-3)
+        assert any(f"waiting for batches · {seconds(spent)}, at most 25.0 s less" in text for text in texts(drawing))
+    assert drawn("watch", "run").alt.startswith("Of the 60.5 s of the run, waiting for batches 25.6 s (42 %)")
+
+
+def test_remedies_lie_at_their_speed_up_tried_or_predicted():
+    picture = drawn("advise", "remedies")
+    wide, _ = both(picture)
+    marks = {tip.split(":")[0]: (begin + end) / 2 for tip, begin, end in tips(wide)}
+    assert marks["num_workers=6"] > marks["num_workers=4"] > marks["prefetch_factor=8"]
+    assert "no wait for data: 3.30×" in texts(wide) and "2.70× (2.62–2.78)" in texts(wide)
+    kinds = {row[0]: row[1] for row in picture.table.rows}
+    assert (
+        kinds["num_workers=6"] == "tried" and kinds["num_workers=12"] == kinds["persistent_workers=True"] == "predicted"
+    )
+    assert picture.alt.startswith("num_workers=6 makes the training loop 2.70×")
+
+
+def test_what_a_change_could_save_is_as_long_as_it_says():
+    wide, _ = both(drawn("watch", "savings"))
+    lengths = {tip.split(":")[0]: end - begin for tip, begin, end in tips(wide)}
+    assert lengths["faster loading"] / lengths["indices made ahead"] == pytest.approx(27.2 / 2.5, rel=0.01)
+
+
+def test_stages_of_each_worker_are_proportional():
+    wide, _ = both(drawn("watch", "workers"))
+    decode = [end - begin for tip, begin, end in tips(wide) if "ImageFile.load" in tip]
+    stage = WATCH.watched.stages[0]
+    assert len(decode) == 2
+    assert decode[0] / decode[1] == pytest.approx(stage.by_worker_s[0] / stage.by_worker_s[1], rel=1e-3)
+    assert "ImageFile.load (decode) · 3.12 ms" in texts(wide)
+
+
+@pytest.mark.parametrize("workers", [500, 65])
+def test_many_workers_are_one_bar(workers):
+    (one,) = in_workers.pictures(Report(SCHEMA_VERSION, watched=result(workers=workers)))
+    assert f"{workers} workers" in texts(both(one)[0]) and len(one.svg) < LARGEST
+
+
+def test_of_some_workers_the_ends_are_shown():
+    (one,) = in_workers.pictures(Report(SCHEMA_VERSION, watched=result(workers=40)))
+    shown = texts(both(one)[0])
+    assert "mean of 40" in shown and sum(text.startswith("worker ") for text in shown) == 6
+
+
+def test_stalls_are_marked_with_their_period():
+    picture = drawn("watch", "waits")
+    wide, narrow = both(picture)
+    assert "a stall every 16 batches" in texts(wide) and "a stall every 16 batches" in texts(narrow)
+    places = [int(tip.split()[1].rstrip(":")) for tip, _, _ in tips(wide)]
+    assert len(picture.table.rows) == 15 and {place % 16 for place in places} == {5}
+
+
+def test_the_timeline_has_each_step_and_its_batch():
+    wide, _ = both(drawn("watch", "timeline"))
+    waits = [one for one in tips(wide) if "waits for a batch" in one[0]]
+    assert len(waits) == 8 and waits[0][0].startswith("loop, batch 0") and waits[1][1] > waits[0][2]
+    assert (waits[0][2] - waits[0][1]) / (waits[1][2] - waits[1][1]) == pytest.approx(6.0, rel=0.02)
+
+
+def test_many_ranks_are_bounded_and_the_slow_one_is_named():
+    (one,) = of_ranks.pictures(replace(RANKS, command=replace(RANKS.command, ranks=ranks(2000, 1234))))
+    assert "rank 1234 is last" in texts(both(one)[0]) and len(one.svg) < LARGEST
+    assert "Rank 1234 comes last in 90 % of the steps" in one.alt
+
+
+def test_names_of_data_are_inert_and_the_same_text():
+    found = Report(SCHEMA_VERSION, watched=result(HOSTILE, slow=3), comparison=COMMITS.comparison)
+    every = {one.name: one for one in pictures.of(found)}
+    for one in every.values():
+        assert "<img" not in one.svg and "\x1b" not in one.svg + one.alt and "\u202e" not in one.svg + one.alt
+        wide, _ = both(one)
+        assert not [tag for tag in wide.iter() if tag.tag.split("}")[1] not in ("svg", "g", "title", "path", "text")]
+    assert any('"><svg onload' in text for text in texts(both(every["slowest"])[0]))
+
+
+def test_ten_thousand_of_everything_stay_small():
+    long = "n" * 10_000
+    many = replace(result(long, workers=500, slow=10_000), over_time=series(8, 400), timeline=timeline(12, 8))
+    for one in pictures.of(
+        Report(SCHEMA_VERSION, watched=many, loader=tuple(loading(n, 100 + n) for n in range(1, 500)))
+    ):
+        assert len(one.svg.encode()) < LARGEST, (one.name, len(one.svg))
+        assert all(len(text) < 130 for drawing in both(one) for text in texts(drawing)) and len(one.alt) <= 400
