@@ -18,10 +18,11 @@ HOUSE = {
     "native": "building passing region resized transforms packing",
     "task": "",
     "results": "sync_points measurement loading consumers windows drilled account costs hand_off batches watched "
-    "training calibration comparison studies advice plan packing ranks programs schema_1 secrets report earlier_runs",
-    "render": "cells layout frameworks watch_notes feeding consumers stage_sum tables watch_verdict watch_account "
-    "watch_details watch_drilled watch ranks programs watched study syncs same_work ab github calibration advice "
-    "plan functions packing text",
+    "training calibration check comparison studies advice plan packing ranks programs schema_1 secrets report "
+    "earlier_runs",
+    "render": "cells layout check frameworks watch_notes feeding consumers stage_sum tables watch_verdict "
+    "watch_account watch_details watch_drilled watch ranks programs watched study syncs same_work ab github "
+    "calibration advice plan functions packing text",
     "render.pictures": "",
     "render.html": "markup outline page",
     "syncpoints": "placement book reviewed_operators modes session examine",
@@ -48,10 +49,11 @@ HOUSE = {
     "batch_into": "",
     "calibrate.planted": "amounts loaded looping replaying stages samples waiting",
     "calibrate": "running attribution bounds overhead under_load waits whole",
-    "data": "image_header listing synthetic datasets",
+    "data": "image_header listing synthetic patterns datasets",
     "pack": "sources journal writing gain working index",
     "stages": "agreement read decode crop transform collate transfer step ceilings",
     "stage": "",
+    "check": "kinds images members decoding whole",
     "runner": "",
     "reference": "worker_health published_rates pipeline dataloader training_loop loader_table"
     " training_script watched_training",
@@ -65,7 +67,7 @@ HOUSE = {
     "asvbench": "",
     "terminal": "",
     "pytest_plugin": "",
-    "commands": "_ab_saved _script ab advise build calibrate data init pack plan run show study syncs watch",
+    "commands": "_ab_saved _script ab advise build calibrate data check init pack plan run show study syncs watch",
     "cli": "",
     "__main__": "",
 }
