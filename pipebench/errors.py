@@ -58,3 +58,4 @@ class BadSample:
     seconds_lost: float
     worker: int | None = None
     task: str | None = None
+    reference_did: bool = False  # the reference did this sample, so its file is not known to be broken

@@ -103,7 +103,7 @@ class LocalRunner:
         self._threads(variant)
         begin = time.perf_counter()
         try:
-            pairs = self._outputs(task, identity, workload, keys)
+            pairs = self._outputs(task, variant, workload, keys)
         except Exception as error:  # whatever a library raises on one sample is that sample's fault
             if len(keys) > 1 and task.split is not None:
                 half = len(keys) // 2
@@ -113,17 +113,20 @@ class LocalRunner:
         return [Attempt(covered, output, seconds=time.perf_counter() - begin) for covered, output in pairs]
 
     def _outputs(
-        self, task: Task, identity: str, workload: Workload, keys: tuple[str, ...]
+        self, task: Task, variant: Variant, workload: Workload, keys: tuple[str, ...]
     ) -> list[tuple[tuple[str, ...], Any]]:
         pairs: list[tuple[tuple[str, ...], Any]] = []
+        call = self._calls[variant.id]
         for given in task.inputs(workload, keys):
-            output = self._calls[identity](given)
+            if variant.unfit is not None and (reason := variant.unfit(given)) is not None:
+                raise SampleError("unfit", reason)
+            output = call(given)
             covered = list(task.split(given, output)) if task.split else [(keys, output)]
             for _, value in covered:
                 task.check(value, given)
             pairs.extend(covered)
             if task.lasts is not None:
-                task.lasts(self._calls[identity], given)
+                task.lasts(call, given)
         missing = set(keys).difference(*(covered for covered, _ in pairs))
         if missing:
             raise SampleError("missing", f"{len(missing)} of {len(keys)} samples did not come out")

@@ -15,7 +15,7 @@ from typing import Any, Literal
 STAGES = ("read", "decode", "crop", "transform", "collate", "transfer", "step")
 
 
-SkipCode = Literal["no-device", "not-built", "no-compiler", "kernel", "not-installed", "unsupported-cpu"]
+SkipCode = Literal["no-device", "not-built", "no-compiler", "kernel", "not-installed", "unsupported-cpu", "unfit"]
 
 
 Call = Callable[[Any], Any]
@@ -82,6 +82,7 @@ class Variant:
     ceiling: str | None = None  # the resource, where this is a ceiling
     way: str | None = None  # of several ways to reach the ceiling's resource; the fastest here is the ceiling
     cache: Literal["warm", "cold"] | None = None  # the state of the page cache for which a ceiling is valid; None: both
+    unfit: Callable[[Any], str | None] | None = None  # why it is not made for a good input, such as another format
 
     @property
     def id(self) -> str:

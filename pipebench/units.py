@@ -112,6 +112,8 @@ def printable(name: str | bytes | os.PathLike[str]) -> str:
     overrides and everything else that a terminal would act on are escaped; printable text stays as it is.
     """
     path = os.fspath(name)
+    if isinstance(path, str) and path.isprintable():
+        return path
     text = (_bytes(path) if isinstance(path, str) else path).decode("utf-8", "backslashreplace")
     return text if text.isprintable() else "".join(one if one.isprintable() else _escaped(one) for one in text)
 

@@ -18,10 +18,10 @@ HOUSE = {
     "native": "building passing region resized transforms packing",
     "task": "",
     "results": "sync_points measurement loading consumers windows drilled account costs hand_off batches over_time "
-    "watched training calibration comparison studies advice plan packing ranks programs schema_1 secrets report "
+    "watched training calibration check comparison studies advice plan packing ranks programs schema_1 secrets report "
     "earlier_runs",
-    "render": "cells layout frameworks watch_notes feeding consumers stage_sum tables watch_verdict watch_account "
-    "watch_details watch_drilled watch ranks programs watched study syncs same_work ab github calibration advice "
+    "render": "cells layout check frameworks watch_notes feeding consumers stage_sum tables watch_verdict "
+    "watch_account watch_details watch_drilled watch ranks programs watched study syncs same_work ab github calibration advice "
     "plan functions packing text",
     "render.pictures": "sheet svg drawing axes forest bound errors in_workers ladder of_ranks remedies resources "
     "speedups steps times variants whole_run",
@@ -50,10 +50,11 @@ HOUSE = {
     "batch_into": "",
     "calibrate.planted": "amounts loaded looping replaying stages samples waiting",
     "calibrate": "running attribution bounds overhead under_load waits whole",
-    "data": "image_header listing synthetic datasets",
+    "data": "image_header listing synthetic patterns datasets",
     "pack": "sources journal writing gain working index",
     "stages": "agreement read decode crop transform collate transfer step ceilings",
     "stage": "",
+    "check": "kinds images members decoding whole",
     "runner": "",
     "reference": "worker_health published_rates pipeline dataloader training_loop loader_table"
     " training_script watched_training",
@@ -67,7 +68,7 @@ HOUSE = {
     "asvbench": "",
     "terminal": "",
     "pytest_plugin": "",
-    "commands": "_ab_saved _script ab advise build calibrate data init pack plan run show study syncs watch",
+    "commands": "_ab_saved _script ab advise build calibrate data check init pack plan run show study syncs watch",
     "cli": "",
     "__main__": "",
 }

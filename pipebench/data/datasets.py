@@ -14,13 +14,12 @@ import os
 import shutil
 import tarfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TextIO
 
-from pipebench.data import listing
+from pipebench.data import listing, patterns
 from pipebench.data.image_header import image_size
 from pipebench.data.listing import Dataset, Extent, Sample, Shard
 from pipebench.errors import PipebenchError, SampleError
@@ -36,10 +35,8 @@ __all__ = ["Dataset", "Extent", "Facts", "Sample", "Shard", "describe", "load", 
 
 PACKED = "-packed"  # ends the name of an embedded dataset's packed copy
 SHARD_SAMPLES = 64
-MAX_SHARDS = 100_000
 DESCRIBED = 64  # samples whose headers `describe` reads
 VERSION = 1  # raise it whenever a recipe makes other bytes than before, or the layout of built files changes
-_COMPRESSED = {b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"\xfd7zXZ\x00": "xz", b"\x28\xb5\x2f\xfd": "zstd"}
 _INDEX = "index.tsv"
 _SUMS = "manifest.sha256"
 _SEAL = "# sha256 of the lines above: "
@@ -77,7 +74,7 @@ def names() -> list[str]:
 def load(
     name_or_path: str, *, limit: int | None = None, progress: Progress = _quiet, cache: Path | None = None
 ) -> Dataset:
-    """The embedded dataset of that name (built if necessary), or the user's own folder, tar or brace pattern of shards.
+    """The embedded dataset of that name (built if necessary), or the user's own folder, tars or images (`patterns`).
 
     The name of an embedded dataset with `PACKED` at its end is that of its packed copy: the same keys and pixels. With
     `limit`, an embedded dataset has exactly that many samples (more are built if necessary), and the user's own data at
@@ -90,7 +87,10 @@ def load(
         return _embedded(name_or_path, limit, progress, cache or machine.cache_folder())
     if os.path.isdir(name_or_path):
         return listing.folder(name_or_path, limit)
-    return listing.shards(name_or_path, tars(name_or_path), limit)
+    found = _paths(name_or_path)
+    if all(listing.is_image(path) for path in found):
+        return listing.files(name_or_path, found, limit)
+    return listing.shards(name_or_path, patterns.tars(found), limit)
 
 
 def is_embedded(name_or_path: str) -> bool:
@@ -104,13 +104,16 @@ def image_bytes(dataset: Dataset) -> int:
 
 
 def tars(path_or_pattern: str) -> list[str]:
-    """The paths of one tar or of a brace pattern. PipebenchError where one of them cannot be used, or there is none."""
-    if os.path.lexists(path_or_pattern):
-        return _checked([path_or_pattern])
-    if "{" in path_or_pattern:
-        return _checked(_expanded(path_or_pattern))
-    remedy = f"{listing.WANTED} Or one of the embedded datasets: {', '.join(names())}."
-    raise PipebenchError(f"{printable(path_or_pattern)} does not exist.", remedy)
+    """The paths of one tar or of a pattern of tars. PipebenchError where one cannot be used, or there is none."""
+    return patterns.tars(_paths(path_or_pattern))
+
+
+def _paths(path_or_pattern: str) -> list[str]:
+    found = patterns.named(path_or_pattern)
+    if found is None:
+        remedy = f"{listing.WANTED} Or one of the embedded datasets: {', '.join(names())}."
+        raise PipebenchError(f"{printable(path_or_pattern)} does not exist.", remedy)
+    return found
 
 
 def shadowed(name_or_path: str) -> str | None:
@@ -151,35 +154,6 @@ def _spread(lengths: list[int], pixels: list[int], mean: float) -> float:
     return math.sqrt(squares / sum(pixels) * count / (count - 1))
 
 
-def _expanded(pattern: str) -> list[str]:
-    import braceexpand
-
-    try:
-        paths = list(islice(braceexpand.braceexpand(pattern), MAX_SHARDS + 1))
-    except ValueError as error:
-        raise PipebenchError(f"{printable(pattern)} is not a brace pattern: {error}.", listing.WANTED) from error
-    if len(paths) > MAX_SHARDS:
-        raise PipebenchError(f"{printable(pattern)} names more than {MAX_SHARDS:,} shards.", "Name fewer.")
-    return paths
-
-
-def _checked(paths: list[str]) -> list[str]:
-    """Returns `paths`; raises `PipebenchError` if one of them cannot be an uncompressed tar in a regular file."""
-    for path in paths:
-        try:
-            with open(listing.open_regular(path), "rb", buffering=0) as file:
-                start = file.read(8)
-        except SampleError as error:
-            raise PipebenchError(f"{printable(path)} cannot be used: {error}.", listing.WANTED) from error
-        packed = next((name for magic, name in _COMPRESSED.items() if start.startswith(magic)), None)
-        if packed:
-            remedy = "Decompress it first: in a compressed tar no member can be found without unpacking all before it."
-            raise PipebenchError(f"{printable(path)} is compressed ({packed}).", remedy)
-        if not path.lower().endswith(".tar"):
-            raise PipebenchError(f"{printable(path)} is neither a folder nor a .tar.", listing.WANTED)
-    return paths
-
-
 def _manifests() -> Path:
     """The folder of manifests: inside an installed package, beside the package in a checkout."""
     package = Path(__file__).parent.parent
@@ -195,7 +169,8 @@ def _embedded(name: str, limit: int | None, progress: Progress, cache: Path) -> 
     folder = cache.absolute() / "datasets" / f"{name}-{_fingerprint(name, manifest, count)}"
     if not _verified(folder):
         try:
-            _build(name, manifest, count, folder, progress)
+            again = " again, because its files were altered" if folder.exists() else ""
+            _build(name, manifest, count, folder, lambda done, total, what: progress(done, total, what + again))
         except OSError as error:
             problem = f"The dataset {name} cannot be built in {printable(folder)}: {error.strerror or error}."
             raise PipebenchError(problem, _room(count, manifest)) from error
@@ -214,10 +189,31 @@ def _fingerprint(name: str, manifest: dict[str, Any], count: int) -> str:
     digest = hashlib.sha256(f"{VERSION} {SHARD_SAMPLES} {count}\n".encode())
     digest.update((folder / f"{name.removesuffix(PACKED)}.toml").read_bytes())
     digest.update(f"packed {packing.SEGMENT}".encode() if name.endswith(PACKED) else b"")
-    used = manifest.get("photographs", ())
-    for file in ["photographs.toml", *(f"{photograph}.jpg" for photograph in used)] if used else []:
-        digest.update((folder / "photographs" / file).read_bytes())
+    for data in _photographs(folder / "photographs", manifest.get("photographs", ())):
+        digest.update(data)
     return digest.hexdigest()[:16]
+
+
+def _photographs(folder: Path, used: Sequence[str]) -> Iterator[bytes]:
+    """The bytes of the list of photographs and of those that are used. PipebenchError if one is not what it was.
+
+    Data made from another photograph would have the same name and other costs.
+    """
+    import tomllib
+
+    if not used:
+        return
+    listed = (folder / "photographs.toml").read_bytes()
+    known = tomllib.loads(listed.decode())
+    yield listed
+    for name in used:
+        data = (folder / f"{name}.jpg").read_bytes()
+        if hashlib.sha256(data).hexdigest() != known[name]["sha256"]:
+            raise PipebenchError(
+                f"The embedded photograph {printable(folder / name)}.jpg was altered.",
+                "Install pipebench again (in a checkout: git checkout -- datasets).",
+            )
+        yield data
 
 
 def _verified(folder: Path) -> bool:

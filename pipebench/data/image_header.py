@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
 from pipebench.errors import SampleError
 
@@ -11,6 +14,22 @@ MAX_PIXELS = 178_956_970  # where Pillow refuses an image: twice its MAX_IMAGE_P
 # (EPS: Ghostscript) or hold no pixels. None of those may touch a file from strangers.
 FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "PPM", "TIFF", "GIF", "AVIF", "JPEG2000")
 
+T = TypeVar("T")
+_EXIF_ORIENTATION = 0x0112
+_DEEP = {"I;16": 16, "I": 32, "F": 32}  # bits a channel of Pillow's modes that have more than 8
+
+
+@dataclass(frozen=True)
+class Header:
+    """What an image's header states: one of `FORMATS`, the size in pixels, Pillow's mode, and the bits of a channel."""
+
+    format: str
+    width: int
+    height: int
+    mode: str
+    bits: int
+    animated: bool
+
 
 def image_size(data: bytes) -> tuple[int, int]:
     """Width and height in pixels, from the header alone.
@@ -18,14 +37,32 @@ def image_size(data: bytes) -> tuple[int, int]:
     Raises `SampleError` with the kind `empty`, `not-an-image` (none of `FORMATS`) or `too-large` (over `MAX_PIXELS`,
     where Pillow refuses too).
     """
+    width, height = next(_images(data, lambda name, image: image.size), (0, 0))
+    _check(data, width, height)
+    return width, height
+
+
+def header(data: bytes) -> Header:
+    """What the header of an encoded image states. Raises as `image_size`."""
+    found = next(_images(data, lambda name, image: _header(name, image, data)), None)
+    _check(data, found.width if found else 0, found.height if found else 0)
+    assert found is not None
+    return found
+
+
+def _check(data: bytes, width: int, height: int) -> None:
     if not data:
         raise SampleError("empty", "the file is empty")
-    size = _stated_size(data)
-    if size is None or min(size) < 1:
+    if min(width, height) < 1:
         raise SampleError("not-an-image", "no image format was recognised")
-    if size[0] * size[1] > MAX_PIXELS:
-        raise SampleError("too-large", f"the header states {size[0]}×{size[1]} pixels, more than {MAX_PIXELS:,}")
-    return size
+    if width * height > MAX_PIXELS:
+        raise SampleError("too-large", f"the header states {width}×{height} pixels, more than {MAX_PIXELS:,}")
+
+
+def orientation(data: bytes) -> int:
+    """The orientation that EXIF states, 1 to 8. 1 (as it is stored) if none is stated, or none that can be read."""
+    found = next(_images(data, lambda name, image: image.getexif().get(_EXIF_ORIENTATION, 1)), 1)
+    return found if isinstance(found, int) and 1 <= found <= 8 else 1
 
 
 def has_restart_markers(data: bytes) -> bool:
@@ -41,8 +78,8 @@ def has_restart_markers(data: bytes) -> bool:
     return found
 
 
-def _stated_size(data: bytes) -> tuple[int, int] | None:
-    """The size that the first of `FORMATS` to recognise `data` reads from its header.
+def _images(data: bytes, look: Callable[[str, Any], T]) -> Iterator[T]:
+    """What `look` finds in the image of each of `FORMATS` that recognises `data`; its pixels are not loaded yet.
 
     `Image.open` is not used, because it warns about large images and a warning cannot be silenced in one thread only.
     """
@@ -60,7 +97,15 @@ def _stated_size(data: bytes) -> tuple[int, int] | None:
             if isinstance(accepted, str) or not accepted:  # text says that the format's library is missing
                 continue
             with opener(io.BytesIO(data), "") as image:
-                return image.size
+                found = look(name, image)
         except Exception:  # whatever a plugin raises on hostile bytes, the next one may know better
             continue
-    return None
+        yield found
+
+
+def _header(name: str, image: Any, data: bytes) -> Header:
+    deep = 16 if name == "PNG" and data[24:25] == b"\x10" else 8  # its bit depth; Pillow keeps 8 of 16
+    bits = next((bits for mode, bits in _DEEP.items() if image.mode.startswith(mode)), deep)
+    animated = name != "JPEG" and bool(getattr(image, "is_animated", False))  # a JPEG may hold a preview beside it
+    width, height = image.size
+    return Header(name, width, height, image.mode, bits, animated)

@@ -10,6 +10,7 @@ import os
 import re
 import stat
 import tarfile
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import groupby
@@ -20,7 +21,11 @@ from pipebench.units import printable
 
 IMAGE_SUFFIXES = ("jpg", "jpeg", "png", "ppm", "bmp", "pgm", "tif", "tiff", "webp")  # torchvision's IMG_EXTENSIONS
 _CUT = "truncated: the shard ends inside this member"
-WANTED = "Name a folder of images, a .tar, or shards such as 'shard-{000..003}.tar'."
+WANTED = "Name a folder of images, a .tar, or shards such as 'shard-{000..003}.tar' or 'shard-*.tar'."
+OTHERS = (
+    "For other data than images, `pipebench watch train.py` measures the script that reads it: it needs no folder of "
+    "images."
+)
 
 
 @dataclass(frozen=True)
@@ -157,7 +162,7 @@ class Listing:
             self._taken[plain] += 1
             key = f"{plain}#{self._taken[plain]}"
         self._taken[key] = 1
-        self.samples.append(replace(sample, key=key))
+        self.samples.append(sample if sample.key == key else replace(sample, key=key))
         return key
 
     def record(self, path: str, kind: str, message: str) -> None:
@@ -171,18 +176,41 @@ def folder(path: str, limit: int | None = None) -> Dataset:
     """The images in `path` and below, sorted by the bytes of their names, at most `limit`. PipebenchError if none."""
     listing = Listing()
     found: list[tuple[bytes, Sample]] = []
+    others: Counter[str] = Counter()
     for entries in _folders(path, listing):
         found += _samples_in(entries, path)
+        if not found:
+            others.update(_suffix(entry.name) for entry in entries if _holds(entry.is_file))
     if not found:
-        looked_for = ", ".join("." + suffix for suffix in IMAGE_SUFFIXES)
-        reason = f": {listing.problems[0].message}" if listing.problems else ""
-        raise PipebenchError(
-            f"{printable(path)} holds no image{reason}.", f"Files are wanted that end in {looked_for}."
-        )
+        raise _no_image(path, listing, others)
     found.sort(key=lambda pair: pair[0])
-    for _, sample in found:
+    for _, sample in found[:limit]:
         listing.add(sample)
     return listing.dataset(path, limit)
+
+
+def _no_image(path: str, listing: Listing, others: Counter[str]) -> PipebenchError:
+    """The error for a folder without an image. It says what the folder holds, and what to do with that."""
+    what = ", ".join(f"{count:,} .{printable(suffix)}" for suffix, count in others.most_common(3) if suffix)
+    reason = listing.problems[0].message if listing.problems else f"it holds {what}" if what else ""
+    remedy = f"Files are wanted that end in {', '.join('.' + suffix for suffix in IMAGE_SUFFIXES)}."
+    if others["tar"]:
+        remedy = f"Name its shards: '{printable(os.path.join(path, '*.tar'))}' (with the quotes)."
+    elif what:
+        remedy = f"{remedy} {OTHERS}"
+    return PipebenchError(f"{printable(path)} holds no image{': ' if reason else ''}{reason}.", remedy)
+
+
+def files(name: str, paths: list[str], limit: int | None = None) -> Dataset:
+    """The images at these paths, in their order, at most `limit`. Files beside them are not looked for."""
+    listing = Listing()
+    folders = {os.path.dirname(path) for path in paths}
+    root = os.path.commonpath(folders) if len(set(map(os.path.isabs, folders))) == 1 else ""
+    for path in paths[:limit]:
+        key, suffix = os.path.relpath(path, root) if root else path, _suffix(path)
+        problem = None if os.path.isfile(path) else _why_not_a_file(path)
+        listing.add(Sample(key, suffix, {} if problem else {suffix: path}, {}, problem=problem))
+    return listing.dataset(name, limit)
 
 
 def _folders(path: str, listing: Listing) -> Iterator[list[os.DirEntry[str]]]:
@@ -202,7 +230,7 @@ def _folders(path: str, listing: Listing) -> Iterator[list[os.DirEntry[str]]]:
             listing.record(folder, "unreadable", f"the folder cannot be listed: {_sample_error(error)}")
             continue
         for entry in entries:
-            if _holds(entry.is_dir) and not _image_suffix(entry.name):
+            if _holds(entry.is_dir) and not is_image(entry.name):
                 (linked if entry.is_symlink() else real).append(entry.path)
         yield entries
 
@@ -213,12 +241,12 @@ def _samples_in(entries: list[os.DirEntry[str]], root: str) -> Iterator[tuple[by
     images: list[tuple[os.DirEntry[str], str, str]] = []
     for entry in entries:
         stem, dot, suffix = entry.name.rpartition(".")
-        if _image_suffix(entry.name):
+        if is_image(entry.name):
             images.append((entry, stem, suffix.lower()))
         elif dot and _holds(entry.is_file):
             companions.setdefault(stem, {})[suffix.lower()] = entry.path
     for entry, stem, suffix in images:
-        key = os.path.relpath(entry.path, root)
+        key = entry.path[len(os.path.join(root, "")) :]
         if _holds(entry.is_file):
             sample = Sample(key, suffix, {suffix: entry.path} | companions.get(stem, {}), {})
         else:
@@ -226,9 +254,14 @@ def _samples_in(entries: list[os.DirEntry[str]], root: str) -> Iterator[tuple[by
         yield os.fsencode(key), sample
 
 
-def _image_suffix(name: str) -> bool:
+def is_image(name: str) -> bool:
+    """Whether a file's name ends as that of an image."""
+    return _suffix(name) in IMAGE_SUFFIXES
+
+
+def _suffix(name: str) -> str:
     _, dot, suffix = name.rpartition(".")
-    return bool(dot) and suffix.lower() in IMAGE_SUFFIXES
+    return suffix.lower() if dot else ""
 
 
 def _holds(check: Callable[[], bool]) -> bool:
@@ -338,7 +371,7 @@ def _split(name: str) -> tuple[str, str]:
 
 def _counts(member: tarfile.TarInfo) -> bool:
     """Whether a member is part of a sample: a file, or an entry that has the name of an image but is not a file."""
-    return bool(_split(member.name)[0]) and (member.isreg() or _image_suffix(member.name))
+    return bool(_split(member.name)[0]) and (member.isreg() or is_image(member.name))
 
 
 def _tar_sample(tar_key: str, members: list[tarfile.TarInfo], path: str, shard_bytes: int) -> Sample | None:
@@ -354,7 +387,7 @@ def _tar_sample(tar_key: str, members: list[tarfile.TarInfo], path: str, shard_b
         elif suffix in extents:
             problem = SampleError("duplicate", f"two members with the suffix {printable(suffix)}")
         extents[suffix] = Extent(path, member.offset_data, member.size)
-    images = [suffix for suffix in extents if _image_suffix("." + suffix)]
+    images = [suffix for suffix in extents if is_image("." + suffix)]
     if not images:
         return None
     image = next((suffix for suffix in images if suffix in IMAGE_SUFFIXES), images[0])

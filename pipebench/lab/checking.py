@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
@@ -16,6 +17,8 @@ from pipebench.units import printable
 
 T = TypeVar("T")
 GONE = frozenset({"vanished", "unreadable", "not-regular"})  # what can happen to a file that was good
+UNFIT = frozenset({"unfit", "rotated", "unsupported", "not-jpeg"})  # a good file that the variant is not made for
+MOST_UNFIT = 0.1  # of the good samples. A variant that is not made for more of them would keep the others from these
 
 
 @dataclass(eq=False)
@@ -28,6 +31,7 @@ class Row:
     prepared: Prepared = field(default_factory=Prepared)
     bad: dict[str, BadSample] = field(default_factory=dict)
     attempted: int = 0
+    compared: int = 0  # of those attempted, the samples that the model did
     work: Work | None = None
     calls: int = 1
     first_s: float | None = None
@@ -50,6 +54,11 @@ class Row:
     def able(self) -> bool:
         """Whether it can be timed: it runs here and did at least one sample. A ceiling needs no samples."""
         return self.usable and (self.variant.ceiling is not None or self.attempted > len(self.bad))
+
+    @property
+    def unlike(self) -> list[BadSample]:
+        """What the model did and this variant did not, or did otherwise."""
+        return [one for one in self.bad.values() if one.reference_did]
 
     def renew(self) -> None:
         """Forgets all timing, because it cannot be compared with readings of other samples."""
@@ -132,7 +141,8 @@ def try_all(
 ) -> list[str]:
     """Tries each variant once on every group, checks it and compares it with the model.
 
-    Returns the samples that all variants can do, apart from variants that can do none.
+    Returns the samples that all variants can do, apart from variants that can do none. A variant that is not made for
+    this data is skipped.
     """
     total = sum(len(group) for group in groups)
     tried = [row for row in rows if row.variant.ceiling is None and row.usable]
@@ -143,6 +153,8 @@ def try_all(
             _try(task, row, group, workload, expected, row is model)
         done += len(group)
         progress(done, total, f"{task.id}: trying {total} samples")
+    for row in tried:
+        _skip_if_unfit(row, alone=len(tried) == 1)
     dead = set.union(set(), *(set(row.bad) for row in tried if row.able))
     return [key for group in groups for key in group if key not in dead] if any(row.able for row in tried) else []
 
@@ -171,18 +183,35 @@ def _try(
     for one in attempts:
         kind, message = one.kind, one.message
         beside = expected.get(one.keys)
-        if kind is None and beside is not None and beside.kind is None and not is_model:
+        compared = beside is not None and beside.kind is None and not is_model
+        row.compared += len(one.keys) if compared else 0
+        if kind is None and beside is not None and compared:
             try:
                 task.agree(one.output, beside.output, row.variant)
             except SampleError as error:
                 kind, message = error.kind, error.message
         if kind is not None:
-            _record(task, row, one, kind, message)
+            _record(task, row, one, kind, message, reference_did=compared and kind not in GONE)
 
 
-def _record(task: Task, row: Row, attempt: Attempt, kind: str, message: str) -> None:
+def _record(task: Task, row: Row, attempt: Attempt, kind: str, message: str, reference_did: bool = False) -> None:
+    of, seconds = row.variant.name, attempt.seconds
     for key in attempt.keys:
-        row.bad[key] = BadSample(task.stage, key, row.variant.name, kind, message, attempt.seconds, task=task.id)
+        row.bad[key] = BadSample(task.stage, key, of, kind, message, seconds, task=task.id, reference_did=reference_did)
+
+
+def _skip_if_unfit(row: Row, alone: bool) -> None:
+    """Skips a variant that is not made for much of this data, so that the others are timed on all of it.
+
+    A variant that is `alone` keeps nothing from the others. It is skipped if it is made for no sample.
+    """
+    reasons = Counter(one.message for one in row.unlike if one.kind in UNFIT)
+    unfit = reasons.total()
+    if unfit and (unfit == row.compared or (unfit > MOST_UNFIT * row.compared and not alone)):
+        whom = f"{unfit} of {row.compared} samples" if unfit < row.compared else "this data"
+        rest = f"; --variant {row.variant.name} alone is timed on the rest" if unfit < row.compared else ""
+        row.prepared = Prepared("unfit", f"not made for {whom}: {reasons.most_common(1)[0][0]}{rest}")
+        row.bad, row.attempted = {}, 0
 
 
 def lost_since(

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from pipebench import stage
 from pipebench.lab.timing import Trial, tried
-from pipebench.lab.turns import QUICK_TRIES, Plan, Progress
+from pipebench.lab.turns import QUICK_TRIES, USUAL_TRIES, Plan, Progress
 from pipebench.results.measurement import RIGOROUS_PROCESSES, USUAL_PROCESSES, TaskResult
 from pipebench.runner import Runners
 from pipebench.task import Task, Variant, Workload
@@ -32,7 +32,7 @@ class Passes:
     most: int = USUAL_PROCESSES
     least: int = 5
     budget_s: float = 30.0
-    each: Plan = field(default_factory=lambda: Plan(rounds=5, least_rounds=3, budget_s=3.0))
+    each: Plan = field(default_factory=lambda: Plan(rounds=5, least_rounds=3, budget_s=3.0, tries=USUAL_TRIES))
 
     @classmethod
     def quick(cls) -> Passes:

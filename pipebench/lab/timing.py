@@ -88,12 +88,20 @@ class Trial:
             with contextlib.suppress(RunnerDied):  # its rows already say so
                 runner.release()
 
+    def _reference(self) -> Row:
+        """The row that the others are compared with: the task's reference or, if it cannot run on this data, its model.
+
+        A row that would be compared with nothing but itself has no stand-in.
+        """
+        timed = [row for row in self.rows if row.readings and not row.variant.ceiling]
+        return self.known if self.known.usable or len(timed) < 2 else self.model
+
     def result(self) -> TaskResult:
         """The results from the readings so far."""
-        bound = Bound(self.rows)
+        bound, reference = Bound(self.rows), self._reference()
         return TaskResult(
             tuple(
-                _measurement(row, self.known, bound, self.workload, len(self.good))
+                _measurement(row, reference, bound, self.workload, len(self.good))
                 for row in self.rows
                 if not row.variant.ceiling
             ),
@@ -191,6 +199,7 @@ def _measurement(row: Row, reference: Row | None, bound: Bound, workload: Worklo
         over_ceiling=bound.beside(row),
         ceiling=bound.name(row),
         readings_per_process=tuple(count for count in row.counts if count),
+        samples_unlike=len(row.unlike),
     )
 
 

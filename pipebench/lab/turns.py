@@ -15,6 +15,7 @@ from pipebench.task import Task, Workload
 from pipebench.units import printable
 
 MOST_DEATHS = 2  # a row in whose turns so many processes died has failed
+USUAL_TRIES = 512  # samples of a data set, unless a call has more: 50,000 would take hours
 QUICK_TRIES = 16  # what a quick plan tries, unless a call has more samples
 Progress = Callable[[int, int, str], None]
 

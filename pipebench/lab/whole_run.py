@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from pipebench import stage, task
+from pipebench.check.whole import noticed
 from pipebench.data import datasets
 from pipebench.errors import BadSample, PipebenchError, UsageError
 from pipebench.host import machine
@@ -245,7 +246,8 @@ def _storage_of(listed: datasets.Dataset) -> Path | None:
 
 def _data(listed: datasets.Dataset) -> Data:
     facts = datasets.describe(listed)
-    return Data(listed.name, facts.images, facts.mean_bytes, facts.bits_per_pixel, facts.bits_per_pixel_sd)
+    bits = (facts.bits_per_pixel, facts.bits_per_pixel_sd)
+    return Data(listed.name, facts.images, facts.mean_bytes, *bits, noticed(listed))
 
 
 def unmeasured(report: Report) -> list[str]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from pipebench.render import consumers, feeding, stage_sum
+from pipebench.errors import BadSample
+from pipebench.render import check, consumers, feeding, stage_sum
 from pipebench.render.cells import Table, gain, spread
 from pipebench.results.measurement import EXCEEDED, USUAL_PROCESSES, Ceiling, Measurement, Warning
 from pipebench.results.report import Report
@@ -26,8 +27,13 @@ def per_sample_s(one: Measurement) -> float:
 
 
 def fastest(report: Report, task_id: str) -> Measurement | None:
-    """The fastest variant of a task that gives nothing up; None if there is none."""
-    return min((one for one in timed(report, task_id) if not one.gives_up), key=per_sample_s, default=None)
+    """The fastest variant of a task that gives nothing up and agrees on every sample; None if there is none."""
+    return min((one for one in timed(report, task_id) if does_all(one)), key=per_sample_s, default=None)
+
+
+def does_all(one: Measurement) -> bool:
+    """Whether a variant does what the reference does, on every sample that the reference can do."""
+    return not one.gives_up and not one.samples_unlike
 
 
 def task_ids(report: Report) -> list[str]:
@@ -228,6 +234,9 @@ def _said(one: Measurement) -> Iterable[str]:
         yield printable(one.library)
     if one.gives_up:
         yield f"gives up {printable(one.gives_up)}"
+    if one.samples_unlike and one.summary:
+        few = f"{one.samples_unlike} of {one.samples_attempted} samples"
+        yield f"does not do {few} as the reference does, so it is not called the fastest; timed on others"
     if one.skipped:
         yield f"skipped ({printable(one.skipped.code)}): {printable(one.skipped.reason)}"
     if one.failed:
@@ -261,7 +270,7 @@ def _ties(report: Report, best: Measurement) -> list[Measurement]:
     return [
         one
         for one in timed(report, best.task)
-        if one is not best and not one.gives_up and _beside(one, best) and not one.over(best).told
+        if one is not best and does_all(one) and _beside(one, best) and not one.over(best).told
     ]
 
 
@@ -283,6 +292,10 @@ def heading(report: Report) -> list[str]:
             f"{printable(data.name)}: {data.images:,} images, "
             + of_images(data.mean_bytes, data.bits_per_pixel, data.bits_per_pixel_sd)
         )
+        tried = max((one.samples_attempted for one in report.measurements if one.stage == "decode"), default=0)
+        lines += check.in_a_line(data.noticed)
+        if 0 < tried < data.images and not (report.workload and report.workload.quick):
+            lines.append(f"Tried on {tried:,} of them, spread over all. `pipebench check` looks at each.")
     lines += intervals(report)
     if report.partial:
         cause = f": {printable(report.failure)}" if report.failure else "."
@@ -332,16 +345,32 @@ def _host(report: Report) -> list[str]:
 
 
 def bad_samples(report: Report, most: int = 12) -> list[str]:
-    """Each bad sample once, with the first reason that was given and the number of rows that it affected."""
+    """Each bad sample once, with the first reason that was given and the number of rows that it affected.
+
+    Samples that the reference did are good: see `unlike_samples`.
+    """
+    return _with_reasons([(one, _reason(one)) for one in report.bad_samples if not one.reference_did], most)
+
+
+def unlike_samples(report: Report, most: int = 6) -> list[str]:
+    """Each sample that the reference did, and some variant did not or did otherwise: the variant, and why."""
+    broken = {one.sample for one in report.bad_samples if not one.reference_did}
+    found = [one for one in report.bad_samples if one.sample not in broken]
+    return _with_reasons([(one, f"{one.variant}: {_reason(one)}") for one in found], most)
+
+
+def _reason(one: BadSample) -> str:
+    return one.message if one.message.lower().startswith(one.kind.replace("-", " ")) else f"{one.kind}: {one.message}"
+
+
+def _with_reasons(found: Sequence[tuple[BadSample, str]], most: int) -> list[str]:
+    """Each sample once, with the first of its reasons and the number of rows that it affected; `most` of them."""
     reasons: dict[str, list[str]] = {}
-    for one in report.bad_samples:
-        said = (
-            one.message if one.message.lower().startswith(one.kind.replace("-", " ")) else f"{one.kind}: {one.message}"
-        )
-        reasons.setdefault(one.sample, []).append(said)
+    for one, reason in found:
+        reasons.setdefault(one.sample, []).append(reason)
     lines = [
-        f"{printable(sample)}: {printable(found[0])}" + (f" ({len(found)} rows)" if len(found) > 1 else "")
-        for sample, found in reasons.items()
+        f"{printable(sample)}: {printable(said[0])}" + (f" ({len(said)} rows)" if len(said) > 1 else "")
+        for sample, said in reasons.items()
     ]
     more = [f"and {len(lines) - most} more, all in the JSON"] if len(lines) > most else []
     return lines[:most] + more

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator
 
-from pipebench.render import ab, advice, calibration, functions, layout, plan, study, syncs, tables, watched
+from pipebench.render import ab, advice, calibration, check, functions, layout, plan, study, syncs, tables, watched
 from pipebench.render.layout import Line, Part
 from pipebench.results.report import Report
 from pipebench.results.studies import StudyResult
@@ -49,6 +49,8 @@ def of_commands(report: Report, full: bool) -> Iterator[Part]:
         yield from plan.parts(report.plan)
     if report.passport is not None:
         yield from plan.passport(report.passport)
+    if report.check is not None:
+        yield from check.parts(report.check, full=full, partial=report.partial)
 
 
 def _watched(report: Report, full: bool) -> Iterator[Part]:
@@ -76,8 +78,13 @@ def _lab(report: Report) -> Iterator[Part]:
     yield from tables.all_tables(report)
     if bad := tables.bad_samples(report):
         yield ""
-        yield Line(f"Bad samples ({len({one.sample for one in report.bad_samples})})", "bold")
+        broken = {one.sample for one in report.bad_samples if not one.reference_did}
+        yield Line(f"Bad samples ({len(broken)})", "bold")
         yield from (f"  {line}" for line in bad)
+    if unlike := tables.unlike_samples(report):
+        yield ""
+        yield Line("Good samples that some variants do otherwise than the reference, or not at all", "bold")
+        yield from (f"  {line}" for line in unlike)
 
 
 def _study(one: StudyResult) -> Iterator[Part]:

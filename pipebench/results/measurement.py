@@ -86,6 +86,7 @@ class Measurement:
     over_ceiling: Speedup | None = None
     ceiling: str | None = None
     readings_per_process: tuple[int, ...] = ()
+    samples_unlike: int = 0  # of those that failed, the number that the reference did: their files are not at fault
 
     def over(self, other: Measurement) -> Speedup:
         """The speed-up of one call over one call of `other`, which was read in the same turns."""

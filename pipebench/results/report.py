@@ -23,6 +23,7 @@ from pipebench.host.whole_files import write_whole
 from pipebench.results import schema_1
 from pipebench.results.advice import Advice
 from pipebench.results.calibration import Calibration
+from pipebench.results.check import Check, Finding
 from pipebench.results.comparison import Comparison, figures
 from pipebench.results.consumers import Consumer
 from pipebench.results.costs import Passport
@@ -55,6 +56,7 @@ class Data:
     mean_bytes: float | None
     bits_per_pixel: float | None
     bits_per_pixel_sd: float | None
+    noticed: tuple[Finding, ...] = ()  # while it was listed
 
 
 @dataclass(frozen=True)
@@ -79,7 +81,7 @@ class Report:
     programs of a command, of which `watched` is then one; `syncs` makes `sync_points`, `ab`
     makes `comparison`, `study` makes `studies`, and `calibrate` makes `calibration`. `advise` makes `advice`, and
     `watched` of the part of the run before any trial.
-    A passport has `passport` alone, and `plan` makes `plan`.
+    A passport has `passport` alone, `plan` makes `plan`, and `check` makes `check`.
 
     `partial` says that the command, or its recording, did not reach its end; `failure` says what ended it. `created` is
     an ISO date and time. `created`, `pipebench` and `machine` are None if a file of schema 1 did not have them.
@@ -112,6 +114,7 @@ class Report:
     plan: Plan | None = None
     command: WatchedCommand | None = None
     started_by: str = ""
+    check: Check | None = None
 
 
 def new(storage: Path | None = None, **parts: Any) -> Report:

@@ -9,13 +9,14 @@ Images are height × width × 3 arrays in levels of 255. Every check raises `Sam
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
 from pipebench.errors import SampleError
 
+STRIP = 1 << 20  # values that are compared at a time
 SIDE = 8  # pixels of a block of a JPEG
 LUMA_WEIGHTS = np.array((0.299, 0.587, 0.114), np.float32)  # ITU-T T.871, section 7
 
@@ -42,7 +43,7 @@ RESIZED_MEAN = 3.0
 
 def mean(ours: Any, theirs: Any, most: float) -> None:
     """The mean absolute difference is at most `most`. For arrays of any one shape."""
-    found = float(np.abs(np.asarray(ours, np.float32) - np.asarray(theirs, np.float32)).mean())
+    found = sum(float(np.abs(a - b).sum(dtype=np.float64)) for _, a, b in _strips(ours, theirs)) / max(1, np.size(ours))
     if not found <= most:
         raise SampleError("disagrees", f"it differs from the reference by {found:.1f} levels on average")
 
@@ -68,17 +69,31 @@ def luma(ours: Any, theirs: Any) -> None:
 
     A channel at 0 or 255 may stand for a value beyond, so there luma is a bound, and counts only in its own direction.
     """
-    ours, theirs = np.asarray(ours, np.float32), np.asarray(theirs, np.float32)
+    worst = max((_worst_luma(*strip) for strip in _strips(ours, theirs)), default=(0.0, 0, 0))
+    if not worst[0] <= LARGEST_LUMA + 1e-3:  # float32 sums
+        found, row, column = worst
+        raise SampleError(
+            "disagrees", f"its luma differs from the reference by {found:.0f} levels at column {column}, row {row}"
+        )
+
+
+def _worst_luma(begin: int, ours: Any, theirs: Any) -> tuple[float, int, int]:
+    """The largest difference of luma in a strip that begins at the row `begin`, with its row and column."""
     above = ours @ LUMA_WEIGHTS - theirs @ LUMA_WEIGHTS
     too_high = np.where((ours <= 0).any(-1) | (theirs >= 255).any(-1), 0, above)
     too_low = np.where((ours >= 255).any(-1) | (theirs <= 0).any(-1), 0, -above)
     found = np.maximum(too_high, too_low)
-    if found.size and not float(found.max()) <= LARGEST_LUMA + 1e-3:  # float32 sums
-        row, column = np.unravel_index(int(found.argmax()), found.shape)
-        raise SampleError(
-            "disagrees",
-            f"its luma differs from the reference by {found.max():.0f} levels at column {column}, row {row}",
-        )
+    row, column = np.unravel_index(int(found.argmax()), found.shape)
+    return float(found[row, column]), begin + int(row), int(column)
+
+
+def _strips(ours: Any, theirs: Any) -> Iterator[tuple[int, Any, Any]]:
+    """Both arrays as float32, some rows at a time, with the first of them: a large image would take gigabytes."""
+    ours, theirs = np.atleast_1d(ours), np.atleast_1d(theirs)
+    rows = max(1, STRIP * len(ours) // max(1, ours.size))
+    for begin in range(0, len(ours) if ours.size else 0, rows):
+        end = begin + rows
+        yield begin, np.asarray(ours[begin:end], np.float32), np.asarray(theirs[begin:end], np.float32)
 
 
 def blocks(ours: Any, theirs: Any, side: int, edge: float) -> None:
@@ -106,12 +121,31 @@ def blocks(ours: Any, theirs: Any, side: int, edge: float) -> None:
         )
 
 
+def reduced(image: Any, axis: int, length: int, by: int) -> Any:
+    """`image` with `length` pixels along an axis, as a decode at 1/`by` makes them from that image.
+
+    libjpeg rounds up: a pixel is the mean of `by`, and the last, of which a part is beyond the image, is left out. A
+    resize rounds down and stretches over the whole: a pixel is between the two next to its place (OpenCV's bilinear).
+    """
+    whole = image.shape[axis]
+    ours = np.moveaxis(np.asarray(image, np.float32), axis, 0)
+    if length * by >= whole:
+        by = min(by, whole)
+        made = ours[: whole // by * by].reshape(whole // by, by, *ours.shape[1:]).mean(1)
+    else:
+        places = np.clip((np.arange(length) + 0.5) * whole / length - 0.5, 0, whole - 1)
+        first = np.minimum(places.astype(int), whole - 2) if whole > 1 else places.astype(int)
+        share = (places - first).astype(np.float32).reshape(-1, *(1 for _ in ours.shape[1:]))
+        made = ours[first] * (1 - share) + ours[np.minimum(first + 1, whole - 1)] * share
+    return np.moveaxis(made, 0, axis)
+
+
 def _in_blocks(image: Any, side: int, reduce: Callable[..., Any]) -> Any:
     """One value of each whole block: rows × columns × channels. Rows first, which NumPy does several times faster."""
     rows, columns = image.shape[0] // side, image.shape[1] // side
     parts = np.asarray(image)[: rows * side, : columns * side]
-    tall = reduce(parts.reshape(rows, side, columns * side, -1), 1)
-    return reduce(tall.reshape(rows, columns, side, -1), 2)
+    tall = reduce(parts.reshape(rows, side, columns * side, image.shape[2]), 1)
+    return reduce(tall.reshape(rows, columns, side, image.shape[2]), 2)
 
 
 def _mean(values: Any, axis: int) -> Any:

@@ -21,10 +21,12 @@ from pipebench.errors import SampleError
 from pipebench.native import packing, region, resized
 from pipebench.stages import agreement, read
 from pipebench.stages.decode import (
+    BY_TORCHVISION,
     Encoded,
     as_tensor,
     encoded,
     library,
+    made_for,
     opencv_decoder,
     opencv_flags,
     opencv_library,
@@ -145,6 +147,7 @@ _TASKS = (
 )
 TASKS = tuple(one.id for one in _TASKS)
 Cropping = Callable[[Cut], Any]
+_REGION: dict[str, Any] = {"library": region.library_name, "partial": True, "unfit": made_for("JPEG")}
 _APART = "exactness: 0.5 to 0.8 levels of 255 on average, 1.9 in the worst image"  # tools/region_difference.py
 
 
@@ -250,20 +253,20 @@ def _opencv(workload: Workload) -> Cropping:
     return crop
 
 
-variant("crop/fixed-256", name="opencv", library=opencv_library, extra="opencv")(_opencv)
-variant("crop/resized-224", name="opencv", library=opencv_library, extra="opencv", gives_up=FILTER)(_opencv)
+_OPENCV: dict[str, Any] = {"library": opencv_library, "extra": "opencv", "unfit": made_for()}
+variant("crop/fixed-256", name="opencv", **_OPENCV)(_opencv)
+variant("crop/resized-224", name="opencv", **_OPENCV, gives_up=FILTER)(_opencv)
 for _threads, _label in ((0, "0"), (None, "default")):
     variant(
         "crop/resized-224",
         name=f"opencv-threads-{_label}",
-        library=opencv_library,
-        extra="opencv",
+        **_OPENCV,
         opencv_threads=_threads,
         gives_up=FILTER,
     )(_opencv)
 
 
-@variant(*TASKS, name="torchvision-v2", library=library("torchvision"))
+@variant(*TASKS, name="torchvision-v2", library=library("torchvision"), unfit=BY_TORCHVISION)
 def torchvision_v2(workload: Workload) -> Cropping:
     """`torchvision.io.decode_image`, then the v2 functions on the tensor."""
     from torchvision.transforms.v2 import functional
@@ -273,7 +276,7 @@ def torchvision_v2(workload: Workload) -> Cropping:
     return lambda given: cut(io_.decode_image(as_tensor(given.data), mode), given)
 
 
-@variant("crop/fixed-256", name="region", library=region.library_name, partial=True)
+@variant("crop/fixed-256", name="region", **_REGION)
 def region_crop(workload: Workload) -> Cropping:
     """Only the box is decoded (`pipebench.decode_and_crop`): the same pixels as Pillow's.
 
@@ -291,8 +294,7 @@ def region_crop(workload: Workload) -> Cropping:
 @variant(
     "crop/resized-224",
     name="region",
-    library=region.library_name,
-    partial=True,
+    **_REGION,
     gives_up=_APART,
 )
 def region_resized(workload: Workload) -> Cropping:
@@ -303,19 +305,19 @@ def region_resized(workload: Workload) -> Cropping:
     return _resizing(exact=False)
 
 
-@variant("crop/resized-224", name="region-exact", library=region.library_name, partial=True)
+@variant("crop/resized-224", name="region-exact", **_REGION)
 def region_exact(workload: Workload) -> Cropping:
     """Only the box is decoded, at full scale, and resized row by row: `exact=True`, the pixels of torchvision's v2."""
     return _resizing(exact=True)
 
 
-@variant("crop/resized-224", name="region-packed", library=region.library_name, partial=True, gives_up=_APART)
+@variant("crop/resized-224", name="region-packed", **_REGION, gives_up=_APART)
 def region_packed_resized(workload: Workload) -> Cropping:
     """`region` on a packed copy (`pipebench pack`): only the stretches that the box touches are read."""
     return _resizing(exact=False, packed=True)
 
 
-@variant("crop/fixed-256", name="region-packed", library=region.library_name, partial=True)
+@variant("crop/fixed-256", name="region-packed", **_REGION)
 def region_packed(workload: Workload) -> Cropping:
     """`region` on a packed copy (`pipebench pack`): only the stretches that the box touches are read."""
 
@@ -326,7 +328,14 @@ def region_packed(workload: Workload) -> Cropping:
     return crop
 
 
-@variant(*TASKS, name="crop-stream+simplejpeg", library=library("simplejpeg"), extra="simplejpeg", partial=True)
+@variant(
+    *TASKS,
+    name="crop-stream+simplejpeg",
+    library=library("simplejpeg"),
+    extra="simplejpeg",
+    partial=True,
+    unfit=made_for("JPEG"),
+)
 def crop_stream(workload: Workload) -> Cropping:
     """`pipebench.crop_stream` on a packed copy, then simplejpeg: any decoder can read the smaller JPEG."""
     import torch

@@ -17,13 +17,16 @@ from typing import Any
 
 import numpy as np
 
-from pipebench.data.image_header import FORMATS, image_size
+from pipebench.data.image_header import FORMATS, header, image_size
 from pipebench.errors import SampleError
 from pipebench.native import building
 from pipebench.stages import agreement, read
 from pipebench.task import RunnerSpec, Task, Unavailable, Variant, Work, Workload, task, variant
 
 DRAFT = (256, 256)
+SCALES = (1, 2, 4, 8)  # of decoders: one side of so many pixels becomes one
+# Pillow's modes of which all libraries make the same RGB: transparency is dropped. CMYK is not among them.
+PLAIN = frozenset({"1", "L", "LA", "P", "PA", "RGB", "RGBA"})
 # A decode at half scale keeps the lower 4×4 frequencies of a block, which is not the mean of 2×2 pixels: in noise of
 # standard deviation s they differ by 0.25 to 0.3 s, root mean square. Up to 1.3 levels on the data sets here.
 REDUCED_MEAN = 6.0
@@ -65,7 +68,7 @@ def _check(output: Any, given: Encoded) -> None:
     height, width, _ = pixels(output).shape
     if (height, width) == (given.width, given.height) != (width, height):
         raise SampleError("rotated", TURNED)
-    if not any(_scaled(height, given.height, by) and _scaled(width, given.width, by) for by in (1, 2, 4, 8)):
+    if not any(_scaled(height, given.height, by) and _scaled(width, given.width, by) for by in SCALES):
         raise SampleError("contract", f"it is {width}×{height} where the header says {given.width}×{given.height}")
 
 
@@ -85,10 +88,19 @@ def _agree(output: Any, expected: Any, variant: Variant) -> None:
             raise
     if not variant.gives_up:
         raise SampleError("disagrees", f"it is {ours.shape} where the reference is {theirs.shape}")
-    factor = -(-theirs.shape[0] // ours.shape[0])
-    height, width = theirs.shape[0] // factor, theirs.shape[1] // factor
-    boxes = theirs[: height * factor, : width * factor].reshape(height, factor, width, factor, 3)
-    agreement.mean(ours[:height, :width], boxes.mean(axis=(1, 3)), REDUCED_MEAN)
+    _agree_at_scale(ours, theirs)
+
+
+def _agree_at_scale(ours: Pixels, theirs: Pixels) -> None:
+    """A picture at 1/2, 1/4 or 1/8 agrees with the whole one, made smaller in the same way. So does every block."""
+    (height, width), (whole_height, whole_width) = ours.shape[:2], theirs.shape[:2]
+    by = next((by for by in SCALES if _scaled(height, whole_height, by) and _scaled(width, whole_width, by)), None)
+    if by is None:
+        raise SampleError("disagrees", f"it is {ours.shape}, no scale of {theirs.shape}")
+    expected = agreement.reduced(agreement.reduced(theirs, 0, height, by), 1, width, by)
+    agreement.mean(ours[: expected.shape[0], : expected.shape[1]], expected, REDUCED_MEAN)
+    if height * by < whole_height or width * by < whole_width:  # stretched, so no block lies where it was
+        return agreement.blocks(ours, expected, agreement.SIDE // by, agreement.UPSAMPLED / by)
     agreement.blocks(ours, theirs, agreement.SIDE, agreement.UPSAMPLED)  # the mean of a block is kept at every scale
 
 
@@ -132,6 +144,21 @@ def _pillow_simd_folder() -> Path:
     if folder is None:
         raise Unavailable("not-built", "build it beside Pillow with `pipebench build pillow-simd` (or `make simd`)")
     return folder
+
+
+def made_for(*formats: str) -> Callable[[Encoded], str | None]:
+    """Tells why a decoder that reads `formats` (none: all) is not made for an image; None if it is."""
+
+    def unfit(given: Encoded) -> str | None:
+        stated = header(given.data)
+        if formats and stated.format not in formats:
+            return f"it reads {', '.join(formats)} and no {stated.format}"
+        if stated.mode not in PLAIN or stated.bits > 8:
+            what = stated.mode if stated.mode not in PLAIN else f"{stated.bits} bits"
+            return f"libraries make RGB of {what} in different ways"
+        return "it is animated" if stated.animated else None
+
+    return unfit
 
 
 PILLOW_SIMD = RunnerSpec("pillow-simd", path=_pillow_simd_folder)
@@ -211,14 +238,21 @@ def opencv_decoder(flags: int, swap: bool) -> Callable[[bytes], Pixels]:
     return decode
 
 
-@variant("decode/rgb", name="opencv", library=opencv_library, extra="opencv")
+@variant("decode/rgb", name="opencv", library=opencv_library, extra="opencv", unfit=made_for())
 def opencv(workload: Workload) -> Decoding:
     """`cv2.imdecode` to RGB."""
     decode = opencv_decoder(*opencv_flags())
     return lambda given: decode(given.data)
 
 
-@variant("decode/rgb", name="opencv-reduced", library=opencv_library, extra="opencv", gives_up="resolution: half")
+@variant(
+    "decode/rgb",
+    name="opencv-reduced",
+    library=opencv_library,
+    extra="opencv",
+    gives_up="resolution: half",
+    unfit=made_for(),
+)
 def opencv_reduced(workload: Workload) -> Decoding:
     """`cv2.imdecode` with `IMREAD_REDUCED_COLOR_2`: half scale."""
     import cv2
@@ -234,6 +268,9 @@ def as_tensor(data: bytes) -> Any:
     return torch.frombuffer(data, dtype=torch.uint8)
 
 
+BY_TORCHVISION = made_for("JPEG", "PNG", "WEBP", "GIF")
+
+
 def quiet_torchvision() -> Any:
     """`torchvision.io` without two warnings: that decoding moves to torchcodec, and that bytes are read-only."""
     import torchvision.io
@@ -242,7 +279,7 @@ def quiet_torchvision() -> Any:
     return torchvision.io
 
 
-@variant("decode/rgb", name="torchvision", library=library("torchvision"))
+@variant("decode/rgb", name="torchvision", library=library("torchvision"), unfit=BY_TORCHVISION)
 def torchvision(workload: Workload) -> Decoding:
     """`torchvision.io.decode_image` to a 3×H×W tensor."""
     io_ = quiet_torchvision()
@@ -250,7 +287,13 @@ def torchvision(workload: Workload) -> Decoding:
     return lambda given: io_.decode_image(as_tensor(given.data), mode)
 
 
-@variant("decode/rgb", name="torchcodec", library=library("torchcodec"), extra="torchcodec")
+@variant(
+    "decode/rgb",
+    name="torchcodec",
+    library=library("torchcodec"),
+    extra="torchcodec",
+    unfit=made_for("JPEG", "PNG", "WEBP", "GIF", "AVIF"),
+)
 def torchcodec(workload: Workload) -> Decoding:
     """`torchcodec.decoders.decode_image` to a 3×H×W tensor."""
     from torchcodec.decoders import decode_image  # type: ignore[attr-defined]  # exported, but not by name
@@ -258,7 +301,7 @@ def torchcodec(workload: Workload) -> Decoding:
     return lambda given: decode_image(given.data)
 
 
-@variant("decode/rgb", name="simplejpeg", library=library("simplejpeg"), extra="simplejpeg")
+@variant("decode/rgb", name="simplejpeg", library=library("simplejpeg"), extra="simplejpeg", unfit=made_for("JPEG"))
 def simplejpeg(workload: Workload) -> Decoding:
     """`simplejpeg.decode_jpeg`: a thin binding of libjpeg-turbo, JPEG only.
 

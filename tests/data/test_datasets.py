@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import shutil
 import statistics
 import subprocess
 import sys
@@ -156,6 +157,26 @@ def test_what_is_wrong_is_rebuilt(tmp_path, spoil):
     assert tiny(tmp_path) == before
     assert snapshot(built(tmp_path)) == whole and inode(tmp_path) != first
     assert sorted(os.listdir(tmp_path / "datasets")) == [".lock", built(tmp_path).name]
+
+
+def test_that_files_were_altered_is_said(tmp_path):
+    said = set()
+    tiny(tmp_path)
+    flip_a_byte(built(tmp_path))
+    tiny(tmp_path, progress=lambda done, total, what: said.add(what))
+    assert said == {"building tiny again, because its files were altered"}
+
+
+def test_a_photograph_that_was_altered_is_refused(tmp_path, monkeypatch):
+    altered = tmp_path / "datasets"
+    shutil.copytree(datasets._manifests(), altered)
+    monkeypatch.setattr(datasets, "_manifests", lambda: altered)
+    photograph = altered / "photographs/honey-bee.jpg"
+    photograph.write_bytes(photograph.read_bytes()[:-1] + b"?")
+    with pytest.raises(PipebenchError) as caught:
+        tiny(tmp_path / "cache")
+    assert "honey-bee.jpg was altered" in caught.value.problem and "git checkout" in caught.value.remedy
+    assert datasets.load("synthetic", limit=1, cache=tmp_path / "cache").samples  # it needs none
 
 
 def test_an_interrupted_build_leaves_nothing(tmp_path):

@@ -333,14 +333,14 @@ def test_compressed_tars_are_to_be_decompressed(tmp_path):
 
 
 def test_what_is_no_data_is_an_error(tmp_path):
-    write(tmp_path, "image.jpg")
+    write(tmp_path, "note.md")
     os.mkfifo(tmp_path / "fifo.tar")
     write_tar(tmp_path / "empty.tar")
     write_tar(tmp_path / "s-0.tar", ("a.jpg", JPEG))
     for path, says in {
-        "image.jpg": "neither a folder nor a .tar", "fifo.tar": "a FIFO", "empty.tar": "holds no image",
+        "note.md": "neither a folder, an image nor a .tar", "fifo.tar": "a FIFO", "empty.tar": "holds no image",
         "missing": "does not exist", "missing/": "does not exist", "s-{0..1}.tar": "no such file",
-        "s-{0..200000}.tar": "more than 100,000 shards", "{": "is not a brace pattern",
+        "s-{0..200000}.tar": "more than 100,000 files", "{": "is not a brace pattern", "*.webp": "No file fits",
     }.items():  # fmt: skip
         with pytest.raises(PipebenchError) as caught:
             load(str(tmp_path / path))

@@ -175,8 +175,88 @@ def test_without_its_reference_a_task_is_held_against_the_first_that_runs():
     bench.variant("quick", 1e-3)
     bench.variant("wrong", 1e-3, call=lambda given: 2 * given + 1)
     _, _, quick, wrong = bench.measure(PLAN).measurements
-    assert quick.readings_s and quick.over_reference is None
+    assert quick.readings_s and quick.over_reference.speedup == 1.0
     assert not wrong.readings_s and "disagrees" in wrong.failed
+
+
+def test_without_its_reference_the_others_are_compared_with_the_first_that_runs():
+    """Data in shards has no loose files for the reference to open."""
+
+    def absent(workload):
+        raise Unavailable("not-built", "this data is shards")
+
+    bench = Bench()
+    bench.variant("open", 1e-3, build=absent)
+    bench.variant("tarfile", 1e-3)
+    bench.variant("index", 5e-4)
+    plain, stand_in, other = bench.measure(PLAN).measurements
+    assert plain.over_reference is None and stand_in.over_reference.speedup == 1.0
+    assert other.over_reference.speedup == pytest.approx(2.0, rel=0.02)
+
+
+def test_alone_a_variant_is_not_compared_with_itself():
+    def absent(workload):
+        raise Unavailable("not-built", "this data is shards")
+
+    bench = Bench()
+    bench.variant("open", 1e-3, build=absent)
+    bench.variant("index", 5e-4)
+    assert bench.measure(PLAN).measurements[1].over_reference is None
+
+
+def odd(given):
+    return "odd numbers are not for it" if given % 2 else None
+
+
+def test_a_variant_that_is_not_made_for_the_data_is_skipped_and_keeps_no_sample_from_the_others():
+    bench = Bench(samples=10, per_call=10)
+    bench.variant("plain", 1e-3)
+    bench.variant("even-only", 1e-3, unfit=odd)
+    result = bench.measure(PLAN)
+    plain, other = result.measurements
+    assert other.skipped.code == "unfit" and other.failed is None
+    assert other.skipped.reason == (
+        "not made for 5 of 10 samples: odd numbers are not for it; --variant even-only alone is timed on the rest"
+    )
+    assert (plain.work.samples, result.bad_samples) == (10, ())
+
+
+def test_alone_it_is_timed_on_what_it_is_made_for():
+    from pipebench.lab.timing import measure
+
+    bench = Bench(samples=10, per_call=10)
+    plain = bench.variant("plain", 1e-3)
+    some = bench.variant("even-only", 1e-3, unfit=odd)
+    none = bench.variant("never", 1e-3, unfit=lambda given: "nothing is for it")
+    with bench.runners() as runners:
+        rows = [
+            measure(bench.task, [one], Workload(data="none"), runners=runners, plan=PLAN, reference=plain).measurements
+            for one in (some, none)
+        ]
+    ((timed,), (skipped,)) = rows
+    assert (timed.work.samples, timed.skipped, timed.samples_unlike) == (5, None, 5)
+    assert skipped.skipped.reason == "not made for this data: nothing is for it"
+
+
+def test_a_few_samples_that_a_variant_is_not_made_for_do_not_skip_it():
+    bench = Bench(samples=40, per_call=40)
+    bench.variant("plain", 1e-3)
+    bench.variant("nearly", 1e-3, unfit=lambda given: "it is three" if given == 3 else None)
+    result = bench.measure(PLAN)
+    plain, nearly = result.measurements
+    assert nearly.skipped is None and (nearly.samples_failed, nearly.samples_unlike) == (1, 1)
+    assert plain.work.samples == nearly.work.samples == 39
+    assert [(bad.sample, bad.kind, bad.reference_did) for bad in result.bad_samples] == [("s3", "unfit", True)]
+
+
+def test_a_file_that_the_reference_cannot_do_is_broken_and_not_the_others_fault():
+    bench = Bench(samples=4, per_call=4)
+    bench.load = lambda key: int(key[1:]) if key != "s1" else _raise(SampleError("truncated", "cut"))
+    bench.variant("plain", 1e-3)
+    bench.variant("other", 1e-3)
+    result = bench.measure(PLAN)
+    assert {bad.reference_did for bad in result.bad_samples} == {False}
+    assert [one.samples_unlike for one in result.measurements] == [0, 0]
 
 
 def test_a_lossy_variant_has_no_fraction_of_a_ceiling():

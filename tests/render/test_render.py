@@ -13,6 +13,7 @@ from pipebench.host.machine import Machine
 from pipebench.lab.timing import Plan
 from pipebench.render import study, tables, text
 from pipebench.render.cells import Table
+from pipebench.results.check import Finding, Found
 from pipebench.results.loading import LoaderRow, Loading
 from pipebench.results.report import BetweenRuns, Data, Report
 from pipebench.results.studies import Author, StudyResult
@@ -188,6 +189,29 @@ def test_the_summary_says_which_variants_are_as_fast_as_the_fastest():
     found = Report(2, False, "", "", None, Workload(), measurements=result.measurements)
     (note,) = tables.summary(found).notes
     assert note == "decode/number: no measurable difference between as-quick and quick"
+
+
+def test_what_disagrees_on_a_sample_is_never_the_fastest_and_the_sample_is_not_called_bad():
+    bench = Bench(FakeClock(noise=0.02, seed=1))
+    bench.variant("plain", 2e-3)
+    bench.variant("quick", 1e-3)
+    bench.variant("quickest", 5e-4, lambda given: 2 * given if given > 2 else -1)
+    result = bench.measure(Plan(rounds=24, budget_s=1e9))
+    found = Report(2, False, "", "", None, Workload(), measurements=result.measurements, bad_samples=result.bad_samples)
+    ((_, fastest, *_),) = tables.summary(found).rows
+    assert fastest == "quick" and "quick is 2.00× as fast" in tables.verdict(found)
+    notes = " ".join(tables.of_task(found, "decode/number").notes)
+    assert "quickest: does not do 3 of 10 samples as the reference does" in notes
+    assert tables.bad_samples(found) == []
+    assert tables.unlike_samples(found)[0] == "s0: quickest: disagrees: -1 is not 0"
+    shown = text.table(found)
+    assert "Bad samples" not in shown and "Good samples that some variants do otherwise" in shown
+
+
+def test_what_was_noticed_while_listing_is_said_in_a_line(report):
+    noticed = (Finding("lacks", "breaks", "lack a file", "complete them", 3, (Found("a/3.jpg", "no .json"),)),)
+    shown = text.table(replace(report, data=replace(report.data, noticed=noticed)))
+    assert "a/3.jpg (no .json) and 2 more lack a file: complete them." in shown
 
 
 def test_a_gain_that_is_not_measurable_is_no_gain():

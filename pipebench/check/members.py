@@ -1,0 +1,66 @@
+"""The kinds of findings about the list of a data set: its shards, its folders, and which files belong together.
+
+To add one, write a function here: nothing else is edited.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from pipebench.check.kinds import of_dataset
+from pipebench.data.listing import Dataset, Sample, is_image
+from pipebench.results.check import Found
+from pipebench.units import printable
+
+MOST = 0.9  # a member that so many of the samples have belongs to every sample
+_IMAGE = "an image"
+
+
+def _suffixes(sample: Sample) -> set[str]:
+    """What kinds of files a sample has. Images count as one kind, whatever their format."""
+    return {_IMAGE if is_image("." + one) else f".{printable(one)}" for one in (*sample.files, *sample.extents)}
+
+
+@of_dataset("lacks", "breaks", "lack a file that the others have", "complete them, or remove them")
+def lacks(dataset: Dataset) -> Iterator[Found]:
+    good = [(one.key, _suffixes(one)) for one in dataset.samples if one.problem is None]
+    counts = Counter(suffix for _, suffixes in good for suffix in suffixes)
+    usual = {suffix for suffix, count in counts.items() if MOST * len(good) <= count < len(good)}
+    for key, suffixes in good if usual else ():
+        if missing := sorted(usual - suffixes):
+            yield Found(key, f"no {', '.join(missing)}")
+
+
+@of_dataset("no-image", "breaks", "hold samples without an image", "complete them: they were left out")
+def no_image(dataset: Dataset) -> Iterator[Found]:
+    yield from (Found(one.sample, one.message) for one in dataset.problems if one.kind == "no-image")
+
+
+@of_dataset("incomplete-shard", "breaks", "are shards without an end", "write them again, or fetch them again")
+def incomplete(dataset: Dataset) -> Iterator[Found]:
+    yield from (Found(one.sample, one.message) for one in dataset.problems if one.kind == "incomplete-shard")
+
+
+@of_dataset("not-listed", "breaks", "cannot be listed", "mend their permissions")
+def not_listed(dataset: Dataset) -> Iterator[Found]:
+    known = ("no-image", "incomplete-shard")
+    yield from (Found(one.sample, one.message) for one in dataset.problems if one.kind not in known)
+
+
+@of_dataset("same-key", "changes", "have a key that another sample has", "give each sample a key of its own")
+def same_key(dataset: Dataset) -> Iterator[Found]:
+    """Within shards: in a folder, names are unique."""
+    first: dict[str, Sample] = {}
+    for sample in dataset.samples:
+        if not sample.tar_key:
+            continue
+        known = first.setdefault(sample.tar_key, sample)
+        if known is not sample:
+            yield Found(
+                sample.key, f"also in {_shard(known)}" if _shard(known) != _shard(sample) else "twice in a shard"
+            )
+
+
+def _shard(sample: Sample) -> str:
+    return printable(next((extent.path for extent in sample.extents.values()), "another shard"))

@@ -1,0 +1,91 @@
+"""What `pipebench check` found, as text. It fits a screen of 30 lines and 80 columns; `full` has every name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from pipebench.render.layout import Line, Part, shortened
+from pipebench.results.check import Check, Finding, Found
+from pipebench.units import counted, printable, seconds
+
+_HEADINGS = {"breaks": "Breaks training", "changes": "Changes training", "note": "Good to know"}
+_LINES = 21  # for the findings, so that verdict and closing lines fit a screen
+_WIDTH = 78
+_EXAMPLES = 3
+
+
+def parts(check: Check, *, full: bool = False, partial: bool = False) -> Iterator[Part]:
+    """The verdict, what was found by what it does to a training, and what was compared."""
+    yield Line(verdict(check, partial), "bold")
+    forms = [_whole(one) for one in check.findings] if full else _fitting(check.findings)
+    effect = ""
+    for finding, lines in zip(check.findings, forms, strict=True):
+        if finding.effect != effect:
+            effect = finding.effect
+            yield Line(_HEADINGS[effect], "bold")
+        yield from (Line(f"  {line}", hanging="    ") for line in lines)
+    yield Line(_method(check), "dim")
+    if check.findings and not full:
+        yield Line("All names: --full. All names and reasons for a program: --format json.", "dim")
+
+
+def verdict(check: Check, partial: bool = False) -> str:
+    """How many images break or change training, of how many that were looked at."""
+    of = f"{check.looked:,} images looked at ({check.listed:,} listed)" if partial else counted(check.looked, "image")
+    name, interrupted = printable(check.name), " (interrupted)" if partial else ""
+    others = [one for one in check.findings if one.effect != "note"]
+    if check.harmful:
+        return f"{name}: {check.harmful:,} of {of} break or change training{interrupted}."
+    if others:
+        return f"{name}: {of}, each good alone, but not the whole{interrupted}."
+    return f"{name}: {of}, none that breaks or changes training{interrupted}."
+
+
+def in_a_line(findings: Iterable[Finding]) -> Iterator[str]:
+    """One line for each finding, such as for the head of another report."""
+    for one in findings:
+        first, detail = one.found[0], f" ({printable(one.found[0].detail)})" if one.found[0].detail else ""
+        more = f" and {one.count - 1:,} more" if one.count > 1 else ""
+        yield f"{printable(first.name)}{detail}{more} {printable(one.what)}: {printable(one.remedy)}."
+
+
+def _method(check: Check) -> str:
+    missing = f"; not here: {', '.join(map(printable, check.missing))}" if check.missing else ""
+    decoders = ", ".join(map(printable, check.decoders))
+    return f"Looked at in {seconds(check.elapsed_s)}, decoded by {decoders or 'nothing'}{missing}."
+
+
+def _fitting(findings: Sequence[Finding]) -> list[list[str]]:
+    """The lines of each finding, as many as fit a screen. The last, the least important, lose first."""
+    forms = [[_head(one), _examples(one), f"→ {printable(one.remedy)}"] for one in findings]
+    headings = len({one.effect for one in findings})
+    for kept in (2, 1):
+        for form in reversed(forms):
+            if headings + sum(map(len, forms)) > _LINES:
+                del form[kept:]
+    return forms
+
+
+def _head(one: Finding) -> str:
+    return f"{one.count:,} {printable(one.what)}"
+
+
+def _examples(one: Finding) -> str:
+    """The first names, with the reason of the first, in one line."""
+    detail = one.found[0].detail if one.found else ""
+    shown = [printable(found.name) for found in one.found[:_EXAMPLES]]
+    more = f", and {one.count - len(shown):,} more" if one.count > len(shown) else ""
+    reason = f" ({shortened(printable(detail), 40)})" if detail else ""
+    room = _WIDTH - 4 - len(more) - len(reason) - 2 * len(shown)
+    names = [shortened(name, max(8, room // max(1, len(shown)))) for name in shown]
+    return "  " + ", ".join([names[0] + reason, *names[1:]]) + more
+
+
+def _whole(one: Finding) -> list[str]:
+    more = [f"  and {one.count - len(one.found):,} more, of which no names were kept"]
+    names = [f"  {_named(found)}" for found in one.found]
+    return [_head(one), f"→ {printable(one.remedy)}", *names, *(more if one.count > len(one.found) else [])]
+
+
+def _named(found: Found) -> str:
+    return printable(found.name) + (f": {printable(found.detail)}" if found.detail else "")

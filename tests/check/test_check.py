@@ -1,0 +1,213 @@
+"""`pipebench check`: every kind of finding on a real file, nothing on good ones, and bounded in memory and text."""
+
+import io
+import os
+import tarfile
+import threading
+
+import pytest
+from broken import FILES, JPEG, PNG, encoded, turned, write
+
+from pipebench.check import decoding, kinds, whole
+from pipebench.data import datasets
+from pipebench.errors import SampleError
+from pipebench.render import layout, text
+from pipebench.results import report
+from pipebench.task import Variant
+
+DECODERS = decoding.installed(("pillow", "opencv", "simplejpeg"))  # without torch
+
+
+def check(path, decoders=DECODERS, progress=lambda done, total, what: None):
+    return whole.check(datasets.load(str(path)), decoders, progress)[0]
+
+
+def names(found):
+    return {one.kind: {f.name for f in one.found} for one in found.findings}
+
+
+def write_tar(path, *members):
+    with tarfile.open(path, "w") as tar:
+        for name, data in members:
+            info = tarfile.TarInfo(name)
+            info.size = len(data)
+            tar.addfile(info, io.BytesIO(data))
+    return path
+
+
+@pytest.fixture(scope="module")
+def broken(tmp_path_factory):
+    return check(write(tmp_path_factory.mktemp("broken"), FILES))
+
+
+def test_every_kind_is_found_on_its_file_and_on_no_other(broken):
+    assert names(broken) == {
+        "truncated": {"cut.jpg"},
+        "empty": {"empty.jpg"},
+        "not-an-image": {"page.jpg", "pointer.jpg"},
+        "extension": {"png.jpg"},
+        "damaged": {"extraneous.jpg", "made_up.jpg"},
+        "orientation": {"upside_down.jpg", "side.jpg"},
+        "cmyk": {"cmyk.jpg"},
+        "deep": {"deep.png"},
+        "grey": {"grey.jpg"},
+        "palette": {"palette.png"},
+        "transparent": {"clear.png"},
+        "animated": {"moving.webp"},
+    }
+    details = {f.name: f.detail for one in broken.findings for f in one.found}
+    assert details["page.jpg"] == "HTML" and "Git LFS" in details["pointer.jpg"]
+    assert "extraneous bytes" in details["extraneous.jpg"] and details["png.jpg"] == "PNG"
+    assert (broken.looked, broken.harmful) == (len(FILES), 12) and broken.does_harm
+
+
+def test_good_files_are_no_finding(tmp_path):
+    found = check(write(tmp_path, {"a.jpg": JPEG, "b.png": PNG, "c.webp": encoded("WEBP"), "d.bmp": encoded("BMP")}))
+    assert found.findings == () and not found.does_harm and found.harmful == 0
+
+
+def test_notes_alone_do_no_harm(tmp_path):
+    found = check(write(tmp_path, {"grey.jpg": FILES["grey.jpg"]}))
+    assert names(found) == {"grey": {"grey.jpg"}} and not found.does_harm
+
+
+def decoders(**changes):
+    """Pillow, and decoders that change its pixels."""
+    (pillow,) = decoding.installed(("pillow",)).built
+    others = [
+        (Variant("decode/rgb", name, lambda workload: None), lambda given, change=change: change(pillow[1](given)))
+        for name, change in changes.items()
+    ]
+    return decoding.Decoders((pillow, *others))
+
+
+def test_a_decoder_that_disagrees_is_said_with_how_much(tmp_path):
+    write(tmp_path, {"a.jpg": JPEG})
+    found = check(tmp_path, decoders(same=lambda pixels: pixels, swapped=lambda pixels: pixels[:, :, ::-1]))
+    (one,) = found.findings
+    assert (one.kind, one.effect) == ("disagree", "changes")
+    assert one.found[0].detail.startswith("swapped: it differs from the reference by ")
+
+
+def test_a_decoder_that_turns_an_image_is_no_disagreement(tmp_path):
+    write(tmp_path, {"a.jpg": turned(3)})
+    (one,) = check(tmp_path, decoders(honours=lambda pixels: pixels[::-1, ::-1])).findings
+    assert (one.kind, one.found[0].detail) == ("orientation", "orientation 3; honours turns it")
+
+
+def test_a_tar_is_checked_for_members_and_keys(tmp_path):
+    members = [(f"{n:02d}.{suffix}", data) for n in range(12) for suffix, data in (("jpg", JPEG), ("json", b"{}"))]
+    members.remove(("05.json", b"{}"))
+    write_tar(tmp_path / "a.tar", *members, ("lonely.json", b"{}"))
+    write_tar(tmp_path / "b.tar", ("00.jpg", PNG), ("00.json", b"{}"))
+    whole_tar = (tmp_path / "b.tar").read_bytes()
+    (tmp_path / "c.tar").write_bytes(whole_tar[: len(whole_tar) - 10240 + 512])
+    found = check(tmp_path / "*.tar")
+    details = {(one.kind, f.name): f.detail for one in found.findings for f in one.found}
+    assert details["lacks", "05"] == "no .json"
+    assert details["same-key", "00#2"].endswith("a.tar")
+    assert ("extension", "00#2") in details
+    assert any(kind == "no-image" for kind, _ in details)
+
+
+def test_a_shard_that_was_cut_is_found(tmp_path):
+    path = write_tar(tmp_path / "a.tar", ("a.jpg", JPEG), ("b.jpg", JPEG))
+    os.truncate(path, 512 + -(-len(JPEG) // 512) * 512 + 512 + 20)
+    assert names(check(path)) == {"incomplete-shard": {str(path)}, "cut-member": {"b"}}
+
+
+def test_what_is_no_file_is_found_and_never_opened(tmp_path):
+    write(tmp_path, {"good.jpg": JPEG})
+    os.mkfifo(tmp_path / "fifo.jpg")
+    (tmp_path / "link.jpg").symlink_to("nowhere")
+    assert names(check(tmp_path)) == {"unreadable": {"fifo.jpg", "link.jpg"}}
+
+
+def test_a_file_too_large_to_be_an_image_is_not_read(tmp_path, monkeypatch):
+    write(tmp_path, {"a.jpg": JPEG})
+    os.truncate(tmp_path / "a.jpg", whole.MOST_BYTES + 1)
+    monkeypatch.setattr("pipebench.data.listing.Sample.read", lambda self: pytest.fail("it was read"))
+    assert names(check(tmp_path)) == {"too-large": {"a.jpg"}}
+
+
+def test_hostile_names_are_inert(tmp_path):
+    write(tmp_path, {"\x1b[31mred\n.jpg": b"", "[/x]\u202egpj.jpg": b""})
+    shown = text.table(report.new(check=check(tmp_path)), width=80, full=True)
+    assert "\x1b" not in shown and "\u202e" not in shown and "\\x1b[31mred\\n.jpg" in shown
+
+
+def test_an_interrupt_keeps_what_is_known(tmp_path):
+    write(tmp_path, {f"{number:02d}.jpg": b"" for number in range(60)})
+
+    def interrupt(done, total, what):
+        if done == 5:
+            raise KeyboardInterrupt
+
+    found, complete = whole.check(datasets.load(str(tmp_path)), DECODERS, interrupt, threads=1)
+    assert not complete and found.looked == 5 and found.findings[0].count == 5
+    shown = text.table(report.new(check=found, partial=True), width=400)
+    assert "5 of 5 images looked at (60 listed) break or change training (interrupted)." in shown
+
+
+def test_names_are_kept_up_to_a_bound_and_the_rest_is_counted(monkeypatch):
+    monkeypatch.setattr(kinds, "KEPT", 3)
+    findings = kinds.Findings()
+    kind = next(iter(kinds.of_images))
+    for number in range(10):
+        findings.add(kind, whole.Found(f"{number}.jpg"))
+    (one,) = findings
+    assert one.count == 10 and [found.name for found in one.found] == ["0.jpg", "1.jpg", "2.jpg"]
+
+
+def test_images_wait_for_the_memory_that_others_hold():
+    room, order = decoding.Room(budget=1200), []
+    with room.of(60):
+        waiting = threading.Thread(target=lambda: [order.append("in") for _ in [0] if _enter(room, 10**9)])
+        waiting.start()
+        waiting.join(0.05)
+        order.append("out")
+    waiting.join(5)
+    assert order == ["out", "in"] and not waiting.is_alive()
+
+
+def _enter(room, pixels):
+    with room.of(pixels):
+        return True
+
+
+def test_the_text_fits_a_screen_whatever_is_found(broken):
+    shown = text.table(report.new(check=broken), width=80).splitlines()
+    assert len(shown) <= 30 and max(map(len, shown)) <= 80
+    for one in broken.findings:
+        assert any(one.what in line for line in shown), one.what
+    everything = text.table(report.new(check=broken), width=80, full=True)
+    for one in broken.findings:
+        assert all(found.name in everything for found in one.found)
+    assert layout.text([]) == "\n"
+
+
+def test_a_saved_check_is_shown_again(broken, tmp_path):
+    report.save(made := report.new(check=broken), tmp_path / "r.json")
+    loaded = report.load(tmp_path / "r.json")
+    assert loaded.check == broken
+    assert text.table(loaded) == text.table(made)
+
+
+def test_run_notices_what_names_and_members_tell(tmp_path):
+    write(
+        tmp_path,
+        {f"{n:02d}.{suffix}": b"{}" if suffix == "json" else JPEG for n in range(12) for suffix in ("jpg", "json")},
+    )
+    (tmp_path / "03.json").unlink()
+    (tmp_path / "04.jpg").write_bytes(PNG)
+    found = whole.noticed(datasets.load(str(tmp_path)))
+    assert {one.kind: one.found[0].name for one in found} == {"lacks": "03.jpg", "extension": "04.jpg"}
+
+
+def test_a_sample_error_of_a_decoder_is_not_raised(tmp_path):
+    def refuse(pixels):
+        raise SampleError("corrupt", "no")
+
+    write(tmp_path, {"a.jpg": JPEG})
+    (one,) = check(tmp_path, decoders(strict=refuse)).findings
+    assert (one.kind, one.found[0].detail) == ("damaged", "strict: no")
