@@ -5,7 +5,19 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator
 
-from pipebench.render import ab, advice, calibration, functions, layout, plan, study, syncs, tables, watched
+from pipebench.render import (
+    ab,
+    advice,
+    before_after,
+    calibration,
+    functions,
+    layout,
+    plan,
+    study,
+    syncs,
+    tables,
+    watched,
+)
 from pipebench.render.layout import Line, Part
 from pipebench.results.report import Report
 from pipebench.results.studies import StudyResult
@@ -49,6 +61,8 @@ def of_commands(report: Report, full: bool) -> Iterator[Part]:
         yield from plan.parts(report.plan)
     if report.passport is not None:
         yield from plan.passport(report.passport)
+    if report.before_after is not None:
+        yield from before_after.parts(report.before_after, full=full)
 
 
 def _watched(report: Report, full: bool) -> Iterator[Part]:
