@@ -17,12 +17,12 @@ HOUSE = {
     "host": "clock screen interrupts private redaction machine limits named page_cache scratch whole_files",
     "native": "building passing region resized transforms packing",
     "task": "",
-    "results": "sync_points measurement loading consumers windows drilled account costs hand_off batches over_time "
-    "watched training calibration check comparison studies advice plan packing ranks programs schema_1 secrets report "
-    "earlier_runs",
+    "results": "sync_points measurement usual_pipeline loading consumers windows drilled account costs hand_off "
+    "batches over_time watched training calibration check comparison before_after studies advice plan packing ranks "
+    "programs schema_1 secrets verdicts report schema earlier_runs",
     "render": "cells layout check frameworks watch_notes feeding consumers stage_sum tables watch_verdict "
     "watch_account watch_details watch_drilled watch ranks programs watched study syncs same_work ab github calibration advice "
-    "plan functions packing text",
+    "before_after plan functions packing text",
     "render.pictures": "sheet svg drawing axes forest bound errors in_workers ladder of_ranks remedies resources "
     "speedups steps times variants whole_run",
     "render.html": "markup outline page",
@@ -46,6 +46,7 @@ HOUSE = {
     "in_order knock_out lookup opencv_resize num_workers one_thread persistent_workers pin_memory prefetch_factor "
     "ring_collate sampler_ahead start_method validation",
     "advise": "judging whole_run sync_cause trial conductor snippet tail command",
+    "before_after": "estimates figures watched differing whole",
     "region": "",
     "batch_into": "",
     "calibrate.planted": "amounts loaded looping replaying stages samples waiting",
@@ -68,7 +69,8 @@ HOUSE = {
     "asvbench": "",
     "terminal": "",
     "pytest_plugin": "",
-    "commands": "_ab_saved _script ab advise build calibrate data check init pack plan run show study syncs watch",
+    "commands": "_percent _ab_saved _script ab advise build calibrate check compare data init pack plan run schema "
+    "show study syncs watch",
     "cli": "",
     "__main__": "",
 }

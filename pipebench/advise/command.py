@@ -48,7 +48,8 @@ class AdviseOptions:
     """How to try. `stop` ends the script as soon as the advice is there. `patch` is a file for a unified diff.
 
     `budget_s` counts from the script's first batch. `any_order` allows trials that change the order of batches.
-    `discard` allows trials after which the weights are worth nothing; then the script ends with the advice.
+    `discard` allows trials after which the weights are worth nothing; then the script ends with the advice. Without
+    `show`, the advice is not shown, only kept.
     """
 
     budget_s: float = BUDGET_S
@@ -59,6 +60,7 @@ class AdviseOptions:
     full: bool = False
     patch: Path | None = None
     records: Path | None = None
+    show: bool = True
 
 
 @dataclass
@@ -204,9 +206,10 @@ class _Reporter:
         width, colour = columns(sys.stderr), colours(sys.stderr)
         self.progress.end()
         goes_on = not self.run.ended.is_set() and not self.ends
-        shown = parts(advice, watched, full=self.options.full, goes_on=goes_on)
-        sys.stderr.write("\n" + layout.text(shown, width=width, colour=colour))
-        sys.stderr.flush()
+        if self.options.show:
+            shown = parts(advice, watched, full=self.options.full, goes_on=goes_on)
+            sys.stderr.write("\n" + layout.text(shown, width=width, colour=colour))
+            sys.stderr.flush()
         if self.keep is not None:
             self.keep(watched, advice)
 

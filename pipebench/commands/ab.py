@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pipebench.commands._ab_saved import annotate, judged_again, two
+from pipebench.commands._percent import Percent
 from pipebench.errors import PipebenchError, UsageError
 from pipebench.host.interrupts import INTERRUPTED, interruptible
 from pipebench.host.redaction import named_so
@@ -31,21 +32,6 @@ MAIN = (
 GATE_FAILED = 3
 # Variables whose values a report may have: those that set threads, memory and languages.
 _SHOWN = ("OMP_", "MKL_", "OPENBLAS_", "OPENCV_", "KMP_", "MALLOC_", "TORCH", "PYTORCH_", "CUDA_", "PYTHON", "LC_")
-
-
-class _Percent(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # generic in some releases of click
-    name = "percent"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        if isinstance(value, float):
-            return value
-        try:
-            found = float(str(value).strip().removesuffix("%")) / 100
-        except ValueError:
-            self.fail(f"{value!r} is not a percentage such as 5%", param, ctx)
-        if not 0 <= found < 100:
-            self.fail(f"{value!r} is outside 0 to 9999 %", param, ctx)
-        return found
 
 
 @click.command("ab", short_help="Compare two commits: what became slower, and how sure that is")
@@ -85,7 +71,7 @@ class _Percent(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # gene
 )
 @click.option(
     "--fail-above",
-    type=_Percent(),
+    type=Percent(),
     metavar="5%",
     help="Exit with 3 if the whole interval of a benchmark is above this slow-down.",
 )

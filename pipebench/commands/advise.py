@@ -9,11 +9,12 @@ import click
 
 from pipebench.commands._script import check_script
 from pipebench.errors import UsageError
-from pipebench.terminal import exported, paged, places, save_page
+from pipebench.terminal import exported, formatted, paged, places, rendered, save_page
 
 if TYPE_CHECKING:
     from pipebench.advise.command import Keep
     from pipebench.results.advice import Advice
+    from pipebench.results.report import Report
     from pipebench.results.watched import WatchResult
 
 FILE = click.Path(path_type=Path, dir_okay=False)
@@ -38,6 +39,7 @@ FILE = click.Path(path_type=Path, dir_okay=False)
 @click.option("--patch", type=FILE, metavar="FILE", help="Write the advice as a unified diff.")
 @click.option("--passport", type=FILE, metavar="FILE", help="Save the costs of batches, for `pipebench plan`.")
 @click.option("--full", is_flag=True, help="Show every figure of the watched part, too.")
+@formatted
 @exported
 @paged
 @click.argument("command_line", nargs=-1, type=click.UNPROCESSED, metavar="SCRIPT [ARGS]...")
@@ -50,6 +52,7 @@ def command(
     patch: Path | None,
     passport: Path | None,
     full: bool,
+    style: str,
     export_json: Path | None,
     export_html: Path | None,
     force: bool,
@@ -58,8 +61,8 @@ def command(
     """Run SCRIPT unmodified, and try on its own training loop which changes of its loader make it faster.
 
     The training is kept: each sample is used once a pass, in the order of the script's sampler. With
-    --yes-discard-weights it is not, and the script ends with the advice. The report goes to standard error; the exit
-    status is that of the script.
+    --yes-discard-weights it is not, and the script ends with the advice. The report goes to standard error, as JSON or
+    Markdown to standard output when the script has ended; the exit status is that of the script.
     """
     argv = [module, *command_line] if module else list(command_line)
     if not argv:
@@ -68,13 +71,23 @@ def command(
     export_json, export_html, patch, passport = places(force, export_json, export_html, patch, passport)
     from pipebench.advise.command import AdviseOptions, advise
 
-    options = AdviseOptions(budget, module is not None, stop, any_order, discard, full, patch)
-    return advise(options, argv, saved_at(export_json, passport, export_html))
+    options = AdviseOptions(budget, module is not None, stop, any_order, discard, full, patch, show=style == "table")
+    made: list[Report] = []
+    kept = None if style == "table" else made
+    status = advise(options, argv, saved_at(export_json, passport, export_html, kept))
+    for report in made:
+        click.echo(rendered(report, style, full), nl=False)
+    return status
 
 
-def saved_at(file: Path | None, passport: Path | None = None, page: Path | None = None) -> Keep | None:
-    """Saves the advice in `file`, the costs of batches in `passport`, and a page at `page`. None: saves nothing."""
-    if file is None and passport is None and page is None:
+def saved_at(
+    file: Path | None, passport: Path | None = None, page: Path | None = None, made: list[Report] | None = None
+) -> Keep | None:
+    """Saves the advice in `file`, the costs of batches in `passport`, and a page at `page`; adds the report to `made`.
+
+    None: nothing is to be kept.
+    """
+    if file is None and passport is None and page is None and made is None:
         return None
 
     def keep(watched: WatchResult | None, advice: Advice) -> None:
@@ -82,6 +95,8 @@ def saved_at(file: Path | None, passport: Path | None = None, page: Path | None 
         from pipebench.results.report import new, save
 
         report = new(watched=watched, advice=advice, partial=advice.ended in ("script-ended", "fault"))
+        if made is not None:
+            made.append(report)
         if file is not None:
             save(report, file)
         if passport is not None:

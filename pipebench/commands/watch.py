@@ -10,11 +10,12 @@ import click
 
 from pipebench.commands._script import check_script
 from pipebench.errors import UsageError
-from pipebench.terminal import paged, places, save_page
+from pipebench.terminal import formatted, paged, places, rendered, save_page
 from pipebench.watch.record.options import WatchOptions
 
 if TYPE_CHECKING:
     from pipebench.results.programs import WatchedCommand
+    from pipebench.results.report import Report
     from pipebench.results.watched import WatchResult
     from pipebench.watch.command import Keep
 
@@ -63,6 +64,7 @@ class _WithCommands(click.Command):
 @click.option("--passport", type=FILE, metavar="FILE", help="Save the costs of batches, for `pipebench plan`.")
 @click.option("--full", is_flag=True, help="Show every figure. By default the report fits a screen.")
 @click.option("--force", is_flag=True, help="Let exports overwrite files.")
+@formatted
 @click.argument("command_line", nargs=-1, type=click.UNPROCESSED, metavar="SCRIPT [ARGS]... | -- COMMAND...")
 @click.pass_context
 def command(
@@ -80,12 +82,14 @@ def command(
     passport: Path | None,
     full: bool,
     force: bool,
+    style: str,
     command_line: tuple[str, ...],
 ) -> int:
     """Run SCRIPT unmodified and show where the time of each iteration goes, inside the workers too.
 
     After `--` comes any COMMAND, such as `torchrun train.py` or a shell script: each Python process that it starts is
-    watched. The report goes to standard error; the exit status is that of the script or command.
+    watched. The report goes to standard error, as JSON or Markdown to standard output; the exit status is that of the
+    script or command.
     """
     is_command = context.meta[_IS_COMMAND] and module is None
     if bound and not discard:
@@ -112,7 +116,12 @@ def command(
         functions=functions,
         bound=bound,
     )
-    return watch(options, argv, saved_at(export_json, passport, export_html), full=full)
+    made: list[Report] = []
+    keep = saved_at(export_json, passport, export_html, None if style == "table" else made)
+    status = watch(options, argv, keep, full=full, show=style == "table")
+    for report in made:
+        click.echo(rendered(report, style, full), nl=False)
+    return status
 
 
 def _check_command(argv: list[str], bound: bool) -> None:
@@ -125,9 +134,14 @@ def _check_command(argv: list[str], bound: bool) -> None:
         raise UsageError(f"there is no command {name}", f"name a program as in a shell{script}")
 
 
-def saved_at(place: Path | None, passport: Path | None = None, page: Path | None = None) -> Keep | None:
-    """Saves each result at `place` as a report, its costs at `passport`, and a page at `page`. None: saves nothing."""
-    if place is None and passport is None and page is None:
+def saved_at(
+    place: Path | None, passport: Path | None = None, page: Path | None = None, made: list[Report] | None = None
+) -> Keep | None:
+    """Saves each result at `place`, its costs at `passport`, and a page at `page`; adds the report to `made`.
+
+    None: nothing is to be kept.
+    """
+    if place is None and passport is None and page is None and made is None:
         return None
 
     def keep(result: WatchResult, error_of_watch: str | None, *command: WatchedCommand) -> None:
@@ -135,6 +149,8 @@ def saved_at(place: Path | None, passport: Path | None = None, page: Path | None
         from pipebench.results.report import new, of_watch, save
 
         report = of_watch(result, error_of_watch, *command)
+        if made is not None:
+            made.append(report)
         if place is not None:
             save(report, place)
         if passport is not None:

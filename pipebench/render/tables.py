@@ -7,33 +7,23 @@ from collections.abc import Iterable, Sequence
 from pipebench.errors import BadSample
 from pipebench.render import check, consumers, feeding, stage_sum
 from pipebench.render.cells import Table, gain, spread
+from pipebench.results import usual_pipeline
 from pipebench.results.measurement import EXCEEDED, USUAL_PROCESSES, Ceiling, Measurement, Warning
 from pipebench.results.report import Report
+from pipebench.results.usual_pipeline import PIPELINE, per_sample_s
 from pipebench.stats import width_of
 from pipebench.units import count_scale, of_images, percent, printable, rate_scale, seconds_scale
 
 LOADERS_COLLATE = "default"  # the variant that a loader without workers uses
-# One way from a file to a batch, as in an ImageNet script. The verdict adds up the costs of these tasks.
-PIPELINE = ("read/image", "crop/resized-224", "transform/flip-normalise", "collate/float32")
 
 
 def timed(report: Report, task_id: str) -> list[Measurement]:
-    return [one for one in report.measurements if one.task == task_id and one.summary and one.work and not one.failed]
-
-
-def per_sample_s(one: Measurement) -> float:
-    assert one.summary is not None and one.work is not None
-    return one.summary.median_s / one.work.samples
+    return usual_pipeline.timed(report.measurements, task_id)
 
 
 def fastest(report: Report, task_id: str) -> Measurement | None:
     """The fastest variant of a task that gives nothing up and agrees on every sample; None if there is none."""
-    return min((one for one in timed(report, task_id) if does_all(one)), key=per_sample_s, default=None)
-
-
-def does_all(one: Measurement) -> bool:
-    """Whether a variant does what the reference does, on every sample that the reference can do."""
-    return not one.gives_up and not one.samples_unlike
+    return usual_pipeline.fastest(report.measurements, task_id)
 
 
 def task_ids(report: Report) -> list[str]:
@@ -51,29 +41,24 @@ def verdict(report: Report) -> str:
 
 def _of_stages(report: Report) -> str:
     """The throughput of one core through the usual pipeline, its costliest task, and that of the fastest variants."""
-    usual = [one for task_id in PIPELINE for one in _reference(report, task_id)]
-    if len(usual) < len(PIPELINE):
+    core = usual_pipeline.one_core(report.measurements)
+    if core is None:
         return _short_verdict(report)
-    costs = [(per_sample_s(one), one) for one in usual]
-    total, (largest, where) = sum(cost for cost, _ in costs), max(costs, key=lambda pair: pair[0])
-    best = sum(per_sample_s(one) for task_id in PIPELINE if (one := fastest(report, task_id)))
     said = (
-        f"One core: {1 / total:,.0f} samples/s through {', '.join(PIPELINE)}, written in the usual way; "
-        f"{where.task} takes {percent(largest / total)} of that time. "
-        f"With the fastest variant of each task that gives nothing up: {1 / best:,.0f} samples/s "
+        f"One core: {1 / core.usual_s:,.0f} samples/s through {', '.join(PIPELINE)}, written in the usual way; "
+        f"{core.costliest} takes {percent(core.share)} of that time. "
+        f"With the fastest variant of each task that gives nothing up: {1 / core.fastest_s:,.0f} samples/s "
         "(the sum of stages that were measured in isolation)."
     )
+    usual = [one for task_id in PIPELINE for one in usual_pipeline.reference(report.measurements, task_id)]
     alone = [one for one in timed(report, PIPELINE[-1]) if one.variant == LOADERS_COLLATE]
     beside = stage_sum.gap([*usual[:-1], *alone], report.loader or ()) if alone else ""
     return f"{said} {beside}".rstrip()
 
 
-def _reference(report: Report, task_id: str) -> list[Measurement]:
-    return [one for one in timed(report, task_id) if one.over_reference and one.over_reference.speedup == 1.0][:1]
-
-
 def _short_verdict(report: Report) -> str:
-    found = [(one.over_reference, one) for one in _best(report) if one.over_reference]
+    best = usual_pipeline.best(report.measurements)
+    found = [(one.over_reference, one) for one in best if one.over_reference]
     if not found:
         return "No comparison is possible: no reference variant was measured on this data."
     gains = [(over.speedup, one) for over, one in found if over.told and over.speedup > 1]
@@ -82,10 +67,6 @@ def _short_verdict(report: Report) -> str:
     times, one = max(gains, key=lambda pair: pair[0])
     name = printable(one.variant)
     return f"Largest gain: {printable(one.task)}, where {name} is {times:.2f}× as fast as the reference."
-
-
-def _best(report: Report) -> list[Measurement]:
-    return [one for task_id in task_ids(report) if (one := fastest(report, task_id))]
 
 
 def ceilings(report: Report) -> Table:
@@ -248,7 +229,7 @@ def summary(report: Report) -> Table:
 
     The row has the variant's speed-up over the reference, and its speed as a share of the ceiling.
     """
-    best = _best(report)
+    best = usual_pipeline.best(report.measurements)
     seconds = seconds_scale([per_sample_s(one) for one in best])
     rows = [
         (
@@ -270,7 +251,7 @@ def _ties(report: Report, best: Measurement) -> list[Measurement]:
     return [
         one
         for one in timed(report, best.task)
-        if one is not best and does_all(one) and _beside(one, best) and not one.over(best).told
+        if one is not best and usual_pipeline.does_all(one) and _beside(one, best) and not one.over(best).told
     ]
 
 

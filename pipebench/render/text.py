@@ -3,9 +3,23 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
-from pipebench.render import ab, advice, calibration, check, functions, layout, plan, study, syncs, tables, watched
+from pipebench.render import (
+    ab,
+    advice,
+    before_after,
+    calibration,
+    check,
+    functions,
+    layout,
+    plan,
+    study,
+    syncs,
+    tables,
+    watched,
+)
 from pipebench.render.layout import Line, Part
 from pipebench.results.report import Report
 from pipebench.results.studies import StudyResult
@@ -37,20 +51,9 @@ def _parts(report: Report, full: bool) -> Iterator[Part]:
 def of_commands(report: Report, full: bool) -> Iterator[Part]:
     """The parts of the commands other than `run`."""
     yield from _watched(report, full)
-    if report.sync_points is not None:
-        yield from syncs.parts(report.sync_points)
-    if report.comparison is not None:
-        yield from ab.parts(report.comparison)
-    for one in report.studies:
-        yield from _study(one)
-    if report.calibration is not None:
-        yield from calibration.parts(report.calibration)
-    if report.plan is not None:
-        yield from plan.parts(report.plan)
-    if report.passport is not None:
-        yield from plan.passport(report.passport)
-    if report.check is not None:
-        yield from check.parts(report.check, full=full, partial=report.partial)
+    for name, parts in _OF_PART.items():
+        if getattr(report, name):
+            yield from parts(report, full)
 
 
 def _watched(report: Report, full: bool) -> Iterator[Part]:
@@ -92,3 +95,16 @@ def _study(one: StudyResult) -> Iterator[Part]:
     yield Line(first, "bold")
     yield from (Line(line, "dim") for line in rest)
     yield dataclasses.replace(study.table(one), title="")
+
+
+# For each part of a report that a command makes: how it is shown. `full` asks for every figure.
+_OF_PART: dict[str, Callable[[Any, bool], Iterable[Part]]] = {
+    "sync_points": lambda report, full: syncs.parts(report.sync_points),
+    "comparison": lambda report, full: ab.parts(report.comparison),
+    "studies": lambda report, full: (part for one in report.studies for part in _study(one)),
+    "calibration": lambda report, full: calibration.parts(report.calibration),
+    "plan": lambda report, full: plan.parts(report.plan),
+    "passport": lambda report, full: plan.passport(report.passport),
+    "check": lambda report, full: check.parts(report.check, full=full, partial=report.partial),
+    "before_after": lambda report, full: before_after.parts(report.before_after, full=full),
+}

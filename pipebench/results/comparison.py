@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, Protocol, TypeVar
 
 from pipebench.host.machine import Machine
 from pipebench.stats import Speedup
@@ -269,7 +269,17 @@ class Comparison:
         object.__setattr__(self, "exceeding", tuple(one.benchmark for one in over))
 
 
-def exceeding(changes: Sequence[Change], limit: float) -> list[Change]:
+class Judged(Protocol):
+    """A row with a judgement: a benchmark of `ab`, or a figure that two saved reports have."""
+
+    @property
+    def judgement(self) -> Judgement | None: ...
+
+
+Some = TypeVar("Some", bound=Judged)
+
+
+def exceeding(changes: Sequence[Some], limit: float) -> list[Some]:
     """The benchmarks whose whole interval is more than `limit` slower. A limit of 0.05 means 5 % more time."""
     return [one for one in changes if one.judgement and one.judgement.exceeds(limit)]
 

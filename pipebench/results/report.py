@@ -9,7 +9,7 @@ import contextlib
 import datetime
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from pipebench.host.machine import Machine
 from pipebench.host.whole_files import write_whole
 from pipebench.results import schema_1
 from pipebench.results.advice import Advice
+from pipebench.results.before_after import BeforeAfter
 from pipebench.results.calibration import Calibration
 from pipebench.results.check import Check, Finding
 from pipebench.results.comparison import Comparison, figures
@@ -34,6 +35,7 @@ from pipebench.results.programs import WatchedCommand
 from pipebench.results.studies import StudyResult
 from pipebench.results.sync_points import SyncReport
 from pipebench.results.training import Training
+from pipebench.results.verdicts import ReportVerdict, verdict
 from pipebench.results.watched import WatchResult
 from pipebench.task import Workload
 from pipebench.units import all_printable, printable, size
@@ -81,11 +83,13 @@ class Report:
     programs of a command, of which `watched` is then one; `syncs` makes `sync_points`, `ab`
     makes `comparison`, `study` makes `studies`, and `calibrate` makes `calibration`. `advise` makes `advice`, and
     `watched` of the part of the run before any trial.
-    A passport has `passport` alone, `plan` makes `plan`, and `check` makes `check`.
+    A passport has `passport` alone, `plan` makes `plan`, `check` makes `check`, and `compare` makes `before_after`.
 
     `partial` says that the command, or its recording, did not reach its end; `failure` says what ended it. `created` is
     an ISO date and time. `created`, `pipebench` and `machine` are None if a file of schema 1 did not have them.
     `started_by` is the command line that made the report, without secrets ("": none did, or an older report).
+
+    `verdict` follows from the other parts: what the report says, as a code with its evidence.
     """
 
     schema_version: int
@@ -115,6 +119,11 @@ class Report:
     command: WatchedCommand | None = None
     started_by: str = ""
     check: Check | None = None
+    before_after: BeforeAfter | None = None
+    verdict: ReportVerdict | None = field(init=False, default=None)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "verdict", verdict(self))
 
 
 def new(storage: Path | None = None, **parts: Any) -> Report:

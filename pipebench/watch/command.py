@@ -40,12 +40,14 @@ Keep = Callable[..., object]
 """Gets the result, the line on its error from the kept calibration (None: there is none), and the `WatchedCommand`."""
 
 
-def watch(options: WatchOptions, argv: Sequence[str], keep: Keep | None = None, *, full: bool = False) -> int:
+def watch(
+    options: WatchOptions, argv: Sequence[str], keep: Keep | None = None, *, full: bool = False, show: bool = True
+) -> int:
     """Runs `argv`, reports on standard error, and returns the exit status of what was run.
 
     `argv` is a script and its arguments, or a whole command line (`options.command`). `keep` receives the result after
-    it is shown. `full` shows every figure. If pipebench fails, it prints a message on standard error; the status is the
-    same.
+    it is shown. `full` shows every figure, and without `show` nothing is shown. If pipebench fails, it prints a message
+    on standard error; the status is the same.
     """
     say = sys.stderr.write
     shown: dict[str, Any] = {"width": columns(sys.stderr), "colour": colours(sys.stderr), "full": full}
@@ -53,7 +55,8 @@ def watch(options: WatchOptions, argv: Sequence[str], keep: Keep | None = None, 
     def report(result: WatchResult, *command: WatchedCommand) -> None:
         calibration = _calibration()
         found, programs = without_secrets(result), [without_secrets(one) for one in command]
-        _guarded(say, lambda: say("\n" + whole(found, calibration, *programs, **shown)))
+        if show:
+            _guarded(say, lambda: say("\n" + whole(found, calibration, *programs, **shown)))
         if keep is not None:
             _guarded(say, lambda: keep(found, calibration, *programs))
 

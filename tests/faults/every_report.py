@@ -10,9 +10,11 @@ TESTS = Path(__file__).parent.parent
 sys.path[:0] = [str(TESTS / "render"), str(TESTS / "predict")]
 
 import made_up  # noqa: E402
+from saved_pairs import PAIRS, root  # noqa: E402
 from test_advice import ADVICE  # noqa: E402
 from test_plan import ELSEWHERE  # noqa: E402
 
+from pipebench.before_after.whole import compared  # noqa: E402
 from pipebench.results import report  # noqa: E402
 from pipebench.results.report import Report  # noqa: E402
 
@@ -24,6 +26,10 @@ EXAMPLES = {
     "syncs": report.new(sync_points=made_up.SYNCS),
     "advise": report.new(advice=ADVICE, watched=made_up.watched()),
     "plan": report.new(plan=ELSEWHERE),
+    **{
+        f"compare, {kind}": root(before_after=compared(*PAIRS[kind], (Path("base.json"), Path("head.json"))))
+        for kind in ("run", "watch")
+    },
     **{f"{name} of schema 1": report.load(TESTS / f"results/schema1/{name}.json") for name in _OF_SCHEMA_1},
 }  # fmt: skip
 

@@ -1,0 +1,149 @@
+"""What differs between two reports besides their figures: machine, versions, workload, data, settings of loaders."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Iterator
+from typing import Any, Literal
+
+from pipebench.host.machine import Machine
+from pipebench.results.before_after import Differing
+from pipebench.results.report import Report
+from pipebench.results.watched import LoaderResult, WatchResult
+from pipebench.units import size
+
+Of = Literal["machine", "versions", "workload", "data", "settings", "report"]
+_MACHINE = ("cpu", "usable_cores", "memory_bytes", "device")  # with another one, the figures are of another machine
+_BESIDE = ("host", "storage", "system", "start_method", "last_level_cache_bytes")
+_SIZES = ("memory_bytes", "last_level_cache_bytes")
+_MEMORY = 0.02  # two boots of one machine have a little more or less
+_BUSY = 0.5  # cores
+_DATA = 0.01  # of the mean size of an image
+_SETTINGS = (
+    ("num_workers", "workers"), ("batch_size", "batch_size"), ("start method", "start_method"), ("dataset", "dataset"),
+    ("made by", "made_by"),
+)  # fmt: skip
+
+
+def differing(base: Report, head: Report) -> tuple[Differing, ...]:
+    """All that differs: what makes the figures those of two things comes first."""
+    found = [*_machine(base, head), *_versions(base, head), *_workload(base, head), *_data(base, head)]
+    found += [*_settings(base.watched, head.watched), *_busy(base.watched, head.watched), *_sides(base, head)]
+    return tuple(sorted(found, key=lambda one: not one.apart))
+
+
+def _changes(of: Of, base: Any, head: Any, names: Iterable[str], apart: bool) -> Iterator[Differing]:
+    for name in names:
+        ours, theirs = getattr(base, name), getattr(head, name)
+        if ours != theirs:
+            yield Differing(of, name.replace("_", " "), _text(name, ours), _text(name, theirs), apart)
+
+
+def _text(name: str, value: Any) -> str:
+    if value is None:
+        return "none"
+    if name in _SIZES:
+        return size(value)
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _machine(base: Report, head: Report) -> Iterator[Differing]:
+    ours, theirs = base.machine, head.machine
+    if ours is None or theirs is None:
+        if ours is not theirs:
+            yield Differing("machine", "machine", _known(ours), _known(theirs), apart=True)
+        return
+    for one in _changes("machine", ours, theirs, _MACHINE, True):
+        if one.name != "memory bytes" or abs(ours.memory_bytes / max(1, theirs.memory_bytes) - 1) > _MEMORY:
+            yield dataclasses.replace(one, name=one.name.removesuffix(" bytes"))
+    yield from _changes("machine", ours, theirs, _BESIDE, False)
+
+
+def _known(machine: Machine | None) -> str:
+    return machine.host if machine is not None else "unknown"
+
+
+def _versions(base: Report, head: Report) -> Iterator[Differing]:
+    if base.pipebench != head.pipebench:
+        yield Differing("versions", "pipebench", base.pipebench or "unknown", head.pipebench or "unknown")
+    if base.machine is None or head.machine is None:
+        return
+    yield from _changes("versions", base.machine, head.machine, ("python",), False)
+    ours, theirs = base.machine.libraries, head.machine.libraries
+    for name in dict.fromkeys([*ours, *theirs]):
+        if ours.get(name) != theirs.get(name):
+            yield Differing("versions", name, ours.get(name, "none"), theirs.get(name, "none"))
+
+
+def _workload(base: Report, head: Report) -> Iterator[Differing]:
+    ours, theirs = base.workload, head.workload
+    if ours is not None and theirs is not None:
+        names = [one.name for one in dataclasses.fields(ours)]
+        yield from _changes("workload", ours, theirs, [one for one in names if one not in ("data", "quick")], True)
+        yield from _changes("workload", ours, theirs, ["quick"], False)
+    if base.training is not None and head.training is not None:
+        yield from _changes("workload", base.training, head.training, ("consumer", "batch_size"), True)
+
+
+def _data(base: Report, head: Report) -> Iterator[Differing]:
+    if base.workload is not None and head.workload is not None:
+        yield from _changes("data", base.workload, head.workload, ("data",), True)
+    ours, theirs = base.data, head.data
+    if ours is None or theirs is None:
+        return
+    yield from _changes("data", ours, theirs, ("images",), True)
+    if ours.mean_bytes and theirs.mean_bytes and abs(ours.mean_bytes / theirs.mean_bytes - 1) > _DATA:
+        yield Differing("data", "mean size", size(ours.mean_bytes), size(theirs.mean_bytes), apart=True)
+
+
+def _settings(base: WatchResult | None, head: WatchResult | None) -> Iterator[Differing]:
+    """The settings of the script's loaders: that is what somebody changed, and nothing that forbids to compare."""
+    if base is None or head is None:
+        return
+    theirs = {one.loader: one for one in head.loaders}
+    several = len(base.loaders) > 1
+    for ours in base.loaders:
+        if (other := theirs.get(ours.loader)) is not None:
+            of = f" of loader {ours.loader}" if several else ""
+            yield from _of_loader(ours, other, of)
+            yield from _prefetch(base, head, ours.loader, of)
+
+
+def _of_loader(ours: LoaderResult, theirs: LoaderResult, of: str) -> Iterator[Differing]:
+    for name, where in _SETTINGS:
+        before, after = getattr(ours, where), getattr(theirs, where)
+        if before != after:
+            yield Differing("settings", f"{name}{of}", _text(where, before), _text(where, after))
+
+
+def _prefetch(base: WatchResult, head: WatchResult, loader: int, of: str) -> Iterator[Differing]:
+    ours, theirs = (
+        next((one.prefetch_factor for one in side.costs if one.loader == loader), None) for side in (base, head)
+    )
+    if ours is not None and theirs is not None and ours != theirs:
+        yield Differing("settings", f"prefetch_factor{of}", str(ours), str(theirs))
+
+
+def _busy(base: WatchResult | None, head: WatchResult | None) -> Iterator[Differing]:
+    """Cores that other processes used, where they were busy in one of the runs at least."""
+    used = [one.host.foreign_cores for one in (base, head) if one is not None and one.host is not None]
+    known = [one for one in used if one is not None]
+    if len(known) == 2 and max(known) >= _BUSY:
+        yield Differing("machine", "cores used by others", f"{known[0]:.1f}", f"{known[1]:.1f}")
+
+
+def _sides(base: Report, head: Report) -> Iterator[Differing]:
+    if base.partial != head.partial:
+        yield Differing("report", "ended early", _yes(base.partial), _yes(head.partial))
+    if base.sync_points is not None and head.sync_points is not None:
+        yield from _changes("workload", base.sync_points, head.sync_points, ("function", "device"), True)
+    if base.comparison is not None and head.comparison is not None:
+        yield from _changes("workload", base.comparison, head.comparison, ("base", "head"), False)
+        yield from _changes("data", base.comparison, head.comparison, ("data",), True)
+    for ours, theirs in zip(base.studies, head.studies, strict=False):
+        yield from _changes("workload", ours, theirs, ("study", "size"), True)
+        yield from _changes("workload", ours, theirs, ("setting",), False)
+
+
+def _yes(found: bool) -> str:
+    return "yes" if found else "no"

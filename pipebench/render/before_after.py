@@ -1,0 +1,351 @@
+"""Renders two reports held against each other: the verdict, what differs besides, the rows, the notes. Pure."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from pipebench.render import watch_account
+from pipebench.render.cells import Table, gain
+from pipebench.render.layout import Line, Part, shortened
+from pipebench.render.watch_notes import sentence
+from pipebench.results.before_after import (
+    FEWER,
+    MORE,
+    NO_FLOOR,
+    SAME,
+    BeforeAfter,
+    Differing,
+    Floor,
+    Row,
+    Side,
+)
+from pipebench.results.comparison import FASTER, GATE_FAILED, NO_RESULT, NOT_TOLD, SLOWER
+from pipebench.stats import Speedup
+from pipebench.units import counted, percent, printable, seconds, seconds_scale
+
+_FEW, _FEW_WATCHED = 12, 5  # rows of a short report
+_PARTS = 4  # of an account in a short report
+_NAMED = 3  # rows that the verdict names
+_NAME = 44  # columns
+_ONLY = 3  # names of rows that one report has alone
+_DIFFERING = 8
+_WATCHED = ("watch", "command", "advise")
+_ACCOUNT = "account"
+_NOTHING = 1e-6  # seconds
+_BUSY = 1.05  # others that could make less than that are not mentioned
+
+
+def parts(found: BeforeAfter, *, full: bool = False) -> list[Part]:
+    """The comparison in at most 30 lines of 80 columns; `full` adds every row, and the verdict again as the last."""
+    said = Line(verdict(found), "bold")
+    made: list[Part] = [said, *_sides(found), *_differing(found, full)]
+    if found.kind in _WATCHED:
+        made += _account(found, full)
+    shown = _shown(found, full)
+    made += [_table(shown)] if shown else []
+    made += ["", *_below(found, shown, full)]
+    return [*made, said] if full else made
+
+
+def verdict(found: BeforeAfter) -> str:
+    """What changed, in a sentence; with a gate, what fails it comes first."""
+    apart = "Not of the same machine, workload or data. " if found.forced else ""
+    failed = _failed(found) if found.gate == GATE_FAILED else ""
+    return f"{apart}{failed}{_OF_KIND.get(found.kind, _of_rows)(found)}"
+
+
+def _failed(found: BeforeAfter) -> str:
+    over = _listed([printable(one) for one in found.exceeding])
+    return f"More than {percent(found.fail_above or 0.0, 1)} slower: {over}. "
+
+
+def _of_rows(found: BeforeAfter) -> str:
+    gated = [one for one in found.rows if one.gated]
+    fails = set(found.exceeding)
+    rows = [one for one in _by_size(gated) if f"{one.group}: {one.name}" not in fails]
+    words = [
+        f"{name}: {_listed([_with_gain(one) for one in rows if one.verdict in verdicts])}"
+        for name, verdicts in (("slower", (SLOWER, MORE)), ("faster", (FASTER, FEWER)))
+        if any(one.verdict in verdicts for one in rows)
+    ]
+    if words or fails:
+        said = "; ".join(words)
+        same = sum(one.verdict in (NOT_TOLD, SAME) for one in gated)
+        rest = f"{counted(same, 'row')}: no difference that can be told." if same else ""
+        return " ".join(one for one in (f"{said[:1].upper()}{said[1:]}." if said else "", rest) if one)
+    if any(one.verdict == NO_FLOOR for one in gated):
+        return f"Whether anything changed cannot be told: {_no_floor()}."
+    judged = sum(one.judgement is not None or one.unit == "count" for one in gated)
+    if judged:
+        return f"No difference that can be told in {counted(judged, 'row')}."
+    return "Nothing in these reports can be judged."
+
+
+def _no_floor() -> str:
+    return "no earlier run says how far two runs here are apart, and there are too few rows to see it"
+
+
+def _with_gain(one: Row) -> str:
+    name = printable(one.name if one.unit == "times" else f"{one.group}/{one.name}")
+    if one.judgement is None:
+        return f"{name} {one.base:g} → {one.head:g}"
+    return f"{name} {one.judgement.head_over_base.speedup:.2f}×"
+
+
+def _listed(words: Sequence[str]) -> str:
+    rest = len(words) - _NAMED
+    return ", ".join(words[:_NAMED]) + (f" and {rest} more" if rest > 0 else "")
+
+
+def _by_size(rows: Iterable[Row]) -> list[Row]:
+    """The rows that changed most come first."""
+    return sorted(rows, key=lambda one: -abs(math.log(one.ratio or 1.0)))
+
+
+def _of_watch(found: BeforeAfter) -> str:
+    said = []
+    if found.wait is not None:
+        said.append(f"wait {percent(found.wait[0])} → {percent(found.wait[1])} of an iteration")
+    rates = [one for one in found.rows if one.group == "loop" and one.judgement is not None]
+    main = next((one for one in rates if one.gated), next(iter(rates), None))
+    if main is not None and main.judgement is not None:
+        over = main.judgement.head_over_base
+        said.append(f"{gain(over)} samples/s" if main.judgement.told else f"samples/s {_untold(over)}")
+    said += [
+        f"{one.name} {percent(one.base)} → {percent(one.head)}"
+        for one in found.rows
+        if one.group == "ranks" and one.unit == "share"
+    ]
+    whole = next((one for one in found.rows if one.group == "run"), None)
+    if whole is not None and main is None:
+        said.append(f"run {seconds(whole.base)} → {seconds(whole.head)}")
+    changed = [_change(one) for one in found.differing if one.of == "settings"]
+    text = "; ".join([*(said or ["nothing of the loops can be compared"]), *_what_changed(changed)])
+    return f"{text[:1].upper()}{text[1:]}."
+
+
+def _what_changed(changed: Sequence[str]) -> Iterator[str]:
+    if changed:
+        yield f"what changed: {', '.join(changed)}"
+
+
+def _untold(over: Speedup) -> str:
+    return f"~ ({over.speedup:.2f}×; less than {percent(over.smallest_change)} cannot be told)"
+
+
+def _of_syncs(found: BeforeAfter) -> str:
+    whole = found.rows[0]
+    return f"Sync points a step: {whole.base:g} → {whole.head:g}."
+
+
+def _of_calibration(found: BeforeAfter) -> str:
+    said = [f"{printable(one.name)} {_value(one, one.base)} → {_value(one, one.head)}" for one in found.rows[:2]]
+    return f"Calibrated twice: {', '.join(said)}."
+
+
+_OF_KIND: dict[str, Callable[[BeforeAfter], str]] = {
+    **dict.fromkeys(_WATCHED, _of_watch), "syncs": _of_syncs, "calibrate": _of_calibration,
+}  # fmt: skip
+
+
+def _sides(found: BeforeAfter) -> Iterator[Part]:
+    one_host = found.base.host == found.head.host
+    yield f"Base: {_side(found.base, one_host)}. Head: {_side(found.head, one_host)}."
+
+
+def _side(one: Side, one_host: bool) -> str:
+    when = printable(one.created or "at an unknown time")[:16].replace("T", " ")
+    where = "" if one_host else f", {printable(one.host or 'an unknown host')}"
+    part = ", partial" if one.partial else ""
+    return f"{printable(os.path.basename(one.file))} ({when}{where}{part})"
+
+
+def _differing(found: BeforeAfter, full: bool) -> Iterator[Part]:
+    """A line for each kind of thing that differs, what makes the figures incomparable first."""
+    changed = [one for one in found.differing if one.of != "settings" or found.kind not in _WATCHED]
+    for of in dict.fromkeys(one.of for one in changed):
+        of_it = [_change(one) for one in changed if one.of == of]
+        rest = 0 if full else len(of_it) - _DIFFERING
+        more = f" and {rest} more" if rest > 0 else ""
+        yield f"Differs in {of}: {', '.join(of_it if full else of_it[:_DIFFERING])}{more}."
+    if not changed:
+        yield "Machine, versions, workload and data are the same."
+
+
+def _change(one: Differing) -> str:
+    return f"{printable(one.name)} {printable(one.base) or 'none'} → {printable(one.head) or 'none'}"
+
+
+def _account(found: BeforeAfter, full: bool) -> Iterator[Part]:
+    """Where the two runs went, side by side, in the rows that a watched run shows."""
+    both = {one.name: one for one in found.rows if one.group == _ACCOUNT}
+    whole = next((one for one in found.rows if one.group == "run"), None)
+    if whole is None:
+        return
+    named = tuple((code, (code,)) for code in both) if full else watch_account.SHORT
+    sums = [(name, _sum(both[code] for code in codes if code in both)) for name, codes in named]
+    large = sorted((max(pair) for _, pair in sums), reverse=True)[: None if full else _PARTS]
+    kept = [(name, pair) for name, pair in sums if max(pair) >= large[-1] and max(pair) > 0]
+    small = tuple(sum(pair[side] for _, pair in sums) - sum(pair[side] for _, pair in kept) for side in (0, 1))
+    scale = seconds_scale([max(whole.base, whole.head)])
+    rest = [("smaller rows", small)] if max(small) > _NOTHING else []
+    cells = tuple(
+        (printable(name), *(scale.number(spent) for spent in pair))
+        for name, pair in [*kept, *rest, ("whole run", (whole.base, whole.head))]
+    )
+    yield Table("", (f"where the runs went, in {scale.unit}", "base", "head"), cells, frozenset({1, 2}))
+
+
+def _sum(rows: Iterable[Row]) -> tuple[float, float]:
+    listed = list(rows)
+    return sum(one.base for one in listed), sum(one.head for one in listed)
+
+
+def _shown(found: BeforeAfter, full: bool) -> list[Row]:
+    """The rows of the table. The short report has those that changed, and others as far as there is room."""
+    rows = [one for one in found.rows if one.group not in (_ACCOUNT, "run")]
+    if found.kind in _WATCHED:
+        return rows if full else sorted(rows, key=_rank)[:_FEW_WATCHED]
+    if full or len(rows) <= _FEW:
+        return rows
+    changed = [one for one in rows if one.verdict not in (NOT_TOLD, SAME, NO_FLOOR) and one.gated]
+    return _by_size(changed)[:_FEW]
+
+
+def _rank(one: Row) -> tuple[bool, bool, bool]:
+    """The wait and what the gate is about first, then what changed, then what was judged; else in its order."""
+    first = one.gated or one.name == "wait" or one.unit == "share"
+    return not first, one.verdict not in (FASTER, SLOWER), one.judgement is None
+
+
+def _table(rows: Sequence[Row]) -> Table:
+    cells = tuple(
+        (shortened(_name(one), _NAME), _value(one, one.base), _value(one, one.head), _judged(one)) for one in rows
+    )
+    return Table("", ("", "base", "head", "speed-up"), cells, frozenset({1, 2, 3}))
+
+
+_BARE = ("a step", "speed-up of head over base")  # groups whose names say all
+_OF_GROUP = {"iteration": "an iteration, {}", "sample": "a sample, {}", "loop": "samples/s, {}"}
+
+
+def _name(one: Row) -> str:
+    if one.group in _OF_GROUP:
+        return printable(_OF_GROUP[one.group].format(one.name))
+    return printable(one.name if one.group in _BARE else f"{one.group}/{one.name}")
+
+
+def _value(one: Row, value: float) -> str:
+    if one.unit == "s":
+        return seconds(value)
+    if one.unit == "share":
+        return percent(value, 1)
+    if one.unit == "times":
+        return f"{value:.2f}×"
+    return f"{value:,.0f}/s" if one.unit == "per-s" else f"{value:g}"
+
+
+def _judged(one: Row) -> str:
+    if one.judgement is None:
+        return {FEWER: "fewer", MORE: "more", SAME: "same"}.get(one.verdict, "")
+    if not one.judgement.enough:
+        return "~ (unknown)"
+    return gain(one.judgement.head_over_base)
+
+
+def _below(found: BeforeAfter, shown: Sequence[Row], full: bool) -> Iterator[Part]:
+    rest = sum(one.group not in (_ACCOUNT, "run") for one in found.rows) - len(shown)
+    if rest > 0:
+        yield f"{counted(rest, 'more row')}: --full shows {'it' if rest == 1 else 'them'}."
+    only = [
+        f"only in {side}: {_some(names, len(names) if full else _ONLY)}"
+        for side, names in (("base", found.only_base), ("head", found.only_head))
+        if names
+    ]
+    if only:
+        yield f"Rows {'; '.join(only)}."
+    yield from _notes(found, full)
+    yield from _sure(found)
+    yield from _gate(found)
+
+
+def _notes(found: BeforeAfter, full: bool) -> Iterator[str]:
+    """The notes that only one of two watched runs has: their codes in one line, or their sentences."""
+    both = [("new in head", found.appeared), ("no longer there", found.vanished)]
+    if full:
+        for what, notes in both:
+            yield from (f"{what[:1].upper()}{what[1:]}: {sentence(note)}" for note in notes)
+        return
+    said = [
+        f"{what}: {_some([shortened(note if isinstance(note, str) else note.code, _NAME) for note in notes], _ONLY)}"
+        for what, notes in both
+        if notes
+    ]
+    if said:
+        yield f"Notes {'; '.join(said)} (--full has the sentences)."
+
+
+def _some(names: Sequence[str], most: int) -> str:
+    rest = len(names) - most
+    return ", ".join(printable(one) for one in names[:most]) + (f" and {rest} more" if rest > 0 else "")
+
+
+def _sure(found: BeforeAfter) -> Iterator[str]:
+    judged = [one.judgement for one in found.rows if one.judgement is not None]
+    if not judged:
+        return
+    enough = sum(one.enough for one in judged)
+    hold = f" {'All ' if enough > 1 else ''}{counted(enough, 'interval')} hold{'' if enough > 1 else 's'} with 95 %."
+    floor = f" {_FLOORS[found.floor.source](found.floor)}" if found.floor is not None else ""
+    more = " Run both once more: from its second run on, a report knows how far runs of its host are apart."
+    yield (
+        f"Speed-up: above 1 the head is faster; ~: cannot be told.{hold if enough else ''}{floor}"
+        f"{more if enough < len(judged) else ''}"
+    )
+
+
+_FLOORS: dict[str, Callable[[Floor], str]] = {
+    "earlier-runs": lambda one: (
+        f"{counted(one.runs, 'run')} of this host were apart by up to {_away(one)}; the intervals hold that."
+    ),
+    "these-rows": lambda one: (
+        f"Most of the {one.rows} rows are apart by up to {_away(one)}: a row must stand out from that."
+    ),
+    "plain-runs": lambda one: (
+        f"Runs of one script are apart by up to {_away(one)}{_others(one)}; the intervals hold that."
+    ),
+}
+
+
+def _others(floor: Floor) -> str:
+    if floor.others < _BUSY:
+        return ""
+    return f", and what others took of the cores can make {floor.others:.1f}×"
+
+
+def _away(floor: Floor) -> str:
+    return percent(math.expm1(floor.half))
+
+
+def no_result(found: BeforeAfter) -> str:
+    """Why a gate has no result."""
+    some = any(one.gated for one in found.rows)
+    return "not every row could be judged" if some else "no figure of these reports is one that it could be about"
+
+
+def _gate(found: BeforeAfter) -> Iterator[str]:
+    if found.fail_above is None or found.gate == GATE_FAILED:
+        return
+    limit = percent(found.fail_above, 1)
+    if found.gate == NO_RESULT:
+        yield f"The gate of {limit} has no result: {no_result(found)}."
+        return
+    seen = sorted(
+        over.high / over.speedup * (1 + found.fail_above) - 1
+        for one in found.rows
+        if one.gated and one.judgement and (over := one.judgement.head_over_base)
+    )
+    least = f" It sees a row that is {percent(seen[len(seen) // 2])} slower, and seldom less." if seen else ""
+    yield f"The gate of {limit} is passed.{least}"

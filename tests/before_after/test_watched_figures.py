@@ -1,0 +1,68 @@
+"""What is known of the error of a watched run: its instrument, its iterations, and what others took of the cores."""
+
+import math
+import random
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from saved_pairs import root, row, watched
+
+from pipebench.before_after.watched import slack
+from pipebench.before_after.whole import compared
+
+FILES = Path("a.json"), Path("b.json")
+
+
+def _run(faster=1.0, foreign=0.0, iterations=625, stolen=0.0):
+    """A watched run on 2 cores that is so many times as fast, while others used so many cores."""
+    found = watched().watched
+    host = replace(found.host, foreign_cores=foreign, stolen_cores=stolen, machine_cores=2)
+    loader = replace(found.loaders[0], s_per_iteration=0.1 / faster)
+    return root(watched=replace(found, loaders=(loader, *found.loaders[1:]), host=host, iterations=iterations))
+
+
+def _rate(base, head):
+    return row(compared(base, head, FILES), "loader 1")
+
+
+def test_what_others_took_of_the_cores_is_in_the_interval():
+    """1.5 times is told on a machine of one's own. It is not, if others had 0.6 of the 2 cores in the base alone."""
+    assert _rate(_run(), _run(1.5)).verdict == "faster"
+    found = _rate(_run(foreign=0.4, stolen=0.2), _run(1.5))
+    assert found.verdict == "no difference detected"
+    assert found.judgement.head_over_base.speedup == pytest.approx(1.5)
+    assert _rate(_run(foreign=0.6), _run(4.0)).verdict == "faster"
+
+
+def test_others_in_the_head_allow_that_it_could_be_faster_and_not_that_it_could_be_slower():
+    quiet, busy = (_rate(_run(), _run(1.5, foreign)).judgement.head_over_base for foreign in (0.0, 1.0))
+    assert busy.low == pytest.approx(quiet.low) and busy.high == pytest.approx(2 * quiet.high)
+    assert slack(_run(foreign=1.0).watched) == pytest.approx(math.log(2))
+    assert slack(_run(foreign=5.0).watched) == pytest.approx(math.log(20))
+    unknown = replace(watched().watched, host=None)
+    assert slack(unknown) == 0.0
+
+
+def test_equal_code_beside_others_is_never_called_slower():
+    """What others took slows a run by at most N / (N - F): then no pair of runs of equal code shows a difference."""
+    rng = random.Random(0)
+    for _ in range(50):
+        sides = []
+        for _ in range(2):
+            foreign = rng.uniform(0, 1.9)
+            least = (2 - foreign) / 2
+            sides.append(_run(rng.uniform(least, 1.0), foreign))
+        assert _rate(*sides).verdict == "no difference detected"
+
+
+def test_few_iterations_say_less_than_many():
+    few, many = (_rate(_run(iterations=count), _run(1.5, iterations=count)) for count in (6, 6000))
+    assert few.verdict == "no difference detected" and many.verdict == "faster"
+
+
+def test_the_report_says_that_others_were_there():
+    found = compared(_run(foreign=1.2), _run(foreign=1.0), FILES)
+    assert ("cores used by others", "1.2", "1.0") in [(one.name, one.base, one.head) for one in found.differing]
+    assert found.floor.others == pytest.approx(2.5)
+    assert compared(_run(), _run(), FILES).floor.others == 1.0
