@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from pipebench.results.report import Report
 
 WHOLE_LINES = 10_000  # columns: so many that no line wraps
+Shown = TypeVar("Shown")
 Command = TypeVar("Command", bound=Callable[..., object])
 
 
@@ -58,13 +59,25 @@ def place(asked: Path | None, force: bool) -> Path | None:
     return found
 
 
-def delivered(report: Report, style: str, export_json: Path | None) -> None:
-    """Writes the report to standard output. Saves it first if `export_json` names a file."""
+def delivered(report: Report, style: str, export_json: Path | None, *, sent: bool = False) -> None:
+    """Writes the report to standard output. Saves it first if `export_json` names a file.
+
+    `sent` says that what is written leaves the machine: then it is without the user's names.
+    """
     if export_json is not None:
         from pipebench.results.report import save
 
         save(report, export_json)
-    click.echo(rendered(report, style), nl=False)
+    click.echo(rendered(nameless(report) if sent else report, style), nl=False)
+
+
+def nameless(found: Shown) -> Shown:
+    """A report, or a part of one, without the user's names."""
+    from pipebench.data import datasets
+    from pipebench.results.names import without_names
+
+    names = datasets.names()
+    return without_names(found, {*names, *(f"{one}{datasets.PACKED}" for one in names)})
 
 
 def rendered(report: Report, style: str, full: bool = False) -> str:

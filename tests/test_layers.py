@@ -14,27 +14,30 @@ import pipebench
 ROOT = Path(pipebench.__file__).parent
 HOUSE = {
     "": "errors units stats ring",
-    "host": "clock screen interrupts private redaction machine limits named page_cache scratch whole_files",
+    "host": "clock gaps children screen interrupts private redaction machine limits named page_cache scratch "
+    "whole_files",
     "native": "building passing region resized transforms packing",
     "task": "",
     "results": "sync_points measurement loading consumers windows drilled account costs hand_off batches watched "
-    "training calibration comparison studies advice plan packing ranks programs schema_1 secrets report earlier_runs",
+    "training calibration comparison studies advice plan packing ranks programs schema_1 secrets names report "
+    "earlier_runs",
     "render": "cells layout frameworks watch_notes feeding consumers stage_sum tables watch_verdict watch_account "
     "watch_details watch_drilled watch ranks programs watched study syncs same_work ab github calibration advice "
     "plan functions packing text",
     "syncpoints": "placement book reviewed_operators modes session examine",
-    "watch.record": "options orders spent kernel_counts bound_lines trial_lines program_lines lines patches "
-    "exclusive_time record_file recording sampling thread_pools memory",
+    "watch.record": "options orders spent kernel_counts bound_lines trial_lines program_lines worker_lines lines "
+    "patches exclusive_time record_file last_sample recording sampling thread_pools memory",
     "watch.stages": "labels transforms webdataset called iterables library_calls finding_transforms",
     "watch.worker": "pickling stack_place contents batch_sums standins fetching",
-    "watch.script": "made wait_parts arrivals device_idle main_thread own_steps phases ranks loop_spans without_loader "
-    "optimisers relays spawned_workers transfers iterators webdataset_loader",
+    "watch.script": "made lost_workers wait_parts arrivals device_idle main_thread own_steps phases ranks loop_spans "
+    "without_loader optimisers relays spawned_workers transfers iterators webdataset_loader",
     "watch.bound": "batches schedule alternation live_batches session",
     "watch.trial": "dealing edits examining memo compared chains pictures arms stretches passes session patching",
-    "watch.launch": "watched_script over_time footprint own_code stacks supervisor bootstrap program programs",
+    "watch.launch": "watched_script standstill over_time footprint own_code stacks supervisor bootstrap program "
+    "programs",
     "watch.launch.hook": "pipebench_hook sitecustomize",
     "watch.read": "decoding gather described span_notes account bound drilled hand_off costs over_time host_use moves "
-    "verdict waiting stalls causes summary ranks programs merged",
+    "verdict waiting stalls causes notes summary ranks programs merged",
     "watch.trace": "tracks device_timeline perfetto",
     "watch": "with_block command",
     "predict": "cores loader bounds asked intervals planning passports untried",

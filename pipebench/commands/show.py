@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from pipebench.errors import UsageError
-from pipebench.terminal import formatted, of_file
+from pipebench.terminal import exported, formatted, nameless, of_file, place
 
 
 @click.command(short_help="Show a saved report again")
@@ -20,19 +20,38 @@ from pipebench.terminal import formatted, of_file
     metavar="FOLDER",
     help="Show the ranks in all reports of a folder together, one report from each machine.",
 )
+@click.option("--redact", is_flag=True, help="Put tokens in place of the names of samples, files, branches and hosts.")
+@exported
 @click.option("--full", is_flag=True, help="Show every figure of a watched run. By default they fit a screen.")
-def command(file: Path | None, style: str, folder: Path | None, full: bool) -> None:
-    """Show a report that any command saved (without FILE, the latest one of `run`)."""
+def command(
+    file: Path | None,
+    style: str,
+    folder: Path | None,
+    full: bool,
+    redact: bool,
+    export_json: Path | None,
+    force: bool,
+) -> None:
+    """Show a report that any command saved (without FILE, the latest one of `run`).
+
+    With --redact, a report can be passed on: a token stands for each name, the same wherever the name occurs in it.
+    --export-json then saves such a report.
+    """
     from pipebench.host import machine
     from pipebench.results import report
 
     if folder is not None and file is not None:
         raise UsageError("FILE is one report, and --merge takes a folder of them", "give one of the two")
-    place = folder or file or machine.cache_folder() / "reports" / "latest.json"
+    export_json = place(export_json, force)
+    origin = folder or file or machine.cache_folder() / "reports" / "latest.json"
     if folder is None:
-        found = report.load(place)
+        found = report.load(origin)
     else:
         from pipebench.watch.read.merged import merged
 
         found = merged([report.load(one) for one in sorted(folder.glob("*.json"))])
-    click.echo(of_file(found, place, style, full), nl=False)
+    if redact:
+        found = nameless(found)
+    if export_json is not None:
+        report.save(found, export_json)
+    click.echo(of_file(found, origin, style, full), nl=False)
