@@ -24,6 +24,7 @@ from pipebench import stage
 from pipebench.errors import SampleError, kind_of
 from pipebench.host import machine
 from pipebench.host.clock import Clock, DeviceClock, WallClock
+from pipebench.host.gaps import GAP, Gaps, without_gap
 from pipebench.native.building import NativeError
 from pipebench.task import RunnerSpec, SkipCode, Task, Unavailable, Variant, Work, Workload
 from pipebench.units import printable
@@ -72,9 +73,10 @@ class LocalRunner:
 
     pid: int | None = None
 
-    def __init__(self, clock: Clock | None = None, find: Find = stage.find) -> None:
+    def __init__(self, clock: Clock | None = None, find: Find = stage.find, gaps: Gaps | None = None) -> None:
         self._clock = clock
         self._find = find
+        self._gaps = gaps or Gaps()
         self._calls: dict[str, Callable[[Any], Any]] = {}
         self._inputs: dict[tuple[str, Workload, tuple[str, ...]], list[Any]] = {}
         self._armed: dict[str, tuple[Task, Variant, Workload, list[Any], Callable[[int], None]]] = {}
@@ -161,8 +163,13 @@ class LocalRunner:
     def reading(self, identity: str, calls: int) -> tuple[float, str | None]:
         """Seconds for `calls` calls with garbage collection off, and a warning's code if the state was wrong.
 
-        Where outputs stay alive, an untimed call comes first: rows in between may have taken the memory that was free.
+        A reading with a gap is taken again, and the code says so.
         """
+        (found, warning), again = without_gap(lambda: self._taken(identity, calls), self._gaps)
+        return found, warning or (GAP if again else None)
+
+    def _taken(self, identity: str, calls: int) -> tuple[float, str | None]:
+        """Where outputs stay alive, an untimed call comes first: rows in between may have taken the memory it needs."""
         task, variant, workload, inputs, block = self._armed[identity]
         self._threads(variant)
         warning = task.before(workload, inputs) if task.before else None
@@ -334,8 +341,9 @@ class RunnerFailed(Exception):
 def serve(descriptor: int) -> None:
     """The child's side: answers requests until the pipe closes. The parent handles Ctrl-C."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    pipe, runner = Connection(descriptor), LocalRunner()
-    with contextlib.suppress(EOFError, ConnectionError):
+    gaps = Gaps()
+    pipe, runner = Connection(descriptor), LocalRunner(gaps=gaps)
+    with gaps, contextlib.suppress(EOFError, ConnectionError):
         while True:
             method, arguments = pickle.loads(pipe.recv_bytes())  # from our own parent, never from data
             try:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from pipebench.results.report import Report
 
 WHOLE_LINES = 10_000  # columns: so many that no line wraps
+Shown = TypeVar("Shown")
 Command = TypeVar("Command", bound=Callable[..., object])
 Made = TypeVar("Made")
 
@@ -74,13 +75,18 @@ def places(force: bool, *asked: Path | None) -> list[Path | None]:
     return found
 
 
-def delivered(report: Report, style: str, export_json: Path | None, export_html: Path | None = None) -> None:
-    """Writes the report to standard output. `export_json` and `export_html` name files for it, too."""
+def delivered(
+    report: Report, style: str, export_json: Path | None, export_html: Path | None = None, *, sent: bool = False
+) -> None:
+    """Writes the report to standard output. `export_json` and `export_html` name files for it, too.
+
+    `sent` says that what is written leaves the machine: then it is without the user's names.
+    """
     if export_json is not None:
         from pipebench.results.report import save
 
         save(report, export_json)
-    click.echo(rendered(report, style), nl=False)
+    click.echo(rendered(nameless(report) if sent else report, style), nl=False)
     save_page(report, export_html)
 
 
@@ -90,6 +96,15 @@ def save_page(report: Report, export_html: Path | None) -> None:
         from pipebench.render.html.page import document
 
         write_whole(export_html, document(report).encode())
+
+
+def nameless(found: Shown) -> Shown:
+    """A report, or a part of one, without the user's names."""
+    from pipebench.data import datasets
+    from pipebench.results.names import without_names
+
+    names = datasets.names()
+    return without_names(found, {*names, *(f"{one}{datasets.PACKED}" for one in names)})
 
 
 def rendered(report: Report, style: str, full: bool = False) -> str:

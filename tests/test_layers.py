@@ -14,31 +14,33 @@ import pipebench
 ROOT = Path(pipebench.__file__).parent
 HOUSE = {
     "": "errors units stats ring",
-    "host": "clock screen interrupts private redaction machine limits named page_cache scratch whole_files",
+    "host": "clock gaps children screen interrupts private redaction machine limits named page_cache scratch "
+    "whole_files",
     "native": "building passing region resized transforms packing",
     "task": "",
     "results": "sync_points measurement usual_pipeline loading consumers windows drilled account costs hand_off "
     "batches over_time watched training calibration check comparison before_after studies advice plan packing ranks "
-    "programs schema_1 secrets verdicts report schema earlier_runs",
+    "programs schema_1 secrets names verdicts report schema earlier_runs",
     "render": "cells layout check frameworks watch_notes feeding consumers stage_sum tables watch_verdict "
-    "watch_account watch_details watch_drilled watch ranks programs watched study syncs same_work ab github calibration advice "
-    "before_after plan functions packing text",
+    "watch_account watch_details watch_drilled watch ranks programs watched study syncs same_work ab github "
+    "calibration advice before_after plan functions packing text",
     "render.pictures": "sheet svg drawing axes forest bound errors in_workers ladder of_ranks remedies resources "
     "speedups steps times variants whole_run",
     "render.html": "markup outline page",
     "syncpoints": "placement book reviewed_operators modes session examine",
-    "watch.record": "options orders spent kernel_counts bound_lines trial_lines program_lines lines patches "
-    "exclusive_time record_file recording sampling thread_pools memory",
+    "watch.record": "options orders spent kernel_counts bound_lines trial_lines program_lines worker_lines lines "
+    "patches exclusive_time record_file last_sample recording sampling thread_pools memory",
     "watch.stages": "labels transforms webdataset called iterables library_calls finding_transforms",
     "watch.worker": "pickling stack_place contents batch_sums standins fetching",
-    "watch.script": "made wait_parts arrivals device_idle main_thread own_steps phases ranks loop_spans without_loader "
-    "optimisers relays spawned_workers transfers iterators webdataset_loader",
+    "watch.script": "made lost_workers wait_parts arrivals device_idle main_thread own_steps phases ranks loop_spans "
+    "without_loader optimisers relays spawned_workers transfers iterators webdataset_loader",
     "watch.bound": "batches schedule alternation live_batches session",
     "watch.trial": "dealing edits examining memo compared chains pictures arms stretches passes session patching",
-    "watch.launch": "watched_script over_time footprint own_code stacks supervisor bootstrap program programs",
+    "watch.launch": "watched_script standstill over_time footprint own_code stacks supervisor bootstrap program "
+    "programs",
     "watch.launch.hook": "pipebench_hook sitecustomize",
     "watch.read": "decoding gather described span_notes account bound drilled hand_off costs over_time host_use moves "
-    "verdict waiting stalls series causes summary ranks programs merged",
+    "verdict waiting stalls series causes notes summary ranks programs merged",
     "watch.trace": "tracks device_timeline excerpt perfetto",
     "watch": "with_block command",
     "predict": "cores loader bounds asked intervals planning passports untried",

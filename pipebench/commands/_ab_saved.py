@@ -11,7 +11,7 @@ import click
 
 from pipebench.errors import PipebenchError, UsageError
 from pipebench.host.redaction import redacted
-from pipebench.terminal import delivered, progress
+from pipebench.terminal import delivered, nameless, progress
 from pipebench.units import counted
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pipebench.results.comparison import Comparison
 
 JUDGING = frozenset({"named", "rejudge", "pool", "fail_above", "fail_on_change", "allow_changed"})
-SHOWING = frozenset({"github", "style", "export_json", "export_html", "force"})
+SHOWING = frozenset({"github", "show_names", "style", "export_json", "export_html", "force"})
 
 
 def two(named: Sequence[str]) -> tuple[str, str]:
@@ -37,6 +37,7 @@ def judged_again(
     fail_above: float | None,
     changed: dict[str, Any],
     github: bool,
+    show_names: bool,
     style: str,
     export_json: Path | None,
     export_html: Path | None,
@@ -58,9 +59,10 @@ def judged_again(
         made = saved.pooled(runs, fail_above, advance) if pool else saved.rejudged(runs[0], fail_above, advance)
     assert made.comparison is not None
     found = replace(made.comparison, **changed) if any(changed.values()) else made.comparison
-    delivered(replace(made, comparison=found), style, export_json, export_html)
+    sent = github and not show_names
+    delivered(replace(made, comparison=found), style, export_json, export_html, sent=sent)
     if github:
-        annotate(found, *_here())
+        annotate(nameless(found) if sent else found, *_here())
     return found
 
 

@@ -16,7 +16,7 @@ from pipebench.commands._percent import Percent
 from pipebench.errors import PipebenchError, UsageError
 from pipebench.host.interrupts import INTERRUPTED, interruptible
 from pipebench.host.redaction import named_so
-from pipebench.terminal import delivered, exported, formatted, paged, places, progress, say
+from pipebench.terminal import delivered, exported, formatted, nameless, paged, places, progress, say
 
 if TYPE_CHECKING:
     from pipebench.compare.checkouts import Commit
@@ -80,6 +80,7 @@ _SHOWN = ("OMP_", "MKL_", "OPENBLAS_", "OPENCV_", "KMP_", "MALLOC_", "TORCH", "P
 @click.option("--rejudge", is_flag=True, help="Judge a saved run again, with another limit: `ab --rejudge FILE`.")
 @click.option("--pool", is_flag=True, help="Judge saved runs of the same two commits together: `ab --pool FILE FILE`.")
 @click.option("--github", is_flag=True, help="Print annotations for a GitHub workflow, on standard error.")
+@click.option("--show-names", is_flag=True, help="With --github: show names of samples, files and branches too.")
 @formatted
 @exported
 @paged
@@ -116,6 +117,7 @@ def command(
     rejudge: bool,
     pool: bool,
     github: bool,
+    show_names: bool,
     style: str,
     export_json: Path | None,
     export_html: Path | None,
@@ -139,7 +141,7 @@ def command(
     export_json, export_html = places(force, export_json, export_html)
     if rejudge or pool:
         changed = {"fail_on_change": fail_on_change, "allow_changed": allow_changed}
-        again = judged_again(named, pool, fail_above, changed, github, style, export_json, export_html)
+        again = judged_again(named, pool, fail_above, changed, github, show_names, style, export_json, export_html)
         return _status(again.changes, again.fail_above, again.fail_on_change, again.most_rounds)
     base, head = two(named)
     repo = checkouts.repository(Path.cwd())
@@ -190,9 +192,9 @@ def command(
         found = replace(found, load=(load, os.getloadavg()[0]), said=heard[-1], seeded=True)
         found = replace(found, fail_on_change=fail_on_change, allow_changed=allow_changed, most_rounds=rounds)
         found = without_secrets(found, [value for side in sides for name, value in side.environment if _hidden(name)])
-        _deliver(found, failure, style, export_json, export_html)
+        _deliver(found, failure, style, export_json, export_html, sent=github and not show_names)
         if github:
-            annotate(found, settled, commits[1][0].folder)
+            annotate(found if show_names else nameless(found), settled, commits[1][0].folder)
     return status or _status(kept[-1], fail_above, fail_on_change, rounds)
 
 
@@ -348,14 +350,20 @@ def _chosen(own: Own | None, stages: Sequence[str], names: Sequence[str]) -> lis
 
 
 def _deliver(
-    found: Comparison, failure: str | None, style: str, export_json: Path | None, export_html: Path | None
+    found: Comparison,
+    failure: str | None,
+    style: str,
+    export_json: Path | None,
+    export_html: Path | None,
+    *,
+    sent: bool,
 ) -> None:
     """Shows and saves what the rounds gave, also where they were cut short; nothing where there were none."""
     from pipebench.results.report import new
 
     if any(one.rounds or one.skipped or one.failed for one in found.changes):
         made = new(partial=failure is not None, failure=failure, comparison=found)
-        delivered(made, style, export_json, export_html)
+        delivered(made, style, export_json, export_html, sent=sent)
 
 
 def _status(

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from pipebench.errors import UsageError
-from pipebench.terminal import formatted, of_file, place, save_page, sensible
+from pipebench.terminal import exported, formatted, nameless, of_file, places, save_page, sensible
 
 
 @click.command(short_help="Show a saved report again")
@@ -20,22 +20,34 @@ from pipebench.terminal import formatted, of_file, place, save_page, sensible
     metavar="FOLDER",
     help="Show the ranks in all reports of a folder together, one report from each machine.",
 )
+@click.option("--redact", is_flag=True, help="Put tokens in place of the names of samples, files, branches and hosts.")
 @click.option(
     "--html", "page", type=click.Path(path_type=Path, dir_okay=False), metavar="OUT", help="Write it as a page to OUT."
 )
-@click.option("--force", is_flag=True, help="Let OUT overwrite a file.")
+@exported
 @click.option("--full", is_flag=True, help="Show every figure of a watched run. By default they fit a screen.")
-def command(file: Path | None, style: str, folder: Path | None, page: Path | None, force: bool, full: bool) -> None:
+def command(
+    file: Path | None,
+    style: str,
+    folder: Path | None,
+    full: bool,
+    redact: bool,
+    page: Path | None,
+    export_json: Path | None,
+    force: bool,
+) -> None:
     """Show a report that any command saved (without FILE, the latest one of `run`).
 
     With --html it becomes a page in a file, and nothing is printed.
+    With --redact, a report can be passed on: a token stands for each name, the same wherever the name occurs in it.
+    --export-json then saves such a report.
     """
     from pipebench.host import machine
     from pipebench.results import report
 
     if folder is not None and file is not None:
         raise UsageError("FILE is one report, and --merge takes a folder of them", "give one of the two")
-    page = place(page, force)
+    export_json, page = places(force, export_json, page)
     source = folder or file or machine.cache_folder() / "reports" / "latest.json"
     if folder is None:
         found = report.load(source)
@@ -43,6 +55,10 @@ def command(file: Path | None, style: str, folder: Path | None, page: Path | Non
         from pipebench.watch.read.merged import merged
 
         found = merged([report.load(one) for one in sorted(folder.glob("*.json"))])
+    if redact:
+        found = nameless(found)
+    if export_json is not None:
+        report.save(found, export_json)
     if page is None:
         click.echo(of_file(found, source, style, full), nl=False)
     else:

@@ -1,9 +1,11 @@
-"""Checks what a loader needs from the machine before its workers start, and reports what is missing."""
+"""Checks what a loader needs from the machine before its workers start, and says what is missing."""
 
 from __future__ import annotations
 
 import contextlib
+import multiprocessing.util
 import os
+import tempfile
 from collections.abc import Iterator
 from multiprocessing.context import get_spawning_popen, set_spawning_popen
 from multiprocessing.reduction import ForkingPickler
@@ -15,6 +17,10 @@ from pipebench.units import printable, size
 
 SHARED_MEMORY = Path("/dev/shm")
 _PIPES_PER_WORKER = 4  # descriptors: two ends of its index queue, its sentinel, its share of the resource tracker
+_SOCKET = 107  # bytes of a socket's path: unix(7)
+_BELOW = len("/pymp-12345678/listener-12345678")  # what multiprocessing adds to the folder for temporary files
+_LEAST_SHARED = 64 << 20  # bytes of shared memory: what docker gives unless told otherwise
+_LEAST_DESCRIPTORS = 256
 _MARGIN = 32  # descriptors that remain for everything else
 
 
@@ -27,6 +33,8 @@ def check_resources(
     """
     if workers == 0:
         return
+    if problem := no_room_for_sockets():
+        raise PipebenchError(problem, SHORTER)
     batches = workers * prefetch + workers
     needed, free = batches * batch_bytes, free_bytes(shared)
     if free is not None and needed > free:
@@ -40,6 +48,41 @@ def check_resources(
         raise PipebenchError(
             f"{batches} batches and {workers} workers need about {wanted} file descriptors; {allowed} are left",
             f"ulimit -n {wanted + 1024}, or use fewer --workers",
+        )
+
+
+SHORTER = "set TMPDIR to a folder with a shorter path, such as TMPDIR=/tmp"
+
+
+def no_room_for_sockets(folder: str | None = None) -> str:
+    """Why workers cannot hand batches over by sockets below the folder for temporary files; empty if they can.
+
+    torch then loses batches, and the loop may wait for ever. Newer Pythons take another folder by themselves.
+    """
+    folder = tempfile.gettempdir() if folder is None else folder
+    length = len(os.fsencode(folder))
+    if length + _BELOW <= _SOCKET or hasattr(multiprocessing.util, "_get_base_temp_dir"):
+        return ""
+    return (
+        f"the path of the folder for temporary files has {length} bytes, and workers hand batches over by sockets "
+        f"below it, which may have {_SOCKET - _BELOW} at most: {printable(folder)}"
+    )
+
+
+def too_tight_for_workers(shared: Path = SHARED_MEMORY, folder: str | None = None) -> Iterator[str]:
+    """What will go wrong, or may, in a loader with workers of which nothing is known yet: one line each."""
+    if problem := no_room_for_sockets(folder):
+        yield f"{problem}. With workers, batches will be lost: {SHORTER}."
+    free, left = free_bytes(shared), descriptors()
+    if free is not None and free <= _LEAST_SHARED:
+        yield (
+            f"{printable(shared)} has {size(free)} free. Workers hand batches over in it, and one that does not fit "
+            "ends its worker by SIGBUS. Give it more space (docker run --shm-size)."
+        )
+    if left is not None and left < _LEAST_DESCRIPTORS:
+        yield (
+            f"{left} file descriptors are left. Each tensor that workers have handed over holds one. Raise the limit "
+            "(ulimit -n 4096)."
         )
 
 

@@ -21,6 +21,7 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from pipebench import stage
+from pipebench.host.gaps import Gaps
 from pipebench.runner import SETTLING_BYTES, ChildRunner, LocalRunner, RunnerDied, Runners
 from pipebench.task import RunnerSpec, Task, Variant, Workload
 from pipebench.units import printable
@@ -160,7 +161,7 @@ class _Served:
         rng = random.Random(os.urandom(8))
         self._padding = [bytearray(rng.randrange(1, 1 << 18)) for _ in range(LARGE)]
         self._padding += [bytes(rng.randrange(16, 4096)) for _ in range(SMALL)]
-        self.runner = LocalRunner(find=self._find)
+        self.runner = LocalRunner(find=self._find, gaps=Gaps().__enter__())
         return os.getpid()
 
     def _find(self, identity: str) -> tuple[Task, Variant]:

@@ -17,7 +17,7 @@ from pipebench.lab.earlier import with_earlier
 from pipebench.lab.fresh import fresh_runners
 from pipebench.lab.passes import Passes, measure_all
 from pipebench.lab.turns import Progress
-from pipebench.reference.loader_table import LoaderPlan, measure_loader
+from pipebench.reference.loader_table import LoaderPlan, check_rows, measure_loader
 from pipebench.reference.published_rates import PUBLISHED
 from pipebench.reference.watched_training import Length, check_asked, measure_training
 from pipebench.results.consumers import Consumer
@@ -145,6 +145,7 @@ def run(
     )
     keep(report)
     if feeding is not None:
+        check_rows(workload, feeding.knobs, feeding.loader, feeding.workers)
         check_asked(workload, feeding.knobs, feeding.step)
     bare = report
 

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pipebench.data import datasets
-from pipebench.errors import BadSample
+from pipebench.errors import BadSample, PipebenchError
 from pipebench.host import machine
 from pipebench.host.clock import cpu_s
+from pipebench.host.gaps import GAP, Gaps, StoppedAgain, without_gap
 from pipebench.host.limits import check_resources
 from pipebench.reference.dataloader import Live, reference
 from pipebench.reference.training_loop import one_thread
@@ -26,6 +27,7 @@ from pipebench.stats import median_interval
 from pipebench.task import Unavailable, Workload
 
 Progress = Callable[[int, int, str], None]
+FLOAT_IMAGE = 4 * 3 * 224 * 224  # bytes: what every sample becomes
 
 
 @dataclass(frozen=True)
@@ -70,6 +72,7 @@ class _Visited:
     load: machine.Load = field(default_factory=machine.Load)
     skipped: Skipped | None = None
     packed: PackedSize | None = None
+    codes: set[str] = field(default_factory=set)
 
 
 def counts(plan: LoaderPlan, asked: int | None = None) -> list[int]:
@@ -84,6 +87,12 @@ def counts(plan: LoaderPlan, asked: int | None = None) -> list[int]:
         cores = max(1, math.floor(machine.usable_cores()))
         wanted = {one for one in range(cores + 1) if one <= 4 or one == cores or one & (one - 1) == 0}
     return sorted(wanted | ({asked} if asked is not None else set()))
+
+
+def check_rows(workload: Workload, loading: Loading, plan: LoaderPlan, asked: int | None = None) -> None:
+    """Raises PipebenchError, before anything is measured, if the machine lacks what the largest rows need."""
+    if most := max(counts(plan, asked)):
+        check_resources(most, loading.prefetch_factor, FLOAT_IMAGE * workload.batch_size)
 
 
 def measure_loader(
@@ -160,16 +169,26 @@ def _visit(row: _Visited, workload: Workload, plan: LoaderPlan) -> None:
         size = sample_bytes(workload, recipe) * workload.batch_size
         check_resources(row.loading.workers, row.loading.prefetch_factor, size)
     opened = _ready(workload, row.loading, recipe) if row.kind == "ready" else reference(workload, row.loading, recipe)
-    with opened as live:
+    with Gaps() as gaps, opened as live:
         live.start()
         row.startup_s = live.startup_s
         live.discard()
         once = _reading(live, max(1, row.loading.workers))
         batches = max(1, row.loading.workers) * max(1, round(plan.reading_s / once.elapsed_s))
         before = machine.read_load(live.pids)
-        row.readings += [_reading(live, batches) for _ in range(plan.readings)]
+        row.readings += [_whole(lambda: _reading(live, batches), gaps, row) for _ in range(plan.readings)]
         row.load += machine.read_load(live.pids) - before
         row.bad.update(live.bad)
+
+
+def _whole(take: Callable[[], _Reading], gaps: Gaps, row: _Visited) -> _Reading:
+    """A reading. If there was a gap in it, it is taken again, and the row says so."""
+    try:
+        found, again = without_gap(take, gaps)
+    except StoppedAgain as error:
+        raise PipebenchError(f"the loader gave no reading: {error}", "let it run until the end") from error
+    row.codes |= {GAP} if again else set()
+    return found
 
 
 def _reading(live: Live, batches: int) -> _Reading:
@@ -227,7 +246,7 @@ def _row(row: _Visited, workload: Workload) -> LoaderRow:
         high=rates.high,
         confidence=rates.confidence,
         seconds_per_image=median_interval(costs).median,
-        warnings=said_against(costs, sum(wall), row.load),
+        warnings=said_against(costs, sum(wall), row.load, row.codes),
         cpu_s=tuple(one.cpu_s for one in good),
         images_per_core_s=core.median,
         core_low=core.low,
@@ -235,7 +254,9 @@ def _row(row: _Visited, workload: Workload) -> LoaderRow:
     )
 
 
-def said_against(costs: Sequence[float], wall_s: float, load: machine.Load) -> tuple[Warning, ...]:
-    """The warnings about the spread of `costs`, and about the load of the host while they were measured."""
+def said_against(
+    costs: Sequence[float], wall_s: float, load: machine.Load, codes: Collection[str] = ()
+) -> tuple[Warning, ...]:
+    """The warnings about the spread of `costs`, about the load of the host while they were measured, and of `codes`."""
     host = [one for one in warnings_of((wall_s,), load, ()) if one.code in ("foreign-load", "steal", "throttled")]
-    return (*host, *warnings_of(costs, machine.Load(), ()))
+    return (*host, *warnings_of(costs, machine.Load(), codes))

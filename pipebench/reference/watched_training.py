@@ -14,6 +14,7 @@ import msgspec
 
 from pipebench.errors import BadSample, PipebenchError, UsageError
 from pipebench.host import machine
+from pipebench.host.gaps import GAP
 from pipebench.host.limits import check_resources
 from pipebench.host.scratch import Scratch
 from pipebench.reference import training_script
@@ -22,7 +23,9 @@ from pipebench.reference.loader_table import said_against
 from pipebench.reference.training_script import INTERRUPTED, ScriptNote, TrainingJob, read_note
 from pipebench.render.watch_notes import sentence
 from pipebench.results.loading import Loading
+from pipebench.results.measurement import Warning
 from pipebench.results.training import Training
+from pipebench.results.watched import Note
 from pipebench.task import Workload
 from pipebench.units import counted, printable
 from pipebench.watch.bound.schedule import BEGIN, BUSY, DEVICE, IDLE, Schedule
@@ -32,6 +35,7 @@ from pipebench.watch.record.options import WatchOptions
 Progress = Callable[[int, int, str], None]
 Length = Literal["quick", "usual", "rigorous"]
 _WINDOWS: dict[Length, tuple[int, int]] = {"quick": (6, 4), "usual": (8, 12), "rigorous": (16, 48)}  # rounds, batches
+STOPPED = Warning(GAP, "the training script was stopped meanwhile (SIGSTOP or Ctrl-Z)", "let it run until the end")
 TURNS = 2  # how many turns of all workers a window has at least, because their batches come in bursts
 
 
@@ -126,6 +130,8 @@ def _watched(job: TrainingJob) -> tuple[Training, ScriptNote, int, list[str]]:
     if live := found.bound.live:
         costs = [spent / samples for spent, samples in zip(live.readings_s, live.samples, strict=True)]
         found = replace(found, warnings=said_against(costs, load.wall_s, load))
+    if any(isinstance(one, Note) and one.code == "stopped" for one in watched.notes):
+        found = replace(found, warnings=(*found.warnings, STOPPED))
     return found, note, status, faults
 
 

@@ -21,6 +21,7 @@ from typing import Any
 
 from pipebench.errors import PipebenchError
 from pipebench.host import limits
+from pipebench.host.children import how
 from pipebench.host.scratch import Scratch
 from pipebench.units import printable, seconds
 
@@ -210,15 +211,7 @@ def explain_death(workers: Sequence[Any], notebook: Notebook) -> WorkerFailure |
 def _status(worker: Any) -> str | None:
     """How a process ended; None if it still runs."""
     code = worker.exitcode
-    if code is None:
-        return None
-    return f"was killed by {_signal(-code)}" if code < 0 else f"left with exit status {code}"
-
-
-def _signal(number: int) -> str:
-    with contextlib.suppress(ValueError):
-        return signal.Signals(number).name
-    return f"signal {number}"
+    return None if code is None else how(code)
 
 
 _CAUSES = {

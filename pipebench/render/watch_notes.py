@@ -60,6 +60,40 @@ def _left(values: Values) -> str:
     return f"{size(values['left'])} of {values['limit']} are free"
 
 
+_OF_MEMORY = {
+    "ran-out": "Memory ran out, as the kernel counted: use fewer workers or smaller batches, or raise the limit.",
+    "enough": "The kernel counted no lack of memory, so another process killed it.",
+    "unknown": "The kernel does so when memory runs out, but it does not say here whether it did: see dmesg.",
+}
+_CAUSES = {
+    "SIGBUS": "Shared memory was full: enlarge /dev/shm (docker run --shm-size), or use fewer workers.",
+    "SIGSEGV": "A library crashed: try that sample alone.",
+}
+
+
+def _lost(values: Values) -> str:
+    who = _who(values).capitalize()
+    at = ""
+    if "sample" in values:
+        at = f"{' between two batches, after' if 'between' in values else ' at'} sample {values['sample']}"
+    missing = "Its last batches may be missing here."
+    if "signal" in values:
+        cause = _OF_MEMORY.get(str(values.get("memory")), "") or _CAUSES.get(str(values["signal"]), "")
+        return " ".join(filter(None, (f"{who} was killed by {values['signal']}{at}.", cause, missing)))
+    if "status" in values:
+        return f"{who} left with exit status {values['status']}{at}, before its loader had ended. {missing}"
+    why = "it crashed, was killed, or the script ended first"
+    return f"{who} ended before its records were complete{at}: {why}. {missing}"
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count} times"
+
+
+def _from(values: Values) -> str:
+    return f", first {seconds(values['at_s'])} after its start" if "at_s" in values else ""
+
+
 _SENTENCES: dict[str, Callable[[Values], str]] = {
     "workers-not-watched": _not_watched,
     "failed-batches": lambda found: f"In loader {found['loader']}, {_batches(found)} failed with an exception.",
@@ -71,9 +105,18 @@ _SENTENCES: dict[str, Callable[[Values], str]] = {
         f"Recording stopped in {_who(found)}: its records could not be written. Free some space where temporary files "
         "lie, or set TMPDIR to a folder on another disk."
     ),
-    "worker-lost": lambda found: (
-        f"{_who(found).capitalize()} ended before its records were complete: it crashed, was killed, or the script "
-        "ended first. Its last batches may be missing here."
+    "worker-lost": _lost,
+    "stopped": lambda found: (
+        f"The script was stopped {_times(found['times'])}, for {seconds(found['s'])} in all (SIGSTOP or Ctrl-Z)"
+        f"{_from(found)}. Figures of that moment include it: run it again for figures without."
+    ),
+    "worker-stopped": lambda found: (
+        f"{_who(found).capitalize()} was stopped in {found['stopped']} of {counted(found['looks'], 'look')} from "
+        "outside (SIGSTOP). Its figures include that time."
+    ),
+    "suspended": lambda found: (
+        f"The machine was suspended for {seconds(found['s'])} meanwhile. No figure includes that time, because the "
+        "clocks stand still in it; what waited for a network may have failed."
     ),
     "lines-unread": lambda found: (
         f"{counted(found['lines'], 'line')} of the records of {_who(found)} could not be read. Figures may be missing."

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from pipebench.errors import BadSample
+from pipebench.host.gaps import GAP
 from pipebench.host.machine import Load
 from pipebench.stats import (
     Speedup,
@@ -163,6 +164,11 @@ _OF_THE_CODE = {
         "process-lost",
         "its process was killed while it was timed, and another took its place",
         "if the kernel did it (see `dmesg`), free memory",
+    ),
+    GAP: Warning(
+        GAP,
+        "its process was stopped, or the machine suspended, in a reading, which was taken again",
+        "let the machine run until the end",
     ),
 }
 

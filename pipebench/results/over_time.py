@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class TimesPoint(NamedTuple):
-    """Durations around `at_s` seconds after the begin of the run: `count` of them, their percentiles, the longest.
+    """Durations around `at_s` seconds after the begin of the run: `number` of them, their percentiles, the longest.
 
     They come from logarithmic buckets, so each is within 6 %.
     """
@@ -16,7 +16,7 @@ class TimesPoint(NamedTuple):
     p50_s: float
     p95_s: float
     most_s: float
-    count: int
+    number: int
 
 
 class MemoryPoint(NamedTuple):

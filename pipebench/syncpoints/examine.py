@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from pipebench import units
 from pipebench.errors import PipebenchError, UsageError
+from pipebench.host.children import how, lost_in
 from pipebench.results.sync_points import SyncReport
 
 if TYPE_CHECKING:
@@ -43,6 +44,12 @@ def examine(
     except PipebenchError:
         raise
     except (Exception, SystemExit) as error:
+        lost = [f"worker {number} {how(status)}" for number, status in lost_in(error.__traceback__)]
+        if lost:
+            raise PipebenchError(
+                f"in {units.printable(shown)}, {'; '.join(lost)} before its loader told it to",
+                "see what ends it in the dataset: os._exit, sys.exit, or a crash in a library",
+            ) from error
         raise PipebenchError(
             f"{units.printable(shown)} raised {type(error).__name__}: {units.printable(str(error))}",
             "make it run to its end when called without arguments; sync points are found while it runs",

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from pipebench.errors import PipebenchError
+from pipebench.host import limits
 from pipebench.host.machine import calibration_file, usable_cores
 from pipebench.host.redaction import inert
 from pipebench.host.scratch import Scratch
@@ -24,6 +25,7 @@ from pipebench.watch.launch.footprint import Looker, looked_at
 from pipebench.watch.launch.programs import Programs, SeenProgram, looked_at_all, watched_environment
 from pipebench.watch.launch.stacks import StackReader, read_meanwhile
 from pipebench.watch.read.gather import Process, gather
+from pipebench.watch.read.notes import standstill_notes
 from pipebench.watch.read.programs import Records, programs_of
 from pipebench.watch.read.summary import summarise
 from pipebench.watch.record.options import WatchOptions
@@ -60,6 +62,8 @@ def watch(
         if keep is not None:
             _guarded(say, lambda: keep(found, calibration, *programs))
 
+    for line in limits.too_tight_for_workers():
+        say(f"pipebench: {inert(line)}\n")
     if options.bound:
         say(AT_START.format(options.steps or STEPS))
     status = observe_command(options, argv, say, report) if options.command else observe(options, argv, say, report)[0]
@@ -99,9 +103,10 @@ def observe(
         def read(ended: supervisor.Ended) -> None:
             if not options.bound and ended.signal is None:  # else nobody has waited for the workers
                 looker.script_ended()
+            looker.count_kills()
             processes = gather(folder)
             result = summarise(
-                processes, options, ended.status, usable_cores(), looker.found, reader.found, ended.lived
+                processes, options, ended.status, usable_cores(), looker.found, reader.found, ended.lived, ended.stood
             )
             notes = (*result.notes, *_traced(processes, options.export_trace))
             steps = timeline(processes, result.loaders_in_loop)
@@ -134,7 +139,8 @@ def observe_command(
             main, command = programs_of(argv, records, options, ended.status, usable_cores(), programs.hidden.values())
             pid = None if command.shown is None else command.programs[command.shown].pid
             shown = next((one.processes for one in records if one.script.pid == pid), [])
-            notes = [*_traced(shown, options.export_trace), *_faults(programs)]
+            stood = standstill_notes(ended.stood, ended.lived)
+            notes = [*_traced(shown, options.export_trace), *_faults(programs), *stood]
             steps = timeline(shown, main.loaders_in_loop)
             report(dataclasses.replace(main, notes=(*main.notes, *notes), timeline=steps), command)
 
@@ -147,6 +153,7 @@ def observe_command(
 
 
 def _records(one: SeenProgram) -> Records:
+    one.looker.count_kills()
     processes = gather(one.folder)
     return Records(processes, one.looker.found, one.stacks.found, one.runs())
 

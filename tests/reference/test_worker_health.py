@@ -1,9 +1,12 @@
 """Workers that are killed, leave or hang, and what a loader needs of the machine before it is started."""
 
+import multiprocessing.util
 import os
 import re
 import signal
+import tempfile
 import time
+from multiprocessing.connection import arbitrary_address
 
 import pytest
 from plantedworkers import opened
@@ -11,6 +14,8 @@ from plantedworkers import opened
 from pipebench.errors import PipebenchError
 from pipebench.host import limits
 from pipebench.reference import pipeline, worker_health
+from pipebench.reference.loader_table import LoaderPlan, check_rows
+from pipebench.results.loading import Loading
 from pipebench.task import Workload
 
 WORKLOAD = Workload(data="tiny", batch_size=4)
@@ -125,3 +130,21 @@ def test_too_little_shared_memory_or_too_few_descriptors_are_predicted(tmp_path,
     with pytest.raises(PipebenchError, match="need about 52 file descriptors; 40 are left"):
         limits.check_resources(2, 2, 1000)
     limits.check_resources(0, 2, 1 << 40)  # nothing is shared without workers
+    with pytest.raises(PipebenchError, match="file descriptors; 40 are left"):
+        check_rows(WORKLOAD, Loading(), LoaderPlan.quick())  # which `run` asks before it measures anything
+    check_rows(WORKLOAD, Loading(), LoaderPlan(workers=(0,)))
+    assert len(list(limits.too_tight_for_workers())) == 2
+
+
+def test_a_path_that_is_too_long_for_sockets_is_predicted(tmp_path, monkeypatch):
+    monkeypatch.delattr(multiprocessing.util, "_get_base_temp_dir", raising=False)
+    monkeypatch.setattr(limits, "free_bytes", lambda folder: 1 << 40)
+    inner = len(arbitrary_address("AF_UNIX")) - len(tempfile.gettempdir())
+    fits, longer = "/" + "x" * (106 - inner), "/" + "x" * (107 - inner)
+    assert limits.no_room_for_sockets(fits) == "" and not list(limits.too_tight_for_workers(folder=fits))
+    assert f"has {len(longer)} bytes" in limits.no_room_for_sockets(longer)
+    assert "TMPDIR=/tmp" in next(limits.too_tight_for_workers(folder=longer))
+    monkeypatch.setattr(tempfile, "tempdir", longer)
+    with pytest.raises(PipebenchError) as raised:
+        limits.check_resources(1, 2, 1)
+    assert "TMPDIR=/tmp" in raised.value.remedy

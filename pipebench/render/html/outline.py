@@ -131,8 +131,7 @@ def _watched(report: Report) -> Iterator[Section]:
 
 
 def _programs(parts: Sequence[Part]) -> Iterator[Section]:
-    said = [part for part in parts if not isinstance(part, Table)]
-    yield "verdict", said
+    yield "verdict", [part for part in parts if not isinstance(part, Table)]
     yield "ranks", [part for part in parts if isinstance(part, Table)]
 
 

@@ -110,7 +110,7 @@ def _samples(result: WatchResult, found: Sequence[TimesPoint]) -> Picture:
     alt = f"A sample usually takes {seconds(usual)}; the longest took {seconds(longest)}{times}."
     scale = seconds_scale([longest])
     cells = tuple(
-        (seconds(one.at_s), *(scale.number(value) for value in (one.p50_s, one.p95_s, one.most_s)), f"{one.count:,}")
+        (seconds(one.at_s), *(scale.number(value) for value in (one.p50_s, one.p95_s, one.most_s)), f"{one.number:,}")
         for one in found
     )
     headers = ("at", f"median, {scale.unit}", "95 %", "longest", "samples")

@@ -16,7 +16,7 @@ from time import perf_counter
 
 import psutil
 
-from pipebench.host.limits import free_memory
+from pipebench.host.limits import free_memory, oom_kills
 from pipebench.host.machine import Load, read_load_of_tree
 from pipebench.watch.launch.over_time import OverTime
 from pipebench.watch.record import record_file
@@ -51,6 +51,7 @@ class Footprint:
     `pss_bytes` is the highest sum over the processes that existed at the same time. `load` says who used the machine's
     cores while the script ran (None: not known). `machine_cores` counts all cores, whether the script may use them or
     not. `free_bytes` is the memory that was free at the last look.
+    `memory_kills` is how many processes the kernel killed meanwhile because memory ran out (None: it does not say).
     """
 
     processes: dict[int, Held] = field(default_factory=dict)
@@ -62,6 +63,7 @@ class Footprint:
     machine_cores: int | None = None
     free_bytes: int | None = None
     fault: str | None = None
+    memory_kills: int | None = None
 
 
 class Looker:
@@ -76,6 +78,7 @@ class Looker:
         self._look_at_shared()
         self.found.shared_before_bytes = self.found.shared_bytes
         self._load = read_load_of_tree()
+        self._kills = oom_kills()
 
     def failed(self, error: Exception) -> None:
         self.found.fault = told(error)
@@ -83,6 +86,11 @@ class Looker:
     def script_ended(self) -> None:
         """Notes who used the cores. Called after the supervisor has waited for the script."""
         self.found.load = read_load_of_tree() - self._load
+
+    def count_kills(self) -> None:
+        """Asks the kernel how many processes it killed since the begin because memory ran out."""
+        now = oom_kills()
+        self.found.memory_kills = None if now is None or self._kills is None else now - self._kills
 
     def look(self) -> None:
         total = 0

@@ -27,7 +27,8 @@ class Seen:
 
 @dataclass
 class OverTime:
-    """What was seen of one process. Of all looks, its main thread was `asleep` in some, and `for_storage` in some.
+    """What was seen of one process. Of all looks, its main thread was `asleep` in some, `for_storage` and `stopped` in
+    some.
 
     Asleep: it waits for a timer, a pipe, a network or a lock. For storage: a sleep that no signal ends (the state "D").
     In the other looks it was on a core, or waited for one.
@@ -37,6 +38,7 @@ class OverTime:
     looks: int = 0
     asleep: int = 0
     for_storage: int = 0
+    stopped: int = 0
     _every: int = 1
 
     def note(self, now_s: float, process: Any) -> None:
@@ -54,3 +56,4 @@ class OverTime:
             self.looks += 1
             self.asleep += state in (psutil.STATUS_SLEEPING, psutil.STATUS_IDLE)
             self.for_storage += state == psutil.STATUS_DISK_SLEEP
+            self.stopped += state == psutil.STATUS_STOPPED

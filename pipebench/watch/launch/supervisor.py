@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple, NoReturn
 
+from pipebench.watch.launch.standstill import NEVER, Standstill, Stops
 from pipebench.watch.record.recording import Settings
 
 _BOOTSTRAP = Path(__file__).with_name("bootstrap.py")
@@ -38,13 +39,14 @@ class Ended:
     """How the script ended: its exit status as a shell would show it (128 + n if signal n ended it).
 
     `lived` is when its process was started and when its end was noticed, by the monotonic clock (None: not known).
-    `interrupted` says that Ctrl-C, SIGTERM or SIGHUP came meanwhile.
+    `interrupted` says that Ctrl-C, SIGTERM or SIGHUP came meanwhile, and `stood` what stood still meanwhile.
     """
 
     status: int
     signal: int | None
     lived: Lifetime | None = None
     interrupted: bool = False
+    stood: Standstill = NEVER
 
 
 Meanwhile = Callable[[], contextlib.AbstractContextManager[object]]
@@ -183,13 +185,13 @@ class Canary:
 
 
 def _supervise(child: int, canary: Canary, waited: frozenset[signal.Signals]) -> Ended:
-    interrupted = False
+    interrupted, stops = False, Stops()
     while True:
         got = signal.sigtimedwait(waited, _LOOK_S)
         if got is None or got.si_signo == signal.SIGCHLD:  # another thread of this process may have received SIGCHLD
-            pid, status = os.waitpid(child, os.WNOHANG)
-            if pid:
-                return replace(_ended(status), interrupted=interrupted)
+            status = _changed(child, stops)
+            if status is not None:
+                return replace(_ended(status), interrupted=interrupted, stood=stops.found())
             continue
         interrupted |= got.si_signo in _INTERRUPTS
         if got.si_code <= _FROM_KERNEL:
@@ -197,6 +199,21 @@ def _supervise(child: int, canary: Canary, waited: frozenset[signal.Signals]) ->
                 os.kill(child, got.si_signo)
         else:
             canary.noticed(got.si_signo)
+
+
+def _changed(child: int, stops: Stops) -> int | None:
+    """The status with which the child has ended; None if it has not. Notes whether it was stopped or goes on."""
+    while True:
+        pid, status = os.waitpid(child, os.WNOHANG | os.WUNTRACED | os.WCONTINUED)
+        if not pid:
+            stops.awake()
+            return None
+        if os.WIFSTOPPED(status):
+            stops.stopped()
+        elif os.WIFCONTINUED(status):
+            stops.continued()
+        else:
+            return status
 
 
 def _ended(status: int) -> Ended:

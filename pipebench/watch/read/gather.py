@@ -9,8 +9,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Literal, TypeVar, cast
 
+from pipebench.units import printable
 from pipebench.watch.read import decoding
 from pipebench.watch.record import record_file
+from pipebench.watch.record.last_sample import LastSample, last_sample
 from pipebench.watch.record.lines import (
     Buckets,
     FetchSums,
@@ -29,11 +31,16 @@ Summed = TypeVar("Summed", FetchSums, LoopSums)
 
 
 class Process:
-    """What one process wrote. `stopped` says that writing failed, `unread` how many lines could not be decoded."""
+    """What one process wrote. `stopped` says that writing failed, `unread` how many lines could not be decoded.
 
-    def __init__(self, lines: Iterable[Line], stopped: bool = False, unread: int = 0) -> None:
+    `last` is the sample that a worker was at, if it did not end as it should.
+    """
+
+    def __init__(
+        self, lines: Iterable[Line], stopped: bool = False, unread: int = 0, last: LastSample | None = None
+    ) -> None:
         self.lines = list(lines)
-        self.stopped, self.unread = stopped, unread
+        self.stopped, self.unread, self.last = stopped, unread, last
         self._of: dict[type, list[Line]] = {}
         for line in self.lines:
             self._of.setdefault(type(line), []).append(line)
@@ -90,9 +97,10 @@ def gather(folder: Path) -> list[Process]:
     return sorted(found, key=lambda one: (one.role != "script", one.loader or 0, one.worker or 0, one.pid))
 
 
-def _read(path: Path) -> tuple[list[Line], bool, int]:
+def _read(path: Path) -> tuple[list[Line], bool, int, LastSample | None]:
     lines, unread = decoding.read(path)
-    return lines, path.suffix == record_file.STOPPED, unread
+    last = last_sample(path)
+    return lines, path.suffix == record_file.STOPPED, unread, last and last._replace(name=printable(last.name))
 
 
 @dataclass(frozen=True)

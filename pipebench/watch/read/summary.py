@@ -10,7 +10,6 @@ from pipebench.results.batches import DeviceIdle, SpanResult
 from pipebench.results.costs import LoopCosts
 from pipebench.results.watched import (
     LoaderResult,
-    Note,
     PhaseResult,
     StageResult,
     Verdict,
@@ -19,6 +18,7 @@ from pipebench.results.watched import (
 )
 from pipebench.watch.launch.footprint import Footprint
 from pipebench.watch.launch.stacks import Looks
+from pipebench.watch.launch.standstill import NEVER, Standstill
 from pipebench.watch.read.account import account
 from pipebench.watch.read.bound import bound_result
 from pipebench.watch.read.causes import causes
@@ -29,12 +29,12 @@ from pipebench.watch.read.gather import NO_LOADER, Process, Run, added, gather, 
 from pipebench.watch.read.hand_off import hand_off
 from pipebench.watch.read.host_use import host, host_notes, script_cores, workers
 from pipebench.watch.read.moves import in_its_words, move_of_run
+from pipebench.watch.read.notes import loader_notes, lost, process_notes, standstill_notes, stopped_workers, unseen
 from pipebench.watch.read.series import by_worker, over_time
 from pipebench.watch.read.span_notes import span_notes
 from pipebench.watch.read.verdict import diagnose
 from pipebench.watch.read.waiting import wait_parts
 from pipebench.watch.record.lines import (
-    Fault,
     LoaderFound,
     LoadersTogether,
     LoopSums,
@@ -59,11 +59,12 @@ def summarise(
     footprint: Footprint | None = None,
     looks: Looks | None = None,
     lived: tuple[int, int] | None = None,
+    stood: Standstill = NEVER,
 ) -> WatchResult:
     """The tables of one run. `status` is the script's exit status.
 
     `footprint` and `looks` are what was seen from outside, as is `lived`: when the script's process was started and
-    when it had ended, in nanoseconds of the monotonic clock.
+    when it had ended, in nanoseconds of the monotonic clock. `stood` is what stood still meanwhile.
     """
     footprint, looks = footprint or Footprint(), looks or Looks()
     shown = shown_time(processes, 0 if options.bound else options.warmup)
@@ -103,11 +104,14 @@ def summarise(
         device_idle=_device_idle(turns, loop),
         usable_cores=usable_cores,
         status=status,
-        complete=not any(one.stopped for one in processes),
+        complete=not any(one.stopped for one in processes) and not lost(run),
         notes=(
-            *_notes(run, loaders, status),
+            *loader_notes(run, loaders),
+            *process_notes(run, status, footprint),
+            *standstill_notes(stood, lived),
+            *stopped_workers(run, footprint),
             *span_notes(run, options.functions, stages),
-            *_unseen(run, footprint),
+            *unseen(run, footprint),
             *host_notes(used, loaders, usable_cores),
             *drilling_notes(looks),
         ),
@@ -354,41 +358,3 @@ def _device_idle(turns: list[LoopSums], loop: tuple[PhaseResult, ...]) -> Device
         return None
     idle = sum(one.idle_ns for one in found) * _NS / waits
     return DeviceIdle(idle, idle / (sum(one.s_per_iteration for one in loop) or 1.0), waits)
-
-
-def _loader_notes(run: Run, loaders: tuple[LoaderResult, ...]) -> Iterable[Note]:
-    for one in loaders:
-        if not one.watched:
-            how = one.start_method
-            yield Note("workers-not-watched", {"loader": one.loader, "workers": one.workers, "start_method": how})
-        if one.failed_batches:
-            yield Note("failed-batches", {"loader": one.loader, "batches": one.failed_batches})
-        turns = run.turns(one.loader)
-        if own := sum(record.after_loader_ns for record in turns):
-            yield Note("stages-after-loader", {"loader": one.loader, "s": own * _NS / _count(turns)})
-
-
-def _notes(run: Run, loaders: tuple[LoaderResult, ...], status: int) -> Iterable[Note]:
-    ended_well = status == 0 and all(one.moment("end") is not None for one in run.of_script())
-    yield from _loader_notes(run, loaders)
-    for process in run.processes:
-        who: dict[str, str | int | float] = {"pid": process.pid}
-        if process.role == "fork":
-            who |= {"forked": 1}
-        elif process.role != "script":
-            who |= {"worker": process.worker or 0, "loader": process.loader or 0}
-        if process.stopped:
-            yield Note("recording-stopped", who)
-        elif process.role == "worker" and process.moment("end") is None and not ended_well:
-            yield Note("worker-lost", who)
-        if process.unread:
-            yield Note("lines-unread", {**who, "lines": process.unread})
-        for fault in process.of(Fault):
-            yield Note("fault", {**who, "fault": f"{fault.where}: {fault.text}"})
-
-
-def _unseen(run: Run, footprint: Footprint) -> Iterable[Note]:
-    if not run.of_script():
-        yield Note("script-not-watched")
-    if footprint.fault is not None:
-        yield Note("fault-outside", {"what": "looking at memory and descriptors", "fault": footprint.fault})

@@ -17,6 +17,7 @@ from pipebench.watch.record.bound_lines import BoundEnded, BoundPlan, BoundRound
 from pipebench.watch.record.program_lines import OwnSteps, ProgramFailed, ProgramStarted, RankFound
 from pipebench.watch.record.spent import TimeSpent
 from pipebench.watch.record.trial_lines import LoaderMade, TrialLine
+from pipebench.watch.record.worker_lines import WorkerGone
 
 Buckets: TypeAlias = dict[int, int]
 """The number of durations in each logarithmic bucket: see `record_file.bucket`."""
@@ -384,5 +385,5 @@ Line: TypeAlias = (
     ProcessStarted | NewStage | FetchSums | BatchInFull | LoaderFound | PassBegun | PassEnded | LoopSums
     | IterationInFull | LoadersTogether | LibraryThreads | StackPlace | Moment | SpanNotFound | Fault
     | TimeSpent | BoundPlan | BoundWindow | BoundRoundVoid | BoundEnded | LoaderMade | TrialLine
-    | ProgramStarted | RankFound | OwnSteps | ProgramFailed
+    | ProgramStarted | RankFound | OwnSteps | ProgramFailed | WorkerGone
 )  # fmt: skip

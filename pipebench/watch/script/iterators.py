@@ -9,13 +9,14 @@ import weakref
 from collections.abc import Callable
 from time import perf_counter_ns
 from types import ModuleType
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from pipebench.watch.record.exclusive_time import local
 from pipebench.watch.record.lines import CodePlace, LoaderFound, PassBegun
 from pipebench.watch.record.patches import unseen
 from pipebench.watch.record.recording import Recording
 from pipebench.watch.script import arrivals, spawned_workers, wait_parts
+from pipebench.watch.script.lost_workers import LostWorkers
 from pipebench.watch.script.made import Makers, read, watch_makers, weakly
 from pipebench.watch.script.phases import LoopPhases
 from pipebench.watch.script.relays import Relays
@@ -55,6 +56,7 @@ class Loaders:
         self.passes: dict[int, int] = {}
         self.makers = Makers()
         self.relays = Relays(loop)
+        self.lost = LostWorkers(recording)
         self.again: dict[int, int] = {}
         self.constructing: list[tuple[int, str]] = []
         self.building: list[Any] = []
@@ -127,6 +129,12 @@ class Loaders:
         self.loop.pass_begins(iterator, number, self.passes[number])
         self.recording.write(PassBegun(number, self.passes[number], began, self.again[number]))
 
+    def after_next(self, iterator: Any, event: Literal["exhausted", "failed"] | None) -> None:
+        """Ends the wait. If it failed, looks for workers that ended too early."""
+        self.loop.after_next(iterator, event)
+        if event == "failed":
+            self.lost.look(iterator)
+
     def watch_fetcher(self, fetcher: Any) -> Any:
         """Watches a fetcher that was just created, here or in a worker that was forked from here."""
         info = _worker_info()
@@ -166,6 +174,8 @@ class Loaders:
             self.recording.on = False
 
     def finish(self) -> None:
+        for iterator in list(self.loop.passes):
+            self.lost.look(iterator)
         for sums in self.inline.values():
             sums.write()
 
@@ -309,6 +319,7 @@ def _watch_shutdown(loaders: Loaders, kind: Any) -> None:
             plain(self)
             return
         loaders.guarded(loaders.loop.workers_end, self)
+        loaders.guarded(loaders.lost.look, self)
         plain(self)
         loaders.guarded(loaders.loop.workers_ended, self)
 
@@ -323,7 +334,7 @@ def _watch_next(loaders: Loaders, kind: Any) -> None:
     def recorded(self: Any, draw: Callable[[Any], Any]) -> Any:
         loaders.guarded(loop.before_next, self)
         loaders.guarded(loaders.relays.draws)
-        event: str | None = "failed"
+        event: Literal["exhausted", "failed"] | None = "failed"
         found = None
         try:
             found = draw(self)
@@ -333,7 +344,7 @@ def _watch_next(loaders: Loaders, kind: Any) -> None:
             event = "exhausted"
             raise
         finally:
-            loaders.guarded(loop.after_next, self, event)
+            loaders.guarded(loaders.after_next, self, event)
             loaders.guarded(loaders.relays.drawn, self, found)
             loaders.guarded(watch_transfers_once, loaders)
 

@@ -10,6 +10,7 @@ from time import perf_counter_ns, process_time_ns
 from pipebench.watch.record import thread_pools
 from pipebench.watch.record.exclusive_time import StageTimer, stages
 from pipebench.watch.record.kernel_counts import read_bytes
+from pipebench.watch.record.last_sample import PresentSample
 from pipebench.watch.record.lines import BatchInFull, Collected, Content, FetchSums, LongSample
 from pipebench.watch.record.patches import Patches
 from pipebench.watch.record.record_file import Pace, bucket
@@ -48,6 +49,7 @@ class Sums:
         self.fetched = 0
         self.slow: list[tuple[int, int]] = []
         self.slow_floor = 0
+        self.present: PresentSample | None = None  # of a worker
         self._clear()
 
     def _clear(self) -> None:
@@ -66,6 +68,11 @@ class Sums:
         except Exception as error:  # a batch may be an object of any kind
             self.looks = False
             self.recording.fault("counting what a batch holds", error)
+
+    def at(self, index: object) -> None:
+        """Notes which sample, or which samples, are made from now on."""
+        if self.present is not None:
+            self.present.note(index)
 
     def sample(self, began: int, now: int, index: object) -> None:
         """Adds one sample, made from `began` to `now`."""

@@ -11,6 +11,7 @@ from typing import Any
 
 from pipebench.watch.record.exclusive_time import local, stages, timed
 from pipebench.watch.record.kernel_counts import core_wait_ns
+from pipebench.watch.record.last_sample import PresentSample
 from pipebench.watch.record.lines import Moment
 from pipebench.watch.record.patches import Patches, unseen, without_our_frames
 from pipebench.watch.record.recording import Recording, Settings
@@ -38,6 +39,9 @@ def watch_fetcher(fetcher: Any, sums: Sums) -> Any:
         own = getattr(fetcher, name)
         stand_in = stand_in_for(own)
         setattr(fetcher, name, stand_in)
+        present = sums.present
+        if present is not None:
+            present.begin()
         waited, cpu = core_wait_ns(), thread_time_ns()  # system calls: outside the rows, once a batch
         failed, found = True, None
         began = timer.begin()
@@ -55,6 +59,8 @@ def watch_fetcher(fetcher: Any, sums: Sums) -> Any:
             if getattr(fetcher, name) is stand_in:
                 setattr(fetcher, name, own)
             cpu, waited = thread_time_ns() - cpu, core_wait_ns() - waited
+            if present is not None:
+                present.end()
             _note(sums, began, (cpu, waited), failed, found)
 
     fetcher.fetch = fetch
@@ -93,6 +99,7 @@ class WatchedWorker:
         local.timer = None
         self.recording = recording
         self.sums = Sums(recording, place)
+        self.sums.present = PresentSample(recording.file.path)
         multiprocessing.util.Finalize(
             None, self.finish, exitpriority=-10
         )  # after the queue has joined its feeder thread
@@ -114,6 +121,8 @@ class WatchedWorker:
     def finish(self) -> None:
         self.recording.guarded("ending a worker", lambda: self.sums.write(last=True))
         self.recording.write(Moment("end", perf_counter_ns()))
+        if self.sums.present is not None:
+            self.sums.present.remove()
 
 
 def _clean_errors(patches: Patches) -> None:

@@ -34,6 +34,7 @@ class _Dataset:
         sums, timer = self._sums, local.timer
         if timer is None:
             return self._dataset[index]
+        sums.at(index)
         before = timer.switch(self._stage)
         began = timer.last
         try:
@@ -52,6 +53,7 @@ class _Dataset:
             timer = local.timer
             if timer is None:
                 return function(indices)
+            self._sums.at(indices)
             before, count = timer.switch(self._stage), len(indices)
             try:
                 found = function(indices)

@@ -32,7 +32,11 @@ def test_a_worker_that_fails(how: str, tmp_path: Path) -> None:
             assert any(sign in one.err for sign in told), one.err
     assert with_us.watch["loaders"][0]["samples"] >= 4
     assert with_us.watch["loaders"][0]["failed_batches"] == (how == "raises")
-    assert "worker-lost" in {note["code"] for note in with_us.watch["notes"]}
+    lost = [note["values"] for note in with_us.watch["notes"] if note["code"] == "worker-lost"]
+    assert lost and with_us.watch["complete"] == (how == "raises")
+    if how != "raises":
+        signal_name = "SIGKILL" if how == "killed" else "SIGSEGV"
+        assert [one["sample"] for one in lost if one.get("signal") == signal_name] == ["9"]
 
 
 @pytest.mark.slow
@@ -42,6 +46,9 @@ def test_a_worker_that_leaves_or_hangs(how: str, tmp_path: Path) -> None:
     alone, with_us = plain(argv), watched(argv, tmp_path)
     assert (with_us.status, with_us.out) == (alone.status, alone.out)
     assert with_us.watch["loaders"][0]["samples"] >= 4
+    left = [note["values"] for note in with_us.watch["notes"] if "status" in note["values"]]
+    assert [(one["status"], one["sample"]) for one in left] == ([(0, "9")] if how == "left" else [])
+    assert with_us.watch["complete"] == (how == "hung")
 
 
 def test_no_space_for_records(tmp_path: Path) -> None:

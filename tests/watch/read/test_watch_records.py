@@ -13,7 +13,7 @@ from watching import script, watched
 
 from pipebench.watch.read.decoding import KINDS, decoded, read
 from pipebench.watch.read.gather import gather
-from pipebench.watch.record import bound_lines, lines, program_lines, spent, trial_lines
+from pipebench.watch.record import bound_lines, lines, program_lines, spent, trial_lines, worker_lines
 from pipebench.watch.record.record_file import encoded
 from pipebench.watch.record.recording import Settings
 
@@ -53,6 +53,7 @@ LINES: list[lines.Line] = [
     program_lines.ProgramFailed("ValueError: no"),
     program_lines.OwnSteps([program_lines.OwnStep(0, 1, 2)]),
     lines.SpanNotFound("train:load", "function"),
+    worker_lines.WorkerGone(10, -9),
     bound_lines.BoundPlan(
         1, 100, 5, 6, 2, 1000, 32, False, [bound_lines.Reason("bound-bursts", {"batches": 3, "workers": 2})]
     ),

@@ -1,0 +1,108 @@
+"""The notes of a watched run on what failed, what is missing, and what stood still. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from pipebench.host.children import named
+from pipebench.results.watched import LoaderResult, Note
+from pipebench.watch.launch.footprint import Footprint
+from pipebench.watch.launch.standstill import Standstill
+from pipebench.watch.read.gather import Process, Run
+from pipebench.watch.record.lines import Fault, LoopSums
+from pipebench.watch.record.worker_lines import WorkerGone
+
+Values = dict[str, str | int | float]
+_NS = 1e-9
+
+
+def loader_notes(run: Run, loaders: tuple[LoaderResult, ...]) -> Iterator[Note]:
+    for one in loaders:
+        if not one.watched:
+            how = one.start_method
+            yield Note("workers-not-watched", {"loader": one.loader, "workers": one.workers, "start_method": how})
+        if one.failed_batches:
+            yield Note("failed-batches", {"loader": one.loader, "batches": one.failed_batches})
+        turns = run.turns(one.loader)
+        if own := sum(record.after_loader_ns for record in turns):
+            yield Note("stages-after-loader", {"loader": one.loader, "s": own * _NS / _count(turns)})
+
+
+def _count(turns: Iterable[LoopSums]) -> int:
+    return sum(one.turns for one in turns)
+
+
+def lost(run: Run) -> dict[int, int]:
+    """The workers that ended before their loader told them to: the status of each by its process."""
+    gone = {one.pid: one.status for process in run.of_script() for one in process.of(WorkerGone)}
+    for process in run.processes:
+        if process.moment("end") is not None or process.stopped:
+            gone.pop(process.pid, None)  # it ended as it should, or what it wrote of that is lost
+    return gone
+
+
+def process_notes(run: Run, status: int, footprint: Footprint) -> Iterator[Note]:
+    ended_well = status == 0 and all(one.moment("end") is not None for one in run.of_script())
+    gone = lost(run)
+    for process in run.processes:
+        who = _who(process)
+        if process.stopped:
+            yield Note("recording-stopped", who)
+        elif process.pid in gone:
+            yield Note("worker-lost", {**who, **_how(gone[process.pid], footprint), **_where(process)})
+        elif process.role == "worker" and process.moment("end") is None and not ended_well:
+            yield Note("worker-lost", {**who, **_where(process)})
+        if process.unread:
+            yield Note("lines-unread", {**who, "lines": process.unread})
+        for fault in process.of(Fault):
+            yield Note("fault", {**who, "fault": f"{fault.where}: {fault.text}"})
+
+
+def _who(process: Process) -> Values:
+    if process.role == "fork":
+        return {"pid": process.pid, "forked": 1}
+    if process.role == "script":
+        return {"pid": process.pid}
+    return {"pid": process.pid, "worker": process.worker or 0, "loader": process.loader or 0}
+
+
+def _how(status: int, footprint: Footprint) -> Values:
+    """How a process ended. Of SIGKILL, also what the kernel counted of processes that it killed for lack of memory."""
+    if status >= 0:
+        return {"status": status}
+    name = named(-status)
+    killed = {None: "unknown", 0: "enough"}.get(footprint.memory_kills, "ran-out")
+    return {"signal": name, **({"memory": killed} if name == "SIGKILL" else {})}
+
+
+def _where(process: Process) -> Values:
+    if process.last is None:
+        return {}
+    return {"sample": process.last.name, **({} if process.last.inside else {"between": 1})}
+
+
+def unseen(run: Run, footprint: Footprint) -> Iterator[Note]:
+    if not run.of_script():
+        yield Note("script-not-watched")
+    if footprint.fault is not None:
+        yield Note("fault-outside", {"what": "looking at memory and descriptors", "fault": footprint.fault})
+
+
+def standstill_notes(found: Standstill, lived: tuple[int, int] | None) -> Iterator[Note]:
+    """Notes what stood still: the machine, or what was run, which `lived` from when to when."""
+    if found.suspended_s:
+        yield Note("suspended", {"s": found.suspended_s})
+    if found.stops:
+        first = min(one.began for one in found.stops)
+        at = {} if lived is None else {"at_s": (first - lived[0]) * _NS}
+        total_s = sum(one.ended - one.began for one in found.stops) * _NS
+        yield Note("stopped", {"s": total_s, "times": len(found.stops), **at})
+
+
+def stopped_workers(run: Run, footprint: Footprint) -> Iterator[Note]:
+    """Notes the workers that were seen stopped in some looks."""
+    for process in run.processes:
+        held = footprint.processes.get(process.pid)
+        if process.role == "worker" and held is not None and held.over_time.stopped:
+            seen = held.over_time
+            yield Note("worker-stopped", {**_who(process), "stopped": seen.stopped, "looks": seen.looks})

@@ -1,0 +1,210 @@
+"""The user's names: planted in every place of a report that may hold one, and looked for in all that may be sent."""
+
+import dataclasses
+import re
+import typing
+from dataclasses import replace
+
+import every_report
+import made_up
+import pytest
+from click.testing import CliRunner
+
+from pipebench.commands.show import command as show
+from pipebench.errors import BadSample
+from pipebench.render import github, text
+from pipebench.results import names, report
+from pipebench.results.batches import SlowSample
+from pipebench.results.comparison import Measured, Said
+from pipebench.results.names import KINDS, without_names
+from pipebench.results.programs import Program, WatchedCommand
+from pipebench.results.report import Report
+from pipebench.results.watched import Note
+
+# Texts that are no names: words of pipebench, of torch and of code. A new field is put here, or in `KINDS`.
+REVIEWED = {
+    "report.Report": "created pipebench error_of_watch",
+    "machine.Machine": "system python cpu device start_method libraries",
+    "measurement.Measurement": "stage task variant library gives_up ceiling",
+    "measurement.Warning": "code",
+    "measurement.Ceiling": "resource task library way",
+    "errors.BadSample": "stage variant kind task",
+    "loading.LoaderRow": "start_method",
+    "consumers.Consumer": "name device precision data source link date",
+    "training.Training": "consumer",
+    "watched.Verdict": "phase stage stage_kind wait_part dataset",
+    "watched.NextMove": "stage stage_kind wait_part setting made_by",
+    "watched.StageResult": "name kind",
+    "watched.PhaseResult": "phase",
+    "watched.WatchResult": "start_method",
+    "watched.LoaderResult": "dataset start_method made_by",
+    "watched.Note": "code",
+    "watched.HostUse": "sharing_strategy",
+    "watched.ThreadPool": "where name set_with",
+    "drilled.DrilledRow": "stage kind",
+    "drilled.DrilledLine": "function calls",
+    "watched.WaitPart": "part",
+    "account.AccountRow": "code",
+    "account.Cause": "code",
+    "batches.SpanResult": "name",
+    "sync_points.SyncReport": "function device unchecked",
+    "sync_points.Operation": "name",
+    "sync_points.CompiledRegion": "name",
+    "comparison.Change": "benchmark verdict",
+    "comparison.Difference": "part",
+    "comparison.Outputs": "sides cached unseen",
+    "comparison.Measured": "commit tree python_version",
+    "comparison.Run": "created",
+    "comparison.Comparison": "gate exceeding",
+    "studies.StudyResult": "study title source size unit setting findings",
+    "studies.StudyRow": "name what agreement gives_up",
+    "studies.Author": "says over",
+    "calibration.Calibration": "at",
+    "calibration.PlantedFigure": "run name clock per part",
+    "calibration.Slowdown": "batches clock",
+    "advice.Change": "remedy cost pools group",
+    "advice.Place": "name",
+    "costs.StageShare": "name kind",
+    "plan.Asked": "faster",
+    "plan.Prediction": "limits",
+    "ranks.SlowStage": "name kind",
+}
+PLANT = "pl4nted"
+PLANTED = {
+    "name": f"{PLANT}.jpg",
+    "file": f"/home/{PLANT}/train.py",
+    "data": PLANT,
+    "line": f"read('{PLANT}')",
+    "said": f"ValueError: no {PLANT} at https://me:{PLANT}@example.org",
+    "side": f"feature/{PLANT} (0123abcd) STORE {PLANT}",
+    "ours": f"see /mnt/{PLANT}/a.tar: {PLANT}.jpg is bad",
+    "words": f"train.py --password {PLANT} ~/{PLANT}",
+}
+COMMAND = WatchedCommand(
+    ("train.py", "--name", "x"), 1, (Program(1, "train.py", 0.0, 1.0, "failed", "it broke"),), None
+)
+FAILING = replace(
+    made_up.COMPARISON, said=(Said("a warning", 1, 1),), sides=(Measured("main", None, None, ("/a",), "python"),) * 2
+)
+REPORTS = {
+    **every_report.EXAMPLES,
+    "ab": replace(every_report.EXAMPLES["ab"], comparison=FAILING, failure="it broke"),
+    "watch": replace(every_report.EXAMPLES["watch"], command=COMMAND),
+    "notes": replace(every_report.EXAMPLES["watch"], watched=replace(made_up.watched(), notes=(
+        Note("fault", {"pid": 1, "fault": "a"}), Note("worker-lost", {"pid": 1, "sample": "a"}), "an older one"
+    ))),
+}  # fmt: skip
+
+
+def planted(found, kind=None):
+    """The result with a planted text in place of each name."""
+    if dataclasses.is_dataclass(found):
+        kinds = KINDS.get(names._name_of(type(found)), {})
+        fields = [one.name for one in dataclasses.fields(found) if one.init]
+        return replace(found, **{one: planted(getattr(found, one), kinds.get(one)) for one in fields})
+    if isinstance(found, list | tuple):
+        return type(found)(planted(one, kind) for one in found)
+    if isinstance(found, dict):
+        of = names._of_value if kind == "values" else lambda key, one: kind
+        return {key: planted(one, of(key, one)) for key, one in found.items()}
+    return PLANTED[kind] if isinstance(found, str) and kind is not None and found else found
+
+
+def sent(found):
+    """Everything that a report is turned into."""
+    yield text.table(found, full=True)
+    yield text.table(found)
+    yield text.markdown(found)
+    yield report.encode(found).decode()
+    if found.comparison is not None:
+        yield from github.commands(found.comparison, {})
+
+
+@pytest.mark.parametrize("name", REPORTS)
+def test_no_name_leaves_in_any_output(name):
+    found = planted(REPORTS[name])
+    assert (PLANT in report.encode(found).decode()) == (name != "study of schema 1")  # which has no names
+    for one in sent(without_names(found)):
+        assert PLANT not in one, re.findall(rf".*{PLANT}.*", one)[:5]
+
+
+def blank(kind, name, value):
+    """A part of a report in which only this field is known."""
+    found = object.__new__(kind)
+    for one in dataclasses.fields(kind):
+        object.__setattr__(found, one.name, value if one.name == name else None)
+    return found
+
+
+@pytest.mark.parametrize("field", [f"{kind}.{one}" for kind, found in KINDS.items() for one in found])
+def test_no_name_leaves_from_any_field(field, monkeypatch):
+    kind, _, name = field.rpartition(".")
+    made = next(one for one in classes(Report) if names._name_of(one) == kind)
+    monkeypatch.setattr(made, "__post_init__", lambda self: None, raising=False)  # it needs what is not known here
+    meant = KINDS[kind][name]
+    text_of = {"sample": PLANT, "deep": {"file": PLANT}, "other": PLANTED["ours"]}
+    text_of = text_of if meant == "values" else PLANTED[meant]
+    for value in (text_of, (text_of, text_of)):
+        after = without_names((blank(made, name, value), every_report.EXAMPLES["watch"].watched.slowest))[0]
+        assert PLANT in str(value) and PLANT not in str(getattr(after, name))
+
+
+def test_one_name_has_one_token_in_a_report_and_another_in_the_next():
+    parts = (
+        BadSample("read", "cat.jpg", None, "empty", "ValueError: cat.jpg is bad", 0.0),
+        SlowSample("cat.jpg", 1, 0, 1.0),
+    )
+    (bad, slow), again = without_names(parts), without_names(parts)
+    assert bad.sample == slow.name == bad.sample != again[1].name and re.fullmatch("name-[0-9a-f]{8}", slow.name)
+    assert re.fullmatch("ValueError: said-[0-9a-f]{8}", bad.message)
+
+
+def test_what_a_reader_needs_stays():
+    comparison = made_up.COMPARISON
+    assert without_names(
+        replace(comparison, base="main (0123abcd)", head="HEAD (4567cdef) OMP_NUM_THREADS=2")
+    ).head == ("HEAD (4567cdef) OMP_NUM_THREADS=2")
+    branch = without_names(replace(comparison, head="fix/x (4567cdef) STORE")).head
+    assert re.fullmatch(r"branch-[0-9a-f]{8} \(4567cdef\) STORE", branch)
+    lab = every_report.EXAMPLES["lab of schema 1"]
+    assert without_names(lab, {lab.workload.data}).workload == lab.workload
+    assert without_names(lab, {lab.workload.data}).measurements == lab.measurements
+
+
+def classes(root, seen=None):
+    """Every class of which a report may have a part."""
+    seen = set() if seen is None else seen
+    if dataclasses.is_dataclass(root) and root not in seen:
+        seen.add(root)
+        for hint in typing.get_type_hints(root).values():
+            classes(hint, seen)
+    for inner in typing.get_args(root):
+        classes(inner, seen)
+    return seen
+
+
+def holds_text(hint):
+    if typing.get_origin(hint) is typing.Literal:
+        return False
+    return hint is str or any(holds_text(one) for one in typing.get_args(hint))
+
+
+def test_somebody_has_decided_for_each_text_whether_it_is_a_name():
+    undecided = {
+        f"{names._name_of(kind)}.{field}"
+        for kind in classes(Report)
+        for field, hint in typing.get_type_hints(kind).items()
+        if holds_text(hint) and field not in KINDS.get(names._name_of(kind), {})
+    }
+    assert undecided - {f"{kind}.{one}" for kind, found in REVIEWED.items() for one in found.split()} == set()
+
+
+def test_show_redacts_a_saved_report_and_saves_it_again(tmp_path):
+    whole, less = tmp_path / "whole.json", tmp_path / "less.json"
+    report.save(planted(every_report.EXAMPLES["watch"]), whole)
+    for style in ("table", "markdown", "json"):
+        options = ["--full", "--format", style, "--redact", "--export-json", str(less), "--force"]
+        done = CliRunner().invoke(show, [str(whole), *options])
+        assert done.exit_code == 0 and PLANT not in done.output + less.read_text(), done.output
+    assert PLANT in CliRunner().invoke(show, [str(whole), "--full"]).output
+    assert report.load(less).watched.iterations == report.load(whole).watched.iterations
