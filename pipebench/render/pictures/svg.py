@@ -15,6 +15,7 @@ from typing import Any
 from xml.etree import ElementTree
 from xml.sax.saxutils import escape, quoteattr
 
+from pipebench.render.layout import shortened
 from pipebench.render.pictures import SERIES, TONES
 from pipebench.render.pictures.sheet import Area, Box, Dot, Line, Mark, Sheet, Words
 from pipebench.units import printable
@@ -34,6 +35,7 @@ _KEPT = ("fill", "stroke", "stroke-width", "stroke-dasharray", "fill-opacity", "
 _SVG = "{http://www.w3.org/2000/svg}"
 _NUMBER = re.compile(r"-?\d+\.\d+")
 _TIP = "tip-"
+_LONGEST = 160  # characters of what a mark says
 
 
 def drawn(sheet: Sheet, label: str = "") -> str:
@@ -130,7 +132,7 @@ def _elements(parent: ElementTree.Element, tips: dict[str, str]) -> Iterator[str
     for one in parent:
         tag, tip = one.tag.removeprefix(_SVG), tips.get(one.get("id", ""), "")
         if tag == "g" and tip:
-            yield f"<g><title>{escape(printable(tip))}</title>{''.join(_elements(one, tips))}</g>"
+            yield f"<g><title>{escape(shortened(printable(tip), _LONGEST))}</title>{''.join(_elements(one, tips))}</g>"
         elif tag == "g":
             yield from _elements(one, tips)
         elif tag in ("path", "text"):
