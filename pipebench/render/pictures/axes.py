@@ -39,14 +39,15 @@ class Axis:
 
     def ticks(self, apart: float = 70.0) -> list[float]:
         """Round values on the axis, at least about `apart` pixels from each other."""
-        length = abs(self.end - self.begin)
         if self.log:
             return self._log_ticks(apart)
-        from matplotlib.ticker import MaxNLocator
-
-        found = MaxNLocator(max(1, int(length / apart)), steps=[1, 2, 5, 10]).tick_values(self.low, self.high)
-        slack = 1e-9 * (self.high - self.low)
-        return [float(one) for one in found if self.low - slack <= one <= self.high + slack]
+        least = (self.high - self.low) / max(1, int(abs(self.end - self.begin) / apart))
+        if least <= 0:
+            return [self.low]
+        size = 10.0 ** math.floor(math.log10(least))
+        step = next(one * size for one in (1, 2, 5, 10) if one * size >= least * (1 - 1e-9))
+        first, last = math.ceil(self.low / step - 1e-9), math.floor(self.high / step + 1e-9)
+        return [step * one for one in range(first, last + 1)]
 
     def _log_ticks(self, apart: float) -> list[float]:
         kept: list[float] = []

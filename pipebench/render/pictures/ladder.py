@@ -96,7 +96,8 @@ def _of_advice(advice: Advice, watched: WatchResult) -> Iterator[Picture]:
     if loader is None or not loader.s_per_iteration or not loader.batch_size:
         return
     now = loader.batch_size / loader.s_per_iteration
-    tried, predicted = [Rung(loader.workers, now, now, now)], []
+    tried = [Rung(loader.workers, now, now, now)]
+    predicted: list[Rung] = []
     for one in advice.findings:
         workers, found = one.change.settings.get("num_workers"), one.gain or one.predicted
         if found is not None and isinstance(workers, int) and set(one.change.settings) == {"num_workers"}:

@@ -70,7 +70,8 @@ def _study(result: StudyResult) -> Iterator[Picture]:
     shown = [row for row in result.rows if row.over_authors is not None or row.over_before is not None]
     if not shown:
         return
-    trees, cells = [], []
+    trees: list[Tree] = []
+    cells: list[tuple[str, ...]] = []
     for row in shown:
         ours = row.over_authors if row.author.speedup is not None and row.over_authors is not None else row.over_before
         trees.append(Tree(printable(row.name), ours, "0", claim=row.author.speedup, value=gain(ours)))

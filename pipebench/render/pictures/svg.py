@@ -5,7 +5,9 @@ No style, no id, no reference, no prolog: colours are classes, and a mark says w
 
 from __future__ import annotations
 
+import contextlib
 import io
+import logging
 import re
 import warnings
 from collections.abc import Iterator
@@ -13,6 +15,7 @@ from typing import Any
 from xml.etree import ElementTree
 from xml.sax.saxutils import escape, quoteattr
 
+from pipebench.render.layout import shortened
 from pipebench.render.pictures import SERIES, TONES
 from pipebench.render.pictures.sheet import Area, Box, Dot, Line, Mark, Sheet, Words
 from pipebench.units import printable
@@ -32,18 +35,40 @@ _KEPT = ("fill", "stroke", "stroke-width", "stroke-dasharray", "fill-opacity", "
 _SVG = "{http://www.w3.org/2000/svg}"
 _NUMBER = re.compile(r"-?\d+\.\d+")
 _TIP = "tip-"
+_LONGEST = 160  # characters of what a mark says
 
 
 def drawn(sheet: Sheet, label: str = "") -> str:
     """The sheet as SVG, with a label for screen readers. The same sheet gives the same text, byte for byte."""
+    with _quietly():
+        text = _written(sheet)
+    tips = {f"{_TIP}{place}": mark.tip for place, mark in enumerate(sheet.marks) if isinstance(mark, Box | Dot)}
+    return _inert(ElementTree.fromstring(text), sheet, tips, label)
+
+
+@contextlib.contextmanager
+def _quietly() -> Iterator[None]:
+    """Without what matplotlib says about fonts: it looks for them once, and the reader's own show the characters."""
+    log = logging.getLogger("matplotlib")
+    before = log.level
+    log.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        log.setLevel(before)
+
+
+def _written(sheet: Sheet) -> str:
+    """The SVG as matplotlib writes it."""
     import matplotlib
     from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.figure import Figure
     from matplotlib.transforms import Affine2D
 
     out = io.StringIO()
-    with matplotlib.rc_context(_SETTINGS), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # on characters that its own font lacks: the reader's fonts show them
+    with matplotlib.rc_context(_SETTINGS):
         figure = Figure(figsize=(sheet.width / 72, sheet.height / 72), dpi=72, facecolor="none")
         down = Affine2D().scale(1, -1).translate(0, sheet.height)
         for place, mark in enumerate(sheet.marks):
@@ -55,8 +80,7 @@ def drawn(sheet: Sheet, label: str = "") -> str:
                 figure.add_artist(artist)
         figure.patch.set_visible(False)
         FigureCanvasSVG(figure).print_svg(out, metadata={"Date": None})
-    tips = {f"{_TIP}{place}": mark.tip for place, mark in enumerate(sheet.marks) if isinstance(mark, Box | Dot)}
-    return _inert(ElementTree.fromstring(out.getvalue()), sheet, tips, label)
+    return out.getvalue()
 
 
 def _artists(mark: Mark) -> Iterator[Any]:
@@ -108,7 +132,7 @@ def _elements(parent: ElementTree.Element, tips: dict[str, str]) -> Iterator[str
     for one in parent:
         tag, tip = one.tag.removeprefix(_SVG), tips.get(one.get("id", ""), "")
         if tag == "g" and tip:
-            yield f"<g><title>{escape(printable(tip))}</title>{''.join(_elements(one, tips))}</g>"
+            yield f"<g><title>{escape(shortened(printable(tip), _LONGEST))}</title>{''.join(_elements(one, tips))}</g>"
         elif tag == "g":
             yield from _elements(one, tips)
         elif tag in ("path", "text"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from pipebench.render.cells import Table
+from pipebench.render.layout import shortened
 from pipebench.render.pictures import Picture
 from pipebench.render.pictures.axes import Axis, Row, draw_below, draw_mark, draw_x, draw_y, in_unit, reaching, rows
 from pipebench.render.pictures.drawing import picture
@@ -18,6 +19,7 @@ from pipebench.units import counted, percent, printable, seconds, seconds_scale
 _STALL = 3.0  # times the median wait, and above all but a tenth of them
 _LEAST_STALL_S = 1e-3
 _SLOWEST = 10
+_LONGEST = 200  # characters of a name
 _COLUMNS = 160  # of a phone or a page: more waits are drawn as the longest of their neighbours
 
 
@@ -149,7 +151,12 @@ def _slowest(result: WatchResult, found: Sequence[SlowSample]) -> Picture:
     alt = f"The slowest sample, {found[0].name}, took {seconds(found[0].s)}{times}."
     scale = seconds_scale([found[0].s])
     cells = tuple(
-        (printable(one.name), str(one.loader), "" if one.worker is None else str(one.worker), scale.number(one.s))
+        (
+            shortened(printable(one.name), _LONGEST),
+            str(one.loader),
+            "" if one.worker is None else str(one.worker),
+            scale.number(one.s),
+        )
         for one in found
     )
     table = Table("", ("sample", "loader", "worker", scale.unit), cells, frozenset({1, 2, 3}))

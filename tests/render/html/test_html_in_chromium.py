@@ -81,7 +81,7 @@ def test_each_kind_of_report_is_whole_on_a_phone_and_quiet(name, opened):
     if shown.locator("#fold").count():
         _unfolded(shown)
     assert _width(shown) == 360
-    for one in shown.locator("svg[role=img]").all():
+    for one in shown.locator("svg[role=img]:visible").all():
         assert one.bounding_box()["width"] > 300 and one.bounding_box()["height"] > 20
 
 

@@ -1,15 +1,18 @@
 """Pictures of reports that were never measured: what they show, that it is inert, and that it is bounded."""
 
+import ast
 import re
 from dataclasses import replace
 from functools import cache
 from itertools import pairwise
+from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 
 from pipebench.render import pictures
 from pipebench.render.pictures import in_workers, of_ranks
+from pipebench.render.pictures.axes import Axis
 from pipebench.results.report import SCHEMA_VERSION, Report
 from pipebench.units import seconds
 
@@ -106,6 +109,27 @@ def test_every_colour_is_a_class_of_the_style():
 
 def test_the_same_report_gives_the_same_bytes():
     assert pictures.of(EVERY["ab"]) == of("ab") and pictures.of(EVERY["plan"]) == of("plan")
+
+
+@pytest.mark.parametrize(
+    ("axis", "ticks"),
+    [
+        (Axis(0.0, 27.2, 0.0, 600.0), [0, 5, 10, 15, 20, 25]),
+        (Axis(-0.04, 0.04, 0.0, 300.0), [-0.04, -0.02, 0, 0.02, 0.04]),
+        (Axis(3e-6, 9.1e-6, 0.0, 300.0), [4e-6, 6e-6, 8e-6]),
+        (Axis(5.0, 5.0, 0.0, 300.0), [5.0]),
+        (Axis(0.9, 4.2, 0.0, 500.0, log=True), [1, 1.5, 2, 3, 4]),
+    ],
+)
+def test_the_ticks_of_an_axis_are_round(axis, ticks):
+    assert axis.ticks() == pytest.approx(ticks)
+    assert axis.at(axis.low) == axis.begin and axis.at(axis.high) in (axis.end, axis.begin)
+
+
+def test_only_drawing_imports_matplotlib():
+    for path in Path(pictures.__file__).parent.glob("*.py"):
+        imported = [one for one in ast.parse(path.read_text()).body if isinstance(one, ast.Import | ast.ImportFrom)]
+        assert not any("matplotlib" in ast.unparse(one) for one in imported), path.name
 
 
 def test_the_run_is_one_bar_that_adds_up():
