@@ -167,13 +167,15 @@ def _embedded(name: str, limit: int | None, progress: Progress, cache: Path) -> 
     manifest = tomllib.loads((_manifests() / f"{name.removesuffix(PACKED)}.toml").read_text(encoding="utf-8"))
     count = limit or int(manifest["count"])
     folder = cache.absolute() / "datasets" / f"{name}-{_fingerprint(name, manifest, count)}"
-    if not _verified(folder):
-        try:
-            again = " again, because its files were altered" if folder.exists() else ""
-            _build(name, manifest, count, folder, lambda done, total, what: progress(done, total, what + again))
-        except OSError as error:
-            problem = f"The dataset {name} cannot be built in {printable(folder)}: {error.strerror or error}."
-            raise PipebenchError(problem, _room(count, manifest)) from error
+    found = _built(name, folder)
+    if found is not None:
+        return found
+    try:
+        again = " again, because its files were altered" if folder.exists() else ""
+        _build(name, manifest, count, folder, lambda done, total, what: progress(done, total, what + again))
+    except OSError as error:
+        problem = f"The dataset {name} cannot be built in {printable(folder)}: {error.strerror or error}."
+        raise PipebenchError(problem, _room(count, manifest)) from error
     return _read_index(name, folder)
 
 
@@ -345,7 +347,16 @@ def _install(building: Path, folder: Path) -> None:
         shutil.rmtree(spoilt, ignore_errors=True)
 
 
+def _built(name: str, folder: Path) -> Dataset | None:
+    """What was built into `folder`, if every file has the bytes that were written; else None."""
+    try:
+        return _read_index(name, folder) if _verified(folder) else None
+    except (OSError, ValueError):
+        return None
+
+
 def _read_index(name: str, folder: Path) -> Dataset:
+    """The dataset that the index describes. Raises ValueError for what is no index, although its digest fits."""
     files: dict[str, dict[str, str]] = {}
     extents: dict[str, dict[str, Extent]] = {}
     shards: dict[str, dict[str, None]] = {}
@@ -355,5 +366,9 @@ def _read_index(name: str, folder: Path) -> Dataset:
         files.setdefault(key, {})[suffix] = str(folder / loose)
         extents.setdefault(key, {})[suffix] = Extent(path, int(offset), int(length))
         shards.setdefault(path, {})[key] = None
+        if int(offset) < 0 or int(length) < 0:
+            raise ValueError("no file begins before its shard")
+    if not files or any("jpg" not in members for members in files.values()):
+        raise ValueError("a sample without an image")
     samples = tuple(Sample(key, "jpg", files[key], extents[key], key) for key in files)
     return Dataset(name, samples, tuple(Shard(path, tuple(keys), True) for path, keys in shards.items()))

@@ -8,16 +8,20 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from pipebench.errors import PipebenchError
+import msgspec
+
+from pipebench.data import listing
+from pipebench.errors import PipebenchError, SampleError
 from pipebench.units import printable
 
 NAME = ".pipebench-pack.jsonl"
 UNFINISHED = ".pipebench-packing"  # the suffix of a file that is being written
+_REMEDY = "name a new folder, or remove this one and pack again"
+Line = TypeVar("Line")
 
 
 @dataclass
@@ -63,30 +67,38 @@ class Journal:
         self._path = destination / NAME
         self.entries: dict[str, Entry] = {}
         destination.mkdir(parents=True, exist_ok=True)
-        lines = list(self._lines())
+        lines = self._lines()
         if not lines:
             if any(one.name != NAME for one in os.scandir(destination)):
                 raise PipebenchError(f"{printable(destination)} is not empty.", "Name a new folder.")
             self._path.write_text(json.dumps(options) + "\n", encoding="utf-8")
-        elif lines[0] != options:
+        elif (found := self._read(lines[0], dict[str, Any])) != options:
             raise PipebenchError(
-                f"{printable(destination)} was written with other options: {json.dumps(lines[0])}",
+                f"{printable(destination)} was written with other options: {printable(json.dumps(found))[:200]}",
                 "use the same options, or name another folder",
             )
         for line in lines[1:]:
-            entry = Entry(**{**line, "counts": Counts(**line["counts"])})
+            entry = self._read(line, Entry)
             self.entries[entry.name] = entry
 
-    def _lines(self) -> Iterator[dict[str, Any]]:
-        """Every whole line. One that was cut when a run was killed is removed."""
-        if not self._path.exists():
-            return
-        data = self._path.read_bytes()
+    def _lines(self) -> list[bytes]:
+        """Every whole line. One that was cut when a run was killed is removed. PipebenchError if it cannot be read."""
+        if not os.path.lexists(self._path):
+            return []
+        try:
+            data = listing.read_file(str(self._path))
+        except SampleError as error:
+            raise PipebenchError(f"{printable(self._path)} cannot be read: {error}", _REMEDY) from error
         whole = data[: data.rfind(b"\n") + 1]
         if len(whole) < len(data):
             os.truncate(self._path, len(whole))
-        for line in whole.splitlines():
-            yield json.loads(line)
+        return whole.splitlines()
+
+    def _read(self, line: bytes, kind: type[Line]) -> Line:
+        try:
+            return msgspec.json.decode(line, type=kind)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise PipebenchError(f"{printable(self._path)} is not what pack wrote", _REMEDY) from error
 
     def finished(self, name: str, signature: str) -> Entry | None:
         """The entry of a file that is complete and whose source is as it was; None if it must be made."""
