@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
+import os
 import sys
 import textwrap
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -194,6 +196,30 @@ class _Forgiving(io.FileIO):
             return super().write(data)
         except OSError:
             return memoryview(data).nbytes
+
+
+@contextlib.contextmanager
+def libraries_silenced() -> Iterator[None]:
+    """Within this block, what C libraries write to standard error is lost. What Python writes goes where it went."""
+    try:
+        sys.stderr.flush()
+        kept = os.dup(2)
+    except (OSError, AttributeError):  # there is no standard error
+        yield
+        return
+    before = sys.stderr
+    raw = io.BufferedWriter(_Forgiving(kept, "w", closefd=False))
+    sys.stderr = io.TextIOWrapper(raw, before.encoding, "backslashreplace", line_buffering=True)
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 2)
+    os.close(nowhere)
+    try:
+        yield
+    finally:
+        sys.stderr.flush()
+        sys.stderr = before
+        os.dup2(kept, 2)
+        os.close(kept)
 
 
 class progress:

@@ -22,17 +22,17 @@ def _problem(looked: Looked, *kinds: str) -> str | None:
     return looked.problem.message if looked.problem is not None and looked.problem.kind in kinds else None
 
 
-@of_image("unreadable", "breaks", "cannot be read", "remove them from the data, or mend links and permissions")
+@of_image("unreadable", "breaks", "unreadable", "mend links and permissions, or remove it")
 def unreadable(looked: Looked) -> str | None:
     return _problem(looked, *_GONE)
 
 
-@of_image("empty", "breaks", "are empty", "fetch them again, or remove them")
+@of_image("empty", "breaks", "empty", "fetch it again, or remove it")
 def empty(looked: Looked) -> str | None:
     return "" if _problem(looked, "empty") is not None else None
 
 
-@of_image("not-an-image", "breaks", "are no images", "fetch them again, or remove them")
+@of_image("not-an-image", "breaks", "no image", "fetch it again, or remove it")
 def not_an_image(looked: Looked) -> str | None:
     if _problem(looked, "not-an-image") is None:
         return None
@@ -42,12 +42,12 @@ def not_an_image(looked: Looked) -> str | None:
     return next((name for magic, name in _STARTS if start.startswith(magic)), "of no known format")
 
 
-@of_image("too-large", "breaks", "are larger than Pillow accepts", "make them smaller, or remove them")
+@of_image("too-large", "breaks", "larger than Pillow accepts", "make it smaller, or remove it")
 def too_large(looked: Looked) -> str | None:
     return _problem(looked, "too-large")
 
 
-@of_image("cut-member", "breaks", "are members of a tar that cannot be used", "write their shard again")
+@of_image("cut-member", "breaks", "cut off, or twice, in its tar", "write the shard again")
 def cut_member(looked: Looked) -> str | None:
     return _problem(looked, "truncated", "duplicate")
 
@@ -56,24 +56,19 @@ def _of_reference(looked: Looked) -> SampleError | None:
     return next(iter(looked.tried.values()), None)
 
 
-@of_image(
-    "truncated",
-    "breaks",
-    "are truncated",
-    "fetch them again: LOAD_TRUNCATED_IMAGES would make up what is missing",
-)
+@of_image("truncated", "breaks", "truncated", "fetch it again; LOAD_TRUNCATED_IMAGES makes pixels up")
 def truncated(looked: Looked) -> str | None:
     error = _of_reference(looked)
     return error.message if error is not None and "truncated" in error.message.lower() else None
 
 
-@of_image("undecodable", "breaks", "cannot be decoded", "fetch them again, or remove them")
+@of_image("undecodable", "breaks", "not decodable", "fetch it again, or remove it")
 def undecodable(looked: Looked) -> str | None:
     error = _of_reference(looked)
     return error.message if error is not None and truncated(looked) is None else None
 
 
-@of_image("damaged", "changes", "are damaged, and Pillow does not say so", "fetch them again, or remove them")
+@of_image("damaged", "changes", "damaged, unnoticed by Pillow", "fetch it again, or remove it")
 def damaged(looked: Looked) -> str | None:
     """A stricter decoder refuses what the reference decodes without a word: pixels were made up."""
     if _of_reference(looked) is not None:
@@ -86,12 +81,7 @@ def _refusal(error: SampleError) -> bool:
     return error.kind not in _OTHER_PIXELS and error.kind != "rotated"
 
 
-@of_image(
-    "disagree",
-    "changes",
-    "are decoded otherwise by another library",
-    "train and serve with one library, or save them again as plain RGB",
-)
+@of_image("disagree", "changes", "decoded otherwise by another library", "use one library everywhere")
 def disagree(looked: Looked) -> str | None:
     """How far the pixels differ, beyond the tolerance for honest decoders (`stages/agreement.py`)."""
     others = (
@@ -102,12 +92,7 @@ def disagree(looked: Looked) -> str | None:
     return next(others, None)
 
 
-@of_image(
-    "extension",
-    "changes",
-    "are not what their names say",
-    "rename them: loaders that go by the name fail on them",
-)
+@of_image("extension", "changes", "not what its name says", "rename it: some loaders go by the name")
 def extension(looked: Looked) -> str | None:
     if looked.header is None:
         return None
@@ -115,12 +100,7 @@ def extension(looked: Looked) -> str | None:
     return None if wanted in (None, looked.header.format) else f"{looked.header.format}"
 
 
-@of_image(
-    "orientation",
-    "changes",
-    "have an EXIF orientation, which some libraries apply",
-    "turn them: ImageOps.exif_transpose(image), and save them again",
-)
+@of_image("orientation", "changes", "EXIF orientation", "turn it by ImageOps.exif_transpose, and save it")
 def orientation(looked: Looked) -> str | None:
     if looked.orientation == 1:
         return None
@@ -128,31 +108,31 @@ def orientation(looked: Looked) -> str | None:
     return f"orientation {looked.orientation}" + (f"; {', '.join(turned)} turns it" if turned else "")
 
 
-@of_image("cmyk", "changes", "are CMYK, not RGB", "save them again as RGB: libraries convert them differently")
+@of_image("cmyk", "changes", "CMYK", "save it as RGB: libraries convert it differently")
 def cmyk(looked: Looked) -> str | None:
     return "" if looked.header is not None and looked.header.mode in ("CMYK", "YCCK") else None
 
 
-@of_image("deep", "changes", "have more than 8 bits a channel", "convert them yourself: libraries do it differently")
+@of_image("deep", "changes", "more than 8 bits", "convert it yourself: libraries do it differently")
 def deep(looked: Looked) -> str | None:
     return f"{looked.header.bits} bits" if looked.header is not None and looked.header.bits > 8 else None
 
 
-@of_image("animated", "changes", "have several frames or pages", "save the one that is meant as a file of its own")
+@of_image("animated", "changes", "several frames or pages", "save the one that is meant")
 def animated(looked: Looked) -> str | None:
     return looked.header.format if looked.header is not None and looked.header.animated else None
 
 
-@of_image("grey", "note", "are grey", "image.convert('RGB') gives three channels")
+@of_image("grey", "note", "grey", "image.convert('RGB') gives three channels")
 def grey(looked: Looked) -> str | None:
     return "" if looked.header is not None and looked.header.mode in ("1", "L", "LA") else None
 
 
-@of_image("palette", "note", "have a palette", "image.convert('RGB') gives the colours, not their numbers")
+@of_image("palette", "note", "palette", "image.convert('RGB') gives colours, not their numbers")
 def palette(looked: Looked) -> str | None:
     return "" if looked.header is not None and looked.header.mode in ("P", "PA") else None
 
 
-@of_image("transparent", "note", "have transparency", "image.convert('RGB') drops it, and shows what it hid")
+@of_image("transparent", "note", "transparent", "image.convert('RGB') shows what was hidden")
 def transparent(looked: Looked) -> str | None:
     return "" if looked.header is not None and looked.header.mode == "RGBA" else None

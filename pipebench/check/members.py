@@ -22,7 +22,7 @@ def _suffixes(sample: Sample) -> set[str]:
     return {_IMAGE if is_image("." + one) else f".{printable(one)}" for one in (*sample.files, *sample.extents)}
 
 
-@of_dataset("lacks", "breaks", "lack a file that the others have", "complete them, or remove them")
+@of_dataset("lacks", "breaks", "lacks a file that the others have", "complete it, or remove it")
 def lacks(dataset: Dataset) -> Iterator[Found]:
     good = [(one.key, _suffixes(one)) for one in dataset.samples if one.problem is None]
     counts = Counter(suffix for _, suffixes in good for suffix in suffixes)
@@ -32,23 +32,23 @@ def lacks(dataset: Dataset) -> Iterator[Found]:
             yield Found(key, f"no {', '.join(missing)}")
 
 
-@of_dataset("no-image", "breaks", "hold samples without an image", "complete them: they were left out")
+@of_dataset("no-image", "breaks", "samples without an image", "complete them: they were left out")
 def no_image(dataset: Dataset) -> Iterator[Found]:
     yield from (Found(one.sample, one.message) for one in dataset.problems if one.kind == "no-image")
 
 
-@of_dataset("incomplete-shard", "breaks", "are shards without an end", "write them again, or fetch them again")
+@of_dataset("incomplete-shard", "breaks", "shard without its end", "fetch or write it again")
 def incomplete(dataset: Dataset) -> Iterator[Found]:
     yield from (Found(one.sample, one.message) for one in dataset.problems if one.kind == "incomplete-shard")
 
 
-@of_dataset("not-listed", "breaks", "cannot be listed", "mend their permissions")
+@of_dataset("not-listed", "breaks", "cannot be listed", "mend its permissions")
 def not_listed(dataset: Dataset) -> Iterator[Found]:
     known = ("no-image", "incomplete-shard")
     yield from (Found(one.sample, one.message) for one in dataset.problems if one.kind not in known)
 
 
-@of_dataset("same-key", "changes", "have a key that another sample has", "give each sample a key of its own")
+@of_dataset("same-key", "changes", "key of another sample", "give each sample its own")
 def same_key(dataset: Dataset) -> Iterator[Found]:
     """Within shards: in a folder, names are unique."""
     first: dict[str, Sample] = {}

@@ -9,7 +9,7 @@ import click
 
 from pipebench.commands.data import say_if_shadowed
 from pipebench.host.interrupts import INTERRUPTED, interruptible
-from pipebench.terminal import exported, formatted, place, progress, rendered
+from pipebench.terminal import exported, formatted, libraries_silenced, place, progress, rendered
 
 
 @click.command(short_help="List the files that break or change training")
@@ -33,7 +33,7 @@ def command(path: str, limit: int | None, full: bool, style: str, export_json: P
 
     say_if_shadowed(path)
     click.get_current_context().with_resource(interruptible())
-    with progress() as advance:
+    with libraries_silenced(), progress() as advance:
         advance(0, 0, "listing")
         listed = datasets.load(path, limit=limit, progress=advance)
         advance(0, 0, "importing decoders")

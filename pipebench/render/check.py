@@ -9,7 +9,7 @@ from pipebench.results.check import Check, Finding, Found
 from pipebench.units import counted, printable, seconds
 
 _HEADINGS = {"breaks": "Breaks training", "changes": "Changes training", "note": "Good to know"}
-_LINES = 21  # for the findings, so that verdict and closing lines fit a screen
+_LINES = 25  # for the findings, so that verdict and closing lines fit a screen
 _WIDTH = 78
 _EXAMPLES = 3
 
@@ -23,7 +23,7 @@ def parts(check: Check, *, full: bool = False, partial: bool = False) -> Iterato
         if finding.effect != effect:
             effect = finding.effect
             yield Line(_HEADINGS[effect], "bold")
-        yield from (Line(f"  {line}", hanging="    ") for line in lines)
+        yield from (Line(line, hanging="  ") for line in lines)
     yield Line(_method(check), "dim")
     if check.findings and not full:
         yield Line("All names: --full. All names and reasons for a program: --format json.", "dim")
@@ -46,7 +46,7 @@ def in_a_line(findings: Iterable[Finding]) -> Iterator[str]:
     for one in findings:
         first, detail = one.found[0], f" ({printable(one.found[0].detail)})" if one.found[0].detail else ""
         more = f" and {one.count - 1:,} more" if one.count > 1 else ""
-        yield f"{printable(first.name)}{detail}{more} {printable(one.what)}: {printable(one.remedy)}."
+        yield f"{printable(first.name)}{detail}{more}: {printable(one.what)} → {printable(one.remedy)}"
 
 
 def _method(check: Check) -> str:
@@ -57,17 +57,16 @@ def _method(check: Check) -> str:
 
 def _fitting(findings: Sequence[Finding]) -> list[list[str]]:
     """The lines of each finding, as many as fit a screen. The last, the least important, lose first."""
-    forms = [[_head(one), _examples(one), f"→ {printable(one.remedy)}"] for one in findings]
+    forms = [[_head(one), _examples(one)] for one in findings]
     headings = len({one.effect for one in findings})
-    for kept in (2, 1):
-        for form in reversed(forms):
-            if headings + sum(map(len, forms)) > _LINES:
-                del form[kept:]
+    for form in reversed(forms):
+        if headings + sum(map(len, forms)) > _LINES:
+            del form[1:]
     return forms
 
 
 def _head(one: Finding) -> str:
-    return f"{one.count:,} {printable(one.what)}"
+    return f"{one.count:>6,}  {printable(one.what)} → {printable(one.remedy)}"
 
 
 def _examples(one: Finding) -> str:
@@ -76,15 +75,15 @@ def _examples(one: Finding) -> str:
     shown = [printable(found.name) for found in one.found[:_EXAMPLES]]
     more = f", and {one.count - len(shown):,} more" if one.count > len(shown) else ""
     reason = f" ({shortened(printable(detail), 40)})" if detail else ""
-    room = _WIDTH - 4 - len(more) - len(reason) - 2 * len(shown)
+    room = _WIDTH - 8 - len(more) - len(reason) - 2 * len(shown)
     names = [shortened(name, max(8, room // max(1, len(shown)))) for name in shown]
-    return "  " + ", ".join([names[0] + reason, *names[1:]]) + more
+    return " " * 8 + ", ".join([names[0] + reason, *names[1:]]) + more
 
 
 def _whole(one: Finding) -> list[str]:
-    more = [f"  and {one.count - len(one.found):,} more, of which no names were kept"]
-    names = [f"  {_named(found)}" for found in one.found]
-    return [_head(one), f"→ {printable(one.remedy)}", *names, *(more if one.count > len(one.found) else [])]
+    more = [f"        and {one.count - len(one.found):,} more, of which no names were kept"]
+    names = [f"        {_named(found)}" for found in one.found]
+    return [_head(one), *names, *(more if one.count > len(one.found) else [])]
 
 
 def _named(found: Found) -> str:

@@ -24,6 +24,8 @@ from pipebench.render.layout import Line, Part
 from pipebench.results.report import Report
 from pipebench.results.studies import StudyResult
 
+UNLIKE = "Good samples that some variants do otherwise than the reference, or not at all"
+
 
 def table(report: Report, *, width: int = layout.WIDTH, colour: bool = False, full: bool = False) -> str:
     """The report as aligned tables. Each part begins with its verdict, and every line fits in `width` columns.
@@ -86,7 +88,7 @@ def _lab(report: Report) -> Iterator[Part]:
         yield from (f"  {line}" for line in bad)
     if unlike := tables.unlike_samples(report):
         yield ""
-        yield Line("Good samples that some variants do otherwise than the reference, or not at all", "bold")
+        yield Line(UNLIKE, "bold")
         yield from (f"  {line}" for line in unlike)
 
 

@@ -2,13 +2,17 @@
 
 import io
 import os
+import sys
 import tarfile
 import threading
 
 import pytest
 from broken import FILES, JPEG, PNG, encoded, turned, write
+from click.testing import CliRunner
 
+from pipebench import terminal
 from pipebench.check import decoding, kinds, whole
+from pipebench.commands.check import command
 from pipebench.data import datasets
 from pipebench.errors import SampleError
 from pipebench.render import layout, text
@@ -184,6 +188,25 @@ def test_the_text_fits_a_screen_whatever_is_found(broken):
     for one in broken.findings:
         assert all(found.name in everything for found in one.found)
     assert layout.text([]) == "\n"
+
+
+def test_what_libraries_write_is_lost_and_what_we_say_is_not(capfd):
+    with terminal.libraries_silenced():
+        os.write(2, b"Corrupt JPEG data\n")
+        sys.stderr.write("looking\n")
+    os.write(2, b"after\n")
+    assert capfd.readouterr().err == "looking\nafter\n"
+
+
+def test_the_command_lists_saves_and_fails(tmp_path, monkeypatch):
+    monkeypatch.setattr(decoding, "installed", lambda: DECODERS)
+    write(tmp_path / "data", {"good.jpg": JPEG, "empty.jpg": b""})
+    asked = [str(tmp_path / "data"), "--export-json", str(tmp_path / "r.json")]
+    done = CliRunner().invoke(command, asked, standalone_mode=False)
+    assert done.return_value == 1 and "1 of 2 images break or change training" in done.output
+    assert report.load(tmp_path / "r.json").check.findings[0].kind == "empty"
+    (tmp_path / "data/empty.jpg").unlink()
+    assert CliRunner().invoke(command, asked[:1], standalone_mode=False).return_value == 0
 
 
 def test_a_saved_check_is_shown_again(broken, tmp_path):

@@ -199,7 +199,7 @@ def test_what_disagrees_on_a_sample_is_never_the_fastest_and_the_sample_is_not_c
     result = bench.measure(Plan(rounds=24, budget_s=1e9))
     found = Report(2, False, "", "", None, Workload(), measurements=result.measurements, bad_samples=result.bad_samples)
     ((_, fastest, *_),) = tables.summary(found).rows
-    assert fastest == "quick" and "quick is 2.00× as fast" in tables.verdict(found)
+    assert fastest == "quick" and "where quick is" in tables.verdict(found)
     notes = " ".join(tables.of_task(found, "decode/number").notes)
     assert "quickest: does not do 3 of 10 samples as the reference does" in notes
     assert tables.bad_samples(found) == []
@@ -209,9 +209,9 @@ def test_what_disagrees_on_a_sample_is_never_the_fastest_and_the_sample_is_not_c
 
 
 def test_what_was_noticed_while_listing_is_said_in_a_line(report):
-    noticed = (Finding("lacks", "breaks", "lack a file", "complete them", 3, (Found("a/3.jpg", "no .json"),)),)
+    noticed = (Finding("lacks", "breaks", "lacks a file", "complete it", 3, (Found("a/3.jpg", "no .json"),)),)
     shown = text.table(replace(report, data=replace(report.data, noticed=noticed)))
-    assert "a/3.jpg (no .json) and 2 more lack a file: complete them." in shown
+    assert "a/3.jpg (no .json) and 2 more: lacks a file → complete it" in shown
 
 
 def test_a_gain_that_is_not_measurable_is_no_gain():

@@ -60,7 +60,7 @@ def kind(report: Report) -> str:
     made = (
         ("advise", report.advice), ("watch", report.watched), ("run", report.workload), ("ab", report.comparison),
         ("study", report.studies), ("syncs", report.sync_points), ("calibrate", report.calibration),
-        ("plan", report.plan or report.passport),
+        ("plan", report.plan or report.passport), ("check", report.check),
     )  # fmt: skip
     return next((name for name, part in made if part), "report")
 
@@ -108,6 +108,8 @@ def _lab(report: Report) -> Iterator[Section]:
     yield "throughput", [*tables.fed(report)]
     if bad := tables.bad_samples(report):
         yield "notes", ["", "Bad samples", *(f"  {line}" for line in bad)]
+    if unlike := tables.unlike_samples(report):
+        yield "notes", ["", text.UNLIKE, *(f"  {line}" for line in unlike)]
 
 
 def _lines(report: Report) -> list[str]:
