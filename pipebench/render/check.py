@@ -12,6 +12,7 @@ _HEADINGS = {"breaks": "Breaks training", "changes": "Changes training", "note":
 _LINES = 25  # for the findings, so that verdict and closing lines fit a screen
 _WIDTH = 78
 _EXAMPLES = 3
+_INDENT = 8
 
 
 def parts(check: Check, *, full: bool = False, partial: bool = False) -> Iterator[Part]:
@@ -70,14 +71,20 @@ def _head(one: Finding) -> str:
 
 
 def _examples(one: Finding) -> str:
-    """The first names, with the reason of the first, in one line."""
-    detail = one.found[0].detail if one.found else ""
+    """The first names, with the reason of the first, in one line. Names and reason are shortened if they must be."""
     shown = [printable(found.name) for found in one.found[:_EXAMPLES]]
     more = f", and {one.count - len(shown):,} more" if one.count > len(shown) else ""
-    reason = f" ({shortened(printable(detail), 40)})" if detail else ""
-    room = _WIDTH - 8 - len(more) - len(reason) - 2 * len(shown)
-    names = [shortened(name, max(8, room // max(1, len(shown)))) for name in shown]
-    return " " * 8 + ", ".join([names[0] + reason, *names[1:]]) + more
+    detail = printable(one.found[0].detail) if one.found else ""
+    whole = _joined(shown, detail) + more
+    if len(whole) <= _WIDTH - _INDENT:
+        return " " * _INDENT + whole
+    detail = shortened(detail, 40)
+    room = _WIDTH - _INDENT - len(more) - len(_joined([""] * len(shown), detail))
+    return " " * _INDENT + _joined([shortened(name, max(8, room // len(shown))) for name in shown], detail) + more
+
+
+def _joined(names: Sequence[str], detail: str) -> str:
+    return ", ".join(f"{name} ({detail})" if detail and not place else name for place, name in enumerate(names))
 
 
 def _whole(one: Finding) -> list[str]:
