@@ -25,7 +25,7 @@ _CLASSES = {
     **{colour: str(number) for number, colour in enumerate(SERIES)},
     **{colour: "-" + tone for tone, colour in TONES.items()},
 }
-_SETTINGS = {
+_SETTINGS: Any = {
     "svg.fonttype": "none", "svg.hashsalt": "pipebench", "text.usetex": False, "path.simplify": False,
     "path.sketch": None, "font.family": "DejaVu Sans", "lines.scale_dashes": False, "figure.dpi": 72,
     "text.parse_math": False, "path.effects": [],
@@ -79,7 +79,8 @@ def _written(sheet: Sheet) -> str:
                     artist.set_gid(f"{_TIP}{place}")
                 figure.add_artist(artist)
         figure.patch.set_visible(False)
-        FigureCanvasSVG(figure).print_svg(out, metadata={"Date": None})
+        canvas: Any = FigureCanvasSVG(figure)
+        canvas.print_svg(out, metadata={"Date": None})
     return out.getvalue()
 
 
@@ -96,7 +97,7 @@ def _artists(mark: Mark) -> Iterator[Any]:
             fontweight="bold" if mark.bold else "normal", parse_math=False,
         )  # fmt: skip
     elif isinstance(mark, Line):
-        dashes = (0, (4, 3)) if mark.dashed else "solid"
+        dashes: Any = (0, (4, 3)) if mark.dashed else "solid"
         xs, ys = zip(*mark.points, strict=True)
         yield Line2D(xs, ys, color=colour, linewidth=mark.width, linestyle=dashes, solid_capstyle="butt")
     elif isinstance(mark, Area):

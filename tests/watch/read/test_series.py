@@ -61,7 +61,7 @@ def test_waits_are_neighbours_without_the_first_ones() -> None:
 def test_percentiles_over_time_are_bounded_and_keep_the_longest() -> None:
     lines = [(one * MS, {300: 9, bucket(9 * MS): 1} if one == 777 else {300: 10}) for one in range(5000)]
     found = points(lines, -S)
-    assert len(found) == 60 and sum(one.count for one in found) == 50_000
+    assert len(found) == 60 and sum(one.number for one in found) == 50_000
     assert found[0].at_s == pytest.approx(1.0417, abs=1e-3)
     assert len({one.p50_s for one in found}) == 1
     assert [one.most_s > one.p50_s for one in found].count(True) == 1
