@@ -34,7 +34,7 @@ _KEPT = ("fill", "stroke", "stroke-width", "stroke-dasharray", "fill-opacity", "
          "font-weight", "text-anchor", "stroke-linecap")  # fmt: skip
 _SVG = "{http://www.w3.org/2000/svg}"
 _NUMBER = re.compile(r"-?\d+\.\d+")
-_TIP = "tip-"
+_TIP, _ROUND = "tip-", "round-"
 _LONGEST = 160  # characters of what a mark says
 
 
@@ -42,7 +42,8 @@ def drawn(sheet: Sheet, label: str = "") -> str:
     """The sheet as SVG, with a label for screen readers. The same sheet gives the same text, byte for byte."""
     with _quietly():
         text = _written(sheet)
-    tips = {f"{_TIP}{place}": mark.tip for place, mark in enumerate(sheet.marks) if isinstance(mark, Box | Dot)}
+    marks = [(place, mark) for place, mark in enumerate(sheet.marks) if isinstance(mark, Box | Dot)]
+    tips = {f"{kind}{place}": mark.tip for kind in (_TIP, _ROUND) for place, mark in marks}
     return _inert(ElementTree.fromstring(text), sheet, tips, label)
 
 
@@ -75,8 +76,9 @@ def _written(sheet: Sheet) -> str:
             for artist in _artists(mark):
                 artist.set_transform(down)
                 artist.set_zorder(place)
-                if getattr(mark, "tip", ""):
-                    artist.set_gid(f"{_TIP}{place}")
+                if isinstance(mark, Box | Dot):
+                    round_one = isinstance(mark, Dot) and not mark.diamond
+                    artist.set_gid(f"{_ROUND if round_one else _TIP}{place}")
                 figure.add_artist(artist)
         figure.patch.set_visible(False)
         canvas: Any = FigureCanvasSVG(figure)
@@ -129,19 +131,28 @@ def _inert(root: ElementTree.Element, sheet: Sheet, tips: dict[str, str], label:
 
 
 def _elements(parent: ElementTree.Element, tips: dict[str, str]) -> Iterator[str]:
-    """Paths and texts only, in their order; whatever else matplotlib writes is left out."""
+    """Paths, circles and texts only, in their order; whatever else matplotlib writes is left out."""
     for one in parent:
-        tag, tip = one.tag.removeprefix(_SVG), tips.get(one.get("id", ""), "")
-        if tag == "g" and tip:
-            yield f"<g><title>{escape(shortened(printable(tip), _LONGEST))}</title>{''.join(_elements(one, tips))}</g>"
-        elif tag == "g":
-            yield from _elements(one, tips)
+        tag, name = one.tag.removeprefix(_SVG), one.get("id", "")
+        if tag == "g":
+            tip = escape(shortened(printable(tips.get(name, "")), _LONGEST))
+            inside = "".join(_round(path) for path in one) if name.startswith(_ROUND) else "".join(_elements(one, tips))
+            yield f"<g><title>{tip}</title>{inside}</g>" if tip else inside
         elif tag in ("path", "text"):
             yield _element(tag, one)
 
 
+def _round(path: ElementTree.Element) -> str:
+    """The path of a circle as a circle, which is a tenth as long."""
+    numbers = [float(found) for found in re.findall(r"-?[\d.]+", path.get("d", ""))]
+    xs, ys = numbers[::2], numbers[1::2]
+    r = (max(xs) - min(xs)) / 2
+    given = {"cx": f"{min(xs) + r:.2f}", "cy": f"{min(ys) + r:.2f}", "r": f"{r:.2f}", "style": path.get("style", "")}
+    return _element("circle", ElementTree.Element("circle", given))
+
+
 def _element(tag: str, one: ElementTree.Element) -> str:
-    given = {name: value for name, value in one.attrib.items() if name in ("d", "x", "y", "fill")}
+    given = {name: value for name, value in one.attrib.items() if name in ("d", "x", "y", "cx", "cy", "r")}
     for part in one.get("style", "").split(";"):
         name, _, value = (word.strip() for word in part.partition(":"))
         if name in _KEPT:
