@@ -53,7 +53,9 @@ def _picture(
     largest = max(parts, key=lambda one: one.s)
     busy = sum(one.busy_share for one in workers) / len(workers) if workers else None
     ceiling = _ceiling(report, result)
-    alt = f"A sample takes {'a worker' if workers else 'the loop'} {seconds(total)}. Most of it is {largest.name}: "
+    alt = (
+        f"A sample takes {'a worker' if workers else 'the loop'} {seconds(total)}. The largest part is {largest.name}: "
+    )
     alt += f"{seconds(largest.s)} ({percent(largest.s / total)})."
     if busy is not None:
         alt += f" {counted(len(workers), 'worker is', 'workers are')} busy {percent(busy)} of the time."

@@ -57,11 +57,15 @@ def _draw(sheet: Sheet, found: Timeline, whole: float) -> float:
         sheet.line((x[0], _middle(one[0].track)), (x[1], _middle(one[1].track)), colour="grid")
     for span in found.spans:
         _span(sheet, span, found.tracks[span.track], axis)
-    used = [name for name in _COLOURS if any(one.name == name for one in found.spans)]
+    used = [name for name in _COLOURS if any(_seen(one, name, axis) for one in found.spans)]
     if found.workers > sum(one.startswith("worker ") for one in found.tracks):
         words = f"The loader has {found.workers} workers; the others made none of these batches."
         below = note(sheet, words, below)
     return wrapped_chips(sheet, [(_COLOURS[name], _NAMES[name]) for name in used], below + 4)
+
+
+def _seen(one: TimelineSpan, name: str, axis: Axis) -> bool:
+    return one.name == name and axis.at(one.end_s) - axis.at(one.begin_s) >= 1
 
 
 def _middle(track: int) -> float:

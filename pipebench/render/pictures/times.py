@@ -16,9 +16,10 @@ from pipebench.results.report import Report
 from pipebench.results.watched import WatchResult
 from pipebench.units import counted, percent, printable, seconds, seconds_scale
 
-_STALL = 3.0  # times the median wait, and above all but a tenth of them
+_STALL = 3.0  # times the median wait
 _LEAST_STALL_S = 1e-3
 _SLOWEST = 10
+_BAR = 14.0  # pixels of one wait, at most
 _LONGEST = 200  # characters of a name
 _COLUMNS = 160  # of a phone or a page: more waits are drawn as the longest of their neighbours
 
@@ -40,14 +41,15 @@ def _waits(result: WatchResult, waits: Sequence[float]) -> Picture:
     stalls = stalled(waits)
     period = _period(result)
     lost = sum(waits[place] for place in stalls)
-    alt = f"Of {counted(len(waits), 'wait')} in a row, {counted(len(stalls), 'is', 'are')} far longer than the others"
+    times = f"more than {_STALL:g} times as long as the median"
+    alt = f"Of {counted(len(waits), 'wait')} in a row, {counted(len(stalls), 'is', 'are')} {times}"
     alt += f" and take{'s' if len(stalls) == 1 else ''} {percent(lost / sum(waits))} of all waiting" if lost else ""
     alt += f"; a stall comes every {period} batches." if period else "."
     if not stalls:
-        alt = f"The waits of {counted(len(waits), 'iteration')} in a row: none is far longer than the others."
+        alt = f"Of {counted(len(waits), 'wait')} in a row none is {times}."
     scale = seconds_scale([max(waits) or 1.0])
     cells = tuple((str(place), scale.number(waits[place])) for place in stalls)
-    note = "Only the waits that are far longer than the others."
+    note = f"Only the waits that are {times}."
     table = Table("", ("iteration", f"wait, {scale.unit}"), cells, frozenset({0, 1}), (note,))
     return picture(
         "waits", "distribution", "How long each iteration waits for its batch", alt, table,
@@ -56,11 +58,10 @@ def _waits(result: WatchResult, waits: Sequence[float]) -> Picture:
 
 
 def stalled(waits: Sequence[float]) -> list[int]:
-    """The places of the waits that are far longer than the others."""
+    """The places of the waits that are far longer than the median."""
     ordered = sorted(waits)
     limit = max(_STALL * ordered[len(ordered) // 2], _LEAST_STALL_S)
-    found = [place for place, one in enumerate(waits) if one > limit]
-    return found if len(found) <= len(waits) / 4 else []
+    return [place for place, one in enumerate(waits) if one > limit]
 
 
 def _period(result: WatchResult) -> int | None:
@@ -85,7 +86,8 @@ def _draw_waits(sheet: Sheet, waits: Sequence[float], stalls: set[int], period: 
         width = across.at(begin + step) - x
         stall = longest in stalls
         tip = f"iteration {longest}: {seconds(waits[longest])}" if stall else ""
-        sheet.add(Box(x + 0.15 * width, y, 0.7 * width, up.begin - y, "1" if stall else "7", tip=tip))
+        bar = min(0.7 * width, _BAR)
+        sheet.add(Box(x + (width - bar) / 2, y, bar, up.begin - y, "1" if stall else "7", tip=tip))
     if period and stalls:
         _mark_period(sheet, waits, sorted(stalls), period, across)
     below = draw_x(sheet, across, up.begin, up.begin, lambda value: f"{value:g}", "iteration after start-up")

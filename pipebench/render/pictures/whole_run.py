@@ -68,7 +68,8 @@ def _parts(account: Account) -> list[_Part]:
 
 def _finding(account: Account, parts: list[_Part]) -> str:
     largest = sorted(parts, key=lambda one: -one.s)
-    said = [f"{one.name} {seconds(one.s)} ({percent(one.s / account.wall_s)})" for one in largest[:3]]
+    figures = [f"{seconds(one.s)} ({percent(one.s / account.wall_s)})" for one in largest[:3]]
+    said = [f"{one.name} {took}{text}" for one, took, text in zip(largest, ("took ", "", ""), figures, strict=False)]
     most = max(parts, key=lambda one: one.saved_s)
     saves = f" Of {most.name}, a change could save up to {seconds(most.saved_s)}." if most.saved_s else ""
     return f"Of the {seconds(account.wall_s)} of the run, {', '.join(said)}.{saves}"
