@@ -15,7 +15,7 @@ from pipebench.advise.judging import BETWEEN_RUNS
 from pipebench.before_after.estimates import Estimate, of_interval
 from pipebench.before_after.figures import Figure
 from pipebench.results.advice import Advice
-from pipebench.results.before_after import Floor
+from pipebench.results.before_after import CPU, Floor
 from pipebench.results.calibration import GOAL_S, GOAL_SHARE, LARGE_SHARE
 from pipebench.results.programs import WatchedCommand
 from pipebench.results.report import Report
@@ -77,11 +77,22 @@ def _of_run(found: WatchResult) -> Iterator[Figure]:
     for phase in found.loop:
         known = _phase(found, phase, iteration_s) if phase.share >= LARGE_SHARE else None
         yield Figure("iteration", phase.phase, "s", phase.s_per_iteration, known)
+    yield from _cpu(found)
     for stage in found.stages:
         name = f"{stage.name} ({stage.kind})" + (f" of loader {stage.loader}" if stage.loader > 1 else "")
         spent = stage.exclusive_s_per_sample
         if stage.worker_share >= _LEAST:
             yield Figure("sample", name, "s", spent, _known(found, spent, max(GOAL_S, GOAL_SHARE * spent)))
+
+
+def _cpu(found: WatchResult) -> Iterator[Figure]:
+    """The CPU time in which a sample is made. Waiting for a core is not in it, so others can hardly change it."""
+    for loader in found.loaders:
+        if loader.training and (spent := loader.sample_cpu_s) is not None and loader.watched:
+            known = _known(found, spent, max(GOAL_S, GOAL_SHARE * spent), others=False)
+            yield Figure(
+                "sample", CPU + (f" of loader {loader.loader}" if loader.loader > 1 else ""), "s", spent, known
+            )
 
 
 def _phase(found: WatchResult, phase: PhaseResult, iteration_s: float) -> Estimate | None:
@@ -117,11 +128,15 @@ def _rate(found: WatchResult, loader: LoaderResult) -> Figure:
     return Figure("loop", f"loader {loader.loader}", "per-s", per_s, known, gated=loader.training)
 
 
-def _known(found: WatchResult, value: float, error_s: float) -> Estimate | None:
-    """A value whose error is at most `error_s` in 95 % of cases. None: it is smaller than its error."""
+def _known(found: WatchResult, value: float, error_s: float, others: bool = True) -> Estimate | None:
+    """A value whose error is at most `error_s` in 95 % of cases. None: it is smaller than its error.
+
+    `others` says that what other processes took of the cores is in the value.
+    """
     if value <= max(error_s, _AT_ALL):
         return None
-    return Estimate(math.log(value), math.log1p(error_s / value) / NORMAL, slack=slack(found))
+    error = math.log1p(error_s / value) / NORMAL
+    return Estimate(math.log(value), error, slack=slack(found) if others else 0.0)
 
 
 def _bound(found: BoundResult | None) -> Iterator[Figure]:

@@ -9,7 +9,7 @@ import click
 
 from pipebench.commands._percent import Percent
 from pipebench.errors import PipebenchError
-from pipebench.terminal import formatted, of_file, place, say
+from pipebench.terminal import formatted, of_file, places, save_page, say, sensible
 from pipebench.units import printable
 
 if TYPE_CHECKING:
@@ -32,26 +32,35 @@ FAILED = 3
 @click.option("--full", is_flag=True, help="Show every row. By default the report fits a screen.")
 @formatted
 @click.option("--export-json", type=FILE, metavar="FILE", help="Save the comparison here.")
+@click.option("--html", "page", type=FILE, metavar="OUT", help="Write the comparison as a page to OUT, too.")
 @click.option(
     "--force",
     is_flag=True,
     help="Compare reports of different machines, workloads or data, and let exports overwrite files.",
 )
 def command(
-    base: Path, head: Path, fail_above: float | None, full: bool, style: str, export_json: Path | None, force: bool
+    base: Path,
+    head: Path,
+    fail_above: float | None,
+    full: bool,
+    style: str,
+    export_json: Path | None,
+    page: Path | None,
+    force: bool,
 ) -> int:
     """Compare two saved reports of one command: BASE, the one before, and HEAD, the one after.
 
     What differs besides the figures comes first. Then each row that both have has its speed-up (above 1: the head is
     faster) with an interval that holds what differs between two runs of the same. `~`: it cannot be told.
     """
-    export_json = place(export_json, force)
+    export_json, page = places(force, export_json, page)
     from pipebench.results import report
 
     made = _compared(report.load(base), report.load(head), (base, head), force, fail_above)
     text = of_file(made, head, style, full)
     if export_json is not None:
         report.save(made, export_json)
+    sensible(head, lambda: save_page(made, page))
     click.echo(text, nl=False)
     return _status(made.before_after) if made.before_after is not None else 0
 

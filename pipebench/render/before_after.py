@@ -11,6 +11,7 @@ from pipebench.render.cells import Table, gain
 from pipebench.render.layout import Line, Part, shortened
 from pipebench.render.watch_notes import sentence
 from pipebench.results.before_after import (
+    CPU,
     FEWER,
     MORE,
     NO_FLOOR,
@@ -34,6 +35,7 @@ _DIFFERING = 8
 _WATCHED = ("watch", "command", "advise")
 _ACCOUNT = "account"
 _NOTHING = 1e-6  # seconds
+_LARGE = 0.5  # change: larger ones are given as a factor
 _BUSY = 1.05  # others that could make less than that are not mentioned
 
 
@@ -112,7 +114,7 @@ def _of_watch(found: BeforeAfter) -> str:
     main = next((one for one in rates if one.gated), next(iter(rates), None))
     if main is not None and main.judgement is not None:
         over = main.judgement.head_over_base
-        said.append(f"{gain(over)} samples/s" if main.judgement.told else f"samples/s {_untold(over)}")
+        said += [f"{gain(over)} samples/s"] if main.judgement.told else [f"samples/s {_untold(over)}", *_by_cpu(found)]
     said += [
         f"{one.name} {percent(one.base)} → {percent(one.head)}"
         for one in found.rows
@@ -131,8 +133,20 @@ def _what_changed(changed: Sequence[str]) -> Iterator[str]:
         yield f"what changed: {', '.join(changed)}"
 
 
+def _by_cpu(found: BeforeAfter) -> Iterator[str]:
+    """What is left to say where others had the cores."""
+    for one in found.rows:
+        if one.name == CPU and one.judgement is not None and one.judgement.told:
+            yield f"loading by CPU time {gain(one.judgement.head_over_base)}"
+
+
 def _untold(over: Speedup) -> str:
-    return f"~ ({over.speedup:.2f}×; less than {percent(over.smallest_change)} cannot be told)"
+    return f"~ ({over.speedup:.2f}×; less than {_least(over)} cannot be told)"
+
+
+def _least(over: Speedup) -> str:
+    """The smallest change that could be told: a percentage, or a factor if it is large."""
+    return percent(over.smallest_change) if over.smallest_change <= _LARGE else f"{1 + over.smallest_change:.1f}×"
 
 
 def _of_syncs(found: BeforeAfter) -> str:
@@ -215,8 +229,8 @@ def _shown(found: BeforeAfter, full: bool) -> list[Row]:
 
 
 def _rank(one: Row) -> tuple[bool, bool, bool]:
-    """The wait and what the gate is about first, then what changed, then what was judged; else in its order."""
-    first = one.gated or one.name == "wait" or one.unit == "share"
+    """First the wait, CPU time and what the gate is about, then what changed, then what was judged."""
+    first = one.gated or one.name in ("wait", CPU) or one.unit == "share"
     return not first, one.verdict not in (FASTER, SLOWER), one.judgement is None
 
 
@@ -252,7 +266,10 @@ def _judged(one: Row) -> str:
         return {FEWER: "fewer", MORE: "more", SAME: "same"}.get(one.verdict, "")
     if not one.judgement.enough:
         return "~ (unknown)"
-    return gain(one.judgement.head_over_base)
+    over = one.judgement.head_over_base
+    if over.told or over.smallest_change <= _LARGE:
+        return gain(over)
+    return f"~ (×÷{1 + over.smallest_change:.1f})"
 
 
 def _below(found: BeforeAfter, shown: Sequence[Row], full: bool) -> Iterator[Part]:

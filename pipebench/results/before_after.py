@@ -30,6 +30,7 @@ Kind = Literal["run", "functions", "watch", "command", "advise", "syncs", "ab", 
 MIXED = "some faster, some slower"
 FEWER, MORE, SAME = "fewer", "more", "same"  # of an exact count
 NO_FLOOR = "run-to-run difference unknown"
+CPU = "CPU time"  # the name of the row of what workers compute for a sample
 ROW_VERDICTS = (FASTER, SLOWER, NOT_TOLD, NO_FLOOR, TOO_FEW, NOT_MEASURED, FEWER, MORE, SAME)
 VERDICTS = (FASTER, SLOWER, MIXED, NOT_TOLD, NOT_MEASURED)
 

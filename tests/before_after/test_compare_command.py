@@ -62,3 +62,14 @@ def test_a_report_whose_figures_do_not_belong_together_is_refused(files):
     plain["measurements"][0]["calls_per_reading"] = 0
     (files / "head.json").write_text(json.dumps(plain))
     assert isinstance(_run(files / "base.json", files / "head.json").exception, PipebenchError)
+
+
+def test_the_comparison_as_a_page(files):
+    page = files / "c.html"
+    found = _run(files / "base.json", files / "head.json", "--html", page)
+    assert found.return_value == 0 and found.stdout.startswith("Slower: decode/rgb/quick")
+    text = page.read_text()
+    assert text.startswith("<!DOCTYPE html>") and "pipebench compare" in text and "decode/rgb/quick" in text
+    assert "Row by row" in text and "Measured on" not in text
+    again = _run(files / "base.json", files / "head.json", "--html", page)
+    assert isinstance(again.exception, PipebenchError) and "--force" in again.exception.remedy

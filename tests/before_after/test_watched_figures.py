@@ -10,6 +10,7 @@ from saved_pairs import root, row, watched
 
 from pipebench.before_after.watched import slack
 from pipebench.before_after.whole import compared
+from pipebench.render.before_after import verdict
 
 FILES = Path("a.json"), Path("b.json")
 
@@ -66,3 +67,14 @@ def test_the_report_says_that_others_were_there():
     assert ("cores used by others", "1.2", "1.0") in [(one.name, one.base, one.head) for one in found.differing]
     assert found.floor.others == pytest.approx(2.5)
     assert compared(_run(), _run(), FILES).floor.others == 1.0
+
+
+def test_cpu_time_is_told_where_others_had_the_cores():
+    """Found on 2 cores of which others had 1.4: the same script took 11.7 to 12.2 ms of CPU time, and 15 to 43 ms."""
+    base, head = (_run(faster, foreign=1.4) for faster in (1.0, 1.6))
+    less = replace(head.watched.loaders[0], sample_cpu_s=base.watched.loaders[0].sample_cpu_s / 3)
+    head = replace(head, watched=replace(head.watched, loaders=(less, *head.watched.loaders[1:])))
+    found = compared(base, head, FILES)
+    assert row(found, "loader 1").verdict == "no difference detected"
+    assert row(found, "CPU time").verdict == "faster"
+    assert "loading by CPU time 3.00× (" in verdict(found)

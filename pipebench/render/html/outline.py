@@ -35,6 +35,7 @@ _OF_KIND = {
     "study": {"stages": "The steps"},
     "syncs": {"stages": "The lines that wait"},
     "calibrate": {"stages": "Planted against shown"},
+    "compare": {"stages": "Row by row"},
 }
 _OPEN = ("run", "remedies", "stages", "method")
 _METHODS = {
@@ -42,6 +43,7 @@ _METHODS = {
     "advise": "Each remedy was tried inside the training loop of the script: windows of the changed loader took turns "
     "with windows of its own loader. Both shared one sampler.",
     "syncs": "Sync points are looked for on separate calls, which no timing includes.",
+    "compare": "Two saved reports were held against each other. Nothing was measured here.",
 }
 
 
@@ -58,6 +60,7 @@ class Chapter:
 def kind(report: Report) -> str:
     """The command that made the report."""
     made = (
+        ("compare", report.before_after),
         ("advise", report.advice), ("watch", report.watched), ("run", report.workload), ("ab", report.comparison),
         ("study", report.studies), ("syncs", report.sync_points), ("calibrate", report.calibration),
         ("plan", report.plan or report.passport), ("check", report.check),
@@ -154,7 +157,8 @@ def _is_prose(part: Part) -> bool:
 
 def _method(report: Report) -> Iterator[Part]:
     """Machine, versions, method, the error of the instrument, and the command that repeats it."""
-    yield from tables.heading(report)
+    if report.before_after is None:
+        yield from tables.heading(report)
     if (method := _METHODS.get(kind(report))) is not None:
         yield method
     if report.watched is not None:
@@ -162,6 +166,6 @@ def _method(report: Report) -> Iterator[Part]:
         yield from watched.foot(known, full=True)
     if report.created is not None:
         with_version = f" with pipebench {printable(report.pipebench)}" if report.pipebench else ""
-        yield f"Measured on {when(report.created)}{with_version}."
+        yield f"{'Measured' if report.before_after is None else 'Compared'} on {when(report.created)}{with_version}."
     if report.started_by:
         yield from ("Repeat it:", f"  {printable(report.started_by)}")
