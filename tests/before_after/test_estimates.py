@@ -12,7 +12,7 @@ from pipebench.results.comparison import GATE_FAILED, NO_RESULT
 from pipebench.results.earlier_runs import Figures, between
 from pipebench.results.report import BetweenRuns
 
-ROWS, PROCESSES, TRIALS = 10, 6, 200
+ROWS, PROCESSES, TRIALS = 10, 6, 100
 SPREAD, DRIFT = 0.03, 0.05  # of processes, and of runs
 
 
