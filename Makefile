@@ -8,7 +8,7 @@ OLDEST := .venv-oldest
 PARALLEL := --numprocesses logical --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 STAMP := $(VENV)/installed-$(shell $(PYTHON) -c "import hashlib; print(hashlib.sha256(open('pyproject.toml','rb').read()).hexdigest()[:16])")
 
-.PHONY: bench test lint setup simd test-readme test-slow test-timing test-cuda test-scripts test-oldest clean
+.PHONY: bench test lint setup simd test-readme test-slow test-timing test-cuda test-scripts test-oldest soak clean
 
 bench: setup
 	$(BIN)/pipebench run $(RUN)
@@ -61,6 +61,11 @@ test-oldest:
 		$(OLDEST)/bin/python -m pip install --quiet 'torch==2.4.*' 'torchvision==0.19.*' numpy pillow click msgspec psutil rich \
 		braceexpand pytest; }
 	PYTHONPATH=. $(OLDEST)/bin/python -m pytest tests/watch/script tests/watch/record tests/watch/stages tests/watch/bound
+
+# `watch` and `run` in turn under random faults; exit status 1 if anything is left or wrong. SOAK_MINUTES=5 for less
+SOAK_MINUTES ?= 20
+soak: setup
+	$(BIN)/python tools/soak.py --minutes $(SOAK_MINUTES) $(SOAK)
 
 clean:
 	rm -rf $(VENV) $(OLDEST) .asv .mypy_cache .ruff_cache .pytest_cache

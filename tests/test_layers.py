@@ -14,7 +14,7 @@ import pipebench
 ROOT = Path(pipebench.__file__).parent
 HOUSE = {
     "": "errors units stats ring",
-    "host": "clock gaps children screen interrupts private redaction machine limits named page_cache scratch "
+    "host": "clock gaps children known_bad screen interrupts private redaction machine limits named page_cache scratch "
     "whole_files",
     "native": "building passing region resized transforms packing",
     "task": "",

@@ -9,6 +9,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NoReturn
 
 INTERRUPTED = 130  # the exit status
 _INTERRUPTS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -35,7 +36,7 @@ def interruptible() -> Iterator[Interrupts]:
 
     def interrupt(number: int, frame: object) -> None:
         for one in ours:
-            signal.signal(one, _end_at_once if one == signal.SIGINT else signal.SIG_IGN)
+            signal.signal(one, end_at_once if one == signal.SIGINT else signal.SIG_IGN)
         found.came = True
         raise KeyboardInterrupt
 
@@ -48,7 +49,8 @@ def interruptible() -> Iterator[Interrupts]:
             signal.signal(one, handler)
 
 
-def _end_at_once(number: int, frame: object) -> None:
+def end_at_once(number: int = signal.SIGINT, frame: object = None) -> NoReturn:
+    """Ends this process, and what was arranged to end with it. What that leaves behind, the next run removes."""
     if sys.stderr is not None and sys.stderr.isatty():
         os.write(2, b"\x1b[?25h\n")  # shows the cursor, which the bar of progress has hidden
     os._exit(INTERRUPTED)

@@ -113,7 +113,7 @@ def _watched(job: TrainingJob) -> tuple[Training, ScriptNote, int, list[str]]:
     """What watching found, the script's note, its exit status, and the faults that `watch` reports."""
     faults: list[str] = []
     before = machine.read_load_of_tree()
-    options = WatchOptions(bound=True, steps=job.steps, module=True)
+    options = WatchOptions(bound=True, steps=job.steps, module=True, impatient=True)
     status, watched = observe(options, [training_script.__name__, msgspec.json.encode(job).decode()], faults.append)
     load, note = machine.read_load_of_tree() - before, read_note(Path(job.note))
     if watched is None:

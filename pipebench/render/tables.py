@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from pipebench.errors import BadSample
+from pipebench.host.known_bad import known_bad
 from pipebench.render import check, consumers, feeding, stage_sum
 from pipebench.render.cells import Table, gain, spread
 from pipebench.results import usual_pipeline
@@ -322,6 +323,7 @@ def _host(report: Report) -> list[str]:
     return [
         f"{printable(machine.cpu)}, {machine.usable_cores:g} usable cores, {printable(machine.system)}",
         f"Python {printable(machine.python)}, {versions}",
+        *(f"Known not to work: {one.what}. {one.remedy} ({one.source})" for one in known_bad(machine.libraries)),
     ]
 
 

@@ -42,6 +42,7 @@ from pipebench.units import all_printable, printable, size
 
 SCHEMA_VERSION = 2
 LARGEST, SMALLEST = 1 << 64, 1e-30  # numbers in a report: seeds have 63 bits; differences of floats may be tiny
+MOST_ROWS = 10_000  # of one table: to show one row takes about a millisecond
 LARGEST_FILE = 64 << 20  # bytes; a report of every variant at --rigorous is under 1 MB
 
 
@@ -181,9 +182,10 @@ def load(path: Path) -> Report:
         raise PipebenchError(
             f"{name} is not a pipebench report: {printable(str(error))[:200]}", "name a report that pipebench wrote"
         ) from error
-    if not all(value > 0 for value in _divisors(report)) or not all(
-        map(_possible, _numbers(msgspec.to_builtins(report)))
-    ):
+    plain = msgspec.to_builtins(report)
+    if (most := max(_rows(plain), default=0)) > MOST_ROWS:
+        raise PipebenchError(f"{name} has a table of {most:,} rows, more than any run", "name a pipebench report")
+    if not all(value > 0 for value in _divisors(report)) or not all(map(_possible, _numbers(plain))):
         raise PipebenchError(f"{name} holds figures that no run can give", "name a report that pipebench wrote")
     return report
 
@@ -227,6 +229,21 @@ def _numbers(found: Any) -> Iterator[float]:
             yield from _numbers(one)
     elif isinstance(found, int | float):
         yield found
+
+
+def _rows(found: Any) -> Iterator[int]:
+    """The length of every table within plain values: a list of objects. Of some, a run may have any number."""
+    for name, one in found.items():
+        if isinstance(one, dict):
+            yield from _rows(one)
+        elif isinstance(one, list | tuple) and name not in _ANY_NUMBER:
+            objects = [each for each in one if isinstance(each, dict)]
+            yield len(objects)
+            for each in objects[:MOST_ROWS]:
+                yield from _rows(each)
+
+
+_ANY_NUMBER = ("bad_samples", "steps")  # they are summed up when they are shown
 
 
 def _possible(number: float) -> bool:

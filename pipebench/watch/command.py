@@ -118,6 +118,7 @@ def observe(
             _settings(options, folder),
             meanwhile=lambda: _looking(looker, reader),
             afterwards=lambda ended: _guarded(say, lambda: read(ended)),
+            impatient=options.impatient,
         )
         if ended.interrupted and options.ours:
             raise KeyboardInterrupt

@@ -175,6 +175,24 @@ def test_the_second_ctrl_c_ends_at_once(tmp_path):
     assert process.wait(timeout=50) == 130  # less than what it sleeps
 
 
+def test_the_second_ctrl_c_while_a_script_of_ours_runs_ends_at_once():
+    """The script does not answer the first one, and would run on."""
+    code = (
+        "import os\n"
+        "from pipebench.watch.launch.supervisor import run_command\n"
+        "command = ['sh', '-c', 'trap \"\" INT; echo ready; exec sleep 100']\n"
+        "run_command(command, os.environ, impatient=True)\n"
+    )
+    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    assert process.stdout.readline() == "ready\n"
+    end = time.monotonic() + 50  # less than what it sleeps
+    while process.poll() is None and time.monotonic() < end:
+        process.send_signal(signal.SIGINT)
+        time.sleep(0.2)
+    assert process.wait(timeout=10) == 130
+    process.stdout.read()  # until the script has ended too
+
+
 @pytest.mark.parametrize("command", [pytest.param(["calibrate"], marks=pytest.mark.slow), ["watch", "train.py"]])
 def test_what_a_killed_run_left_is_removed_by_the_next(command, tmp_path):
     (tmp_path / "train.py").write_text("import time\ntime.sleep(100)\n")

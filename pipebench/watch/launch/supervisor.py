@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple, NoReturn
 
+from pipebench.host.interrupts import end_at_once
 from pipebench.watch.launch.standstill import NEVER, Standstill, Stops
 from pipebench.watch.record.recording import Settings
 
@@ -58,10 +59,12 @@ def run(
     settings: Settings,
     meanwhile: Meanwhile = contextlib.nullcontext,
     afterwards: Afterwards = lambda ended: None,
+    *,
+    impatient: bool = False,
 ) -> Ended:
     """Runs a script, or `-m` and a module, with its own arguments, under the bootstrap, as `run_command` does."""
     command = [sys.executable, *_interpreter_flags(), str(_BOOTSTRAP), settings.encoded(), *arguments]
-    return run_command(command, os.environ, meanwhile, afterwards)
+    return run_command(command, os.environ, meanwhile, afterwards, impatient=impatient)
 
 
 def run_command(
@@ -69,12 +72,14 @@ def run_command(
     environment: Mapping[str, str],
     meanwhile: Meanwhile = contextlib.nullcontext,
     afterwards: Afterwards = lambda ended: None,
+    *,
+    impatient: bool = False,
 ) -> Ended:
     """Runs a command in a child process with this environment. It is found as a shell finds it.
 
     `meanwhile` is entered after the last fork here, so it may start a thread. It is left when the command ends. Then
     `afterwards` is called while signals are still blocked, so that a second Ctrl-C after the command's end does not
-    cost the report.
+    cost the report. With `impatient`, a second Ctrl-C before its end ends this process and the command at once.
     """
     waited = _FORWARDED | {signal.SIGCHLD}
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, waited)
@@ -85,7 +90,7 @@ def run_command(
         canary = Canary(libc)
         try:
             with meanwhile():
-                ended = _supervise(child, canary, waited)
+                ended = _supervise(child, canary, waited, impatient)
                 ended = replace(ended, lived=Lifetime(began, time.perf_counter_ns()))
         finally:
             canary.end()
@@ -184,7 +189,7 @@ class Canary:
         os.close(self._answered)
 
 
-def _supervise(child: int, canary: Canary, waited: frozenset[signal.Signals]) -> Ended:
+def _supervise(child: int, canary: Canary, waited: frozenset[signal.Signals], impatient: bool) -> Ended:
     interrupted, stops = False, Stops()
     while True:
         got = signal.sigtimedwait(waited, _LOOK_S)
@@ -193,6 +198,8 @@ def _supervise(child: int, canary: Canary, waited: frozenset[signal.Signals]) ->
             if status is not None:
                 return replace(_ended(status), interrupted=interrupted, stood=stops.found())
             continue
+        if impatient and interrupted and got.si_signo == signal.SIGINT:
+            end_at_once()
         interrupted |= got.si_signo in _INTERRUPTS
         if got.si_code <= _FROM_KERNEL:
             if not canary.noticed(got.si_signo):

@@ -22,6 +22,7 @@ class WatchOptions:
     - `bound` measures how fast the loop would be without any data work. The script then ends after `steps` iterations
       (`None`: `bound.schedule.STEPS`), and its weights must not be used.
     - `ours`: the script is a part of pipebench's own work, so what interrupts it interrupts that work.
+    - `impatient`: a second Ctrl-C ends pipebench and the script at once, without a report.
     """
 
     steps: int | None = None
@@ -35,3 +36,4 @@ class WatchOptions:
     records: Path | None = None
     bound: bool = False
     ours: bool = False
+    impatient: bool = False

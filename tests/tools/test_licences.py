@@ -1,0 +1,20 @@
+"""The page of licences names each package of the project, with what the installed package states."""
+
+import re
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "tools"))
+import licences
+
+ROWS = dict(re.findall(r"^\| ([\w.-]+) \| [\w-]+ \| (.+) \|$", licences.PAGE.read_text(), re.MULTILINE))
+
+
+def test_each_package_is_listed_and_no_other():
+    assert sorted(one for one in ROWS if one != "package") == sorted(licences.wanted())
+
+
+def test_what_is_installed_states_the_listed_licence():
+    found = {name: licences.licence(name) for name in licences.wanted()}
+    assert found["msgspec"] == "BSD-3-Clause" and licences.licence("no-such-package") is None
+    assert {name: one for name, one in found.items() if one not in (None, ROWS[name])} == {}
