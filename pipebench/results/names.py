@@ -22,7 +22,7 @@ Part = TypeVar("Part")
 
 # For each class, its fields that are or hold names. What is not here holds words of pipebench, of torch or of code.
 KINDS: dict[str, dict[str, Kind]] = {
-    "report.Report": {"failure": "said"},
+    "report.Report": {"failure": "said", "started_by": "words"},
     "report.Data": {"name": "data"},
     "machine.Machine": {"host": "name", "storage": "ours"},
     "task.Workload": {"data": "data"},
@@ -63,6 +63,7 @@ _OF_VALUES: dict[str, Kind] = {"sample": "name", "file": "file", "fault": "said"
 _PUBLIC_SIDES = frozenset({"HEAD", "main", "master", "working", "tree", "(base)", "(head)", "."})
 _COMMIT = re.compile(r"\(?[0-9a-f]{7,40}\)?")
 _VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*(=[\w.,:-]*)?")
+_WORD = re.compile(r"--[a-z-]+|-[A-Za-z]|python|torchrun|pipebench|run|watch|advise|ab|study|syncs|calibrate|plan|show")
 _EXCEPTION = re.compile(r"((?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Exit|Warning|Lost)): ")
 _PATH = re.compile(r"(?:[A-Za-z]:\\|(?<![\w/.])(?:~|\.{1,2})?/)[^\s'\"`,;:()\[\]{}<>|]+")
 _FILE = re.compile(
@@ -122,7 +123,7 @@ class _Names:
         if kind == "side":
             return self._side(text)
         if kind == "words":
-            return " ".join(self.token("word", one) for one in text.split())
+            return " ".join(one if _WORD.fullmatch(one) else self.token("word", one) for one in text.split())
         return self._sentence(text) if kind == "ours" else self.token(kind, text)
 
     def _said(self, text: str) -> str:

@@ -171,6 +171,13 @@ def test_what_a_reader_needs_stays():
     assert without_names(lab, {lab.workload.data}).measurements == lab.measurements
 
 
+def test_of_a_command_line_the_options_stay():
+    found = without_names(
+        report.Report(2, started_by=f"pipebench run --data /home/{PLANT} --limit={PLANT} -p{PLANT} -m")
+    ).started_by
+    assert re.fullmatch(r"pipebench run --data word-\w{8} word-\w{8} word-\w{8} -m", found)
+
+
 def classes(root, seen=None):
     """Every class of which a report may have a part."""
     seen = set() if seen is None else seen
