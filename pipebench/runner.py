@@ -14,7 +14,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, Pipe
@@ -144,8 +143,8 @@ class LocalRunner:
         if inputs is None:
             inputs = self._inputs[task.id, workload, keys] = task.inputs(workload, keys)
         self._threads(variant)
-        call = _draining(self._calls[identity]) if task.lazy else _queueing(self._calls[identity], task.alive)
-        works = [task.work(one, _held(self._calls[identity](one), task.lazy)) for one in inputs]
+        call = task.repeatable(self._calls[identity])
+        works = [task.work(one, task.held(self._calls[identity](one))) for one in inputs]
 
         def block(calls: int) -> None:
             for _ in range(calls):
@@ -215,24 +214,6 @@ def _settle_allocator() -> None:
     double the time of a decode. Without this, a row would depend on the variants that ran before it in its process.
     """
     bytearray(SETTLING_BYTES)
-
-
-def _draining(call: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """The callable with its iterator consumed in C, which costs about 0.1 µs a call."""
-    drain = deque[Any](maxlen=0).extend
-    return lambda given: drain(call(given))
-
-
-def _queueing(call: Callable[[Any], Any], alive: int) -> Callable[[Any], Any]:
-    """The callable with its last `alive` outputs kept, as a loader keeps batches: each output frees the oldest."""
-    if not alive:
-        return call
-    keep = deque[Any](maxlen=alive).append
-    return lambda given: keep(call(given))
-
-
-def _held(output: Any, lazy: bool) -> Any:
-    return list(output) if lazy else output
 
 
 class ChildRunner:

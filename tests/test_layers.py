@@ -71,7 +71,7 @@ HOUSE = {
     "asvbench": "",
     "terminal": "",
     "pytest_plugin": "",
-    "commands": "_percent _ab_saved _script ab advise build calibrate check compare data init pack plan run schema "
+    "commands": "_percent _ab_saved _script ab advise build calibrate data check compare init pack plan run schema "
     "show study syncs watch",
     "cli": "",
     "__main__": "",
