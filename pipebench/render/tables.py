@@ -310,7 +310,10 @@ def intervals(report: Report) -> list[str]:
 def _of_quick(report: Report, processes: int) -> Iterable[str]:
     if report.between_runs is None:
         times = width_of(processes) / width_of(USUAL_PROCESSES)
-        yield f"Without --quick, {USUAL_PROCESSES} processes would give intervals {times:.1f} times as narrow."
+        yield (
+            f"Without --quick, up to {USUAL_PROCESSES} processes would give intervals up to {times:.1f} times as "
+            "narrow. Slow tasks get fewer."
+        )
     if report.loader and report.training is None and not report.partial:
         yield "--quick leaves out uint8 and webdataset loaders, and training beside its bound."
 

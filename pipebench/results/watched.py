@@ -81,6 +81,8 @@ class WorkerResult:
     were seen from outside; None means that the process was gone before the first look. `pss_bytes` divides each shared
     page among the processes that share it, so the figures of workers add up. `rss_bytes` counts the page in each.
     `cores` is how many cores all its threads kept busy on average, start-up not included (None: too few records).
+    `core_wait_s` is the part of `busy_s` in which its thread wanted a core and had none (0 also where Linux does not
+    say).
 
     `growth_bytes_per_s` is how fast the memory that is its own grows: 0 if it does not grow steadily. Storage gave it
     `storage_bytes_per_s`; what the page cache gave is not in it. Of `looks` from outside, its main thread was asleep in
@@ -106,6 +108,7 @@ class WorkerResult:
     descriptors: int | None = None
     threads: int | None = None
     cores: float | None = None
+    core_wait_s: float = 0.0
     growth_bytes_per_s: float | None = None
     storage_bytes_per_s: float | None = None
     looks: int = 0

@@ -12,7 +12,7 @@ from functools import cached_property
 from pipebench.results.account import Account, AccountRow, Cause
 from pipebench.results.watched import LoaderResult, StageResult, WatchResult, WorkerResult
 from pipebench.watch.read.gather import Run, loaders_found
-from pipebench.watch.read.moves import LEAST_CORES, cores_of, others, slow_hand_off
+from pipebench.watch.read.moves import LEAST_CORES, cores_of, others, slow_hand_off, waited_for
 from pipebench.watch.read.stalls import period_of, waits_of
 from pipebench.watch.record.record_file import BACKWARD, FORWARD, OPTIMISER
 from pipebench.watch.record.spent import TimeSpent
@@ -194,10 +194,11 @@ def _busy(seen: Seen, one: LoaderResult, workers: Sequence[WorkerResult], whole:
     """Causes of workers that never rest."""
     cores = seen.result.usable_cores
     on_cpu = sum(worker.cpu_s for worker in workers) / sum(worker.busy_s for worker in workers)
+    runnable = on_cpu + sum(worker.core_wait_s for worker in workers) / sum(worker.busy_s for worker in workers)
     script = seen.script_cores
     used = sum(map(cores_of, workers))
     host = seen.result.host
-    idle = cores - used - (1.0 if script is None else script) - others(host, cores)
+    idle = cores - used - (1.0 if script is None else script) - max(others(host, cores), waited_for(workers))
     values = {
         **whole.values, "cpu_share": on_cpu, "cores_used": used, "script_cores": script or 0.0, "usable_cores": cores,
         **({"idle_cores": idle} if host is not None and host.foreign_cores is not None else {}),
@@ -211,9 +212,9 @@ def _busy(seen: Seen, one: LoaderResult, workers: Sequence[WorkerResult], whole:
         setting = {"setting": named[0]} if len(set(named)) == 1 else {}
         yield replace(cause, code="threads-over-cores", values={**values, "threads": threads, **setting})
     # Workers that only wait for a core leave less of the cores idle than they use, and are not seen asleep.
-    elif on_cpu <= _BLOCKED and (idle >= min(_IDLE_CORES, max(LEAST_CORES, used)) or _asleep(workers) >= _BLOCKED):
+    elif runnable <= _BLOCKED and (idle >= min(_IDLE_CORES, max(LEAST_CORES, used)) or _asleep(workers) >= _BLOCKED):
         yield from _blocked(cause, workers)
-    elif on_cpu >= _ON_CPU or used + (script or 0.0) < 0.9 * cores:
+    elif runnable >= _ON_CPU or used + (script or 0.0) < 0.9 * cores:
         yield replace(cause, code="stage")
     if script is not None and used + script >= 0.9 * cores:
         yield replace(cause, code="cores-used-up")

@@ -44,6 +44,7 @@ def _worker(run: Run, loader: int, number: int, processes: list[Process], footpr
         failed_batches=sum(one.failed for one in sums),
         busy_s=busy,
         cpu_s=sum(one.cpu_ns for one in sums) * _NS,
+        core_wait_s=sum(one.core_wait_ns for one in sums) * _NS,
         busy_share=min(1.0, busy / alive) if alive else 0.0,
         gc_s=sum(one.gc.spent_ns for one in sums) * _NS,
         gc_collections=sum(one.gc.collections for one in sums),

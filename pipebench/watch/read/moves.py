@@ -65,7 +65,8 @@ def next_move(result: WatchResult, main: LoaderResult) -> NextMove | None:
     on_cpu = sum(cores_of(one) for one in workers)
     script = main.script_cores if main.script_cores is not None else 1.0
     foreign = others(result.host, result.usable_cores)
-    if result.usable_cores - on_cpu - script - foreign >= max(LEAST_CORES, on_cpu / len(workers)):
+    taken = max(foreign, waited_for(workers))
+    if result.usable_cores - on_cpu - script - taken >= max(LEAST_CORES, on_cpu / len(workers)):
         return NextMove("raise-num-workers", result.usable_cores, main.workers, on_cpu)
     used = NextMove("make-stage-cheaper", result.usable_cores, main.workers, on_cpu, script_cores=main.script_cores)
     return _of_stage(used, main, stage, foreign)
@@ -99,6 +100,11 @@ def cores_of(worker: WorkerResult) -> float:
     if worker.cores is not None:
         return worker.cores
     return worker.busy_share * worker.cpu_s / worker.busy_s if worker.busy_s else 0.0
+
+
+def waited_for(workers: Sequence[WorkerResult]) -> float:
+    """The cores that workers wanted and did not get, on average: none of these is idle, whoever has them."""
+    return sum(one.busy_share * one.core_wait_s / one.busy_s for one in workers if one.busy_s)
 
 
 def others(host: HostUse | None, usable_cores: float) -> float:

@@ -27,6 +27,7 @@ _HOLDS_DATA = (
 _TRANSFORM = (
     "tfm", "tfms", "preprocess", "preprocessing", "format_kwargs",  # the last: Hugging Face's datasets
     "after_item", "before_batch",  # fastai's loader
+    "steps", "ops", "operations", "augs",  # what a pipeline of the user's own holds
 )  # fmt: skip
 _STEPS = ("transforms", "fs")  # what a Compose, or fastai's Pipeline, holds its entries in
 _MODULE_LISTS = ("Sequential", "ModuleList")

@@ -150,6 +150,12 @@ def test_workers_that_wait_for_a_core_do_not_sleep() -> None:
     assert "sleep" not in said(account) and "More workers" not in said(account)
 
 
+def test_workers_that_wait_for_a_core_do_not_sleep_though_nobody_knows_who_has_it() -> None:
+    """As on a busy machine, if the script was killed: what others used is not known then."""
+    found = _waiting(2, cpu=0.23, core_wait_ns=770 * MS)
+    assert "workers-blocked" not in found and list(_waiting(2, cpu=0.23)) == ["workers-blocked"]
+
+
 def test_workers_that_sleep_beside_other_processes() -> None:
     """They use 0.02 of the 0.5 cores that the others leave."""
     assert "while 0.5 of 2 cores are idle" in said(_beside(1.45, cpu=0.01))

@@ -81,6 +81,12 @@ def test_workers_that_sleep_leave_room_for_more_where_the_loop_uses_its_measured
     )
 
 
+def test_workers_that_wait_for_a_core_leave_no_room_for_more_though_nobody_knows_who_has_it() -> None:
+    workers = [replace(one, cpu_s=0.23, cores=0.23, core_wait_s=0.77) for one in SLEEPING]
+    _, move = _diagnosed(_result(_loader(script_cores=0.5), workers=workers))
+    assert move.action == "make-stage-cheaper"
+
+
 def test_another_worker_that_sleeps_needs_no_whole_core() -> None:
     _, move = _diagnosed(_result(_loader(script_cores=1.4), workers=SLEEPING))
     assert move.action == "raise-num-workers"
