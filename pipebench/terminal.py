@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import io
 import os
 import sys
@@ -107,6 +108,16 @@ def nameless(found: Shown) -> Shown:
 
     names = datasets.names()
     return without_names(found, {*names, *(f"{one}{datasets.PACKED}" for one in names)})
+
+
+def ready_to_render() -> None:
+    """Imports what shows a report. After a signal, the imports would take as long as the tables themselves."""
+    for name in ("pipebench.render.text", "pipebench.results.secrets", *(f"rich.{one}" for one in _OF_RICH)):
+        importlib.import_module(name)
+    importlib.import_module("rich.cells").cell_len("–")  # which loads the widths of characters
+
+
+_OF_RICH = ("box", "cells", "console", "table", "text")
 
 
 def rendered(report: Report, style: str, full: bool = False) -> str:

@@ -12,7 +12,18 @@ import click
 from pipebench.commands.data import say_if_shadowed
 from pipebench.errors import PipebenchError
 from pipebench.host.interrupts import INTERRUPTED, interruptible
-from pipebench.terminal import exported, formatted, laid_out, paged, places, progress, rendered, save_page, say
+from pipebench.terminal import (
+    exported,
+    formatted,
+    laid_out,
+    paged,
+    places,
+    progress,
+    ready_to_render,
+    rendered,
+    save_page,
+    say,
+)
 from pipebench.units import printable
 
 if TYPE_CHECKING:
@@ -198,6 +209,7 @@ def _measured(
     """Runs the lab with progress, saving after every task; Ctrl-C keeps and shows what there is."""
     from pipebench.lab import whole_run
 
+    ready_to_render()
     kept = _Kept(export_json)
     status = 0
     click.get_current_context().with_resource(interruptible())

@@ -9,6 +9,7 @@ what only it knows to a file as soon as it knows it.
 
 from __future__ import annotations
 
+import atexit
 import os
 import sys
 from collections.abc import Iterator
@@ -111,7 +112,8 @@ def main() -> int:
         with interruptible():
             run(job)
     except KeyboardInterrupt:
-        return INTERRUPTED
+        atexit._run_exitfuncs()
+        os._exit(INTERRUPTED)  # at once: to take torch apart takes as long as all the rest of the end
     except PipebenchError as error:
         usage = isinstance(error, UsageError)
         _write(path, replace(read_note(path), problem=error.problem, remedy=error.remedy, usage=usage))

@@ -56,6 +56,13 @@ KINDS: dict[str, dict[str, Kind]] = {
     "advice.Finding": {"reason": "said"},
     "advice.Advice": {"file": "file", "refusal": "said"},
     "advice.Snippet": {"file": "file", "before": "line", "after": "line"},
+    "check.Check": {"name": "data", "missing": "ours"},
+    "check.Finding": {"what": "ours", "remedy": "ours"},
+    "check.Found": {"name": "name", "detail": "said"},
+    "before_after.Side": {"file": "file", "host": "name"},
+    "before_after.Differing": {"base": "said", "head": "said"},
+    "before_after.BeforeAfter": {"appeared": "said", "vanished": "said"},
+    "verdicts.ReportVerdict": {"evidence": "values"},
     "programs.WatchedCommand": {"command": "words", "hidden": "words"},
     "programs.Program": {"name": "words", "error": "said", "host": "name"},
 }

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 PATIENCE_S = 150
+LAB = Path(__file__).parents[1] / "results" / "schema1" / "lab.json"
 RUN = ["run", "--data", "tiny", "--stage", "decode", "--variant", "pillow", "--variant", "opencv"]
 
 
@@ -207,3 +208,20 @@ def test_what_a_killed_run_left_is_removed_by_the_next(command, tmp_path):
     following = Running(tmp_path, "watch", "short.py", beside=running)
     assert following.ended()[0] == 0
     assert following.files_left == [mine.name]
+
+
+def test_to_show_a_report_after_a_signal_imports_nothing_more():
+    """On a busy machine these imports took a second of the time that a signal may take."""
+    code = (
+        "import sys\n"
+        "from pathlib import Path\n"
+        "from pipebench.results import report\n"
+        "from pipebench.terminal import ready_to_render, rendered\n"
+        f"found = report.load(Path({str(LAB)!r}))\n"
+        "ready_to_render()\n"
+        "before = set(sys.modules)\n"
+        "assert rendered(found, 'table')\n"
+        "print(sorted(one for one in set(sys.modules) - before if one.startswith(('pipebench', 'rich'))))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.stdout == "[]\n", (done.stdout, done.stderr)

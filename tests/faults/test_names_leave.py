@@ -23,6 +23,13 @@ from pipebench.results.watched import Note
 
 # Texts that are no names: words of pipebench, of torch and of code. A new field is put here, or in `KINDS`.
 REVIEWED = {
+    "check.Check": "decoders",
+    "check.Finding": "kind",
+    "before_after.Side": "created pipebench",
+    "before_after.Differing": "name",
+    "before_after.Row": "name group verdict",
+    "before_after.BeforeAfter": "only_base only_head verdict gate exceeding",
+    "over_time.Timeline": "tracks",
     "report.Report": "created pipebench error_of_watch",
     "machine.Machine": "system python cpu device start_method libraries",
     "measurement.Measurement": "stage task variant library gives_up ceiling",

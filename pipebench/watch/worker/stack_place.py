@@ -7,6 +7,7 @@ content is known. In an interpreter where it cannot be found, nothing is told, a
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import struct
@@ -77,9 +78,13 @@ class Teller:
         began = self._recording.file.began
         found = encoded(place_of(self._timer, self._loader, began))
         name = os.path.join(folder, f"{os.getpid()}-{began}-{self._loader}")
-        with open(name + ".part", "xb") as file:
-            file.write(found)
-        os.rename(name + ".part", name)
+        try:
+            with open(name + ".part", "xb") as file:
+                file.write(found)
+            os.rename(name + ".part", name)
+        except OSError:  # the disk is full, which is no fault of ours: the row stays whole
+            with contextlib.suppress(OSError):
+                os.unlink(name + ".part")
 
 
 def place_of(timer: StageTimer, loader: int, began: int) -> StackPlace:
