@@ -13,6 +13,7 @@ from pipebench.errors import PipebenchError, UsageError
 from pipebench.render import text
 from pipebench.results import report
 from pipebench.results.before_after import ROW_VERDICTS, VERDICTS
+from pipebench.results.check import Check
 from pipebench.results.comparison import GATE_FAILED, GATE_PASSED, NO_RESULT
 from pipebench.results.measurement import Skipped
 from pipebench.task import Workload
@@ -114,6 +115,9 @@ def test_reports_of_two_kinds_are_refused_by_name():
         _compared(lab(), watched())
     with pytest.raises(UsageError, match="reports of empty are not compared"):
         _compared(root(), root())
+    checked = root(check=Check("photos", 1, 1, 0, 0.1))
+    with pytest.raises(UsageError, match="reports of check are not compared"):
+        _compared(checked, checked)
     again = root(before_after=_compared(*PAIRS["run"]))
     with pytest.raises(UsageError, match="reports of compare are not compared"):
         _compared(again, again)
