@@ -57,7 +57,7 @@ def pictures(report: Report) -> Iterator[Picture]:
     yield from _of_lab(report)
     if report.advice is not None and report.watched is not None:
         yield from _of_advice(report.advice, report.watched)
-    if report.plan is not None:
+    if report.plan is not None and 0 <= report.plan.best < len(report.plan.predictions):
         yield from _of_plan(report.plan)
 
 
