@@ -178,7 +178,7 @@ def _draw(sheet: Sheet, series: Sequence[Series], levels: Sequence[Level], unit:
     if far:
         least = min(far, key=lambda one: one.rate)
         more = f" ({len(far) - 1} more take more)" if len(far) > 1 else ""
-        sheet.words(right, top - 4, f"↑ {least.name}: {least.rate:,.0f}{more}", "1", size=SMALL, anchor="end",
+        sheet.words(right, 29, f"↑ {least.name}: {least.rate:,.0f}{more}", "1", size=SMALL, anchor="end",
                     room=right - left)  # fmt: skip
     return up.begin + 40
 
