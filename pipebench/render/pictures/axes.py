@@ -148,8 +148,10 @@ def rows(sheet: Sheet, found: Sequence[Row], top: float = 0.0, *, step: float = 
     """
     if sheet.narrow:
         return _narrow(sheet, found, top)
-    left = min(most * sheet.width, max((width_of(printable(one.name), SIZE) for one in found), default=0.0) + 4)
-    right = max((width_of(one.value, SIZE) for one in found), default=0.0)
+    left = min(
+        most * sheet.width, max((width_of(printable(one.name), SIZE, one.strong) for one in found), default=0.0) + 4
+    )
+    right = max((width_of(one.value, SIZE, one.strong) for one in found), default=0.0)
     begin, end = left + 12, sheet.width - (right + 14 if right else 8)
     middles = tuple(top + step * (place + 0.5) for place in range(len(found)))
     for one, y in zip(found, middles, strict=True):

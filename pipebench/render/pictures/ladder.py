@@ -57,7 +57,7 @@ def pictures(report: Report) -> Iterator[Picture]:
     yield from _of_lab(report)
     if report.advice is not None and report.watched is not None:
         yield from _of_advice(report.advice, report.watched)
-    if report.plan is not None:
+    if report.plan is not None and 0 <= report.plan.best < len(report.plan.predictions):
         yield from _of_plan(report.plan)
 
 
@@ -157,7 +157,8 @@ def _draw(sheet: Sheet, series: Sequence[Series], levels: Sequence[Level], unit:
     # A hand-off alone is far above what is loaded; it must not press the rest to the ground.
     main = max(rung.high for one in series if one.colour != "7" or len(series) == 1 for rung in one.rungs)
     near = [one for one in levels if one.rate <= _FAR * main][:_LEVELS]
-    top = 34.0
+    far = [one for one in levels if one not in near]
+    top = 50.0 if far else 34.0
     height = 210.0
     left, right = 56.0, sheet.width - 14
     limit = max([min(most, _FAR * main), *(one.rate for one in near)])
@@ -174,11 +175,10 @@ def _draw(sheet: Sheet, series: Sequence[Series], levels: Sequence[Level], unit:
     for one in series:
         _series(sheet, one, across, up)
     _names(sheet, series)
-    far = [one for one in levels if one not in near]
     if far:
         least = min(far, key=lambda one: one.rate)
         more = f" ({len(far) - 1} more take more)" if len(far) > 1 else ""
-        sheet.words(right, top - 4, f"↑ {least.name}: {least.rate:,.0f}{more}", "1", size=SMALL, anchor="end",
+        sheet.words(right, 29, f"↑ {least.name}: {least.rate:,.0f}{more}", "1", size=SMALL, anchor="end",
                     room=right - left)  # fmt: skip
     return up.begin + 40
 

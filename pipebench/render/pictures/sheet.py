@@ -119,11 +119,11 @@ class Sheet:
         self.marks.append(Line(tuple(points), colour, width, dashed))
 
 
-def width_of(text: str, size: float = SIZE) -> float:
+def width_of(text: str, size: float = SIZE, bold: bool = False) -> float:
     """About how wide a text is."""
     from rich.cells import cell_len
 
-    return cell_len(text) * size * _CELL
+    return cell_len(text) * size * _CELL * (_BOLD if bold else 1.0)
 
 
 def fitted(text: str, room: float, size: float = SIZE) -> str:

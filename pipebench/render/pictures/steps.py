@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from pipebench.render.cells import Table
 from pipebench.render.pictures import Picture
@@ -28,7 +29,11 @@ _STEP = 24.0
 
 def pictures(report: Report) -> Iterator[Picture]:
     found = report.watched.timeline if report.watched is not None else None
-    if found is None or not any(one.end_s > one.begin_s for one in found.spans):
+    if found is None:
+        return
+    spans = tuple(one for one in found.spans if 0 <= one.track < len(found.tracks) and one.end_s > one.begin_s >= 0)
+    found = replace(found, spans=spans)  # a file can hold spans of tracks that it does not name
+    if not spans:
         return
     loop = found.tracks.index("loop") if "loop" in found.tracks else -1
     whole = max(one.end_s for one in found.spans)

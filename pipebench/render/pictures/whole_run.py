@@ -41,6 +41,8 @@ def pictures(report: Report) -> Iterator[Picture]:
     if account is None or not account.wall_s:
         return
     parts = _parts(account)
+    if not parts:
+        return
     title = f"Where the {seconds(account.wall_s)} of the run went"
     yield picture(
         "run",

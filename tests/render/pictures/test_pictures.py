@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 import pytest
 
 from pipebench.render import pictures
-from pipebench.render.pictures import in_workers, of_ranks
+from pipebench.render.pictures import in_workers, ladder, of_ranks, steps, whole_run
 from pipebench.render.pictures.axes import Axis
 from pipebench.results.report import SCHEMA_VERSION, Report
 from pipebench.units import seconds
@@ -81,6 +81,14 @@ def test_no_figures_no_picture():
         result(), account=None, stages=(), over_time=None, timeline=None, slowest=(), hand_off=None, loaders_in_loop=()
     )
     assert pictures.of(Report(SCHEMA_VERSION, watched=bare)) == ()
+
+
+def test_what_no_run_writes_is_left_out():
+    bad = replace(timeline(), tracks=("loop",), spans=timeline().spans[-1:])
+    empty = replace(WATCH.watched, timeline=bad, account=replace(WATCH.watched.account, rows=()))
+    assert [*steps.pictures(replace(WATCH, watched=empty)), *whole_run.pictures(replace(WATCH, watched=empty))] == []
+    plan = EVERY["plan"].plan
+    assert [*ladder.pictures(Report(SCHEMA_VERSION, plan=replace(plan, best=99)))] == []
 
 
 @pytest.mark.parametrize("kind", NAMES)

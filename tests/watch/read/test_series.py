@@ -9,7 +9,9 @@ import pytest
 from pipebench.watch.launch.footprint import Footprint, Held
 from pipebench.watch.launch.over_time import OverTime as Looks
 from pipebench.watch.launch.over_time import Seen
+from pipebench.watch.launch.stacks import Looks as Stacks
 from pipebench.watch.read.gather import Process, Run, ShownTime
+from pipebench.watch.read.programs import Records, programs_of
 from pipebench.watch.read.series import by_worker, over_time, points
 from pipebench.watch.record.lines import (
     Arrival,
@@ -22,6 +24,7 @@ from pipebench.watch.record.lines import (
     LoopSums,
     ProcessStarted,
 )
+from pipebench.watch.record.options import WatchOptions
 from pipebench.watch.record.record_file import bucket
 from pipebench.watch.trace.excerpt import timeline
 
@@ -122,3 +125,11 @@ def test_many_workers_and_no_batches() -> None:
     assert found is not None and len(found.spans) <= 300 and found.workers == 30
     assert sum(one.startswith("worker") for one in found.tracks) <= 12
     assert timeline(_run()[:1], (1,)) is None and timeline([], ()) is None and timeline(_run(), (0,)) is None
+
+
+def test_of_several_programs_only_the_shown_one_keeps_its_series() -> None:
+    records = [Records(_run(), Footprint(), Stacks()) for _ in range(2)]
+    main, command = programs_of(("run.sh",), records, WatchOptions(), 0, 4.0)
+    others = [one.watched for one in command.programs if one.watched is not None]
+    assert main.over_time is not None and main.over_time.waits_s
+    assert len(others) == 1 and others[0].over_time is None
