@@ -16,8 +16,13 @@ from test_plan import ELSEWHERE  # noqa: E402
 
 from pipebench.before_after.whole import compared  # noqa: E402
 from pipebench.results import report  # noqa: E402
+from pipebench.results.check import Check, Finding, Found  # noqa: E402
 from pipebench.results.report import Report  # noqa: E402
 
+_FOUND = Finding(
+    "disagree", "changes", "decoded otherwise", "use one library", 9, (Found("a.jpg", "opencv: 7 levels"),)
+)
+CHECK = Check("photographs", 20, 12, 3, 1.5, (_FOUND,), ("pillow", "opencv"), {"torchcodec": "it is not installed"})
 _OF_SCHEMA_1 = ("lab", "study", "study-counts", "watch")
 EXAMPLES = {
     "watch": report.new(watched=replace(made_up.watched(), bound=made_up.bound()), error_of_watch=made_up.CALIBRATED),
@@ -26,6 +31,7 @@ EXAMPLES = {
     "syncs": report.new(sync_points=made_up.SYNCS),
     "advise": report.new(advice=ADVICE, watched=made_up.watched()),
     "plan": report.new(plan=ELSEWHERE),
+    "check": report.new(check=CHECK),
     **{
         f"compare, {kind}": root(before_after=compared(*PAIRS[kind], (Path("base.json"), Path("head.json"))))
         for kind in ("run", "watch")

@@ -36,6 +36,8 @@ REVIEWED = {
     "measurement.Warning": "code",
     "measurement.Ceiling": "resource task library way",
     "errors.BadSample": "stage variant kind task",
+    "check.Check": "decoders missing",
+    "check.Finding": "kind what remedy",
     "loading.LoaderRow": "start_method",
     "consumers.Consumer": "name device precision data source link date",
     "training.Training": "consumer",
