@@ -26,6 +26,7 @@ _SENTENCE = re.compile(r"(?<=[^ .]\.) (?=[A-Z])")
 _EVIDENCE = (
     '<div class="evidence"><h2>The evidence</h2><button id="fold" type="button" hidden>Unfold all</button></div>'
 )
+_FOLDED = '<details class="figures"><summary>Every row, and what a change could save of it</summary>\n{}</details>'
 _INERT = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"})
 
 
@@ -38,7 +39,7 @@ def document(report: Report, drawn: Sequence[Picture] | None = None) -> str:
     every = pictures.of(report) if drawn is None else drawn
     drawn = _that_fit(every)
     style, script = (Path(__file__).with_name(name).read_text() for name in ("page.css", "page.js"))
-    style += pictures.CSS
+    style = pictures.CSS + style
     first, *rest = outline.chapters(report)
     verdict, *lead = _sentences(first.parts)
     said = [_header(report, verdict, lead, _of(drawn, first.name)), *_chapters(rest, drawn)]
@@ -105,12 +106,16 @@ def _chapters(found: Sequence[Chapter], drawn: Sequence[Picture]) -> Iterator[st
         if one.folded and not folded:
             folded = True
             yield _EVIDENCE
-        yield _chapter(one, "".join(map(_figure, own)) + text)
+        figures = "".join(_figure(picture, one.title) for picture in own)
+        below = _FOLDED.format(text) if own and one.name == "run" else text
+        yield _chapter(one, figures + below, own[0].alt if own else "")
 
 
-def _chapter(one: Chapter, inside: str) -> str:
+def _chapter(one: Chapter, inside: str, finding: str) -> str:
+    """A section, or a folded one with what it finds below its title."""
     if one.folded:
-        summary = f"<summary><h3>{markup.escaped(one.title)}</h3></summary>"
+        teaser = f'<span class="teaser">{markup.prose(finding)}</span>' if finding else ""
+        summary = f"<summary><h3>{markup.escaped(one.title)}</h3>{teaser}</summary>"
         return f'<details class="chapter" id="{one.name}">{summary}\n<div class="inside">{inside}</div></details>'
     return f'<section id="{one.name}"><h2>{markup.escaped(one.title)}</h2>\n{inside}</section>'
 
@@ -129,14 +134,18 @@ def _that_fit(drawn: Sequence[Picture]) -> list[Picture]:
     return kept
 
 
-def _figure(one: Picture) -> str:
-    """A picture with its title and what it shows in words, and its figures as a folded table."""
+def _figure(one: Picture, chapter: str = "") -> str:
+    """A picture with what it shows in words, and its figures as a folded table.
+
+    Its title is only spoken if it is that of the chapter.
+    """
     figures = markup.table(one.table) if one.table is not None else ""
     folded = f'<details class="figures"><summary>The same figures as a table</summary>\n{figures}</details>\n'
     name, alt = markup.escaped(one.name), markup.escaped(one.alt)
     svg = one.svg.replace("<svg", f'<svg role="img" aria-label="{alt}"', 1)
+    spoken = ' class="spoken"' if one.title == chapter else ""
     return (
-        f'<figure id="picture-{name}">\n<figcaption>{markup.prose(one.title)}</figcaption>\n'
+        f'<figure id="picture-{name}">\n<figcaption{spoken}>{markup.prose(one.title)}</figcaption>\n'
         f'<div class="plot">{svg}</div>\n{folded if figures else ""}</figure>\n'
     )
 
