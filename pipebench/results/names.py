@@ -31,8 +31,6 @@ KINDS: dict[str, dict[str, Kind]] = {
     "measurement.Warning": {"problem": "ours", "remedy": "ours"},
     "measurement.Skipped": {"reason": "ours"},
     "errors.BadSample": {"sample": "name", "message": "said"},
-    "check.Check": {"name": "data"},
-    "check.Found": {"name": "name", "detail": "said"},
     "watched.WatchResult": {"verdict": "said", "next_move": "said", "notes": "said"},
     "watched.BoundResult": {"notes": "said"},
     "watched.Verdict": {"file": "file"},
