@@ -12,7 +12,18 @@ import click
 from pipebench.commands.data import say_if_shadowed
 from pipebench.errors import PipebenchError
 from pipebench.host.interrupts import INTERRUPTED, interruptible
-from pipebench.terminal import exported, formatted, laid_out, paged, places, progress, rendered, save_page, say
+from pipebench.terminal import (
+    exported,
+    formatted,
+    laid_out,
+    paged,
+    places,
+    progress,
+    rendered,
+    save_page,
+    say,
+    whole,
+)
 from pipebench.units import printable
 
 if TYPE_CHECKING:
@@ -126,6 +137,7 @@ class _Consumer(click.ParamType):  # type: ignore[type-arg]  # generic in some v
 @click.option("--quick", is_flag=True, help="Few processes and wide intervals, for a first look.")
 @click.option("--rigorous", is_flag=True, help="More processes and longer readings.")
 @click.option("--list", "listing", is_flag=True, help="List stages, tasks and variants, and measure nothing.")
+@whole
 @formatted
 @exported
 @paged
