@@ -75,7 +75,6 @@ HOUSE = {
     "pytest_plugin": "",
     "commands": "_percent _ab_saved _script ab advise build calibrate data check compare doctor init pack plan run "
     "schema show study syncs watch",
-    "schema show study syncs watch",
     "cli": "",
     "__main__": "",
 }
