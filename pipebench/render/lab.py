@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 
 from pipebench.render import tables
 from pipebench.render.cells import Table
-from pipebench.render.layout import Line, Spare, Sparing
+from pipebench.render.layout import Line, Part, Spare, Sparing
 from pipebench.results.measurement import NOISE, Measurement, Warning
 from pipebench.results.report import Report
 from pipebench.units import counted, printable
@@ -108,9 +108,11 @@ def _bad(report: Report, full: bool) -> Iterator[Sparing]:
     bad = tables.bad_samples(report) if full else tables.bad_samples(report, most=_NAMED)
     if bad:
         broken = {one.sample for one in report.bad_samples if not one.reference_did}
-        yield from ("", Line(f"Bad samples ({len(broken)})", "bold"), *(f"  {line}" for line in bad))
+        yield ""
+        yield Line(f"Bad samples ({len(broken)})", "bold")
+        yield from (f"  {line}" for line in bad)
     if unlike := tables.unlike_samples(report):
-        made = ("", Line(UNLIKE, "bold"), *(f"  {line}" for line in unlike))
+        made: tuple[Part, ...] = ("", Line(UNLIKE, "bold"), *(f"  {line}" for line in unlike))
         yield from made if full else [Spare(made, 3)]
 
 
