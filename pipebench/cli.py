@@ -15,9 +15,10 @@ import sys
 import click
 
 from pipebench import __version__, commands
-from pipebench.errors import PipebenchError, UsageError
+from pipebench.errors import PipebenchError, UsageError, did_you_mean
 from pipebench.host.interrupts import INTERRUPTED
 from pipebench.terminal import prepared, say
+from pipebench.units import printable
 
 _NO_MEMORY = re.compile("failed to map segment|[Cc]annot allocate memory")  # what a loader of libraries says
 
@@ -27,6 +28,14 @@ class _Commands(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted(one.name for one in pkgutil.iter_modules(commands.__path__) if not one.name.startswith("_"))
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in (known := self.list_commands(ctx)) and not args[0].startswith("-"):
+            near = did_you_mean(args[0], known)
+            raise UsageError(f"there is no command {printable(args[0])!r}", f"{near}`pipebench --help` lists them")
+        return super().resolve_command(ctx, args)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in self.list_commands(ctx):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 
@@ -19,6 +20,14 @@ class PipebenchError(Exception):
 
 class UsageError(PipebenchError):
     """The command line asks for something that does not exist. The exit status is 2."""
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """The question for the known name that is nearest to `name`, to be put before a remedy. Empty if none is near."""
+    import difflib  # late: watched scripts import this module
+
+    near = difflib.get_close_matches(name, sorted(set(known)), n=1)
+    return f"did you mean {near[0]}? " if near else ""
 
 
 class SampleError(Exception):

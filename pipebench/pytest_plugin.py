@@ -172,5 +172,5 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
         return
     from pipebench.terminal import rendered
 
-    for line in rendered(run.report, "table").splitlines():
+    for line in rendered(run.report, "table", full=True).splitlines():
         terminalreporter.write_line(line)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 
-from pipebench.errors import PipebenchError
+from pipebench.errors import PipebenchError, did_you_mean
 from pipebench.task import STAGES, Task, Unavailable, Variant, Workload, _ceilings, _tasks, _variants
 
 __all__ = [
@@ -50,7 +50,8 @@ def find(identity: str) -> tuple[Task, Variant]:
     task_id, _, name = identity.rpartition("/")
     found = _variants.get(task_id, {}).get(name) or _ceilings.get(task_id, {}).get(name)
     if found is None:
-        raise PipebenchError(f"there is no variant {identity!r}", "see `pipebench run --list`")
+        near = did_you_mean(identity, [*(one.id for task in _variants.values() for one in task.values())])
+        raise PipebenchError(f"there is no variant {identity!r}", f"{near}see `pipebench run --list`")
     return _tasks[task_id], found
 
 

@@ -16,7 +16,7 @@ import click
 
 from pipebench.errors import PipebenchError, UsageError
 from pipebench.host.redaction import inert
-from pipebench.host.screen import colours, columns
+from pipebench.host.screen import colours, columns, encoding
 from pipebench.host.whole_files import check_writable, destination, write_whole
 from pipebench.units import printable
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from pipebench.render.layout import Part
     from pipebench.results.report import Report
 
+_FULL = "pipebench.full"  # in the context of a command: whether --full was given
 WHOLE_LINES = 10_000  # columns: so many that no line wraps
 Shown = TypeVar("Shown")
 Command = TypeVar("Command", bound=Callable[..., object])
@@ -42,6 +43,16 @@ def formatted(command: Command) -> Command:
         show_default=True,
         help="Format of the report on standard output.",
     )(command)
+
+
+def whole(command: Command) -> Command:
+    """Adds the option `--full` to a command. `rendered` knows whether it was given."""
+
+    def kept(context: click.Context, option: click.Parameter, given: bool) -> None:
+        context.meta[_FULL] = given
+
+    text = "Show every figure. By default the report fits a screen."
+    return click.option("--full", is_flag=True, expose_value=False, callback=kept, help=text)(command)
 
 
 def exported(command: Command) -> Command:
@@ -123,9 +134,10 @@ _OF_RICH = ("box", "cells", "console", "table", "text")
 def rendered(report: Report, style: str, full: bool = False) -> str:
     """The report as JSON, as Markdown, or as tables of the terminal's width.
 
-    `full` shows every figure of a watched run in the tables.
+    `full` shows every figure in the tables; without it they fit a screen.
     """
     from pipebench.render import text
+    from pipebench.render.signs import missing
     from pipebench.results.report import encode
     from pipebench.results.secrets import without_secrets
 
@@ -134,7 +146,10 @@ def rendered(report: Report, style: str, full: bool = False) -> str:
     report = without_secrets(report)
     if style == "markdown":
         return text.markdown(report)
-    return text.table(report, width=_width(report), colour=colours(sys.stdout), full=full)
+    context = click.get_current_context(silent=True)
+    full = full or _width(report) == WHOLE_LINES or bool(context and context.meta.get(_FULL))
+    lacking = missing(encoding(sys.stdout))
+    return text.table(report, width=_width(report), colour=colours(sys.stdout), full=full, lacking=lacking)
 
 
 def of_file(report: Report, file: Path, style: str, full: bool = False) -> str:
@@ -156,8 +171,9 @@ def sensible(file: Path, make: Callable[[], Made]) -> Made:
 def laid_out(parts: Iterable[Part]) -> str:
     """Parts of text in the width of standard output."""
     from pipebench.render import layout
+    from pipebench.render.signs import missing
 
-    return layout.text(parts, width=columns(sys.stdout))
+    return layout.text(parts, width=columns(sys.stdout), lacking=missing(encoding(sys.stdout)))
 
 
 def say(line: str, indent: str = "") -> None:
@@ -241,9 +257,12 @@ class progress:
         self._bar: Any = None
         if sys.stderr is not None and sys.stderr.isatty():
             from rich.console import Console
-            from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+            from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-            columns = (TextColumn("{task.description}", markup=False), BarColumn(), TimeElapsedColumn())
+            columns = (
+                TextColumn("{task.description}", markup=False), BarColumn(), TimeElapsedColumn(),
+                TextColumn("left:"), TimeRemainingColumn(),
+            )  # fmt: skip
             self._bar = Progress(*columns, console=Console(stderr=True), transient=True)
             self._bar.start()
             self._id = self._bar.add_task("starting", total=None)

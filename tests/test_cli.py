@@ -58,7 +58,7 @@ def test_help_and_errors_import_neither_torch_nor_numpy(arguments):
         (["run", "--stage", "nosuch"], 2, "the stages are read, decode"),
         (["run", "--variant", "nosuch"], 2, "pipebench run --list"),
         (["run", "--data", "/no/such/place", "--stage", "read"], 1, "/no/such/place"),
-        (["nosuch"], 2, "No such command"),
+        (["nosuch"], 2, "there is no command 'nosuch'"),
     ],
 )
 def test_mistakes_are_answered_with_a_status_and_a_remedy(arguments, status, said):

@@ -14,16 +14,16 @@ import pipebench
 ROOT = Path(pipebench.__file__).parent
 HOUSE = {
     "": "errors units stats ring",
-    "host": "clock gaps children known_bad screen interrupts private redaction machine limits named page_cache scratch "
-    "whole_files",
+    "host": "clock gaps children known_bad screen interrupts private redaction cgroups machine limits named page_cache "
+    "scratch whole_files",
     "native": "building passing region resized transforms packing",
     "task": "",
     "results": "sync_points measurement usual_pipeline loading consumers windows drilled account costs hand_off "
-    "batches over_time watched training calibration check comparison before_after studies advice plan packing ranks "
-    "programs schema_1 secrets names verdicts report schema earlier_runs",
-    "render": "cells layout check frameworks watch_notes feeding consumers stage_sum tables watch_verdict "
-    "watch_account watch_details watch_drilled watch ranks programs watched study syncs same_work ab github "
-    "calibration advice before_after plan functions packing text",
+    "batches over_time watched training calibration check comparison before_after studies advice plan packing "
+    "examination ranks programs schema_1 secrets names verdicts report schema earlier_runs",
+    "render": "cells signs layout screen check frameworks watch_notes feeding consumers stage_sum tables lab "
+    "watch_verdict watch_account watch_details watch_drilled watch ranks programs watched study syncs same_work ab "
+    "github calibration advice before_after plan functions packing examination text",
     "render.pictures": "sheet svg drawing axes forest bound errors in_workers ladder of_ranks remedies resources "
     "speedups steps times variants whole_run",
     "render.html": "markup outline page",
@@ -63,6 +63,8 @@ HOUSE = {
     " training_script watched_training",
     "lab": "fresh earlier checking bounding turns timing passes whole_run one_task",
     "__init__": "",
+    "doctor": "asking probe host checking busy compiler cores decoders gpu memory passing releases storage threads "
+    "examining",
     "studies": "input_pipeline metrics sync_points tar_or_files training_loop",
     "compare": "other_commits heard leaves one_pass one_function other_inputs open_call permutation same_work looking "
     "saved import_roots proof submodules config functions asv_suites pytest_side places sample_parts bare_dataset "
@@ -71,8 +73,8 @@ HOUSE = {
     "asvbench": "",
     "terminal": "",
     "pytest_plugin": "",
-    "commands": "_percent _ab_saved _script ab advise build calibrate data check compare init pack plan run schema "
-    "show study syncs watch",
+    "commands": "_percent _ab_saved _script ab advise build calibrate data check compare doctor init pack plan run "
+    "schema show study syncs watch",
     "cli": "",
     "__main__": "",
 }

@@ -18,13 +18,14 @@ from pipebench.errors import PipebenchError
 from pipebench.host.limits import free_memory
 from pipebench.host.machine import usable_cores
 from pipebench.host.scratch import Scratch
-from pipebench.host.screen import colours, columns
+from pipebench.host.screen import colours, columns, encoding
 from pipebench.host.whole_files import write_whole
 from pipebench.predict.untried import with_predictions
 from pipebench.remedies import remedies
 from pipebench.remedies.seen import Seen
-from pipebench.render import layout
+from pipebench.render import layout, screen
 from pipebench.render.advice import named, parts
+from pipebench.render.signs import missing
 from pipebench.results.advice import Advice, Change
 from pipebench.results.secrets import without_secrets
 from pipebench.results.watched import WatchResult
@@ -208,7 +209,9 @@ class _Reporter:
         goes_on = not self.run.ended.is_set() and not self.ends
         if self.options.show:
             shown = parts(advice, watched, full=self.options.full, goes_on=goes_on)
-            sys.stderr.write("\n" + layout.text(shown, width=width, colour=colour))
+            made = screen.whole(shown, width) if self.options.full else screen.fitted(shown, width, screen.MORE)
+            lacking = missing(encoding(sys.stderr))
+            sys.stderr.write("\n" + layout.text(made, width=width, colour=colour, lacking=lacking))
             sys.stderr.flush()
         if self.keep is not None:
             self.keep(watched, advice)

@@ -10,12 +10,18 @@ from statistics import median
 
 from pipebench.calibrate.attribution import PlantedRun, attribution
 from pipebench.calibrate.bounds import bounds
-from pipebench.calibrate.overhead import Run, equal, looped, noise, slowdowns, span_s
+from pipebench.calibrate.overhead import RUNS, Run, equal, looped, noise, slowdowns, span_s
 from pipebench.calibrate.under_load import under_load, usual_load
 from pipebench.calibrate.waits import waits
 from pipebench.host.machine import usable_cores
 from pipebench.results.calibration import Calibration
 from pipebench.results.report import keep_calibration
+
+
+def activities(chosen: Sequence[PlantedRun], load: int | None) -> int:
+    """How many times `calibrate` will say what it does, on a machine without a CUDA device."""
+    of_attribution, of_waits, of_bounds = 1 + len(chosen), 2, 2
+    return of_attribution + of_waits + of_bounds + RUNS + (load != 0)
 
 
 def calibrate(

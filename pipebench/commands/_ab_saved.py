@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pipebench.results.comparison import Comparison
 
 JUDGING = frozenset({"named", "rejudge", "pool", "fail_above", "fail_on_change", "allow_changed"})
-SHOWING = frozenset({"github", "show_names", "style", "export_json", "export_html", "force"})
+SHOWING = frozenset({"github", "show_names", "full", "style", "export_json", "export_html", "force"})
 
 
 def two(named: Sequence[str]) -> tuple[str, str]:

@@ -16,7 +16,7 @@ from pipebench.commands._percent import Percent
 from pipebench.errors import PipebenchError, UsageError
 from pipebench.host.interrupts import INTERRUPTED, interruptible
 from pipebench.host.redaction import named_so
-from pipebench.terminal import delivered, exported, formatted, nameless, paged, places, progress, say
+from pipebench.terminal import delivered, exported, formatted, nameless, paged, places, progress, say, whole
 
 if TYPE_CHECKING:
     from pipebench.compare.checkouts import Commit
@@ -81,6 +81,7 @@ _SHOWN = ("OMP_", "MKL_", "OPENBLAS_", "OPENCV_", "KMP_", "MALLOC_", "TORCH", "P
 @click.option("--pool", is_flag=True, help="Judge saved runs of the same two commits together: `ab --pool FILE FILE`.")
 @click.option("--github", is_flag=True, help="Print annotations for a GitHub workflow, on standard error.")
 @click.option("--show-names", is_flag=True, help="With --github: show names of samples, files and branches too.")
+@whole
 @formatted
 @exported
 @paged

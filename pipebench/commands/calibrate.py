@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 
 import click
 
 from pipebench.host.interrupts import INTERRUPTED, interruptible
 from pipebench.host.whole_files import check_writable
-from pipebench.terminal import delivered, exported, formatted, paged, places, say
+from pipebench.terminal import delivered, exported, formatted, paged, places, progress, say
 
 
 @click.command(short_help="Measure the error of `pipebench watch` on this machine")
@@ -37,7 +38,10 @@ def command(
     check_writable(calibration_file())
     with interruptible() as interrupts:
         try:
-            found = whole.calibrate(plans(full), lambda line: click.echo(line, nl=False, err=True), load)
+            with progress() as advance:
+                told, chosen = itertools.count(), plans(full)
+                total = whole.activities(chosen, load)
+                found = whole.calibrate(chosen, lambda line: advance(next(told), total, line.strip()), load)
         except KeyboardInterrupt:
             say("pipebench: interrupted before anything was measured; nothing was saved")
             return INTERRUPTED

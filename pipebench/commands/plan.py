@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from pipebench.errors import UsageError
-from pipebench.terminal import delivered, exported, formatted, place
+from pipebench.terminal import delivered, exported, formatted, place, whole
 
 _UNITS = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 
@@ -53,6 +53,7 @@ def _faster(context: click.Context, option: click.Parameter, texts: tuple[str, .
 )
 @click.option("--storage", callback=_bytes_per_s, metavar="2GB/s", help="What the storage delivers.")
 @click.option("--network", callback=_bytes_per_s, metavar="1GB/s", help="What the network delivers.")
+@whole
 @formatted
 @exported
 def command(

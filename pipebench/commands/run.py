@@ -23,6 +23,7 @@ from pipebench.terminal import (
     rendered,
     save_page,
     say,
+    whole,
 )
 from pipebench.units import printable
 
@@ -137,6 +138,7 @@ class _Consumer(click.ParamType):  # type: ignore[type-arg]  # generic in some v
 @click.option("--quick", is_flag=True, help="Few processes and wide intervals, for a first look.")
 @click.option("--rigorous", is_flag=True, help="More processes and longer readings.")
 @click.option("--list", "listing", is_flag=True, help="List stages, tasks and variants, and measure nothing.")
+@whole
 @formatted
 @exported
 @paged

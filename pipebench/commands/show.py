@@ -25,7 +25,7 @@ from pipebench.terminal import exported, formatted, nameless, of_file, places, s
     "--html", "page", type=click.Path(path_type=Path, dir_okay=False), metavar="OUT", help="Write it as a page to OUT."
 )
 @exported
-@click.option("--full", is_flag=True, help="Show every figure of a watched run. By default they fit a screen.")
+@click.option("--full", is_flag=True, help="Show every figure. By default the report fits a screen.")
 def command(
     file: Path | None,
     style: str,

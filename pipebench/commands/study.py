@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from pipebench.host.interrupts import INTERRUPTED, interruptible
-from pipebench.terminal import delivered, exported, formatted, laid_out, paged, places, progress, say
+from pipebench.terminal import delivered, exported, formatted, laid_out, paged, places, progress, say, whole
 
 if TYPE_CHECKING:
     from pipebench.render.layout import Line
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     show_default=True,
     help="full is the size that the author used.",
 )
+@whole
 @formatted
 @exported
 @paged

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from pipebench.host.named import named
-from pipebench.terminal import delivered, exported, formatted, paged, places
+from pipebench.terminal import delivered, exported, formatted, paged, places, whole
 
 
 @click.command(short_help="List the lines that make the host wait for the device")
@@ -19,6 +19,7 @@ from pipebench.terminal import delivered, exported, formatted, paged, places
 @click.option(
     "--fail-above", type=click.FloatRange(0), metavar="N", help="Exit with 3 if a step has more than N sync points."
 )
+@whole
 @formatted
 @exported
 @paged

@@ -43,12 +43,25 @@ def check_resources(
             f"which has {size(free)} free",
             "enlarge it (docker run --shm-size), or use a smaller --batch-size or fewer --workers",
         )
-    allowed, wanted = descriptors(), batches * tensors + workers * _PIPES_PER_WORKER + _MARGIN
+    allowed, wanted = descriptors(), descriptors_needed(batches, workers, tensors)
     if allowed is not None and wanted > allowed:
         raise PipebenchError(
             f"{batches} batches and {workers} workers need about {wanted} file descriptors; {allowed} are left",
             f"ulimit -n {wanted + 1024}, or use fewer --workers",
         )
+
+
+def descriptors_needed(batches: int, workers: int, tensors: int) -> int:
+    """About how many descriptors batches on their way take: one for each tensor in shared memory, and the pipes."""
+    return batches * tensors + workers * _PIPES_PER_WORKER + _MARGIN
+
+
+def descriptor_limit() -> int | None:
+    """How many descriptors this process may have; None if there is no limit."""
+    import resource
+
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return None if limit == resource.RLIM_INFINITY else limit
 
 
 SHORTER = "set TMPDIR to a folder with a shorter path, such as TMPDIR=/tmp"
@@ -96,11 +109,9 @@ def free_bytes(folder: Path) -> int | None:
 
 def descriptors() -> int | None:
     """How many more file descriptors this process may open; None if there is no limit or the system does not say."""
-    import resource
-
-    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    limit = descriptor_limit()
     with contextlib.suppress(OSError):
-        return None if limit == resource.RLIM_INFINITY else limit - len(os.listdir("/proc/self/fd"))
+        return None if limit is None else limit - len(os.listdir("/proc/self/fd"))
     return None
 
 

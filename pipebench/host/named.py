@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from pipebench.errors import PipebenchError, UsageError
+from pipebench.errors import PipebenchError, UsageError, did_you_mean
 from pipebench.units import printable
 
 
@@ -30,7 +30,8 @@ def named(name: str, called: str) -> Callable[..., Any]:
         for part in attribute.split("."):
             found = getattr(found, part)
     except AttributeError as error:
-        raise UsageError(f"{printable(str(error))}", "check the name of the function") from error
+        near = did_you_mean(part, (one for one in dir(found) if callable(getattr(found, one, None))))
+        raise UsageError(printable(str(error)), f"{printable(near)}check the name of the function") from error
     if not callable(found):
         raise UsageError(f"{printable(name)} is not a function", f"name one that can be called {called}")
     wanted: Callable[..., Any] = found

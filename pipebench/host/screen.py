@@ -1,4 +1,4 @@
-"""The width of the terminal, and whether it shows colours."""
+"""What the terminal is like: its width, its characters, and whether it shows colours."""
 
 from __future__ import annotations
 
@@ -22,3 +22,11 @@ def columns(stream: Any) -> int:
 def colours(stream: Any) -> bool:
     """Whether `stream` is a terminal and the user has not set NO_COLOR."""
     return stream is not None and bool(stream.isatty()) and not os.environ.get("NO_COLOR")
+
+
+def encoding(stream: Any) -> str:
+    """The encoding of what `stream` shows. If the user chose the C locale, it is ASCII, whatever Python writes."""
+    chosen = next((os.environ[name] for name in ("LC_ALL", "LC_CTYPE", "LANG") if os.environ.get(name)), "")
+    if chosen in ("C", "POSIX"):
+        return "ascii"
+    return str(getattr(stream, "encoding", None) or "utf-8")

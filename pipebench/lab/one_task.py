@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from pipebench import stage
-from pipebench.errors import BadSample, PipebenchError, UsageError
+from pipebench.errors import BadSample, PipebenchError, UsageError, did_you_mean
 from pipebench.host.clock import Clock
 from pipebench.lab.timing import measure
 from pipebench.lab.turns import Plan
@@ -110,7 +110,8 @@ def _building(function: Callable[[], Any]) -> Callable[[Workload], Callable[[Any
 def _task(task_id: str) -> Task:
     known = {one.id: one for one in stage.tasks()}
     if task_id not in known:
-        raise UsageError(f"there is no task {task_id!r}", f"the tasks are {', '.join(known)}")
+        near = did_you_mean(task_id, known)
+        raise UsageError(f"there is no task {task_id!r}", f"{near}the tasks are {', '.join(known)}")
     return known[task_id]
 
 

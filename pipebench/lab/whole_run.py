@@ -11,7 +11,7 @@ from typing import Any, Literal
 from pipebench import stage, task
 from pipebench.check.whole import noticed
 from pipebench.data import datasets
-from pipebench.errors import BadSample, PipebenchError, UsageError
+from pipebench.errors import BadSample, PipebenchError, UsageError, did_you_mean
 from pipebench.host import machine
 from pipebench.lab.earlier import with_earlier
 from pipebench.lab.fresh import fresh_runners
@@ -43,16 +43,24 @@ class Selection:
 
 def select(stages: Sequence[str] = (), names: Sequence[str] = ()) -> Selection:
     """The variants called `names` (a name, `task/name`, or a task) in `stages` (a stage or a task); all if empty."""
+    stages_and_tasks = [*task.STAGES, *(one.id for one in stage.tasks())]
     for wanted in stages:
-        if wanted not in task.STAGES and wanted not in [task.id for task in stage.tasks()]:
-            raise UsageError(f"there is no stage {wanted!r}", f"the stages are {', '.join(task.STAGES)}")
+        if wanted not in stages_and_tasks:
+            near = did_you_mean(wanted, stages_and_tasks)
+            raise UsageError(f"there is no stage {wanted!r}", f"{near}the stages are {', '.join(task.STAGES)}")
     known = [task for task in stage.tasks() if not stages or {task.stage, task.id} & set(stages)]
     rows = [(task, tuple(_named(stage.variants(task.id), names))) for task in known]
     found = {one for _, kept in rows for variant in kept for one in (variant.name, variant.id, variant.task)}
     for wanted in names:
         if wanted not in found:
-            raise UsageError(f"there is no variant {wanted!r} here", "see `pipebench run --list`")
+            near = did_you_mean(wanted, _names(known))
+            raise UsageError(f"there is no variant {wanted!r} here", f"{near}see `pipebench run --list`")
     return Selection(tuple(row for row in rows if row[1]))
+
+
+def _names(tasks: Iterable[Task]) -> set[str]:
+    """Every name by which a variant of these tasks can be chosen."""
+    return {name for its in tasks for one in stage.variants(its.id) for name in (one.name, one.id, one.task)}
 
 
 def _named(variants: Iterable[Variant], names: Sequence[str]) -> Iterable[Variant]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from pipebench.render import same_work
+from pipebench.render import layout, same_work
 from pipebench.render.cells import Table
-from pipebench.render.layout import Line, Part
+from pipebench.render.layout import Line, Part, Spare, Sparing
 from pipebench.results.comparison import (
     ALARMS,
     Change,
@@ -37,11 +37,22 @@ def too_few(changes: Sequence[Change], most_rounds: int | None = None) -> str | 
 
 def parts(found: Comparison) -> list[Part]:
     """The verdict, a table with a row for each benchmark, and the notes."""
+    return layout.flat(sparing(found))
+
+
+def sparing(found: Comparison) -> list[Sparing]:
+    """The same parts. A short page does without what was measured how, then without the legend of the table."""
     compared = [one for one in found.changes if one.judgement and one.base_s and one.head_s]
-    made: list[Part] = [Line(verdict(found), "bold")]
+    made: list[Sparing] = [Line(verdict(found), "bold")]
     made += [_table(compared, found.base, found.head, found.allow_changed)] if compared else []
-    below = [*notes(found.changes, found.most_rounds), *same_work.footer(found), *map(_measured, found.sides)]
-    return [*made, *(f"  {line}" for line in [*below, *_runs(found)]), *_said(found.said)]
+    made.append(_inset(legend(found.changes, found.most_rounds), 3))
+    made += [f"  {line}" for line in [*notes(found.changes, found.most_rounds), *same_work.footer(found)]]
+    made.append(_inset([*map(_measured, found.sides), *_runs(found)], 2))
+    return [*made, Spare(tuple(_said(found.said)), 1)]
+
+
+def _inset(lines: Sequence[str], order: int) -> Spare:
+    return Spare(tuple(f"  {line}" for line in lines), order)
 
 
 def _measured(side: Measured) -> str:
@@ -118,19 +129,23 @@ def _judged(change: Change, judgement: Judgement, allow_changed: bool) -> tuple[
     return speedup, f"{found.low:.3f}–{found.high:.3f}", detectable
 
 
-def notes(changes: Sequence[Change], most_rounds: int | None = None) -> list[str]:
-    """The notes: how sure the intervals are, and which benchmarks were not measured, with the reason."""
+def legend(changes: Sequence[Change], most_rounds: int | None = None) -> list[str]:
+    """What the columns mean, and how sure the intervals are."""
     judged = [one.judgement for one in changes if one.judgement]
-    found = []
+    if not judged:
+        return []
+    together = "The interval holds" if len(judged) == 1 else f"All {len(judged)} intervals hold together"
+    sure = "" if too_few(changes, most_rounds) else f" {together} with a confidence of {percent(1 - ALARMS)}."
+    return [
+        f"speed-up: time of base / time of head; below 1 the head is slower; ~: no difference detected.{sure}",
+        "detectable: the smallest change that so many rounds can detect.",
+    ]
+
+
+def notes(changes: Sequence[Change], most_rounds: int | None = None) -> list[str]:
+    """The notes: whether there were too few rounds, and which benchmarks were not measured, with the reason."""
     few = too_few(changes, most_rounds)
-    if judged:
-        together = "The interval holds" if len(judged) == 1 else f"All {len(judged)} intervals hold together"
-        sure = "" if few else f" {together} with a confidence of {percent(1 - ALARMS)}."
-        found += [
-            f"speed-up: time of base / time of head; below 1 the head is slower; ~: no difference detected.{sure}",
-            "detectable: the smallest change that so many rounds can detect.",
-        ]
-    found += [few] if few else []
+    found = [few] if few else []
     for one in changes:
         name = printable(one.benchmark)
         found += [f"{name}: not measured, {printable(one.skipped)}"] if one.skipped else []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Sequence
 
-from pipebench.render import watch, watch_account
+from pipebench.render import layout, watch, watch_account
 from pipebench.render.cells import Table, spoken
 from pipebench.render.layout import Line, Part, Section
 from pipebench.render.watch_verdict import verdict as limit
@@ -60,8 +60,8 @@ def parts(advice: Advice, watched: WatchResult | None, *, full: bool = False, go
     first, *rest = sections(advice, watched, full=full, goes_on=goes_on)
     below = [part for name, made in rest for part in (["", *made] if name == "next" else made)]
     if full and watched is not None:
-        below += ["", Line("Before the trials", "bold"), *watch.parts(watched, full=True)]
-    return [*first[1], *below]
+        below += ["", Line("Before the trials", "bold"), *layout.flat(watch.parts(watched, full=True))]
+    return layout.flat([*first[1], *below])
 
 
 def sections(

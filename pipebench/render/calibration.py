@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from pipebench.render.cells import Table
-from pipebench.render.layout import Line, Part
+from pipebench.render.layout import Line, Part, Spare, Sparing
 from pipebench.results.calibration import (
     GOAL_SAMPLE_S,
     GOAL_SLOWDOWN,
@@ -37,25 +38,49 @@ SHARED = (
 BUSY = "The machine had other work."
 
 
-def parts(found: Calibration) -> list[Part]:
-    parts: list[Part] = [Line(_verdict(found), "bold"), f"{foot(found)}."]
-    for part, run in dict.fromkeys((row.part, row.run) for row in found.rows):
-        rows = [row for row in found.rows if (row.part, row.run) == (part, run)]
-        parts.append(_table(f"{part}: {run}" if part != run else part, rows))
-    parts += ["", *_overhead(found), "", *_noise(found)]
-    if outside := [row for row in found.rows if not row.within]:
-        parts += [
-            "",
-            "Over the goal, and what is known to add to the error",
-            *(_explained(row, found) for row in outside),
-        ]
-    load = f"load {found.load[0]:.1f} before and {found.load[1]:.1f} after"
+def parts(found: Calibration, full: bool = True) -> list[Sparing]:
+    """The verdict, then a table for each run; if not `full`, one table with the largest error of each."""
     return [
-        *parts,
+        Line(_verdict(found), "bold"),
+        f"{foot(found)}.",
+        *(_all(found) if full else _short(found)),
         "",
-        f"Measured on {printable(found.host)}, {printable(found.at)}, {found.cores:g} usable cores, in "
-        f"{found.took_s:.0f} s; {load}.",
+        _made(found),
     ]
+
+
+def _short(found: Calibration) -> Iterable[Sparing]:
+    runs = dict.fromkeys((row.part, row.run) for row in found.rows)
+    worst = [max(_of(found, *one), key=lambda row: abs(row.error_share)) for one in runs]
+    yield _table("The largest error of each run", [replace(one, name=f"{one.run}, {one.name}") for one in worst])
+    yield Spare(("", *_overhead(found)), 2)
+    yield Spare(("", *_noise(found)), 3)
+    yield Spare(tuple(_outside(found)), 1)
+
+
+def _of(found: Calibration, part: str, run: str) -> list[PlantedFigure]:
+    return [row for row in found.rows if (row.part, row.run) == (part, run)]
+
+
+def _all(found: Calibration) -> list[Part]:
+    parts: list[Part] = []
+    for part, run in dict.fromkeys((row.part, row.run) for row in found.rows):
+        parts.append(_table(f"{part}: {run}" if part != run else part, _of(found, part, run)))
+    return [*parts, "", *_overhead(found), "", *_noise(found), *_outside(found)]
+
+
+def _outside(found: Calibration) -> list[Part]:
+    outside = [row for row in found.rows if not row.within]
+    title = ["", "Over the goal, and what is known to add to the error"]
+    return [*title, *(_explained(row, found) for row in outside)] if outside else []
+
+
+def _made(found: Calibration) -> str:
+    load = f"load {found.load[0]:.1f} before and {found.load[1]:.1f} after"
+    return (
+        f"Measured on {printable(found.host)}, {printable(found.at)}, {found.cores:g} usable cores, in "
+        f"{found.took_s:.0f} s; {load}."
+    )
 
 
 def foot(found: Calibration) -> str:

@@ -21,6 +21,15 @@ class Table:
     notes: tuple[str, ...] = ()
     spare: tuple[int, ...] = ()  # columns that a narrow page can leave out, in the order in which they are left out
 
+    def filled(self) -> Table:
+        """The table without the columns that are empty in every row."""
+        empty = {index for index in range(len(self.headers)) if not any(row[index] for row in self.rows)}
+        if not empty or not self.rows:
+            return self
+        kept = [index for index in range(len(self.headers)) if index not in empty]
+        spare = tuple(kept.index(index) for index in self.spare if index not in empty)
+        return replace(self._without(sorted(empty)), spare=spare)
+
     def narrower(self) -> Iterator[Table]:
         """The table, then the table without its first spare column, without its first two, and so on."""
         for dropped in range(len(self.spare) + 1):

@@ -8,6 +8,7 @@ from statistics import median
 from pipebench.render.cells import Table, gain, spoken, worst_of
 from pipebench.render.watch_notes import sentence
 from pipebench.results.loading import LoaderRow, hand_off
+from pipebench.results.measurement import NOISE
 from pipebench.results.report import Report
 from pipebench.results.training import Training
 from pipebench.results.windows import Throughput
@@ -91,6 +92,7 @@ def _loader_notes(rows: Sequence[LoaderRow]) -> Iterable[str]:
         (warning, f"{one.dataset}, {one.dtype}, {counted(one.workers, 'worker')}")
         for one in rows
         for warning in one.warnings
+        if warning.code not in NOISE
     ]
     yield from worst_of(warned)
 
@@ -134,4 +136,4 @@ def _training_notes(found: Training) -> Iterable[str]:
     said = ", ".join(f"{name} {seconds(value)}" for name, value in apart.items() if value is not None)
     yield f"Not included above: {said}"
     yield from (sentence(note) for note in (*found.bound.notes, *watched.notes))
-    yield from worst_of([(warning, "training") for warning in found.warnings])
+    yield from worst_of([(warning, "training") for warning in found.warnings if warning.code not in NOISE])

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from pipebench.render import signs
 from pipebench.render.cells import Table
 
 
@@ -25,28 +26,68 @@ class Line:
 
 
 Part = str | Line | Table
-Section = tuple[str, list[Part]]
+
+
+@dataclass(frozen=True)
+class Spare:
+    """Parts that a short page leaves out whole (see `screen`). Of several, those with the lowest `order` go first."""
+
+    parts: tuple[Part, ...]
+    order: int = 1
+
+
+Sparing = Part | Spare
+Section = tuple[str, Sequence[Sparing]]
 """What some parts are about, and these parts. The names are those of `pictures.SECTIONS`, "next" and "notes"."""
 WIDTH = 110  # columns, if the caller does not give a width
 _GAP = 3  # columns between two cells
 _LEAST = 12  # the columns that a long name keeps, even on a very narrow terminal
 
 
-def text(parts: Iterable[Part], *, width: int = WIDTH, colour: bool = False) -> str:
-    """The parts for a terminal. Every line fits in `width` columns. `colour` adds only styles."""
+def flat(parts: Iterable[Sparing]) -> list[Part]:
+    """All parts, one below another."""
+    return [inner for one in parts for inner in (one.parts if isinstance(one, Spare) else (one,))]
+
+
+def text(
+    parts: Iterable[Sparing], *, width: int = WIDTH, colour: bool = False, lacking: frozenset[str] = frozenset()
+) -> str:
+    """The parts for a terminal. Every line fits in `width` columns. `colour` adds only styles.
+
+    `lacking` are the signs that the terminal cannot show; others stand for them (see `signs`).
+    """
     screen, out = console(width, colour)
 
     def say(line: Line) -> None:
         for one in wrapped(line.text, width, line.hanging):
             screen.print(_styled(one, line.style))
 
-    for part in parts:
+    for part in (_plain(one, lacking) if lacking else one for one in flat(parts)):
         if isinstance(part, Table):
-            _table(screen, part, width, say)
+            _table(screen, part.filled(), width, say)
         else:
             say(Line(part) if isinstance(part, str) else part)
     lines = [line.rstrip() for line in out.getvalue().splitlines()]
-    return "\n".join(_no_doubled_blanks(lines)).rstrip("\n") + "\n"
+    return signs.drawn("\n".join(_no_doubled_blanks(lines)).rstrip("\n") + "\n", lacking)
+
+
+def _plain(part: Part, lacking: frozenset[str]) -> Part:
+    """The part without the signs that are lacking."""
+
+    def plain(text: str) -> str:
+        return signs.plain(text, lacking)
+
+    if isinstance(part, str):
+        return plain(part)
+    if isinstance(part, Line):
+        return dataclasses.replace(part, text=plain(part.text))
+    return dataclasses.replace(
+        part,
+        title=plain(part.title),
+        headers=tuple(map(plain, part.headers)),
+        rows=tuple(tuple(map(plain, row)) for row in part.rows),
+        notes=tuple(map(plain, part.notes)),
+    )
 
 
 def _table(screen: Any, one: Table, width: int, say: Callable[[Line], None]) -> None:
@@ -54,7 +95,7 @@ def _table(screen: Any, one: Table, width: int, say: Callable[[Line], None]) -> 
     say(Line(""))
     if one.title:
         say(Line(one.title, "bold"))
-    form = fitted(one, width)
+    form = fitted(one, width) if one.rows else None
     if form is not None:
         screen.print(_laid_out(form))
     else:
@@ -186,11 +227,11 @@ def _first(name: str, most: int) -> str:
     return name[:taken]
 
 
-def markdown(parts: Iterable[Part]) -> str:
+def markdown(parts: Iterable[Sparing]) -> str:
     """The parts as paragraphs and tables of Markdown. Bold lines stay bold. Indented lines become items of a list."""
     made: list[str] = []
     listed: list[str] = []
-    for part in [*parts, ""]:
+    for part in [*flat(parts), ""]:
         line = Line(part) if isinstance(part, str) else part
         if isinstance(line, Line) and line.text.startswith(" "):
             listed.append(f"- {inert(line.text.strip())}")
@@ -206,6 +247,7 @@ def markdown(parts: Iterable[Part]) -> str:
 
 def _markdown_table(one: Table) -> list[str]:
     """Title, table and notes, as paragraphs of Markdown."""
+    one = one.filled()
     rule = ["---:" if index in one.numeric else "---" for index in range(len(one.headers))]
     lines = [_row(one.headers), _row(tuple(rule), escape=False), *(_row(row) for row in one.rows)]
     notes = ["\n".join(f"- {inert(note)}" for note in one.notes)] if one.notes else []

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from pipebench.render import ranks
 from pipebench.render.cells import Table
-from pipebench.render.layout import Line, Part, shortened
+from pipebench.render.layout import Line, Spare, Sparing, shortened
 from pipebench.results.programs import Program, WatchedCommand
 from pipebench.results.watched import WatchResult
 from pipebench.units import counted, percent, printable, seconds
@@ -16,12 +16,12 @@ _FEW = 8
 _ENDED = {"ended": "", "failed": "failed", "cut": "cut short", "running": "still runs"}
 
 
-def heading(found: WatchedCommand, main: WatchResult, *, full: bool = False) -> list[Part]:
+def heading(found: WatchedCommand, main: WatchResult, *, full: bool = False) -> list[Sparing]:
     """What comes before the figures of the program that is shown."""
     if found.shown is None:
         return [Line(_nothing(found), "bold"), *_hidden(found)]
     shown, together = found.programs[found.shown], found.ranks
-    made: list[Part] = []
+    made: list[Sparing] = []
     if together is not None:
         made += ranks.parts(together, full=full)
     if len(found.programs) > (1 if together is None else len(together.rows)):
@@ -32,7 +32,7 @@ def heading(found: WatchedCommand, main: WatchResult, *, full: bool = False) -> 
         made.append(f"{below} --full shows every program.")
     else:
         made.append(f"{_who(shown)} of the command loads data.")
-    return [*made, *_ends(found.programs), *_hidden(found), ""]
+    return [*made, *_ends(found.programs), Spare(tuple(_hidden(found)), 30), ""]
 
 
 def title(one: Program) -> Line:

@@ -2,17 +2,37 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 
 from pipebench.render.cells import Table, gain, spoken
 from pipebench.results.studies import StudyResult, StudyRow
 from pipebench.units import Scale, printable, seconds_scale
 
+_HOLDS = ("holds", "larger")
+
 
 def heading(result: StudyResult) -> list[str]:
     """Three lines: the study, its source, and the setting in which it ran."""
     size = "" if result.size == "default" else f", {result.size} size"
     return [printable(one) for one in (f"{result.title} ({result.study}{size})", result.source, result.setting)]
+
+
+def verdict(result: StudyResult) -> str:
+    """How many of the author's figures hold here; where the author gives none, the step that changes most."""
+    claims = [row for row in result.rows if row.author.speedup is not None]
+    hold = [row for row in claims if row.over_authors is not None and row.outcome in _HOLDS]
+    if len(claims) == 1:
+        return f"The author's gain {'holds' if hold else 'does not clearly hold'} here: {printable(claims[0].name)}."
+    if claims:
+        return (
+            f"Of {len(claims)} gains of the author, {len(hold) or 'none'} {'hold' if len(hold) > 1 else 'holds'} here."
+        )
+    timed = [(row.over_before, row) for row in result.rows if row.over_before is not None]
+    if timed:
+        most, row = max(timed, key=lambda pair: abs(math.log(pair[0].speedup)))
+        return f"The step that changes most is {printable(row.name)}: {gain(most)}."
+    return printable(result.title)
 
 
 def table(result: StudyResult) -> Table:

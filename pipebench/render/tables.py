@@ -9,7 +9,7 @@ from pipebench.host.known_bad import known_bad
 from pipebench.render import check, consumers, feeding, stage_sum
 from pipebench.render.cells import Table, gain, spread
 from pipebench.results import usual_pipeline
-from pipebench.results.measurement import EXCEEDED, USUAL_PROCESSES, Ceiling, Measurement, Warning
+from pipebench.results.measurement import EXCEEDED, NOISE, USUAL_PROCESSES, Ceiling, Measurement, Warning
 from pipebench.results.report import Report
 from pipebench.results.usual_pipeline import PIPELINE, per_sample_s
 from pipebench.stats import width_of
@@ -31,20 +31,30 @@ def task_ids(report: Report) -> list[str]:
     return list(dict.fromkeys(one.task for one in report.measurements))
 
 
-def verdict(report: Report) -> str:
-    """How much the pipeline feeds, whether training waits if the user named its consumer, and what the stages say."""
+def verdict(report: Report, full: bool = True) -> str:
+    """How much the pipeline feeds, whether training waits if the user named its consumer, and what the stages say.
+
+    `full` adds how the sum of the stages stands beside the loader.
+    """
     fed = consumers.headline(report)
     lines = [fed] if fed else []
     if report.training and (report.training.given or report.training.simulated):
         lines.append(feeding.waiting(report.training))
-    return "\n".join([*lines, _of_stages(report)])
+    return "\n".join([*lines, _of_stages(report, full)])
 
 
-def _of_stages(report: Report) -> str:
+def _of_stages(report: Report, full: bool) -> str:
     """The throughput of one core through the usual pipeline, its costliest task, and that of the fastest variants."""
     core = usual_pipeline.one_core(report.measurements)
     if core is None:
         return _short_verdict(report)
+    if not full:
+        stages = ", ".join(task_id.partition("/")[0] for task_id in PIPELINE)
+        return (
+            f"One core: {1 / core.usual_s:,.0f} samples/s through {stages}, written in the usual way ({core.costliest} "
+            f"takes {percent(core.share)}); {1 / core.fastest_s:,.0f} with the fastest variants (stages in isolation, "
+            "added up)."
+        )
     said = (
         f"One core: {1 / core.usual_s:,.0f} samples/s through {', '.join(PIPELINE)}, written in the usual way; "
         f"{core.costliest} takes {percent(core.share)} of that time. "
@@ -118,7 +128,7 @@ def _per_second(one: Ceiling) -> str:
 
 
 def of_task(report: Report, task_id: str) -> Table:
-    """One row for each variant of a task, and a note for each row that needs one."""
+    """One row for each variant of a task that was tried, and a note for each that was skipped or needs one."""
     found = [one for one in report.measurements if one.task == task_id]
     costs = [per_sample_s(one) for one in found if one.summary]
     seconds = seconds_scale(costs)
@@ -126,6 +136,8 @@ def of_task(report: Report, task_id: str) -> Table:
     rows = []
     for one in found:
         name = printable(one.variant)
+        if one.skipped:
+            continue
         if one.summary is None or one.work is None:
             rows.append((name, _status(one), "", "", "", "", _failed(one)))
             continue
@@ -172,7 +184,7 @@ def _title(one: Measurement) -> str:
 
 
 def _status(one: Measurement) -> str:
-    return "skipped" if one.skipped else "failed" if one.failed else "not run"
+    return "failed" if one.failed else "not run"
 
 
 def _failed(one: Measurement) -> str:
@@ -200,7 +212,8 @@ def _notes(found: Sequence[Measurement]) -> Iterable[str]:
         for note in _said(one):
             said.setdefault(note, []).append(printable(one.variant))
         for warning in one.warnings:
-            warned.setdefault(warning.code, []).append((warning, printable(one.variant)))
+            if warning.code not in NOISE:  # that is said once for the whole report
+                warned.setdefault(warning.code, []).append((warning, printable(one.variant)))
     for note, names in said.items():
         yield f"{', '.join(names)}: {note}"
     for rows in warned.values():
@@ -225,17 +238,20 @@ def _said(one: Measurement) -> Iterable[str]:
         yield f"failed: {printable(one.failed)}"
 
 
-def summary(report: Report) -> Table:
+def summary(report: Report, full: bool = True) -> Table:
     """One row for each task, with the fastest variant that gives nothing up.
+
+    Where others are not measurably slower, a note has them if `full`, else the name has a mark (`*`).
 
     The row has the variant's speed-up over the reference, and its speed as a share of the ceiling.
     """
     best = usual_pipeline.best(report.measurements)
     seconds = seconds_scale([per_sample_s(one) for one in best])
+    ties = {one.task: _ties(report, one) for one in best}
     rows = [
         (
             printable(one.task),
-            printable(one.variant),
+            printable(one.variant) + ("" if full or not ties[one.task] else " *"),
             seconds.number(per_sample_s(one)),
             gain(one.over_reference),
             _share(one),
@@ -243,7 +259,7 @@ def summary(report: Report) -> Table:
         for one in best
     ]
     headers = ("task", "fastest variant", f"{seconds.unit}/sample", "× reference", "of ceiling")
-    notes = tuple(_as_fast(one, others) for one in best if (others := _ties(report, one)))
+    notes = tuple(_as_fast(one, ties[one.task]) for one in best if full and ties[one.task])
     return Table("Summary", headers, tuple(rows), frozenset({2, 3, 4}), notes, (4, 2))
 
 
@@ -267,7 +283,7 @@ def _as_fast(best: Measurement, others: Sequence[Measurement]) -> str:
 
 
 def heading(report: Report) -> list[str]:
-    """A few lines: the machine, the data, and whether the report is partial."""
+    """A few lines: the machine, the data, and what the intervals mean."""
     data, lines = report.data, _host(report)
     if data is not None:
         lines.append(
@@ -278,11 +294,13 @@ def heading(report: Report) -> list[str]:
         lines += check.in_a_line(data.noticed)
         if 0 < tried < data.images and not (report.workload and report.workload.quick):
             lines.append(f"Tried on {tried:,} of them, spread over all. `pipebench check` looks at each.")
-    lines += intervals(report)
-    if report.partial:
-        cause = f": {printable(report.failure)}" if report.failure else "."
-        lines.append(f"This report is partial: the run did not finish{cause}")
-    return lines
+    return [*lines, *intervals(report)]
+
+
+def partial(report: Report) -> list[str]:
+    """A line if the run did not reach its end."""
+    cause = f": {printable(report.failure)}" if report.failure else "."
+    return [f"This report is partial: the run did not finish{cause}"] if report.partial else []
 
 
 def intervals(report: Report) -> list[str]:
@@ -364,7 +382,8 @@ def _with_reasons(found: Sequence[tuple[BadSample, str]], most: int) -> list[str
 
 def all_tables(report: Report) -> Sequence[Table]:
     """The tables in order: ceilings, every task, their summary, the loader, its consumers, and training."""
-    found = [of_task(report, task_id) for task_id in task_ids(report)]
+    every = [of_task(report, task_id) for task_id in task_ids(report)]
+    found = [one for one in every if one.rows]
     first = [ceilings(report)] if report.ceilings else []
     return [*first, *found, summary(report), *fed(report)]
 

@@ -12,27 +12,47 @@ from pipebench.render import (
     before_after,
     calibration,
     check,
+    examination,
     functions,
+    lab,
     layout,
     plan,
+    screen,
     study,
     syncs,
     tables,
     watched,
 )
-from pipebench.render.layout import Line, Part
+from pipebench.render.layout import Line, Part, Spare, Sparing
 from pipebench.results.report import Report
 from pipebench.results.studies import StudyResult
 
-UNLIKE = "Good samples that some variants do otherwise than the reference, or not at all"
 
+def table(
+    report: Report,
+    *,
+    width: int = layout.WIDTH,
+    colour: bool = False,
+    full: bool = False,
+    lacking: frozenset[str] = frozenset(),
+) -> str:
+    """The report as text. Each part begins with its verdict, and every line fits in `width` columns.
 
-def table(report: Report, *, width: int = layout.WIDTH, colour: bool = False, full: bool = False) -> str:
-    """The report as aligned tables. Each part begins with its verdict, and every line fits in `width` columns.
-
-    `colour` adds only terminal styles. `full` shows every figure of a watched run; otherwise the run fits a screen.
+    It fits a screen; `full` shows every figure, and a long text then ends with its verdict. `colour` adds only terminal
+    styles. `lacking` are the signs that the terminal cannot show.
     """
-    return layout.text(_parts(report, full), width=width, colour=colour)
+    parts = _parts(report, full)
+    made = screen.whole(parts, width) if full else screen.fitted(parts, width, _more(report))
+    return layout.text(made, width=width, colour=colour, lacking=lacking)
+
+
+def _more(report: Report) -> str:
+    """How the reader of a shortened report gets the rest. A watched run says it anyway."""
+    if report.calibration is not None:
+        return "Shortened: `pipebench show FILE --full` shows every figure of a saved report."
+    if report.workload is not None:
+        return "Shortened: --full shows every figure, here or with `pipebench show`."
+    return "" if report.watched is not None and report.advice is None else screen.MORE
 
 
 def markdown(report: Report) -> str:
@@ -40,17 +60,18 @@ def markdown(report: Report) -> str:
     return layout.markdown(_parts(report, full=True))
 
 
-def _parts(report: Report, full: bool) -> Iterator[Part]:
+def _parts(report: Report, full: bool) -> Iterator[Sparing]:
     if report.workload is not None:
-        yield from _lab(report)
+        yield from lab.parts(report, full)
     elif report.measurements:
         yield functions.table(report.measurements)
     yield from of_commands(report, full)
     if _is_without_heading(report):
-        yield from _heading(report)
+        yield Spare(tuple(Line(line, "dim") for line in tables.heading(report)), 3)
+        yield from tables.partial(report)
 
 
-def of_commands(report: Report, full: bool) -> Iterator[Part]:
+def of_commands(report: Report, full: bool) -> Iterator[Sparing]:
     """The parts of the commands other than `run`."""
     yield from _watched(report, full)
     for name, parts in _OF_PART.items():
@@ -58,7 +79,7 @@ def of_commands(report: Report, full: bool) -> Iterator[Part]:
             yield from parts(report, full)
 
 
-def _watched(report: Report, full: bool) -> Iterator[Part]:
+def _watched(report: Report, full: bool) -> Iterator[Sparing]:
     if report.advice is not None:
         yield from advice.parts(report.advice, report.watched, full=full)
     elif report.watched is not None:
@@ -73,40 +94,21 @@ def _is_without_heading(report: Report) -> bool:
     return bool(timed) and report.workload is None and report.watched is None
 
 
-def _heading(report: Report) -> Iterator[Part]:
-    yield from (Line(line, "dim") for line in tables.heading(report))
-
-
-def _lab(report: Report) -> Iterator[Part]:
-    yield from (Line(line, "bold") for line in tables.verdict(report).splitlines())
-    yield from _heading(report)
-    yield from tables.all_tables(report)
-    if bad := tables.bad_samples(report):
-        yield ""
-        broken = {one.sample for one in report.bad_samples if not one.reference_did}
-        yield Line(f"Bad samples ({len(broken)})", "bold")
-        yield from (f"  {line}" for line in bad)
-    if unlike := tables.unlike_samples(report):
-        yield ""
-        yield Line(UNLIKE, "bold")
-        yield from (f"  {line}" for line in unlike)
-
-
 def _study(one: StudyResult) -> Iterator[Part]:
-    first, *rest = study.heading(one)
-    yield Line(first, "bold")
-    yield from (Line(line, "dim") for line in rest)
+    yield Line(study.verdict(one), "bold")
+    yield from (Line(line, "dim") for line in study.heading(one))
     yield dataclasses.replace(study.table(one), title="")
 
 
 # For each part of a report that a command makes: how it is shown. `full` asks for every figure.
-_OF_PART: dict[str, Callable[[Any, bool], Iterable[Part]]] = {
+_OF_PART: dict[str, Callable[[Any, bool], Iterable[Sparing]]] = {
     "sync_points": lambda report, full: syncs.parts(report.sync_points),
-    "comparison": lambda report, full: ab.parts(report.comparison),
+    "comparison": lambda report, full: ab.sparing(report.comparison),
     "studies": lambda report, full: (part for one in report.studies for part in _study(one)),
-    "calibration": lambda report, full: calibration.parts(report.calibration),
+    "calibration": lambda report, full: calibration.parts(report.calibration, full),
     "plan": lambda report, full: plan.parts(report.plan),
     "passport": lambda report, full: plan.passport(report.passport),
     "check": lambda report, full: check.parts(report.check, full=full, partial=report.partial),
+    "examination": lambda report, full: examination.parts(report.examination, full),
     "before_after": lambda report, full: before_after.parts(report.before_after, full=full),
 }

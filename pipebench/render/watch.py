@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from pipebench.render import watch_account, watch_details, watch_drilled
 from pipebench.render.cells import Table, spoken
-from pipebench.render.layout import Line, Part, Section, shortened
+from pipebench.render.layout import Line, Part, Section, Spare, Sparing, shortened
 from pipebench.render.watch_notes import sentence
 from pipebench.render.watch_verdict import next_command, next_move, verdict
 from pipebench.results.batches import BatchContent
@@ -27,10 +27,11 @@ _LARGE_PART = 0.10  # of the wait
 _WORTH_A_WORD = 0.005  # of an iteration
 _NEARLY_ALL = 0.995
 _NAME = 28  # columns of a stage's name in a sentence
+_AFTER_NOTES = 50  # in the order in which a short page leaves parts out
 _FEW_STAGES, _FEW_NOTES = 3, 3  # rows in the short report, which fits a screen of 30 lines
 
 
-def parts(result: WatchResult, *, full: bool = False, of_command: bool = False) -> list[Part]:
+def parts(result: WatchResult, *, full: bool = False, of_command: bool = False) -> list[Sparing]:
     """The parts of the report: about 30 lines, or every figure if `full` is true.
 
     `of_command` says that the program is one of a command. No command of ours then measures its bound.
@@ -43,27 +44,26 @@ def sections(result: WatchResult, *, full: bool = False, of_command: bool = Fals
     run = watch_account.causes(result.account)
     return [
         ("verdict", [*run, Line(verdict(result.verdict), "" if run else "bold")]),
-        ("run", watch_account.table(result.account, full=full)),
-        ("throughput", bound_parts(result.bound, full=full) if result.bound is not None else []),
-        ("workers", [*_all_stages(result, full), *_contents(result)]),
-        ("distribution", [*_spans(result), *_loop(result, full)]),
+        ("run", [Spare(tuple(watch_account.table(result.account, full=full)), _AFTER_NOTES)]),
+        ("throughput", [*(bound_parts(result.bound, full=full) if result.bound is not None else [])]),
+        ("workers", [*_all_stages(result, full), Spare(tuple(_contents(result)), 20)]),
+        ("distribution", [Spare(tuple(_spans(result)), 20), *_loop(result, full)]),
         *(watch_details.sections(result) if full else []),
-        ("notes", [*others(result, full), *_notes(result, full)]),
-        ("next", _next(result, of_command)),
+        ("notes", [Spare(tuple(others(result, full)), 30), *_notes(result, full)]),
+        ("next", [*_next(result, of_command)]),
     ]
 
 
-def of_rank(result: WatchResult) -> list[Part]:
+def of_rank(result: WatchResult) -> list[Sparing]:
     """The parts for one rank of several, below what compares them: the short report without account and tables."""
-    made: list[Part] = [verdict(result.verdict)]
+    made: list[Sparing] = [verdict(result.verdict)]
     loader = result.verdict.loader if isinstance(result.verdict, Verdict) else None
     stages = [one for one in result.stages if one.loader == loader]
     made += [_stages_line(loader, stages)] if loader is not None and stages else []
     return [
         *made,
-        *_contents(result),
-        *_spans(result),
-        *others(result, False),
+        Spare((*_contents(result), *_spans(result)), 20),
+        Spare(tuple(others(result, False)), 30),
         *_notes(result, False),
         *_next(result, True),
     ]
@@ -272,14 +272,16 @@ def others(result: WatchResult, full: bool) -> list[Part]:
     return ["", f"Other processes used {used.foreign_cores:.2f} cores while the script ran{stolen}.{waits}"]
 
 
-def _notes(result: WatchResult, full: bool) -> list[Part]:
+def _notes(result: WatchResult, full: bool) -> list[Sparing]:
+    """The notes. A short page leaves out the last of them first."""
     if not result.notes:
         return []
     most = len(result.notes) if full or len(result.notes) <= _FEW_NOTES + 1 else _FEW_NOTES
-    made: list[Part] = ["", "Notes"]
-    made += [f"  {sentence(note)}" for note in result.notes[:most]]
+    lines = [f"  {sentence(note)}" for note in result.notes[:most]]
     rest = len(result.notes) - most
-    return [*made, f"  {rest} more notes: --full shows them."] if rest else made
+    lines += [f"  {rest} more notes: --full shows them."] if rest else []
+    first = Spare(("", "Notes", lines[0]), _AFTER_NOTES - 1)
+    return [first, *(Spare((line,), _AFTER_NOTES - 1 - place) for place, line in enumerate(lines[1:], 1))]
 
 
 def _next(result: WatchResult, of_command: bool) -> list[Part]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pipebench.render import layout, programs
-from pipebench.render.layout import Part
+from pipebench.render import layout, programs, screen
+from pipebench.render.layout import Part, Spare, Sparing
 from pipebench.render.watch import of_rank, parts
 from pipebench.results.programs import WatchedCommand
 from pipebench.results.watched import WatchResult
@@ -26,12 +26,15 @@ def whole(
     width: int = layout.WIDTH,
     colour: bool = False,
     full: bool = False,
+    lacking: frozenset[str] = frozenset(),
 ) -> str:
     """The report at the end of a run, as text. Its last line says what is known about the error of its figures."""
-    return layout.text([*_all(result, command, full), *foot(calibration, full)], width=width, colour=colour)
+    parts = [*_all(result, command, full), *foot(calibration, full)]
+    made = screen.whole(parts, width) if full else screen.fitted(parts, width, "")
+    return layout.text(made, width=width, colour=colour, lacking=lacking)
 
 
-def _all(result: WatchResult, command: WatchedCommand | None, full: bool) -> list[Part]:
+def _all(result: WatchResult, command: WatchedCommand | None, full: bool) -> list[Sparing]:
     """The programs of a command, then the figures of the one that is shown. `full` shows those of every program."""
     if command is None:
         return parts(result, full=full)
@@ -45,13 +48,14 @@ def _all(result: WatchResult, command: WatchedCommand | None, full: bool) -> lis
     return made
 
 
-def saved(report: Report, full: bool) -> list[Part]:
+def saved(report: Report, full: bool) -> list[Sparing]:
     """The parts of a saved report: what the terminal showed at the end of the run, then the machine."""
     from pipebench.render import tables  # of all commands: the end of a watched run does without
 
     assert report.watched is not None
     known = printable(report.error_of_watch) if report.error_of_watch is not None else None
-    return [*_all(report.watched, report.command, full), *foot(known, full), "", *tables.heading(report)]
+    machine = Spare(("", *tables.heading(report)))
+    return [*_all(report.watched, report.command, full), *foot(known, full), machine, *tables.partial(report)]
 
 
 def foot(calibration: str | None, full: bool) -> list[Part]:

@@ -31,6 +31,7 @@ FOREIGN_LIMIT = 0.10  # of one core: above it, the work of other processes can h
 STEAL_LIMIT = 0.02
 UNSTABLE_LIMIT = 0.10
 EXCEEDED = "ceiling-exceeded"  # the code of a warning
+NOISE = frozenset({"foreign-load", "steal", "throttled", "unstable", "too-few-readings"})  # said once for a whole run
 
 
 @dataclass(frozen=True)

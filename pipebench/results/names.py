@@ -56,8 +56,16 @@ KINDS: dict[str, dict[str, Kind]] = {
     "advice.Finding": {"reason": "said"},
     "advice.Advice": {"file": "file", "refusal": "said"},
     "advice.Snippet": {"file": "file", "before": "line", "after": "line"},
-    "check.Check": {"name": "data", "missing": "ours"},
+    "check.Check": {"name": "data"},
     "check.Finding": {"what": "ours", "remedy": "ours"},
+    "examination.Examination": {"data": "file"},
+    "examination.Finding": {
+        "found": "ours",
+        "matters": "ours",
+        "remedy": "ours",
+        "command": "ours",
+        "facts": "values",
+    },
     "check.Found": {"name": "name", "detail": "said"},
     "before_after.Side": {"file": "file", "host": "name"},
     "before_after.Differing": {"base": "said", "head": "said"},
@@ -105,7 +113,8 @@ class _Names:
         if dataclasses.is_dataclass(found) and not isinstance(found, type):
             return self._hidden_fields(found)
         if isinstance(found, list | tuple):
-            return type(found)(self.hidden(one, kind) for one in found)
+            make = getattr(type(found), "_make", type(found))  # of a named tuple
+            return make([self.hidden(one, kind) for one in found])
         if isinstance(found, dict):
             return {
                 name: self.hidden(one, _of_value(name, one) if kind == "values" else kind)

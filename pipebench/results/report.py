@@ -28,6 +28,7 @@ from pipebench.results.check import Check, Finding
 from pipebench.results.comparison import Comparison, figures
 from pipebench.results.consumers import Consumer
 from pipebench.results.costs import Passport
+from pipebench.results.examination import Examination
 from pipebench.results.loading import LoaderRow
 from pipebench.results.measurement import Ceiling, Measurement
 from pipebench.results.plan import Plan
@@ -84,7 +85,8 @@ class Report:
     programs of a command, of which `watched` is then one; `syncs` makes `sync_points`, `ab`
     makes `comparison`, `study` makes `studies`, and `calibrate` makes `calibration`. `advise` makes `advice`, and
     `watched` of the part of the run before any trial.
-    A passport has `passport` alone, `plan` makes `plan`, `check` makes `check`, and `compare` makes `before_after`.
+    A passport has `passport` alone, `plan` makes `plan`, `check` makes `check`, `compare` makes `before_after`, and
+    `doctor` makes `examination`.
 
     `partial` says that the command, or its recording, did not reach its end; `failure` says what ended it. `created` is
     an ISO date and time. `created`, `pipebench` and `machine` are None if a file of schema 1 did not have them.
@@ -121,6 +123,7 @@ class Report:
     started_by: str = ""
     check: Check | None = None
     before_after: BeforeAfter | None = None
+    examination: Examination | None = None
     verdict: ReportVerdict | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:

@@ -16,6 +16,7 @@ from pipebench.results.calibration import GOAL_SPAN_S, Calibration
 from pipebench.results.check import Check
 from pipebench.results.comparison import Comparison, unjudged
 from pipebench.results.consumers import points
+from pipebench.results.examination import Examination
 from pipebench.results.plan import Plan
 from pipebench.results.programs import WatchedCommand
 from pipebench.results.studies import StudyResult
@@ -24,7 +25,7 @@ from pipebench.results.watched import NextMove, Verdict, WatchResult
 
 Kind = Literal[
     "run", "functions", "watch", "command", "advise", "syncs", "ab", "study", "calibrate", "plan", "passport",
-    "check", "compare",
+    "check", "compare", "doctor",
 ]  # fmt: skip
 OfRun = Literal["feeds", "one-core", "largest-gain", "no-gain", "no-reference"]
 OfWatch = Literal[
@@ -38,9 +39,11 @@ OfTwo = Literal[
 OfStudy = Literal["holds", "holds-in-part", "does-not-hold", "no-claim"]
 OfCalibration = Literal["within-goals", "over-goals"]
 OfCheck = Literal["harmful-files", "no-harmful-file"]
+OfDoctor = Literal["will-hurt", "nothing-hurts"]
 OfPlan = Literal["feeds-consumer", "starves-consumer", "cannot-tell", "best-setting"]
 Code = Literal[
-    OfRun, OfWatch, OfAdvice, OfSyncs, OfTwo, OfStudy, OfCalibration, OfPlan, OfCheck, "straggler", "measured", "costs"
+    OfRun, OfWatch, OfAdvice, OfSyncs, OfTwo, OfStudy, OfCalibration, OfPlan, OfCheck, OfDoctor, "straggler",
+    "measured", "costs",
 ]  # fmt: skip
 CODES: tuple[str, ...] = tuple(dict.fromkeys(get_args(Code)))
 Value = str | int | float | bool | tuple[str, ...] | None
@@ -264,10 +267,19 @@ def _of_check(found: Check, parts: Any) -> ReportVerdict:
     return ReportVerdict("check", "harmful-files" if found.does_harm else "no-harmful-file", evidence)
 
 
+def _of_examination(found: Examination, parts: Any) -> ReportVerdict:
+    evidence: Evidence = {
+        "hurting": tuple(one.check for one in found.of("will-hurt")),
+        "worth_knowing": tuple(one.check for one in found.of("worth-knowing")),
+        "not_known": tuple(one.check for one in found.of("not-known")),
+    }
+    return ReportVerdict("doctor", "will-hurt" if found.hurts else "nothing-hurts", evidence)
+
+
 _OF_PART: dict[str, Callable[[Any, Any], ReportVerdict]] = {
     "before_after": _of_compare, "advice": _of_advice, "command": _of_command, "watched": _of_watch,
     "sync_points": _of_syncs, "comparison": _of_ab, "studies": _of_study, "calibration": _of_calibration,
     "plan": _of_plan, "passport": lambda part, parts: ReportVerdict("passport", "costs"),
-    "check": _of_check, "workload": _of_run,
+    "check": _of_check, "examination": _of_examination, "workload": _of_run,
     "measurements": lambda part, parts: ReportVerdict("functions", "measured", {"rows": len(part)}),
 }  # fmt: skip

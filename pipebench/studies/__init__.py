@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from pipebench.errors import SampleError, UsageError
+from pipebench.errors import SampleError, UsageError, did_you_mean
 from pipebench.render.cells import spoken
 from pipebench.results.studies import Author, StudyResult, StudyRow
 from pipebench.stats import Speedup, compare, median_interval
@@ -70,7 +70,8 @@ def names() -> list[str]:
 
 def find(name: str) -> Study:
     if name not in names():
-        raise UsageError(f"there is no study {printable(name)!r}", f"the studies are {', '.join(names())}")
+        near = did_you_mean(name, names())
+        raise UsageError(f"there is no study {printable(name)!r}", f"{near}the studies are {', '.join(names())}")
     study: Study = importlib.import_module(f"pipebench.studies.{name.replace('-', '_')}").STUDY
     return study
 

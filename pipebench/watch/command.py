@@ -14,7 +14,8 @@ from pipebench.host import limits
 from pipebench.host.machine import calibration_file, usable_cores
 from pipebench.host.redaction import inert
 from pipebench.host.scratch import Scratch
-from pipebench.host.screen import colours, columns
+from pipebench.host.screen import colours, columns, encoding
+from pipebench.render.signs import missing
 from pipebench.render.watched import whole
 from pipebench.results.programs import WatchedCommand
 from pipebench.results.secrets import without_secrets
@@ -53,6 +54,7 @@ def watch(
     """
     say = sys.stderr.write
     shown: dict[str, Any] = {"width": columns(sys.stderr), "colour": colours(sys.stderr), "full": full}
+    shown["lacking"] = missing(encoding(sys.stderr))
 
     def report(result: WatchResult, *command: WatchedCommand) -> None:
         calibration = _calibration()

@@ -81,7 +81,7 @@ def test_a_warning_of_both_sides_is_said_once_at_the_end_with_its_count(compared
     (said,) = compared.report.comparison.said
     assert said.text.endswith(": UserWarning: a toy") and said.text.startswith("sampledata.py:")
     assert (said.base, said.head) == (1, 1) and "a toy" not in compared.done.stderr
-    assert "UserWarning: a toy (base 1 time, head 1 time)" in text.table(compared.report)
+    assert "UserWarning: a toy (base 1 time, head 1 time)" in text.table(compared.report, full=True)
 
 
 def test_the_report_says_which_python_and_how_busy_the_machine_was(compared):
@@ -92,7 +92,7 @@ def test_the_report_says_which_python_and_how_busy_the_machine_was(compared):
 
 def test_what_was_saved_is_shown_again_as_text_and_as_markdown(compared):
     found = compared.report.comparison
-    assert text.table(compared.report).startswith(layout.text(ab.parts(found)))
+    assert text.table(compared.report, full=True).startswith(layout.text(ab.parts(found)))
     assert text.markdown(compared.report).startswith("**HEAD")
 
 

@@ -10,6 +10,7 @@ TESTS = Path(__file__).parent.parent
 sys.path[:0] = [str(TESTS / "render"), str(TESTS / "predict")]
 
 import made_up  # noqa: E402
+from made_up_examinations import EXAMINATION  # noqa: E402
 from saved_pairs import PAIRS, root  # noqa: E402
 from test_advice import ADVICE  # noqa: E402
 from test_plan import ELSEWHERE  # noqa: E402
@@ -36,6 +37,7 @@ EXAMPLES = {
         f"compare, {kind}": root(before_after=compared(*PAIRS[kind], (Path("base.json"), Path("head.json"))))
         for kind in ("run", "watch")
     },
+    "doctor": report.new(examination=EXAMINATION),
     **{f"{name} of schema 1": report.load(TESTS / f"results/schema1/{name}.json") for name in _OF_SCHEMA_1},
 }  # fmt: skip
 

@@ -23,8 +23,6 @@ from pipebench.results.watched import Note
 
 # Texts that are no names: words of pipebench, of torch and of code. A new field is put here, or in `KINDS`.
 REVIEWED = {
-    "check.Check": "decoders",
-    "check.Finding": "kind",
     "before_after.Side": "created pipebench",
     "before_after.Differing": "name",
     "before_after.Row": "name group verdict",
@@ -37,6 +35,7 @@ REVIEWED = {
     "measurement.Ceiling": "resource task library way",
     "errors.BadSample": "stage variant kind task",
     "check.Check": "decoders missing",
+    "examination.Finding": "check",
     "check.Finding": "kind what remedy",
     "loading.LoaderRow": "start_method",
     "consumers.Consumer": "name device precision data source link date",

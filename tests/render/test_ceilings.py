@@ -32,7 +32,7 @@ def test_the_fastest_way_is_named_beside_the_others():
 
 def test_an_exceeded_ceiling_is_said_to_be_at_fault_and_no_share_of_it_is_shown():
     found = report(plain=1e-3, quick=1e-4, limit_whole=1.13e-4)
-    said = " ".join(text.table(found, width=200).split())
+    said = " ".join(text.table(found, width=200, full=True).split())
     over = found.measurements[1].over_ceiling
     times = f"{over.speedup:.2f}× ({over.low:.2f}–{over.high:.2f})"
     assert times.startswith("1.1") and over.low > 1

@@ -65,7 +65,7 @@ def test_the_verdict_on_feeding(fed: bool | None, said: str) -> None:
 
 def test_a_saved_plan_and_a_saved_passport_are_shown_again(tmp_path: Path) -> None:
     report.save(report.new(plan=ELSEWHERE), tmp_path / "plan.json")
-    assert _shown(ELSEWHERE) in text.table(report.load(tmp_path / "plan.json"), width=80)
+    assert _shown(ELSEWHERE) in text.table(report.load(tmp_path / "plan.json"), width=80, full=True)
     found = Passport(made(cpu=0.01, blocked=0.02, step=0.005, read_bytes=8e5), (), 2.0)
     report.save(report.new(passport=found), tmp_path / "passport.json")
     loaded = report.load(tmp_path / "passport.json")

@@ -70,7 +70,7 @@ def test_one_program_is_shown_as_a_script_is():
     one = WatchedCommand(COMMAND, 0, (ONE,), 0)
     head, _, rest = _whole(one).partition("\n\n")
     assert head == "train.py --epochs 3 (process 101) of the command loads data."
-    assert rest.splitlines()[:20] == watched.whole(MAIN, None, width=80).splitlines()[:20]
+    assert rest.splitlines()[:17] == watched.whole(MAIN, None, width=80).splitlines()[:17]
 
 
 def test_bound_is_not_advised_for_a_command():

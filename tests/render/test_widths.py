@@ -6,9 +6,10 @@ from pathlib import Path
 import made_up
 import pytest
 
-from pipebench.render import ab, calibration, layout, syncs, watched
+from pipebench.render import ab, calibration, layout, syncs, text, watched
 from pipebench.render.cells import Table
 from pipebench.render.layout import Line
+from pipebench.results import report
 from pipebench.results.comparison import Change, Comparison
 from pipebench.results.watched import NextMove, Note, Verdict
 
@@ -28,7 +29,8 @@ RENDERED = {
     "watch-full": lambda width: _watch(width, full=True),
     "watch-bound": _bound,
     "ab": lambda width: layout.text(ab.parts(made_up.COMPARISON), width=width),
-    "calibration": lambda width: layout.text(calibration.parts(made_up.CALIBRATION), width=width),
+    "calibration": lambda width: text.table(report.new(calibration=made_up.CALIBRATION), width=width),
+    "calibration-full": lambda width: layout.text(calibration.parts(made_up.CALIBRATION), width=width),
     "syncs": lambda width: layout.text(syncs.parts(made_up.SYNCS), width=width),
 }
 

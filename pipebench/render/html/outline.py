@@ -6,9 +6,9 @@ import dataclasses
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from pipebench.render import advice, functions, programs, tables, text, watch, watched
+from pipebench.render import advice, functions, lab, programs, tables, text, watch, watched
 from pipebench.render.cells import Table
-from pipebench.render.layout import Line, Part, Section
+from pipebench.render.layout import Line, Part, Section, Sparing, flat
 from pipebench.render.pictures import SECTIONS
 from pipebench.results.report import Report
 from pipebench.units import printable
@@ -63,7 +63,7 @@ def kind(report: Report) -> str:
         ("compare", report.before_after),
         ("advise", report.advice), ("watch", report.watched), ("run", report.workload), ("ab", report.comparison),
         ("study", report.studies), ("syncs", report.sync_points), ("calibrate", report.calibration),
-        ("plan", report.plan or report.passport), ("check", report.check),
+        ("plan", report.plan or report.passport), ("check", report.check), ("doctor", report.examination),
     )  # fmt: skip
     return next((name for name, part in made if part), "report")
 
@@ -78,7 +78,7 @@ def chapters(report: Report) -> list[Chapter]:
     """The chapters in the order of the page, the verdict first. A chapter without text has no parts."""
     found: dict[str, list[Part]] = {name: [] for name in ORDER}
     for name, parts in _sections(report):
-        found["remedies" if name == "next" else name] += ["", *parts]
+        found["remedies" if name == "next" else name] += ["", *flat(parts)]
     titles = _TITLES | _OF_KIND.get(kind(report), {})
     titles["run"] = next((part.title for part in found["run"] if isinstance(part, Table)), titles["run"])
     opened = (*_OPEN, "throughput") if kind(report) == "run" else _OPEN
@@ -110,10 +110,11 @@ def _lab(report: Report) -> Iterator[Section]:
     *tasks, summary = tables.all_tables(report)[:of_stages]
     yield "stages", [summary, *tasks]
     yield "throughput", [*tables.fed(report)]
+    yield "notes", [*filter(None, [lab.noise(report)]), *lab.not_measured(report)]
     if bad := tables.bad_samples(report):
         yield "notes", ["", "Bad samples", *(f"  {line}" for line in bad)]
     if unlike := tables.unlike_samples(report):
-        yield "notes", ["", text.UNLIKE, *(f"  {line}" for line in unlike)]
+        yield "notes", ["", lab.UNLIKE, *(f"  {line}" for line in unlike)]
 
 
 def _lines(report: Report) -> list[str]:
@@ -136,17 +137,17 @@ def _watched(report: Report) -> Iterator[Section]:
             yield "programs", ["", programs.title(one), *watch.parts(one.watched, full=True, of_command=True)]
 
 
-def _programs(parts: Sequence[Part]) -> Iterator[Section]:
-    yield "verdict", [part for part in parts if not isinstance(part, Table)]
-    yield "ranks", [part for part in parts if isinstance(part, Table)]
+def _programs(parts: Sequence[Sparing]) -> Iterator[Section]:
+    yield "verdict", [part for part in flat(parts) if not isinstance(part, Table)]
+    yield "ranks", [part for part in flat(parts) if isinstance(part, Table)]
 
 
-def _divided(parts: Iterable[Part]) -> Iterator[Section]:
+def _divided(parts: Iterable[Sparing]) -> Iterator[Section]:
     """The first prose is the verdict. What follows the first table, list or blank line is the evidence."""
-    every = list(parts)
+    every = flat(parts)
     end = next((place for place, part in enumerate(every) if not _is_prose(part)), len(every))
-    yield "verdict", every[:end]
-    yield "stages", every[end:]
+    yield "verdict", [*every[:end]]
+    yield "stages", [*every[end:]]
 
 
 def _is_prose(part: Part) -> bool:
@@ -160,6 +161,7 @@ def _method(report: Report) -> Iterator[Part]:
     """Machine, versions, method, the error of the instrument, and the command that repeats it."""
     if report.before_after is None:
         yield from tables.heading(report)
+    yield from tables.partial(report)
     if (method := _METHODS.get(kind(report))) is not None:
         yield method
     if report.watched is not None:

@@ -1,0 +1,53 @@
+"""What is built on this machine: a C compiler, and the headers of Python and of libjpeg-turbo."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+from pipebench.doctor.checking import check, fine, know
+from pipebench.doctor.host import Host
+from pipebench.results.examination import Finding
+from pipebench.units import printable
+
+_PACKAGES = {"a C compiler": "gcc libc6-dev", "Python.h": "python3-dev", "jpeglib.h": "libjpeg-dev"}
+_FOLDERS = ("usr/include", "usr/local/include", "usr/include/*-linux-*")
+
+
+@check
+def compiler(host: Host) -> Finding:
+    missing = list(_missing(host))
+    if not missing:
+        return fine(f"{_compiler(host)}, Python.h and jpeglib.h are there")
+    needed = []
+    needed += ["torch.compile needs the first two"] if missing != ["jpeglib.h"] else []
+    needed += ["decoding only a crop needs jpeglib.h"] if "jpeglib.h" in missing else []
+    return know(
+        f"missing: {', '.join(missing)}",
+        f"{'; '.join(needed)[:1].upper()}{'; '.join(needed)[1:]}.",
+        "install them",
+        f"sudo apt-get install {' '.join(_PACKAGES[one] for one in missing)}",
+    )
+
+
+def _missing(host: Host) -> Iterator[str]:
+    if _compiler(host) is None:
+        yield "a C compiler"
+    if not (host.include / "Python.h").is_file():
+        yield "Python.h"
+    named = [Path(one) for one in host.environ.get("CPATH", "").split(os.pathsep) if one]
+    there = [*named, *(found for pattern in _FOLDERS for found in host.root.glob(pattern))]
+    if not any((one / "jpeglib.h").is_file() for one in there):
+        yield "jpeglib.h"
+
+
+def _compiler(host: Host) -> str | None:
+    """The name of the compiler that is used: `$CC`, else the first of cc, gcc and clang."""
+    chosen = shlex.split(host.environ.get("CC", ""))[:1]
+    for name in chosen or ["cc", "gcc", "clang"]:
+        if shutil.which(name, path=host.environ.get("PATH", "")):
+            return printable(name)
+    return None

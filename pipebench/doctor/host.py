@@ -1,0 +1,143 @@
+"""What the checks read: files of the kernel, figures of this process, and the answers of other programs.
+
+A test plants other values, and as `root` a folder with files of its own in place of `/`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import sys
+import sysconfig
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from importlib import metadata
+from multiprocessing import util
+from pathlib import Path
+from typing import Any
+
+from pipebench.doctor import asking, probe
+from pipebench.doctor.asking import Answer
+from pipebench.host import cgroups, limits, page_cache
+
+OVER_S = 1.0  # seconds between the two readings of the kernel's counters
+DEADLINE_S = 7.0  # seconds for the other programs, so that all of it takes at most ten
+PREFETCH = 2  # the DataLoader's default
+BATCH_BYTES = 64 * 3 * 224 * 224 * 4  # 64 crops of 224×224 pixels as float32
+_COUNTERS = ("proc/stat", "proc/vmstat")
+_LIBRARIES = ("torch", "torchvision", "pillow", "opencv-python", "opencv-python-headless", "numpy")
+_SMI = ("nvidia-smi", "--query-gpu=name,driver_version,memory.used,memory.total,utilization.gpu",
+        "--format=csv,noheader,nounits")  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Host:
+    """The machine as the checks see it.
+
+    `data` is the folder whose storage is looked at, and `asked` says whether the user named it. `affinity` are the
+    numbers of the cores that this process may use. `descriptors` is its limit (None: there is none). `earlier` and
+    `later` are the texts of the kernel's counters by path, OVER_S apart. `versions` are those of installed libraries,
+    and `pair` is what torchvision requires. `answers` are those of `probe.py`, and `late` says that it did not
+    end in time; `smi` is that of nvidia-smi (None: it is not there). `space` gives the free bytes of a file system.
+    """
+
+    root: Path
+    data: Path
+    asked: bool = True
+    environ: Mapping[str, str] = field(default_factory=dict)
+    affinity: frozenset[int] = frozenset({0})
+    descriptors: int | None = None
+    temporary: Path = Path("/tmp")
+    short_sockets: bool = False  # newer Pythons put a socket elsewhere if the folder's path is too long
+    include: Path = Path("/usr/include")  # where this Python's headers would lie
+    python: str = "3.11.0"
+    earlier: Mapping[str, str] = field(default_factory=dict)
+    later: Mapping[str, str] = field(default_factory=dict)
+    versions: Mapping[str, str] = field(default_factory=dict)
+    pair: tuple[str, ...] = ()
+    answers: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    late: bool = False
+    smi: Answer | None = None
+    space: Callable[[Path], int | None] = limits.free_bytes
+    residency: Callable[[Iterable[str]], float | None] = page_cache.residency
+
+    def text(self, path: str) -> str:
+        """The text of a file under `root`. Raises OSError."""
+        return (self.root / path).read_text(encoding="utf-8", errors="replace").strip()
+
+    @property
+    def cores(self) -> float:
+        """The cores that this process may use; a fraction where a quota says so."""
+        return min(float(len(self.affinity)), cgroups.cpu_quota(self.root))
+
+    @property
+    def workers(self) -> int:
+        """The workers of a loader that a user would start here: two for each core."""
+        return 2 * math.ceil(self.cores)
+
+    @property
+    def contained(self) -> bool:
+        """Whether this is the inside of a container."""
+        marks = (".dockerenv", "run/.containerenv")
+        return any((self.root / one).exists() for one in marks) or "KUBERNETES_SERVICE_HOST" in self.environ
+
+    def answer(self, name: str) -> Mapping[str, Any]:
+        """What the probe said of a library; empty if it is not installed. Raises LookupError if it said nothing."""
+        found = self.answers.get(name)
+        if found is None:
+            raise LookupError("the import did not end in time" if self.late else "the import ended its process")
+        return {} if found.get("missing") else found
+
+
+def counters(root: Path) -> dict[str, str]:
+    """The kernel's counters now: the texts of their files, by path. Those of the control groups are among them."""
+    found = {}
+    for path in (*(root / one for one in _COUNTERS), *cgroups.files("cpu", "cpu.stat", root)):
+        with contextlib.suppress(OSError):
+            found[path.relative_to(root).as_posix()] = path.read_text()
+    return found
+
+
+def observed(data: Path | None, progress: Callable[[int, int, str], None]) -> Host:
+    """This machine, after OVER_S and at most DEADLINE_S more."""
+    root = Path("/")
+    progress(0, 2, "watching the machine for a second")
+    earlier = counters(root)
+    time.sleep(OVER_S)
+    later = counters(root)  # before the other programs start, which are a load themselves
+    progress(1, 2, "asking torch, the decoders and the driver")
+    told, smi = asking.asked([(sys.executable, "-P", probe.__file__), _SMI], DEADLINE_S)
+    return Host(
+        root,
+        (data or Path()).resolve(),
+        data is not None,
+        environ=dict(os.environ),
+        affinity=frozenset(os.sched_getaffinity(0)),
+        descriptors=limits.descriptor_limit(),
+        temporary=Path(tempfile.gettempdir()),
+        short_sockets=hasattr(util, "_get_base_temp_dir"),
+        include=Path(sysconfig.get_paths()["include"]),
+        python=".".join(map(str, sys.version_info[:3])),
+        earlier=earlier,
+        later=later,
+        versions=dict(_versions()),
+        pair=_required("torchvision"),
+        answers=probe.answers(told.text) if told is not None else {},
+        late=told is not None and told.status is None,
+        smi=smi,
+    )
+
+
+def _versions() -> Iterator[tuple[str, str]]:
+    for library in _LIBRARIES:
+        with contextlib.suppress(metadata.PackageNotFoundError):
+            yield library, metadata.version(library)
+
+
+def _required(library: str) -> tuple[str, ...]:
+    with contextlib.suppress(metadata.PackageNotFoundError):
+        return tuple(metadata.requires(library) or ())
+    return ()

@@ -1,0 +1,161 @@
+"""The storage of the data: what kind it is, and what of the data is in the page cache already."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import shlex
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from pipebench.doctor.checking import NotKnown, check, fine, hurts, know
+from pipebench.doctor.host import Host
+from pipebench.doctor.memory import available
+from pipebench.results.examination import Finding
+from pipebench.units import percent, printable, size
+
+_NETWORK = ("nfs", "nfs4", "cifs", "smb3", "smbfs", "ceph", "lustre", "gpfs", "beegfs", "glusterfs", "afs", "9p",
+            "virtiofs", "ocfs2", "gfs2")  # fmt: skip
+_VIRTUAL = ("vd", "xvd", "nbd")  # disks of a hypervisor, which does not say what they are
+_LOOKED_AT, _LISTED, _LISTING_S = 64, 20_000, 1.0
+_CACHED, _SOME = 0.9, 0.5
+
+
+@dataclass(frozen=True)
+class _Mount:
+    kind: str
+    source: str
+    device: str
+
+
+@check
+def storage(host: Host) -> Finding:
+    where = _mount(host)
+    said = f"{printable(host.data)} is on {printable(where.kind)} ({printable(where.source)})"
+    kind = where.kind.removeprefix("fuse.")
+    if where.kind.startswith("fuse") or kind in _NETWORK:
+        matters = "Each small file costs a round trip, and what others do there changes your timings."
+        return know(said, matters, "copy the data to a local disk, or pack it into tar files", _copy(host), kind=kind)
+    if kind in ("tmpfs", "ramfs"):
+        matters = "The data takes memory from the workers. Figures with it say nothing about a disk."
+        return know(said, matters, "keep it if the data is small", f"df -h {_quoted(host.data)}", kind=kind)
+    if kind == "overlay":
+        matters = "It is a layer of the container. What lies under it is not visible from here."
+        return know(said, matters, "mount the data from the host", "docker run -v /data:/data:ro IMAGE", kind=kind)
+    return _disk(host, where, said)
+
+
+def _disk(host: Host, where: _Mount, said: str) -> Finding:
+    if not _rotates(host, where):
+        return fine(f"{said}, which does not rotate", kind=where.kind)
+    matters = "A disk that rotates reads about a hundred files a second in random order."
+    remedy = "copy the data to a solid-state disk, or read it in order from tar files"
+    said = f"{said}, which says that it rotates"
+    if Path(where.source).name.startswith(_VIRTUAL):
+        doubt = "It is a disk of a hypervisor, so this may be untrue."
+        return know(said, f"{matters} {doubt}", remedy, "pipebench run --stage read --cache cold", kind=where.kind)
+    if host.asked and (_cached(host) or 0.0) > _SOME:
+        return know(f"{said}; most of it is in the page cache", matters, remedy, _copy(host), kind=where.kind)
+    return hurts(said, matters, remedy, _copy(host), kind=where.kind)
+
+
+def _copy(host: Host) -> str:
+    return f"cp -r {_quoted(host.data)} LOCAL_FOLDER"
+
+
+def _quoted(path: Path) -> str:
+    """A path as an argument of a shell."""
+    return shlex.quote(printable(path))
+
+
+def _mount(host: Host) -> _Mount:
+    """The mount that holds the data: of those above it the deepest, and of these the last (proc_pid_mountinfo(5))."""
+    best: tuple[int, _Mount] | None = None
+    for line in host.text("proc/self/mountinfo").splitlines():
+        left, _, right = line.partition(" - ")
+        point = Path(_unescaped(left.split()[4]))
+        if host.data.is_relative_to(point) and (best is None or len(point.parts) >= best[0]):
+            kind, source = right.split(" ")[:2]
+            best = len(point.parts), _Mount(kind, _unescaped(source), left.split()[2])
+    if best is None:
+        raise NotKnown("no mount holds it")
+    return best[1]
+
+
+def _unescaped(path: str) -> str:
+    for code in ("040", "011", "012", "134"):  # blank, tab, line break, backslash: the last one last
+        path = path.replace(f"\\{code}", chr(int(code, 8)))
+    return path
+
+
+def _rotates(host: Host, where: _Mount) -> bool:
+    """What the kernel says of the disk. A partition has no queue of its own; its disk's is one folder above."""
+    for name in (f"sys/dev/block/{where.device}", f"sys/class/block/{Path(where.source).name}"):
+        for queue in ("queue", "../queue"):
+            try:
+                return host.text(f"{name}/{queue}/rotational") == "1"
+            except OSError:
+                continue
+    raise NotKnown(f"the system does not show the disk of {printable(where.source)}")
+
+
+@check
+def page_cache(host: Host) -> Finding:
+    if not host.asked:
+        raise NotKnown("name your data: --data PATH")
+    listed, whole = _listed(host.data)
+    if not listed:
+        raise NotKnown(f"{printable(host.data)} holds no files")
+    cached = _cached(host)
+    if cached is None:
+        raise NotKnown("the kernel tells it only the owner of the files")
+    total, (_, free) = sum(map(_size, listed)), available(host)
+    facts: dict[str, float | str] = {"resident": cached, "bytes": total, "whole": str(whole)}
+    some = f"{percent(cached)} of {min(len(listed), _LOOKED_AT)} files that were looked at are in it"
+    if total > free:
+        matters = "Each pass over the data reads the storage again."
+        remedy = "use a machine with more memory, or smaller files"
+        return know(
+            f"{size(total)} of data do not fit in {size(free)} of free memory", matters, remedy, "free -h", **facts
+        )
+    if cached < _CACHED:
+        matters = "The first pass reads the storage and the next ones do not: compare only passes of one kind."
+        return know(some, matters, "read the data once before you measure", _read(host), **facts)
+    return fine(some, **facts)
+
+
+def _read(host: Host) -> str:
+    return f"find {_quoted(host.data)} -type f -exec cat {{}} + > /dev/null"
+
+
+def _cached(host: Host) -> float | None:
+    """The part of some of the files that is in the page cache, spread over what was listed."""
+    listed, _ = _listed(host.data)
+    step = max(1, len(listed) // _LOOKED_AT)
+    return host.residency(listed[::step][:_LOOKED_AT]) if listed else None
+
+
+def _listed(data: Path) -> tuple[list[str], bool]:
+    """The files of the data, and whether these are all. Listing ends after a second or 20,000 files."""
+    if data.is_file():
+        return [str(data)], True
+    end = time.monotonic() + _LISTING_S
+    found = list(itertools.takewhile(lambda _: time.monotonic() < end, itertools.islice(_files(data), _LISTED + 1)))
+    return found[:_LISTED], len(found) <= _LISTED and time.monotonic() < end
+
+
+def _files(data: Path) -> Iterator[str]:
+    for folder, _, names in os.walk(data):
+        for name in names:
+            path = os.path.join(folder, name)
+            if os.path.isfile(path) and not os.path.islink(path):
+                yield path
+
+
+def _size(path: str) -> int:
+    try:
+        return os.stat(path).st_size
+    except OSError:
+        return 0

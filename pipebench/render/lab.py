@@ -1,0 +1,124 @@
+"""Renders a run of the lab: on one screen, or every table. Pure.
+
+What disturbed the run is one line for the whole report, and what was not measured is one line for each reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from pipebench.render import tables
+from pipebench.render.cells import Table
+from pipebench.render.layout import Line, Part, Spare, Sparing
+from pipebench.results.measurement import NOISE, Measurement, Warning
+from pipebench.results.report import Report
+from pipebench.units import counted, printable
+
+UNLIKE = "Good samples that some variants do otherwise than the reference, or not at all"
+_NAMED = 3  # rows that a line names; the others are counted
+
+
+def parts(report: Report, full: bool) -> Iterator[Sparing]:
+    """The verdict first. The short report has one table: the summary, or the variants of the only task."""
+    yield from (Line(line, "bold") for line in tables.verdict(report, full).splitlines())
+    yield from _heading(report, full)
+    if (said := noise(report, full)) is not None:
+        yield Line(said, hanging="  ")
+    known = [one for one in tables.task_ids(report) if not _all_skipped(report, one)]
+    summed_up = not full and len(known) > 1
+    every = [one for one in (tables.all_tables(report) if full else _one_table(report, known)) if one.rows]
+    yield from every
+    if summed_up and any(row[1].endswith("*") for one in every for row in one.rows):
+        yield "  *: others are not measurably slower."
+    left_out = [*not_measured(report), *(_rows_left_out(report) if summed_up else [])]
+    if left_out:
+        yield ""
+        yield from (Line(line, hanging="  ") for line in left_out)
+    yield from _bad(report, full)
+    if not full:
+        yield Spare((Line("--full shows every variant, the ceilings, the loader, what takes its images.", "dim"),), 1)
+
+
+def _heading(report: Report, full: bool) -> Iterator[Sparing]:
+    lines = [Line(line, "dim") for line in tables.heading(report)]
+    yield from lines if full else [Spare(tuple(lines), 2)]
+    yield from tables.partial(report)
+
+
+def _one_table(report: Report, known: Sequence[str]) -> Iterator[Table]:
+    """The variants of the only task, or the summary of several."""
+    if len(known) == 1:
+        yield tables.of_task(report, known[0])
+    elif known:
+        yield tables.summary(report, full=False)
+
+
+def noise(report: Report, full: bool = True) -> str | None:
+    """What disturbed the run, in one line for all rows: the worst case, and if `full` that of each kind.
+
+    None if nothing did.
+    """
+    rows = [one.warnings for one in report.measurements]
+    rows += [one.warnings for one in report.ceilings]
+    rows += [one.warnings for one in report.loader or ()]
+    rows += [report.training.warnings] if report.training else []
+    found = [one for warnings in rows for one in warnings if one.code in NOISE]
+    if not found:
+        return None
+    touched = sum(any(one.code in NOISE for one in warnings) for warnings in rows)
+    worst = [_worst([one for one in found if one.code == code]) for code in dict.fromkeys(one.code for one in found)]
+    worst = sorted(worst, key=lambda one: -one.severity)[: None if full else 1]
+    said = "; ".join(f"{printable(one.problem)} ({printable(one.remedy)})" for one in worst)
+    return f"Noise in {touched} of {counted(len(rows), 'row')}. At worst: {said}."
+
+
+def _worst(found: list[Warning]) -> Warning:
+    return max(found, key=lambda one: one.severity)
+
+
+def not_measured(report: Report) -> Iterator[str]:
+    """One line for each reason why whole tasks were skipped, such as "transfer: needs a CUDA device"."""
+    reasons: dict[str, list[str]] = {}
+    for task in tables.task_ids(report):
+        rows = _rows(report, task)
+        if all(one.skipped for one in rows):
+            for reason in dict.fromkeys(one.skipped.reason for one in rows if one.skipped):
+                reasons.setdefault(reason, []).append(task)
+    for reason, tasks in reasons.items():
+        yield f"{', '.join(map(printable, tasks))}: {printable(reason)}"
+
+
+def _rows_left_out(report: Report) -> Iterator[str]:
+    """How many rows of measured tasks failed, and how many were skipped. The tables of the full report say why."""
+    rows = [one for task in tables.task_ids(report) if not _all_skipped(report, task) for one in _rows(report, task)]
+    for what, found in (
+        ("failed", [one for one in rows if one.failed]),
+        ("skipped", [one for one in rows if one.skipped]),
+    ):
+        if found:
+            yield f"{counted(len(found), 'variant')} {what}: {_names(found)}"
+
+
+def _names(found: list[Measurement]) -> str:
+    named = ", ".join(printable(f"{one.task}/{one.variant}") for one in found[:_NAMED])
+    return f"{named} and {len(found) - _NAMED} more" if len(found) > _NAMED else named
+
+
+def _bad(report: Report, full: bool) -> Iterator[Sparing]:
+    bad = tables.bad_samples(report) if full else tables.bad_samples(report, most=_NAMED)
+    if bad:
+        broken = {one.sample for one in report.bad_samples if not one.reference_did}
+        yield ""
+        yield Line(f"Bad samples ({len(broken)})", "bold")
+        yield from (f"  {line}" for line in bad)
+    if unlike := tables.unlike_samples(report):
+        made: tuple[Part, ...] = ("", Line(UNLIKE, "bold"), *(f"  {line}" for line in unlike))
+        yield from made if full else [Spare(made, 3)]
+
+
+def _rows(report: Report, task: str) -> list[Measurement]:
+    return [one for one in report.measurements if one.task == task]
+
+
+def _all_skipped(report: Report, task: str) -> bool:
+    return all(one.skipped for one in _rows(report, task))

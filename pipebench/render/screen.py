@@ -1,0 +1,90 @@
+"""Makes a report fit a screen: what a short page can do without is left out, and the reader is told. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from pipebench.render import layout
+from pipebench.render.cells import Table
+from pipebench.render.layout import Line, Part, Spare, Sparing, flat
+from pipebench.units import counted
+
+LINES = 30
+MORE = "Shortened: --full shows every figure."
+_FEWEST_ROWS = 3  # of a table
+_LAST = 4  # parts at the end: what to do next, and what is known of the error
+_GAP = "…"
+
+
+def whole(parts: Iterable[Sparing], width: int) -> list[Part]:
+    """All parts. If they are more than a screen, the verdict, which is the bold beginning, is said again at the end."""
+    made = flat(parts)
+    first = verdict(made)
+    return [*made, "", *first] if first and not _fits(made, width) else made
+
+
+def verdict(parts: Sequence[Part]) -> list[Part]:
+    """The bold lines at the beginning."""
+    found: list[Part] = []
+    for one in parts:
+        if not (isinstance(one, Line) and one.style == "bold" and one.text):
+            break
+        found.append(one)
+    return found
+
+
+def fitted(parts: Iterable[Sparing], width: int, more: str) -> list[Part]:
+    """The parts in at most LINES lines of `width` columns. If any are left out, the last line is `more`.
+
+    First the spare parts go, then notes of tables and rows of tables, and at last the middle of the text.
+    """
+    given = list(parts)
+    if _fits(flat(given), width):
+        return flat(given)
+    tail = [Line(more, "dim")] if more else []
+    left = given
+    for order in sorted({one.order for one in given if isinstance(one, Spare)}):
+        left = [one for one in left if not (isinstance(one, Spare) and one.order <= order)]
+        if _fits([*flat(left), *tail], width):
+            return [*flat(left), *tail]
+    return _with_fewer_rows([*flat(left), *tail], width)
+
+
+def _with_fewer_rows(parts: list[Part], width: int) -> list[Part]:
+    """Without the notes of tables and with as many rows as fit, found by halving; else without the middle."""
+
+    def form(rows: int) -> list[Part]:
+        return [_with_rows(replace(one, notes=()), rows) if isinstance(one, Table) else one for one in parts]
+
+    if not _fits(form(_FEWEST_ROWS), width):
+        return _cut(form(_FEWEST_ROWS), width)
+    few, many = _FEWEST_ROWS, LINES
+    while few < many:
+        middle = (few + many + 1) // 2
+        few, many = (middle, many) if _fits(form(middle), width) else (few, middle - 1)
+    return form(few)
+
+
+def _with_rows(one: Table, most: int) -> Table:
+    rest = len(one.rows) - most
+    return replace(one, rows=one.rows[:most], notes=(f"and {counted(rest, 'more row')}",)) if rest > 0 else one
+
+
+def _cut(parts: list[Part], width: int) -> list[Part]:
+    """The beginning and the end."""
+    last = parts[-_LAST:] if _lines(parts[-_LAST:], width) <= LINES // 2 else parts[-1:]
+    first = parts[: min(len(parts) - len(last), LINES)]
+    while first and not _fits([*first, _GAP, *last], width):
+        first.pop()
+    return [*first, _GAP, *last]
+
+
+def _fits(parts: Sequence[Part], width: int) -> bool:
+    """Whether the parts fit on a screen. Most that do not are told without laying them out."""
+    least = sum(len(one.rows) if isinstance(one, Table) else 1 for one in parts if one)
+    return least <= LINES and _lines(parts, width) <= LINES
+
+
+def _lines(parts: Sequence[Part], width: int) -> int:
+    return layout.text(parts, width=width).count("\n")

@@ -1,0 +1,64 @@
+"""What the commands share: --full, the characters of the output, and the time that is left."""
+
+import io
+import sys
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from pipebench.host.screen import encoding
+from pipebench.results import report
+from pipebench.results.examination import Examination, Finding
+from pipebench.results.sync_points import SyncPoint, SyncReport
+from pipebench.terminal import progress, rendered, whole
+
+FINDINGS = tuple(Finding(f"check {number}", "fine", "well") for number in range(40))
+LONG = report.new(examination=Examination(FINDINGS, "/data", 1.0))
+
+
+@click.command()
+@whole
+def command():
+    click.echo(rendered(LONG, "table"), nl=False)
+
+
+def test_full_shows_every_figure_and_without_it_the_report_fits_a_screen():
+    assert len(CliRunner().invoke(command).output.splitlines()) <= 30
+    full = CliRunner().invoke(command, ["--full"]).output.splitlines()
+    assert len(full) > 40 and full[0] == full[-1]
+
+
+def test_a_program_that_reads_sync_points_gets_every_one(capsys):
+    points = tuple(SyncPoint(f"a{number}.py", 1, 1.0, ()) for number in range(40))
+    found = report.new(sync_points=SyncReport("f", 3, 40.0, None, "no device here", points))
+    assert sum(line.startswith("a") for line in rendered(found, "table").splitlines()) == 40
+
+
+@pytest.mark.parametrize(
+    ("chosen", "shown"),
+    [
+        ({"LC_ALL": "C"}, "ascii"),
+        ({"LANG": "POSIX"}, "ascii"),
+        ({"LC_ALL": "C.UTF-8", "LANG": "C"}, "utf-8"),
+        ({}, "utf-8"),
+    ],
+)
+def test_the_c_locale_shows_ascii_whatever_python_writes(chosen, shown, monkeypatch):
+    for name in ("LC_ALL", "LC_CTYPE", "LANG"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in chosen.items():
+        monkeypatch.setenv(name, value)
+    assert encoding(io.TextIOWrapper(io.BytesIO(), encoding="utf-8")) == shown
+
+
+def test_the_bar_of_progress_shows_the_time_that_is_left(monkeypatch):
+    class Screen(io.StringIO):
+        def isatty(self):
+            return True
+
+    monkeypatch.setattr(sys, "stderr", Screen())
+    with progress() as advance:
+        advance(1, 4, "a thing")
+        shown = {type(one).__name__ for one in advance.__self__._bar.columns}
+    assert "TimeRemainingColumn" in shown
