@@ -94,8 +94,10 @@ def _listed(lines: Sequence[str], above: Line | Table | None) -> str:
 
 def table(one: Table) -> str:
     """Title, table and notes. The first column names the rows, and numeric columns are aligned right."""
-    head = "".join(_head(cell, index in one.numeric) for index, cell in enumerate(one.headers))
-    rows = "".join(_row(row, one.numeric) for row in one.rows[:MOST_ROWS])
+    bars = {index for index in range(len(one.headers)) if any(_BAR.fullmatch(row[index]) for row in one.rows)}
+    kinds = ["bar" if index in bars else "number" if index in one.numeric else "" for index in range(len(one.headers))]
+    head = "".join(map(_head, one.headers, kinds))
+    rows = "".join(_row(row, kinds) for row in one.rows[:MOST_ROWS])
     left = len(one.rows) - MOST_ROWS
     notes = [*one.notes, *([f"{counted(left, 'more row')}: the report as JSON has them."] if left > 0 else [])]
     caption = f"<caption>{prose(one.title)}</caption>" if one.title else ""
@@ -106,19 +108,17 @@ def table(one: Table) -> str:
     )
 
 
-def _head(cell: str, numeric: bool) -> str:
-    kind = ' class="number"' if numeric else ""
-    return f'<th scope="col"{kind}>{escaped(cell)}</th>' if cell else f"<td{kind}></td>"
+def _head(cell: str, kind: str) -> str:
+    quoted = f' class="{kind}"' if kind else ""
+    return f'<th scope="col"{quoted}>{escaped(cell)}</th>' if cell else f"<td{quoted}></td>"
 
 
-def _row(cells: Sequence[str], numeric: frozenset[int]) -> str:
-    first = cells[0]
-    follow = ' class="follow"' if first.startswith(_FOLLOWS) else ""
+def _row(cells: Sequence[str], kinds: Sequence[str]) -> str:
+    follow = ' class="follow"' if cells[0].startswith(_FOLLOWS) else ""
     made = []
-    for index, cell in enumerate(cells):
-        kind = "bar" if _BAR.fullmatch(cell) else "number" if index in numeric else ""
-        tag = 'th scope="row"' if index == 0 and first else "td"
+    for index, (cell, kind) in enumerate(zip(cells, kinds, strict=True)):
+        tag, scope = ("th", ' scope="row"') if index == 0 and cell else ("td", "")
         quoted = f' class="{kind}"' if kind else ""
         hidden = ' aria-hidden="true"' if kind == "bar" else ""
-        made.append(f"<{tag}{quoted}{hidden}>{escaped(_short(cell, _LONGEST_CELL))}</{tag[:2]}>")
+        made.append(f"<{tag}{scope}{quoted}{hidden}>{escaped(_short(cell, _LONGEST_CELL))}</{tag}>")
     return f"<tr{follow}>{''.join(made)}</tr>"

@@ -38,7 +38,7 @@ def document(report: Report, drawn: Sequence[Picture] | None = None) -> str:
     every = pictures.of(report) if drawn is None else drawn
     drawn = _that_fit(every)
     style, script = (Path(__file__).with_name(name).read_text() for name in ("page.css", "page.js"))
-    style += pictures.CSS
+    style = pictures.CSS + style
     first, *rest = outline.chapters(report)
     verdict, *lead = _sentences(first.parts)
     said = [_header(report, verdict, lead, _of(drawn, first.name)), *_chapters(rest, drawn)]
@@ -105,12 +105,14 @@ def _chapters(found: Sequence[Chapter], drawn: Sequence[Picture]) -> Iterator[st
         if one.folded and not folded:
             folded = True
             yield _EVIDENCE
-        yield _chapter(one, "".join(map(_figure, own)) + text)
+        yield _chapter(one, "".join(map(_figure, own)) + text, own[0].alt if own else "")
 
 
-def _chapter(one: Chapter, inside: str) -> str:
+def _chapter(one: Chapter, inside: str, finding: str) -> str:
+    """A section, or a folded one with what it finds below its title."""
     if one.folded:
-        summary = f"<summary><h3>{markup.escaped(one.title)}</h3></summary>"
+        teaser = f'<span class="teaser">{markup.prose(finding)}</span>' if finding else ""
+        summary = f"<summary><h3>{markup.escaped(one.title)}</h3>{teaser}</summary>"
         return f'<details class="chapter" id="{one.name}">{summary}\n<div class="inside">{inside}</div></details>'
     return f'<section id="{one.name}"><h2>{markup.escaped(one.title)}</h2>\n{inside}</section>'
 

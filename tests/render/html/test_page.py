@@ -27,7 +27,7 @@ SVG = '<svg viewBox="0 0 720 120"><rect class="f0" width="90" height="9"><title>
 MARKUP = {
     "html", "head", "meta", "link", "title", "style", "body", "main", "header", "section", "footer", "div", "p", "h1",
     "h2", "h3", "h4", "ul", "li", "pre", "code", "strong", "table", "caption", "thead", "tbody", "tr", "th", "td",
-    "details", "summary", "figure", "figcaption", "button", "script", "svg", "rect",
+    "details", "summary", "span", "figure", "figcaption", "button", "script", "svg", "rect",
 }  # fmt: skip
 
 
