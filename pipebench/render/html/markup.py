@@ -16,6 +16,7 @@ _LONGEST_CELL, _LONGEST_WORD, _LONGEST_LINE = 160, 200, 4_000  # characters
 _LEFT_OUT = "The rest is left out of this page: the report as JSON has it."
 _CODE = re.compile(r"`([^`\n]+)`")
 _BAR = re.compile(r"[█▉▊▋▌▍▎▏]+")
+_LEVELS = re.compile(r"[▁▂▃▄▅▆▇█][▁▂▃▄▅▆▇█ ]*")
 _MOVE = re.compile(r"^((?:Next|Then):)")
 _FOLLOWS = "→ "  # marks the row to follow
 
@@ -89,7 +90,12 @@ def _listed(lines: Sequence[str], above: Line | Table | None) -> str:
     kind = ' class="notes"' if isinstance(above, Table) else ""
     left = len(lines) - MOST_ROWS
     shown = [*lines[:MOST_ROWS], *([_LEFT_OUT] if left > 0 else [])]
-    return f"<ul{kind}>{''.join(f'<li>{prose(line.strip())}</li>' for line in shown)}</ul>"
+    return f"<ul{kind}>{''.join(map(_item, shown))}</ul>"
+
+
+def _item(line: str) -> str:
+    levels = ' class="bar" aria-hidden="true"' if _LEVELS.fullmatch(line.strip()) else ""
+    return f"<li{levels}>{prose(line.strip())}</li>"
 
 
 def table(one: Table) -> str:

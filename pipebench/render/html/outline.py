@@ -80,6 +80,7 @@ def chapters(report: Report) -> list[Chapter]:
     for name, parts in _sections(report):
         found["remedies" if name == "next" else name] += ["", *parts]
     titles = _TITLES | _OF_KIND.get(kind(report), {})
+    titles["run"] = next((part.title for part in found["run"] if isinstance(part, Table)), titles["run"])
     opened = (*_OPEN, "throughput") if kind(report) == "run" else _OPEN
     return [
         Chapter(name, titles.get(name, ""), tuple(_without_title(parts, titles.get(name, ""))), name not in opened)

@@ -26,6 +26,7 @@ _SENTENCE = re.compile(r"(?<=[^ .]\.) (?=[A-Z])")
 _EVIDENCE = (
     '<div class="evidence"><h2>The evidence</h2><button id="fold" type="button" hidden>Unfold all</button></div>'
 )
+_FOLDED = '<details class="figures"><summary>Every row, and what a change could save of it</summary>\n{}</details>'
 _INERT = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"})
 
 
@@ -105,7 +106,9 @@ def _chapters(found: Sequence[Chapter], drawn: Sequence[Picture]) -> Iterator[st
         if one.folded and not folded:
             folded = True
             yield _EVIDENCE
-        yield _chapter(one, "".join(map(_figure, own)) + text, own[0].alt if own else "")
+        figures = "".join(_figure(picture, one.title) for picture in own)
+        below = _FOLDED.format(text) if own and one.name == "run" else text
+        yield _chapter(one, figures + below, own[0].alt if own else "")
 
 
 def _chapter(one: Chapter, inside: str, finding: str) -> str:
@@ -131,14 +134,18 @@ def _that_fit(drawn: Sequence[Picture]) -> list[Picture]:
     return kept
 
 
-def _figure(one: Picture) -> str:
-    """A picture with its title and what it shows in words, and its figures as a folded table."""
+def _figure(one: Picture, chapter: str = "") -> str:
+    """A picture with what it shows in words, and its figures as a folded table.
+
+    Its title is only spoken if it is that of the chapter.
+    """
     figures = markup.table(one.table) if one.table is not None else ""
     folded = f'<details class="figures"><summary>The same figures as a table</summary>\n{figures}</details>\n'
     name, alt = markup.escaped(one.name), markup.escaped(one.alt)
     svg = one.svg.replace("<svg", f'<svg role="img" aria-label="{alt}"', 1)
+    spoken = ' class="spoken"' if one.title == chapter else ""
     return (
-        f'<figure id="picture-{name}">\n<figcaption>{markup.prose(one.title)}</figcaption>\n'
+        f'<figure id="picture-{name}">\n<figcaption{spoken}>{markup.prose(one.title)}</figcaption>\n'
         f'<div class="plot">{svg}</div>\n{folded if figures else ""}</figure>\n'
     )
 

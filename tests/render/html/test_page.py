@@ -161,12 +161,22 @@ def test_a_table_has_a_caption_and_names_its_rows_and_columns():
 
 
 def test_each_picture_has_its_words_and_its_figures():
-    shown = read(WATCH, [drawn("run", alt='Decode is "slow"')])
+    shown = read(WATCH, [drawn("workers", alt='Decode is "slow"')])
     [svg] = shown.named("svg")
+    assert shown.of("summary")[0] == 'Inside the workersDecode is "slow"'
     assert svg["role"] == "img" and svg["aria-label"] == 'Decode is "slow"'
     assert shown.of("figcaption") == ["The picture one"]
     [folded] = [one for one in shown.named("details") if one["class"] == "figures"]
     assert "open" not in folded and "decode" in shown.of("th")
+
+
+def test_the_account_is_below_its_bar_and_the_title_of_both_is_that_of_the_chapter():
+    title = "Where the 60.5 s of the run went"
+    shown = read(WATCH, [replace(drawn("run"), title=title)])
+    assert shown.of("h2")[0] == title and shown.named("figcaption") == [{"class": "spoken"}]
+    bar, account = [text for tag, attributes, text in shown.elements if attributes.get("class") == "figures"]
+    assert "validation loops" in account and "validation loops" not in bar
+    assert "figures" not in [one.get("class") for one in read(WATCH).named("details")]
 
 
 def test_prose_headings_lists_and_code():
