@@ -18,6 +18,12 @@ from pipebench.terminal import delivered, places
 WATCH = every_report.EXAMPLES["watch"]
 
 
+@pytest.fixture(autouse=True)
+def without_pictures(monkeypatch):
+    """Drawing them takes a second for each page."""
+    monkeypatch.setattr("pipebench.render.pictures.of", lambda report: ())
+
+
 @pytest.fixture
 def saved(tmp_path):
     report.save(WATCH, tmp_path / "r.json")
