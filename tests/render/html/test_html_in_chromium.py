@@ -81,14 +81,9 @@ def test_each_kind_of_report_is_whole_on_a_phone_and_quiet(name, opened):
     if shown.locator("#fold").count():
         _unfolded(shown)
     assert _width(shown) == 360
-<<<<<<< HEAD
-    for one in shown.locator("svg[role=img]:visible").all():
-        assert one.bounding_box()["width"] > 300 and one.bounding_box()["height"] > 20
-=======
     for one in shown.locator("figure").all():
         drawn_so = one.locator("svg:visible").bounding_box()
         assert 300 < drawn_so["width"] <= 360 and drawn_so["height"] > 20
->>>>>>> 16d0917 (The page: findings beside folded chapters, phones, and its documentation)
 
 
 @pytest.mark.parametrize(
@@ -137,6 +132,8 @@ def test_on_paper_nothing_is_folded(opened):
     shown.emulate_media(media="print", color_scheme="dark")
     for one in shown.locator(".inside").all():
         assert one.bounding_box()["height"] > 20
+    for one in shown.locator("summary h3").all():
+        assert one.bounding_box()["height"] < 40 < one.bounding_box()["width"]
     assert shown.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
 
 
