@@ -34,7 +34,6 @@ _OF_KIND = {
     "ab": {"stages": "The benchmarks"},
     "study": {"stages": "The steps"},
     "syncs": {"stages": "The lines that wait"},
-    "compare": {"stages": "Before and after"},
     "calibrate": {"stages": "Planted against shown"},
     "compare": {"stages": "Row by row"},
 }
