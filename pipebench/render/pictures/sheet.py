@@ -127,7 +127,7 @@ def width_of(text: str, size: float = SIZE, bold: bool = False) -> float:
 
 
 def fitted(text: str, room: float, size: float = SIZE) -> str:
-    return shortened(text, max(4, int(room / size / _CELL)))
+    return shortened(text, max(4, int(room / size / _CELL + 1e-6)))
 
 
 def note(sheet: Sheet, text: str, top: float) -> float:

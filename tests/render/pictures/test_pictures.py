@@ -237,3 +237,11 @@ def test_ten_thousand_of_everything_stay_small():
     ):
         assert len(one.svg.encode()) < LARGEST, (one.name, len(one.svg))
         assert all(len(text) < 130 for drawing in both(one) for text in texts(drawing)) and len(one.alt) <= 400
+
+
+def test_a_name_fits_in_its_own_width():
+    from pipebench.render.pictures.sheet import SIZE, SMALL, fitted, width_of
+
+    for length in range(4, 60):
+        for size in (SIZE, SMALL):
+            assert fitted("x" * length, width_of("x" * length, size), size) == "x" * length
