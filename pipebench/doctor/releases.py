@@ -3,39 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
 
 from pipebench.doctor.checking import check, fine, hurts, know
 from pipebench.doctor.host import Host
+from pipebench.host.known_bad import known_bad
 from pipebench.results.examination import Finding
 from pipebench.units import printable
 
 _TOGETHER = "pip install --upgrade torch torchvision"
 _CLAUSE = re.compile(r"(==|!=|<=|>=|<|>)\s*(\d[\w.*+]*)")
-
-
-@dataclass(frozen=True)
-class _Bad:
-    """Releases of a library from `first` to before `mended`, and what is wrong with them."""
-
-    library: str
-    first: str
-    mended: str
-    problem: str
-    source: str
-
-
-_KNOWN_BAD = (
-    _Bad("python", "3.14.0", "3.14.5", "the garbage collector frees late, so that each worker may hold several times "
-         "the memory", "github.com/python/cpython/issues/142516"),
-    _Bad("torch", "2.9.0", "2.10.0", "Conv3d in bfloat16 or under AMP is several times as slow and takes far more "
-         "memory on CUDA devices", "github.com/pytorch/pytorch/issues/166122"),
-    _Bad("torchvision", "0.20.0", "0.21.0", "decoding WebP leaks the memory of each image",
-         "github.com/pytorch/vision/issues/8710"),
-    _Bad("torchvision", "0.0.0", "0.26.0", "decode_jpeg leaks memory on each file that is damaged",
-         "github.com/pytorch/vision/issues/9383"),
-)  # fmt: skip
 
 
 @check
@@ -87,24 +63,10 @@ def _parts(version: str) -> tuple[int, int, int]:
 @check
 def releases(host: Host) -> Finding:
     known = {**host.versions, "python": host.python}
-    found = list(_bad(known))
+    found = known_bad(known)
     if not found:
         return fine("none that is known to be bad")
     worst = found[0]
-    name = "Python" if worst.library == "python" else worst.library
-    more = "".join(
-        f"; {one.library} {printable(known[one.library])}: {one.problem} ({one.source})" for one in found[1:]
-    )
-    return know(
-        f"{name} {printable(known[worst.library])}: {worst.problem}{more}",
-        f"See {worst.source}.",
-        f"use {name} {worst.mended} or newer",
-        "" if worst.library == "python" else f"pip install --upgrade '{worst.library}>={worst.mended}'",
-        **{one.library: known[one.library] for one in found},
-    )
-
-
-def _bad(known: dict[str, str]) -> Iterator[_Bad]:
-    for one in _KNOWN_BAD:
-        if one.library in known and _parts(one.first) <= _parts(known[one.library]) < _parts(one.mended):
-            yield one
+    more = "".join(f"; {one.what} ({one.source})" for one in found[1:])
+    told = hurts if worst.fails else know
+    return told(worst.what + more, f"See {worst.source}.", worst.remedy, worst.command)

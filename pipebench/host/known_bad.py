@@ -1,4 +1,4 @@
-"""Releases of libraries that are known not to work together, with what their maintainers say. This is the one table."""
+"""Releases that are known to be bad, or not to work together, and who says so. This is the one table."""
 
 from __future__ import annotations
 
@@ -11,12 +11,17 @@ Versions = Mapping[str, str]
 
 @dataclass(frozen=True)
 class KnownBad:
-    """Libraries that do not work together: whether they are those, what goes wrong, what helps, and who says so."""
+    """Releases that fail, or cost something: whether they are here, what goes wrong, what helps, and who says so.
+
+    `fails` is false for what works but costs time or memory. `command` can be copied; "" if no one command does it.
+    """
 
     is_here: Callable[[Versions], bool]
     what: str
     remedy: str
     source: str
+    command: str = ""
+    fails: bool = True
 
 
 def release(version: str) -> tuple[int, ...]:
@@ -39,12 +44,24 @@ def _one_for_cpus_alone(versions: Versions) -> bool:
     return all(both) and len({one.endswith("+cpu") for one in both}) > 1
 
 
+def _costs(library: str, first: str, mended: str, what: str, source: str) -> KnownBad:
+    """Releases of a library from `first` to before `mended`, which work but cost something."""
+    name = {"python": "Python"}.get(library, library)
+
+    def is_here(versions: Versions) -> bool:
+        return release(first) <= release(versions.get(library, "")) < release(mended)
+
+    command = "" if library == "python" else f"pip install --upgrade '{library}>={mended}'"
+    return KnownBad(is_here, f"{name} before {mended}: {what}", f"use {name} {mended} or newer", source, command, False)
+
+
 TABLE = (
     KnownBad(
         _opencv_of_numpy_1,
         "this opencv-python is built for NumPy 1, and cannot be imported beside NumPy 2",
-        "pip install --upgrade 'opencv-python>=4.10.0.84'",
+        "use opencv-python 4.10.0.84 or newer",
         "https://github.com/opencv/opencv-python/issues/997",
+        "pip install --upgrade 'opencv-python>=4.10.0.84'",
     ),
     KnownBad(
         _one_for_cpus_alone,
@@ -52,9 +69,30 @@ TABLE = (
         "install both from the same index",
         "https://github.com/pytorch/pytorch/issues/122494",
     ),
-)
+    _costs(
+        "python", "3.14", "3.14.5",
+        "the garbage collector frees late, so that each worker may hold several times the memory",
+        "https://github.com/python/cpython/issues/142516",
+    ),
+    _costs(
+        "torch", "2.9", "2.10",
+        "Conv3d in bfloat16 or under AMP is several times as slow and takes far more memory on CUDA devices",
+        "https://github.com/pytorch/pytorch/issues/166122",
+    ),
+    _costs(
+        "torchvision", "0.20", "0.21", "decoding WebP leaks the memory of each image",
+        "https://github.com/pytorch/vision/issues/8710",
+    ),
+    _costs(
+        "torchvision", "0.0", "0.26", "decode_jpeg leaks memory on each file that is damaged",
+        "https://github.com/pytorch/vision/issues/9383",
+    ),
+)  # fmt: skip
 
 
 def known_bad(versions: Versions) -> list[KnownBad]:
-    """What of the table is here. `versions` has the libraries by name, as `machine.describe` gives them."""
-    return [one for one in TABLE if one.is_here(versions)]
+    """What of the table is here. `versions` has the libraries by name, as `machine.describe` gives them.
+
+    What fails comes first. With "python" among them, its releases are looked at too.
+    """
+    return sorted((one for one in TABLE if one.is_here(versions)), key=lambda one: not one.fails)

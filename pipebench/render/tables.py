@@ -344,7 +344,11 @@ def _host(report: Report) -> list[str]:
     return [
         f"{printable(machine.cpu)}, {machine.usable_cores:g} usable cores, {printable(machine.system)}",
         f"Python {printable(machine.python)}, {versions}",
-        *(f"Known not to work: {one.what}. {one.remedy} ({one.source})" for one in known_bad(machine.libraries)),
+        *(
+            f"Known not to work: {one.what}. {one.remedy[:1].upper()}{one.remedy[1:]} ({one.source})."
+            for one in known_bad(machine.libraries)
+            if one.fails
+        ),
     ]
 
 

@@ -25,7 +25,7 @@ from pipebench.results import report
     ],
 )
 def test_what_does_not_work_together(versions, said):
-    assert [said in one.what for one in known_bad(versions)] == ([True] if said else [])
+    assert [said in one.what for one in known_bad(versions) if one.fails] == ([True] if said else [])
 
 
 def test_each_has_a_remedy_and_a_source():
