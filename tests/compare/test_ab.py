@@ -294,5 +294,5 @@ def test_without_a_budget_the_time_grows_to_what_a_judgement_needs(may_be_later,
 
 def test_where_nothing_was_measured_no_empty_table_comes_before_the_error(capsys):
     found = comparison.Comparison("main", "mine", (comparison.Change("a/b/c"),))
-    _deliver(found, "mine does not start", "table", None)
+    _deliver(found, "mine does not start", "table", None, None, sent=False)
     assert capsys.readouterr().out == ""

@@ -120,9 +120,9 @@ def test_what_a_commit_lacks_is_unavailable_there(source, name, said):
 
 
 def test_a_module_that_lacks_another_is_an_error(source, tmp_path):
-    (tmp_path / "broken.py").write_text("import nothing_of_the_kind\n")
+    (tmp_path / "lacks_another.py").write_text("import nothing_of_the_kind\n")
     with pytest.raises(ModuleNotFoundError, match="nothing_of_the_kind"):
-        source(setup="broken:f").call("one")[0]()
+        source(setup="lacks_another:f").call("one")[0]()
 
 
 def test_a_set_up_that_imports_what_its_own_package_lacks_has_failed(tmp_path, monkeypatch):
