@@ -8,7 +8,7 @@ OLDEST := .venv-oldest
 PARALLEL := --numprocesses logical --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 STAMP := $(VENV)/installed-$(shell $(PYTHON) -c "import hashlib; print(hashlib.sha256(open('pyproject.toml','rb').read()).hexdigest()[:16])")
 
-.PHONY: bench test lint setup simd test-readme test-slow test-timing test-cuda test-scripts test-oldest soak clean
+.PHONY: bench test lint setup simd test-readme test-pages test-slow test-timing test-cuda test-scripts test-oldest soak clean
 
 bench: setup
 	$(BIN)/pipebench run $(RUN)
@@ -38,6 +38,10 @@ lint: setup
 # every command of the README and of the user's pages in docs/, but the two above
 test-readme: setup
 	$(BIN)/python -m pytest tests/test_readme.py -m ""
+
+# reports as pages, in a real browser: without Chromium they are skipped
+test-pages: setup
+	$(BIN)/python -m pytest tests/render/html/test_html_in_chromium.py -m slow
 
 # what takes longer than the suite should, but for the pages' commands, which are test-readme
 test-slow: setup
