@@ -112,8 +112,7 @@ def main() -> int:
         with interruptible():
             run(job)
     except KeyboardInterrupt:
-        atexit._run_exitfuncs()
-        os._exit(INTERRUPTED)  # at once: to take torch apart takes as long as all the rest of the end
+        return INTERRUPTED
     except PipebenchError as error:
         usage = isinstance(error, UsageError)
         _write(path, replace(read_note(path), problem=error.problem, remedy=error.remedy, usage=usage))
@@ -122,4 +121,7 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    if (status := main()) == INTERRUPTED:
+        atexit._run_exitfuncs()
+        os._exit(INTERRUPTED)  # at once: to take torch apart takes as long as all the rest of the end
+    sys.exit(status)
