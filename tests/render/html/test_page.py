@@ -48,7 +48,7 @@ def test_each_kind_of_report_is_a_page_with_its_verdict_and_its_machine(name):
     assert {tag for tag, _, _ in shown.elements} - {"title"} <= MARKUP
     [verdict] = shown.of("h1")
     assert 10 < len(verdict) < 300 and verdict[:40] in shown.of("title")[0]
-    assert len(shown.of("td")) > 3 or name in ("syncs", "doctor")
+    assert len(shown.of("td")) > 3 or name in ("syncs", "doctor", "check")
     assert found.created is None or "How this was measured" in shown.of("h2")
 
 
