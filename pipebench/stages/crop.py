@@ -136,7 +136,7 @@ def _crop_task(name: str, size: int, draw: Callable[..., Any], summary: str) -> 
             check=_check,
             agree=functools.partial(_agree, exact=draw is fixed_box),
             work=_work,
-            per_call=lambda workload: 4 if workload.quick else 16,
+            per_call=lambda workload: 3 if workload.quick else 16,
         )
     )
 
