@@ -97,7 +97,7 @@ def _data(base: Report, head: Report) -> Iterator[Differing]:
 
 
 def _settings(base: WatchResult | None, head: WatchResult | None) -> Iterator[Differing]:
-    """The settings of the script's loaders: that is what somebody changed, and nothing that forbids to compare."""
+    """The settings of the script's loaders: what somebody changed. Another dataset is other data."""
     if base is None or head is None:
         return
     theirs = {one.loader: one for one in head.loaders}
@@ -113,7 +113,9 @@ def _of_loader(ours: LoaderResult, theirs: LoaderResult, of: str) -> Iterator[Di
     for name, where in _SETTINGS:
         before, after = getattr(ours, where), getattr(theirs, where)
         if before != after:
-            yield Differing("settings", f"{name}{of}", _text(where, before), _text(where, after))
+            of_data = where == "dataset"
+            kind: Of = "data" if of_data else "settings"
+            yield Differing(kind, f"{name}{of}", _text(where, before), _text(where, after), apart=of_data)
 
 
 def _prefetch(base: WatchResult, head: WatchResult, loader: int, of: str) -> Iterator[Differing]:
@@ -128,8 +130,9 @@ def _busy(base: WatchResult | None, head: WatchResult | None) -> Iterator[Differ
     """Cores that other processes used, where they were busy in one of the runs at least."""
     used = [one.host.foreign_cores for one in (base, head) if one is not None and one.host is not None]
     known = [one for one in used if one is not None]
-    if len(known) == 2 and max(known) >= _BUSY:
-        yield Differing("machine", "cores used by others", f"{known[0]:.1f}", f"{known[1]:.1f}")
+    said = [f"{one:.1f}" for one in known]
+    if len(set(said)) == 2 and max(known) >= _BUSY:
+        yield Differing("machine", "cores used by others", *said)
 
 
 def _sides(base: Report, head: Report) -> Iterator[Differing]:
@@ -140,8 +143,12 @@ def _sides(base: Report, head: Report) -> Iterator[Differing]:
     if base.comparison is not None and head.comparison is not None:
         yield from _changes("workload", base.comparison, head.comparison, ("base", "head"), False)
         yield from _changes("data", base.comparison, head.comparison, ("data",), True)
-    for ours, theirs in zip(base.studies, head.studies, strict=False):
-        yield from _changes("workload", ours, theirs, ("study", "size"), True)
+    theirs_by_name = {one.study: one for one in head.studies}
+    for ours in base.studies:
+        theirs = theirs_by_name.get(ours.study)
+        if theirs is None:
+            continue
+        yield from _changes("workload", ours, theirs, ("size",), True)
         yield from _changes("workload", ours, theirs, ("setting",), False)
 
 

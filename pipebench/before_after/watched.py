@@ -52,6 +52,13 @@ def floor(base: Report, head: Report) -> Floor:
     return Floor("plain-runs", BETWEEN_RUNS, others=max(found, default=1.0))
 
 
+def is_comparable(name: str, base: Report, head: Report) -> bool:
+    """Whether the gate may be about a row. CPU time depends on how many workers share the cores' caches."""
+    if not name.startswith(CPU) or base.watched is None or head.watched is None:
+        return True
+    return [one.workers for one in base.watched.loaders] == [one.workers for one in head.watched.loaders]
+
+
 def slack(found: WatchResult) -> float:
     """The logarithm of how many times as fast the run could have been, at most, if it had had all cores for itself."""
     host = found.host
@@ -90,9 +97,8 @@ def _cpu(found: WatchResult) -> Iterator[Figure]:
     for loader in found.loaders:
         if loader.training and (spent := loader.sample_cpu_s) is not None and loader.watched:
             known = _known(found, spent, max(GOAL_S, GOAL_SHARE * spent), others=False)
-            yield Figure(
-                "sample", CPU + (f" of loader {loader.loader}" if loader.loader > 1 else ""), "s", spent, known
-            )
+            name = CPU + (f" of loader {loader.loader}" if loader.loader > 1 else "")
+            yield Figure("sample", name, "s", spent, known, gated=True)
 
 
 def _phase(found: WatchResult, phase: PhaseResult, iteration_s: float) -> Estimate | None:

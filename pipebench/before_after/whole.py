@@ -51,9 +51,10 @@ def compared(
         kind=kind,
         base=_side(base, files[0]),
         head=_side(head, files[1]),
-        rows=tuple(_rows(pairs, floor)),
+        rows=tuple(_rows(pairs, floor, lambda name: watched.is_comparable(name, base, head))),
         differing=differs,
         only_base=tuple(_named(one) for name, one in ours.items() if name not in theirs),
+        lost=tuple(_named(one) for name, one in ours.items() if name not in theirs and one.gated),
         only_head=tuple(_named(one) for name, one in theirs.items() if name not in ours),
         floor=floor,
         forced=force and any(one.apart for one in differs),
@@ -119,13 +120,15 @@ def _floor(kind: str, base: Report, head: Report, pairs: Sequence[tuple[Figure, 
     return estimates.narrowest(floors, len(known))
 
 
-def _rows(pairs: Sequence[tuple[Figure, Figure]], floor: Floor | None) -> Iterator[Row]:
+def _rows(
+    pairs: Sequence[tuple[Figure, Figure]], floor: Floor | None, is_comparable: Callable[[str], bool]
+) -> Iterator[Row]:
     family = sum(one.estimate is not None and other.estimate is not None for one, other in pairs)
     for one, other in pairs:
         judgement = None
         if one.estimate is not None and other.estimate is not None:
             judgement = estimates.judged(one.estimate, other.estimate, floor, family, one.unit == "s")
-        gated = one.gated and (judgement is not None or one.unit == "count")
+        gated = one.gated and other.gated and is_comparable(one.name) and (judgement is not None or one.unit == "count")
         yield Row(one.group, one.name, one.unit, one.value, other.value, judgement, gated)
 
 

@@ -170,7 +170,7 @@ def _sides(found: BeforeAfter) -> Iterator[Part]:
 
 
 def _side(one: Side, one_host: bool) -> str:
-    when = printable(one.created or "at an unknown time")[:16].replace("T", " ")
+    when = printable(one.created)[:16].replace("T", " ") if one.created else "at an unknown time"
     where = "" if one_host else f", {printable(one.host or 'an unknown host')}"
     part = ", partial" if one.partial else ""
     return f"{printable(os.path.basename(one.file))} ({when}{where}{part})"
@@ -185,7 +185,8 @@ def _differing(found: BeforeAfter, full: bool) -> Iterator[Part]:
         more = f" and {rest} more" if rest > 0 else ""
         yield f"Differs in {of}: {', '.join(of_it if full else of_it[:_DIFFERING])}{more}."
     if not changed:
-        yield "Machine, versions, workload and data are the same."
+        known = "Machine and versions" if found.kind in _WATCHED else "Machine, versions, workload and data"
+        yield f"{known} are the same."
 
 
 def _change(one: Differing) -> str:
@@ -348,6 +349,8 @@ def _away(floor: Floor) -> str:
 
 def no_result(found: BeforeAfter) -> str:
     """Why a gate has no result."""
+    if found.lost:
+        return f"the head has no result of {_listed([printable(one) for one in found.lost])}"
     some = any(one.gated for one in found.rows)
     return "not every row could be judged" if some else "no figure of these reports is one that it could be about"
 

@@ -52,7 +52,12 @@ class Table:
 
 def spoken(found: Speedup) -> str:
     """A speed-up with its interval."""
-    return f"{found.speedup:.2f}× ({found.low:.2f}–{found.high:.2f})"
+    return f"{_digits(found.speedup)}× ({_digits(found.low)}–{_digits(found.high)})"
+
+
+def _digits(times: float) -> str:
+    """Two decimals, and two digits of what is smaller than a tenth."""
+    return f"{times:.2f}" if times >= 0.1 else f"{times:.2g}"
 
 
 def spread(cost: Summary) -> str:

@@ -137,8 +137,9 @@ class BeforeAfter:
     """Two reports of one kind: a row for each figure that both have, and the names of those that only one has.
 
     `differing` is what differs besides: machine, versions, workload, data, settings of the script's loaders. `forced`
-    says that the user asked for the comparison although machine or data differ. `floor` is how far two runs of the
-    same may be apart (None: the intervals hold it already, or it is not known).
+    says that the user asked for the comparison although machine or data differ. `lost` are those of `only_base` that a
+    gate would be about: the head has no result of them. `floor` is how far two runs of the same may be apart (None: the
+    intervals hold it already, or it is not known).
 
     Of watched runs: `wait` is the share of the loop's time that it waited for data, in both. `appeared` are the notes
     that only the head has, `vanished` those that only the base has.
@@ -154,6 +155,7 @@ class BeforeAfter:
     differing: tuple[Differing, ...] = ()
     only_base: tuple[str, ...] = ()
     only_head: tuple[str, ...] = ()
+    lost: tuple[str, ...] = ()
     floor: Floor | None = None
     forced: bool = False
     wait: tuple[float, float] | None = None
@@ -167,7 +169,7 @@ class BeforeAfter:
     def __post_init__(self) -> None:
         over = [] if self.fail_above is None else _over(self.rows, self.fail_above)
         object.__setattr__(self, "verdict", _of_all(self.rows))
-        object.__setattr__(self, "gate", _gate(self.rows, self.fail_above, over))
+        object.__setattr__(self, "gate", _gate(self.rows, self.lost, self.fail_above, over))
         object.__setattr__(self, "exceeding", tuple(f"{one.group}: {one.name}" for one in over))
 
 
@@ -176,15 +178,15 @@ def _over(rows: Sequence[Row], limit: float) -> list[Row]:
     return [*exceeding(gated, limit), *(one for one in gated if one.unit == "count" and one.exceeds(limit))]
 
 
-def _gate(rows: Sequence[Row], limit: float | None, over: Sequence[Row]) -> str | None:
-    """What the gate says. No result: a row could not be judged, or there is none."""
+def _gate(rows: Sequence[Row], lost: Sequence[str], limit: float | None, over: Sequence[Row]) -> str | None:
+    """What the gate says. No result: a row could not be judged, the head lost one, or there is none."""
     if limit is None:
         return None
     if over:
         return GATE_FAILED
     gated = [one for one in rows if one.gated]
     unclear = any(one.verdict in (NO_FLOOR, TOO_FEW, NOT_MEASURED) for one in gated)
-    return NO_RESULT if unclear or not gated else GATE_PASSED
+    return NO_RESULT if unclear or lost or not gated else GATE_PASSED
 
 
 def _of_all(rows: Sequence[Row]) -> str:

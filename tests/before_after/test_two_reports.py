@@ -77,6 +77,23 @@ def test_the_gate_passes_and_has_no_result():
     assert _compared(*PAIRS["calibrate"], fail_above=0.05).gate == NO_RESULT
 
 
+def test_a_row_that_the_head_lost_leaves_the_gate_without_a_result():
+    """A variant that fails there must not pass as one that is no slower."""
+    base, head = lab(), lab(seed=2)
+    failed = replace(head.measurements[1], failed="RuntimeError", summary=None)
+    head = replace(head, measurements=(head.measurements[0], failed, *head.measurements[2:]))
+    found = _compared(base, head, fail_above=0.05)
+    assert found.gate == NO_RESULT and len(found.lost) == 1
+    assert f"no result of {found.lost[0]}" in " ".join(text.table(root(before_after=found), width=80).split())
+
+
+def test_studies_in_another_order_are_those_of_the_same_name():
+    base, head = study(1.5, 4), study(1.5, 2)
+    other = replace(base.studies[0], study="other", size="default")
+    base, head = replace(base, studies=(*base.studies, other)), replace(head, studies=(other, *head.studies))
+    assert row(_compared(base, head), "syncs").verdict == "fewer"
+
+
 def test_watch_says_what_changed_before_and_after():
     found = _compared(*PAIRS["watch"])
     assert found.wait == (0.6, 0.08)

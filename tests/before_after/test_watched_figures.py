@@ -10,6 +10,8 @@ from saved_pairs import root, row, watched
 
 from pipebench.before_after.watched import slack
 from pipebench.before_after.whole import compared
+from pipebench.errors import UsageError
+from pipebench.render import text
 from pipebench.render.before_after import verdict
 
 FILES = Path("a.json"), Path("b.json")
@@ -78,3 +80,26 @@ def test_cpu_time_is_told_where_others_had_the_cores():
     assert row(found, "loader 1").verdict == "no difference detected"
     assert row(found, "CPU time").verdict == "faster"
     assert "loading by CPU time 3.00× (" in verdict(found)
+
+
+@pytest.mark.parametrize(("workers", "gate"), [(2, "failed"), (4, "passed")])
+def test_cpu_time_fails_the_gate_where_as_many_workers_made_the_samples(workers, gate):
+    """More workers raise it: two of them share the caches and the clock of a chip."""
+    base = _run()
+    first = base.watched.loaders[0]
+    more = replace(first, sample_cpu_s=30 * first.sample_cpu_s, workers=workers)
+    base = replace(base, watched=replace(base.watched, loaders=(replace(first, workers=2), *base.watched.loaders[1:])))
+    head = replace(base, watched=replace(base.watched, loaders=(more, *base.watched.loaders[1:])))
+    found = compared(base, head, FILES, fail_above=0.05)
+    assert found.gate == gate
+    assert found.verdict == ("slower" if gate == "failed" else "no difference detected")
+
+
+def test_another_dataset_is_other_data_and_the_same_use_of_cores_is_no_difference():
+    base = _run(foreign=1.2)
+    other = replace(base.watched.loaders[0], dataset="Other")
+    head = replace(base, watched=replace(base.watched, loaders=(other, *base.watched.loaders[1:])))
+    with pytest.raises(UsageError, match="Other"):
+        compared(base, head, FILES)
+    assert compared(base, base, FILES).differing == ()
+    assert "Machine and versions are the same." in text.table(root(before_after=compared(base, base, FILES)))

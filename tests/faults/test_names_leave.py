@@ -26,7 +26,7 @@ REVIEWED = {
     "before_after.Side": "created pipebench",
     "before_after.Differing": "name",
     "before_after.Row": "name group verdict",
-    "before_after.BeforeAfter": "only_base only_head verdict gate exceeding",
+    "before_after.BeforeAfter": "only_base only_head lost verdict gate exceeding",
     "over_time.Timeline": "tracks",
     "report.Report": "created pipebench error_of_watch",
     "machine.Machine": "system python cpu device start_method libraries",
