@@ -32,6 +32,12 @@ def verdict(result: StudyResult) -> str:
     if timed:
         most, row = max(timed, key=lambda pair: abs(math.log(pair[0].speedup)))
         return f"The step that changes most is {printable(row.name)}: {gain(most)}."
+    counts = [row.count for row in result.rows if row.count is not None]
+    if len(counts) > 1:
+        left = f"{counts[-1]:g} of the {counts[0]:g}" if counts[-1] else "none of the"
+        return (
+            f"After the fixes, {left} sync points of a {printable(result.unit)} {'are' if counts[-1] else 'is'} left."
+        )
     return printable(result.title)
 
 

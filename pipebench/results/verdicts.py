@@ -194,6 +194,10 @@ def _of_study(found: Sequence[StudyResult], parts: Any) -> ReportVerdict:
     if last is not None and last.over_first is not None:
         evidence |= {"last_step": last.name, **_speed(last.over_first)}
     code: OfStudy = "holds" if kept == len(outcomes) else "holds-in-part" if kept else "does-not-hold"
+    counts = [row.count for study in found for row in study.rows if row.count is not None]
+    if not outcomes and len(counts) > 1:  # such a study claims that its fixes leave none
+        evidence |= {"count_before": counts[0], "count_after": counts[-1]}
+        return ReportVerdict("study", "does-not-hold" if counts[-1] else "holds", evidence)
     return ReportVerdict("study", code if outcomes else "no-claim", evidence)
 
 

@@ -255,6 +255,10 @@ def test_counts_are_shown_with_their_change():
     table = rendered.table(StudyResult("s", "S", "", "default", "step", "", rows))
     assert table.headers == ("step", "syncs/step", "change")
     assert [row[1:3] for row in table.rows] == [("5", ""), ("0", "-5")]
+    verdicts = [rendered.verdict(StudyResult("s", "S", "", "default", "step", "", (rows[0], last))) for last in (
+        rows[1], StudyRow("b", "", count=2.0))]  # fmt: skip
+    assert verdicts == ["After the fixes, none of the sync points of a step is left.",
+                        "After the fixes, 2 of the 5 sync points of a step are left."]  # fmt: skip
     assert studies.counts_found(rows) == "no sync point is left after the fixes: holds here, 5 a step become 0"
     assert "does not hold" in studies.counts_found((rows[0], StudyRow("b", "", count=1.0)))
 
