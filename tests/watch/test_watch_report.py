@@ -53,7 +53,8 @@ def test_the_report_is_read_typed_and_shown_again(saved: tuple[Path, subprocess.
     assert again.stdout.startswith(whole(found.watched, found.error_of_watch))
     assert len(whole(found.watched, found.error_of_watch, full=True)) > len(whole(found.watched, found.error_of_watch))
     all_of_it = _pipebench("show", place, "--full").stdout
-    assert all_of_it.startswith(whole(found.watched, found.error_of_watch, full=True))
+    figures, again_verdict = whole(found.watched, found.error_of_watch, full=True).rsplit("\n\n", 1)
+    assert all_of_it.startswith(figures) and all_of_it.endswith(again_verdict)
     assert found.machine.cpu in again.stdout
     assert _pipebench("show", place, "--format", "json").stdout == place.read_text()
     markdown = _pipebench("show", place, "--format", "markdown").stdout
