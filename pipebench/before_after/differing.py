@@ -132,7 +132,7 @@ def _busy(base: WatchResult | None, head: WatchResult | None) -> Iterator[Differ
     known = [one for one in used if one is not None]
     said = [f"{one:.1f}" for one in known]
     if len(set(said)) == 2 and max(known) >= _BUSY:
-        yield Differing("machine", "cores used by others", *said)
+        yield Differing("machine", "cores used by others", said[0], said[1])
 
 
 def _sides(base: Report, head: Report) -> Iterator[Differing]:

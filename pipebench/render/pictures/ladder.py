@@ -110,10 +110,8 @@ def _of_advice(advice: Advice, watched: WatchResult) -> Iterator[Picture]:
         series.append(Series("predicted", "2", _sorted(predicted), predicted=True))
     levels = [Level("no wait for data", advice.most * now, "1")] if advice.most else []
     best = max(tried, key=lambda one: one.rate)
-    alt = (
-        f"With {counted(loader.workers, 'worker')} the training takes {now:,.0f} samples/s. Of the numbers tried, "
-        f"{best.workers} is the fastest: {best.rate:,.0f}."
-    )
+    alt = f"With {counted(loader.workers, 'worker')} the training takes {now:,.0f} samples/s."
+    alt += f" Of the numbers tried, {best.workers} is the fastest: {best.rate:,.0f}." if len(tried) > 1 else ""
     yield _picture("workers-tried", "Training speed by workers", alt, series, levels, "samples/s")
 
 
@@ -213,7 +211,7 @@ def _series(sheet: Sheet, one: Series, across: Axis, up: Axis) -> None:
         tip = f"{one.name}, {counted(rung.workers, 'worker')}: {rung.rate:,.0f}"
         sheet.add(Dot(x, y, one.colour, 3.8, hollow=one.predicted or beyond, tip=tip))
         if beyond:
-            sheet.words(x - 7, y + 4, f"↑ {rung.rate:,.0f}", one.colour, size=SMALL, anchor="end")
+            sheet.words(x - 7, y + 15, f"↑ {rung.rate:,.0f}", one.colour, size=SMALL, anchor="end")
 
 
 def _names(sheet: Sheet, series: Sequence[Series]) -> None:

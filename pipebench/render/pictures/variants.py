@@ -11,6 +11,7 @@ from pipebench.render.pictures.drawing import picture
 from pipebench.render.pictures.sheet import SMALL, Dot, Sheet, width_of, wrapped_chips
 from pipebench.results.measurement import Ceiling, Measurement
 from pipebench.results.report import Report
+from pipebench.results.usual_pipeline import does_all
 from pipebench.units import printable, seconds, seconds_scale
 
 _MOST = 20  # rows of a task
@@ -38,12 +39,13 @@ def cost(one: Measurement) -> tuple[float, float, float]:
 
 def _task(task: str, found: Sequence[Measurement], ceiling: Ceiling | None) -> Picture:
     ordered = sorted(found, key=lambda one: cost(one)[0])
-    best = next((one for one in ordered if not one.gives_up), ordered[0])
+    best = next((one for one in ordered if does_all(one)), ordered[0])
     limit = 1 / ceiling.samples_per_s if ceiling is not None and ceiling.samples_per_s else None
     over = best.over_reference
     alt = f"{task}: {best.variant} is the fastest that gives nothing up, {seconds(cost(best)[0])} a sample"
     alt += f", {gain(over)} of the reference" if over is not None and over.told else ""
-    alt += f"; the ceiling is {seconds(limit)}." if limit else "."
+    alt += f"; the ceiling is {seconds(limit)}" if limit else ""
+    alt += ", which does not bound it, because it does less work." if _is_unbound(best, ceiling) else "."
     scale = seconds_scale([cost(ordered[0])[0]])
     cells = tuple(
         (printable(one.variant), scale.number(cost(one)[0]), spread(one.summary), gain(one.over_reference),
@@ -61,7 +63,12 @@ def _task(task: str, found: Sequence[Measurement], ceiling: Ceiling | None) -> P
 def _colour(one: Measurement, best: Measurement, ceiling: Ceiling | None) -> str:
     if one is best:
         return "2"
-    return "7" if one.gives_up or (ceiling is not None and one.fraction_of_ceiling is None) else "0"
+    return "7" if one.gives_up or _is_unbound(one, ceiling) else "0"
+
+
+def _is_unbound(one: Measurement, ceiling: Ceiling | None) -> bool:
+    """Whether a ceiling is drawn that does not bound this variant: it does less work than the ceiling is of."""
+    return ceiling is not None and one.fraction_of_ceiling is None
 
 
 def _draw(
@@ -95,7 +102,8 @@ def _draw(
 def _key(
     sheet: Sheet, ordered: Sequence[Measurement], best: Measurement, ceiling: Ceiling | None, below: float
 ) -> float:
-    chips = [("2", "fastest that gives nothing up")]
+    beyond = ", with less work than the ceiling is of" if _is_unbound(best, ceiling) else ""
+    chips = [("2", f"fastest that gives nothing up{beyond}")]
     if any(_colour(one, best, ceiling) == "7" for one in ordered):
         chips.append(("7", "does less work, so the ceiling does not bound it" if ceiling else "gives something up"))
     return wrapped_chips(sheet, chips, below + 2)

@@ -245,3 +245,15 @@ def test_a_name_fits_in_its_own_width():
     for length in range(4, 60):
         for size in (SIZE, SMALL):
             assert fitted("x" * length, width_of("x" * length, size), size) == "x" * length
+
+
+def test_a_ceiling_that_does_not_bound_the_fastest_variant_is_said_to_do_so():
+    run = EVERY["run"]
+    task = run.ceilings[0].task
+    own = [one for one in run.measurements if one.task == task and not one.gives_up]
+    least = min(own, key=lambda one: one.summary.median_s / one.work.samples)
+    less = replace(least, fraction_of_ceiling=None)
+    found = replace(run, measurements=tuple(less if one is least else one for one in run.measurements))
+    before, after = (next(one for one in pictures.of(report) if one.title.startswith(task)) for report in (run, found))
+    assert "does not bound it" in after.alt and "does not bound it" not in before.alt
+    assert "less work than the ceiling" in after.svg and "less work than the ceiling" not in before.svg
