@@ -35,6 +35,7 @@ _DIFFERING = 8
 _WATCHED = ("watch", "command", "advise")
 _ACCOUNT = "account"
 _NOTHING = 1e-6  # seconds
+_SMALLEST = 1e-3  # of the longer run: smaller rows of the account are one
 _LARGE = 0.5  # change: larger ones are given as a factor
 _BUSY = 1.05  # others that could make less than that are not mentioned
 
@@ -199,10 +200,12 @@ def _account(found: BeforeAfter, full: bool) -> Iterator[Part]:
     whole = next((one for one in found.rows if one.group == "run"), None)
     if whole is None:
         return
-    named = tuple((code, (code,)) for code in both) if full else watch_account.SHORT
+    long = watch_account.LONG
+    named = tuple((long.get(code, code), (code,)) for code in both) if full else watch_account.SHORT
     sums = [(name, _sum(both[code] for code in codes if code in both)) for name, codes in named]
     large = sorted((max(pair) for _, pair in sums), reverse=True)[: None if full else _PARTS]
-    kept = [(name, pair) for name, pair in sums if max(pair) >= large[-1] and max(pair) > 0]
+    least = max(large[-1], _SMALLEST * max(whole.base, whole.head))
+    kept = [(name, pair) for name, pair in sums if max(pair) >= least]
     small = tuple(sum(pair[side] for _, pair in sums) - sum(pair[side] for _, pair in kept) for side in (0, 1))
     scale = seconds_scale([max(whole.base, whole.head)])
     rest = [("smaller rows", small)] if max(small) > _NOTHING else []

@@ -53,7 +53,7 @@ WAIT = {
     "pin": "pinning",
     "after-loader": "stages after the loader",
 }
-_LONG = {
+LONG = {
     **WAIT,
     "interpreter": "interpreter, recording",
     "before-loops": "before the first loop",
@@ -377,6 +377,6 @@ def _full(rows: Sequence[AccountRow]) -> Iterable[Shown]:
     """Every row. The name ends with `|` and the number of the loader."""
     for one in rows:
         loader = one.loader if one.loader is not None else ""
-        yield f"{_LONG.get(one.code, printable(one.code))}|{loader}", one.s, one.recoverable_s
+        yield f"{LONG.get(one.code, printable(one.code))}|{loader}", one.s, one.recoverable_s
         for inner in one.inside:
-            yield f"· {_LONG.get(inner.code, printable(inner.code))}|{loader}", inner.s, inner.recoverable_s
+            yield f"· {LONG.get(inner.code, printable(inner.code))}|{loader}", inner.s, inner.recoverable_s
