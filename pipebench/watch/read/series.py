@@ -14,6 +14,7 @@ _NS = 1e-9
 _POINTS = 60
 _WAITS = 240  # iterations
 _WORKERS = 8
+_MOMENTS = 120  # of the memory of a worker
 _MOST_WORKERS = 64  # of which each stage is kept by worker
 Timed = tuple[int, Buckets]
 """A moment in nanoseconds, and durations around it."""
@@ -59,17 +60,23 @@ def _point(at_s: float, lengths: Buckets) -> TimesPoint:
 def _memory(
     processes: Sequence[Process], in_loop: Sequence[int], footprint: Footprint, began: int
 ) -> Iterable[WorkerMemory]:
-    """The workers with most memory, in their order. Of several processes with one number, the one seen most often."""
-    found: dict[tuple[int, int], tuple[MemoryPoint, ...]] = {}
+    """The workers with most memory, in their order. Workers of several passes with the same number count as one."""
+    found: dict[tuple[int, int], list[MemoryPoint]] = {}
     for process in processes:
         loader, worker, held = process.loader, process.worker, footprint.processes.get(process.pid)
         if process.role != "worker" or loader not in in_loop or worker is None or held is None or loader is None:
             continue
-        seen = tuple(MemoryPoint(one.s - began * _NS, one.own_bytes) for one in held.over_time.moments)
-        if len(seen) > max(1, len(found.get((loader, worker), ()))):
-            found[loader, worker] = seen
+        seen = [MemoryPoint(one.s - began * _NS, one.own_bytes) for one in held.over_time.moments]
+        found.setdefault((loader, worker), []).extend(seen)
+    found = {place: sorted(seen) for place, seen in found.items() if len(seen) > 1}
     largest = sorted(found, key=lambda place: (-max(one.own_bytes for one in found[place]), place))[:_WORKERS]
-    yield from (WorkerMemory(loader, worker, found[loader, worker]) for loader, worker in sorted(largest))
+    yield from (WorkerMemory(loader, worker, _highest(found[loader, worker])) for loader, worker in sorted(largest))
+
+
+def _highest(seen: Sequence[MemoryPoint]) -> tuple[MemoryPoint, ...]:
+    """At most `_MOMENTS` of them: of neighbours, the highest."""
+    step = -(-len(seen) // _MOMENTS)
+    return tuple(max(seen[at : at + step], key=lambda one: one.own_bytes) for at in range(0, len(seen), step))
 
 
 def by_worker(

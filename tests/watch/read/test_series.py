@@ -12,7 +12,7 @@ from pipebench.watch.launch.over_time import Seen
 from pipebench.watch.launch.stacks import Looks as Stacks
 from pipebench.watch.read.gather import Process, Run, ShownTime
 from pipebench.watch.read.programs import Records, programs_of
-from pipebench.watch.read.series import by_worker, over_time, points
+from pipebench.watch.read.series import _memory, by_worker, over_time, points
 from pipebench.watch.record.lines import (
     Arrival,
     DeviceWait,
@@ -78,6 +78,20 @@ def test_memory_is_of_the_workers_with_most_of_it() -> None:
     found = _series(_run(12), Footprint(processes=held)).memory
     assert [one.worker for one in found] == list(range(4, 12))
     assert found[0].points[0] == (pytest.approx(0.95), 14 * MB + 1)
+
+
+def test_memory_of_a_worker_is_that_of_all_passes() -> None:
+    """A loader without persistent workers has another process for the same number in each pass."""
+    started = [ProcessStarted(pid, "worker", 0, 1, 0) for pid in (20, 21)]
+    looks = {
+        20: Looks([Seen(1.0 + one / 100, 10 * MB) for one in range(100)]),
+        21: Looks([Seen(3.0 + one / 100, (11 + (one == 300)) * MB) for one in range(400)]),
+    }
+    footprint = Footprint(processes={pid: Held(over_time=one) for pid, one in looks.items()})
+    [found] = _memory([Process([one]) for one in started], (1,), footprint, 0)
+    seconds = [one.at_s for one in found.points]
+    assert seconds == sorted(seconds) and seconds[0] <= 2.0 and seconds[-1] > 6.9
+    assert len(found.points) <= 120 and max(one.own_bytes for one in found.points) == 12 * MB
 
 
 def test_stages_by_worker_join_the_processes_of_several_passes() -> None:
