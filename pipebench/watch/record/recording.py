@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import signal
 from collections.abc import Callable
 from dataclasses import dataclass
 from time import perf_counter_ns
@@ -44,6 +45,18 @@ class Settings:
     def decoded(cls, text: str) -> Settings:
         found = json.loads(text)
         return cls(**{**found, "functions": tuple(found["functions"])})
+
+
+def from_a_handler(error: BaseException) -> bool:
+    """Whether a signal handler of the script raised the exception, or what it called did."""
+    handlers = (signal.getsignal(one) for one in signal.valid_signals())
+    codes = {code for one in handlers if (code := getattr(one, "__code__", None)) is not None}
+    place = error.__traceback__
+    while place is not None:
+        if place.tb_frame.f_code in codes:
+            return True
+        place = place.tb_next
+    return False
 
 
 def told(error: BaseException) -> str:
@@ -104,7 +117,12 @@ class Recording:
 
         A process that was forked from this one, and has no recording of its own, writes the fault to a new file. A
         process records at most `FAULTS` faults, however often something goes wrong.
+
+        An exception of one of the script's signal handlers is no fault, wherever the signal met it. It is raised again:
+        in this way, torch tells a script that a worker was killed.
         """
+        if from_a_handler(error):
+            raise error
         self.faults += 1
         if self.faults > FAULTS:
             return
