@@ -19,8 +19,8 @@ HOUSE = {
     "native": "building passing region resized transforms packing",
     "task": "",
     "results": "sync_points measurement usual_pipeline loading consumers windows drilled account costs hand_off "
-    "batches over_time watched training calibration check comparison before_after studies advice plan packing "
-    "examination ranks programs schema_1 secrets names verdicts report schema earlier_runs",
+    "batches over_time next_move watched training calibration check comparison before_after studies advice plan "
+    "packing examination ranks programs schema_1 secrets names verdicts report schema earlier_runs",
     "render": "cells signs layout screen check frameworks watch_notes feeding consumers stage_sum tables lab "
     "watch_verdict watch_account watch_details watch_drilled watch ranks programs watched study syncs same_work ab "
     "github calibration advice before_after plan functions packing examination text",
@@ -28,6 +28,7 @@ HOUSE = {
     "speedups steps times variants whole_run",
     "render.html": "markup outline page",
     "syncpoints": "placement book reviewed_operators modes session examine",
+    "predict": "cores loader bounds asked intervals planning passports untried more_workers",
     "watch.record": "options orders spent kernel_counts bound_lines trial_lines program_lines worker_lines lines "
     "patches exclusive_time record_file last_sample recording sampling thread_pools memory",
     "watch.stages": "labels transforms webdataset called iterables library_calls finding_transforms",
@@ -43,7 +44,6 @@ HOUSE = {
     "verdict waiting stalls series causes notes summary ranks programs merged",
     "watch.trace": "tracks device_timeline excerpt perfetto",
     "watch": "with_block command",
-    "predict": "cores loader bounds asked intervals planning passports untried",
     "remedies": "seen source opening files as_tensors bytes_across callbacks decoders draft packed_crops from_bytes "
     "in_order knock_out lookup opencv_resize num_workers one_thread persistent_workers pin_memory prefetch_factor "
     "ring_collate sampler_ahead start_method validation",

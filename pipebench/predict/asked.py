@@ -23,7 +23,7 @@ def changed(passport: Passport, asked: Asked) -> list[LoopCosts]:
 
     Raises UsageError if no stage, or more than one, has the name that `asked` gives.
     """
-    found = [_handed_over(passport.costs)]
+    found = [handed_over(passport.costs)]
     for name, factor in asked.faster:
         found = [after for before in found for after in _faster(before, passport.stages, name, factor)]
     if asked.consumer is not None:
@@ -31,7 +31,7 @@ def changed(passport: Passport, asked: Asked) -> list[LoopCosts]:
     return list(dict.fromkeys(found))
 
 
-def _handed_over(costs: LoopCosts) -> LoopCosts:
+def handed_over(costs: LoopCosts) -> LoopCosts:
     """Without workers, no hand-off was seen: its costs are assumed."""
     return costs if costs.workers else replace(costs, receive_s=_HAND_OFF_S, feeder_cpu_s=_HAND_OFF_S)
 

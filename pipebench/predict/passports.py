@@ -16,9 +16,12 @@ _KNOBS = {"num_workers", "prefetch_factor"}
 _HARDLY = 0.05
 
 
-def passport_of(watched: WatchResult, advice: Advice | None = None) -> Passport | None:
-    """The passport of a watched run. None: nothing was recorded from which a prediction could be made."""
-    costs = _main(watched, advice)
+def passport_of(watched: WatchResult, advice: Advice | None = None, loader: int | None = None) -> Passport | None:
+    """The passport of a watched run. None: nothing was recorded from which a prediction could be made.
+
+    It is about `loader`; if that is not given, about the loader of the advice or of the verdict.
+    """
+    costs = _main(watched, advice, loader)
     if costs is None:
         return None
     stages = (one for one in watched.stages if one.loader == costs.loader)
@@ -60,11 +63,13 @@ def others(costs: LoopCosts, cores: float, foreign_cores: float) -> float:
     return max(foreign_cores, ready - 1 - beside)
 
 
-def _main(watched: WatchResult, advice: Advice | None) -> LoopCosts | None:
-    """The costs of the loader that the advice or the verdict is about; else of the first one."""
+def _main(watched: WatchResult, advice: Advice | None, loader: int | None) -> LoopCosts | None:
+    """The costs of `loader`, or of the one that the advice or the verdict is about; else of the first one."""
+    if loader is not None:
+        return next((one for one in watched.costs if one.loader == loader), None)
     wanted = [advice.loader if advice is not None else None, getattr(watched.verdict, "loader", None)]
-    for loader in wanted:
-        found = next((one for one in watched.costs if one.loader == loader), None)
+    for number in wanted:
+        found = next((one for one in watched.costs if one.loader == number), None)
         if found is not None:
             return found
     return next(iter(watched.costs), None)

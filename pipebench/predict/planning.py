@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import cast
 
-from pipebench.predict.asked import changed
+from pipebench.predict.asked import changed, handed_over
 from pipebench.predict.bounds import bounds, core_s
 from pipebench.predict.intervals import around, expected, predicted
 from pipebench.predict.loader import Setting, simulate
@@ -54,7 +54,7 @@ def foreseen(passport: Passport, workers: int, prefetch_factor: int) -> Speedup:
     costs, others = passport.costs, passport.others
     now = simulate(costs, Setting(costs.workers, costs.prefetch_factor, passport.cores, others)).batches_per_s
     setting = Setting(workers, prefetch_factor, passport.cores, others)
-    then = predicted([costs], setting, _error(tuple(checked(passport))))
+    then = predicted([handed_over(costs)], setting, _error(tuple(checked(passport))))
     return Speedup(then.value / now, then.low / now, then.high / now, CONFIDENCE)
 
 

@@ -285,9 +285,7 @@ def _notes(result: WatchResult, full: bool) -> list[Sparing]:
 
 
 def _next(result: WatchResult, of_command: bool) -> list[Part]:
-    command = next_command(result)
-    if of_command and command is not None and "--bound" in command:
-        command = None  # it needs a script
+    command = next_command(result, of_command=of_command)
     made: list[Part] = [one for one in (next_move(result.next_move), command) if one]
     return ["", *made] if made else []
 

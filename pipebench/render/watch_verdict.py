@@ -5,11 +5,15 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
+from pipebench.render.cells import spoken
 from pipebench.render.frameworks import setting
-from pipebench.results.watched import NextMove, Verdict, WatchResult
+from pipebench.results.next_move import NextMove
+from pipebench.results.watched import Verdict, WatchResult
 from pipebench.units import counted, percent, printable, seconds, size
 
 _SOME_CORES = 0.05  # fewer are not mentioned
+_MANY_CORES = 0.25  # more workers get a larger share of the cores that others use
+_WORTH = 1.05  # a smaller speed-up hardly helps
 _OWN_STAGES = ("read", "decode", "transform", "collate")  # the kinds of stages that `pipebench run` also measures
 
 
@@ -164,14 +168,8 @@ def next_move(move: NextMove | str | None) -> str | None:
         return f"Next: {change}. Now this takes {seconds(move.wait_part_s or 0.0)} of each iteration."
     if move.action in _OF_RUN:
         return f"Next: {_OF_RUN[move.action](move)}."
-    cores = f"{move.usable_cores:g} usable cores"
-    if move.action == "set-num-workers":
-        workers = setting("num_workers", move.made_by)
-        return f"Next: set {workers} to 1 or more. Now loading and training take turns on one of {cores}."
-    used = f"{move.cores_used or 0.0:.1f} of {cores}"
-    if move.action == "raise-num-workers":
-        workers = setting("num_workers", move.made_by)
-        return f"Next: raise {workers} above {move.workers}. The workers are always busy and use only {used}."
+    if move.action in _OF_WORKERS:
+        return f"Next: {_OF_WORKERS[move.action](move)}"
     if move.action == "make-hand-off-cheaper":
         return _cheaper_hand_off(move)
     return (
@@ -180,18 +178,54 @@ def next_move(move: NextMove | str | None) -> str | None:
     )
 
 
+def _first_workers(move: NextMove) -> str:
+    to = f"to {move.to_workers}" if move.to_workers else "to 1 or more"
+    return (
+        f"set {setting('num_workers', move.made_by)} {to}. Now loading and training take turns on one of "
+        f"{move.usable_cores:g} usable cores.{_foreseen(move)}"
+    )
+
+
+def _more_workers(move: NextMove) -> str:
+    to = f"from {move.workers} to {move.to_workers}" if move.to_workers else f"above {move.workers}"
+    return (
+        f"raise {setting('num_workers', move.made_by)} {to}. The workers are always busy. Of "
+        f"{move.usable_cores:g} usable cores, {_uses(move)}.{_foreseen(move)}"
+    )
+
+
+_OF_WORKERS = {"set-num-workers": _first_workers, "raise-num-workers": _more_workers}
+
+
+def _foreseen(move: NextMove) -> str:
+    if move.predicted is None:
+        return ""
+    taken = ""
+    if move.foreign_cores is not None and move.foreign_cores >= _MANY_CORES:
+        taken = " Part of that would be taken from other processes."
+    return f" The loop is predicted to be {spoken(move.predicted)} as fast; this was not tried.{taken}"
+
+
 def _why_no_worker(move: NextMove) -> str:
     if move.hand_off_s is not None:
         return (
             f"Workers would hardly help: a batch is made in {seconds(move.batch_s or 0.0)}, and to hand one over from "
             f"a worker takes about {seconds(move.hand_off_s)}."
         )
+    if move.predicted is None:
+        return f"No whole core is free: of {move.usable_cores:g}, {_uses(move)}."
+    help_ = "are not certain to help" if move.predicted.speedup >= _WORTH else "would hardly help"
+    tried = f"({move.to_workers}: predicted {spoken(move.predicted)}, not tried)"
+    return f"More workers {help_} {tried}. Of {move.usable_cores:g} cores, {_uses(move)}."
+
+
+def _uses(move: NextMove) -> str:
+    """Who keeps the cores busy."""
     used = [f"the workers use {move.cores_used or 0.0:.1f}"]
     used.append("the loop one" if move.script_cores is None else f"the script's own process {move.script_cores:.1f}")
     if move.foreign_cores is not None and move.foreign_cores >= _SOME_CORES:
         used.append(f"other processes {move.foreign_cores:.1f}")
-    named = f"{', '.join(used[:-1])} and {used[-1]}"
-    return f"No whole core is free: of {move.usable_cores:g}, {named}."
+    return f"{', '.join(used[:-1])} and {used[-1]}"
 
 
 def _cheaper_hand_off(move: NextMove) -> str:
@@ -206,8 +240,18 @@ def _cheaper_hand_off(move: NextMove) -> str:
     )
 
 
-def next_command(result: WatchResult) -> str | None:
-    """The command to run next, to learn more about what limits the loop. None if there is no such command."""
+# what `pipebench advise` tries on the running training
+_TRIED = {
+    "set-num-workers", "raise-num-workers", "lower-num-workers", "make-stage-cheaper", "make-hand-off-cheaper",
+    "keep-workers", "fewer-threads", "raise-prefetch-factor",
+}  # fmt: skip
+
+
+def next_command(result: WatchResult, *, of_command: bool) -> str | None:
+    """The command to run next, to learn more about what limits the loop. None if there is no such command.
+
+    `of_command`: a whole command was watched, not a script. Neither `advise` nor `--bound` take one.
+    """
     found, move = result.verdict, result.next_move
     if isinstance(found, str):
         return None
@@ -218,10 +262,12 @@ def next_command(result: WatchResult) -> str | None:
         )
     if found.limit not in ("data", "training"):
         return None
+    if isinstance(move, NextMove) and move.action in _TRIED and not of_command:
+        return "Then: `pipebench advise train.py` tries what helps while it trains."
     if isinstance(move, NextMove) and move.stage_kind in _OWN_STAGES:
         return f"Then: `pipebench run --stage {move.stage_kind}` compares ways to do it on this machine."
     if found.limit == "training":
         return "Then: `pipebench syncs MODULE:STEP` lists the lines where training waits for the device."
-    if result.bound is None:
+    if result.bound is None and not of_command:
         return "Then: `pipebench watch --bound` measures how much faster training could be. It spoils the weights."
     return None

@@ -17,11 +17,12 @@ from pipebench.results.check import Check
 from pipebench.results.comparison import Comparison, unjudged
 from pipebench.results.consumers import points
 from pipebench.results.examination import Examination
+from pipebench.results.next_move import NextMove
 from pipebench.results.plan import Plan
 from pipebench.results.programs import WatchedCommand
 from pipebench.results.studies import StudyResult
 from pipebench.results.sync_points import SyncReport
-from pipebench.results.watched import NextMove, Verdict, WatchResult
+from pipebench.results.watched import Verdict, WatchResult
 
 Kind = Literal[
     "run", "functions", "watch", "command", "advise", "syncs", "ab", "study", "calibrate", "plan", "passport",

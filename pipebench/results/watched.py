@@ -10,6 +10,7 @@ from pipebench.results.batches import BatchContent, DeviceIdle, SlowSample, Span
 from pipebench.results.costs import LoopCosts
 from pipebench.results.drilled import DrilledRow
 from pipebench.results.hand_off import HandOff
+from pipebench.results.next_move import NextMove
 from pipebench.results.over_time import OverTime, Timeline
 from pipebench.results.windows import Throughput
 from pipebench.stats import Speedup
@@ -266,49 +267,6 @@ class Verdict:
     samples: int = 0
     startup_s: float | None = None
     by_thread: bool = False
-
-
-@dataclass(frozen=True)
-class NextMove:
-    """One change that the figures support.
-
-    `workers` is the present number of workers, and `cores_used` is the number of cores that they keep busy. `stage` is
-    the stage that should become cheaper. It takes `stage_s` of the `sample_s` seconds of a sample. `wait_part` is the
-    part of the wait that should become shorter. It takes `wait_part_s` seconds of an iteration.
-
-    `script_cores` and `foreign_cores` are the cores that the script's own process and other processes keep busy, of
-    those that the script may use. `hand_off_s` is what it takes to hand a batch over from a worker, and `batch_s` what
-    it takes to make one. `pipe_bytes` go through the pipe for a batch; `array_bytes` of them are NumPy arrays.
-
-    A move of the whole run follows from its largest cause: `loader` is what it is about, and `took_s` is how long that
-    took in the run. `setting` limits the threads of libraries. `made_by` made the loader, `again` times anew.
-    """
-
-    action: Literal[
-        "set-num-workers", "raise-num-workers", "make-stage-cheaper", "shorten-wait-part", "make-hand-off-cheaper",
-        "keep-workers", "load-validation-faster", "do-less-in-the-loop", "fewer-threads", "spread-evenly",
-        "raise-prefetch-factor", "any-order", "lower-num-workers",
-    ]  # fmt: skip
-    usable_cores: float
-    workers: int = 0
-    cores_used: float | None = None
-    stage: str | None = None
-    stage_kind: str | None = None
-    stage_s: float | None = None
-    sample_s: float | None = None
-    wait_part: str | None = None
-    wait_part_s: float | None = None
-    script_cores: float | None = None
-    foreign_cores: float | None = None
-    hand_off_s: float | None = None
-    batch_s: float | None = None
-    pipe_bytes: float | None = None
-    array_bytes: float | None = None
-    loader: int | None = None
-    took_s: float | None = None
-    setting: str | None = None
-    made_by: str = ""
-    again: int = 0
 
 
 @dataclass(frozen=True)

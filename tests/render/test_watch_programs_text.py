@@ -14,7 +14,8 @@ from pipebench.render.watch_details import loader_name
 from pipebench.render.watch_notes import sentence
 from pipebench.render.watch_verdict import next_move, verdict
 from pipebench.results.batches import BatchContent, SpanResult
-from pipebench.results.watched import NextMove, Note, Verdict, WatchResult
+from pipebench.results.next_move import NextMove
+from pipebench.results.watched import Note, Verdict, WatchResult
 from pipebench.watch.read.described import made_by, place
 from pipebench.watch.record.lines import CodePlace
 

@@ -11,7 +11,8 @@ from pipebench.render.cells import Table
 from pipebench.render.layout import Line
 from pipebench.results import report
 from pipebench.results.comparison import Change, Comparison
-from pipebench.results.watched import NextMove, Note, Verdict
+from pipebench.results.next_move import NextMove
+from pipebench.results.watched import Note, Verdict
 
 GOLDEN = Path(__file__).parent / "golden"
 

@@ -5,11 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from pipebench.predict.more_workers import more_workers
+from pipebench.predict.passports import passport_of
 from pipebench.results.account import Cause
 from pipebench.results.hand_off import HandOff
-from pipebench.results.watched import HostUse, LoaderResult, NextMove, StageResult, WatchResult, WorkerResult
+from pipebench.results.next_move import NextMove
+from pipebench.results.watched import HostUse, LoaderResult, StageResult, WatchResult, WorkerResult
+from pipebench.stats import Speedup
 
 _BUSY = 0.90
+_FEW = 8  # batches and iterations: fewer do not show how they scatter
+_WORTH = 1.05  # a predicted speed-up that is worth naming
 LEAST_CORES = 0.1  # of a core: what another worker needs at least, however much it sleeps
 # What `next()` takes when a worker has nothing to do but hand a batch over: 1.1 to 1.5 ms for a few bytes, 2.0 to 2.8
 # for an image of 0.6 MB (docs/figures/watch.md).
@@ -62,24 +68,51 @@ def next_move(result: WatchResult, main: LoaderResult) -> NextMove | None:
         return _cheaper_hand_off(result, main, *slow)
     if busy(workers) < _BUSY:
         return None
+    return _of_busy_workers(result, main, stage, workers)
+
+
+def _of_busy_workers(
+    result: WatchResult, main: LoaderResult, stage: StageResult, workers: Sequence[WorkerResult]
+) -> NextMove:
+    """More workers if they are certain to gain, or if a core is free and they are likely to; else a cheaper stage."""
     on_cpu = sum(cores_of(one) for one in workers)
     script = main.script_cores if main.script_cores is not None else 1.0
     foreign = others(result.host, result.usable_cores)
     taken = max(foreign, waited_for(workers))
-    if result.usable_cores - on_cpu - script - taken >= max(LEAST_CORES, on_cpu / len(workers)):
-        return NextMove("raise-num-workers", result.usable_cores, main.workers, on_cpu)
-    used = NextMove("make-stage-cheaper", result.usable_cores, main.workers, on_cpu, script_cores=main.script_cores)
+    free = result.usable_cores - on_cpu - script - taken >= max(LEAST_CORES, on_cpu / len(workers))
+    to_workers, predicted = _foreseen(result, main)
+    used = NextMove(
+        "make-stage-cheaper", result.usable_cores, main.workers, on_cpu,
+        script_cores=main.script_cores, to_workers=to_workers, predicted=predicted,
+    )  # fmt: skip
+    if _gains(predicted) or (free and (predicted is None or predicted.speedup >= _WORTH)):
+        return replace(used, action="raise-num-workers", foreign_cores=foreign)
     return _of_stage(used, main, stage, foreign)
 
 
+def _foreseen(result: WatchResult, main: LoaderResult) -> tuple[int | None, Speedup | None]:
+    """How many workers are predicted to bring most, and the speed-up of the loop. None: too little was recorded."""
+    passport = passport_of(result, loader=main.loader) if result.costs else None
+    if passport is None or min(len(passport.costs.cpu_s), len(passport.costs.step_s)) < _FEW:
+        return None, None
+    return more_workers(passport)
+
+
+def _gains(predicted: Speedup | None) -> bool:
+    return predicted is not None and predicted.low > 1.0
+
+
 def _first_workers(result: WatchResult, main: LoaderResult, stage: StageResult) -> NextMove | None:
-    """Workers, if there is a core for them and a batch takes longer to make than to hand over."""
+    """Workers, if a batch takes longer to make than to hand over, and there is a core for them or a certain gain."""
     parts = {one.part: one.s_per_iteration for one in result.wait_parts}
     made_s = parts.get("make-batch", main.wait_s_per_iteration or 0.0)
     if made_s <= HAND_OFF_S:
         cheaper = NextMove("make-stage-cheaper", result.usable_cores, hand_off_s=HAND_OFF_S, batch_s=made_s)
         return _of_stage(cheaper, main, stage)
-    return NextMove("set-num-workers", result.usable_cores) if result.usable_cores >= 2 else None
+    workers, predicted = _foreseen(result, main)
+    if result.usable_cores < 2 and not _gains(predicted):
+        return None
+    return NextMove("set-num-workers", result.usable_cores, to_workers=workers, predicted=predicted)
 
 
 def _cheaper_hand_off(result: WatchResult, main: LoaderResult, pickled_s: float, made_s: float) -> NextMove:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from pipebench.results.watched import LoaderResult, NextMove, Verdict, WaitPart, WatchResult
+from pipebench.results.next_move import NextMove
+from pipebench.results.watched import LoaderResult, Verdict, WaitPart, WatchResult
 from pipebench.watch.read.gather import NO_LOADER
 from pipebench.watch.read.moves import busy, comparable_workers, largest_stage, next_move, slow_hand_off
 

@@ -9,11 +9,12 @@ import pytest
 
 from pipebench.render.watch_verdict import next_move, verdict
 from pipebench.results.account import Cause
+from pipebench.results.costs import LoopCosts
 from pipebench.results.hand_off import HandOff
+from pipebench.results.next_move import NextMove
 from pipebench.results.watched import (
     HostUse,
     LoaderResult,
-    NextMove,
     PhaseResult,
     StageResult,
     Verdict,
@@ -77,7 +78,8 @@ def test_workers_that_sleep_leave_room_for_more_where_the_loop_uses_its_measured
     _, move = _diagnosed(_result(_loader(script_cores=0.5), workers=SLEEPING))
     assert move.action == "raise-num-workers"
     assert next_move(move) == (
-        "Next: raise num_workers above 2. The workers are always busy and use only 0.0 of 2 usable cores."
+        "Next: raise num_workers above 2. The workers are always busy. Of 2 usable cores, the workers use 0.0 and the "
+        "script's own process 0.5."
     )
 
 
@@ -247,3 +249,61 @@ def test_of_validation_only_the_waits_count() -> None:
     """The start-up of its workers is a cause of its own."""
     validation = Cause("validation", 5.0, 4.0, 2, {"workers": 1, "waits_s": 0.1})
     assert _of_run(validation, Cause("start-up", 4.0, 3.9, 2)) == "Next: set persistent_workers=True for loader 2."
+
+
+def _costs(workers: int, cpu_s: float, blocked_s: float, step_s: float) -> LoopCosts:
+    """A loop whose step keeps one core busy. Its batches take this CPU time, and are blocked for so long."""
+    of_batch = (cpu_s,) * 16, (blocked_s,) * 16
+    iteration_s = step_s + max(0.0, (cpu_s + blocked_s) / max(1, workers) - step_s)
+    return LoopCosts(1, workers, 2, 8.0, iteration_s, *of_batch, (step_s,) * 16, step_s)
+
+
+@pytest.mark.parametrize(("workers", "costs", "to"), [
+    (1, (0.030, 0.0, 0.010), 2),  # 1.3 of 2 cores are busy: the second worker has what is left
+    (2, (0.001, 0.079, 0.010), 8),  # workers that sleep need no core
+])  # fmt: skip
+def test_more_workers_are_the_move_if_their_simulation_gains_for_certain(workers: int, costs: Any, to: int) -> None:
+    busy = tuple(_worker(one, cores=1.0 / workers) for one in range(workers))
+    loader = _loader(workers=workers, script_cores=0.9)  # by the cores alone, no other worker would be free
+    _, move = _diagnosed(_result(loader, workers=busy, costs=(_costs(workers, *costs),)))
+    assert (move.action, move.to_workers, move.stage) == ("raise-num-workers", to, None)
+    assert move.predicted is not None and move.predicted.low > 1.0
+    said = next_move(move) or ""
+    assert said.startswith(f"Next: raise num_workers from {workers} to {to}. The workers are always busy")
+    assert said.endswith("as fast; this was not tried.")
+
+
+def test_a_gain_that_other_processes_would_pay_for_is_said_to_be_one() -> None:
+    """Two threads of others want the cores: four workers get a larger share of them than one."""
+    costs = replace(_costs(1, 0.030, 0.0, 0.010), core_wait_s=0.030, iteration_s=0.06)
+    loader = _loader(workers=1, script_cores=0.2)
+    _, move = _diagnosed(_result(loader, workers=(_worker(0, cores=0.5),), host=_host(1.2, 2), costs=(costs,)))
+    assert move.action == "raise-num-workers"
+    assert (next_move(move) or "").endswith("this was not tried. Part of that would be taken from other processes.")
+
+
+def test_where_the_simulation_gains_nothing_a_free_core_is_no_reason_for_more_workers() -> None:
+    """Two workers and the step are all that 2 cores can do, although a figure of the cores says less."""
+    busy = (_worker(0, cores=0.4), _worker(1, cores=0.4))
+    loader = _loader(script_cores=0.4, sample_s=0.0051)
+    _, move = _diagnosed(_result(loader, workers=busy, costs=(_costs(2, 0.050, 0.0, 0.020),)))
+    assert move.action == "make-stage-cheaper" and move.stage == "Photos.__getitem__"
+    assert move.predicted is not None and move.predicted.speedup < 1.05
+    said = next_move(move) or ""
+    assert (
+        "of a sample. More workers would hardly help (4: predicted " in said
+        and "not tried). Of 2 cores, the workers use 0.8 and " in said
+    )
+
+
+def test_too_few_batches_for_a_simulation_leave_the_cores_to_judge() -> None:
+    few = replace(_costs(2, 0.001, 0.079, 0.01), cpu_s=(0.001,) * 7)
+    _, move = _diagnosed(_result(_loader(script_cores=1.9), workers=SLEEPING, costs=(few,)))
+    assert (move.action, move.predicted) == ("make-stage-cheaper", None)
+
+
+def test_without_workers_the_move_says_how_many_to_begin_with() -> None:
+    costs = _costs(0, 0.030, 0.0, 0.010)
+    _, move = _diagnosed(_result(_loader(workers=0), costs=(replace(costs, iteration_s=0.04),)))
+    assert move.action == "set-num-workers" and move.to_workers in (1, 2)
+    assert (next_move(move) or "").startswith(f"Next: set num_workers to {move.to_workers}. Now loading and training ")

@@ -14,8 +14,9 @@ from pipebench.render import layout
 from pipebench.render.watch import parts
 from pipebench.render.watch_notes import sentence
 from pipebench.render.watch_verdict import verdict
+from pipebench.results.next_move import NextMove
 from pipebench.results.report import encode, of_watch
-from pipebench.results.watched import NextMove, Note, Verdict, WatchResult
+from pipebench.results.watched import Note, Verdict, WatchResult
 from pipebench.watch.read.gather import Process, gather, percentile
 from pipebench.watch.read.summary import summarise
 from pipebench.watch.record.lines import (
@@ -85,8 +86,9 @@ sample          loader   worker     ms
 a\\x1b[31m.jpg        1        0   5.00
 a\\x1b[31m.jpg        1        1   5.00
 
-Next: raise num_workers above 2. The workers are always busy and use only 2.0 of 8 usable cores.
-Then: `pipebench watch --bound` measures how much faster training could be. It spoils the weights.
+Next: raise num_workers above 2. The workers are always busy. Of 8 usable cores, the workers use 2.0 and the
+loop one.
+Then: `pipebench advise train.py` tries what helps while it trains.
 """
 
 
@@ -160,7 +162,7 @@ def test_the_next_move_follows_the_evidence() -> None:
         "\nNext: make ImageFile.load cheaper; it takes 3.12 ms of the 4.12 ms of a sample. No whole core is "
         "free: of 2,\n"
         "the workers use 2.0 and the loop one.\n"
-        "Then: `pipebench run --stage decode` compares ways to do it on this machine.\n"
+        "Then: `pipebench advise train.py` tries what helps while it trains.\n"
     )
 
 

@@ -1,0 +1,29 @@
+"""What more workers would bring to a watched loop, by the simulation. Pure."""
+
+from __future__ import annotations
+
+from pipebench.predict.asked import handed_over
+from pipebench.predict.intervals import expected
+from pipebench.predict.loader import Setting
+from pipebench.predict.planning import foreseen
+from pipebench.results.costs import Passport
+from pipebench.stats import Speedup
+
+_MOST_PER_CORE = 8  # workers that wait need no core, but each of them needs memory
+_MOST = 64
+_NEARLY = 0.95  # of the best rate: then fewer workers are better
+
+
+def more_workers(passport: Passport) -> tuple[int, Speedup]:
+    """The number of workers that brings most, of a ladder above the present number, and the speed-up of the loop.
+
+    Each rung has twice as many workers as the one before. Of numbers that bring nearly the same, it is the smallest.
+    """
+    costs, ahead = passport.costs, passport.costs.prefetch_factor
+    rungs = [max(1, 2 * costs.workers)]
+    most = min(_MOST, max(_MOST_PER_CORE, _MOST_PER_CORE * passport.cores))
+    while 2 * rungs[-1] <= most:
+        rungs.append(2 * rungs[-1])
+    rates = [expected([handed_over(costs)], Setting(one, ahead, passport.cores, passport.others)) for one in rungs]
+    found = next(rung for rung, rate in zip(rungs, rates, strict=True) if rate >= _NEARLY * max(rates))
+    return found, foreseen(passport, found, ahead)
