@@ -25,7 +25,7 @@ HOUSE = {
     "watch_verdict watch_account watch_details watch_drilled watch ranks programs watched study syncs same_work ab "
     "github calibration advice before_after_rows before_after plan functions packing examination text",
     "render.pictures": "sheet svg drawing axes forest bound errors in_workers ladder of_ranks remedies resources "
-    "speedups steps times variants whole_run",
+    "speedups steps times variants whole_run two_runs",
     "render.html": "markup outline page",
     "syncpoints": "placement book reviewed_operators modes session examine",
     "watch.record": "options orders spent kernel_counts bound_lines trial_lines program_lines worker_lines lines "

@@ -48,6 +48,7 @@ def compared(
     differs = differing(base, head)
     _check_alike(differs, force)
     ours, theirs = _by_name(OF_KIND[kind](base)), _by_name(OF_KIND[kind](head))
+    _fill_accounts(ours, theirs)
     pairs = [(figure, theirs[name]) for name, figure in ours.items() if name in theirs]
     if not pairs:
         raise PipebenchError("the two reports have no row in common", "compare reports of the same command and options")
@@ -113,6 +114,14 @@ def _by_name(found: Iterator[Figure]) -> dict[tuple[str, str, str], Figure]:
     for one in found:
         made.setdefault((one.group, one.name, one.unit), one)
     return made
+
+
+def _fill_accounts(*sides: dict[tuple[str, str, str], Figure]) -> None:
+    """An account without a row spent nothing there. So the rows that both have add up to the whole runs."""
+    parts = [{name: one for name, one in side.items() if one.group == "account"} for side in sides]
+    if all(parts):
+        for side, others in zip(sides, reversed(parts), strict=True):
+            side.update({name: dataclasses.replace(one, value=0.0) for name, one in others.items() if name not in side})
 
 
 def _floor(kind: str, base: Report, head: Report, pairs: _Pairs) -> Floor | None:
