@@ -23,9 +23,9 @@ HOUSE = {
     "packing examination ranks programs schema_1 secrets names verdicts report schema earlier_runs",
     "render": "cells signs layout screen check frameworks watch_notes feeding consumers stage_sum tables lab "
     "watch_verdict watch_account watch_details watch_drilled watch ranks programs watched study syncs same_work ab "
-    "github calibration advice before_after plan functions packing examination text",
+    "github calibration advice before_after_rows before_after plan functions packing examination text",
     "render.pictures": "sheet svg drawing axes forest bound errors in_workers ladder of_ranks remedies resources "
-    "speedups steps times variants whole_run",
+    "speedups steps times variants whole_run two_runs",
     "render.html": "markup outline page",
     "syncpoints": "placement book reviewed_operators modes session examine",
     "predict": "cores loader bounds asked intervals planning passports untried more_workers",
@@ -48,7 +48,7 @@ HOUSE = {
     "in_order knock_out lookup opencv_resize num_workers one_thread persistent_workers pin_memory prefetch_factor "
     "ring_collate sampler_ahead start_method validation",
     "advise": "judging whole_run sync_cause trial conductor snippet tail command",
-    "before_after": "estimates figures watched differing whole",
+    "before_after": "loaders estimates figures watched differing whole",
     "region": "",
     "batch_into": "",
     "calibrate.planted": "amounts loaded looping replaying stages samples waiting",

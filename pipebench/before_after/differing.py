@@ -1,8 +1,10 @@
-"""What differs between two reports besides their figures: machine, versions, workload, data, settings of loaders."""
+"""What differs between two reports besides their figures: machine, versions, script, workload, data, settings."""
 
 from __future__ import annotations
 
 import dataclasses
+import os
+import shlex
 from collections.abc import Iterable, Iterator
 from typing import Any, Literal
 
@@ -12,13 +14,16 @@ from pipebench.results.report import Report
 from pipebench.results.watched import LoaderResult, WatchResult
 from pipebench.units import size
 
-Of = Literal["machine", "versions", "workload", "data", "settings", "report"]
+Of = Literal["machine", "versions", "script", "workload", "data", "settings", "report"]
 _MACHINE = ("cpu", "usable_cores", "memory_bytes", "device")  # with another one, the figures are of another machine
 _BESIDE = ("host", "storage", "system", "start_method", "last_level_cache_bytes")
 _SIZES = ("memory_bytes", "last_level_cache_bytes")
 _MEMORY = 0.02  # two boots of one machine have a little more or less
 _BUSY = 0.5  # cores
 _DATA = 0.01  # of the mean size of an image
+_SAMPLES = 0.02  # of the samples of a loader: what its workers made ahead is among them
+_WRITES = ("--export-json", "--export-html", "--export-trace", "--passport", "--format")  # each has a value
+_THERE = "there"
 _SETTINGS = (
     ("num_workers", "workers"), ("batch_size", "batch_size"), ("start method", "start_method"), ("dataset", "dataset"),
     ("made by", "made_by"),
@@ -26,8 +31,12 @@ _SETTINGS = (
 
 
 def differing(base: Report, head: Report) -> tuple[Differing, ...]:
-    """All that differs: what makes the figures those of two things comes first."""
-    found = [*_machine(base, head), *_versions(base, head), *_workload(base, head), *_data(base, head)]
+    """All that differs: what makes the figures those of two things comes first.
+
+    The loaders of the head have the numbers of the same loaders in the base (see `loaders`).
+    """
+    found = [*_script(base, head), *_machine(base, head), *_versions(base, head)]
+    found += [*_workload(base, head), *_data(base, head), *_samples(base.watched, head.watched)]
     found += [*_settings(base.watched, head.watched), *_busy(base.watched, head.watched), *_sides(base, head)]
     return tuple(sorted(found, key=lambda one: not one.apart))
 
@@ -75,6 +84,23 @@ def _versions(base: Report, head: Report) -> Iterator[Differing]:
             yield Differing("versions", name, ours.get(name, "none"), theirs.get(name, "none"))
 
 
+def _script(base: Report, head: Report) -> Iterator[Differing]:
+    """The command lines of watched runs, if both are known and differ in more than where they write."""
+    ours, theirs = (_command(one) if one.watched is not None else "" for one in (base, head))
+    if ours and theirs and ours != theirs:
+        yield Differing("script", "command line", ours, theirs)
+
+
+def _command(report: Report) -> str:
+    """The command line without what says where a report goes."""
+    try:
+        words = iter(shlex.split(report.started_by))
+    except ValueError:  # its end was left out
+        words = iter(report.started_by.split())
+    kept = [one for one in words if one != "--force" and not (one in _WRITES and next(words, "-"))]
+    return shlex.join(one for one in kept if not one.startswith(tuple(f"{name}=" for name in _WRITES)))
+
+
 def _workload(base: Report, head: Report) -> Iterator[Differing]:
     ours, theirs = base.workload, head.workload
     if ours is not None and theirs is not None:
@@ -100,13 +126,33 @@ def _settings(base: WatchResult | None, head: WatchResult | None) -> Iterator[Di
     """The settings of the script's loaders: what somebody changed. Another dataset is other data."""
     if base is None or head is None:
         return
+    for ours, theirs in _loaders(base, head):
+        of = f" of loader {ours.loader}" if len(base.loaders) > 1 else ""
+        yield from _of_loader(ours, theirs, of)
+        yield from _prefetch(base, head, ours.loader, of)
+    known = [{one.loader for one in side.loaders} for side in (base, head)]
+    for side, others in ((base, known[1]), (head, known[0])):
+        for one in side.loaders:
+            if one.loader not in others:
+                ends = (_THERE, "") if side is base else ("", _THERE)
+                yield Differing("settings", f"loader {one.loader} ({_made(one)})", *ends)
+
+
+def _loaders(base: WatchResult, head: WatchResult) -> Iterator[tuple[LoaderResult, LoaderResult]]:
+    """The loaders that both runs have."""
     theirs = {one.loader: one for one in head.loaders}
-    several = len(base.loaders) > 1
-    for ours in base.loaders:
-        if (other := theirs.get(ours.loader)) is not None:
-            of = f" of loader {ours.loader}" if several else ""
-            yield from _of_loader(ours, other, of)
-            yield from _prefetch(base, head, ours.loader, of)
+    return ((one, theirs[one.loader]) for one in base.loaders if one.loader in theirs)
+
+
+def _made(one: LoaderResult) -> str:
+    return f"{one.dataset}, {os.path.basename(one.file)}:{one.line}" if one.file else one.dataset
+
+
+def _samples(base: WatchResult | None, head: WatchResult | None) -> Iterator[Differing]:
+    """How much each loader loaded: with more samples, a run is longer and no slower."""
+    for ours, theirs in _loaders(base, head) if base is not None and head is not None else ():
+        if abs(ours.samples - theirs.samples) > _SAMPLES * max(ours.samples, theirs.samples):
+            yield Differing("workload", f"samples of loader {ours.loader}", f"{ours.samples:,}", f"{theirs.samples:,}")
 
 
 def _of_loader(ours: LoaderResult, theirs: LoaderResult, of: str) -> Iterator[Differing]:
@@ -136,21 +182,17 @@ def _busy(base: WatchResult | None, head: WatchResult | None) -> Iterator[Differ
 
 
 def _sides(base: Report, head: Report) -> Iterator[Differing]:
-    if base.partial != head.partial:
-        yield Differing("report", "ended early", _yes(base.partial), _yes(head.partial))
     if base.sync_points is not None and head.sync_points is not None:
         yield from _changes("workload", base.sync_points, head.sync_points, ("function", "device"), True)
     if base.comparison is not None and head.comparison is not None:
         yield from _changes("workload", base.comparison, head.comparison, ("base", "head"), False)
         yield from _changes("data", base.comparison, head.comparison, ("data",), True)
-    theirs_by_name = {one.study: one for one in head.studies}
-    for ours in base.studies:
-        theirs = theirs_by_name.get(ours.study)
-        if theirs is None:
+    studies = [{one.study: one for one in side.studies} for side in (base, head)]
+    for name in dict.fromkeys([*studies[0], *studies[1]]):
+        ours, theirs = (side.get(name) for side in studies)
+        if ours is None or theirs is None:
+            ends = ("", _THERE) if ours is None else (_THERE, "")
+            yield Differing("report", f"study {name}", *ends)
             continue
         yield from _changes("workload", ours, theirs, ("size",), True)
         yield from _changes("workload", ours, theirs, ("setting",), False)
-
-
-def _yes(found: bool) -> str:
-    return "yes" if found else "no"

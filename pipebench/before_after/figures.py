@@ -23,7 +23,8 @@ from pipebench.stats import by_process
 class Figure:
     """One figure: its group and name, its value, and what is known of its error (None: it is shown, and not judged).
 
-    `gated` says that the gate is about it.
+    `gated` says that the gate is about it. If it depends on how many `workers` share the caches of the cores, the gate
+    is about it where both runs have as many.
     """
 
     group: str
@@ -32,6 +33,7 @@ class Figure:
     value: float
     estimate: Estimate | None = None
     gated: bool = False
+    workers: int | None = None
 
 
 def of_lab(report: Report) -> Iterator[Figure]:

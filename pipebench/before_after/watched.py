@@ -52,13 +52,6 @@ def floor(base: Report, head: Report) -> Floor:
     return Floor("plain-runs", BETWEEN_RUNS, others=max(found, default=1.0))
 
 
-def is_comparable(name: str, base: Report, head: Report) -> bool:
-    """Whether the gate may be about a row. CPU time depends on how many workers share the cores' caches."""
-    if not name.startswith(CPU) or base.watched is None or head.watched is None:
-        return True
-    return [one.workers for one in base.watched.loaders] == [one.workers for one in head.watched.loaders]
-
-
 def slack(found: WatchResult) -> float:
     """The logarithm of how many times as fast the run could have been, at most, if it had had all cores for itself."""
     host = found.host
@@ -98,13 +91,27 @@ def _cpu(found: WatchResult) -> Iterator[Figure]:
         if loader.training and (spent := loader.sample_cpu_s) is not None and loader.watched:
             known = _known(found, spent, max(GOAL_S, GOAL_SHARE * spent), others=False)
             name = CPU + (f" of loader {loader.loader}" if loader.loader > 1 else "")
-            yield Figure("sample", name, "s", spent, known, gated=True)
+            yield Figure("sample", name, "s", spent, known, gated=True, workers=loader.workers)
 
 
 def _phase(found: WatchResult, phase: PhaseResult, iteration_s: float) -> Estimate | None:
     """A wait is what is left of an iteration, so it differs between runs by as much as the whole iteration does."""
-    spent, of_runs = phase.s_per_iteration, NORMAL * math.hypot(BETWEEN_RUNS, _scatter(found)) * iteration_s
-    return _known(found, spent, GOAL_SHARE * spent + (of_runs if phase.phase == "wait" else 0.0))
+    spent = phase.s_per_iteration
+    return _known(found, spent, GOAL_SHARE * spent + (_of_runs(found, iteration_s) if phase.phase == "wait" else 0.0))
+
+
+def _of_runs(found: WatchResult, iteration_s: float) -> float:
+    return NORMAL * math.hypot(BETWEEN_RUNS, _scatter(found)) * iteration_s
+
+
+def wait(found: WatchResult | None) -> Estimate | None:
+    """The wait of an iteration, also where it is smaller than its error, which then says how long it may be."""
+    loop = found.loop if found is not None else ()
+    spent = sum(one.s_per_iteration for one in loop if one.phase == "wait")
+    iteration_s = sum(one.s_per_iteration for one in loop)
+    if found is None or not iteration_s:
+        return None
+    return _estimate(found, max(spent, _AT_ALL), GOAL_SHARE * spent + _of_runs(found, iteration_s))
 
 
 def _scatter(found: WatchResult) -> float:
@@ -139,8 +146,10 @@ def _known(found: WatchResult, value: float, error_s: float, others: bool = True
 
     `others` says that what other processes took of the cores is in the value.
     """
-    if value <= max(error_s, _AT_ALL):
-        return None
+    return _estimate(found, value, error_s, others) if value > max(error_s, _AT_ALL) else None
+
+
+def _estimate(found: WatchResult, value: float, error_s: float, others: bool = True) -> Estimate:
     error = math.log1p(error_s / value) / NORMAL
     return Estimate(math.log(value), error, slack=slack(found) if others else 0.0)
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from pipebench.before_after import estimates, figures, watched
 from pipebench.before_after.differing import differing
+from pipebench.before_after.estimates import Estimate
 from pipebench.before_after.figures import Figure
+from pipebench.before_after.loaders import aligned
 from pipebench.errors import PipebenchError, UsageError
 from pipebench.results.before_after import BeforeAfter, Differing, Floor, Kind, Row, Side
 from pipebench.results.report import Report
@@ -21,6 +24,7 @@ OF_KIND: dict[str, Callable[[Report], Iterator[Figure]]] = {
     "advise": watched.of_advise,
 }
 _WATCHED = ("watch", "command", "advise")
+_Pairs = Sequence[tuple[Figure, Figure]]
 _SAID = {"functions": "pipebench.measure", "command": "watch -- COMMAND"}  # kinds that are no command's name
 
 
@@ -38,20 +42,23 @@ def compared(
     different machines, workloads or data. Raises PipebenchError if no row is in both.
     """
     kind = _kind_of_both(base, head, files)
+    appeared, vanished = _notes(base.watched, head.watched)
+    if base.watched is not None and head.watched is not None:
+        head = dataclasses.replace(head, watched=aligned(base.watched, head.watched))
     differs = differing(base, head)
     _check_alike(differs, force)
     ours, theirs = _by_name(OF_KIND[kind](base)), _by_name(OF_KIND[kind](head))
+    _fill_accounts(ours, theirs)
     pairs = [(figure, theirs[name]) for name, figure in ours.items() if name in theirs]
     if not pairs:
         raise PipebenchError("the two reports have no row in common", "compare reports of the same command and options")
     floor = _floor(kind, base, head, pairs)
     wait = base.watched and head.watched and (base.watched.wait_share, head.watched.wait_share)
-    appeared, vanished = _notes(base.watched, head.watched)
     return BeforeAfter(
         kind=kind,
         base=_side(base, files[0]),
         head=_side(head, files[1]),
-        rows=tuple(_rows(pairs, floor, lambda name: watched.is_comparable(name, base, head))),
+        rows=tuple(_rows(pairs, floor)),
         differing=differs,
         only_base=tuple(_named(one) for name, one in ours.items() if name not in theirs),
         lost=tuple(_named(one) for name, one in ours.items() if name not in theirs and one.gated),
@@ -59,6 +66,7 @@ def compared(
         floor=floor,
         forced=force and any(one.apart for one in differs),
         wait=(wait[0], wait[1]) if wait and wait[0] is not None and wait[1] is not None else None,
+        wait_told=_is_told(watched.wait(base.watched), watched.wait(head.watched), floor, pairs),
         appeared=appeared,
         vanished=vanished,
         fail_above=fail_above,
@@ -108,7 +116,15 @@ def _by_name(found: Iterator[Figure]) -> dict[tuple[str, str, str], Figure]:
     return made
 
 
-def _floor(kind: str, base: Report, head: Report, pairs: Sequence[tuple[Figure, Figure]]) -> Floor | None:
+def _fill_accounts(*sides: dict[tuple[str, str, str], Figure]) -> None:
+    """An account without a row spent nothing there. So the rows that both have add up to the whole runs."""
+    parts = [{name: one for name, one in side.items() if one.group == "account"} for side in sides]
+    if all(parts):
+        for side, others in zip(sides, reversed(parts), strict=True):
+            side.update({name: dataclasses.replace(one, value=0.0) for name, one in others.items() if name not in side})
+
+
+def _floor(kind: str, base: Report, head: Report, pairs: _Pairs) -> Floor | None:
     if kind in _WATCHED:
         return watched.floor(base, head)
     known = [
@@ -120,15 +136,22 @@ def _floor(kind: str, base: Report, head: Report, pairs: Sequence[tuple[Figure, 
     return estimates.narrowest(floors, len(known))
 
 
-def _rows(
-    pairs: Sequence[tuple[Figure, Figure]], floor: Floor | None, is_comparable: Callable[[str], bool]
-) -> Iterator[Row]:
-    family = sum(one.estimate is not None and other.estimate is not None for one, other in pairs)
+def _family(pairs: _Pairs) -> int:
+    return sum(one.estimate is not None and other.estimate is not None for one, other in pairs)
+
+
+def _is_told(base: Estimate | None, head: Estimate | None, floor: Floor | None, pairs: _Pairs) -> bool:
+    return base is not None and head is not None and estimates.judged(base, head, floor, _family(pairs)).told
+
+
+def _rows(pairs: _Pairs, floor: Floor | None) -> Iterator[Row]:
+    family = _family(pairs)
     for one, other in pairs:
         judgement = None
         if one.estimate is not None and other.estimate is not None:
             judgement = estimates.judged(one.estimate, other.estimate, floor, family, one.unit == "s")
-        gated = one.gated and other.gated and is_comparable(one.name) and (judgement is not None or one.unit == "count")
+        alike = one.gated and other.gated and one.workers == other.workers
+        gated = alike and (judgement is not None or one.unit == "count")
         yield Row(one.group, one.name, one.unit, one.value, other.value, judgement, gated)
 
 

@@ -7,7 +7,8 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from pipebench.render import watch_account
-from pipebench.render.cells import Table, gain
+from pipebench.render.before_after_rows import by_size, least_told, listed, name_of, times, told_of, value_of, with_gain
+from pipebench.render.cells import Table, gain, rounded
 from pipebench.render.layout import Line, Part, shortened
 from pipebench.render.watch_notes import sentence
 from pipebench.results.before_after import (
@@ -28,7 +29,6 @@ from pipebench.units import counted, percent, printable, seconds, seconds_scale
 
 _FEW, _FEW_WATCHED = 12, 5  # rows of a short report
 _PARTS = 4  # of an account in a short report
-_NAMED = 3  # rows that the verdict names
 _NAME = 44  # columns
 _ONLY = 3  # names of rows that one report has alone
 _DIFFERING = 8
@@ -36,40 +36,49 @@ _WATCHED = ("watch", "command", "advise")
 _ACCOUNT = "account"
 _NOTHING = 1e-6  # seconds
 _SMALLEST = 1e-3  # of the longer run: smaller rows of the account are one
-_LARGE = 0.5  # change: larger ones are given as a factor
 _BUSY = 1.05  # others that could make less than that are not mentioned
 
 
 def parts(found: BeforeAfter, *, full: bool = False) -> list[Part]:
-    """The comparison in at most 30 lines of 80 columns; `full` adds every row, and the verdict again as the last."""
-    said = Line(verdict(found), "bold")
-    made: list[Part] = [said, *_sides(found), *_differing(found, full)]
+    """The comparison in at most 30 lines of 80 columns; `full` adds every row."""
+    made: list[Part] = [Line(verdict(found), "bold"), *_sides(found), *_differing(found, full)]
     if found.kind in _WATCHED:
         made += _account(found, full)
     shown = _shown(found, full)
     made += [_table(shown)] if shown else []
-    made += ["", *_below(found, shown, full)]
-    return [*made, said] if full else made
+    return [*made, "", *_below(found, shown, full)]
 
 
 def verdict(found: BeforeAfter) -> str:
-    """What changed, in a sentence; with a gate, what fails it comes first."""
+    """What changed, in a sentence. Before it: a run that is not whole, what is not alike, and what fails the gate."""
+    early = f"{_early(found)}. " if found.partial else ""
     apart = "Not of the same machine, workload or data. " if found.forced else ""
     failed = _failed(found) if found.gate == GATE_FAILED else ""
-    return f"{apart}{failed}{_OF_KIND.get(found.kind, _of_rows)(found)}"
+    return f"{early}{apart}{failed}{_OF_KIND.get(found.kind, _of_rows)(found)}{_beside(found)}"
+
+
+def _early(found: BeforeAfter) -> str:
+    return "Both runs ended early" if len(found.partial) > 1 else f"The run of the {found.partial[0]} ended early"
+
+
+def _beside(found: BeforeAfter) -> str:
+    """The rows that are slower for certain although no gate is about them."""
+    slower = [f"{name_of(one)} {times(one)}" for one in by_size(found.beside)]
+    what = "Slower for certain" if found.fail_above is None else "Slower for certain, and not in the gate"
+    return f" {what}: {listed(slower, '; ')}." if slower else ""
 
 
 def _failed(found: BeforeAfter) -> str:
-    over = _listed([printable(one) for one in found.exceeding])
+    over = listed([printable(one) for one in found.exceeding])
     return f"More than {percent(found.fail_above or 0.0, 1)} slower: {over}. "
 
 
 def _of_rows(found: BeforeAfter) -> str:
     gated = [one for one in found.rows if one.gated]
     fails = set(found.exceeding)
-    rows = [one for one in _by_size(gated) if f"{one.group}: {one.name}" not in fails]
+    rows = [one for one in by_size(gated) if f"{one.group}: {one.name}" not in fails]
     words = [
-        f"{name}: {_listed([_with_gain(one) for one in rows if one.verdict in verdicts])}"
+        f"{name}: {listed([with_gain(one) for one in rows if one.verdict in verdicts])}"
         for name, verdicts in (("slower", (SLOWER, MORE)), ("faster", (FASTER, FEWER)))
         if any(one.verdict in verdicts for one in rows)
     ]
@@ -90,27 +99,11 @@ def _no_floor() -> str:
     return "no earlier run says how far two runs here are apart, and there are too few rows to see it"
 
 
-def _with_gain(one: Row) -> str:
-    name = printable(one.name if one.unit == "times" else f"{one.group}/{one.name}")
-    if one.judgement is None:
-        return f"{name} {one.base:g} → {one.head:g}"
-    return f"{name} {one.judgement.head_over_base.speedup:.2f}×"
-
-
-def _listed(words: Sequence[str]) -> str:
-    rest = len(words) - _NAMED
-    return ", ".join(words[:_NAMED]) + (f" and {rest} more" if rest > 0 else "")
-
-
-def _by_size(rows: Iterable[Row]) -> list[Row]:
-    """The rows that changed most come first."""
-    return sorted(rows, key=lambda one: -abs(math.log(one.ratio or 1.0)))
-
-
 def _of_watch(found: BeforeAfter) -> str:
     said = []
     if found.wait is not None:
-        said.append(f"wait {percent(found.wait[0])} → {percent(found.wait[1])} of an iteration")
+        shares = f"{percent(found.wait[0])} → {percent(found.wait[1])} of an iteration"
+        said.append(f"wait {shares}" if found.wait_told else f"wait ~ ({shares})")
     rates = [one for one in found.rows if one.group == "loop" and one.judgement is not None]
     main = next((one for one in rates if one.gated), next(iter(rates), None))
     if main is not None and main.judgement is not None:
@@ -137,17 +130,12 @@ def _what_changed(changed: Sequence[str]) -> Iterator[str]:
 def _by_cpu(found: BeforeAfter) -> Iterator[str]:
     """What is left to say where others had the cores."""
     for one in found.rows:
-        if one.name == CPU and one.judgement is not None and one.judgement.told:
+        if one.name == CPU and one.judgement is not None and one.judgement.told and one not in found.beside:
             yield f"loading by CPU time {gain(one.judgement.head_over_base)}"
 
 
 def _untold(over: Speedup) -> str:
-    return f"~ ({over.speedup:.2f}×; less than {_least(over)} cannot be told)"
-
-
-def _least(over: Speedup) -> str:
-    """The smallest change that could be told: a percentage, or a factor if it is large."""
-    return percent(over.smallest_change) if over.smallest_change <= _LARGE else f"{1 + over.smallest_change:.1f}×"
+    return f"~ ({rounded(over)}; less than {least_told(over)} cannot be told)"
 
 
 def _of_syncs(found: BeforeAfter) -> str:
@@ -156,7 +144,7 @@ def _of_syncs(found: BeforeAfter) -> str:
 
 
 def _of_calibration(found: BeforeAfter) -> str:
-    said = [f"{printable(one.name)} {_value(one, one.base)} → {_value(one, one.head)}" for one in found.rows[:2]]
+    said = [f"{printable(one.name)} {value_of(one, one.base)} → {value_of(one, one.head)}" for one in found.rows[:2]]
     return f"Calibrated twice: {', '.join(said)}."
 
 
@@ -229,7 +217,7 @@ def _shown(found: BeforeAfter, full: bool) -> list[Row]:
     if full or len(rows) <= _FEW:
         return rows
     changed = [one for one in rows if one.verdict not in (NOT_TOLD, SAME, NO_FLOOR) and one.gated]
-    return _by_size(changed)[:_FEW]
+    return by_size(changed)[:_FEW]
 
 
 def _rank(one: Row) -> tuple[bool, bool, bool]:
@@ -240,40 +228,9 @@ def _rank(one: Row) -> tuple[bool, bool, bool]:
 
 def _table(rows: Sequence[Row]) -> Table:
     cells = tuple(
-        (shortened(_name(one), _NAME), _value(one, one.base), _value(one, one.head), _judged(one)) for one in rows
+        (shortened(name_of(one), _NAME), value_of(one, one.base), value_of(one, one.head), told_of(one)) for one in rows
     )
     return Table("", ("", "base", "head", "speed-up"), cells, frozenset({1, 2, 3}))
-
-
-_BARE = ("a step", "speed-up of head over base")  # groups whose names say all
-_OF_GROUP = {"iteration": "an iteration, {}", "sample": "a sample, {}", "loop": "samples/s, {}"}
-
-
-def _name(one: Row) -> str:
-    if one.group in _OF_GROUP:
-        return printable(_OF_GROUP[one.group].format(one.name))
-    return printable(one.name if one.group in _BARE else f"{one.group}/{one.name}")
-
-
-def _value(one: Row, value: float) -> str:
-    if one.unit == "s":
-        return seconds(value)
-    if one.unit == "share":
-        return percent(value, 1)
-    if one.unit == "times":
-        return f"{value:.2f}×"
-    return f"{value:,.0f}/s" if one.unit == "per-s" else f"{value:g}"
-
-
-def _judged(one: Row) -> str:
-    if one.judgement is None:
-        return {FEWER: "fewer", MORE: "more", SAME: "same"}.get(one.verdict, "")
-    if not one.judgement.enough:
-        return "~ (unknown)"
-    over = one.judgement.head_over_base
-    if over.told or over.smallest_change <= _LARGE:
-        return gain(over)
-    return f"~ (×÷{1 + over.smallest_change:.1f})"
 
 
 def _below(found: BeforeAfter, shown: Sequence[Row], full: bool) -> Iterator[Part]:
@@ -352,8 +309,12 @@ def _away(floor: Floor) -> str:
 
 def no_result(found: BeforeAfter) -> str:
     """Why a gate has no result."""
+    if found.partial:
+        more = f", and the head has no result of {listed([printable(one) for one in found.lost])}"
+        early = _early(found)
+        return f"{early[:1].lower()}{early[1:]}{more if found.lost else ''}"
     if found.lost:
-        return f"the head has no result of {_listed([printable(one) for one in found.lost])}"
+        return f"the head has no result of {listed([printable(one) for one in found.lost])}"
     some = any(one.gated for one in found.rows)
     return "not every row could be judged" if some else "no figure of these reports is one that it could be about"
 
@@ -371,4 +332,16 @@ def _gate(found: BeforeAfter) -> Iterator[str]:
         if one.gated and one.judgement and (over := one.judgement.head_over_base)
     )
     least = f" It sees a row that is {percent(seen[len(seen) // 2])} slower, and seldom less." if seen else ""
-    yield f"The gate of {limit} is passed.{least}"
+    yield f"The gate of {limit} is passed.{_about(found)}{least}"
+
+
+def _about(found: BeforeAfter) -> str:
+    """What the gate judged, if there are rows that it did not."""
+    others = [one for one in found.rows if not one.gated and one.judgement is not None]
+    if not others:
+        return ""
+    others.sort(key=lambda one: not one.name.startswith(CPU))  # a reader expects the gate to be about it
+    judged = listed([name_of(one) for one in found.rows if one.gated], "; ")
+    more = f"; {counted(len(others) - 1, 'more row')}" if len(others) > 1 else ""
+    why = " (other numbers of workers)" if others[0].name.startswith(CPU) else ""
+    return f" Judged: {judged}. Not judged: {name_of(others[0])}{why}{more}."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -53,6 +54,13 @@ class Table:
 def spoken(found: Speedup) -> str:
     """A speed-up with its interval."""
     return f"{_digits(found.speedup)}× ({_digits(found.low)}–{_digits(found.high)})"
+
+
+def rounded(found: Speedup) -> str:
+    """A speed-up alone, with the digits that its interval leaves certain, and one at least."""
+    half = (found.high - found.low) / 2
+    first, least = math.floor(math.log10(found.speedup)), math.floor(math.log10(half)) if half > 0 else -2
+    return f"{found.speedup:.{max(0, -first, min(-least, 2 - first))}f}×"
 
 
 def _digits(times: float) -> str:

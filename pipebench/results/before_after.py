@@ -54,7 +54,7 @@ class Differing:
     user insists.
     """
 
-    of: Literal["machine", "versions", "workload", "data", "settings", "report"]
+    of: Literal["machine", "versions", "script", "workload", "data", "settings", "report"]
     name: str
     base: str
     head: str
@@ -141,11 +141,12 @@ class BeforeAfter:
     gate would be about: the head has no result of them. `floor` is how far two runs of the same may be apart (None: the
     intervals hold it already, or it is not known).
 
-    Of watched runs: `wait` is the share of the loop's time that it waited for data, in both. `appeared` are the notes
-    that only the head has, `vanished` those that only the base has.
+    Of watched runs: `wait` is the share of the loop's time that it waited for data, in both, and `wait_told` says that
+    it changed for certain. `appeared` are the notes that only the head has, `vanished` those that only the base has.
 
-    `fail_above` is the gate: with 0.05, a row fails it whose whole interval is more than 5 % slower. `verdict`, `gate`
-    and `exceeding` (the names of the rows that fail) follow from the rows.
+    `fail_above` is the gate: with 0.05, a row fails it whose whole interval is more than 5 % slower. A run that ended
+    early has not every row, so nothing passes it. `verdict`, `gate` and `exceeding` (the names of the rows that fail)
+    follow from the rows.
     """
 
     kind: Kind
@@ -159,6 +160,7 @@ class BeforeAfter:
     floor: Floor | None = None
     forced: bool = False
     wait: tuple[float, float] | None = None
+    wait_told: bool = False
     appeared: tuple[Note | str, ...] = ()
     vanished: tuple[Note | str, ...] = ()
     fail_above: float | None = None
@@ -169,8 +171,19 @@ class BeforeAfter:
     def __post_init__(self) -> None:
         over = [] if self.fail_above is None else _over(self.rows, self.fail_above)
         object.__setattr__(self, "verdict", _of_all(self.rows))
-        object.__setattr__(self, "gate", _gate(self.rows, self.lost, self.fail_above, over))
+        object.__setattr__(self, "gate", _gate(self.rows, bool(self.lost or self.partial), self.fail_above, over))
         object.__setattr__(self, "exceeding", tuple(f"{one.group}: {one.name}" for one in over))
+
+    @property
+    def partial(self) -> tuple[str, ...]:
+        """Which of the two runs ended early: "base", "head"."""
+        return tuple(name for name in ("base", "head") if getattr(self, name).partial)
+
+    @property
+    def beside(self) -> tuple[Row, ...]:
+        """The rows that are slower for certain, by more than a gate allows, and that no gate is about."""
+        costs = (one for one in self.rows if not one.gated and one.unit in ("s", "per-s"))
+        return tuple(one for one in costs if one.exceeds(self.fail_above or 0.0))
 
 
 def _over(rows: Sequence[Row], limit: float) -> list[Row]:
@@ -178,8 +191,8 @@ def _over(rows: Sequence[Row], limit: float) -> list[Row]:
     return [*exceeding(gated, limit), *(one for one in gated if one.unit == "count" and one.exceeds(limit))]
 
 
-def _gate(rows: Sequence[Row], lost: Sequence[str], limit: float | None, over: Sequence[Row]) -> str | None:
-    """What the gate says. No result: a row could not be judged, the head lost one, or there is none."""
+def _gate(rows: Sequence[Row], lost: bool, limit: float | None, over: Sequence[Row]) -> str | None:
+    """What the gate says. No result: a row could not be judged, there is none, or some are `lost`."""
     if limit is None:
         return None
     if over:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import datetime
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -43,6 +43,7 @@ from pipebench.units import all_printable, printable, size
 
 SCHEMA_VERSION = 2
 LARGEST, SMALLEST = 1 << 64, 1e-30  # numbers in a report: seeds have 63 bits; differences of floats may be tiny
+_ROUNDING = 0.01  # of sums that make up a share
 MOST_ROWS = 10_000  # of one table: to show one row takes about a millisecond
 LARGEST_FILE = 64 << 20  # bytes; a report of every variant at --rigorous is under 1 MB
 
@@ -188,7 +189,9 @@ def load(path: Path) -> Report:
     plain = msgspec.to_builtins(report)
     if (most := max(_rows(plain), default=0)) > MOST_ROWS:
         raise PipebenchError(f"{name} has a table of {most:,} rows, more than any run", "name a pipebench report")
-    if not all(value > 0 for value in _divisors(report)) or not all(map(_possible, _numbers(plain))):
+    numbers = [*_numbers(plain)]
+    possible = all(_possible(number) for _, number in numbers) and all(_shares(numbers))
+    if not possible or not all(value > 0 for value in _divisors(report)):
         raise PipebenchError(f"{name} holds figures that no run can give", "name a report that pipebench wrote")
     return report
 
@@ -225,13 +228,23 @@ def _typed(content: bytes, name: str) -> Report:
     )
 
 
-def _numbers(found: Any) -> Iterator[float]:
-    """Every number within plain values."""
-    if isinstance(found, dict | list | tuple):
-        for one in found.values() if isinstance(found, dict) else found:
-            yield from _numbers(one)
+def _numbers(found: Any, name: str = "") -> Iterator[tuple[str, float]]:
+    """Every number within plain values, with the name of its field."""
+    if isinstance(found, dict):
+        for key, one in found.items():
+            yield from _numbers(one, key)
+    elif isinstance(found, list | tuple):
+        for one in found:
+            yield from _numbers(one, name)
     elif isinstance(found, int | float):
-        yield found
+        yield name, found
+
+
+def _shares(numbers: Iterable[tuple[str, float]]) -> Iterator[bool]:
+    """Whether each share is one, from 0 to 1. A stage beside the others can take longer than all of them."""
+    for name, number in numbers:
+        if name in ("share", "worker_share") or (name.endswith("_share") and name != "error_share"):
+            yield -_ROUNDING <= number <= (LARGEST if name == "worker_share" else 1 + _ROUNDING)
 
 
 def _rows(found: Any) -> Iterator[int]:

@@ -86,6 +86,8 @@ def _of_compare(found: BeforeAfter, parts: Any) -> ReportVerdict:
         "exceeding": found.exceeding,
         "faster": sum(one.verdict in ("faster", "fewer") for one in found.rows if one.gated),
         "slower": sum(one.verdict in ("slower", "more") for one in found.rows if one.gated),
+        "slower_beside": tuple(f"{one.group}: {one.name}" for one in found.beside),
+        "partial": found.partial,
         "rows": len(found.rows),
     }
     return ReportVerdict("compare", code, evidence)

@@ -71,5 +71,6 @@ def test_the_comparison_as_a_page(files):
     text = page.read_text()
     assert text.startswith("<!DOCTYPE html>") and "pipebench compare" in text and "decode/rgb/quick" in text
     assert "Row by row" in text and "Measured on" not in text
+    assert 'id="picture-changes"' in text and "Every row, and what" not in text
     again = _run(files / "base.json", files / "head.json", "--html", page)
     assert isinstance(again.exception, PipebenchError) and "--force" in again.exception.remedy

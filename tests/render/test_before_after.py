@@ -8,6 +8,9 @@ from saved_pairs import PAIRS, lab, root, watched
 
 from pipebench.before_after.whole import compared
 from pipebench.render import before_after, text, watch_account
+from pipebench.render.cells import rounded
+from pipebench.results.comparison import GATE_PASSED, NO_RESULT
+from pipebench.stats import Speedup
 
 GOLDEN = Path(__file__).parent / "golden"
 FILES = Path("some/base.json"), Path("some/head.json")
@@ -43,7 +46,7 @@ def test_every_row_behind_full_and_the_verdict_again():
     assert all(one.name in said for one in rows if one.group == "iteration")
     large = [one for one in rows if one.group == "account" and max(one.base, one.head) > 0.1]
     assert large and all(watch_account.LONG.get(one.name, one.name) in said for one in large)
-    assert said.splitlines()[0] == said.splitlines()[-2]
+    assert said.splitlines()[0] == said.splitlines()[-2] and said.count("Wait 60 % → 8 %") == 2
 
 
 def test_names_from_reports_are_inert():
@@ -68,4 +71,49 @@ def test_what_is_forced_is_said_first():
 
 def test_a_watched_run_without_a_difference_says_so():
     found = compared(watched(), watched(), FILES)
-    assert before_after.verdict(found).startswith("Wait 60 % → 60 % of an iteration; samples/s ~ (1.00×")
+    assert before_after.verdict(found).startswith("Wait ~ (60 % → 60 % of an iteration); samples/s ~ (1.0×;")
+
+
+@pytest.mark.parametrize("sides", [("head",), ("base",), ("base", "head")])
+def test_a_run_that_ended_early_is_said_first_and_passes_no_gate(sides):
+    """What it has may be as fast as before. What it would have had is not known."""
+    pair = {"base": lab(), "head": lab(seed=2)}
+    pair = [replace(one, partial=name in sides) for name, one in pair.items()]
+    found = compared(*pair, FILES, fail_above=0.05)
+    early = "Both runs ended early" if len(sides) == 2 else f"The run of the {sides[0]} ended early"
+    assert before_after.verdict(found).startswith(f"{early}. ")
+    assert found.gate == NO_RESULT and before_after.no_result(found) == early[:1].lower() + early[1:]
+
+
+def _with_workers(report, workers, cpu):
+    first, *others = report.watched.loaders
+    first = replace(first, workers=workers, sample_cpu_s=cpu * first.sample_cpu_s)
+    return replace(report, watched=replace(report.watched, loaders=(first, *others)))
+
+
+def test_a_row_beside_the_gate_that_is_slower_for_certain_is_in_the_verdict():
+    """CPU time between other numbers of workers: the gate is not about it, and says so."""
+    found = compared(watched(), _with_workers(watched(), 4, 3.0), FILES, fail_above=0.05)
+    assert found.gate == GATE_PASSED
+    assert "Slower for certain, and not in the gate: a sample, CPU time 0.33×." in before_after.verdict(found)
+    said = " ".join(text.table(root(before_after=found), width=80).split())
+    assert (
+        "is passed. Judged: samples/s, loader 1. Not judged: a sample, CPU time (other numbers of workers); "
+    ) in said
+    assert root(before_after=found).verdict.evidence["slower_beside"] == ("sample: CPU time",)
+
+
+@pytest.mark.parametrize(
+    ("of", "said"),
+    [
+        ((2.0, 1.91, 2.10), "2.00×"),
+        ((2.79, 2.36, 3.30), "2.8×"),
+        ((1.57, 0.23, 10.8), "2×"),
+        ((0.033, 0.027, 0.041), "0.033×"),
+        ((0.3, 0.01, 4.0), "0.3×"),
+        ((1.0, 1.0, 1.0), "1.00×"),
+        ((123.4, 120.0, 127.0), "123×"),
+    ],
+)
+def test_a_speed_up_alone_has_the_digits_that_its_interval_leaves(of, said):
+    assert rounded(Speedup(*of, 0.95)) == said

@@ -8,15 +8,19 @@ from dataclasses import replace
 import msgspec
 import pytest
 from PIL import Image
+from render import made_up
 
 from pipebench.data import datasets
 from pipebench.errors import BadSample, PipebenchError
 from pipebench.host import machine
 from pipebench.results import report
 from pipebench.results.measurement import Measurement, Skipped
+from pipebench.results.watched import PhaseResult
 from pipebench.stats import Speedup, Summary
 from pipebench.task import Work, Workload
 from pipebench.units import printable
+
+WATCHED = made_up.watched()
 
 
 def _measurement(**changes):
@@ -109,6 +113,27 @@ def test_a_field_of_the_wrong_type_is_named(tmp_path, example):
     root["measurements"][0]["readings_s"] = "many"
     (tmp_path / "r.json").write_text(json.dumps(root))
     with pytest.raises(PipebenchError, match=r"measurements\[0\]\.readings_s"):
+        report.load(tmp_path / "r.json")
+
+
+@pytest.mark.parametrize(
+    ("changes", "loads"),
+    [
+        ({"wait_share": 7.5}, False),
+        ({"wait_share": -0.2}, False),
+        ({"wait_share": 1.0}, True),
+        ({"loop": (PhaseResult("wait", 0.1, 7.5),)}, False),
+        ({"workers": (replace(WATCHED.workers[0], busy_share=1.5),)}, False),
+        ({"stages": (replace(WATCHED.stages[0], kind="serialise", worker_share=3.0),)}, True),
+    ],
+)
+def test_a_share_is_from_0_to_1(tmp_path, changes, loads):
+    """Such a report was shown, with a wait of 750 %. Pickling beside the other stages may take longer than they."""
+    report.save(report.new(watched=replace(WATCHED, **changes)), tmp_path / "r.json")
+    if loads:
+        assert report.load(tmp_path / "r.json").watched is not None
+        return
+    with pytest.raises(PipebenchError, match="figures that no run can give"):
         report.load(tmp_path / "r.json")
 
 

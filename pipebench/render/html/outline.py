@@ -35,7 +35,7 @@ _OF_KIND = {
     "study": {"stages": "The steps"},
     "syncs": {"stages": "The lines that wait"},
     "calibrate": {"stages": "Planted against shown"},
-    "compare": {"stages": "Row by row"},
+    "compare": {"run": "Where the two runs went", "stages": "Row by row"},
 }
 _OPEN = ("run", "remedies", "stages", "method")
 _METHODS = {

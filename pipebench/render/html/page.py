@@ -107,7 +107,7 @@ def _chapters(found: Sequence[Chapter], drawn: Sequence[Picture]) -> Iterator[st
             folded = True
             yield _EVIDENCE
         figures = "".join(_figure(picture, one.title) for picture in own)
-        below = _FOLDED.format(text) if own and one.name == "run" else text
+        below = _FOLDED.format(text) if own and text and one.name == "run" else text
         yield _chapter(one, figures + below, own[0].alt if own else "")
 
 

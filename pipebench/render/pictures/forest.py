@@ -15,9 +15,9 @@ _FARTHEST = 3.0  # times the largest speed-up: how far an interval lengthens the
 
 @dataclass(frozen=True)
 class Tree:
-    """One row. `hollow`: predicted. `claim` is another's figure beside it, as a diamond. `value` replaces its words.
+    """One row. `hollow`: predicted, or not told from 1. `claim` is another's figure beside it, as a diamond.
 
-    Without an interval the row is an upper limit.
+    `value` replaces its words. Without an interval the row is an upper limit.
     """
 
     name: str

@@ -36,7 +36,7 @@ class Rung:
 
 @dataclass(frozen=True)
 class Series:
-    """Rungs that belong together. Predicted ones are hollow, with a band."""
+    """Rungs that belong together. Predicted ones are hollow, with a band; a single one has its interval."""
 
     name: str
     colour: str
@@ -196,7 +196,8 @@ def _workers_axis(sheet: Sheet, across: Axis, numbers: Sequence[int], y: float) 
 def _series(sheet: Sheet, one: Series, across: Axis, up: Axis) -> None:
     places: list[Point] = [(across.at(rung.workers), up.at(rung.rate)) for rung in one.rungs]
     many = len(places) > _DOTS
-    if (one.predicted or many) and len(places) > 1:
+    banded = (one.predicted or many) and len(places) > 1
+    if banded:
         lows = [(across.at(rung.workers), up.at(rung.low)) for rung in one.rungs]
         highs = [(across.at(rung.workers), up.at(rung.high)) for rung in one.rungs]
         sheet.add(Area((*highs, *reversed(lows)), one.colour, 0.16))
@@ -205,7 +206,7 @@ def _series(sheet: Sheet, one: Series, across: Axis, up: Axis) -> None:
     for rung, (x, y) in zip(one.rungs, places, strict=True):
         if many:
             break
-        if not one.predicted and rung.high > rung.low:
+        if not banded and rung.high > rung.low:
             sheet.line((x, up.at(rung.low)), (x, up.at(rung.high)), colour=one.colour, width=1.6)
         beyond = rung.rate > up.high
         tip = f"{one.name}, {counted(rung.workers, 'worker')}: {rung.rate:,.0f}"

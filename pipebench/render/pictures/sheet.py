@@ -55,7 +55,7 @@ class Area:
 
 @dataclass(frozen=True)
 class Dot:
-    """A round mark; a hollow one stands for what was not measured. `sides` 4 makes it a diamond."""
+    """A round mark; a hollow one stands for what was not measured, or not told. `sides` 4 makes it a diamond."""
 
     x: float
     y: float

@@ -95,7 +95,7 @@ def _draw(
             sheet.words(axis.end, y + 4, "→", colour, anchor="end")
             continue
         sheet.line((axis.at(low), y), (axis.at(high), y), colour=colour, width=1.8)
-        sheet.add(Dot(axis.at(middle), y, colour, 4.0, hollow=bool(one.gives_up), tip=tip))
+        sheet.add(Dot(axis.at(middle), y, colour, 4.0, tip=tip))
     return _key(sheet, ordered, best, ceiling, below)
 
 

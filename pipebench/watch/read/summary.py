@@ -357,4 +357,4 @@ def _device_idle(turns: list[LoopSums], loop: tuple[PhaseResult, ...]) -> Device
     if not waits:
         return None
     idle = sum(one.idle_ns for one in found) * _NS / waits
-    return DeviceIdle(idle, idle / (sum(one.s_per_iteration for one in loop) or 1.0), waits)
+    return DeviceIdle(idle, min(1.0, idle / (sum(one.s_per_iteration for one in loop) or 1.0)), waits)

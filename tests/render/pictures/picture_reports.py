@@ -2,7 +2,11 @@
 
 import random
 from dataclasses import replace
+from pathlib import Path
 
+from saved_pairs import PAIRS
+
+from pipebench.before_after.whole import compared
 from pipebench.results.account import Cause
 from pipebench.results.advice import Advice, Change, Finding
 from pipebench.results.batches import SlowSample
@@ -158,7 +162,9 @@ PLANNED = Report(
         ), 4, (), 0.07, wanted=1100.0,
     ),
 )  # fmt: skip
+COMPARED = Report(SCHEMA_VERSION, before_after=compared(*PAIRS["run"], (Path("a.json"), Path("b.json"))))
+TWO_RUNS = Report(SCHEMA_VERSION, before_after=compared(*PAIRS["watch"], (Path("a.json"), Path("b.json"))))
 EVERY = {
     "watch": WATCH, "advise": ADVISED, "bound": BOUND, "run": LAB, "ranks": RANKS, "ab": COMMITS, "study": STUDY,
-    "calibrate": CALIBRATED, "plan": PLANNED,
+    "calibrate": CALIBRATED, "plan": PLANNED, "compare": COMPARED, "compare watch": TWO_RUNS,
 }  # fmt: skip

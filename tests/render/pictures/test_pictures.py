@@ -64,6 +64,8 @@ NAMES = {
     "study": "study-x",
     "calibrate": "errors",
     "plan": "plan",
+    "compare": "changes",
+    "compare watch": "two-runs changes",
 }
 
 
@@ -257,3 +259,51 @@ def test_a_ceiling_that_does_not_bound_the_fastest_variant_is_said_to_do_so():
     before, after = (next(one for one in pictures.of(report) if one.title.startswith(task)) for report in (run, found))
     assert "does not bound it" in after.alt and "does not bound it" not in before.alt
     assert "less work than the ceiling" in after.svg and "less work than the ceiling" not in before.svg
+
+
+def test_a_row_that_cannot_be_told_is_hollow_and_beside_the_line():
+    picture = drawn("compare", "changes")
+    marks = {tip.split(":")[0]: (begin + end) / 2 for tip, begin, end in tips(both(picture)[0])}
+    slower, same, faster = (marks[name] for name in ("decode/rgb/quick", "decode/rgb/plain", "collate/float32/usual"))
+    assert slower < same < faster
+    assert len(_hollow(picture)) == len(marks) - 2
+    assert picture.alt.startswith(
+        "Of 17 rows, the head beside the base: 1 slower, 1 faster. The slowest is decode/rgb/q"
+    )
+    assert len(picture.table.rows) == 17
+
+
+def test_the_bars_of_two_runs_add_up_and_have_one_scale():
+    found = EVERY["compare watch"].before_after
+    parts = tips(both(drawn("compare watch", "two-runs"))[0])
+    lengths = [sum(end - begin for tip, begin, end in parts if tip.startswith(side)) for side in ("base", "head")]
+    whole = next(one for one in found.rows if one.group == "run")
+    assert lengths[1] / lengths[0] == pytest.approx(whole.head / whole.base, rel=1e-3)
+    waits = [end - begin for tip, begin, end in parts if "waiting for batches" in tip]
+    assert waits[1] / waits[0] == pytest.approx(1.4 / 25.6, rel=0.02)
+
+
+def _ladder(rungs):
+    report = EVERY["plan"]
+    return next(ladder.pictures(replace(report, plan=replace(report.plan, best=0, predictions=rungs))))
+
+
+def test_one_predicted_point_has_its_interval_and_several_have_a_band():
+    """An interval is a line up and down at the workers that it is of."""
+    one, several = (_ladder(EVERY["plan"].plan.predictions[:count]) for count in (1, 3))
+
+    def uprights(picture):
+        lines = [one for one in both(picture)[0].iter() if "s2" in one.get("class", "")]
+        points = [re.findall(r"-?[\d.]+", one.get("d", "")) for one in lines]
+        return [found for found in points if len(found) == 4 and found[0] == found[2] and found[1] != found[3]]
+
+    assert len(uprights(one)) == 1 and not uprights(several)
+
+
+def test_a_measured_variant_is_never_hollow():
+    assert not _hollow(drawn("run", "cost-decode-rgb"))
+
+
+def _hollow(picture):
+    circles = (one for one in both(picture)[0].iter() if one.tag.endswith("circle"))
+    return [one for one in circles if "f-page" in one.get("class", "")]
