@@ -60,7 +60,7 @@ class Runner(Protocol):
     def pid(self) -> int | None: ...  # of a child, to count its CPU time as ours
     def prepare(self, identity: str, workload: Workload) -> Prepared: ...
     def attempt(self, identity: str, workload: Workload, keys: tuple[str, ...]) -> list[Attempt]: ...
-    def arm(self, identity: str, workload: Workload, keys: tuple[str, ...]) -> Work: ...
+    def arm(self, identity: str, workload: Workload, keys: tuple[str, ...], called: str = "") -> Work: ...
     def reading(self, identity: str, calls: int) -> tuple[float, str | None]: ...
     def renew(self, task_id: str, workload: Workload, keys: tuple[str, ...]) -> bool: ...  # whether it is fresh now
     def release(self) -> None: ...
@@ -133,9 +133,10 @@ class LocalRunner:
             raise SampleError("missing", f"{len(missing)} of {len(keys)} samples did not come out")
         return pairs
 
-    def arm(self, identity: str, workload: Workload, keys: tuple[str, ...]) -> Work:
+    def arm(self, identity: str, workload: Workload, keys: tuple[str, ...], called: str = "") -> Work:
         """Loads the inputs of the readings and makes one untimed call on each.
 
+        Readings ask for it by the name `called`, by default its identity. So one variant can be read on several inputs.
         Where outputs stay alive, as many more calls are made as it takes until each one frees another's memory.
         """
         task, variant = self._find(identity)
@@ -152,7 +153,7 @@ class LocalRunner:
                     call(one)
 
         block(task.alive + 1 if task.alive else 0)
-        self._armed[identity] = (task, variant, workload, inputs, block)
+        self._armed[called or identity] = (task, variant, workload, inputs, block)
         return Work(
             sum(work.samples for work in works),
             sum(work.input_bytes for work in works),
@@ -288,8 +289,8 @@ class ChildRunner:
     def attempt(self, identity: str, workload: Workload, keys: tuple[str, ...]) -> list[Attempt]:
         return self._ask("attempt", identity, workload, keys)  # type: ignore[no-any-return]  # the same
 
-    def arm(self, identity: str, workload: Workload, keys: tuple[str, ...]) -> Work:
-        return self._ask("arm", identity, workload, keys)  # type: ignore[no-any-return]  # the same
+    def arm(self, identity: str, workload: Workload, keys: tuple[str, ...], called: str = "") -> Work:
+        return self._ask("arm", identity, workload, keys, called)  # type: ignore[no-any-return]  # the same
 
     def reading(self, identity: str, calls: int) -> tuple[float, str | None]:
         return self._ask("reading", identity, calls)  # type: ignore[no-any-return]  # the same

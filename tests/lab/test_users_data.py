@@ -56,14 +56,16 @@ def test_a_mixed_folder_costs_nobody_a_sample_and_is_not_bad(tmp_path):
     write(tmp_path, {name: encoded(image(95, 63), format) for name, format in formats.items()})
     result = measured(tmp_path, "decode/rgb", DECODERS)
     found = rows(result)
-    assert found.pop("simplejpeg").skipped.reason.startswith("not made for 4 of 5 samples: it reads JPEG and no ")
-    assert {one.work.samples for one in found.values()} == {5} and result.bad_samples == ()
+    jpeg = found.pop("simplejpeg")
+    assert (jpeg.skipped, jpeg.work.samples, jpeg.samples_unfit) == (None, 1, 4)
+    assert {one.work.samples for one in found.values()} == {5}
+    assert {one.reference_did for one in result.bad_samples} == {True}
 
 
 def test_only_png(tmp_path):
     write(tmp_path, {f"{n}.png": encoded(image(33, 21, n), "PNG") for n in range(4)})
     result = measured(tmp_path, "decode/rgb", DECODERS)
-    assert rows(result)["simplejpeg"].skipped.reason == "not made for this data: it reads JPEG and no PNG"
+    assert rows(result)["simplejpeg"].skipped.reason == "not made for this data: 4 are PNG"
     assert rows(result)["opencv-reduced"].work.samples == 4 and result.bad_samples == ()
 
 
@@ -94,12 +96,13 @@ def test_shards_with_captions_have_a_reference_to_compare_with(tmp_path, compani
 
 @pytest.mark.slow
 def test_photographs_of_a_phone_are_good_whoever_turns_them(tmp_path):
-    """4000×3000 with an EXIF orientation: the decoder that applies it is skipped, the others are timed on all."""
+    """4000×3000 with an EXIF orientation: the decoder that applies it is timed on the one that it does not turn."""
     for n, orientation in enumerate((1, 6, 3)):
         exif = Image.Exif()
         exif[0x0112] = orientation
         write(tmp_path, {f"IMG_{n}.jpg": encoded(image(4000, 3000), quality=80, exif=exif)})
     result = measured(tmp_path, "decode/rgb", ("pillow", "opencv", "torchcodec"))
     found = rows(result)
-    assert found["torchcodec"].skipped.reason.startswith("not made for 2 of 3 samples: it was turned as its EXIF")
-    assert {found[name].work.samples for name in ("pillow", "opencv")} == {3} and result.bad_samples == ()
+    assert (found["torchcodec"].work.samples, found["torchcodec"].samples_unfit) == (1, 2)
+    assert {found[name].work.samples for name in ("pillow", "opencv")} == {3}
+    assert {one.reference_did for one in result.bad_samples} == {True}
