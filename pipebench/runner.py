@@ -20,7 +20,7 @@ from multiprocessing.connection import Connection, Pipe
 from typing import IO, Any, Protocol
 
 from pipebench import stage
-from pipebench.errors import SampleError, kind_of
+from pipebench.errors import SampleError, kind_of, said_by
 from pipebench.host import machine
 from pipebench.host.clock import Clock, DeviceClock, WallClock
 from pipebench.host.gaps import GAP, Gaps, without_gap
@@ -110,7 +110,7 @@ class LocalRunner:
                 half = len(keys) // 2
                 halves = keys[:half], keys[half:]
                 return [one for part in halves for one in self.attempt(identity, workload, part)]
-            return [Attempt(keys, None, kind_of(error), printable(str(error))[:300], time.perf_counter() - begin)]
+            return [Attempt(keys, None, kind_of(error), printable(said_by(error))[:300], time.perf_counter() - begin)]
         return [Attempt(covered, output, seconds=time.perf_counter() - begin) for covered, output in pairs]
 
     def _outputs(
@@ -331,7 +331,7 @@ def serve(descriptor: int) -> None:
             try:
                 answer = (False, getattr(runner, method)(*arguments))
             except Exception as error:
-                answer = (True, f"{type(error).__name__}: {printable(str(error))}")
+                answer = (True, f"{type(error).__name__}: {printable(said_by(error))}")
             pipe.send_bytes(pickle.dumps(answer, 5))
 
 

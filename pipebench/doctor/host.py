@@ -23,8 +23,8 @@ from pipebench.doctor import asking, probe
 from pipebench.doctor.asking import Answer
 from pipebench.host import cgroups, limits, page_cache
 
-OVER_S = 3.0  # seconds between the two readings of the kernel's counters
-DEADLINE_S = 6.5  # seconds for the other programs, so that all of it takes at most ten
+OVER_S = 2.0  # seconds between the two readings of the kernel's counters
+DEADLINE_S = 6.0  # seconds for the other programs, so that all of it takes at most ten
 PREFETCH = 2  # the DataLoader's default
 BATCH_BYTES = 64 * 3 * 224 * 224 * 4  # 64 crops of 224×224 pixels as float32
 _COUNTERS = ("proc/stat", "proc/vmstat")

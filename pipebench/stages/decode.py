@@ -247,13 +247,18 @@ def opencv(workload: Workload) -> Decoding:
     return lambda given: decode(given.data)
 
 
+def _no_half(given: Encoded) -> str | None:
+    narrow = min(given.width, given.height) < 2 and header(given.data).format != "JPEG"
+    return "it is one pixel wide or high" if narrow else made_for()(given)
+
+
 @variant(
     "decode/rgb",
     name="opencv-reduced",
     library=opencv_library,
     extra="opencv",
     gives_up="resolution: half",
-    unfit=made_for(),
+    unfit=_no_half,
 )
 def opencv_reduced(workload: Workload) -> Decoding:
     """`cv2.imdecode` with `IMREAD_REDUCED_COLOR_2`: half scale."""

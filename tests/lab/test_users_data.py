@@ -3,11 +3,13 @@
 import io
 import tarfile
 
+import cv2
 import numpy as np
 import pytest
 from PIL import Image
 
 from pipebench import stage
+from pipebench.errors import said_by
 from pipebench.lab.timing import Plan, measure
 from pipebench.runner import Runners
 from pipebench.task import Workload
@@ -67,6 +69,25 @@ def test_only_png(tmp_path):
     result = measured(tmp_path, "decode/rgb", DECODERS)
     assert rows(result)["simplejpeg"].skipped.reason == "not made for this data: 4 are PNG"
     assert rows(result)["opencv-reduced"].work.samples == 4 and result.bad_samples == ()
+
+
+def test_an_image_of_one_pixel_is_not_bad_and_has_no_half(tmp_path):
+    write(tmp_path, {f"{n}.png": encoded(image(seed=n), "PNG") for n in range(4)})
+    write(tmp_path, {"one.png": encoded(image(1, 1), "PNG"), "one.jpg": encoded(image(1, 1)), "all": b""})
+    result = measured(tmp_path, "decode/rgb", ("pillow", "opencv", "opencv-reduced"))
+    assert rows(result)["opencv-reduced"].failed is None
+    (one,) = result.bad_samples
+    assert (one.sample, one.variant, one.kind, one.message) == (
+        "one.png", "opencv-reduced", "unfit", "it is one pixel wide or high",
+    )  # fmt: skip
+
+
+def test_what_an_exception_says_is_one_line_without_a_path_of_its_library():
+    with pytest.raises(cv2.error) as raised:
+        cv2.resize(np.zeros((1, 1, 3), np.uint8), (0, 0))
+    assert "\n" in str(raised.value) and ".cpp" in str(raised.value)
+    assert said_by(raised.value).startswith("resize: ") and len(said_by(raised.value)) < 60
+    assert said_by(RuntimeError("\n\n first \n second")) == "first" and said_by(KeyError()) == ""
 
 
 def test_a_broken_file_is_bad_and_a_good_one_that_a_variant_refuses_is_not(tmp_path):
