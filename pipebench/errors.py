@@ -52,6 +52,14 @@ def kind_of(error: Exception) -> str:
     return "unreadable" if isinstance(error, OSError) and error.errno is not None else type(error).__name__
 
 
+def said_by(error: Exception) -> str:
+    """What an exception says, in its first line that is not blank. Of OpenCV's, without the place in its sources."""
+    reason = getattr(error, "err", None)  # of cv2.error: what was asserted
+    if isinstance(reason, str) and reason:
+        return f"{getattr(error, 'func', '')}: {reason}".removeprefix(": ")
+    return next((line.strip() for line in str(error).splitlines() if line.strip()), "")
+
+
 @dataclass(frozen=True)
 class BadSample:
     """The record in the report of a sample that raised `SampleError` or any exception of a library.

@@ -20,7 +20,7 @@ from multiprocessing.connection import Connection, Pipe
 from typing import IO, Any, Protocol
 
 from pipebench import stage
-from pipebench.errors import SampleError, kind_of
+from pipebench.errors import SampleError, kind_of, said_by
 from pipebench.host import machine
 from pipebench.host.clock import Clock, DeviceClock, WallClock
 from pipebench.host.gaps import GAP, Gaps, without_gap
@@ -60,7 +60,7 @@ class Runner(Protocol):
     def pid(self) -> int | None: ...  # of a child, to count its CPU time as ours
     def prepare(self, identity: str, workload: Workload) -> Prepared: ...
     def attempt(self, identity: str, workload: Workload, keys: tuple[str, ...]) -> list[Attempt]: ...
-    def arm(self, identity: str, workload: Workload, keys: tuple[str, ...]) -> Work: ...
+    def arm(self, identity: str, workload: Workload, keys: tuple[str, ...], called: str = "") -> Work: ...
     def reading(self, identity: str, calls: int) -> tuple[float, str | None]: ...
     def renew(self, task_id: str, workload: Workload, keys: tuple[str, ...]) -> bool: ...  # whether it is fresh now
     def release(self) -> None: ...
@@ -110,7 +110,7 @@ class LocalRunner:
                 half = len(keys) // 2
                 halves = keys[:half], keys[half:]
                 return [one for part in halves for one in self.attempt(identity, workload, part)]
-            return [Attempt(keys, None, kind_of(error), printable(str(error))[:300], time.perf_counter() - begin)]
+            return [Attempt(keys, None, kind_of(error), printable(said_by(error))[:300], time.perf_counter() - begin)]
         return [Attempt(covered, output, seconds=time.perf_counter() - begin) for covered, output in pairs]
 
     def _outputs(
@@ -133,9 +133,10 @@ class LocalRunner:
             raise SampleError("missing", f"{len(missing)} of {len(keys)} samples did not come out")
         return pairs
 
-    def arm(self, identity: str, workload: Workload, keys: tuple[str, ...]) -> Work:
+    def arm(self, identity: str, workload: Workload, keys: tuple[str, ...], called: str = "") -> Work:
         """Loads the inputs of the readings and makes one untimed call on each.
 
+        Readings ask for it by the name `called`, by default its identity. So one variant can be read on several inputs.
         Where outputs stay alive, as many more calls are made as it takes until each one frees another's memory.
         """
         task, variant = self._find(identity)
@@ -152,7 +153,7 @@ class LocalRunner:
                     call(one)
 
         block(task.alive + 1 if task.alive else 0)
-        self._armed[identity] = (task, variant, workload, inputs, block)
+        self._armed[called or identity] = (task, variant, workload, inputs, block)
         return Work(
             sum(work.samples for work in works),
             sum(work.input_bytes for work in works),
@@ -288,8 +289,8 @@ class ChildRunner:
     def attempt(self, identity: str, workload: Workload, keys: tuple[str, ...]) -> list[Attempt]:
         return self._ask("attempt", identity, workload, keys)  # type: ignore[no-any-return]  # the same
 
-    def arm(self, identity: str, workload: Workload, keys: tuple[str, ...]) -> Work:
-        return self._ask("arm", identity, workload, keys)  # type: ignore[no-any-return]  # the same
+    def arm(self, identity: str, workload: Workload, keys: tuple[str, ...], called: str = "") -> Work:
+        return self._ask("arm", identity, workload, keys, called)  # type: ignore[no-any-return]  # the same
 
     def reading(self, identity: str, calls: int) -> tuple[float, str | None]:
         return self._ask("reading", identity, calls)  # type: ignore[no-any-return]  # the same
@@ -330,7 +331,7 @@ def serve(descriptor: int) -> None:
             try:
                 answer = (False, getattr(runner, method)(*arguments))
             except Exception as error:
-                answer = (True, f"{type(error).__name__}: {printable(str(error))}")
+                answer = (True, f"{type(error).__name__}: {printable(said_by(error))}")
             pipe.send_bytes(pickle.dumps(answer, 5))
 
 

@@ -129,4 +129,5 @@ def test_a_decoder_that_turns_a_photograph_as_its_exif_says_is_said_to(tmp_path,
         plan = Plan(rounds=1, least_rounds=1, budget_s=0.0, reading_s=0.0)
         result = measure(TASKS["decode/rgb"], found, workload, runners=runners, plan=plan)
     skipped = {one.variant: one.skipped.reason for one in result.measurements if one.skipped}
-    assert skipped == {"torchcodec": "not made for this data: " + TURNED} and result.bad_samples == ()
+    assert skipped == {"torchcodec": "not made for this data: 1 is " + TURNED.removeprefix("it is ")}
+    assert result.bad_samples == ()

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pipebench import stage
-from pipebench.errors import PipebenchError, SampleError, kind_of
+from pipebench.errors import PipebenchError, SampleError, kind_of, said_by
 from pipebench.native import region
 from pipebench.stages.decode import Encoded, made_for
 from pipebench.task import Unavailable, Variant, Workload
@@ -63,7 +63,7 @@ def installed(names: Iterable[str] = ()) -> Decoders:
                 region.library_name()
             built.append((variant, variant.build(Workload())))
         except (ImportError, Unavailable, PipebenchError) as error:
-            missing[variant.name] = printable(str(error)).partition("\n")[0]
+            missing[variant.name] = printable(said_by(error))
     return Decoders(tuple(built), missing)
 
 
@@ -71,7 +71,7 @@ def _output(call: Callable[[Encoded], Any], given: Encoded) -> tuple[Any, Sample
     try:
         return call(given), None
     except Exception as error:  # whatever a library raises on one image is that image's fault
-        return None, SampleError(kind_of(error), printable(str(error))[:200])
+        return None, SampleError(kind_of(error), printable(said_by(error))[:200])
 
 
 def _beside(variant: Variant, call: Callable[[Encoded], Any], given: Encoded, expected: Any) -> SampleError | None:

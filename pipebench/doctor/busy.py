@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
+
 from pipebench.doctor.checking import NotKnown, check, fine, hurts, know
-from pipebench.doctor.host import Host
+from pipebench.doctor.host import OVER_S, Host
 from pipebench.results.examination import Finding
 from pipebench.results.measurement import FOREIGN_LIMIT, STEAL_LIMIT
 from pipebench.units import percent
@@ -16,33 +18,42 @@ _IDLE = (3, 4)  # idle, and idle while something is read
 
 @check
 def load(host: Host) -> Finding:
-    busy, _ = _shares(host)
-    facts = {"busy_cores": busy * len(host.affinity), "share": busy}
-    said = f"other processes use {busy * len(host.affinity):.1f} of {len(host.affinity)} cores"
+    cores, (share, _) = len(host.affinity), _shares(host)
+    busy = share * cores
+    facts = {"busy_cores": busy, "share": share, "seconds": OVER_S}
+    said = f"other processes used {busy:.1f} of {cores} cores in the last {OVER_S:g} s"
     matters = "Workers wait for a core, and the readings of a measurement scatter."
-    remedy, command = "end them, or come back when they have ended", "ps -eo pid,pcpu,comm --sort=-pcpu | head"
-    if busy > _HALF:
+    remedy, command = "list them; end them, or come back later", "ps -eo pid,pcpu,comm --sort=-pcpu | head"
+    if busy > _between(_HALF * cores):
         return hurts(said, matters, remedy, command, **facts)
-    if busy > FOREIGN_LIMIT:
+    if busy > _between(FOREIGN_LIMIT * cores):
         return know(said, matters, remedy, command, **facts)
     return fine(said, **facts)
+
+
+def _between(cores: float) -> float:
+    """A limit of so many busy cores, moved halfway between whole numbers.
+
+    Programs mostly use whole cores. With the limit at 1.0, one program would be found on this side of it and on that.
+    """
+    return math.floor(cores) + 0.5 if cores > 0.5 else cores
 
 
 @check
 def steal(host: Host) -> Finding:
     _, stolen = _shares(host)
-    said = f"the hypervisor gave {percent(stolen)} of the cores' time to other guests"
+    said = f"the hypervisor gave {percent(stolen)} of the cores' time in the last {OVER_S:g} s to other guests"
     matters = "This time is missing in every row, at moments that nobody here chooses."
     remedy = "use a machine with cores of its own, or measure at another hour"
     if stolen > _MUCH_STEAL:
-        return hurts(said, matters, remedy, "vmstat 1 10", share=stolen)
+        return hurts(said, matters, remedy, share=stolen)
     if stolen > STEAL_LIMIT:
-        return know(said, matters, remedy, "vmstat 1 10", share=stolen)
+        return know(said, matters, remedy, share=stolen)
     return fine(said, share=stolen)
 
 
 def _shares(host: Host) -> tuple[float, float]:
-    """The shares of the last second in which the usable cores were busy, and in which they were stolen."""
+    """The shares of the time watched in which the usable cores were busy, and in which they were stolen."""
     then, now = (_ticks(texts.get("proc/stat", ""), host.affinity) for texts in (host.earlier, host.later))
     passed = [one - other for one, other in zip(now, then, strict=True)]
     whole = sum(passed)

@@ -29,7 +29,7 @@ def compiler(host: Host) -> Finding:
         f"missing: {', '.join(missing)}",
         f"{'; '.join(needed)[:1].upper()}{'; '.join(needed)[1:]}.",
         "install them",
-        f"sudo apt-get install {' '.join(_PACKAGES[one] for one in missing)}",
+        f"sudo apt-get install {' '.join(_PACKAGES[one] for one in missing)}" if _has(host, "apt-get") else "",
     )
 
 
@@ -44,10 +44,14 @@ def _missing(host: Host) -> Iterator[str]:
         yield "jpeglib.h"
 
 
+def _has(host: Host, program: str) -> bool:
+    return shutil.which(program, path=host.environ.get("PATH", "")) is not None
+
+
 def _compiler(host: Host) -> str | None:
     """The name of the compiler that is used: `$CC`, else the first of cc, gcc and clang."""
     chosen = shlex.split(host.environ.get("CC", ""))[:1]
     for name in chosen or ["cc", "gcc", "clang"]:
-        if shutil.which(name, path=host.environ.get("PATH", "")):
+        if _has(host, name):
             return printable(name)
     return None

@@ -24,7 +24,6 @@ def cores(host: Host) -> Finding:
             "1 core is usable" if host.cores == 1 else f"{host.cores:g} cores are usable",
             "Workers and the training loop take turns on it, so that workers bring nothing.",
             "allow more cores (taskset, docker run --cpus, the scheduler's job)",
-            "taskset -cp $$",
             **facts,
         )
     if quota < allowed:
@@ -45,19 +44,24 @@ def throttling(host: Host) -> Finding:
         return fine("no quota")
     stopped, periods = max(_stops(host), default=(0, 0))
     matters = "Then all threads of the group stand still until the next period, also those that feed the device."
-    remedy = f"raise the quota of {quota:g} cores, or use fewer workers and threads"
+    remedy, command = f"raise the quota of {quota:g} cores, or use fewer workers and threads", _raised(host)
     if stopped:
         found = f"the quota stopped this group in {stopped} of the last {counted(periods, 'period')}"
-        return hurts(found, matters, remedy, "docker update --cpus N CONTAINER", stopped=stopped, periods=periods)
+        return hurts(found, matters, remedy, command, stopped=stopped, periods=periods)
     before, all_of_them = max(_ever(host), default=(0, 0))
     if all_of_them and before / all_of_them > OFTEN:
         found = f"the quota stopped this group in {percent(before / all_of_them)} of all periods since it began"
-        return know(found, matters, remedy, "docker update --cpus N CONTAINER", stopped=before, periods=all_of_them)
+        return know(found, matters, remedy, command, stopped=before, periods=all_of_them)
     return fine("not now", stopped=before, periods=all_of_them)
 
 
+def _raised(host: Host) -> str:
+    """The command that raises the quota, to be run outside."""
+    return host.in_container(f"update --cpus {len(host.affinity)} CONTAINER")
+
+
 def _stops(host: Host) -> Iterator[tuple[int, int]]:
-    """How often a quota stopped each group within the last second, and in how many periods."""
+    """How often a quota stopped each group while it was watched, and in how many periods."""
     for path, text in host.later.items():
         now, then = cgroups.counts(text), cgroups.counts(host.earlier.get(path, ""))
         if "nr_throttled" in now and "nr_throttled" in then:

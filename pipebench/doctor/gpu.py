@@ -35,7 +35,7 @@ def devices(host: Host) -> Finding:
     if host.smi.status:
         said = printable(next(iter(host.smi.text.splitlines()), "nothing"))[:200]
         return hurts(f"nvidia-smi fails: {said}", "Then torch sees no device either.",
-                     "load the driver again (after an update: restart the machine)", "nvidia-smi")  # fmt: skip
+                     "load the driver again (after an update: restart the machine)")  # fmt: skip
     found = list(_devices(host.smi))
     first = found[0]
     said = f"{counted(len(found), 'device')}, {printable(first.name)}, driver {printable(first.driver)}"
@@ -45,7 +45,7 @@ def devices(host: Host) -> Finding:
         return know(
             f"{said}; {percent(used.busy)} of its time and {size(used.used)} of its memory are in use",
             "Training and measurements share the device with the programs that use it.",
-            "end them, or choose another device",
+            "list them; end them, or choose another device",
             "nvidia-smi",
             **facts,
         )
@@ -73,7 +73,6 @@ def torch_and_the_device(host: Host) -> Finding:
         f"torch for CUDA {printable(str(cuda))} sees no device: {why[:200]}",
         matters,
         "update the driver, or install a torch for the CUDA of this driver (first line of nvidia-smi)",
-        "nvidia-smi",
     )
 
 

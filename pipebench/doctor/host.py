@@ -23,8 +23,8 @@ from pipebench.doctor import asking, probe
 from pipebench.doctor.asking import Answer
 from pipebench.host import cgroups, limits, page_cache
 
-OVER_S = 1.0  # seconds between the two readings of the kernel's counters
-DEADLINE_S = 7.0  # seconds for the other programs, so that all of it takes at most ten
+OVER_S = 2.0  # seconds between the two readings of the kernel's counters
+DEADLINE_S = 6.0  # seconds for the other programs, so that all of it takes at most ten
 PREFETCH = 2  # the DataLoader's default
 BATCH_BYTES = 64 * 3 * 224 * 224 * 4  # 64 crops of 224×224 pixels as float32
 _COUNTERS = ("proc/stat", "proc/vmstat")
@@ -38,10 +38,11 @@ class Host:
     """The machine as the checks see it.
 
     `data` is the folder whose storage is looked at, and `asked` says whether the user named it. `affinity` are the
-    numbers of the cores that this process may use. `descriptors` is its limit (None: there is none). `earlier` and
-    `later` are the texts of the kernel's counters by path, OVER_S apart. `versions` are those of installed libraries,
-    and `pair` is what torchvision requires. `answers` are those of `probe.py`, and `late` says that it did not
-    end in time; `smi` is that of nvidia-smi (None: it is not there). `space` gives the free bytes of a file system.
+    numbers of the cores that this process may use. `descriptors` is its limit (None: there is none), which it may raise
+    to `most_descriptors`. `earlier` and `later` are the texts of the kernel's counters by path, OVER_S apart.
+    `versions` are those of installed libraries, and `pair` is what torchvision requires. `answers` are those of
+    `probe.py`, and `late` says that it did not end in time; `smi` is that of nvidia-smi (None: it is not there).
+    `space` gives the free bytes of a file system.
     """
 
     root: Path
@@ -50,6 +51,7 @@ class Host:
     environ: Mapping[str, str] = field(default_factory=dict)
     affinity: frozenset[int] = frozenset({0})
     descriptors: int | None = None
+    most_descriptors: int | None = None
     temporary: Path = Path("/tmp")
     short_sockets: bool = False  # newer Pythons put a socket elsewhere if the folder's path is too long
     include: Path = Path("/usr/include")  # where this Python's headers would lie
@@ -79,10 +81,16 @@ class Host:
         return 2 * math.ceil(self.cores)
 
     @property
-    def contained(self) -> bool:
-        """Whether this is the inside of a container."""
-        marks = (".dockerenv", "run/.containerenv")
-        return any((self.root / one).exists() for one in marks) or "KUBERNETES_SERVICE_HOST" in self.environ
+    def container(self) -> str:
+        """The program whose container this is the inside of: docker, podman, or "another"; "" if it is none."""
+        if "KUBERNETES_SERVICE_HOST" in self.environ:
+            return "another"
+        marks = {".dockerenv": "docker", "run/.containerenv": "podman"}
+        return next((name for mark, name in marks.items() if (self.root / mark).exists()), "")
+
+    def in_container(self, arguments: str) -> str:
+        """The command of docker or podman with these arguments; "" if this is the inside of no such container."""
+        return f"{self.container} {arguments}" if self.container in ("docker", "podman") else ""
 
     def answer(self, name: str) -> Mapping[str, Any]:
         """What the probe said of a library; empty if it is not installed. Raises LookupError if it said nothing."""
@@ -104,7 +112,7 @@ def counters(root: Path) -> dict[str, str]:
 def observed(data: Path | None, progress: Callable[[int, int, str], None]) -> Host:
     """This machine, after OVER_S and at most DEADLINE_S more."""
     root = Path("/")
-    progress(0, 2, "watching the machine for a second")
+    progress(0, 2, f"watching the machine for {OVER_S:g} s")
     earlier = counters(root)
     time.sleep(OVER_S)
     later = counters(root)  # before the other programs start, which are a load themselves
@@ -117,6 +125,7 @@ def observed(data: Path | None, progress: Callable[[int, int, str], None]) -> Ho
         environ=dict(os.environ),
         affinity=frozenset(os.sched_getaffinity(0)),
         descriptors=limits.descriptor_limit(),
+        most_descriptors=limits.descriptor_limit(hard=True),
         temporary=Path(tempfile.gettempdir()),
         short_sockets=hasattr(util, "_get_base_temp_dir"),
         include=Path(sysconfig.get_paths()["include"]),

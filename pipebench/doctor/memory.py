@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pipebench.doctor.checking import check, fine, hurts, know
-from pipebench.doctor.host import Host
+from pipebench.doctor.host import OVER_S, Host
 from pipebench.host import cgroups
 from pipebench.results.examination import Finding
 from pipebench.units import size
@@ -33,7 +33,7 @@ def memory(host: Host) -> Finding:
     total, free = available(host)
     said = f"{size(free)} of {size(total)} are available"
     matters = "When it runs out, the kernel kills a worker. Before that, the files of the data leave the page cache."
-    remedy = "end other programs, start fewer workers, or raise the limit (docker run --memory)"
+    remedy = "start fewer workers, raise the limit (docker run --memory), or list what is large and end it"
     command = "ps -eo pid,rss,comm --sort=-rss | head"
     if free < max(_NEARLY * total, _LEAST):
         return hurts(said, matters, remedy, command, available=free, total=total)
@@ -47,10 +47,12 @@ def swap(host: Host) -> Finding:
     known = _meminfo(host)
     used = known["SwapTotal"] - known["SwapFree"]
     moved = _PAGE * (_pages(host.later.get("proc/vmstat", "")) - _pages(host.earlier.get("proc/vmstat", "")))
-    remedy, command = "free some memory, or end what was swapped out", "vmstat 1 5"
+    remedy = "list what was swapped out, and end it or free some memory"
+    command = "grep VmSwap /proc/[0-9]*/status | sort -n -k 2 | tail"
     if moved > 0:
         matters = "A worker whose pages are on a disk waits for each of them."
-        return hurts(f"{size(moved)} were swapped within a second", matters, remedy, command, moved=moved, used=used)
+        found = f"{size(moved)} were swapped within {OVER_S:g} s"
+        return hurts(found, matters, remedy, command, moved=moved, used=used)
     if used > _SWAPPED * known["MemTotal"]:
         matters = "What was swapped out is read back when it is used: a stall that a measurement cannot foresee."
         return know(f"{size(used)} are swapped out", matters, remedy, command, used=used)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import os
-import shlex
 
 from pipebench.doctor.checking import NotKnown, check, fine, hurts, know
 from pipebench.doctor.host import BATCH_BYTES, PREFETCH, Host
-from pipebench.host.limits import descriptors_needed
+from pipebench.host.limits import batches_under_way, descriptors_needed
 from pipebench.results.examination import Finding
 from pipebench.units import printable, size
 
 _TENSORS = 2  # in a batch: images and labels
+_AMPLE_LIMIT = 65536  # descriptors
 _USUAL_LIMIT = 1024  # descriptors: the soft limit of most systems
 _SOCKET = 107  # bytes: the longest path of a socket (unix(7))
 _INSIDE = len("/pymp-01234567/listener-01234567")  # what multiprocessing adds to the folder for temporary files
@@ -23,18 +23,19 @@ def shared_memory(host: Host) -> Finding:
     free = host.space(host.root / "dev/shm")
     if free is None:
         raise NotKnown("there is no /dev/shm")
-    batches = host.workers * PREFETCH
+    batches = batches_under_way(host.workers, PREFETCH)
     needed = batches * BATCH_BYTES
-    loader = f"{host.workers} workers × {PREFETCH} batches of 64 float32 images need {size(needed)}"
+    loader = f"{host.workers} workers with {batches} batches of 64 float32 images need {size(needed)}"
     if free >= needed:
         return fine(f"/dev/shm has {size(free)} free; {loader}", free=free, needed=needed)
     most = -(-2 * needed >> 30)
-    inside = f"docker run --shm-size={most}g IMAGE"
     return hurts(
         f"/dev/shm has {size(free)} free; {loader}",
         "Every batch of a worker lies there. A worker that finds no room dies of a bus error.",
         "enlarge it, or use fewer workers, a smaller batch or uint8 images",
-        inside if host.contained else f"sudo mount -o remount,size={most}G /dev/shm",
+        host.in_container(f"run --shm-size={most}g IMAGE")
+        if host.container
+        else f"sudo mount -o remount,size={most}G /dev/shm",
         free=free,
         needed=needed,
     )
@@ -42,23 +43,27 @@ def shared_memory(host: Host) -> Finding:
 
 @check
 def descriptors(host: Host) -> Finding:
-    limit, needed = host.descriptors, descriptors_needed(host.workers * PREFETCH, host.workers, _TENSORS)
+    limit, needed = host.descriptors, descriptors_needed(host.workers, PREFETCH, _TENSORS)
     sharing = host.answers.get("torch", {}).get("sharing", "")
     how = f"; torch shares tensors by {sharing}" if sharing else ""
     if limit is None:
         return fine(f"no limit{how}", needed=needed)
     facts = {"limit": limit, "needed": needed, "sharing": sharing}
     said = f"a process may have {limit} descriptors{how}"
-    command = "ulimit -n 65536"
+    most = min(_AMPLE_LIMIT, host.most_descriptors or _AMPLE_LIMIT)
+    raised, command = "raise the limit", f"ulimit -n {most}"
+    if most <= limit:
+        raised, command = "let an administrator raise the limit (limits.conf, docker run --ulimit)", ""
     if sharing == "file_system":
         matters = "A worker that is killed leaves its tensors in /dev/shm for ever."
-        return know(said, matters, "use file_descriptor, and raise the limit", command, **facts)
+        remedy = "call torch.multiprocessing.set_sharing_strategy('file_descriptor')"
+        return know(said, matters, f"{remedy}, and {raised}", command, **facts)
     if limit < needed:
         matters = f"A loader with {host.workers} workers needs about {needed}; it fails with 'Too many open files'."
-        return hurts(said, matters, "raise the limit", command, **facts)
+        return hurts(said, matters, raised, command, **facts)
     if limit <= _USUAL_LIMIT:
         matters = "Each tensor on its way takes one. Batches that are lists of tensors, as for detection, need more."
-        return know(said, matters, "raise the limit", command, **facts)
+        return know(said, matters, raised, command, **facts)
     return fine(said, **facts)
 
 
@@ -85,8 +90,8 @@ def temporary_folder(host: Host) -> Finding:
         return know(
             f"{name} has {size(free)} free",
             matters,
-            "free some space, or set TMPDIR",
-            f"df -h {shlex.quote(name)}",
+            "free some space, or choose a folder with more",
+            "export TMPDIR=FOLDER",
             free=free,
         )
     return fine(name, **facts)

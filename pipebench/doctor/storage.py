@@ -37,13 +37,14 @@ def storage(host: Host) -> Finding:
     kind = where.kind.removeprefix("fuse.")
     if where.kind.startswith("fuse") or kind in _NETWORK:
         matters = "Each small file costs a round trip, and what others do there changes your timings."
-        return know(said, matters, "copy the data to a local disk, or pack it into tar files", _copy(host), kind=kind)
+        return know(said, matters, "copy the data to a local disk, or pack it into tar files", _copied(host), kind=kind)
     if kind in ("tmpfs", "ramfs"):
         matters = "The data takes memory from the workers. Figures with it say nothing about a disk."
-        return know(said, matters, "keep it if the data is small", f"df -h {_quoted(host.data)}", kind=kind)
+        return know(said, matters, "keep it there only if it is small", kind=kind)
     if kind == "overlay":
         matters = "It is a layer of the container. What lies under it is not visible from here."
-        return know(said, matters, "mount the data from the host", "docker run -v /data:/data:ro IMAGE", kind=kind)
+        command = host.in_container("run -v /data:/data:ro IMAGE")
+        return know(said, matters, "mount the data from the host", command, kind=kind)
     return _disk(host, where, said)
 
 
@@ -55,19 +56,25 @@ def _disk(host: Host, where: _Mount, said: str) -> Finding:
     said = f"{said}, which says that it rotates"
     if Path(where.source).name.startswith(_VIRTUAL):
         doubt = "It is a disk of a hypervisor, so this may be untrue."
-        return know(said, f"{matters} {doubt}", remedy, "pipebench run --stage read --cache cold", kind=where.kind)
+        remedy = f"measure it; if it is slow, {remedy}"
+        return know(said, f"{matters} {doubt}", remedy, _measured(host), kind=where.kind)
     if host.asked and (_cached(host) or 0.0) > _SOME:
-        return know(f"{said}; most of it is in the page cache", matters, remedy, _copy(host), kind=where.kind)
-    return hurts(said, matters, remedy, _copy(host), kind=where.kind)
+        return know(f"{said}; most of it is in the page cache", matters, remedy, _copied(host), kind=where.kind)
+    return hurts(said, matters, remedy, _copied(host), kind=where.kind)
 
 
-def _copy(host: Host) -> str:
-    return f"cp -r {_quoted(host.data)} LOCAL_FOLDER"
+def _copied(host: Host) -> str:
+    return _with_data(host, "cp -r {} LOCAL_FOLDER")
 
 
-def _quoted(path: Path) -> str:
-    """A path as an argument of a shell."""
-    return shlex.quote(printable(path))
+def _measured(host: Host) -> str:
+    return _with_data(host, "pipebench run --stage read --cache cold --data {}")
+
+
+def _with_data(host: Host, command: str) -> str:
+    """A command on the data; "" if the user did not name it, or if its path cannot be written as text."""
+    path = printable(host.data)
+    return command.format(shlex.quote(path)) if host.asked and path == str(host.data) else ""
 
 
 def _mount(host: Host) -> _Mount:
@@ -117,17 +124,15 @@ def page_cache(host: Host) -> Finding:
     if total > free:
         matters = "Each pass over the data reads the storage again."
         remedy = "use a machine with more memory, or smaller files"
-        return know(
-            f"{size(total)} of data do not fit in {size(free)} of free memory", matters, remedy, "free -h", **facts
-        )
+        return know(f"{size(total)} of data do not fit in {size(free)} of free memory", matters, remedy, **facts)
     if cached < _CACHED:
         matters = "The first pass reads the storage and the next ones do not: compare only passes of one kind."
-        return know(some, matters, "read the data once before you measure", _read(host), **facts)
+        return know(some, matters, "read the data once before you measure", _all_read(host), **facts)
     return fine(some, **facts)
 
 
-def _read(host: Host) -> str:
-    return f"find {_quoted(host.data)} -type f -exec cat {{}} + > /dev/null"
+def _all_read(host: Host) -> str:
+    return _with_data(host, "find {} -type f -exec cat {{}} + > /dev/null")
 
 
 def _cached(host: Host) -> float | None:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Iterator
 
 from pipebench.doctor.checking import check, fine, hurts, know
 from pipebench.doctor.host import Host
 from pipebench.results.examination import Finding
 from pipebench.units import counted, printable
 
-_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "OPENCV_FOR_THREADS_NUM")
+_OF_OPENCV = "OPENCV_FOR_THREADS_NUM"
+_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", _OF_OPENCV)
+_VARIABLE_OF = {"torch": "OMP_NUM_THREADS", "OpenCV": _OF_OPENCV}
 
 
 @check
@@ -23,16 +26,22 @@ def threads(host: Host) -> Finding:
             f"{_named(too_many)}; {counted(cores, 'core')} may be used",
             "Threads that share a core take turns on it, and each parallel step waits for the last of them.",
             "set the number of threads",
-            f"export OMP_NUM_THREADS={cores} OPENCV_FOR_THREADS_NUM=1",
+            f"export {' '.join(_settings(too_many, cores))}",
             **facts,
         )
     if wrong := [name for name in _VARIABLES if not _right(host.environ.get(name, "1"))]:
         values = ", ".join(f"{name}={printable(host.environ[name])}" for name in wrong)
         return know(f"{values} is no number of threads", "Libraries ignore it, each in its way.", "give a number",
-                    f"export {wrong[0]}={cores}")  # fmt: skip
+                    f"export {' '.join(_settings(wrong, cores))}")  # fmt: skip
     if cores > 1 and started.get("OpenCV", 1) > 1:
         return _in_each_worker(host, started, facts)
     return fine(_named(started) if started else "as many as cores", **facts)
+
+
+def _settings(names: Iterable[str], cores: int) -> Iterator[str]:
+    """The variables that give these libraries, or what these variables are for, as many threads as cores."""
+    for name in dict.fromkeys(_VARIABLE_OF.get(one, one) for one in names):
+        yield f"{name}={1 if name == _OF_OPENCV else cores}"  # each worker starts as many
 
 
 def _in_each_worker(host: Host, started: dict[str, int], facts: dict[str, float | str]) -> Finding:
@@ -41,7 +50,7 @@ def _in_each_worker(host: Host, started: dict[str, int], facts: dict[str, float 
         f"OpenCV starts {number} threads in each worker: {number * host.workers} with {host.workers} workers",
         "torch sets its own threads to 1 in a worker, but not those of OpenCV.",
         "call cv2.setNumThreads(0) in worker_init_fn, or set the variable",
-        "export OPENCV_FOR_THREADS_NUM=1",
+        f"export {_OF_OPENCV}=1",
         **facts,
     )
 

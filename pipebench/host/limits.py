@@ -13,9 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from pipebench.errors import PipebenchError
+from pipebench.host import cgroups
 from pipebench.units import printable, size
 
 SHARED_MEMORY = Path("/dev/shm")
+_IN_HAND = 2  # batches that a loop holds while it waits for the next: the last one, and the one that is handed over
 _PIPES_PER_WORKER = 4  # descriptors: two ends of its index queue, its sentinel, its share of the resource tracker
 _SOCKET = 107  # bytes of a socket's path: unix(7)
 _BELOW = len("/pymp-12345678/listener-12345678")  # what multiprocessing adds to the folder for temporary files
@@ -35,7 +37,7 @@ def check_resources(
         return
     if problem := no_room_for_sockets():
         raise PipebenchError(problem, SHORTER)
-    batches = workers * prefetch + workers
+    batches = batches_under_way(workers, prefetch)
     needed, free = batches * batch_bytes, free_bytes(shared)
     if free is not None and needed > free:
         raise PipebenchError(
@@ -43,7 +45,7 @@ def check_resources(
             f"which has {size(free)} free",
             "enlarge it (docker run --shm-size), or use a smaller --batch-size or fewer --workers",
         )
-    allowed, wanted = descriptors(), descriptors_needed(batches, workers, tensors)
+    allowed, wanted = descriptors(), descriptors_needed(workers, prefetch, tensors)
     if allowed is not None and wanted > allowed:
         raise PipebenchError(
             f"{batches} batches and {workers} workers need about {wanted} file descriptors; {allowed} are left",
@@ -51,16 +53,21 @@ def check_resources(
         )
 
 
-def descriptors_needed(batches: int, workers: int, tensors: int) -> int:
-    """About how many descriptors batches on their way take: one for each tensor in shared memory, and the pipes."""
-    return batches * tensors + workers * _PIPES_PER_WORKER + _MARGIN
+def batches_under_way(workers: int, prefetch: int) -> int:
+    """The most batches of a DataLoader that exist at a time: those that are made ahead, and those in the loop."""
+    return workers * prefetch + _IN_HAND
 
 
-def descriptor_limit() -> int | None:
-    """How many descriptors this process may have; None if there is no limit."""
+def descriptors_needed(workers: int, prefetch: int, tensors: int) -> int:
+    """About how many descriptors batches under way take: one for each tensor in shared memory, and the pipes."""
+    return batches_under_way(workers, prefetch) * tensors + workers * _PIPES_PER_WORKER + _MARGIN
+
+
+def descriptor_limit(hard: bool = False) -> int | None:
+    """How many descriptors this process may have; None if there is no limit. `hard`: up to which it may raise that."""
     import resource
 
-    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[hard]
     return None if limit == resource.RLIM_INFINITY else limit
 
 
@@ -115,36 +122,28 @@ def descriptors() -> int | None:
     return None
 
 
-def free_memory() -> int | None:
-    """The bytes of memory that are available without swapping. The cgroup's limit may lower them.
+def free_memory(root: Path = cgroups.ROOT) -> int | None:
+    """The bytes of memory that are available without swapping. The limits of the cgroups may lower them.
 
     None if the system does not say.
     """
     with contextlib.suppress(OSError, ValueError, StopIteration):
-        lines = Path("/proc/meminfo").read_text().splitlines()
+        lines = (root / "proc/meminfo").read_text().splitlines()
         available = next(int(line.split()[1]) << 10 for line in lines if line.startswith("MemAvailable"))
-        with contextlib.suppress(OSError, ValueError):
-            group = Path("/sys/fs/cgroup")
-            left = int((group / "memory.max").read_text()) - int((group / "memory.current").read_text())
-            return min(available, max(0, left))
-        return available
+        limit = cgroups.memory(root)
+        return available if limit is None else min(available, limit[1])
     return None
 
 
-def oom_kills(groups: Path = Path("/sys/fs/cgroup"), own: Path = Path("/proc/self/cgroup")) -> int | None:
+def oom_kills(root: Path = cgroups.ROOT) -> int | None:
     """How many processes of this cgroup the kernel has killed because memory ran out; None if it does not say.
 
     It is `oom_kill` in `memory.events` (version 2 of cgroups) or in `memory.oom_control` (version 1).
     """
-    folders = [groups, groups / "memory"]
-    with contextlib.suppress(OSError, ValueError):
-        for line in own.read_text().splitlines():
-            _, controllers, path = line.split(":", 2)
-            if controllers in ("", "memory"):
-                folders.insert(0, groups / controllers / path.lstrip("/"))
-    for file in (folder / name for folder in folders for name in ("memory.events", "memory.oom_control")):
-        with contextlib.suppress(OSError, ValueError, StopIteration):
-            return next(int(line.split()[1]) for line in file.read_text().splitlines() if line.startswith("oom_kill "))
+    for name in ("memory.events", "memory.oom_control"):
+        for file in cgroups.files("memory", name, root):
+            with contextlib.suppress(OSError, KeyError):
+                return cgroups.counts(file.read_text())["oom_kill"]
     return None
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import math
 import os
 import platform
 import sys
@@ -12,12 +11,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from pipebench.host import private
+from pipebench.host import cgroups, private
 
 LIBRARIES = (
     "torch", "torchvision", "pillow", "opencv-python", "numpy", "scipy", "simplejpeg", "torchcodec", "webdataset",
 )  # fmt: skip
-_CGROUP = Path("/sys/fs/cgroup")
 
 
 @dataclass(frozen=True)
@@ -81,33 +79,19 @@ def describe(storage_of: Path | None = None) -> Machine:
     )
 
 
-def usable_cores() -> float:
-    """The number of cores that this process may use: the smaller of its affinity and the CPU quota of its cgroup.
+def usable_cores(root: Path = cgroups.ROOT) -> float:
+    """The number of cores that this process may use: the smaller of its affinity and the CPU quota of its cgroups.
 
     It may be a fraction.
     """
     affinity = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return min(float(affinity), _cgroup_quota())
+    return min(float(affinity), cgroups.cpu_quota(root))
 
 
-def _cgroup_quota() -> float:
-    """The cores that the cgroup's quota allows (v2 `cpu.max`, v1 `cpu.cfs_quota_us`); infinite if there is no quota."""
-    with contextlib.suppress(OSError, ValueError):
-        quota, period = _read(_CGROUP / "cpu.max").split()
-        return math.inf if quota == "max" else int(quota) / int(period)
-    with contextlib.suppress(OSError, ValueError):
-        quota_us = int(_read(_CGROUP / "cpu/cpu.cfs_quota_us"))
-        return math.inf if quota_us <= 0 else quota_us / int(_read(_CGROUP / "cpu/cpu.cfs_period_us"))
-    return math.inf
-
-
-def memory_bytes() -> int:
-    """The bytes of physical memory, or the cgroup's limit if that is smaller."""
-    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    for path in (_CGROUP / "memory.max", _CGROUP / "memory/memory.limit_in_bytes"):
-        with contextlib.suppress(OSError, ValueError):
-            return min(total, int(_read(path)))
-    return total
+def memory_bytes(root: Path = cgroups.ROOT) -> int:
+    """The bytes of physical memory, or the tightest limit of the cgroups if that is smaller."""
+    total, limit = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"), cgroups.memory(root)
+    return total if limit is None else min(total, limit[0])
 
 
 def last_level_cache_bytes() -> int:
@@ -234,10 +218,10 @@ def read_load_of_tree() -> Load:
 
 
 def _throttled_s() -> float:
-    for path, key, unit in (
-        (_CGROUP / "cpu.stat", "throttled_usec", 1e-6),
-        (_CGROUP / "cpu/cpu.stat", "throttled_time", 1e-9),
-    ):
-        with contextlib.suppress(OSError, ValueError, KeyError):
-            return float(dict(line.split() for line in _read(path).splitlines())[key]) * unit
-    return 0.0
+    """How long a quota has stopped this process's cgroups so far: of several, the one that was stopped longest."""
+    longest = 0.0
+    for path in cgroups.files("cpu", "cpu.stat"):
+        with contextlib.suppress(OSError):
+            known = cgroups.counts(_read(path))
+            longest = max(longest, known.get("throttled_usec", 0) * 1e-6, known.get("throttled_time", 0) * 1e-9)
+    return longest

@@ -44,6 +44,8 @@ class Bound:
         timed = self.row is not None and row.work is not None and bool(row.readings)
         if self.row is None or not timed or row.variant.ceiling or not row.variant.does_all:
             return None
+        if row.keys != self.row.keys:  # other samples: a decoder of JPEGs is the ceiling of no PNG
+            return None
         return over(row, self.row)
 
     def slower(self, row: Row) -> Speedup | None:

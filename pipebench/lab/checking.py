@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
@@ -11,14 +10,14 @@ from typing import TypeVar
 from pipebench import stage
 from pipebench.errors import BadSample, SampleError
 from pipebench.host import machine
+from pipebench.results.measurement import UNFIT, why_unfit
 from pipebench.runner import Attempt, Prepared, Runner, RunnerDied, RunnerFailed, Runners
 from pipebench.task import Task, Unavailable, Variant, Work, Workload
 from pipebench.units import printable
 
 T = TypeVar("T")
 GONE = frozenset({"vanished", "unreadable", "not-regular"})  # what can happen to a file that was good
-UNFIT = frozenset({"unfit", "rotated", "unsupported", "not-jpeg"})  # a good file that the variant is not made for
-MOST_UNFIT = 0.1  # of the good samples. A variant that is not made for more of them would keep the others from these
+LEAST_FIT = 0.1  # of the good samples. A variant that is made for fewer is skipped
 
 
 @dataclass(eq=False)
@@ -35,6 +34,9 @@ class Row:
     work: Work | None = None
     calls: int = 1
     first_s: float | None = None
+    out: frozenset[str] = frozenset()  # the samples of the others that it leaves out, because it is not made for them
+    keys: tuple[str, ...] = ()  # the samples on which it is timed
+    of: Row | None = None  # the row that it stands beside: it is the reference, timed on the samples of that row
     readings: list[float] = field(default_factory=list)
     counts: list[int] = field(default_factory=list)  # of these, the number of each process
     deaths: int = 0  # processes that died while it ran
@@ -45,6 +47,11 @@ class Row:
     @property
     def id(self) -> str:
         return self.variant.id
+
+    @property
+    def called(self) -> str:
+        """The name under which its readings are asked for."""
+        return self.id if self.of is None else f"{self.id} beside {self.of.id}"
 
     @property
     def usable(self) -> bool:
@@ -59,6 +66,11 @@ class Row:
     def unlike(self) -> list[BadSample]:
         """What the model did and this variant did not, or did otherwise."""
         return [one for one in self.bad.values() if one.reference_did]
+
+    @property
+    def unfit(self) -> dict[str, BadSample]:
+        """The good samples that it is not made for. They are kept from no other row."""
+        return {key: one for key, one in self.bad.items() if one.reference_did and one.kind in UNFIT}
 
     def renew(self) -> None:
         """Forgets all timing, because it cannot be compared with readings of other samples."""
@@ -141,21 +153,24 @@ def try_all(
 ) -> list[str]:
     """Tries each variant once on every group, checks it and compares it with the model.
 
-    Returns the samples that all variants can do, apart from variants that can do none. A variant that is not made for
-    this data is skipped.
+    Returns the samples that all variants can do, apart from variants that can do none, and apart from the samples that
+    a variant is not made for. A variant that is made for hardly any sample is skipped.
     """
     total = sum(len(group) for group in groups)
     tried = [row for row in rows if row.variant.ceiling is None and row.usable]
+    limits = [row for row in rows if row.variant.ceiling and row.usable and row.variant.unfit]
     done = 0
     for group in groups:
         expected = _expected(model, group, workload)
         for row in tried:
             _try(task, row, group, workload, expected, row is model)
+        for row in limits:
+            _ask_if_unfit(task, row, group, workload)
         done += len(group)
         progress(done, total, f"{task.id}: trying {total} samples")
-    for row in tried:
-        _skip_if_unfit(row, alone=len(tried) == 1)
-    dead = set.union(set(), *(set(row.bad) for row in tried if row.able))
+    for row in [*tried, *limits]:
+        _skip_if_unfit(row)
+    dead = set.union(set(), *(set(row.bad) - set(row.unfit) for row in tried if row.able))
     return [key for group in groups for key in group if key not in dead] if any(row.able for row in tried) else []
 
 
@@ -200,17 +215,24 @@ def _record(task: Task, row: Row, attempt: Attempt, kind: str, message: str, ref
         row.bad[key] = BadSample(task.stage, key, of, kind, message, seconds, task=task.id, reference_did=reference_did)
 
 
-def _skip_if_unfit(row: Row, alone: bool) -> None:
-    """Skips a variant that is not made for much of this data, so that the others are timed on all of it.
+def _ask_if_unfit(task: Task, row: Row, group: tuple[str, ...], workload: Workload) -> None:
+    """Asks a ceiling, which is not tried, whether it is made for a group."""
+    assert row.variant.unfit is not None
+    try:
+        reasons = [reason for one in task.inputs(workload, group) if (reason := row.variant.unfit(one)) is not None]
+    except Exception:  # the sample is bad, which the variants say
+        return
+    row.compared += len(group)
+    if reasons:
+        _record(task, row, Attempt(group), "unfit", reasons[0], reference_did=True)
 
-    A variant that is `alone` keeps nothing from the others. It is skipped if it is made for no sample.
-    """
-    reasons = Counter(one.message for one in row.unlike if one.kind in UNFIT)
-    unfit = reasons.total()
-    if unfit and (unfit == row.compared or (unfit > MOST_UNFIT * row.compared and not alone)):
-        whom = f"{unfit} of {row.compared} samples" if unfit < row.compared else "this data"
-        rest = f"; --variant {row.variant.name} alone is timed on the rest" if unfit < row.compared else ""
-        row.prepared = Prepared("unfit", f"not made for {whom}: {reasons.most_common(1)[0][0]}{rest}")
+
+def _skip_if_unfit(row: Row) -> None:
+    """Skips a row that is made for hardly any of this data."""
+    unfit = row.unfit
+    if unfit and row.compared - len(unfit) < LEAST_FIT * row.compared:
+        whom = f"{len(unfit)} of {row.compared} samples" if len(unfit) < row.compared else "this data"
+        row.prepared = Prepared("unfit", f"not made for {whom}: {why_unfit(unfit.values())}")
         row.bad, row.attempted = {}, 0
 
 

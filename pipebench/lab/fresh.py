@@ -21,6 +21,7 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from pipebench import stage
+from pipebench.errors import said_by
 from pipebench.host.gaps import Gaps
 from pipebench.runner import SETTLING_BYTES, ChildRunner, LocalRunner, RunnerDied, Runners
 from pipebench.task import RunnerSpec, Task, Variant, Workload
@@ -206,7 +207,7 @@ def _answer(served: _Served, method: str, arguments: tuple[Any, ...]) -> tuple[b
             method = "begin"
         return False, getattr(served if hasattr(served, method) else served.runner, method)(*arguments)
     except Exception as error:
-        return True, f"{type(error).__name__}: {printable(str(error))}"
+        return True, f"{type(error).__name__}: {printable(said_by(error))}"
 
 
 def _forked() -> str | None:

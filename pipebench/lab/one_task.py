@@ -51,7 +51,8 @@ class TaskCosts:
     """The costs of the variants of one task, by name, the reference first.
 
     `missing` says why a variant has no figure. `bad_samples` are the samples that at least one variant could not do.
-    All variants are timed on the same samples: those that all of them can do.
+    All variants are timed on the same samples: those that all of them can do. One that is not made for some of them
+    (`measurement.samples_unfit`) is timed on the others, and its speed-up is over the reference on the same.
     """
 
     task: str

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from pipebench import stage
 from pipebench.lab.bounding import Bound, over
@@ -23,7 +23,11 @@ TIMED_ANEW = 2  # how often at most a task is timed again because files of its s
 
 @dataclass
 class Trial:
-    """One task while it is measured: its rows, what they must agree with, and the samples that all of them can do."""
+    """One task while it is measured: its rows, what they must agree with, and the samples that all of them can do.
+
+    A row that is not made for some of the samples is timed on the others. `beside` has the reference for such a row,
+    timed on the same samples.
+    """
 
     task: Task
     workload: Workload
@@ -34,6 +38,20 @@ class Trial:
     good: list[str]
     runners: Runners  # the places where the rows are tried
     let_go: bool = False  # whether these have let go of what they had built for the task
+    beside: dict[frozenset[str], Row] = field(default_factory=dict)  # by the samples that it leaves out
+
+    def __post_init__(self) -> None:
+        base = self.known if self.known.usable else self.model
+        for row in self.rows:
+            row.out = frozenset(row.unfit).intersection(self.good)
+            if row.out and row.able and not row.variant.ceiling and base in self.rows:
+                self.beside[row.out] = Row(
+                    base.variant, base.runner, prepared=base.prepared, attempted=1, out=row.out, of=row
+                )
+
+    @property
+    def _timed(self) -> list[Row]:
+        return [*self.rows, *self.beside.values()]
 
     def time(
         self,
@@ -43,35 +61,42 @@ class Trial:
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         """Takes readings of every row in turn, in one process of `timing`."""
-        for keys in self._what_stays():
-            take_readings(self.task, self.rows, keys, self.workload, timing, plan, progress, now)
+        for rows in self._what_stays():
+            take_readings(self.task, rows, self.workload, timing, plan, progress, now)
 
-    def _what_stays(self) -> Iterator[tuple[str, ...]]:
-        """Yields the samples to time. If files of these vanish meanwhile, yields the samples left, to be timed again.
+    def _what_stays(self) -> Iterator[list[Row]]:
+        """Gives each row the samples to time, and yields the rows. If files of these vanish meanwhile, does so again.
 
         Removes the lost samples from `good`. A row that broke for another reason stays failed and costs the others
         nothing.
         """
-        count = self.task.per_call(self.workload)
         for left in reversed(range(1 + TIMED_ANEW)):
-            keys = tuple(self.good[:count]) if self.task.from_the_start else tuple(spread(self.good, count))
-            if not keys:
+            rows = self._with_samples()
+            if not rows:
                 return
-            before = [row.failed for row in self.rows]
-            yield keys
-            broken = [(row, row.failed) for row, was in zip(self.rows, before, strict=True) if row.failed != was]
+            before = [row.failed for row in rows]
+            yield rows
+            broken = [(row, row.failed) for row, was in zip(rows, before, strict=True) if row.failed != was]
             if not broken or not left:
                 return
             for row, _ in broken:
                 row.failed = None
-            lost = self._lost(set(keys))
+            lost = self._lost({key for row in rows for key in row.keys})
             if not lost:
                 for row, said in broken:
                     row.failed = said
                 return
             self.good[:] = [key for key in self.good if key not in lost]
-            for row in self.rows:
+            for row in self._timed:
                 row.renew()
+
+    def _with_samples(self) -> list[Row]:
+        """The rows that have samples to be timed on: each as many as one call has, of those that it is made for."""
+        count = self.task.per_call(self.workload)
+        for row in self._timed:
+            fit = [key for key in self.good if key not in row.out]
+            row.keys = tuple(fit[:count]) if self.task.from_the_start else tuple(spread(fit, count))
+        return [row for row in self._timed if row.keys]
 
     def _lost(self, timed: set[str]) -> set[str]:
         if self.let_go:
@@ -101,12 +126,12 @@ class Trial:
         bound, reference = Bound(self.rows), self._reference()
         return TaskResult(
             tuple(
-                _measurement(row, reference, bound, self.workload, len(self.good))
+                _measurement(row, self.beside.get(row.out, reference), bound, self.workload, self.good)
                 for row in self.rows
                 if not row.variant.ceiling
             ),
             tuple(_ceiling(row, bound) for row in self.rows if row.variant.ceiling),
-            tuple(record for row in self.rows for record in row.bad.values()),
+            tuple(record for row in self.rows if not row.variant.ceiling for record in row.bad.values()),
         )
 
 
@@ -171,7 +196,7 @@ def measure(
     return trial.result()
 
 
-def _measurement(row: Row, reference: Row | None, bound: Bound, workload: Workload, common: int) -> Measurement:
+def _measurement(row: Row, reference: Row, bound: Bound, workload: Workload, good: Sequence[str]) -> Measurement:
     variant, prepared = row.variant, row.prepared
     timed = row.work is not None and bool(row.readings)
     samples = row.work.samples if row.work else 0
@@ -185,13 +210,13 @@ def _measurement(row: Row, reference: Row | None, bound: Bound, workload: Worklo
         calls_per_reading=row.calls if timed else 0,
         work=row.work,
         summary=summarize(row.readings, row.calls, samples, row.counts) if timed else None,
-        over_reference=over(row, reference) if timed and reference and reference.readings else None,
+        over_reference=over(row, reference) if timed and reference.readings else None,
         fraction_of_ceiling=bound.share(row),
         samples_attempted=row.attempted,
         samples_failed=len(row.bad),
         library=prepared.library,
         gives_up=variant.gives_up,
-        samples_common=common,
+        samples_common=sum(key not in row.out for key in good),
         load=row.load if timed else None,
         warnings=warnings_of(row.readings, row.load, row.codes, row.counts) + bound.faults(row),
         skipped=_skipped(prepared),
@@ -200,6 +225,7 @@ def _measurement(row: Row, reference: Row | None, bound: Bound, workload: Worklo
         ceiling=bound.name(row),
         readings_per_process=tuple(count for count in row.counts if count),
         samples_unlike=len(row.unlike),
+        samples_unfit=len(row.unfit),
     )
 
 

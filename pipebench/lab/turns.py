@@ -46,14 +46,13 @@ class Plan:
 def take_readings(
     task: Task,
     rows: list[Row],
-    keys: tuple[str, ...],
     workload: Workload,
     runners: Runners,
     plan: Plan,
     progress: Progress,
     now: Callable[[], float],
 ) -> None:
-    """Arms every row, then takes one reading of each in turn; the order rotates. All in one process of each place.
+    """Arms every row with its keys, then takes one reading of each in turn; the order rotates. In one process a place.
 
     If a process dies, its readings are forgotten, and another takes its place. A row in whose turns `MOST_DEATHS`
     processes died has failed.
@@ -63,9 +62,9 @@ def take_readings(
         for row in live:
             row.counts.append(0)
         try:
-            _renew(task, live, keys, workload, runners)
+            _renew(task, live, workload, runners)
             for row in (one for one in live if one.able):
-                _guard(row, runners, partial(_arm, row, keys, workload, plan))
+                _guard(row, runners, partial(_arm, row, workload, plan))
             before = runners.load()
             _take_turns(task, rows, runners, plan, progress, now)
         except ProcessLost:
@@ -78,9 +77,10 @@ def take_readings(
         return
 
 
-def _renew(task: Task, live: Sequence[Row], keys: tuple[str, ...], workload: Workload, runners: Runners) -> None:
+def _renew(task: Task, live: Sequence[Row], workload: Workload, runners: Runners) -> None:
     """Gives each row its place for the readings, with a fresh process where a place can have one."""
     fresh: dict[int, bool] = {}
+    keys = tuple(dict.fromkeys(key for row in live for key in row.keys))
 
     def settle(row: Row) -> None:
         place = runners.of(row.variant)
@@ -129,29 +129,29 @@ def _guard(row: Row, runners: Runners, action: Callable[[], None]) -> None:
         fail(row, runners, error)
 
 
-def _arm(row: Row, keys: tuple[str, ...], workload: Workload, plan: Plan) -> None:
+def _arm(row: Row, workload: Workload, plan: Plan) -> None:
     """Loads the inputs and makes two calls. In the first process, also sets the size of a block.
 
     In the other processes, a call that takes as long as a reading is made once: a second would be a third of the time.
     """
     assert row.timed_in is not None
     first = row.work is None
-    row.work = row.timed_in.arm(row.id, workload, keys)
+    row.work = row.timed_in.arm(row.id, workload, row.keys, row.called)
     if not first and row.calls == 1:
         return
-    first_s, _ = row.timed_in.reading(row.id, 1)
+    first_s, _ = row.timed_in.reading(row.called, 1)
     if not first:
         return
     row.first_s = first_s
     if workload.cache == "cold" and row.variant.stage == "read":
         return  # a second call would find the files warm
-    once, _ = row.timed_in.reading(row.id, 1)
+    once, _ = row.timed_in.reading(row.called, 1)
     row.calls = max(1, math.ceil(plan.reading_s / max(once, 1e-9)))
 
 
 def _read(row: Row) -> None:
     assert row.timed_in is not None
-    seconds, code = row.timed_in.reading(row.id, row.calls)
+    seconds, code = row.timed_in.reading(row.called, row.calls)
     row.readings.append(seconds)
     row.counts[-1] += 1
     if code:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from pipebench.errors import BadSample
 from pipebench.host.known_bad import known_bad
-from pipebench.render import check, consumers, feeding, stage_sum
+from pipebench.render import check, consumers, feeding, gains, stage_sum
 from pipebench.render.cells import Table, gain, spread
 from pipebench.results import usual_pipeline
 from pipebench.results.measurement import EXCEEDED, NOISE, USUAL_PROCESSES, Ceiling, Measurement, Warning
@@ -47,7 +47,7 @@ def _of_stages(report: Report, full: bool) -> str:
     """The throughput of one core through the usual pipeline, its costliest task, and that of the fastest variants."""
     core = usual_pipeline.one_core(report.measurements)
     if core is None:
-        return _short_verdict(report)
+        return gains.verdict(report)
     if not full:
         stages = ", ".join(task_id.partition("/")[0] for task_id in PIPELINE)
         return (
@@ -65,19 +65,6 @@ def _of_stages(report: Report, full: bool) -> str:
     alone = [one for one in timed(report, PIPELINE[-1]) if one.variant == LOADERS_COLLATE]
     beside = stage_sum.gap([*usual[:-1], *alone], report.loader or ()) if alone else ""
     return f"{said} {beside}".rstrip()
-
-
-def _short_verdict(report: Report) -> str:
-    best = usual_pipeline.best(report.measurements)
-    found = [(one.over_reference, one) for one in best if one.over_reference]
-    if not found:
-        return "No comparison is possible: no reference variant was measured on this data."
-    gains = [(over.speedup, one) for over, one in found if over.told and over.speedup > 1]
-    if not gains:
-        return "No measurable gain: no variant is measurably faster than its reference."
-    times, one = max(gains, key=lambda pair: pair[0])
-    name = printable(one.variant)
-    return f"Largest gain: {printable(one.task)}, where {name} is {times:.2f}× as fast as the reference."
 
 
 def ceilings(report: Report) -> Table:
@@ -139,7 +126,7 @@ def of_task(report: Report, task_id: str) -> Table:
         if one.skipped:
             continue
         if one.summary is None or one.work is None:
-            rows.append((name, _status(one), "", "", "", "", _failed(one)))
+            rows.append((name, _status(one), "", "", "", "", "", _failed(one)))
             continue
         rows.append(
             (
@@ -149,6 +136,7 @@ def of_task(report: Report, task_id: str) -> Table:
                 rates.number(1 / per_sample_s(one)),
                 gain(one.over_reference),
                 _share(one),
+                gains.fit(one) if one.samples_unfit else "",
                 _failed(one),
             )
         )
@@ -159,9 +147,11 @@ def of_task(report: Report, task_id: str) -> Table:
         f"{rates.unit} samples/s".strip(),
         "× reference",
         "of ceiling",
+        "files",
         "bad",
     )
-    return Table(_title(found[0]), headers, tuple(rows), frozenset({1, 2, 3, 4, 5, 6}), tuple(_notes(found)), (3, 2, 5))
+    notes = (*_notes(found), *gains.on_part(report, found))
+    return Table(_title(found[0]), headers, tuple(rows), frozenset({1, 2, 3, 4, 5, 6, 7}), notes, (3, 2, 5))
 
 
 def _share(one: Measurement) -> str:
@@ -188,7 +178,13 @@ def _status(one: Measurement) -> str:
 
 
 def _failed(one: Measurement) -> str:
-    return f"{one.samples_failed}/{one.samples_attempted}" if one.samples_failed else ""
+    bad = _kept(one)
+    return f"{bad}/{one.samples_attempted}" if bad else ""
+
+
+def _kept(one: Measurement) -> int:
+    """The samples that a variant could not do, and that are kept from the others because of it."""
+    return one.samples_failed - one.samples_unfit
 
 
 def _few(found: Sequence[Measurement]) -> Iterable[str]:
@@ -196,10 +192,10 @@ def _few(found: Sequence[Measurement]) -> Iterable[str]:
     tried = max((one.samples_attempted for one in found), default=0)
     common = max((one.samples_common for one in found), default=0)
     if 0 < common < tried / 2:
-        limits = max(found, key=lambda one: (one.samples_failed < one.samples_attempted, one.samples_failed))
+        limits = max(found, key=lambda one: (one.samples_failed < one.samples_attempted, _kept(one)))
         yield (
             f"timed on {common} of {tried} samples, those that every variant can process; {printable(limits.variant)} "
-            f"failed on {limits.samples_failed}: leave it out with --variant to time the others"
+            f"failed on {_kept(limits)}: leave it out with --variant to time the others"
         )
 
 
@@ -229,8 +225,8 @@ def _said(one: Measurement) -> Iterable[str]:
         yield printable(one.library)
     if one.gives_up:
         yield f"gives up {printable(one.gives_up)}"
-    if one.samples_unlike and one.summary:
-        few = f"{one.samples_unlike} of {one.samples_attempted} samples"
+    if one.samples_unlike > one.samples_unfit and one.summary:
+        few = f"{one.samples_unlike - one.samples_unfit} of {one.samples_attempted} samples"
         yield f"does not do {few} as the reference does, so it is not called the fastest; timed on others"
     if one.skipped:
         yield f"skipped ({printable(one.skipped.code)}): {printable(one.skipped.reason)}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import median
@@ -30,7 +31,9 @@ RIGOROUS_READINGS = 24  # the most that --rigorous takes in one process: of a lo
 FOREIGN_LIMIT = 0.10  # of one core: above it, the work of other processes can hide a 10 % difference
 STEAL_LIMIT = 0.02
 UNSTABLE_LIMIT = 0.10
+MOST_REASONS = 3  # for which a variant is not made for samples, that are named
 EXCEEDED = "ceiling-exceeded"  # the code of a warning
+UNFIT = frozenset({"unfit", "rotated", "unsupported", "not-jpeg"})  # kinds of good files that a variant is not made for
 NOISE = frozenset({"foreign-load", "steal", "throttled", "unstable", "too-few-readings"})  # said once for a whole run
 
 
@@ -80,7 +83,7 @@ class Measurement:
     samples_failed: int = 0
     library: str | None = None
     gives_up: str | None = None
-    samples_common: int = 0  # of those attempted, the number that every variant of the task could process
+    samples_common: int = 0  # of those attempted, the number that all could process, and that this one is made for
     load: Load | None = None  # the host's load while the readings were taken
     warnings: tuple[Warning, ...] = ()
     skipped: Skipped | None = None
@@ -89,6 +92,7 @@ class Measurement:
     ceiling: str | None = None
     readings_per_process: tuple[int, ...] = ()
     samples_unlike: int = 0  # of those that failed, the number that the reference did: their files are not at fault
+    samples_unfit: int = 0  # of those, the number that it is not made for: it and its reference are timed on others
 
     def over(self, other: Measurement) -> Speedup:
         """The speed-up of one call over one call of `other`, which was read in the same turns."""
@@ -130,6 +134,20 @@ class TaskResult:
     measurements: tuple[Measurement, ...]
     ceilings: tuple[Ceiling, ...]
     bad_samples: tuple[BadSample, ...]
+
+
+def why_unfit(found: Iterable[BadSample]) -> str:
+    """Why a variant is not made for these samples, with the number of each reason, the most frequent first."""
+    reasons = Counter(one.message for one in found).most_common()
+    said = [_counted(count, reason) for reason, count in reasons[:MOST_REASONS]]
+    left = sum(count for _, count in reasons[MOST_REASONS:])
+    return ", ".join([*said, *([f"{left} for other reasons"] if left else [])])
+
+
+def _counted(count: int, reason: str) -> str:
+    """A reason such as "it is PNG" with its number: "2 are PNG"."""
+    what = reason.removeprefix("it is ")
+    return f"{count:,}: {reason}" if what == reason else f"{count:,} {'is' if count == 1 else 'are'} {what}"
 
 
 def warnings_of(

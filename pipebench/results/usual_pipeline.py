@@ -54,6 +54,35 @@ def best(rows: Sequence[Measurement]) -> list[Measurement]:
     return [one for one in found if one is not None]
 
 
+def gains(rows: Sequence[Measurement]) -> list[Measurement]:
+    """The fastest variant of each task, and those that agree on all samples that they are made for, if these are fewer.
+
+    Only rows with a speed-up over their reference. The largest that can be told comes first.
+    """
+    part = [one for one in rows if one.samples_unfit and one.samples_unfit == one.samples_unlike and not one.gives_up]
+    found = [one for one in [*best(rows), *part] if one.over_reference is not None and not one.failed]
+    return sorted(found, key=_told, reverse=True)
+
+
+def _told(one: Measurement) -> float:
+    """The speed-up over the reference; 0 if it cannot be told."""
+    over = one.over_reference
+    return over.speedup if over is not None and over.told else 0.0
+
+
+def gain(rows: Sequence[Measurement]) -> Measurement | None:
+    """The row with the largest measurable gain over its reference; None if no row has one."""
+    first = next(iter(gains(rows)), None)
+    return first if first is not None and _told(first) > 1 else None
+
+
+def left_out(rows: Iterable[Measurement]) -> list[Measurement]:
+    """The variants that were skipped in tasks of which others were timed: nothing is known of their gain."""
+    rows = list(rows)
+    measured = {one.task for one in rows if one.summary}
+    return [one for one in rows if one.skipped is not None and one.task in measured]
+
+
 def one_core(rows: Sequence[Measurement]) -> OneCore | None:
     """What one core does through the usual pipeline; None if a task of it has no reference here."""
     usual = [one for task_id in PIPELINE for one in reference(rows, task_id)]

@@ -256,12 +256,16 @@ def _of_run(found: Any, parts: Any) -> ReportVerdict:
 
 def _gain(parts: Any) -> ReportVerdict:
     """The variant that is most times as fast as its reference, if that was told."""
-    found = [(one.over_reference, one) for one in usual_pipeline.best(parts.measurements) if one.over_reference]
-    gains = [(over, one) for over, one in found if over.told and over.speedup > 1]
-    if not gains:
-        return ReportVerdict("run", "no-gain" if found else "no-reference", {"tasks": len(found)})
-    over, one = max(gains, key=lambda pair: pair[0].speedup)
-    return ReportVerdict("run", "largest-gain", {"task": one.task, "variant": one.variant, **_speed(over)})
+    one = usual_pipeline.gain(parts.measurements)
+    if one is None:
+        tasks = {row.task for row in usual_pipeline.gains(parts.measurements)}
+        left_out = tuple(f"{row.task}/{row.variant}" for row in usual_pipeline.left_out(parts.measurements))
+        code: OfRun = "no-gain" if tasks else "no-reference"
+        return ReportVerdict("run", code, {"tasks": len(tasks), "skipped": left_out})
+    evidence: Evidence = {"task": one.task, "variant": one.variant, **_speed(one.over_reference)}
+    if one.samples_unfit:
+        evidence |= {"samples_fit": one.samples_attempted - one.samples_unfit, "samples": one.samples_attempted}
+    return ReportVerdict("run", "largest-gain", evidence)
 
 
 def _of_check(found: Check, parts: Any) -> ReportVerdict:

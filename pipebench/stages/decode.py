@@ -61,7 +61,7 @@ def pixels(output: Any) -> Pixels:
     return array
 
 
-TURNED = "it was turned as its EXIF orientation says, which the others do not do"
+TURNED = "it is turned by an EXIF orientation, which only some decoders apply"
 
 
 def _check(output: Any, given: Encoded) -> None:
@@ -147,15 +147,17 @@ def _pillow_simd_folder() -> Path:
 
 
 def made_for(*formats: str) -> Callable[[Encoded], str | None]:
-    """Tells why a decoder that reads `formats` (none: all) is not made for an image; None if it is."""
+    """Tells why a decoder that reads `formats` (none: all) is not made for an image; None if it is.
+
+    Of CMYK, and of more than 8 bits, libraries make RGB in different ways.
+    """
 
     def unfit(given: Encoded) -> str | None:
         stated = header(given.data)
         if formats and stated.format not in formats:
-            return f"it reads {', '.join(formats)} and no {stated.format}"
+            return f"it is {stated.format}"
         if stated.mode not in PLAIN or stated.bits > 8:
-            what = stated.mode if stated.mode not in PLAIN else f"{stated.bits} bits"
-            return f"libraries make RGB of {what} in different ways"
+            return f"it is {stated.mode if stated.mode not in PLAIN else f'of {stated.bits} bits'}"
         return "it is animated" if stated.animated else None
 
     return unfit
@@ -245,13 +247,18 @@ def opencv(workload: Workload) -> Decoding:
     return lambda given: decode(given.data)
 
 
+def _no_half(given: Encoded) -> str | None:
+    narrow = min(given.width, given.height) < 2 and header(given.data).format != "JPEG"
+    return "it is one pixel wide or high" if narrow else made_for()(given)
+
+
 @variant(
     "decode/rgb",
     name="opencv-reduced",
     library=opencv_library,
     extra="opencv",
     gives_up="resolution: half",
-    unfit=made_for(),
+    unfit=_no_half,
 )
 def opencv_reduced(workload: Workload) -> Decoding:
     """`cv2.imdecode` with `IMREAD_REDUCED_COLOR_2`: half scale."""

@@ -34,6 +34,8 @@ STAT = {  # a second later
     "idle": _stat((101, 199, 0), (101, 199, 0)),
     "busy": _stat((190, 110, 0), (190, 110, 0)),
     "part": _stat((140, 160, 0), (100, 200, 0)),
+    "below": _stat((148, 152, 0), (146, 154, 0)),  # around one program, which uses a whole core
+    "above": _stat((152, 148, 0), (154, 146, 0)),
     "stolen": _stat((110, 170, 20), (110, 170, 20)),
     "nibbled": _stat((110, 187, 3), (110, 185, 5)),
 }

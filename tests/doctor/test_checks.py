@@ -1,5 +1,6 @@
 """Every check on planted machines: one on which all is well, and those that it is there to find."""
 
+import os
 from pathlib import Path
 
 import planted_hosts
@@ -10,9 +11,13 @@ from pipebench import doctor
 from pipebench.doctor.asking import Answer
 from pipebench.doctor.checking import CHECKS
 from pipebench.doctor.examining import finding, findings
+from pipebench.doctor.host import BATCH_BYTES, PREFETCH
+from pipebench.errors import PipebenchError
+from pipebench.host import limits, machine
 
 doctor.discover()
 HURTS, KNOW, FINE, UNKNOWN = "will-hurt", "worth-knowing", "fine", "not-known"
+ONLY_SHOW = ("ps ", "df ", "free", "vmstat", "nvidia-smi", "taskset -cp $", "grep ", "pipebench ")
 HERE = Path(__file__).parent
 DEEP = Path("/tmp/" + "x" * 80)
 TWO_CORES = {"sys/fs/cgroup/cpu.max": "200000 100000\n"}
@@ -48,9 +53,11 @@ CASES = [
     ("governor", KNOW, "powersave (driver intel_pstate)", {"files": {GOVERNOR: "powersave"}}),
     ("governor", FINE, "performance", {}),
     ("governor", UNKNOWN, "as most virtual machines", {"files": {GOVERNOR: None}}),
-    ("load", HURTS, "other processes use 1.8 of 2 cores", {"stat": "busy", "affinity": frozenset({0, 1})}),
-    ("load", KNOW, "other processes use 0.4 of 2 cores", {"stat": "part", "affinity": frozenset({0, 1})}),
-    ("load", FINE, "other processes use 0.0 of 1 cores", {"stat": "part", "affinity": frozenset({1})}),
+    ("load", HURTS, "used 1.8 of 2 cores in the last 2 s", {"stat": "busy", "affinity": frozenset({0, 1})}),
+    ("load", KNOW, "used 0.9 of 2 cores", {"stat": "below", "affinity": frozenset({0, 1})}),
+    ("load", KNOW, "used 1.1 of 2 cores", {"stat": "above", "affinity": frozenset({0, 1})}),
+    ("load", KNOW, "used 0.4 of 2 cores", {"stat": "part", "affinity": frozenset({0, 1})}),
+    ("load", FINE, "used 0.0 of 1 cores", {"stat": "part", "affinity": frozenset({1})}),
     ("load", UNKNOWN, "stand still", {"before": {"proc/stat": STAT["idle"]}}),
     ("steal", HURTS, "gave 20 %", {"stat": "stolen"}),
     ("steal", KNOW, "gave 4 %", {"stat": "nibbled"}),
@@ -62,13 +69,14 @@ CASES = [
     ("memory", FINE, "2.15 GB of 2.15 GB", {"files": {"sys/fs/cgroup/memory.max": f"{2 * GB}",
      "sys/fs/cgroup/memory.current": f"{2 * GB}", "sys/fs/cgroup/memory.stat": f"anon 5\ninactive_file {2 * GB}\n"}}),
     ("memory", FINE, "21.5 GB of 34.4 GB", {}),
-    ("swap", HURTS, "410 kB were swapped within a second",
+    ("swap", HURTS, "410 kB were swapped within 2 s",
      {"files": {"proc/vmstat": "pswpin 300\npswpout 0\n"}, "before": {"proc/vmstat": "pswpin 200\npswpout 0\n"}}),
     ("swap", KNOW, "4.29 GB are swapped out", {"files": {"proc/meminfo": MEMINFO.format(20 << 20, 4 << 20)}}),
     ("swap", FINE, "none in use", {}),
     ("huge pages", KNOW, "are off", {"files": {HUGE: "always madvise [never]"}}),
     ("huge pages", FINE, "madvise", {}),
-    ("shared memory", HURTS, "8 workers × 2 batches of 64 float32 images need 617 MB", {"space": lambda _: 64 << 20}),
+    ("shared memory", HURTS, "8 workers with 18 batches of 64 float32 images need 694 MB",
+     {"space": lambda _: 64 << 20}),
     ("shared memory", UNKNOWN, "no /dev/shm", {"space": lambda _: None}),
     ("shared memory", FINE, "107 GB free", {}),
     ("descriptors", HURTS, "64 descriptors", {"descriptors": 64}),
@@ -147,6 +155,8 @@ def test_a_check_says_what_was_planted(tmp_path, name, level, words, planted):
     found = finding(name, CHECKS[name], planted_hosts.host(tmp_path, **planted))
     assert (found.level, words in found.found) == (level, True), found
     assert bool(found.matters and found.remedy) == (level in (HURTS, KNOW))
+    if found.command.startswith(ONLY_SHOW):  # then the remedy says no more than that
+        assert "list " in found.remedy or found.remedy.startswith("measure it")
 
 
 def test_every_check_has_a_machine_that_is_well_and_one_that_is_not():
@@ -168,21 +178,75 @@ def test_a_machine_that_shows_nothing_ends_no_check(tmp_path):
     assert {found[one].level for one in ("memory", "swap", "huge pages", "load", "storage")} == {UNKNOWN}
 
 
-def test_limits_of_outer_groups_hold_for_the_inner_one(tmp_path):
+def test_limits_of_outer_groups_hold_for_the_inner_one(tmp_path, monkeypatch):
     files = {
         "proc/self/cgroup": "0::/user.slice/job\n",
         "sys/fs/cgroup/user.slice/cpu.max": "150000 100000",
         "sys/fs/cgroup/user.slice/job/cpu.max": "max 100000",
     }
     assert planted_hosts.host(tmp_path, files).cores == 1.5
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(4)))
+    assert machine.usable_cores(tmp_path) == 1.5  # the same reader for all
 
 
 def test_a_command_is_safe_to_copy_whatever_the_folder_is_called(tmp_path):
     mounts = {MOUNTS: "2 1 0:50 / / rw - nfs4 server:/a rw"}
-    host = planted_hosts.host(tmp_path, mounts, data=Path("/a'; rm -rf $HOME; \x1b[31m"))
-    assert finding("storage", CHECKS["storage"], host).command == (
-        "cp -r '/a'\"'\"'; rm -rf $HOME; \\x1b[31m' LOCAL_FOLDER"
-    )
+
+    def command(data, **more):
+        return finding("storage", CHECKS["storage"], planted_hosts.host(tmp_path, mounts, data=data, **more)).command
+
+    assert command(Path("/a'; rm -rf $HOME")) == "cp -r '/a'\"'\"'; rm -rf $HOME' LOCAL_FOLDER"
+    assert command(Path("/a\x1b[31m")) == ""  # the path as it is shown is no path
+    assert command(Path("/here"), asked=False) == ""  # the current folder is not the data
+
+
+@pytest.mark.parametrize(
+    ("environ", "wanted"),
+    [
+        ({"MKL_NUM_THREADS": "64"}, "export MKL_NUM_THREADS=4"),
+        ({"OPENBLAS_NUM_THREADS": "64", "OPENCV_FOR_THREADS_NUM": "9"},
+         "export OPENBLAS_NUM_THREADS=4 OPENCV_FOR_THREADS_NUM=1"),
+        ({"OMP_NUM_THREADS": "all", "MKL_NUM_THREADS": "0"}, "export OMP_NUM_THREADS=4 MKL_NUM_THREADS=4"),
+    ],
+)  # fmt: skip
+def test_the_remedy_for_threads_sets_the_variables_that_are_wrong(tmp_path, environ, wanted):
+    command = finding("threads", CHECKS["threads"], planted_hosts.host(tmp_path, environ=environ)).command
+    assert command == wanted
+    mended = environ | dict(one.split("=") for one in command.split()[1:])
+    assert finding("threads", CHECKS["threads"], planted_hosts.host(tmp_path, environ=mended)).level == FINE
+
+
+@pytest.mark.parametrize(
+    ("name", "planted", "wanted"),
+    [
+        ("shared memory", {"files": {".dockerenv": ""}}, "docker run --shm-size=2g IMAGE"),
+        ("shared memory", {"files": {"run/.containerenv": ""}}, "podman run --shm-size=2g IMAGE"),
+        ("shared memory", {"environ": {"KUBERNETES_SERVICE_HOST": "x"}, "files": {".dockerenv": ""}}, ""),
+        ("shared memory", {}, "sudo mount -o remount,size=2G /dev/shm"),
+        ("descriptors", {"descriptors": 64}, "ulimit -n 65536"),
+        ("descriptors", {"descriptors": 64, "most_descriptors": 4096}, "ulimit -n 4096"),
+        ("descriptors", {"descriptors": 64, "most_descriptors": 64}, ""),
+        ("cores", {"affinity": frozenset({3})}, ""),
+    ],
+)
+def test_a_command_does_what_the_remedy_says_where_it_is_run(tmp_path, name, planted, wanted):
+    host = planted_hosts.host(tmp_path, **{"space": lambda _: 64 << 20, **planted})
+    assert finding(name, CHECKS[name], host).command == wanted
+
+
+def test_doctor_and_a_loader_that_starts_count_alike(tmp_path, monkeypatch):
+    """What `doctor` says that a loader needs is what the check before a loader asks for."""
+    host = planted_hosts.host(tmp_path, descriptors=64, space=lambda _: 0)
+    shared, files = (finding(one, CHECKS[one], host) for one in ("shared memory", "descriptors"))
+    monkeypatch.setattr(limits, "free_bytes", lambda folder: int(shared.facts["needed"]))
+    monkeypatch.setattr(limits, "descriptors", lambda: int(files.facts["needed"]))
+    limits.check_resources(host.workers, PREFETCH, BATCH_BYTES)
+    monkeypatch.setattr(limits, "descriptors", lambda: int(files.facts["needed"]) - 1)
+    with pytest.raises(PipebenchError, match="file descriptors"):
+        limits.check_resources(host.workers, PREFETCH, BATCH_BYTES)
+    monkeypatch.setattr(limits, "free_bytes", lambda folder: int(shared.facts["needed"]) - 1)
+    with pytest.raises(PipebenchError, match="batches of"):
+        limits.check_resources(host.workers, PREFETCH, BATCH_BYTES)
 
 
 def test_smi_of_a_device_without_figures(tmp_path):

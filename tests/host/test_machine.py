@@ -4,7 +4,7 @@ import os
 import subprocess
 import sys
 
-from pipebench.host import machine
+from pipebench.host import limits, machine
 from pipebench.host.machine import Load
 
 
@@ -12,19 +12,27 @@ def test_usable_cores_are_no_more_than_the_affinity_allows():
     assert 0 < machine.usable_cores() <= len(os.sched_getaffinity(0))
 
 
-def test_a_quota_cuts_the_cores(tmp_path, monkeypatch):
-    (tmp_path / "cpu.max").write_text("150000 100000\n")
-    monkeypatch.setattr(machine, "_CGROUP", tmp_path)
+def planted(root, **texts):
+    """Files of the outer one of two control groups; this process is in the inner one."""
+    texts = {name.replace("_", ".", 1): text for name, text in texts.items()}
+    files = {"proc/self/cgroup": "0::/outer/own\n", "proc/meminfo": "MemAvailable: 8000000 kB\n"}
+    for name, text in {**files, **{f"sys/fs/cgroup/outer/{one}": text for one, text in texts.items()}}.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+    return root
+
+
+def test_a_quota_cuts_the_cores_also_that_of_an_outer_group(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(8)))
-    assert machine.usable_cores() == 1.5
-    (tmp_path / "cpu.max").write_text("max 100000\n")
-    assert machine.usable_cores() == 8
+    assert machine.usable_cores(planted(tmp_path, cpu_max="150000 100000\n")) == 1.5
+    assert machine.usable_cores(planted(tmp_path, cpu_max="max 100000\n")) == 8
 
 
-def test_a_memory_limit_cuts_the_memory(tmp_path, monkeypatch):
-    (tmp_path / "memory.max").write_text("1000000\n")
-    monkeypatch.setattr(machine, "_CGROUP", tmp_path)
-    assert machine.memory_bytes() == 1_000_000
+def test_a_memory_limit_cuts_the_memory_also_that_of_an_outer_group(tmp_path):
+    assert limits.free_memory(planted(tmp_path)) == 8_000_000 << 10
+    root = planted(tmp_path, memory_max="1000000\n", memory_current="400000\n")
+    assert machine.memory_bytes(root) == 1_000_000
+    assert limits.free_memory(root) == 600_000
 
 
 def test_foreign_time_is_what_was_busy_and_not_ours():

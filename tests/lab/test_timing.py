@@ -208,17 +208,54 @@ def odd(given):
     return "odd numbers are not for it" if given % 2 else None
 
 
-def test_a_variant_that_is_not_made_for_the_data_is_skipped_and_keeps_no_sample_from_the_others():
+def test_a_variant_is_timed_on_what_it_is_made_for_and_compared_with_the_reference_on_the_same():
+    """Odd numbers cost the reference ten times as much: on all, the quick variant would seem 11 times as fast."""
     bench = Bench(samples=10, per_call=10)
+
+    def twice(given):
+        bench.clock.spend(1e-3 if given % 2 == 0 else 1e-2)
+        return 2 * given
+
+    bench.variant("plain", 0, call=twice)
+    bench.variant("even-only", 5e-4, unfit=odd)
+    bench.variant("too", 5e-4, unfit=odd)
+    bench.variant("any", 1e-3)
+    bench.variant("limit", 1e-4, ceiling="doubling")
+    result = bench.measure(PLAN)
+    plain, other, _, whole = result.measurements
+    assert other.skipped is None and (other.samples_unfit, other.samples_unlike, other.samples_common) == (5, 5, 5)
+    assert (plain.work.samples, other.work.samples, whole.work.samples) == (10, 5, 10)
+    assert other.over_reference.speedup == pytest.approx(2.0, rel=0.02)
+    assert whole.over_reference.speedup == pytest.approx(5.5, rel=0.02)
+    assert whole.ceiling == "limit" and other.ceiling is None  # which was measured on other samples
+
+
+def test_a_variant_that_is_made_for_hardly_any_sample_is_skipped_with_every_reason():
+    def picky(given):
+        return None if given == 3 else "it is odd" if given % 2 else "it is twelve" if given == 12 else "too even"
+
+    bench = Bench(samples=20, per_call=20)
     bench.variant("plain", 1e-3)
-    bench.variant("even-only", 1e-3, unfit=odd)
+    bench.variant("picky", 1e-3, unfit=picky)
     result = bench.measure(PLAN)
     plain, other = result.measurements
     assert other.skipped.code == "unfit" and other.failed is None
-    assert other.skipped.reason == (
-        "not made for 5 of 10 samples: odd numbers are not for it; --variant even-only alone is timed on the rest"
-    )
-    assert (plain.work.samples, result.bad_samples) == (10, ())
+    assert other.skipped.reason == "not made for 19 of 20 samples: 9: too even, 9 are odd, 1 is twelve"
+    assert (plain.work.samples, result.bad_samples) == (20, ())
+
+
+def test_a_ceiling_is_timed_on_what_it_is_made_for_and_bounds_who_is_timed_on_the_same():
+    bench = Bench(samples=10, per_call=10)
+    bench.variant("plain", 1e-3)
+    bench.variant("even-only", 5e-4, unfit=odd)
+    bench.variant("limit", 1e-4, ceiling="doubling", unfit=odd)
+    result = bench.measure(PLAN)
+    plain, other = result.measurements
+    assert (other.ceiling, plain.ceiling) == ("limit", None)
+    assert other.fraction_of_ceiling == pytest.approx(0.2, rel=0.02)
+    bench.variant("limit", 1e-4, ceiling="doubling", unfit=lambda given: "it is a number")
+    (limit,) = bench.measure(PLAN).ceilings
+    assert (limit.failed, limit.skipped.reason) == (None, "not made for this data: 10 are a number")
 
 
 def test_alone_it_is_timed_on_what_it_is_made_for():
@@ -235,7 +272,7 @@ def test_alone_it_is_timed_on_what_it_is_made_for():
         ]
     ((timed,), (skipped,)) = rows
     assert (timed.work.samples, timed.skipped, timed.samples_unlike) == (5, None, 5)
-    assert skipped.skipped.reason == "not made for this data: nothing is for it"
+    assert skipped.skipped.reason == "not made for this data: 10: nothing is for it"
 
 
 def test_a_few_samples_that_a_variant_is_not_made_for_do_not_skip_it():
@@ -245,7 +282,7 @@ def test_a_few_samples_that_a_variant_is_not_made_for_do_not_skip_it():
     result = bench.measure(PLAN)
     plain, nearly = result.measurements
     assert nearly.skipped is None and (nearly.samples_failed, nearly.samples_unlike) == (1, 1)
-    assert plain.work.samples == nearly.work.samples == 39
+    assert (plain.work.samples, nearly.work.samples) == (40, 39)
     assert [(bad.sample, bad.kind, bad.reference_did) for bad in result.bad_samples] == [("s3", "unfit", True)]
 
 

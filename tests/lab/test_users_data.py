@@ -3,11 +3,13 @@
 import io
 import tarfile
 
+import cv2
 import numpy as np
 import pytest
 from PIL import Image
 
 from pipebench import stage
+from pipebench.errors import said_by
 from pipebench.lab.timing import Plan, measure
 from pipebench.runner import Runners
 from pipebench.task import Workload
@@ -56,15 +58,36 @@ def test_a_mixed_folder_costs_nobody_a_sample_and_is_not_bad(tmp_path):
     write(tmp_path, {name: encoded(image(95, 63), format) for name, format in formats.items()})
     result = measured(tmp_path, "decode/rgb", DECODERS)
     found = rows(result)
-    assert found.pop("simplejpeg").skipped.reason.startswith("not made for 4 of 5 samples: it reads JPEG and no ")
-    assert {one.work.samples for one in found.values()} == {5} and result.bad_samples == ()
+    jpeg = found.pop("simplejpeg")
+    assert (jpeg.skipped, jpeg.work.samples, jpeg.samples_unfit) == (None, 1, 4)
+    assert {one.work.samples for one in found.values()} == {5}
+    assert {one.reference_did for one in result.bad_samples} == {True}
 
 
 def test_only_png(tmp_path):
     write(tmp_path, {f"{n}.png": encoded(image(33, 21, n), "PNG") for n in range(4)})
     result = measured(tmp_path, "decode/rgb", DECODERS)
-    assert rows(result)["simplejpeg"].skipped.reason == "not made for this data: it reads JPEG and no PNG"
+    assert rows(result)["simplejpeg"].skipped.reason == "not made for this data: 4 are PNG"
     assert rows(result)["opencv-reduced"].work.samples == 4 and result.bad_samples == ()
+
+
+def test_an_image_of_one_pixel_is_not_bad_and_has_no_half(tmp_path):
+    write(tmp_path, {f"{n}.png": encoded(image(seed=n), "PNG") for n in range(4)})
+    write(tmp_path, {"one.png": encoded(image(1, 1), "PNG"), "one.jpg": encoded(image(1, 1)), "all": b""})
+    result = measured(tmp_path, "decode/rgb", ("pillow", "opencv", "opencv-reduced"))
+    assert rows(result)["opencv-reduced"].failed is None
+    (one,) = result.bad_samples
+    assert (one.sample, one.variant, one.kind, one.message) == (
+        "one.png", "opencv-reduced", "unfit", "it is one pixel wide or high",
+    )  # fmt: skip
+
+
+def test_what_an_exception_says_is_one_line_without_a_path_of_its_library():
+    with pytest.raises(cv2.error) as raised:
+        cv2.resize(np.zeros((1, 1, 3), np.uint8), (0, 0))
+    assert "\n" in str(raised.value) and ".cpp" in str(raised.value)
+    assert said_by(raised.value).startswith("resize: ") and len(said_by(raised.value)) < 60
+    assert said_by(RuntimeError("\n\n first \n second")) == "first" and said_by(KeyError()) == ""
 
 
 def test_a_broken_file_is_bad_and_a_good_one_that_a_variant_refuses_is_not(tmp_path):
@@ -94,12 +117,13 @@ def test_shards_with_captions_have_a_reference_to_compare_with(tmp_path, compani
 
 @pytest.mark.slow
 def test_photographs_of_a_phone_are_good_whoever_turns_them(tmp_path):
-    """4000×3000 with an EXIF orientation: the decoder that applies it is skipped, the others are timed on all."""
+    """4000×3000 with an EXIF orientation: the decoder that applies it is timed on the one that it does not turn."""
     for n, orientation in enumerate((1, 6, 3)):
         exif = Image.Exif()
         exif[0x0112] = orientation
         write(tmp_path, {f"IMG_{n}.jpg": encoded(image(4000, 3000), quality=80, exif=exif)})
     result = measured(tmp_path, "decode/rgb", ("pillow", "opencv", "torchcodec"))
     found = rows(result)
-    assert found["torchcodec"].skipped.reason.startswith("not made for 2 of 3 samples: it was turned as its EXIF")
-    assert {found[name].work.samples for name in ("pillow", "opencv")} == {3} and result.bad_samples == ()
+    assert (found["torchcodec"].work.samples, found["torchcodec"].samples_unfit) == (1, 2)
+    assert {found[name].work.samples for name in ("pillow", "opencv")} == {3}
+    assert {one.reference_did for one in result.bad_samples} == {True}

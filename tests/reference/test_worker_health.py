@@ -64,12 +64,13 @@ def test_the_kernels_count_tells_whether_memory_ran_out(counts, said, monkeypatc
     ],
 )
 def test_the_count_is_found_in_either_version_of_cgroups(own, file, tmp_path):
-    (tmp_path / "own").write_text(own)
-    assert limits.oom_kills(tmp_path / "groups", tmp_path / "own") is None
-    place = tmp_path / "groups" / file
+    (tmp_path / "proc/self").mkdir(parents=True)
+    (tmp_path / "proc/self/cgroup").write_text(own)
+    assert limits.oom_kills(tmp_path) is None
+    place = tmp_path / "sys/fs/cgroup" / file
     place.parent.mkdir(parents=True)
     place.write_text("oom_kill_disable 0\nunder_oom 0\noom_kill 12\n")
-    assert limits.oom_kills(tmp_path / "groups", tmp_path / "own") == 12
+    assert limits.oom_kills(tmp_path) == 12
 
 
 def test_a_worker_killed_while_nothing_is_asked_of_it_ends_the_run_too():

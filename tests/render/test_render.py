@@ -214,6 +214,40 @@ def test_what_disagrees_on_a_sample_is_never_the_fastest_and_the_sample_is_not_c
     assert "Bad samples" not in shown and "Good samples that some variants do otherwise" in shown
 
 
+def some_fit(*unfit):
+    """A report of ten samples, with the reference and variants that are not made for all."""
+    bench = Bench(FakeClock(noise=0.02, seed=1), samples=10, per_call=10)
+    bench.variant("plain", 1e-3)
+    for number, one in enumerate(unfit):
+        bench.variant(f"quick{number}", 5e-4, unfit=one)
+    result = bench.measure(Plan(rounds=24, budget_s=1e9))
+    return Report(2, False, "", "", None, Workload(), measurements=result.measurements, bad_samples=result.bad_samples)
+
+
+def test_a_gain_on_a_part_of_the_files_says_on_which():
+    found = some_fit(lambda given: {3: "it is PNG", 5: "it is CMYK", 7: "it is PNG"}.get(given))
+    assert tables.verdict(found) == (
+        "Largest gain: decode/number, where quick0 is 2.00× as fast as the reference on the 7 of 10 files that it is "
+        "made for."
+    )
+    assert (found.verdict.code, found.verdict.evidence["samples_fit"]) == ("largest-gain", 7)
+    table = tables.of_task(found, "decode/number")
+    assert [row[table.headers.index("files")] for row in table.rows] == ["", "7 of 10"]
+    assert [row[table.headers.index("bad")] for row in table.rows] == ["", ""]
+    assert "quick0: timed, and compared with the reference, on 7 of 10 files; of the others, 2 are PNG, 1 is CMYK" in (
+        table.notes
+    )
+
+
+def test_no_gain_is_not_said_of_what_was_not_run():
+    found = some_fit(lambda given: "it is PNG", lambda given: "it is PNG")
+    assert tables.verdict(found) == (
+        "No measurable gain among the variants that ran: none is measurably faster than its reference. Not run: "
+        "quick0, quick1 (not made for this data: 10 are PNG)."
+    )
+    assert found.verdict.evidence["skipped"] == ("decode/number/quick0", "decode/number/quick1")
+
+
 def test_what_was_noticed_while_listing_is_said_in_a_line(report):
     noticed = (Finding("lacks", "breaks", "lacks a file", "complete it", 3, (Found("a/3.jpg", "no .json"),)),)
     shown = text.table(replace(report, data=replace(report.data, noticed=noticed)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from pipebench.render.cells import Table, gain, spread
+from pipebench.render.gains import fit
 from pipebench.render.pictures import Picture
 from pipebench.render.pictures.axes import Row, draw_below, draw_mark, in_unit, reaching, rows
 from pipebench.render.pictures.drawing import picture
@@ -27,7 +28,9 @@ def pictures(report: Report) -> Iterator[Picture]:
             ceiling = next(
                 (one for one in report.ceilings if one.task == task and one.bounds and one.samples_per_s), None
             )
-            yield _task(task, found, ceiling)
+            bounds = any(one.fraction_of_ceiling for one in found if not one.samples_unfit)
+            part = any(one.samples_unfit for one in found)  # then the ceiling may be that of these files alone
+            yield _task(task, found, ceiling if bounds or not part else None)
 
 
 def cost(one: Measurement) -> tuple[float, float, float]:
@@ -48,7 +51,7 @@ def _task(task: str, found: Sequence[Measurement], ceiling: Ceiling | None) -> P
     alt += ", which does not bound it, because it does less work." if _is_unbound(best, ceiling) else "."
     scale = seconds_scale([cost(ordered[0])[0]])
     cells = tuple(
-        (printable(one.variant), scale.number(cost(one)[0]), spread(one.summary), gain(one.over_reference),
+        (printable(_name(one)), scale.number(cost(one)[0]), spread(one.summary), gain(one.over_reference),
          printable(one.gives_up or ""))
         for one in ordered
         if one.summary is not None
@@ -58,6 +61,11 @@ def _task(task: str, found: Sequence[Measurement], ceiling: Ceiling | None) -> P
     slug = "cost-" + "".join(char if char.isalnum() else "-" for char in printable(task))[:60]
     title = f"{task}: what each variant costs"
     return picture(slug, "stages", title, alt, table, lambda sheet: _draw(sheet, ordered[:_MOST], best, ceiling, limit))
+
+
+def _name(one: Measurement) -> str:
+    """A variant, and of how many files its cost is, if it is not made for all."""
+    return f"{one.variant} ({fit(one)} files)" if one.samples_unfit else one.variant
 
 
 def _colour(one: Measurement, best: Measurement, ceiling: Ceiling | None) -> str:
@@ -77,7 +85,7 @@ def _draw(
     costs = [cost(one) for one in ordered]
     scale = seconds_scale([costs[0][0]])
     words = [
-        Row(one.variant, scale.text(middle), one is best) for one, (middle, _, _) in zip(ordered, costs, strict=True)
+        Row(_name(one), scale.text(middle), one is best) for one, (middle, _, _) in zip(ordered, costs, strict=True)
     ]
     laid = rows(sheet, words, 16.0 if limit else 2.0, step=22.0)
     farthest = _KEPT_FARTHEST * max(costs[0][0], limit or 0.0)

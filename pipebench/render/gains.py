@@ -1,0 +1,53 @@
+"""What the variants of a run gain, and on which of the files, where a variant is not made for all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from pipebench.results import usual_pipeline
+from pipebench.results.measurement import UNFIT, Measurement, why_unfit
+from pipebench.results.report import Report
+from pipebench.units import printable
+
+
+def verdict(report: Report) -> str:
+    """The largest gain of a variant; if there is none, which variants were not run, and why."""
+    one = usual_pipeline.gain(report.measurements)
+    if one is not None and one.over_reference is not None:
+        where = f" on the {fit(one)} files that it is made for" if one.samples_unfit else ""
+        times = f"{one.over_reference.speedup:.2f}× as fast as the reference{where}"
+        return f"Largest gain: {printable(one.task)}, where {printable(one.variant)} is {times}."
+    if not usual_pipeline.gains(report.measurements):
+        return "No comparison is possible: no reference variant was measured on this data."
+    if skipped := list(_left_out(report)):
+        return (
+            "No measurable gain among the variants that ran: none is measurably faster than its reference. "
+            f"Not run: {'; '.join(skipped)}."
+        )
+    return "No measurable gain: no variant is measurably faster than its reference."
+
+
+def fit(one: Measurement) -> str:
+    """How many of the samples a variant is made for."""
+    return f"{one.samples_attempted - one.samples_unfit} of {one.samples_attempted}"
+
+
+def _left_out(report: Report) -> Iterable[str]:
+    """The variants that were skipped beside others that ran, by their reason."""
+    names: dict[str, list[str]] = {}
+    for one in usual_pipeline.left_out(report.measurements):
+        names.setdefault(one.skipped.reason if one.skipped else "", []).append(printable(one.variant))
+    for reason, found in names.items():
+        yield f"{', '.join(dict.fromkeys(found))} ({printable(reason)})"
+
+
+def on_part(report: Report, found: Sequence[Measurement]) -> Iterable[str]:
+    """What the files are that some variants are not made for; those with the same files share a line."""
+    names: dict[str, list[str]] = {}
+    for one in found:
+        if one.samples_unfit and one.summary:
+            mine = (bad for bad in report.bad_samples if (bad.task, bad.variant) == (one.task, one.variant))
+            why = why_unfit(bad for bad in mine if bad.reference_did and bad.kind in UNFIT)
+            names.setdefault(f"{fit(one)} files; of the others, {printable(why)}", []).append(printable(one.variant))
+    for where, variants in names.items():
+        yield f"{', '.join(variants)}: timed, and compared with the reference, on {where}"
