@@ -154,7 +154,7 @@ def _compared(run: _Run, folder: Path) -> tuple[int, Any]:
 
     tests = [word for test in run.tests for word in ("--pytest", test)]
     pythons = ["--base-python", sys.executable, "--head-python", sys.executable]
-    with tempfile.TemporaryDirectory() as place:
+    with tempfile.TemporaryDirectory(prefix="pipebench-") as place:
         file = os.path.join(place, "ab.json")
         command = ["ab", str(run.against), ".", *tests, *pythons, *run.limits, "--export-json", file]
         done = subprocess.run([sys.executable, "-m", "pipebench", *command], cwd=folder, stdout=subprocess.DEVNULL)

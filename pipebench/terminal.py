@@ -96,11 +96,12 @@ def delivered(
 
     `sent` says that what is written leaves the machine: then it is without the user's names.
     """
+    report = nameless(report) if sent else report
     if export_json is not None:
         from pipebench.results.report import save
 
         save(report, export_json)
-    click.echo(rendered(nameless(report) if sent else report, style), nl=False)
+    click.echo(rendered(report, style), nl=False)
     save_page(report, export_html)
 
 

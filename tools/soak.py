@@ -59,7 +59,7 @@ class Round:
         self.done = threading.Event()
         self.seen = set()
         self.said = []
-        self.late = False
+        self.late = self.killed_script = False
 
     def descendants(self):
         with contextlib.suppress(psutil.Error):
@@ -105,6 +105,7 @@ class Round:
 
     def _act(self, victim):
         self.said.append(f"{self.fault} at process {victim.pid}")
+        self.killed_script = self.fault == "kill script" and self._depth(victim) == 1
         with contextlib.suppress(psutil.Error, OSError):
             if "kill" in self.fault:
                 victim.kill()
@@ -200,7 +201,7 @@ def watch_round(this, expected):
     result = this.folder / "result"
     found = result.read_text() if result.exists() else None
     may_fail = any(one in this.fault for one in ("kill", "few"))
-    yield from checks.of_result(expected[ranks], found, status, may_fail)
+    yield from checks.of_result(expected[ranks], found, status, may_fail, this.killed_script)
     if report is None:
         if "disk" not in this.fault:
             yield f"there is no report: {(this.folder / 'said').read_text()[-300:]}"

@@ -37,7 +37,8 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 
 def _beside(name: str) -> Any:
     """The module of that name beside this file, whichever pipebench can be imported here."""
-    found: Any = importlib.util.spec_from_file_location(f"pipebench_{name}", os.path.join(HERE, f"{name}.py"))
+    place = os.path.join(HERE, f"{name}.py")
+    found: Any = importlib.util.spec_from_file_location(f"pipebench_{os.path.basename(name)}", place)
     module = importlib.util.module_from_spec(found)
     sys.modules[found.name] = module
     found.loader.exec_module(module)
@@ -45,7 +46,7 @@ def _beside(name: str) -> Any:
 
 
 OTHER, LEAVES, ONE_PASS, CLOCK = map(_beside, ("other_commits", "leaves", "one_pass", "ready_clock"))
-ONE_FUNCTION, OTHER_INPUTS = map(_beside, ("one_function", "other_inputs"))
+ONE_FUNCTION, OTHER_INPUTS, GAPS = map(_beside, ("one_function", "other_inputs", "../host/gaps"))
 
 
 class _Died(Exception):
@@ -66,7 +67,7 @@ class Side:
         words = OTHER.module("task") if sources else None
         self._sources = {kind: _beside(SOURCES[kind]).Source(words, given, folder) for kind, given in sources.items()}
         self._runner: Any = None
-        self._clock = CLOCK.ReadyClock()
+        self._clock, self._gaps = CLOCK.ReadyClock(), GAPS.Gaps()
         self._padding: list[Any] = []
         self._processor: int | None = None  # of this round's readings; None: any
         self._built: dict[str, Any] = {}  # the callables that are timed
@@ -113,6 +114,7 @@ class Side:
         self._padding = [bytearray(rng.randrange(1, 1 << 18)) for _ in range(LARGE)]
         self._padding += [bytes(rng.randrange(16, 4096)) for _ in range(SMALL)]
         self._runner = LocalRunner(self._clock, self._find)
+        self._gaps.__enter__()  # for the life of this process
         return os.getpid()
 
     def _source(self, identity: str) -> tuple[Any, str]:
@@ -276,12 +278,14 @@ class Side:
         """Returns `token`, so that the other end knows which answers came before."""
         return token
 
-    def reading(self, identity: str, calls: int) -> tuple[float, float | None]:
+    def reading(self, identity: str, calls: int) -> tuple[float, float | None, bool]:
         """Seconds for `calls` calls, and how much of it was waiting for a processor, if that is known.
 
-        The seconds are never zero, which a clock of a benchmark's own could say.
+        The seconds are never zero, which a clock of a benchmark's own could say. The last value says whether they were
+        taken again, because there was a gap in them.
         """
-        return max(1e-9, float(self._runner.reading(identity, calls)[0])), self._clock.waited_s
+        found, again = GAPS.without_gap(lambda: self._runner.reading(identity, calls)[0], self._gaps)
+        return max(1e-9, float(found)), self._clock.waited_s, again
 
     def leave(self) -> None:
         """Gives back what the round's benchmark holds.

@@ -33,6 +33,7 @@ from pipebench.errors import PipebenchError
 from pipebench.results.comparison import Change, Pair, Said
 from pipebench.runner import RunnerDied, RunnerFailed
 from pipebench.task import Unavailable
+from pipebench.units import counted
 
 SHORT_S = 0.005  # the longest call, where a call can be made shorter by giving it fewer samples
 JUDGING = 0.05  # the share of the time that is kept for the judgement at the end
@@ -214,7 +215,9 @@ def _round(
     both(order, "seed", seed := len(row.rounds))  # what is drawn while it is built, and in the readings
     both(order, "rearm", row.identity, knobs, row.keys)
     both(order, "seed", seed)
+    before = sum(one.taken_again for one in servers)
     read = readings(row, servers, now)
+    row.taken_again += sum(one.taken_again for one in servers) - before
     for server in servers:
         server.leave()
     return paired(read, row.calls / row.head_calls)
@@ -257,8 +260,12 @@ def _changes(rows: Sequence[Row]) -> list[Change]:
 
 
 def _change(row: Row, family: int) -> Change:
+    notes = tuple(row.notes)
+    if row.taken_again:
+        again = counted(row.taken_again, "reading")
+        notes = (*notes, f"{again} taken again, because a side was stopped (SIGSTOP) or the machine suspended")
     if not row.rounds or not row.live:
-        return Change(row.identity, skipped=row.skipped, failed=row.failed, notes=tuple(row.notes))
+        return Change(row.identity, skipped=row.skipped, failed=row.failed, notes=notes)
     return Change(
         row.identity,
         judge(row.judged, family),
@@ -267,7 +274,7 @@ def _change(row: Row, family: int) -> Change:
         row.samples,
         tuple(row.judged),
         row.calls,
-        notes=tuple(row.notes),
+        notes=notes,
         head_samples_per_call=row.head_samples if row.head_samples != row.samples else 0,
         outputs=row.outputs,
         without_waiting=row.waits_known,

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
 import os
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 from pipebench.compare import users_loader
@@ -14,6 +16,8 @@ from pipebench.compare.borrowed_packages import used_in_place
 from pipebench.compare.config import CONFIG, Own
 from pipebench.compare.import_roots import import_roots
 from pipebench.errors import PipebenchError
+from pipebench.host.children import how
+from pipebench.host.interrupts import INTERRUPTED
 from pipebench.host.whole_files import write_whole
 from pipebench.task import Unavailable
 from pipebench.units import printable
@@ -72,7 +76,7 @@ def plan(
     sys.path[:0] = [root for root in roots if root not in sys.path]
     startup = tuple({max(workers, default=0)} - {0})
     settings = Own(loader, transform, (), workers, samples=samples, startup=startup, image=_entry(image))
-    names, not_measured = _looked_at(settings)
+    names, not_measured = _from_a_child(settings)
     words = {
         "PROJECT": repo.name.replace('"', "") or "project",
         "PYTHON": f"{sys.version_info.major}.{sys.version_info.minor}",
@@ -104,6 +108,39 @@ def _sample(image: str | int | None) -> str:
 def _is_a_name(name: str) -> bool:
     module, colon, attribute = name.partition(":")
     return bool(colon) and all(part.isidentifier() for part in (*module.split("."), *attribute.split(".")))
+
+
+def _from_a_child(settings: Own) -> tuple[list[str], dict[str, str]]:
+    """What `_looked_at` finds in a child process. Raises `PipebenchError` also if the user's code ends that process."""
+    context = multiprocessing.get_context("fork")  # nothing here has started a thread
+    receiver, sender = context.Pipe(duplex=False)
+    child = context.Process(target=_send, args=(sender, settings))
+    child.start()
+    sender.close()
+    while not receiver.poll(0.05) and child.exitcode is None:
+        pass
+    try:
+        answer = json.loads(receiver.recv_bytes()) if receiver.poll() else None
+    except EOFError:
+        answer = None
+    child.join()
+    if answer is None:
+        problem = f"{settings.loader} or its transform ends the process: it {how(child.exitcode or 0)}"
+        raise PipebenchError(problem, "let the function return what it makes")
+    if "problem" in answer:
+        raise PipebenchError(**answer)
+    return answer["names"], answer["not_measured"]
+
+
+def _send(sender: Connection, settings: Own) -> None:
+    try:
+        names, not_measured = _looked_at(settings)
+        answer = {"names": names, "not_measured": not_measured}
+    except PipebenchError as error:
+        answer = {"problem": error.problem, "remedy": error.remedy}
+    except KeyboardInterrupt:
+        os._exit(INTERRUPTED)
+    sender.send_bytes(json.dumps(answer).encode())
 
 
 def _looked_at(settings: Own) -> tuple[list[str], dict[str, str]]:

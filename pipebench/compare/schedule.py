@@ -56,6 +56,7 @@ class Row:
     skipped: str | None = None
     failed: str | None = None
     notes: list[str] = field(default_factory=list)
+    taken_again: int = 0  # readings, because a side was stopped in them
     outputs: Outputs | None = None
 
     @property

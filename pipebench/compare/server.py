@@ -62,6 +62,7 @@ class Server(ChildRunner):
         self._asked: deque[tuple[str, tuple[Any, ...], float]] = deque()  # without an answer yet; since when
         self._kept: list[tuple[str, tuple[Any, ...]]] = []  # what a new process must be asked again
         self._child: int | None = None  # of the last round
+        self.taken_again = 0  # readings, because there was a gap in them
         spec = side.runner or RunnerSpec(side.label)
         fixed = (("PYTHONHASHSEED", "0"), ("OMP_NUM_THREADS", "1"), ("PYTHONPATH", ""))
         settings = (*fixed, *spec.environment, *side.environment)
@@ -181,7 +182,9 @@ class Server(ChildRunner):
 
     def read_once(self, identity: str, calls: int) -> Reading:
         try:
-            return self._ask("reading", identity, calls)  # type: ignore[no-any-return]  # what the child's returns
+            seconds, waited, again = self._ask("reading", identity, calls)
+            self.taken_again += again
+            return seconds, waited
         except RunnerFailed as error:
             raise RunnerFailed(f"{self.name}: {error}") from error
 

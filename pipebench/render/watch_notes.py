@@ -24,6 +24,8 @@ def _who(values: Values) -> str:
     who = "a process that was forked" if "forked" in values else "the script"
     if "worker" in values:
         who = f"worker {values['worker']} of loader {values['loader']}"
+    elif "rank" in values:
+        who = f"rank {values['rank']}"
     return f"{who} (process {values['pid']})"
 
 

@@ -27,7 +27,7 @@ from pipebench.watch.launch.programs import Programs, SeenProgram, looked_at_all
 from pipebench.watch.launch.stacks import StackReader, read_meanwhile
 from pipebench.watch.read.gather import Process, gather
 from pipebench.watch.read.notes import standstill_notes
-from pipebench.watch.read.programs import Records, programs_of
+from pipebench.watch.read.programs import Records, programs_of, stopped_programs
 from pipebench.watch.read.summary import summarise
 from pipebench.watch.record.options import WatchOptions
 from pipebench.watch.record.recording import Settings, told
@@ -142,7 +142,7 @@ def observe_command(
             main, command = programs_of(argv, records, options, ended.status, usable_cores(), programs.hidden.values())
             pid = None if command.shown is None else command.programs[command.shown].pid
             shown = next((one.processes for one in records if one.script.pid == pid), [])
-            stood = standstill_notes(ended.stood, ended.lived)
+            stood = [*standstill_notes(ended.stood, ended.lived), *stopped_programs(records, ended.pid)]
             notes = [*_traced(shown, options.export_trace), *_faults(programs), *stood]
             steps = timeline(shown, main.loaders_in_loop)
             report(dataclasses.replace(main, notes=(*main.notes, *notes), timeline=steps), command)

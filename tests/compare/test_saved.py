@@ -13,6 +13,7 @@ from pipebench.errors import PipebenchError, UsageError
 from pipebench.host import machine
 from pipebench.results import report
 from pipebench.results.comparison import Change, Comparison, Difference, Measured, Outputs, Run, Said
+from pipebench.terminal import nameless
 
 SIDES = tuple(
     Measured(f"{name} ({sha * 8})", sha * 40, sha * 40, ("/a",), "/a/python", "3.11.7")
@@ -69,6 +70,12 @@ def test_another_limit_gives_another_status_and_the_same_intervals(save, capsys)
     before = report.load(Path(file))
     assert again.comparison.changes == before.comparison.changes
     assert (again.created, again.machine) == (before.created, before.machine)
+
+
+def test_runs_without_names_can_be_joined():
+    """Each has tokens of its own in place of its branches."""
+    runs = [nameless(of_ab(change(seed=seed))) for seed in (1, 2)]
+    assert len(joined(*runs).changes[0].rounds) == 2 * len(change().rounds)
 
 
 def test_a_judgement_comes_from_the_rounds_and_not_from_what_the_file_says_of_it(save, tmp_path):

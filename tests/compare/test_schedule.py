@@ -19,6 +19,8 @@ class Clock:
 class Paced:
     """A side that needs `call_s` for a call, and before each reading waits for a processor as `waits` says."""
 
+    taken_again = 0
+
     def __init__(self, clock, call_s, waits=(0.0,)):
         self.clock, self.call_s, self.calls, self.waits = clock, call_s, [], itertools.cycle(waits)
 

@@ -63,7 +63,9 @@ def test_a_broken_asv_configuration_is_as_none(content, tmp_path):
     asv_suites.suite_folder(tmp_path)
 
 
-@pytest.mark.parametrize("how", ["sys.exit(0)", "raise KeyboardInterrupt", "return 5"])
+@pytest.mark.parametrize(
+    "how", ["sys.exit(0)", "os._exit(0)", "os.kill(os.getpid(), 9)", "raise KeyboardInterrupt", "return 5"]
+)
 def test_a_loader_that_leaves_does_not_make_init_succeed(how, tmp_path):
     (tmp_path / "mine.py").write_text(f"import os, sys\ndef make_loader():\n    {how}\n")
     repos.git(tmp_path, "init", "--quiet")

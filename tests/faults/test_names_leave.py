@@ -20,6 +20,7 @@ from pipebench.results.names import KINDS, without_names
 from pipebench.results.programs import Program, WatchedCommand
 from pipebench.results.report import Report
 from pipebench.results.watched import Note
+from pipebench.terminal import delivered
 
 # Texts that are no names: words of pipebench, of torch and of code. A new field is put here, or in `KINDS`.
 REVIEWED = {
@@ -212,6 +213,13 @@ def test_somebody_has_decided_for_each_text_whether_it_is_a_name():
         if holds_text(hint) and field not in KINDS.get(names._name_of(kind), {})
     }
     assert undecided - {f"{kind}.{one}" for kind, found in REVIEWED.items() for one in found.split()} == set()
+
+
+@pytest.mark.parametrize("sent", [True, False])
+def test_what_a_workflow_shows_and_keeps_of_a_comparison_has_no_name(sent, tmp_path, capsys):
+    file = tmp_path / "pipebench.json"
+    delivered(planted(REPORTS["ab"]), "markdown", file, sent=sent)
+    assert (PLANT in capsys.readouterr().out, PLANT in file.read_text()) == (not sent, not sent)
 
 
 def test_show_redacts_a_saved_report_and_saves_it_again(tmp_path):

@@ -1,6 +1,7 @@
 """The checks of the soak can fail: each finds what is planted for it, and nothing where nothing is."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[2] / "tools"))
 import soak_checks as checks
 
+ROOT = Path(__file__).parents[2]
 MARK = ("PIPEBENCH_SOAK", "planted-by-a-test")
 
 
@@ -38,6 +40,7 @@ def test_a_file_that_stays(look, tmp_path):
     before = look()
     (tmp_path / "pipebench-left").mkdir()
     (tmp_path / "torchinductor_me").mkdir()
+    (tmp_path / "tmp_0abcde9").touch()
     assert found(before, look) == [f"left in a folder: {tmp_path}/pipebench-left"]
 
 
@@ -65,14 +68,22 @@ def test_memory_that_grows_over_the_rounds():
 
 
 @pytest.mark.parametrize(
-    ("result", "status", "may_fail", "breaches"),
+    ("result", "status", "may_fail", "killed", "breaches"),
     [
-        ("aa", 0, False, 0), (None, 1, True, 0), (None, 137, True, 0), ("bb", 0, True, 1), (None, 1, False, 1),
-        (None, 0, True, 1), ("aa", 1, False, 1),
+        ("aa", 0, False, False, 0), (None, 1, True, False, 0), (None, 137, True, True, 0), ("bb", 0, True, False, 1),
+        (None, 1, False, False, 1), (None, 0, True, False, 1), ("aa", 1, False, False, 1),
+        ("aa", 137, True, True, 0), ("aa", 0, True, True, 0), ("aa", 1, True, True, 1), ("bb", 137, True, True, 1),
     ],
 )  # fmt: skip
-def test_the_scripts_own_result(result, status, may_fail, breaches):
-    assert len(list(checks.of_result("aa", result, status, may_fail))) == breaches
+def test_the_scripts_own_result(result, status, may_fail, killed, breaches):
+    assert len(list(checks.of_result("aa", result, status, may_fail, killed))) == breaches
+
+
+def test_what_pipebench_makes_among_temporary_files_has_a_name_of_its_own():
+    """So that what torch leaves there is told from what pipebench leaves."""
+    making = re.compile(r"\b(?:mkdtemp|mkstemp|TemporaryDirectory|NamedTemporaryFile)\(([^)]*)")
+    calls = [call for file in (ROOT / "pipebench").rglob("*.py") for call in making.findall(file.read_text())]
+    assert len(calls) > 5 and [one for one in calls if "prefix=" not in one] == []
 
 
 WATCHED = {

@@ -40,7 +40,8 @@ class Ended:
     """How the script ended: its exit status as a shell would show it (128 + n if signal n ended it).
 
     `lived` is when its process was started and when its end was noticed, by the monotonic clock (None: not known).
-    `interrupted` says that Ctrl-C, SIGTERM or SIGHUP came meanwhile, and `stood` what stood still meanwhile.
+    `interrupted` says that Ctrl-C, SIGTERM or SIGHUP came meanwhile, and `stood` what stood still meanwhile. `pid` is
+    the number that its process had.
     """
 
     status: int
@@ -48,6 +49,7 @@ class Ended:
     lived: Lifetime | None = None
     interrupted: bool = False
     stood: Standstill = NEVER
+    pid: int = 0
 
 
 Meanwhile = Callable[[], contextlib.AbstractContextManager[object]]
@@ -91,7 +93,7 @@ def run_command(
         try:
             with meanwhile():
                 ended = _supervise(child, canary, waited, impatient)
-                ended = replace(ended, lived=Lifetime(began, time.perf_counter_ns()))
+                ended = replace(ended, lived=Lifetime(began, time.perf_counter_ns()), pid=child)
         finally:
             canary.end()
         afterwards(ended)

@@ -102,7 +102,12 @@ def standstill_notes(found: Standstill, lived: tuple[int, int] | None) -> Iterat
 def stopped_workers(run: Run, footprint: Footprint) -> Iterator[Note]:
     """Notes the workers that were seen stopped in some looks."""
     for process in run.processes:
-        held = footprint.processes.get(process.pid)
-        if process.role == "worker" and held is not None and held.over_time.stopped:
-            seen = held.over_time
-            yield Note("worker-stopped", {**_who(process), "stopped": seen.stopped, "looks": seen.looks})
+        if process.role == "worker":
+            yield from seen_stopped(process.pid, footprint, _who(process))
+
+
+def seen_stopped(pid: int, footprint: Footprint, who: Values) -> Iterator[Note]:
+    """Notes a process that was seen stopped in some looks."""
+    held = footprint.processes.get(pid)
+    if held is not None and held.over_time.stopped:
+        yield Note("worker-stopped", {**who, "stopped": held.over_time.stopped, "looks": held.over_time.looks})

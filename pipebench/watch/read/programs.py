@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from pipebench.results.programs import Program, WatchedCommand
 from pipebench.results.ranks import Ranks, StepOfRank
-from pipebench.results.watched import WatchResult
+from pipebench.results.watched import Note, WatchResult
 from pipebench.watch.launch.footprint import Footprint
 from pipebench.watch.launch.stacks import Looks
 from pipebench.watch.read.gather import Process, loaders_found
+from pipebench.watch.read.notes import seen_stopped
 from pipebench.watch.read.ranks import Rank, compared
 from pipebench.watch.read.summary import summarise
 from pipebench.watch.record.options import WatchOptions
@@ -82,6 +83,14 @@ def programs_of(
         hidden=tuple(sorted({named(one) for one in hidden})),
         ranks=ranks,
     )
+
+
+def stopped_programs(records: Iterable[Records], told: int) -> Iterator[Note]:
+    """Notes the programs that were seen stopped in some looks, but for the process `told`: its stops are known."""
+    for one in records:
+        pid, rank = one.script.pid, {} if one.rank is None else {"rank": one.rank.rank}
+        if pid != told:
+            yield from seen_stopped(pid, one.footprint, {"pid": pid, **rank})
 
 
 def _without_series(one: Program) -> Program:
