@@ -251,9 +251,9 @@ def test_a_result_is_a_table_with_the_authors_figures_beside_ours():
 
 
 def test_a_verdict_tells_what_was_not_measured_from_what_does_not_hold():
-    author, ours = Author("", 2.0), Speedup(2.0, 1.6, 2.5, 0.97)
-    holds = StudyRow("a", "", author=author, over_authors=ours, outcome="holds")
-    open_ = StudyRow("b", "", author=author, over_authors=ours, outcome="open")
+    author = Author("", 2.0)
+    holds = StudyRow("a", "", author=author, over_authors=Speedup(2.0, 1.6, 2.5, 0.97))
+    open_ = StudyRow("b", "", author=author, over_authors=Speedup(1.5, 0.9, 2.5, 0.97))
     missing = StudyRow("c", "", author=author, skipped="no device")
 
     def verdict(*rows: StudyRow) -> str:
