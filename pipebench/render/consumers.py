@@ -59,12 +59,13 @@ def _listed(words: Sequence[str]) -> str:
 
 
 def _held_up(last: Fed) -> Iterable[str]:
-    """A sentence if others had part of the cores: what the loader got of them, and what a whole core feeds."""
+    """If others had part of the cores: why the rates differ from what a whole core feeds, and what that is."""
     if last.held_up and last.used is not None and last.used < last.cores - 0.05:  # else it would read "of 2, 2.0"
         core = last.of_a_core
         got = f"of {_of_cores(last.cores)} the loader got {last.used:.1f}"
         feeds = f"{core.median:,.0f} ({width(core.median, core.low, core.high)})"
-        yield f"Others had part of the cores: {got}. A whole core feeds {feeds}."
+        yield f"These rates are by the clock, and others had part of the cores: {got}."
+        yield f"By CPU time, a core feeds {feeds}."
 
 
 def _example(report: Report, fed: Sequence[Fed]) -> Iterable[str]:

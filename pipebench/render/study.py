@@ -21,13 +21,8 @@ def heading(result: StudyResult) -> list[str]:
 def verdict(result: StudyResult) -> str:
     """How many of the author's figures hold here; where the author gives none, the step that changes most."""
     claims = [row for row in result.rows if row.author.speedup is not None]
-    hold = [row for row in claims if row.over_authors is not None and row.outcome in _HOLDS]
-    if len(claims) == 1:
-        return f"The author's gain {'holds' if hold else 'does not clearly hold'} here: {printable(claims[0].name)}."
     if claims:
-        return (
-            f"Of {len(claims)} gains of the author, {len(hold) or 'none'} {'hold' if len(hold) > 1 else 'holds'} here."
-        )
+        return _judged(claims)
     timed = [(row.over_before, row) for row in result.rows if row.over_before is not None]
     if timed:
         most, row = max(timed, key=lambda pair: abs(math.log(pair[0].speedup)))
@@ -39,6 +34,20 @@ def verdict(result: StudyResult) -> str:
             f"After the fixes, {left} sync points of a {printable(result.unit)} {'are' if counts[-1] else 'is'} left."
         )
     return printable(result.title)
+
+
+def _judged(claims: list[StudyRow]) -> str:
+    """How many of the author's figures hold here, and how many have no reading that could say so."""
+    measured = [row for row in claims if row.over_authors is not None]
+    hold = [row for row in measured if row.outcome in _HOLDS]
+    if len(claims) == 1:
+        found = "holds" if hold else "does not clearly hold" if measured else "was not measured"
+        return f"The author's gain {found} here: {printable(claims[0].name)}."
+    if not measured:
+        return f"None of the author's {len(claims)} gains was measured here."
+    said = f"Of {len(claims)} gains of the author, {len(hold) or 'none'} {'hold' if len(hold) > 1 else 'holds'} here"
+    missing = len(claims) - len(measured)
+    return f"{said}; {missing} {'was' if missing == 1 else 'were'} not measured." if missing else f"{said}."
 
 
 def table(result: StudyResult) -> Table:

@@ -87,16 +87,17 @@ def test_of_the_published_rates_the_slowest_that_was_not_fed_is_the_example():
 def test_cores_that_others_had_are_said():
     held_up = report(row(1, 60.0, warnings=(BUSY,)), row(2, 120.0, warnings=(BUSY,)), found=mine(300.0))
     assert consumers.headline(held_up) == (
-        "Loading feeds 60 (±5 %) images/s with 1 core and 120 (±5 %) with 2, all that this machine has. Others had "
-        "part of the cores: of 2 cores the loader got 0.8. A whole core feeds 150 (±10 %). A consumer of "
-        "300 images/s needs at least 2.0 cores (1.8–2.2, predicted); this machine has 2."
+        "Loading feeds 60 (±5 %) images/s with 1 core and 120 (±5 %) with 2, all that this machine has. These "
+        "rates are by the clock, and others had part of the cores: of 2 cores the loader got 0.8. By CPU time, a core "
+        "feeds 150 (±10 %). A consumer of 300 images/s needs at least 2.0 cores (1.8–2.2, predicted); "
+        "this machine has 2."
     )
 
 
 def test_a_loader_that_got_all_cores_had_none_taken_away():
     """The hypervisor took a little; rounded, the loader got 2.0 of 2 cores."""
     held_up = report(row(1, 150.0, warnings=(BUSY,)), row(2, 297.0, warnings=(BUSY,)), found=mine(300.0))
-    assert "Others had" not in consumers.headline(held_up)
+    assert "others had" not in consumers.headline(held_up)
 
 
 def test_what_cannot_be_said_is_not_said():

@@ -246,8 +246,24 @@ def test_a_result_is_a_table_with_the_authors_figures_beside_ours():
     assert table.notes[1] == ("fast\\x1b[31m: better; agrees with slow; gives up nothing; author: 2 s, then 1 s")
     assert table.notes[-2:] == ("→ fast\\x1b[31m: the author's 2.00× was not measured here", "→ it holds")
     verdict, *lines = text.table(Report(2, studies=(result,))).splitlines()
-    assert verdict == "The author's gain does not clearly hold here: fast\\x1b[31m."
+    assert verdict == "The author's gain was not measured here: fast\\x1b[31m."
     assert lines[:2] == ["An example (example, full size)", "A. Uthor (2020)"]
+
+
+def test_a_verdict_tells_what_was_not_measured_from_what_does_not_hold():
+    author = Author("", 2.0)
+    holds = StudyRow("a", "", author=author, over_authors=Speedup(2.0, 1.6, 2.5, 0.97))
+    open_ = StudyRow("b", "", author=author, over_authors=Speedup(1.5, 0.9, 2.5, 0.97))
+    missing = StudyRow("c", "", author=author, skipped="no device")
+
+    def verdict(*rows: StudyRow) -> str:
+        return rendered.verdict(StudyResult("s", "S", "", "default", "step", "", rows))
+
+    assert verdict(open_) == "The author's gain does not clearly hold here: b."
+    assert verdict(missing) == "The author's gain was not measured here: c."
+    assert verdict(holds, open_) == "Of 2 gains of the author, 1 holds here."
+    assert verdict(holds, open_, missing) == "Of 3 gains of the author, 1 holds here; 1 was not measured."
+    assert verdict(missing, missing) == "None of the author's 2 gains was measured here."
 
 
 def test_counts_are_shown_with_their_change():
