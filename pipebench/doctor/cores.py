@@ -24,6 +24,7 @@ def cores(host: Host) -> Finding:
             "1 core is usable" if host.cores == 1 else f"{host.cores:g} cores are usable",
             "Workers and the training loop take turns on it, so that workers bring nothing.",
             "allow more cores (taskset, docker run --cpus, the scheduler's job)",
+            "",
             **facts,
         )
     if quota < allowed:

@@ -124,7 +124,7 @@ def page_cache(host: Host) -> Finding:
     if total > free:
         matters = "Each pass over the data reads the storage again."
         remedy = "use a machine with more memory, or smaller files"
-        return know(f"{size(total)} of data do not fit in {size(free)} of free memory", matters, remedy, **facts)
+        return know(f"{size(total)} of data do not fit in {size(free)} of free memory", matters, remedy, "", **facts)
     if cached < _CACHED:
         matters = "The first pass reads the storage and the next ones do not: compare only passes of one kind."
         return know(some, matters, "read the data once before you measure", _all_read(host), **facts)

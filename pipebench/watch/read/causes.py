@@ -200,7 +200,8 @@ def _busy(seen: Seen, one: LoaderResult, workers: Sequence[WorkerResult], whole:
     host = seen.result.host
     idle = cores - used - (1.0 if script is None else script) - max(others(host, cores), waited_for(workers))
     values = {
-        **whole.values, "cpu_share": min(1.0, on_cpu), "cores_used": used, "script_cores": script or 0.0, "usable_cores": cores,
+        **whole.values, "cpu_share": min(1.0, on_cpu), "cores_used": used, "script_cores": script or 0.0,
+        "usable_cores": cores,
         **({"idle_cores": idle} if host is not None and host.foreign_cores is not None else {}),
         **_stage_values(seen, one),
     }  # fmt: skip
