@@ -62,6 +62,7 @@ class Runner(Protocol):
     def attempt(self, identity: str, workload: Workload, keys: tuple[str, ...]) -> list[Attempt]: ...
     def arm(self, identity: str, workload: Workload, keys: tuple[str, ...], called: str = "") -> Work: ...
     def reading(self, identity: str, calls: int) -> tuple[float, str | None]: ...
+    def ready(self, wait: bool) -> bool: ...  # whether readings can be taken; `wait` until they can
     def renew(self, task_id: str, workload: Workload, keys: tuple[str, ...]) -> bool: ...  # whether it is fresh now
     def release(self) -> None: ...
     def close(self) -> None: ...
@@ -183,6 +184,9 @@ class LocalRunner:
             if collecting:
                 gc.enable()
 
+    def ready(self, wait: bool) -> bool:
+        return True
+
     def renew(self, task_id: str, workload: Workload, keys: tuple[str, ...]) -> bool:
         """False: this process cannot be replaced."""
         return False
@@ -295,6 +299,9 @@ class ChildRunner:
     def reading(self, identity: str, calls: int) -> tuple[float, str | None]:
         return self._ask("reading", identity, calls)  # type: ignore[no-any-return]  # the same
 
+    def ready(self, wait: bool) -> bool:
+        return True
+
     def renew(self, task_id: str, workload: Workload, keys: tuple[str, ...]) -> bool:
         """False: a live child stays."""
         return False
@@ -366,6 +373,10 @@ class Runners:
         for variant in variants:
             with contextlib.suppress(Unavailable, OSError):  # said again, and kept, when the row is prepared
                 self.of(variant)
+
+    def ready(self, wait: bool) -> bool:
+        """Whether readings can be taken: no place is still making ready what it needs. `wait` until they can."""
+        return all([runner.ready(wait) for runner in self])
 
     def of(self, variant: Variant) -> Runner:
         """The place where a variant runs. Raises `Unavailable` if its child cannot be started."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import pkgutil
 
@@ -19,6 +20,7 @@ __all__ = [
 ]  # the first two: what older commits import
 
 
+@functools.cache
 def _discover() -> None:
     """Imports every module of `pipebench.stages`, and the ceilings, by name."""
     package = importlib.import_module("pipebench.stages")

@@ -28,6 +28,7 @@ from pipebench.task import RunnerSpec, Task, Variant, Workload
 from pipebench.units import printable
 
 LARGE, SMALL = 16, 300  # blocks of padding
+HERE = "measuring"  # the place of the variants that have none of their own
 ONE_THREAD = (("OMP_NUM_THREADS", "1"),)  # a server with threads of its own could not fork safely
 PR_SET_PDEATHSIG = 1  # see prctl(2)
 
@@ -42,12 +43,19 @@ class FreshRunner(ChildRunner):
     _serving = "pipebench.lab.fresh"
 
     def __init__(self, spec: RunnerSpec) -> None:
-        self._forked = False
+        self._forked = self._warming = False
         super().__init__(replace(spec, environment=(*ONE_THREAD, *spec.environment)))
 
     def warm(self, identities: Sequence[str], workload: Workload) -> None:
-        """Lets the server import what these variants need, while this process goes on."""
+        """Lets the server make ready what these variants need, while this process goes on."""
         self._send("warm", tuple(identities), workload)
+        self._warming = True
+
+    def ready(self, wait: bool) -> bool:
+        """Whether the server has made ready what it was told to. Until then it would disturb readings."""
+        if self._warming:
+            self._warming = not self._pipe.poll(None if wait else 0.0)  # a server that is gone has an end to read
+        return not self._warming
 
     def renew(self, task_id: str, workload: Workload, keys: tuple[str, ...]) -> bool:
         """Ends the process, if there is one, and forks another, which copies the task's inputs that the server has."""
@@ -57,12 +65,14 @@ class FreshRunner(ChildRunner):
         return True
 
     def close(self) -> None:
+        if not self._forked:
+            self._process.kill()  # it may be in the middle of its imports
         self._forked = False
         super().close()
 
     def _to_the_server(self) -> None:
         """Ends the forked process, and drops the answers that nobody waits for. Starts a server if there is none."""
-        self._forked = False
+        self._forked = self._warming = False
         if self._process.poll() is not None:
             self._pipe.close()
             self._start()
@@ -92,23 +102,24 @@ class FreshRunner(ChildRunner):
         return answer
 
 
-def fresh_runners(variants: Sequence[Variant], workload: Workload) -> tuple[Runners, Runners]:
+def fresh_runners(variants: Sequence[Variant]) -> tuple[Runners, Runners]:
     """The places to try the variants, and those to time them, whose processes can be replaced.
 
-    To try is the work of this process and, for variants with a place of their own, of a forked one.
+    To try is the work of this process and, for variants with a place of their own, of a forked one. The servers of all
+    places import torch at once.
     """
     trying = Runners(child=FreshRunner)
-    here = FreshRunner(RunnerSpec("measuring"))
-    timing = Runners(here, child=FreshRunner, beside=trying)
+    timing = Runners(FreshRunner(RunnerSpec(HERE)), child=FreshRunner, beside=trying)
     trying.start(variants)
-    for place in timing:
-        if isinstance(place, FreshRunner):
-            place.warm([one.id for one in variants if _runs_in(one, place, here)], workload)
     return trying, timing
 
 
-def _runs_in(variant: Variant, place: FreshRunner, here: FreshRunner) -> bool:
-    return place is here if variant.runner is None else place.name == variant.runner.name
+def warm(timing: Runners, variants: Sequence[Variant], workload: Workload) -> None:
+    """Lets each server make ready what its variants need, while this process goes on."""
+    for place in timing:
+        if isinstance(place, FreshRunner):
+            its = [one.id for one in variants if (one.runner.name if one.runner else HERE) == place.name]
+            place.warm(its, workload)
 
 
 class _Ended:
@@ -126,15 +137,22 @@ class _Served:
         self._padding: list[Any] = []
 
     def warm(self, identities: tuple[str, ...], workload: Workload) -> None:
-        """Imports everything that these variants need. What uses a device is left to the forks."""
-        import torch
+        """Imports what these variants need, and makes what their inputs are made from: no fork has to do it again.
 
-        torch.set_num_threads(1)
+        What uses a device is left to the forks.
+        """
         runner = LocalRunner()
+        tasks: dict[str, Task] = {}
         for identity in identities:
             with contextlib.suppress(Exception):  # said again, and kept, where the variant is prepared
-                if not stage.find(identity)[0].on_device:
+                task, _ = stage.find(identity)
+                if not task.on_device:
+                    tasks[task.id] = task
                     runner.prepare(identity, workload)
+        for task in tasks.values():
+            with contextlib.suppress(Exception):
+                adapted = task.adapt(workload)
+                self.prime(task.id, adapted, task.groups(adapted)[0])
 
     def prime(self, task_id: str, workload: Workload, keys: tuple[str, ...]) -> None:
         """Makes what the inputs are made from, once for all forks. The timed code never runs here."""
@@ -181,6 +199,9 @@ class _Served:
 
 def serve(descriptor: int) -> None:
     """Answers requests until the pipe closes. `fork` hands the pipe to a child; `leave` gives it back to the server."""
+    import torch
+
+    torch.set_num_threads(1)
     bytearray(SETTLING_BYTES)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     pipe, served = Connection(descriptor), _Served()

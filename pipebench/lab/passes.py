@@ -1,13 +1,14 @@
 """Measures many tasks in turn, each in many fresh processes.
 
 The processes of a task are spread over the whole run, so that its interval holds the drift of the machine during that
-time. Each task is tried once, before its first process.
+time. Each task is tried once, before its first process: several in a row while the places to time them are made ready.
 """
 
 from __future__ import annotations
 
 import itertools
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -86,10 +87,9 @@ def measure_all(
         return [job.trial.result() for job in jobs if job.trial is not None]
 
     try:
-        for job in jobs:
-            job.trial = _tried(job, trying, passes, progress)
-            _time(job, job.trial, timing, passes.each, progress, now)
-            job.trial.release()
+        for job, trial in _tried_ahead(jobs, trying, timing, passes, progress):
+            job.trial = trial
+            _time(job, trial, timing, passes.each, progress, now)
             keep(found())
         for done in itertools.count():
             wanted = [job.expected(passes) for job in jobs]
@@ -111,9 +111,20 @@ def _jobs(rows: Sequence[tuple[Task, Sequence[Variant]]], workload: Workload, pa
             yield _Job(task, (), replace(workload, cache="cold"), passes.least)
 
 
+def _tried_ahead(
+    jobs: Sequence[_Job], trying: Runners, timing: Runners, passes: Passes, progress: Progress
+) -> Iterator[tuple[_Job, Trial]]:
+    """Each job with its trial. While `timing` is not ready, the next jobs are tried."""
+    ahead: deque[tuple[_Job, Trial]] = deque()
+    for job in jobs:
+        ahead.append((job, _tried(job, trying, passes, progress)))
+        while ahead and timing.ready(wait=job is jobs[-1]):
+            yield ahead.popleft()
+
+
 def _tried(job: _Job, trying: Runners, passes: Passes, progress: Progress) -> Trial:
     ceilings = stage.ceilings(job.task.id, job.workload)
-    return tried(
+    trial = tried(
         job.task,
         job.variants,
         job.workload,
@@ -122,6 +133,8 @@ def _tried(job: _Job, trying: Runners, passes: Passes, progress: Progress) -> Tr
         ceilings=ceilings,
         progress=progress,
     )
+    trial.release()
+    return trial
 
 
 def _time(job: _Job, trial: Trial, timing: Runners, plan: Plan, progress: Progress, now: Callable[[], float]) -> None:

@@ -14,7 +14,7 @@ from pipebench.data import datasets
 from pipebench.errors import BadSample, PipebenchError, UsageError, did_you_mean
 from pipebench.host import machine
 from pipebench.lab.earlier import with_earlier
-from pipebench.lab.fresh import fresh_runners
+from pipebench.lab.fresh import fresh_runners, warm
 from pipebench.lab.passes import Passes, measure_all
 from pipebench.lab.turns import Progress
 from pipebench.reference.loader_table import LoaderPlan, check_rows, measure_loader
@@ -142,30 +142,30 @@ def run(
     are measured after the stages.
     """
     listed = read.load(workload, progress)
-    progress(0, 0, "importing torch")
-    workload = replace(workload, device=chosen_device(device))
-    report = new(
-        _storage_of(listed),
-        partial=True,
-        workload=replace(workload, data=printable(workload.data)),
-        data=_data(listed),
-        bad_samples=listed.problems,
-    )
-    keep(report)
-    if feeding is not None:
-        check_rows(workload, feeding.knobs, feeding.loader, feeding.workers)
-        check_asked(workload, feeding.knobs, feeding.step)
-    bare = report
-
-    def note(results: list[TaskResult]) -> None:
-        nonlocal report
-        report = _with(bare, results)
+    trying, timing = fresh_runners(selection.variants)
+    with trying, timing:
+        progress(0, 0, "importing torch")
+        workload = replace(workload, device=chosen_device(device))
+        report = new(
+            _storage_of(listed),
+            partial=True,
+            workload=replace(workload, data=printable(workload.data)),
+            data=_data(listed),
+            bad_samples=listed.problems,
+        )
         keep(report)
+        if feeding is not None:
+            check_rows(workload, feeding.knobs, feeding.loader, feeding.workers)
+            check_asked(workload, feeding.knobs, feeding.step)
+        bare = report
 
-    if selection.rows:
-        trying, timing = fresh_runners(selection.variants, workload)
-        with trying, timing:
-            measure_all(selection.rows, workload, passes, trying=trying, timing=timing, progress=progress, keep=note)
+        def note(results: list[TaskResult]) -> None:
+            nonlocal report
+            report = _with(bare, results)
+            keep(report)
+
+        warm(timing, selection.variants, workload)
+        measure_all(selection.rows, workload, passes, trying=trying, timing=timing, progress=progress, keep=note)
     if feeding is not None:
         report = _fed(report, workload, feeding, progress, keep)
     report = with_earlier(replace(report, partial=False))

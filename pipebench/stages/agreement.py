@@ -107,7 +107,7 @@ def blocks(ours: Any, theirs: Any, side: int, edge: float) -> None:
     right and the lower edge are left to the mean.
     """
     factor = round(theirs.shape[0] / ours.shape[0])
-    ours_mean, theirs_mean = _in_blocks(ours, side // factor, _mean), _in_blocks(theirs, side, _mean)
+    ours_mean, theirs_mean = block_means(ours, side // factor), block_means(theirs, side)
     rows, columns = (min(pair) for pair in zip(ours_mean.shape[:2], theirs_mean.shape[:2], strict=True))
     contrast = _contrast(_in_blocks(theirs, side, np.min), _in_blocks(theirs, side, np.max))
     allowed = LARGEST_COLOUR + 2 * edge / side * contrast[:rows, :columns]
@@ -148,8 +148,9 @@ def _in_blocks(image: Any, side: int, reduce: Callable[..., Any]) -> Any:
     return reduce(tall.reshape(rows, columns, side, image.shape[2]), 2)
 
 
-def _mean(values: Any, axis: int) -> Any:
-    return values.mean(axis, dtype=np.float32)
+def block_means(image: Any, side: int) -> Any:
+    """The mean of each whole block of `side`×`side` pixels."""
+    return _in_blocks(image, side, lambda values, axis: values.mean(axis, dtype=np.float32))
 
 
 def _contrast(low: Any, high: Any) -> Any:

@@ -107,19 +107,14 @@ def _agree(output: Any, expected: Any, variant: Variant, exact: bool) -> None:
         return agreement.same_pixels(ours, theirs)
     moved = variant.gives_up not in (None, FILTER)
     side, edge = (8, agreement.RESIZED + agreement.MOVED) if moved else (4, agreement.RESIZED)
-    agreement.mean(_coarse(ours, side), _coarse(theirs, side), agreement.RESIZED_MEAN)
+    coarse, expected_coarse = (agreement.block_means(one, side) for one in (ours, theirs))  # what every filter keeps
+    agreement.mean(coarse, expected_coarse, agreement.RESIZED_MEAN)
     agreement.blocks(ours, theirs, side, edge)
 
 
 def _levels(crop: Any) -> Any:
     """A crop as height × width × 3 in levels of 255, whether uint8 or float in 0 to 1."""
     return (crop.numpy() if str(crop.dtype) == "torch.uint8" else crop.numpy() * 255).transpose(1, 2, 0)
-
-
-def _coarse(crop: Any, side: int) -> Any:
-    """Means of `side`×`side` pixels, which every resizing filter keeps but for their edges."""
-    height, width, channels = crop.shape
-    return crop.reshape(height // side, side, width // side, side, channels).mean(axis=(1, 3), dtype=np.float32)
 
 
 def _work(given: Cut, output: Any) -> Work:

@@ -3,6 +3,7 @@
 import os
 import signal
 import sys
+from multiprocessing import Pipe
 
 import pytest
 from tiny import IDENTITY, WORKLOAD, first_keys
@@ -92,7 +93,7 @@ def test_a_variant_with_its_own_environment_is_tried_and_timed_in_places_of_that
     spec = RunnerSpec("other", environment=(("MARK", "x"),))
     other = Variant("decode/rgb", "opencv", stage.find("decode/rgb/opencv")[1].build, runner=spec)
     plain = stage.find(IDENTITY)[1]
-    trying, timing = fresh_runners([plain, other], WORKLOAD)
+    trying, timing = fresh_runners([plain, other])
     with trying, timing:
         assert isinstance(trying.of(plain), LocalRunner)
         assert isinstance(timing.of(plain), FreshRunner)
@@ -100,3 +101,13 @@ def test_a_variant_with_its_own_environment_is_tried_and_timed_in_places_of_that
         assert timing.of(other).prepare("decode/rgb/opencv", WORKLOAD).skip_code is None
         with open(f"/proc/{timing.of(other)._process.pid}/environ") as file:
             assert "MARK=x" in file.read()
+
+
+def test_a_place_is_ready_once_its_server_has_answered_or_is_gone():
+    for ends in (lambda server: server.send_bytes(b"done"), lambda server: server.close()):
+        place = object.__new__(FreshRunner)
+        place._pipe, server = Pipe()
+        place._warming = True
+        assert not place.ready(wait=False)
+        ends(server)
+        assert place.ready(wait=True) and not place._warming

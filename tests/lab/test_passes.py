@@ -9,6 +9,7 @@ import pytest
 from fake import GONE, Bench, FakeClock, breaking
 
 from pipebench import task
+from pipebench.lab import passes
 from pipebench.lab.fresh import ProcessLost
 from pipebench.lab.passes import Passes, measure_all
 from pipebench.lab.timing import Plan
@@ -41,14 +42,14 @@ class Replaced(LocalRunner):
 
 @pytest.fixture
 def measured(monkeypatch):
-    def run(bench, passes, place=None, progress=lambda *news: None):
+    def run(bench, plan, place=None, progress=lambda *news: None):
         rows = list(bench.variants.values())
         monkeypatch.setitem(task._variants, bench.task.id, {one.name: one for one in rows})
         place, kept = place or Replaced(bench), []
         with bench.runners() as trying, Runners(place) as timing:
             try:
                 measure_all(
-                    [(bench.task, rows)], Workload(data="none"), passes,
+                    [(bench.task, rows)], Workload(data="none"), plan,
                     trying=trying, timing=timing, progress=progress, keep=kept.append, now=lambda: bench.clock.now,
                 )  # fmt: skip
             except KeyboardInterrupt:
@@ -189,3 +190,21 @@ def test_a_quick_task_and_a_slow_one_are_both_spread_over_the_whole_run(monkeypa
     slow = [index for index, name in enumerate(order) if name == "decode/slow"]
     assert max(after - before for before, after in itertools.pairwise(slow)) <= 6
     assert slow[-1] >= len(order) - 6
+
+
+def test_while_the_places_are_made_ready_the_next_tasks_are_tried_and_nothing_is_timed(monkeypatch):
+    order, answers = [], iter([False, False, True, True, True, True])
+
+    class Timing:
+        def ready(self, wait):
+            order.append("wait" if wait else "look")
+            return next(answers)
+
+    monkeypatch.setattr(passes, "_tried", lambda job, *rest: order.append(f"try {job}") or f"trial {job}")
+    for job, trial in passes._tried_ahead("abcd", None, Timing(), Passes(), None):
+        order.append(f"time {job}")
+        assert trial == f"trial {job}"
+    assert order == [
+        "try a", "look", "try b", "look", "try c", "look", "time a", "look", "time b", "look", "time c",
+        "try d", "wait", "time d",
+    ]  # fmt: skip

@@ -6,6 +6,7 @@ functions are wrapped in the container that holds them, and only in a worker's o
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import itertools
 import sys
@@ -27,7 +28,7 @@ _HOLDS_DATA = (
 _TRANSFORM = (
     "tfm", "tfms", "preprocess", "preprocessing", "format_kwargs",  # the last: Hugging Face's datasets
     "after_item", "before_batch",  # fastai's loader
-    "steps", "ops", "operations", "augs",  # what a pipeline of the user's own holds
+    "steps", "ops", "operations", "aug", "augs",  # what a pipeline of the user's own holds
 )  # fmt: skip
 _STEPS = ("transforms", "fs")  # what a Compose, or fastai's Pipeline, holds its entries in
 _MODULE_LISTS = ("Sequential", "ModuleList")
@@ -107,7 +108,8 @@ def _watch_class(kind: type, patches: Patches, in_worker: bool) -> None:
     of_class = stages.number("transform", kind.__name__)
     wrapped: Any = timed_call(plain, lambda one: of_class if (own := stages.of_object(one)) is None else own)
     wrapped._pipebench_call = True
-    patches.replace(kind, "__call__", wrapped)
+    with contextlib.suppress(TypeError):  # a class written in C, such as that of `functools.lru_cache`
+        patches.replace(kind, "__call__", wrapped)
 
 
 def _may_be_in_model(kind: type) -> bool:
@@ -142,18 +144,30 @@ def _transforms(dataset: Any, data: list[Any]) -> Iterator[tuple[Any, Any, Any, 
 
 def _held(holder: Any) -> Iterator[tuple[Any, Any, Any, bool]]:
     """For each transform or dataset that `holder` holds: container, place, object, and whether it is a transform."""
-    attributes = vars(holder)
+    attributes, named = vars(holder), _named_in_call(type(holder))
     for name, value in list(attributes.items()):
         if _is_data(name, value):
             for _, _, one in _entries(attributes, name, value):
                 yield None, None, one, False
-        elif _names_a_transform(name) or _holds_transforms(value) or _is_module(value):
+        elif _names_a_transform(name) or _holds_transforms(value) or _is_module(value) or _is_step(value, name, named):
             yield from ((*one, True) for one in _entries(attributes, name, value) if _is_transform(one[2]))
         elif name == "pipeline" and isinstance(value, list):  # webdataset: its stages are rows already
             arguments = [one for stage in value for one in _arguments(stage)]
             yield from ((None, None, one, False) for one in arguments)
     for place, entry in enumerate(_modules(holder) or ()):
         yield None, place, entry, True
+
+
+def _named_in_call(kind: type) -> tuple[str, ...]:
+    """The names in the code of the user's own `__call__`: the steps of a transform are among them."""
+    call = getattr(kind, "__call__", None)  # noqa: B004  # of the class, not whether it can be called
+    plain = getattr(call, "__wrapped__", call)
+    return plain.__code__.co_names if isinstance(plain, types.FunctionType) and called.is_own(plain) else ()
+
+
+def _is_step(value: Any, name: str, named: tuple[str, ...]) -> bool:
+    """Whether a transform's own `__call__` uses this object. A bare function may be too short to be timed."""
+    return name in named and not isinstance(value, FUNCTIONS)
 
 
 def _entries(attributes: Any, name: Any, value: Any) -> list[tuple[Any, Any, Any]]:
