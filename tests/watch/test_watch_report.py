@@ -26,7 +26,7 @@ HOSTILE = "\x1b[31m[bold]x[/x]\n```` | \u202e"
 
 def _pipebench(*arguments: object) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "pipebench", *map(str, arguments)]
-    environment = {**os.environ, "COLUMNS": "110"}
+    environment = {**os.environ, "COLUMNS": "80"}
     return subprocess.run(command, capture_output=True, text=True, timeout=120, env=environment)
 
 
