@@ -40,7 +40,7 @@ class Spare:
 Sparing = Part | Spare
 Section = tuple[str, Sequence[Sparing]]
 """What some parts are about, and these parts. The names are those of `pictures.SECTIONS`, "next" and "notes"."""
-WIDTH = 80  # columns, if the caller does not give a width
+WIDTH = 110  # columns, if the caller does not give a width
 _GAP = 3  # columns between two cells
 _LEAST = 12  # the columns that a long name keeps, even on a very narrow terminal
 
