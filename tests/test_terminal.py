@@ -7,7 +7,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from pipebench.host.screen import encoding
+from pipebench.host.screen import columns, encoding
 from pipebench.results import report
 from pipebench.results.examination import Examination, Finding
 from pipebench.results.sync_points import SyncPoint, SyncReport
@@ -50,6 +50,14 @@ def test_the_c_locale_shows_ascii_whatever_python_writes(chosen, shown, monkeypa
     for name, value in chosen.items():
         monkeypatch.setenv(name, value)
     assert encoding(io.TextIOWrapper(io.BytesIO(), encoding="utf-8")) == shown
+
+
+@pytest.mark.parametrize(("chosen", "width"), [(None, 80), ("132", 132), ("40", 80), ("wide", 80)])
+def test_without_a_terminal_text_has_80_columns_unless_the_user_says_other(chosen, width, monkeypatch):
+    monkeypatch.delenv("COLUMNS", raising=False)
+    if chosen is not None:
+        monkeypatch.setenv("COLUMNS", chosen)
+    assert columns(io.StringIO()) == width
 
 
 def test_the_bar_of_progress_shows_the_time_that_is_left(monkeypatch):

@@ -6,17 +6,17 @@ import contextlib
 import os
 from typing import Any
 
-LEAST, ELSEWHERE = 80, 110  # columns: the smallest width for which text is laid out, and the width of a file or a pipe
+LEAST = 80  # columns: the smallest width for which text is laid out, and that of a file or a pipe
 
 
 def columns(stream: Any) -> int:
-    """The columns of `stream`: the value of COLUMNS, else the width of its terminal, but at least 80; else 110."""
+    """The columns of `stream`: the value of COLUMNS, else the width of its terminal, but at least 80; else 80."""
     with contextlib.suppress(KeyError, ValueError):
         return max(LEAST, int(os.environ["COLUMNS"]))
     if stream is not None and stream.isatty():
         with contextlib.suppress(OSError, ValueError):
             return max(LEAST, os.get_terminal_size(stream.fileno()).columns)
-    return ELSEWHERE
+    return LEAST
 
 
 def colours(stream: Any) -> bool:

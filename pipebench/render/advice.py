@@ -70,7 +70,7 @@ def sections(
     """The same parts by what they are about, without those of the watched part of the run."""
     said: list[Part] = [Line(verdict(advice), "bold")]
     if watched is not None:
-        said += [*_plain(watch_account.causes(watched.account)), limit(watched.verdict), *watch.where(watched)]
+        said += [*_plain(watch_account.causes(watched)), limit(watched.verdict), *watch.where(watched)]
     table = [_table(advice, full)] if any(full or _applies(one) for one in advice.findings) else []
     return [
         ("verdict", said),

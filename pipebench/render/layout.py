@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import io
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -259,6 +260,10 @@ def _row(cells: tuple[str, ...], escape: bool = True) -> str:
     return "| " + " | ".join(inert(cell) if escape else cell for cell in cells) + " |"
 
 
+_MENTION = re.compile(r"@(?=[\w/])")
+
+
 def inert(words: str) -> str:
-    """The words with escapes, so that Markdown shows them as they are."""
-    return "".join("\\" + char if char in "\\`*_{}[]<>#|~!" else char for char in words)
+    """The words with escapes, so that Markdown shows them as they are. A name after an `@` calls nobody."""
+    escaped = "".join("\\" + char if char in "\\`*_{}[]<>#|~!" else char for char in words)
+    return _MENTION.sub("@<!-- -->", escaped)

@@ -41,7 +41,7 @@ def parts(result: WatchResult, *, full: bool = False, of_command: bool = False) 
 
 def sections(result: WatchResult, *, full: bool = False, of_command: bool = False) -> list[Section]:
     """The same parts by what they are about, in the order of the report. Several sections can have one name."""
-    run = watch_account.causes(result.account)
+    run = watch_account.causes(result)
     return [
         ("verdict", [*run, Line(verdict(result.verdict), "" if run else "bold")]),
         ("run", [Spare(tuple(watch_account.table(result.account, full=full)), _AFTER_NOTES)]),

@@ -9,17 +9,15 @@ from pipebench.render.cells import Table
 from pipebench.render.frameworks import setting
 from pipebench.render.layout import Line, Part
 from pipebench.results.account import Account, AccountRow, Cause
+from pipebench.results.verdicts import beginning
+from pipebench.results.watched import WatchResult
 from pipebench.units import counted, percent, printable, seconds, seconds_scale, size
 
 _BAR = 16  # columns
 _ROWS = 5
 _SMALLEST = 0.01  # of the run; smaller rows are shown as one
-_CAUSES = 2
-_BESIDE_LARGEST = 0.2
-_ONCE = ("before-loops", "after-loops", "outside-loops")
 _GROWTH = "memory-growth"
 _SYNCS = "sync-points"
-_APART = (_GROWTH, _SYNCS)  # said besides the largest cause, whatever their size
 
 # the rows of the short table, each with the codes of an account that it holds
 SHORT = (
@@ -74,18 +72,14 @@ LONG = {
 }
 
 
-def causes(account: Account | None) -> list[Part]:
-    """The sentences about the run as a whole, the largest cause first. An empty list if the run has no account."""
+def causes(result: WatchResult) -> list[Part]:
+    """The sentences about the run as a whole, the largest cause first; none if the verdict on the loop comes first."""
+    account, begins = result.account, beginning(result)
     if account is None:
         return []
-    known = [one for one in account.causes if one.code in _SENTENCES]
-    found = [one for one in known if one.code not in (*_ONCE, "training", *_APART)]
-    found = [one for one in found if one.s >= _BESIDE_LARGEST * found[0].s][:_CAUSES]
-    said = [_sentence(one, account) for one in found or known if one.code not in _APART]
-    said += [_sentence(one, account) for one in known if one.code in _APART]
-    if not found and not any(one.code in ("outside-loops", _GROWTH) for one in known):
-        said.insert(0, _nothing(account))
-    return [Line(said[0], "bold"), *said[1:]]
+    said = [_nothing(account)] if begins.nothing else []
+    said += [_sentence(one, account) for one in begins.causes if one.code in _SENTENCES]
+    return [Line(said[0], "bold"), *said[1:]] if said else []
 
 
 def _nothing(account: Account) -> str:

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 from pipebench.results import usual_pipeline
+from pipebench.results.account import Cause
 from pipebench.results.advice import Advice
 from pipebench.results.before_after import BeforeAfter
 from pipebench.results.calibration import GOAL_SPAN_S, Calibration
@@ -30,7 +31,8 @@ Kind = Literal[
 ]  # fmt: skip
 OfRun = Literal["feeds", "one-core", "largest-gain", "no-gain", "no-reference"]
 OfWatch = Literal[
-    "data", "training", "nothing-watched", "no-iteration", "no-such-loader", "no-loader", "not-followed", "in-words"
+    "data", "training", "other-cause", "nothing-to-gain", "nothing-watched", "no-iteration", "no-such-loader",
+    "no-loader", "not-followed", "in-words",
 ]  # fmt: skip
 OfAdvice = Literal["change", "nothing-gains", "not-tried", "refused"]
 OfSyncs = Literal["sync-points", "no-sync-points"]
@@ -133,8 +135,48 @@ def _of_command(found: WatchedCommand, parts: Any) -> ReportVerdict:
     return ReportVerdict("command", of_main.code, {**evidence, **of_main.evidence})
 
 
+_LOADING = (
+    "sampler", "hand-off", "pin", "no-workers", "workers-blocked", "storage", "stage", "pickling", "threads-over-cores",
+    "cores-used-up", "head-of-line", "periodic-stalls", "uneven-workers", "waiting",
+)  # fmt: skip
+_ONCE = ("before-loops", "after-loops", "outside-loops")
+_APART = ("memory-growth", "sync-points")  # said besides the largest cause, whatever their size
+_MOST_CAUSES, _BESIDE_LARGEST = 2, 0.2
+
+
+class Beginning(NamedTuple):
+    """What the text of a watched run begins with, and its code.
+
+    With `nothing`, the first sentence says that nothing in the loops is worth a change. Then the `causes` follow, the
+    largest first. Without both, the first sentence is what the verdict on the loop says.
+    """
+
+    code: OfWatch
+    causes: tuple[Cause, ...] = ()
+    nothing: bool = False
+
+
+def beginning(found: WatchResult) -> Beginning:
+    """The code and the first sentences of a watched run, from the same figures."""
+    if not isinstance(found.verdict, Verdict):
+        return Beginning("in-words")
+    limit, causes = found.verdict.limit, found.account.causes if found.account is not None else ()
+    in_loops = [one for one in causes if one.code not in (*_ONCE, "training", *_APART)]
+    in_loops = [one for one in in_loops if one.s >= _BESIDE_LARGEST * in_loops[0].s][:_MOST_CAUSES]
+    if found.account is None or not (in_loops or limit in ("data", "training")):
+        return Beginning(limit)
+    said = in_loops or [one for one in causes if one.code not in _APART]
+    said = [*said, *(one for one in causes if one.code in _APART)]
+    if not in_loops and not any(one.code in ("outside-loops", "memory-growth") for one in causes):
+        return Beginning("training" if limit == "training" else "nothing-to-gain", tuple(said), nothing=True)
+    first = said[0].code
+    code: OfWatch = "data" if first in _LOADING else "training" if first == "training" else "other-cause"
+    return Beginning(code, tuple(said))
+
+
 def _of_watch(found: WatchResult, parts: Any) -> ReportVerdict:
-    cause = found.account.causes[0] if found.account is not None and found.account.causes else None
+    code, causes, _ = beginning(found)
+    cause = next(iter(causes), None)
     evidence: Evidence = {
         "iterations": found.iterations,
         "run_s": found.account.wall_s if found.account is not None else None,
@@ -144,15 +186,15 @@ def _of_watch(found: WatchResult, parts: Any) -> ReportVerdict:
         "next": found.next_move.action if isinstance(found.next_move, NextMove) else found.next_move,
     }
     if not isinstance(found.verdict, Verdict):
-        return ReportVerdict("watch", "in-words", {**evidence, "words": found.verdict})
+        return ReportVerdict("watch", code, {**evidence, "words": found.verdict})
     names = (
-        "waits", "wait_share", "wait_s", "iteration_s", "loader", "workers", "workers_busy", "stage", "stage_kind",
-        "stage_share", "wait_part", "wait_part_share",
+        "limit", "waits", "wait_share", "wait_s", "iteration_s", "loader", "workers", "workers_busy", "stage",
+        "stage_kind", "stage_share", "wait_part", "wait_part_share",
     )  # fmt: skip
     over = found.bound.bound_over_live if found.bound is not None else None
     bound = {f"bound_{name}": value for name, value in _speed(over).items()} if over is not None else {}
     of_loop = {name: getattr(found.verdict, name) for name in names}
-    return ReportVerdict("watch", found.verdict.limit, {**evidence, **of_loop, **bound})
+    return ReportVerdict("watch", code, {**evidence, **of_loop, **bound})
 
 
 def _of_syncs(found: SyncReport, parts: Any) -> ReportVerdict:

@@ -62,6 +62,13 @@ def _with_last(report, **changes):
     return replace(report, measurements=(*report.measurements[:-1], last))
 
 
+def test_markdown_calls_nobody():
+    """GitHub notifies whoever a comment names after an @. A comment of HTML between them is not shown."""
+    base, head = (_with_last(lab(seed=seed), variant="fast@octocat/team@ me") for seed in (0, 1))
+    said = text.markdown(root(before_after=compared(base, head, FILES)))
+    assert "@octocat" not in said and "fast@<!-- -->octocat/team@ me" in said
+
+
 def test_what_is_forced_is_said_first():
     base = lab()
     head = replace(lab(seed=1), data=replace(base.data, images=65))

@@ -26,7 +26,7 @@ HOSTILE = "\x1b[31m[bold]x[/x]\n```` | \u202e"
 
 def _pipebench(*arguments: object) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "pipebench", *map(str, arguments)]
-    environment = {**os.environ, "COLUMNS": "110"}
+    environment = {**os.environ, "COLUMNS": "80"}
     return subprocess.run(command, capture_output=True, text=True, timeout=120, env=environment)
 
 
@@ -49,11 +49,13 @@ def test_the_report_is_read_typed_and_shown_again(saved: tuple[Path, subprocess.
     assert json.loads(place.read_bytes())["measurements"] == []
     again = _pipebench("show", place)
     assert again.returncode == 0
-    assert done.stderr.endswith("\n" + whole(found.watched, found.error_of_watch))
-    assert again.stdout.startswith(whole(found.watched, found.error_of_watch))
-    assert len(whole(found.watched, found.error_of_watch, full=True)) > len(whole(found.watched, found.error_of_watch))
+    assert done.stderr.endswith("\n" + whole(found.watched, found.error_of_watch, width=80))
+    assert again.stdout.startswith(whole(found.watched, found.error_of_watch, width=80))
+    assert len(whole(found.watched, found.error_of_watch, width=80, full=True)) > len(
+        whole(found.watched, found.error_of_watch)
+    )
     all_of_it = _pipebench("show", place, "--full").stdout
-    figures, again_verdict = whole(found.watched, found.error_of_watch, full=True).rsplit("\n\n", 1)
+    figures, again_verdict = whole(found.watched, found.error_of_watch, width=80, full=True).rsplit("\n\n", 1)
     assert all_of_it.startswith(figures) and all_of_it.endswith(again_verdict)
     assert found.machine.cpu in again.stdout
     assert _pipebench("show", place, "--format", "json").stdout == place.read_text()
