@@ -113,8 +113,6 @@ def test_a_decoder_that_turns_an_image_is_no_disagreement_and_the_file_is_good(t
         worse = check(tmp_path, decoders(swaps=lambda pixels: turning(pixels)[:, :, ::-1]))
         (detail,) = (one.found[0].detail for one in worse.findings if one.kind == "disagree")
         assert detail.startswith("swaps: turned as its EXIF says, it differs from the reference") and worse.does_harm
-            detail.startswith("swaps: turned as its EXIF says, it differs from the reference by ") and worse.does_harm
-        )
 
 
 def test_a_tar_is_checked_for_members_and_keys(tmp_path):
