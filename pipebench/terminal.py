@@ -45,6 +45,20 @@ def formatted(command: Command) -> Command:
     )(command)
 
 
+def text_or_json(command: Command) -> Command:
+    """Adds the option `--format` to a command whose result is a few lines, as its parameter `style`."""
+    kinds = click.Choice(["text", "json"])
+    text = "Format of the result on standard output."
+    return click.option("--format", "style", type=kinds, default="text", show_default=True, help=text)(command)
+
+
+def as_json(**parts: Any) -> None:
+    """Writes a report with these parts to standard output, as JSON."""
+    from pipebench.results.report import new
+
+    click.echo(rendered(new(**parts), "json"), nl=False)
+
+
 def whole(command: Command) -> Command:
     """Adds the option `--full` to a command. `rendered` knows whether it was given."""
 
@@ -190,7 +204,7 @@ def in_width(line: str, indent: str = "") -> str:
     """
     several = [inert(one) for one in line.split("\n")]
     if sys.stderr is None or not sys.stderr.isatty():
-        return indent + "\n".join(several)
+        return "\n".join(indent + one for one in several)
     lines = textwrap.TextWrapper(columns(sys.stderr), indent, f"{indent}  ")
     lines.break_long_words = lines.break_on_hyphens = False
     return "\n".join(map(lines.fill, several))

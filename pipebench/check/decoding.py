@@ -13,15 +13,26 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pipebench import stage
+from pipebench.data.image_header import orientation
 from pipebench.errors import PipebenchError, SampleError, kind_of, said_by
 from pipebench.native import region
-from pipebench.stages.decode import Encoded, made_for
+from pipebench.stages import agreement
+from pipebench.stages.decode import Encoded, Pixels, made_for, pixels
 from pipebench.task import Unavailable, Variant, Workload
 from pipebench.units import printable
 
 TASK = "decode/rgb"
 BUDGET = 1 << 30  # bytes of pixels at a time, in all threads; a larger image is decoded alone
 _COPIES = 4  # of an image's pixels that a comparison holds: two, and what libraries copy
+_TURNS: dict[int, Callable[[Pixels], Pixels]] = {  # by EXIF orientation (CIPA DC-008, section 4.6.4)
+    2: lambda image: image[:, ::-1],
+    3: lambda image: image[::-1, ::-1],
+    4: lambda image: image[::-1],
+    5: lambda image: image.transpose(1, 0, 2),
+    6: lambda image: image[::-1].transpose(1, 0, 2),
+    7: lambda image: image[::-1, ::-1].transpose(1, 0, 2),
+    8: lambda image: image[:, ::-1].transpose(1, 0, 2),
+}
 _STRICT = Variant(TASK, "region", lambda workload: _region, unfit=made_for("JPEG"))
 
 
@@ -83,7 +94,18 @@ def _beside(variant: Variant, call: Callable[[Encoded], Any], given: Encoded, ex
         task.check(output, given)
         task.agree(output, expected, variant)
     except SampleError as other:
-        return other
+        return other if other.kind != "rotated" else _turned(output, given, expected) or other
+    return None
+
+
+def _turned(output: Any, given: Encoded, expected: Any) -> SampleError | None:
+    """How the image differs from the reference's pixels after these were turned, too; None if it does not."""
+    turn = _TURNS.get(orientation(given.data))
+    try:
+        if turn is not None:
+            agreement.same_pixels(pixels(output), turn(pixels(expected)))
+    except (SampleError, ValueError) as differs:  # a ValueError: it was turned in another way, so its shape differs
+        return SampleError("disagrees", f"turned as its EXIF says, {printable(said_by(differs))}")
     return None
 
 

@@ -100,7 +100,7 @@ def extension(looked: Looked) -> str | None:
     return None if wanted in (None, looked.header.format) else f"{looked.header.format}"
 
 
-@of_image("orientation", "changes", "EXIF orientation", "turn it by ImageOps.exif_transpose, and save it")
+@of_image("orientation", "note", "EXIF orientation", "decoders differ: use one, or exif_transpose")
 def orientation(looked: Looked) -> str | None:
     if looked.orientation == 1:
         return None

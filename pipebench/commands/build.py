@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from pipebench.terminal import progress
+from pipebench.terminal import as_json, progress, text_or_json
 from pipebench.units import printable
 
 
@@ -14,10 +14,13 @@ def command() -> None:
 
 
 @command.command("pillow-simd")
-def pillow_simd() -> None:
+@text_or_json
+def pillow_simd(style: str) -> None:
     """Compile pillow-simd beside Pillow, with AVX2 if the CPU has it. Pillow itself stays as it is."""
     from pipebench.native import building
 
     with progress() as advance:
         folder = building.build_pillow_simd(progress=lambda what: advance(0, 0, what))
+    if style == "json":
+        return as_json(written=(printable(folder),))
     click.echo(printable(folder))

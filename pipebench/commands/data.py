@@ -4,24 +4,32 @@ from __future__ import annotations
 
 import click
 
-from pipebench.terminal import progress, say
+from pipebench.terminal import as_json, progress, say, text_or_json
 
 
 @click.command(short_help="List the data sets, or build one and describe it")
 @click.argument("name", required=False)
 @click.option("--limit", type=click.IntRange(1), help="Build this many images instead of the manifest's number.")
-def command(name: str | None, limit: int | None) -> None:
+@text_or_json
+def command(name: str | None, limit: int | None, style: str) -> None:
     """Build or list the data set NAME and say what it holds (without NAME: which there are)."""
     from pipebench.data import datasets
-    from pipebench.units import of_images
+    from pipebench.units import of_images, printable
 
     if name is None:
-        click.echo("\n".join(datasets.names()))
-        return
+        if style == "json":
+            return as_json(data_sets=tuple(datasets.names()))
+        return click.echo("\n".join(datasets.names()))
     say_if_shadowed(name)
     with progress() as advance:
         listed = datasets.load(name, limit=limit, progress=advance)
         facts = datasets.describe(listed)
+    if style == "json":
+        from pipebench.results.report import Data
+
+        bits = (facts.bits_per_pixel, facts.bits_per_pixel_sd)
+        data = Data(printable(listed.name), facts.images, facts.mean_bytes, *bits)
+        return as_json(data=data, bad_samples=listed.problems)
     click.echo(
         f"{listed.name}: {facts.images:,} images in {len(listed.shards)} shards, "
         + of_images(facts.mean_bytes, facts.bits_per_pixel, facts.bits_per_pixel_sd)

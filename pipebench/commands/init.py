@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
 
 from pipebench.errors import UsageError
+from pipebench.terminal import as_json, text_or_json
+from pipebench.units import printable
 
 
 @click.command("init", short_help="Add benchmarks of your own loader to your repository")
@@ -20,6 +23,7 @@ from pipebench.errors import UsageError
 @click.option(
     "--fast", is_flag=True, help="Only write .asv/fast.conf.json: with it asv borrows the packages of this Python."
 )
+@text_or_json
 def command(
     loader: str | None,
     transform: str | None,
@@ -29,6 +33,7 @@ def command(
     requirement: str,
     force: bool,
     fast: bool,
+    style: str,
 ) -> None:
     """Add benchmarks of your own loader to this repository.
 
@@ -39,8 +44,7 @@ def command(
 
     if fast:
         written = borrowed_packages.write(checkouts.repository(Path.cwd()))
-        click.echo(f"wrote {written}\n\n  asv --config {written} run HEAD^! --record-samples")
-        return
+        return _said(style, [printable(written)], [f"\n  asv --config {written} run HEAD^! --record-samples"])
     if loader is None:
         raise UsageError("the function that returns your loader is missing", "pipebench init MODULE:MAKE_LOADER")
     try:
@@ -55,8 +59,17 @@ def command(
     made = scaffold.plan(
         repo, loader, transform, workers=numbers, samples=samples, requirement=requirement, image=image
     )
-    for name in scaffold.write(made, force=force):
-        click.echo(f"wrote {name}")
-    for identity, reason in made.not_measured.items():
-        click.echo(f"{identity} cannot be measured: {reason}")
-    click.echo("\nCommit these, then compare two commits:\n\n  pipebench ab HEAD~1 HEAD\n  asv continuous HEAD~1 HEAD")
+    unmeasured = [f"{identity} cannot be measured: {reason}" for identity, reason in made.not_measured.items()]
+    more = [
+        *unmeasured,
+        "\nCommit these, then compare two commits:\n\n  pipebench ab HEAD~1 HEAD\n  asv continuous HEAD~1 HEAD",
+    ]
+    _said(style, list(scaffold.write(made, force=force)), more)
+
+
+def _said(style: str, written: Sequence[str], more: Sequence[str]) -> None:
+    """Says which files were written, and what there is to say besides."""
+    if style == "json":
+        return as_json(written=tuple(map(printable, written)))
+    for line in (*(f"wrote {name}" for name in written), *more):
+        click.echo(line)

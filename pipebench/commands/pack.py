@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from pipebench.errors import UsageError
-from pipebench.terminal import laid_out, progress
+from pipebench.terminal import as_json, laid_out, progress, text_or_json
 
 _UNITS = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9}
 
@@ -21,7 +21,8 @@ _UNITS = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9}
 )
 @click.option("--keep-tables", is_flag=True, help="Keep the Huffman tables as they are: about 2 % larger.")
 @click.option("--shards", metavar="SIZE", help="Write tars of about this size (such as 1G), and an index of them.")
-def command(source: str, destination: Path, segment: int, keep_tables: bool, shards: str | None) -> int:
+@text_or_json
+def command(source: str, destination: Path, segment: int, keep_tables: bool, shards: str | None, style: str) -> int:
     """Copy the folder, tar or shards SOURCE to the folder DESTINATION, with restart markers in every JPEG.
 
     Nothing is lost: the coefficients of every image are read back and compared. The copy has the same files, or the
@@ -45,7 +46,10 @@ def command(source: str, destination: Path, segment: int, keep_tables: bool, sha
         result = Packer(destination, journal, segment, keep_tables, advance).run(targets)
     if shard_bytes is not None and not result.failures:
         index.write(destination, targets)
-    click.echo(laid_out(packing.report(result)), nl=False)
+    if style == "json":
+        as_json(packing=result)
+    else:
+        click.echo(laid_out(packing.report(result)), nl=False)
     return 1 if result.failures else 0
 
 

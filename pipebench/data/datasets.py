@@ -111,7 +111,7 @@ def tars(path_or_pattern: str) -> list[str]:
 def _paths(path_or_pattern: str) -> list[str]:
     found = patterns.named(path_or_pattern)
     if found is None:
-        remedy = f"{listing.WANTED} Or one of the embedded datasets: {', '.join(names())}."
+        remedy = f"{listing.WANTED}\nOr one of the embedded datasets: {', '.join(names())}."
         raise PipebenchError(f"{printable(path_or_pattern)} does not exist.", remedy)
     return found
 

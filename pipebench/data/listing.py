@@ -21,11 +21,8 @@ from pipebench.units import printable
 
 IMAGE_SUFFIXES = ("jpg", "jpeg", "png", "ppm", "bmp", "pgm", "tif", "tiff", "webp")  # torchvision's IMG_EXTENSIONS
 _CUT = "truncated: the shard ends inside this member"
-WANTED = "Name a folder of images, a .tar, or shards such as 'shard-{000..003}.tar' or 'shard-*.tar'."
-OTHERS = (
-    "For other data than images, `pipebench watch train.py` measures the script that reads it: it needs no folder of "
-    "images."
-)
+WANTED = "Name a folder of images, a .tar, or shards: 'shard-{000..003}.tar', 'shard-*.tar'."
+OTHERS = "Other data than images: `pipebench watch train.py` measures the script that reads it."
 
 
 @dataclass(frozen=True)
@@ -193,11 +190,11 @@ def _no_image(path: str, listing: Listing, others: Counter[str]) -> PipebenchErr
     """The error for a folder without an image. It says what the folder holds, and what to do with that."""
     what = ", ".join(f"{count:,} .{printable(suffix)}" for suffix, count in others.most_common(3) if suffix)
     reason = listing.problems[0].message if listing.problems else f"it holds {what}" if what else ""
-    remedy = f"Files are wanted that end in {', '.join('.' + suffix for suffix in IMAGE_SUFFIXES)}."
+    remedy = f"Images end in {', '.join('.' + suffix for suffix in IMAGE_SUFFIXES)}."
     if others["tar"]:
         remedy = f"Name its shards: '{printable(os.path.join(path, '*.tar'))}' (with the quotes)."
     elif what:
-        remedy = f"{remedy} {OTHERS}"
+        remedy = f"{remedy}\n{OTHERS}"
     return PipebenchError(f"{printable(path)} holds no image{': ' if reason else ''}{reason}.", remedy)
 
 

@@ -64,5 +64,5 @@ def tars(paths: list[str]) -> list[str]:
             raise PipebenchError(f"{printable(path)} is compressed ({packed}).", remedy)
         if not path.lower().endswith(".tar"):
             problem = f"{printable(path)} is neither a folder, an image nor a .tar."
-            raise PipebenchError(problem, f"{listing.WANTED} {listing.OTHERS}")
+            raise PipebenchError(problem, f"{listing.WANTED}\n{listing.OTHERS}")
     return paths

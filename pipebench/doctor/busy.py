@@ -8,7 +8,7 @@ from pipebench.doctor.checking import NotKnown, check, fine, hurts, know
 from pipebench.doctor.host import OVER_S, Host
 from pipebench.results.examination import Finding
 from pipebench.results.measurement import FOREIGN_LIMIT, STEAL_LIMIT
-from pipebench.units import percent
+from pipebench.units import counted, percent
 
 _HALF = 0.5  # of the usable cores
 _MUCH_STEAL = 0.1
@@ -21,7 +21,7 @@ def load(host: Host) -> Finding:
     cores, (share, _) = len(host.affinity), _shares(host)
     busy = share * cores
     facts = {"busy_cores": busy, "share": share, "seconds": OVER_S}
-    said = f"other processes used {busy:.1f} of {cores} cores in the last {OVER_S:g} s"
+    said = f"other processes used {busy:.1f} of {counted(cores, 'core')} in the last {OVER_S:g} s"
     matters = "Workers wait for a core, and the readings of a measurement scatter."
     remedy, command = "list them; end them, or come back later", "ps -eo pid,pcpu,comm --sort=-pcpu | head"
     if busy > _between(_HALF * cores):

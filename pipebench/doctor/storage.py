@@ -14,7 +14,7 @@ from pipebench.doctor.checking import NotKnown, check, fine, hurts, know
 from pipebench.doctor.host import Host
 from pipebench.doctor.memory import available
 from pipebench.results.examination import Finding
-from pipebench.units import percent, printable, size
+from pipebench.units import counted, percent, printable, size
 
 _NETWORK = ("nfs", "nfs4", "cifs", "smb3", "smbfs", "ceph", "lustre", "gpfs", "beegfs", "glusterfs", "afs", "9p",
             "virtiofs", "ocfs2", "gfs2")  # fmt: skip
@@ -112,6 +112,8 @@ def _rotates(host: Host, where: _Mount) -> bool:
 def page_cache(host: Host) -> Finding:
     if not host.asked:
         raise NotKnown("name your data: --data PATH")
+    if not os.access(host.data, os.R_OK):
+        raise NotKnown(f"{printable(host.data)} may not be read by you")
     listed, whole = _listed(host.data)
     if not listed:
         raise NotKnown(f"{printable(host.data)} holds no files")
@@ -120,7 +122,7 @@ def page_cache(host: Host) -> Finding:
         raise NotKnown("the kernel tells it only the owner of the files")
     total, (_, free) = sum(map(_size, listed)), available(host)
     facts: dict[str, float | str] = {"resident": cached, "bytes": total, "whole": str(whole)}
-    some = f"{percent(cached)} of {min(len(listed), _LOOKED_AT)} files that were looked at are in it"
+    some = f"{percent(cached)} of what was looked at ({counted(min(len(listed), _LOOKED_AT), 'file')}) is in it"
     if total > free:
         matters = "Each pass over the data reads the storage again."
         remedy = "use a machine with more memory, or smaller files"

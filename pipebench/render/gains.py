@@ -14,7 +14,7 @@ def verdict(report: Report) -> str:
     """The largest gain of a variant; if there is none, which variants were not run, and why."""
     one = usual_pipeline.gain(report.measurements)
     if one is not None and one.over_reference is not None:
-        where = f" on the {fit(one)} files that it is made for" if one.samples_unfit else ""
+        where = f" on the {fit(one)} files that both do" if one.samples_unfit else ""
         times = f"{one.over_reference.speedup:.2f}× as fast as the reference{where}"
         return f"Largest gain: {printable(one.task)}, where {printable(one.variant)} is {times}."
     if not usual_pipeline.gains(report.measurements):
@@ -28,8 +28,8 @@ def verdict(report: Report) -> str:
 
 
 def fit(one: Measurement) -> str:
-    """How many of the samples a variant is made for."""
-    return f"{one.samples_attempted - one.samples_unfit} of {one.samples_attempted}"
+    """Of how many samples a variant that is not made for all was timed."""
+    return f"{one.samples_common:,} of {one.samples_attempted:,}"
 
 
 def _left_out(report: Report) -> Iterable[str]:

@@ -31,6 +31,7 @@ from pipebench.results.costs import Passport
 from pipebench.results.examination import Examination
 from pipebench.results.loading import LoaderRow
 from pipebench.results.measurement import Ceiling, Measurement
+from pipebench.results.packing import Packing
 from pipebench.results.plan import Plan
 from pipebench.results.programs import WatchedCommand
 from pipebench.results.studies import StudyResult
@@ -87,7 +88,8 @@ class Report:
     makes `comparison`, `study` makes `studies`, and `calibrate` makes `calibration`. `advise` makes `advice`, and
     `watched` of the part of the run before any trial.
     A passport has `passport` alone, `plan` makes `plan`, `check` makes `check`, `compare` makes `before_after`, and
-    `doctor` makes `examination`.
+    `doctor` makes `examination`. `pack` makes `packing`; `data NAME` makes `data`, and `data` alone makes `data_sets`,
+    their names; `build` and `init` make `written`, the paths of what they wrote. These have no verdict.
 
     `partial` says that the command, or its recording, did not reach its end; `failure` says what ended it. `created` is
     an ISO date and time. `created`, `pipebench` and `machine` are None if a file of schema 1 did not have them.
@@ -125,6 +127,9 @@ class Report:
     check: Check | None = None
     before_after: BeforeAfter | None = None
     examination: Examination | None = None
+    packing: Packing | None = None
+    data_sets: tuple[str, ...] = ()
+    written: tuple[str, ...] = ()
     verdict: ReportVerdict | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:

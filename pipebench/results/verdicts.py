@@ -306,7 +306,7 @@ def _gain(parts: Any) -> ReportVerdict:
         return ReportVerdict("run", code, {"tasks": len(tasks), "skipped": left_out})
     evidence: Evidence = {"task": one.task, "variant": one.variant, **_speed(one.over_reference)}
     if one.samples_unfit:
-        evidence |= {"samples_fit": one.samples_attempted - one.samples_unfit, "samples": one.samples_attempted}
+        evidence |= {"samples_fit": one.samples_common, "samples": one.samples_attempted}
     return ReportVerdict("run", "largest-gain", evidence)
 
 

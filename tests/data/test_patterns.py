@@ -32,6 +32,7 @@ def test_other_data_is_pointed_to_watch(tmp_path, name):
             load(str(path))
         assert says in caught.value.problem
         assert "`pipebench watch train.py` measures the script that reads it" in caught.value.remedy
+        assert max(map(len, caught.value.remedy.splitlines())) <= 88  # where no terminal says how wide it is
 
 
 def test_a_folder_of_shards_says_how_to_name_them(tmp_path):

@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from fake import Bench, FakeClock
+from fake import Bench, FakeClock, breaking
 from rich.cells import cell_len
 
 from pipebench.errors import BadSample
@@ -227,8 +227,7 @@ def some_fit(*unfit):
 def test_a_gain_on_a_part_of_the_files_says_on_which():
     found = some_fit(lambda given: {3: "it is PNG", 5: "it is CMYK", 7: "it is PNG"}.get(given))
     assert tables.verdict(found) == (
-        "Largest gain: decode/number, where quick0 is 2.00× as fast as the reference on the 7 of 10 files that it is "
-        "made for."
+        "Largest gain: decode/number, where quick0 is 2.00× as fast as the reference on the 7 of 10 files that both do."
     )
     assert (found.verdict.code, found.verdict.evidence["samples_fit"]) == ("largest-gain", 7)
     table = tables.of_task(found, "decode/number")
@@ -237,6 +236,18 @@ def test_a_gain_on_a_part_of_the_files_says_on_which():
     assert "quick0: timed, and compared with the reference, on 7 of 10 files; of the others, 2 are PNG, 1 is CMYK" in (
         table.notes
     )
+
+
+def test_files_that_nobody_can_do_are_not_among_those_on_which_a_variant_is_timed():
+    bench = Bench(FakeClock(noise=0.02, seed=1), samples=10, per_call=10)
+    broken = ValueError("it is broken")
+    for name, facts in {"plain": {}, "quick": {"unfit": lambda given: "it is PNG" if given == 3 else None}}.items():
+        bench.variant(name, 1e-3, breaking(0, broken, sample=7), **facts)
+    result = bench.measure(Plan(rounds=24, budget_s=1e9))
+    found = Report(2, False, "", "", None, Workload(), measurements=result.measurements, bad_samples=result.bad_samples)
+    table = tables.of_task(found, "decode/number")
+    assert [row[table.headers.index("files")] for row in table.rows] == ["", "8 of 10"]
+    assert [row[table.headers.index("bad")] for row in table.rows] == ["1/10", "1/10"]
 
 
 def test_no_gain_is_not_said_of_what_was_not_run():

@@ -1,0 +1,47 @@
+"""The commands whose result is a few lines print it as JSON, too: a report like that of every command."""
+
+import json
+
+import pytest
+from click.testing import CliRunner
+from PIL import Image
+
+from pipebench.commands import build, data, pack
+from pipebench.native import building
+from pipebench.results import report
+
+
+@pytest.fixture
+def printed(tmp_path):
+    """Runs a command with `--format json`: its report, which can be loaded again."""
+
+    def run(command, *arguments):
+        done = CliRunner().invoke(command, [*arguments, "--format", "json"], catch_exceptions=False)
+        (tmp_path / "printed.json").write_text(done.stdout)
+        assert json.loads(done.stdout)["verdict"] is None
+        return report.load(tmp_path / "printed.json")
+
+    return run
+
+
+def test_the_data_sets_that_there_are(printed):
+    assert "photos" in printed(data.command).data_sets
+
+
+def test_what_a_data_set_holds(printed, tmp_path):
+    Image.new("RGB", (8, 8)).save(tmp_path / "one\n.jpg")
+    found = printed(data.command, str(tmp_path))
+    assert (found.data.images, found.data.name, found.bad_samples) == (1, str(tmp_path), ())
+
+
+def test_what_was_packed_and_what_was_not(printed, tmp_path):
+    (tmp_path / "source").mkdir()
+    Image.new("RGB", (300, 300)).save(tmp_path / "source/a.jpg")
+    Image.new("RGB", (8, 8)).save(tmp_path / "source/b.png")
+    found = printed(pack.command, str(tmp_path / "source"), str(tmp_path / "packed")).packing
+    assert (found.packed + sum(found.unchanged.values()), found.files) == (2, 2)
+
+
+def test_where_something_was_built(printed, monkeypatch, tmp_path):
+    monkeypatch.setattr(building, "build_pillow_simd", lambda progress: tmp_path)
+    assert printed(build.command, "pillow-simd").written == (str(tmp_path),)
