@@ -7,7 +7,7 @@ import importlib.util
 import math
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from pipebench.errors import BadSample, PipebenchError
@@ -63,9 +63,7 @@ class Live:
         if failure is None and isinstance(error, RuntimeError):
             failure = explain_death(self._workers, self.notebook)
         if isinstance(error, KeyboardInterrupt):
-            with contextlib.suppress(RuntimeError):  # torch raises it for a killed worker
-                for worker in self._workers:
-                    worker.kill()  # torch would wait for each of them, up to five seconds
+            _kill(self._workers)  # torch would wait for each of them, up to five seconds
         self.close()
         if failure is not None and isinstance(error, Exception) and not isinstance(error, PipebenchError):
             raise failure from error
@@ -146,6 +144,15 @@ class Live:
             with contextlib.suppress(RuntimeError):  # torch raises it for a killed worker, and here they are to end
                 shutdown()
         self.notebook.close()
+
+
+def _kill(workers: Sequence[Any]) -> None:
+    """Kills all of them. At the end of the first one torch raises RuntimeError here, wherever that is."""
+    for _ in range(1 + len(workers)):
+        with contextlib.suppress(RuntimeError):
+            for worker in workers:
+                worker.kill()
+            return
 
 
 @contextlib.contextmanager

@@ -46,6 +46,7 @@ SCHEMA_VERSION = 2
 LARGEST, SMALLEST = 1 << 64, 1e-30  # numbers in a report: seeds have 63 bits; differences of floats may be tiny
 _ROUNDING = 0.01  # of sums that make up a share
 MOST_ROWS = 10_000  # of one table: to show one row takes about a millisecond
+MOST_TEXT = 5_000_000  # characters in all; to look for secrets and names in a million of them takes about a second
 LARGEST_FILE = 64 << 20  # bytes; a report of every variant at --rigorous is under 1 MB
 
 
@@ -194,6 +195,8 @@ def load(path: Path) -> Report:
     plain = msgspec.to_builtins(report)
     if (most := max(_rows(plain), default=0)) > MOST_ROWS:
         raise PipebenchError(f"{name} has a table of {most:,} rows, more than any run", "name a pipebench report")
+    if (length := sum(map(len, _texts(plain)))) > MOST_TEXT:
+        raise PipebenchError(f"{name} has {length:,} characters of text, more than any run", "name a pipebench report")
     numbers = [*_numbers(plain)]
     possible = all(_possible(number) for _, number in numbers) and all(_shares(numbers))
     if not possible or not all(value > 0 for value in _divisors(report)):
@@ -250,6 +253,15 @@ def _shares(numbers: Iterable[tuple[str, float]]) -> Iterator[bool]:
     for name, number in numbers:
         if name in ("share", "worker_share") or (name.endswith("_share") and name != "error_share"):
             yield -_ROUNDING <= number <= (LARGEST if name == "worker_share" else 1 + _ROUNDING)
+
+
+def _texts(found: Any) -> Iterator[str]:
+    """Every text within plain values, but for the names of fields."""
+    if isinstance(found, dict | list | tuple):
+        for one in found.values() if isinstance(found, dict) else found:
+            yield from _texts(one)
+    elif isinstance(found, str):
+        yield found
 
 
 def _rows(found: Any) -> Iterator[int]:

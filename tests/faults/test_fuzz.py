@@ -131,6 +131,15 @@ def tables(found):
             yield holder, key
 
 
+@pytest.mark.parametrize("many", [1, 50])
+def test_more_text_than_any_run_has_is_refused(many, tmp_path):
+    root = json.loads(report.encode(every_report.EXAMPLES["watch"]))
+    root["watched"]["notes"] = ["x" * (report.MOST_TEXT // many)] * many
+    (tmp_path / "r.json").write_text(json.dumps(root))
+    with pytest.raises(PipebenchError, match=r"r\.json has 5,\d{3},\d{3} characters of text, more than any run"):
+        report.load(tmp_path / "r.json")
+
+
 @pytest.mark.parametrize("most", [1, pytest.param(100, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", every_report.EXAMPLES)
 def test_a_table_of_more_rows_than_any_run_has_is_refused(name, most, tmp_path):

@@ -109,10 +109,8 @@ def test_run_saves_what_was_measured(number, to_group, tmp_path):
     assert running.files_left == [] and not stays_in_memory(before)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("to_group", [False, True])
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_training_ends_without_waiting_for_each_worker(number, to_group, tmp_path):
+def in_training(number, to_group, tmp_path):
+    """Interrupts a run in the middle of its training. How long that took, in seconds."""
     options = ["--data", "tiny", "--quick", "--steps", "4000", "--consumer", "1000", "--export-json", "r.json"]
     running, before = Running(tmp_path, "run", *options), shared()
     running.until("training: live against bound")
@@ -120,10 +118,25 @@ def test_training_ends_without_waiting_for_each_worker(number, to_group, tmp_pat
     time.sleep(5)  # in the middle of it
     running.send(number, to_group)
     status, took_s = running.ended()
-    assert status == 130 and took_s < 10, (took_s, running.said)  # it was 13.5 s, and 5 s on a machine with load 7
+    assert status == 130, running.said
     root = json.loads((tmp_path / "r.json").read_text())
     assert root["partial"] and root["loader"]
     assert running.files_left == [] and not stays_in_memory(before)
+    return took_s
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("to_group", [False, True])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_training_ends_and_is_saved(number, to_group, tmp_path):
+    in_training(number, to_group, tmp_path)
+
+
+@pytest.mark.timing
+def test_training_ends_within_three_seconds(tmp_path):
+    took_s = in_training(signal.SIGINT, False, tmp_path)
+    load = os.getloadavg()[0]
+    assert took_s < 3 * max(1.0, load / os.cpu_count()), f"{took_s:.1f} s at a load of {load:.1f}"
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])

@@ -89,7 +89,9 @@ def test_watch_keeps_the_whole_report_and_the_trace(photos, tmp_path):
     check(done.stderr)
     slowest = {one["name"] for one in json.loads((tmp_path / "w.json").read_text())["watched"]["slowest"]}
     assert any("\\" in name for name in slowest) and all(name.isprintable() for name in slowest), slowest
-    check(json.dumps(json.loads((tmp_path / "t.json").read_text()), ensure_ascii=False))
+    trace = json.dumps(json.loads((tmp_path / "t.json").read_text()), ensure_ascii=False)
+    check(trace)
+    assert "iteration" in trace and [one for one in (*slowest, "train.py", tmp_path.name) if one in trace] == []
     check_saved(tmp_path / "w.json", tmp_path)
 
 
