@@ -20,7 +20,7 @@ HOUSE = {
     "task": "",
     "results": "sync_points measurement usual_pipeline loading consumers windows drilled account costs hand_off "
     "batches over_time next_move watched training calibration check comparison before_after studies advice plan "
-    "packing examination ranks programs schema_1 secrets names verdicts report schema earlier_runs",
+    "packing examination ranks programs secrets names verdicts report schema earlier_runs",
     "render": "cells signs layout screen check frameworks watch_notes feeding consumers stage_sum gains tables lab "
     "watch_verdict watch_account watch_details watch_drilled watch ranks programs watched study syncs same_work ab "
     "github calibration advice before_after_rows before_after plan functions packing examination text",

@@ -22,7 +22,7 @@ from pipebench.results.plan import Plan
 from pipebench.results.programs import WatchedCommand
 from pipebench.results.studies import StudyResult
 from pipebench.results.sync_points import SyncReport
-from pipebench.results.watched import Verdict, WatchResult
+from pipebench.results.watched import WatchResult
 
 Kind = Literal[
     "run", "functions", "watch", "command", "advise", "syncs", "ab", "study", "calibrate", "plan", "passport",
@@ -30,7 +30,7 @@ Kind = Literal[
 ]  # fmt: skip
 OfRun = Literal["feeds", "one-core", "largest-gain", "no-gain", "no-reference"]
 OfWatch = Literal[
-    "data", "training", "nothing-watched", "no-iteration", "no-such-loader", "no-loader", "not-followed", "in-words"
+    "data", "training", "nothing-watched", "no-iteration", "no-such-loader", "no-loader", "not-followed"
 ]  # fmt: skip
 OfAdvice = Literal["change", "nothing-gains", "not-tried", "refused"]
 OfSyncs = Literal["sync-points", "no-sync-points"]
@@ -141,10 +141,8 @@ def _of_watch(found: WatchResult, parts: Any) -> ReportVerdict:
         "cause": cause.code if cause else None,
         "cause_s": cause.s if cause else None,
         "recoverable_s": cause.recoverable_s if cause else None,
-        "next": found.next_move.action if isinstance(found.next_move, NextMove) else found.next_move,
+        "next": found.next_move.action if found.next_move is not None else None,
     }
-    if not isinstance(found.verdict, Verdict):
-        return ReportVerdict("watch", "in-words", {**evidence, "words": found.verdict})
     names = (
         "waits", "wait_share", "wait_s", "iteration_s", "loader", "workers", "workers_busy", "stage", "stage_kind",
         "stage_share", "wait_part", "wait_part_share",

@@ -74,7 +74,7 @@ def _hostile():
         next_move=NextMove("make-stage-cheaper", 2, stage=name),
         loaders=tuple(replace(one, dataset=name, start_method=name) for one in result.loaders),
         slowest=(replace(result.slowest[0], name=name),),
-        notes=(Note("fault", {"pid": 1, "fault": name}), Note(name, {"x": name}), name),
+        notes=(Note("fault", {"pid": 1, "fault": name}), Note(name, {"x": name})),
     )
 
 
