@@ -346,11 +346,11 @@ def bad_samples(report: Report, most: int = 12) -> list[str]:
     return _with_reasons([(one, _reason(one)) for one in report.bad_samples if not one.reference_did], most)
 
 
-def unlike_samples(report: Report, most: int = 6) -> list[str]:
+def unlike_samples(report: Report) -> list[str]:
     """Each sample that the reference did, and some variant did not or did otherwise: the variant, and why."""
     broken = {one.sample for one in report.bad_samples if not one.reference_did}
     found = [one for one in report.bad_samples if one.sample not in broken]
-    return _with_reasons([(one, f"{one.variant}: {_reason(one)}") for one in found], most)
+    return _with_reasons([(one, f"{one.variant}: {_reason(one)}") for one in found], 6)
 
 
 def _reason(one: BadSample) -> str:
