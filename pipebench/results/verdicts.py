@@ -17,7 +17,6 @@ from pipebench.results.check import Check
 from pipebench.results.comparison import Comparison, unjudged
 from pipebench.results.consumers import points
 from pipebench.results.examination import Examination
-from pipebench.results.next_move import NextMove
 from pipebench.results.plan import Plan
 from pipebench.results.programs import WatchedCommand
 from pipebench.results.studies import StudyResult
