@@ -82,7 +82,6 @@ def _hostile():
     "found",
     [
         lambda: watched.whole(_hostile(), None, full=True),
-        lambda: watched.whole(replace(_hostile(), verdict=made_up.HOSTILE, next_move=made_up.HOSTILE), None),
         lambda: layout.text(
             ab.parts(Comparison(made_up.HOSTILE, made_up.HOSTILE, (Change(made_up.HOSTILE, failed=made_up.HOSTILE),)))
         ),
