@@ -97,12 +97,12 @@ class Speedup:
         return not self.low <= 1.0 <= self.high
 
 
-def median_interval(values: Sequence[float], confidence: float = CONFIDENCE) -> Interval:
+def median_interval(values: Sequence[float]) -> Interval:
     """The median, with an interval between two order statistics that is exact for every distribution.
 
     The interval from the k-th smallest to the k-th largest of n values misses the true median with probability
     2·P(Binomial(n, ½) < k) (Conover, Practical Nonparametric Statistics, section 3.2). The largest k that keeps
-    `confidence` is used. With fewer than 6 values even the full range does not reach 95 %; the `confidence` of the
+    `CONFIDENCE` is used. With fewer than 6 values even the full range does not reach 95 %; the `confidence` of the
     result says what it reaches. Raises ValueError if there are no values.
     """
     if not values:
@@ -112,7 +112,7 @@ def median_interval(values: Sequence[float], confidence: float = CONFIDENCE) -> 
     rank, miss = 1, 2 * 0.5**count
     while 2 * (rank + 1) <= count:
         wider = miss + 2 * math.comb(count, rank) * 0.5**count
-        if wider > 1 - confidence:
+        if wider > 1 - CONFIDENCE:
             break
         rank, miss = rank + 1, wider
     return Interval(median(ordered), ordered[rank - 1], ordered[-rank], max(0.0, 1.0 - miss))

@@ -127,6 +127,22 @@ def save_page(report: Report, export_html: Path | None) -> None:
         write_whole(export_html, document(report).encode())
 
 
+def keep(
+    report: Report, export_json: Path | None, passport: Path | None, export_html: Path | None, made: list[Report] | None
+) -> None:
+    """Saves what was asked for: the report, the costs of its batches, and a page. Adds the report to `made`."""
+    from pipebench.predict.passports import passport_in
+    from pipebench.results.report import new, save
+
+    if made is not None:
+        made.append(report)
+    if export_json is not None:
+        save(report, export_json)
+    if passport is not None:
+        save(new(passport=passport_in(report)), passport)
+    save_page(report, export_html)
+
+
 def nameless(found: Shown) -> Shown:
     """A report, or a part of one, without the user's names."""
     from pipebench.data import datasets

@@ -20,7 +20,7 @@ HOUSE = {
     "task": "",
     "results": "sync_points measurement usual_pipeline loading consumers windows drilled account costs hand_off "
     "batches over_time next_move watched training calibration check comparison before_after studies advice plan "
-    "packing examination ranks programs schema_1 secrets names verdicts report schema earlier_runs",
+    "packing examination ranks programs secrets names verdicts report schema earlier_runs",
     "render": "cells signs layout screen check frameworks watch_notes feeding consumers stage_sum gains tables lab "
     "watch_verdict watch_account watch_details watch_drilled watch ranks programs watched study syncs same_work ab "
     "github calibration advice before_after_rows before_after plan functions packing examination text",
@@ -40,7 +40,7 @@ HOUSE = {
     "watch.launch": "watched_script standstill over_time footprint own_code stacks supervisor bootstrap program "
     "programs",
     "watch.launch.hook": "pipebench_hook sitecustomize",
-    "watch.read": "decoding gather described span_notes account bound drilled hand_off costs over_time host_use moves "
+    "watch.read": "decoding gather described account bound drilled hand_off costs over_time host_use moves "
     "verdict waiting stalls series causes notes summary ranks programs merged",
     "watch.trace": "tracks device_timeline excerpt perfetto",
     "watch": "with_block command",
@@ -54,7 +54,7 @@ HOUSE = {
     "calibrate.planted": "amounts loaded looping replaying stages samples waiting",
     "calibrate": "running attribution bounds overhead under_load waits whole",
     "data": "image_header listing synthetic patterns datasets",
-    "pack": "sources journal writing gain working index",
+    "pack": "sources journal writing gain working",
     "stages": "agreement read decode crop transform collate transfer step ceilings",
     "stage": "",
     "check": "kinds images members decoding whole",

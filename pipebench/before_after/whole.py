@@ -164,16 +164,12 @@ def _side(report: Report, file: Path) -> Side:
     return Side(str(file), report.created, host, report.pipebench, report.partial)
 
 
-def _notes(base: WatchResult | None, head: WatchResult | None) -> tuple[tuple[Note | str, ...], tuple[Note | str, ...]]:
+def _notes(base: WatchResult | None, head: WatchResult | None) -> tuple[tuple[Note, ...], tuple[Note, ...]]:
     """The notes that only the head has, and those that only the base has, by their code."""
     if base is None or head is None:
         return (), ()
-    ours, theirs = ({_code(note): note for note in side.notes} for side in (base, head))
+    ours, theirs = ({note.code: note for note in side.notes} for side in (base, head))
     return (
         tuple(note for code, note in theirs.items() if code not in ours),
         tuple(note for code, note in ours.items() if code not in theirs),
     )
-
-
-def _code(note: Note | str) -> str:
-    return note if isinstance(note, str) else note.code

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import itertools
-import os
 import statistics
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-import pipebench
-from pipebench.calibrate import planted
+from pipebench.calibrate.running import FOLDER, environment
 from pipebench.errors import PipebenchError
 from pipebench.host.scratch import Scratch
 from pipebench.results.calibration import PlantedFigure, judged
@@ -22,7 +20,7 @@ from pipebench.watch.record.bound_lines import BoundPlan, BoundWindow
 from pipebench.watch.record.lines import Line
 from pipebench.watch.record.options import WatchOptions
 
-_SCRIPT = Path(planted.__file__).with_name("replaying.py")
+_SCRIPT = FOLDER / "replaying.py"
 _STEPS = 150
 _SETTLED = 10  # iterations of the plain run that are start-up
 _NAMES = {IDLE: "bound, workers idle", BUSY: "bound, workers busy"}
@@ -35,9 +33,7 @@ def bounds(progress: Callable[[str], object]) -> list[PlantedFigure]:
     with Scratch("calibrate") as folder:
         truth = folder / "truth"
         progress("plain run: the time of an iteration besides its step\n")
-        root = str(Path(pipebench.__file__).parent.parent)
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join([root, os.environ.get("PYTHONPATH", "")])}
-        done = subprocess.run([sys.executable, str(_SCRIPT), str(truth), "--ready"], env=environment)
+        done = subprocess.run([sys.executable, str(_SCRIPT), str(truth), "--ready"], env=environment())
         besides_s = besides(_noted(truth, done.returncode))
         progress("planted run: a known bound\n")
         options = WatchOptions(bound=True, steps=_STEPS, records=folder / "records", ours=True)

@@ -19,10 +19,11 @@ FIRST = 256  # batches that are written to the records one by one; see `record_f
 RUNS = 6  # each in two fresh processes
 PAIRS = (10, 20, 40, 80)
 RESAMPLED = 2000
+CALLS, REPEATS = 2000, 20  # of the blocks that say what a span costs
 Run = tuple[list[Reading], list[Reading]]  # the readings of each block, plainly and under watch
 
 
-def span_s(spans: int = 2000, repeats: int = 20) -> float:
+def span_s() -> float:
     """What one span adds to a call, in seconds: the least of several blocks with spans, minus the least without.
 
     If it is high, `watch` slows down a script with many small stages.
@@ -34,17 +35,17 @@ def span_s(spans: int = 2000, repeats: int = 20) -> float:
     collecting = gc.isenabled()
     gc.disable()
     try:
-        for _ in range(repeats):
+        for _ in range(REPEATS):
             local.timer = timer
             timer.begin()
-            watched.append(_block_ns(wrapped, spans))
+            watched.append(_block_ns(wrapped, CALLS))
             local.timer = None
-            alone.append(_block_ns(plain, spans))
+            alone.append(_block_ns(plain, CALLS))
     finally:
         local.timer = None
         if collecting:
             gc.enable()
-    return (min(watched) - min(alone)) / spans * 1e-9
+    return (min(watched) - min(alone)) / CALLS * 1e-9
 
 
 def _block_ns(function: Callable[[], object], times: int) -> int:
@@ -59,7 +60,7 @@ def looped(progress: Callable[[str], object]) -> list[Run]:
     found = []
     for number in range(RUNS):
         progress(f"a loop plainly and under watch, in turns: {number + 1} of {RUNS}\n")
-        found.append(in_turns("looping.py", BATCHES // BLOCK, BATCH * BATCHES, random.Random(number)))
+        found.append(in_turns(BATCHES // BLOCK, BATCH * BATCHES, random.Random(number)))
     return found
 
 

@@ -24,7 +24,8 @@ from pipebench.watch.record.options import WatchOptions
 FOLDER = Path(planted.__file__).parent
 
 
-def _environment() -> dict[str, str]:
+def environment() -> dict[str, str]:
+    """That of a planted script: it imports this pipebench."""
     root = str(Path(pipebench.__file__).parent.parent)
     return {**os.environ, "PYTHONPATH": os.pathsep.join([root, os.environ.get("PYTHONPATH", "")])}
 
@@ -34,7 +35,7 @@ def plainly(script: str, *arguments: str) -> dict[str, Any]:
     with Scratch("calibrate") as folder:
         truth = folder / "truth.json"
         command = [sys.executable, str(FOLDER / script), str(truth), *arguments]
-        done = subprocess.run(command, env=_environment(), stdin=subprocess.DEVNULL)
+        done = subprocess.run(command, env=environment(), stdin=subprocess.DEVNULL)
         return _read(truth, done.returncode)
 
 
@@ -61,8 +62,8 @@ def _read(truth: Path, status: int) -> dict[str, Any]:
 Reading = tuple[int, int]  # nanoseconds of wall time and of CPU time
 
 
-def in_turns(script: str, blocks: int, samples: int, order: random.Random) -> tuple[list[Reading], list[Reading]]:
-    """The reading of each block of a script, plainly and under `watch`. The script runs a block when asked to.
+def in_turns(blocks: int, samples: int, order: random.Random) -> tuple[list[Reading], list[Reading]]:
+    """The reading of each block of `planted/looping.py`, plainly and under `watch`. It runs a block when asked to.
 
     Both run in fresh processes at the same time, and take turns in a random order. Raises `PipebenchError` if `watch`
     did not see all of the `samples`.
@@ -71,8 +72,9 @@ def in_turns(script: str, blocks: int, samples: int, order: random.Random) -> tu
     under_watch: list[Reading] = []
     with Scratch("calibrate") as folder:
         report = folder / "report.json"
-        command = [sys.executable, "-m", "pipebench", "watch", "--export-json", str(report), str(FOLDER / script)]
-        with _asked([sys.executable, str(FOLDER / script)]) as one, _asked(command) as other:
+        script = str(FOLDER / "looping.py")
+        command = [sys.executable, "-m", "pipebench", "watch", "--export-json", str(report), script]
+        with _asked([sys.executable, script]) as one, _asked(command) as other:
             turns = [(one, plain), (other, under_watch)]
             for _ in range(blocks):
                 for ask, answers in order.sample(turns, 2):
@@ -93,7 +95,7 @@ def _samples_in(report: Path) -> int:
 def _asked(command: Sequence[str]) -> Iterator[Callable[[], Reading]]:
     """Starts a process, waits until it is ready, and yields a function that asks it for its next block."""
     process = subprocess.Popen(
-        command, env=_environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        command, env=environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
     assert process.stdin is not None and process.stdout is not None
     asking, answers = process.stdin, process.stdout

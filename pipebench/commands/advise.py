@@ -9,7 +9,7 @@ import click
 
 from pipebench.commands._script import check_script
 from pipebench.errors import UsageError
-from pipebench.terminal import exported, formatted, paged, places, rendered, save_page
+from pipebench.terminal import exported, formatted, keep, paged, places, rendered
 
 if TYPE_CHECKING:
     from pipebench.advise.command import Keep
@@ -90,17 +90,10 @@ def saved_at(
     if file is None and passport is None and page is None and made is None:
         return None
 
-    def keep(watched: WatchResult | None, advice: Advice) -> None:
-        from pipebench.predict.passports import passport_in
-        from pipebench.results.report import new, save
+    def kept(watched: WatchResult | None, advice: Advice) -> None:
+        from pipebench.results.report import new
 
         report = new(watched=watched, advice=advice, partial=advice.ended in ("script-ended", "fault"))
-        if made is not None:
-            made.append(report)
-        if file is not None:
-            save(report, file)
-        if passport is not None:
-            save(new(passport=passport_in(report)), passport)
-        save_page(report, page)
+        keep(report, file, passport, page, made)
 
-    return keep
+    return kept

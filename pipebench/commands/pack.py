@@ -31,9 +31,10 @@ def command(source: str, destination: Path, segment: int, keep_tables: bool, sha
 
     A run that was interrupted goes on where it stopped if it is started again.
     """
-    from pipebench.pack import index, sources
+    from pipebench.pack import sources
     from pipebench.pack.journal import Journal
     from pipebench.pack.working import Packer
+    from pipebench.pack.writing import write_index
     from pipebench.render import packing
 
     shard_bytes = None if shards is None else _bytes(shards)
@@ -45,7 +46,7 @@ def command(source: str, destination: Path, segment: int, keep_tables: bool, sha
     with progress() as advance:
         result = Packer(destination, journal, segment, keep_tables, advance).run(targets)
     if shard_bytes is not None and not result.failures:
-        index.write(destination, targets)
+        write_index(destination, targets)
     if style == "json":
         as_json(packing=result)
     else:

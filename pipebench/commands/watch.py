@@ -10,7 +10,7 @@ import click
 
 from pipebench.commands._script import check_script
 from pipebench.errors import UsageError
-from pipebench.terminal import formatted, paged, places, rendered, save_page
+from pipebench.terminal import formatted, keep, paged, places, rendered
 from pipebench.watch.record.options import WatchOptions
 
 if TYPE_CHECKING:
@@ -117,8 +117,8 @@ def command(
         bound=bound,
     )
     made: list[Report] = []
-    keep = saved_at(export_json, passport, export_html, None if style == "table" else made)
-    status = watch(options, argv, keep, full=full, show=style == "table")
+    kept = saved_at(export_json, passport, export_html, None if style == "table" else made)
+    status = watch(options, argv, kept, full=full, show=style == "table")
     for report in made:
         click.echo(rendered(report, style, full), nl=False)
     return status
@@ -144,17 +144,9 @@ def saved_at(
     if place is None and passport is None and page is None and made is None:
         return None
 
-    def keep(result: WatchResult, error_of_watch: str | None, *command: WatchedCommand) -> None:
-        from pipebench.predict.passports import passport_in
-        from pipebench.results.report import new, of_watch, save
+    def kept(result: WatchResult, error_of_watch: str | None, *command: WatchedCommand) -> None:
+        from pipebench.results.report import of_watch
 
-        report = of_watch(result, error_of_watch, *command)
-        if made is not None:
-            made.append(report)
-        if place is not None:
-            save(report, place)
-        if passport is not None:
-            save(new(passport=passport_in(report)), passport)
-        save_page(report, page)
+        keep(of_watch(result, error_of_watch, *command), place, passport, page, made)
 
-    return keep
+    return kept

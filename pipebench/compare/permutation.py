@@ -55,9 +55,7 @@ def round_times(pairs: Sequence[Pair]) -> Pair:
     return math.exp(level - half), math.exp(level + half)
 
 
-def judge(
-    rounds: Sequence[Sequence[Pair]], benchmarks: int = 1, alarms: float = ALARMS, runs: Sequence[int] = ()
-) -> Judgement:
+def judge(rounds: Sequence[Sequence[Pair]], benchmarks: int = 1, runs: Sequence[int] = ()) -> Judgement:
     """The speed-up of head over base, with the interval that a family of `benchmarks` comparisons needs.
 
     `runs` has the number of rounds of each run, in the order of `rounds`, where more than one run is judged.
@@ -65,10 +63,10 @@ def judge(
     The interval comes from an inverted permutation test of paired data (Lehmann and Romano, Testing Statistical
     Hypotheses, sections 5.8 and 5.14). It holds every factor f for which this is true: after the head's times are
     multiplied by f, exchanging base and head at random within rounds gives a difference as large as the observed one in
-    more than `alarms / benchmarks` of `SWAPS` tries. The test is exact for any noise that does not prefer a side. The
+    more than `ALARMS / benchmarks` of `SWAPS` tries. The test is exact for any noise that does not prefer a side. The
     interval is then widened by `SERVERS`. With fewer than `rounds_needed` rounds it cannot detect any change.
     """
-    wanted = wanted_confidence(benchmarks, alarms)
+    wanted = wanted_confidence(benchmarks)
     base, head, swaps = _times_and_swaps(rounds, runs)
     middle = float(np.exp(-_difference(base, head, _unlike(base, head))))
 
@@ -81,11 +79,9 @@ def judge(
     return Judgement(Speedup(middle, low, high, min(wanted, reached)), len(rounds), wanted)
 
 
-def differs(
-    rounds: Sequence[Sequence[Pair]], benchmarks: int = 1, alarms: float = ALARMS, runs: Sequence[int] = ()
-) -> bool:
+def differs(rounds: Sequence[Sequence[Pair]], benchmarks: int = 1, runs: Sequence[int] = ()) -> bool:
     """Whether `judge` would report a difference; cheaper, because it does not search the ends of the interval."""
-    wanted = wanted_confidence(benchmarks, alarms)
+    wanted = wanted_confidence(benchmarks)
     base, head, swaps = _times_and_swaps(rounds, runs)
     slower, reach = float(_difference(base, head, _unlike(base, head))), math.log(1 + SERVERS)
     if len(rounds) < rounds_needed(wanted) or abs(slower) <= reach:

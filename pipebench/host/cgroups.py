@@ -8,6 +8,7 @@ is passed over.
 from __future__ import annotations
 
 import contextlib
+import functools
 import math
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
@@ -18,16 +19,13 @@ ROOT = Path("/")
 
 def files(controller: str, name: str, root: Path = ROOT) -> Iterator[Path]:
     """Every file called `name` in the groups of this process, the innermost first. `root` holds `proc` and `sys`."""
-    known = set()
-    for folder in _folders(controller, root):
-        file = folder / name
-        if file not in known and file.is_file():
-            known.add(file)
-            yield file
+    return (file for folder in _folders(controller, root) if (file := folder / name).is_file())
 
 
-def _folders(controller: str, root: Path) -> Iterator[Path]:
-    trees = root / _TREES
+@functools.cache
+def _folders(controller: str, root: Path) -> tuple[Path, ...]:
+    """The groups that are there. Looked for once, because their files are read again and again."""
+    trees, found = root / _TREES, []
     lines: list[str] = []
     with contextlib.suppress(OSError):
         lines = (root / "proc/self/cgroup").read_text().splitlines()
@@ -36,7 +34,8 @@ def _folders(controller: str, root: Path) -> Iterator[Path]:
         controllers, _, path = rest.partition(":")
         own = PurePosixPath(path.lstrip("/"))
         for base in _bases(trees, controllers, controller):
-            yield from (base / one for one in (own, *own.parents) if ".." not in one.parts)
+            found += [base / one for one in (own, *own.parents) if ".." not in one.parts]
+    return tuple(one for one in dict.fromkeys(found) if one.is_dir())
 
 
 def _bases(trees: Path, controllers: str, controller: str) -> list[Path]:

@@ -48,9 +48,8 @@ class Gaps:
     It handles SIGCONT where nobody else does, in the main thread only. This costs nothing until the signal comes.
     """
 
-    def __init__(self, suspended: Callable[[], float] = suspended_s) -> None:
+    def __init__(self) -> None:
         self.continued = 0
-        self._suspended = suspended
         self._before: Any = None
 
     def __enter__(self) -> Gaps:
@@ -69,11 +68,11 @@ class Gaps:
 
     def mark(self) -> Mark:
         """This moment, for `since`."""
-        return self.continued, self._suspended()
+        return self.continued, suspended_s()
 
     def since(self, mark: Mark) -> bool:
         """Whether there was a gap since then."""
-        return self.continued != mark[0] or self._suspended() - mark[1] > LEAST_S
+        return self.continued != mark[0] or suspended_s() - mark[1] > LEAST_S
 
 
 def without_gap(take: Callable[[], Taken], gaps: Gaps) -> tuple[Taken, bool]:

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import json
 import os
 import tarfile
+from collections.abc import Sequence
 from pathlib import Path
 from zlib import crc32
 
 from pipebench.data import listing
 from pipebench.data.listing import Extent
 from pipebench.errors import PipebenchError, SampleError
+from pipebench.host.whole_files import write_whole
 from pipebench.pack.journal import UNFINISHED
-from pipebench.pack.sources import Member, Target
+from pipebench.pack.sources import Member, Target, key
 from pipebench.units import printable
 
 
@@ -95,3 +98,17 @@ def _header(member: Member, size: int) -> bytes:
     if member.extent is not None:
         header.size = size
     return header.tobuf(tarfile.PAX_FORMAT, "utf-8", "surrogateescape")
+
+
+def write_index(folder: Path, shards: Sequence[Target]) -> None:
+    """Writes the names of the shards, their sizes and how many samples each holds, as webdataset's wids reads them."""
+    rows = [
+        {
+            "url": one.name,
+            "nsamples": len({key(member.name) for member in one.members()}),
+            "filesize": (folder / one.name).stat().st_size,
+        }
+        for one in shards
+    ]
+    content = {"__kind__": "wids-shard-index-v1", "wids_version": 1, "shardlist": rows}
+    write_whole(folder / "index.json", json.dumps(content, indent=1).encode() + b"\n")

@@ -9,11 +9,11 @@ from pipebench.predict.loader import Setting
 from pipebench.results.costs import LoopCosts
 
 
-def core_s(costs: LoopCosts, workers: int, step: bool = True) -> float:
-    """The core-seconds of a batch, from the sampler to the end of the iteration (without `step`: to its begin)."""
+def core_s(costs: LoopCosts, workers: int) -> float:
+    """The core-seconds of a batch, from the sampler to the end of the iteration."""
     alone = fmean(costs.cpu_s) * costs.threads + costs.own_s + (costs.pin_s or 0.0)
     handed = costs.between_s + costs.feeder_cpu_s + costs.send_s + costs.receive_s
-    return alone + (handed if workers else 0.0) + (costs.step_cpu_s if step else 0.0)
+    return alone + (handed if workers else 0.0) + costs.step_cpu_s
 
 
 def bounds(costs: LoopCosts, setting: Setting) -> dict[str, float]:

@@ -25,7 +25,6 @@ from pipebench.render.watch_notes import sentence
 from pipebench.results.loading import Loading
 from pipebench.results.measurement import Warning
 from pipebench.results.training import Training
-from pipebench.results.watched import Note
 from pipebench.task import Workload
 from pipebench.units import counted, printable
 from pipebench.watch.bound.schedule import BEGIN, BUSY, DEVICE, IDLE, Schedule
@@ -130,7 +129,7 @@ def _watched(job: TrainingJob) -> tuple[Training, ScriptNote, int, list[str]]:
     if live := found.bound.live:
         costs = [spent / samples for spent, samples in zip(live.readings_s, live.samples, strict=True)]
         found = replace(found, warnings=said_against(costs, load.wall_s, load))
-    if any(isinstance(one, Note) and one.code == "stopped" for one in watched.notes):
+    if any(one.code == "stopped" for one in watched.notes):
         found = replace(found, warnings=(*found.warnings, STOPPED))
     return found, note, status, faults
 

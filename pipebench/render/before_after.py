@@ -256,11 +256,7 @@ def _notes(found: BeforeAfter, full: bool) -> Iterator[str]:
         for what, notes in both:
             yield from (f"{what[:1].upper()}{what[1:]}: {sentence(note)}" for note in notes)
         return
-    said = [
-        f"{what}: {_some([shortened(note if isinstance(note, str) else note.code, _NAME) for note in notes], _ONLY)}"
-        for what, notes in both
-        if notes
-    ]
+    said = [f"{what}: {_some([shortened(note.code, _NAME) for note in notes], _ONLY)}" for what, notes in both if notes]
     if said:
         yield f"Notes {'; '.join(said)} (--full has the sentences)."
 

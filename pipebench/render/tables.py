@@ -22,11 +22,6 @@ def timed(report: Report, task_id: str) -> list[Measurement]:
     return usual_pipeline.timed(report.measurements, task_id)
 
 
-def fastest(report: Report, task_id: str) -> Measurement | None:
-    """The fastest variant of a task that gives nothing up and agrees on every sample; None if there is none."""
-    return usual_pipeline.fastest(report.measurements, task_id)
-
-
 def task_ids(report: Report) -> list[str]:
     return list(dict.fromkeys(one.task for one in report.measurements))
 
@@ -155,15 +150,10 @@ def of_task(report: Report, task_id: str) -> Table:
 
 
 def _share(one: Measurement) -> str:
-    """The share of the ceiling; `~100 %` if the row is faster, but not measurably.
-
-    An older report can hold a share above 1 without its interval. Its ceiling was exceeded.
-    """
+    """The share of the ceiling; `~100 %` if the row is faster, but not measurably."""
     if one.fraction_of_ceiling is None:
         return ""
-    if one.fraction_of_ceiling <= 1:
-        return percent(one.fraction_of_ceiling)
-    return "~100 %" if one.over_ceiling is not None else "exceeded"
+    return percent(one.fraction_of_ceiling) if one.fraction_of_ceiling <= 1 else "~100 %"
 
 
 def _title(one: Measurement) -> str:
@@ -333,7 +323,7 @@ def _of_quick(report: Report, processes: int) -> Iterable[str]:
 
 
 def _host(report: Report) -> list[str]:
-    """The machine and its libraries; an empty list if a file of schema 1 does not name them."""
+    """The machine and its libraries; an empty list if the report does not name them."""
     if (machine := report.machine) is None:
         return []
     versions = ", ".join(f"{printable(name)} {printable(version)}" for name, version in machine.libraries.items())
@@ -356,11 +346,11 @@ def bad_samples(report: Report, most: int = 12) -> list[str]:
     return _with_reasons([(one, _reason(one)) for one in report.bad_samples if not one.reference_did], most)
 
 
-def unlike_samples(report: Report, most: int = 6) -> list[str]:
+def unlike_samples(report: Report) -> list[str]:
     """Each sample that the reference did, and some variant did not or did otherwise: the variant, and why."""
     broken = {one.sample for one in report.bad_samples if not one.reference_did}
     found = [one for one in report.bad_samples if one.sample not in broken]
-    return _with_reasons([(one, f"{one.variant}: {_reason(one)}") for one in found], most)
+    return _with_reasons([(one, f"{one.variant}: {_reason(one)}") for one in found], 6)
 
 
 def _reason(one: BadSample) -> str:

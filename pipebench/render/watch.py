@@ -15,7 +15,6 @@ from pipebench.results.watched import (
     BoundResult,
     LoaderResult,
     StageResult,
-    Verdict,
     WaitPart,
     WatchResult,
 )
@@ -57,7 +56,7 @@ def sections(result: WatchResult, *, full: bool = False, of_command: bool = Fals
 def of_rank(result: WatchResult) -> list[Sparing]:
     """The parts for one rank of several, below what compares them: the short report without account and tables."""
     made: list[Sparing] = [verdict(result.verdict)]
-    loader = result.verdict.loader if isinstance(result.verdict, Verdict) else None
+    loader = result.verdict.loader
     stages = [one for one in result.stages if one.loader == loader]
     made += [_stages_line(loader, stages)] if loader is not None and stages else []
     return [
@@ -79,7 +78,7 @@ def _all_stages(result: WatchResult, full: bool) -> list[Part]:
     if full:
         inside = watch_drilled.all_drilled(result.drilled, set(tables), full=True)
         return [*tables.values(), *([f"  {_STAGE_TABLE}"] if tables else []), *inside]
-    main = result.verdict.loader if isinstance(result.verdict, Verdict) else None
+    main = result.verdict.loader
     loader = main if main in tables else next(iter(tables), None)
     if loader is None:
         return []

@@ -11,10 +11,8 @@ from pipebench.units import counted, printable, seconds, size
 Values = dict[str, Any]
 
 
-def sentence(note: Note | str) -> str:
-    """The note as a sentence. In an older report the note is a sentence already."""
-    if isinstance(note, str):
-        return printable(note).removesuffix(".") + "."
+def sentence(note: Note) -> str:
+    """The note as a sentence."""
     if note.code not in _SENTENCES:
         return f"{printable(note.code)}: {printable(str(note.values))}"
     return printable(_SENTENCES[note.code](note.values))

@@ -17,10 +17,8 @@ _WORTH = 1.05  # a smaller speed-up hardly helps
 _OWN_STAGES = ("read", "decode", "transform", "collate")  # the kinds of stages that `pipebench run` also measures
 
 
-def verdict(found: Verdict | str) -> str:
+def verdict(found: Verdict) -> str:
     """What limits the loop, with the evidence."""
-    if isinstance(found, str):
-        return printable(found)
     if found.limit == "nothing-watched":
         return "Nothing was watched: the script iterated no DataLoader, and no optimiser stepped in a loop without one."
     if found.limit == "no-such-loader":
@@ -157,12 +155,10 @@ _OF_RUN: dict[str, Callable[[NextMove], str]] = {
 }
 
 
-def next_move(move: NextMove | str | None) -> str | None:
+def next_move(move: NextMove | None) -> str | None:
     """The change that the figures support; None if they support no change."""
     if move is None:
         return None
-    if isinstance(move, str):
-        return f"Next: {printable(move)}."
     if move.wait_part in _WAIT_PARTS:
         _, change = _WAIT_PARTS[move.wait_part]
         return f"Next: {change}. Now this takes {seconds(move.wait_part_s or 0.0)} of each iteration."
@@ -253,8 +249,6 @@ def next_command(result: WatchResult, *, of_command: bool) -> str | None:
     `of_command`: a whole command was watched, not a script. Neither `advise` nor `--bound` take one.
     """
     found, move = result.verdict, result.next_move
-    if isinstance(found, str):
-        return None
     if found.limit in ("no-loader", "not-followed") and not result.spans:
         return (
             "Then: `pipebench watch --span __main__:FUNCTION train.py`, with the function that gives the loop a batch, "
@@ -262,9 +256,9 @@ def next_command(result: WatchResult, *, of_command: bool) -> str | None:
         )
     if found.limit not in ("data", "training"):
         return None
-    if isinstance(move, NextMove) and move.action in _TRIED and not of_command:
+    if move is not None and move.action in _TRIED and not of_command:
         return "Then: `pipebench advise train.py` tries what helps while it trains."
-    if isinstance(move, NextMove) and move.stage_kind in _OWN_STAGES:
+    if move is not None and move.stage_kind in _OWN_STAGES:
         return f"Then: `pipebench run --stage {move.stage_kind}` compares ways to do it on this machine."
     if found.limit == "training":
         return "Then: `pipebench syncs MODULE:STEP` lists the lines where training waits for the device."

@@ -161,8 +161,8 @@ class BeforeAfter:
     forced: bool = False
     wait: tuple[float, float] | None = None
     wait_told: bool = False
-    appeared: tuple[Note | str, ...] = ()
-    vanished: tuple[Note | str, ...] = ()
+    appeared: tuple[Note, ...] = ()
+    vanished: tuple[Note, ...] = ()
     fail_above: float | None = None
     verdict: str = field(init=False, default=NOT_MEASURED)
     gate: str | None = field(init=False, default=None)

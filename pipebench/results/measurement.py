@@ -59,8 +59,8 @@ class Skipped:
 class Measurement:
     """All readings of one variant on one workload, with its work and its warnings. Statistics derive from the readings.
 
-    `readings_per_process` says how many of the readings each process took, in their order. It is empty in older
-    reports, where one process took them all.
+    `readings_per_process` says how many of the readings each process took, in their order. Empty: one process took
+    them all.
 
     `over_reference` is the speed-up over the task's reference variant. `fraction_of_ceiling` is the speed of this
     variant divided by the speed of the task's ceiling. Near 1, there is nothing more to gain. It is None if any row of

@@ -20,7 +20,6 @@ from pipebench.errors import BadSample, PipebenchError
 from pipebench.host import machine, redaction
 from pipebench.host.machine import Machine
 from pipebench.host.whole_files import write_whole
-from pipebench.results import schema_1
 from pipebench.results.advice import Advice
 from pipebench.results.before_after import BeforeAfter
 from pipebench.results.calibration import Calibration
@@ -93,8 +92,8 @@ class Report:
     their names; `build` and `init` make `written`, the paths of what they wrote. These have no verdict.
 
     `partial` says that the command, or its recording, did not reach its end; `failure` says what ended it. `created` is
-    an ISO date and time. `created`, `pipebench` and `machine` are None if a file of schema 1 did not have them.
-    `started_by` is the command line that made the report, without secrets ("": none did, or an older report).
+    an ISO date and time. `created`, `pipebench` and `machine` are None if no command made the report.
+    `started_by` is the command line that made the report, without secrets ("": none did).
 
     `verdict` follows from the other parts: what the report says, as a code with its evidence.
     """
@@ -180,7 +179,7 @@ def save(report: Report, path: Path) -> None:
 
 
 def load(path: Path) -> Report:
-    """Reads a saved report back, typed. A file of schema 1 becomes a report of today's schema.
+    """Reads a saved report back, typed.
 
     Raises PipebenchError if the file is not a report or has another schema. The error says what the file is.
     """
@@ -218,17 +217,14 @@ def _content(path: Path, name: str) -> bytes:
 
 @dataclass(frozen=True)
 class _Versioned:
-    schema_version: int = 1  # some files of schema 1 do not state a version
+    schema_version: int
 
 
 def _typed(content: bytes, name: str) -> Report:
-    """The report in `content`, which has today's schema or schema 1. Raises PipebenchError for any other schema."""
+    """The report in `content`. Raises PipebenchError if it has another schema."""
     found = msgspec.json.decode(content, type=_Versioned).schema_version
     if found == SCHEMA_VERSION:
         return msgspec.json.decode(content, type=Report)
-    if found == 1:
-        migrated = schema_1.migrated(msgspec.json.decode(content, type=dict[str, Any]))
-        return msgspec.convert({**migrated, "schema_version": SCHEMA_VERSION}, type=Report)
     age = "newer" if found > SCHEMA_VERSION else "older"
     raise PipebenchError(
         f"{name} has schema version {found}, {age} than this pipebench reads ({SCHEMA_VERSION})",

@@ -18,12 +18,11 @@ from pipebench.results.check import Check
 from pipebench.results.comparison import Comparison, unjudged
 from pipebench.results.consumers import points
 from pipebench.results.examination import Examination
-from pipebench.results.next_move import NextMove
 from pipebench.results.plan import Plan
 from pipebench.results.programs import WatchedCommand
 from pipebench.results.studies import StudyResult
 from pipebench.results.sync_points import SyncReport
-from pipebench.results.watched import Verdict, WatchResult
+from pipebench.results.watched import WatchResult
 
 Kind = Literal[
     "run", "functions", "watch", "command", "advise", "syncs", "ab", "study", "calibrate", "plan", "passport",
@@ -32,7 +31,7 @@ Kind = Literal[
 OfRun = Literal["feeds", "one-core", "largest-gain", "no-gain", "no-reference"]
 OfWatch = Literal[
     "data", "training", "other-cause", "nothing-to-gain", "nothing-watched", "no-iteration", "no-such-loader",
-    "no-loader", "not-followed", "in-words",
+    "no-loader", "not-followed",
 ]  # fmt: skip
 OfAdvice = Literal["change", "nothing-gains", "not-tried", "refused"]
 OfSyncs = Literal["sync-points", "no-sync-points"]
@@ -158,8 +157,6 @@ class Beginning(NamedTuple):
 
 def beginning(found: WatchResult) -> Beginning:
     """The code and the first sentences of a watched run, from the same figures."""
-    if not isinstance(found.verdict, Verdict):
-        return Beginning("in-words")
     limit, causes = found.verdict.limit, found.account.causes if found.account is not None else ()
     in_loops = [one for one in causes if one.code not in (*_ONCE, "training", *_APART)]
     in_loops = [one for one in in_loops if one.s >= _BESIDE_LARGEST * in_loops[0].s][:_MOST_CAUSES]
@@ -183,10 +180,8 @@ def _of_watch(found: WatchResult, parts: Any) -> ReportVerdict:
         "cause": cause.code if cause else None,
         "cause_s": cause.s if cause else None,
         "recoverable_s": cause.recoverable_s if cause else None,
-        "next": found.next_move.action if isinstance(found.next_move, NextMove) else found.next_move,
+        "next": found.next_move.action if found.next_move is not None else None,
     }
-    if not isinstance(found.verdict, Verdict):
-        return ReportVerdict("watch", code, {**evidence, "words": found.verdict})
     names = (
         "limit", "waits", "wait_share", "wait_s", "iteration_s", "loader", "workers", "workers_busy", "stage",
         "stage_kind", "stage_share", "wait_part", "wait_part_share",

@@ -285,14 +285,13 @@ class WatchResult:
     """Where the time of a training script went.
 
     `wait_share` is the share of the loop's time in which it waits for batches. The wait for the first batch of a pass
-    is not included. `wait_parts` divide it (empty in older reports). `loaders_in_loop` are the loaders whose iterations
-    the loop table shows. `account` divides the whole run, from its first second to its last (None with `--bound`, and
-    in older reports). `notes` say what was not seen, and why. In older reports `verdict`, `next_move` and `notes`
-    are sentences.
+    is not included. `wait_parts` divide it. `loaders_in_loop` are the loaders whose iterations
+    the loop table shows. `account` divides the whole run, from its first second to its last (None with `--bound`).
+    `notes` say what was not seen, and why.
     """
 
-    verdict: Verdict | str
-    next_move: NextMove | str | None
+    verdict: Verdict
+    next_move: NextMove | None
     stages: tuple[StageResult, ...]
     loop: tuple[PhaseResult, ...]
     iterations: int
@@ -314,7 +313,7 @@ class WatchResult:
     usable_cores: float
     status: int
     complete: bool
-    notes: tuple[Note | str, ...]
+    notes: tuple[Note, ...]
     bound: BoundResult | None = None
     host: HostUse | None = None
     drilled: tuple[DrilledRow, ...] = ()
@@ -355,4 +354,4 @@ class BoundResult:
     last_level_cache_bytes: int = 0
     swept: bool = False
     complete: bool = False
-    notes: tuple[Note | str, ...] = ()
+    notes: tuple[Note, ...] = ()

@@ -48,7 +48,7 @@ def _agree(output: Any, expected: Any, variant: Variant) -> None:
         raise SampleError("disagrees", "its values are not those of the reference")
 
 
-def _lasts(collate: Callable[[list[Any]], Any], given: list[Any], calls: int = 16) -> None:
+def _lasts(collate: Callable[[list[Any]], Any], given: list[Any]) -> None:
     """Collates other samples again and again, and keeps whole batches, views of batches and pinned copies.
 
     Two of four batches are dropped, so that a variant may use their memory again. Those that are kept must not change.
@@ -56,7 +56,7 @@ def _lasts(collate: Callable[[list[Any]], Any], given: list[Any], calls: int = 1
     import torch
 
     kept = []
-    for number in range(calls):
+    for number in range(16):
         batch = collate([torch.full_like(one, number) for one in given[:2]])
         if number % 4 == 0:
             kept.append((number, batch))

@@ -219,7 +219,7 @@ def pillow_simd(workload: Workload) -> Decoding:
 
 
 @functools.lru_cache(maxsize=1)
-def opencv_flags(reduced: int = 1) -> tuple[int, bool]:
+def opencv_flags() -> tuple[int, bool]:
     """`imdecode` flags for RGB as stored (no EXIF rotation), and whether the channels must still be swapped."""
     import cv2
 

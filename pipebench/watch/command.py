@@ -22,9 +22,9 @@ from pipebench.results.secrets import without_secrets
 from pipebench.results.watched import Note, WatchResult
 from pipebench.watch.bound.schedule import STEPS
 from pipebench.watch.launch import supervisor
-from pipebench.watch.launch.footprint import Looker, looked_at
-from pipebench.watch.launch.programs import Programs, SeenProgram, looked_at_all, watched_environment
-from pipebench.watch.launch.stacks import StackReader, read_meanwhile
+from pipebench.watch.launch.footprint import Looker
+from pipebench.watch.launch.programs import Programs, SeenProgram, looked_at_all, looking, watched_environment
+from pipebench.watch.launch.stacks import StackReader
 from pipebench.watch.read.gather import Process, gather
 from pipebench.watch.read.notes import standstill_notes
 from pipebench.watch.read.programs import Records, programs_of, stopped_programs
@@ -118,7 +118,7 @@ def observe(
         ended = supervisor.run(
             ["-m", *argv] if options.module else list(argv),
             _settings(options, folder),
-            meanwhile=lambda: _looking(looker, reader),
+            meanwhile=lambda: looking(looker, reader),
             afterwards=lambda ended: _guarded(say, lambda: read(ended)),
             impatient=options.impatient,
         )
@@ -164,13 +164,6 @@ def _records(one: SeenProgram) -> Records:
 def _faults(programs: Programs) -> Iterator[Note]:
     for fault in programs.faults:
         yield Note("fault-outside", {"what": "looking at the programs", "fault": fault})
-
-
-@contextlib.contextmanager
-def _looking(looker: Looker, reader: StackReader) -> Iterator[None]:
-    glancing = looked_at(looker.glance, looker.failed)
-    with looked_at(looker.look, looker.failed), glancing, read_meanwhile(reader):
-        yield
 
 
 @contextlib.contextmanager

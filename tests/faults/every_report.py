@@ -24,7 +24,7 @@ _FOUND = Finding(
     "disagree", "changes", "decoded otherwise", "use one library", 9, (Found("a.jpg", "opencv: 7 levels"),)
 )
 CHECK = Check("photographs", 20, 12, 3, 1.5, (_FOUND,), ("pillow", "opencv"), {"torchcodec": "it is not installed"})
-_OF_SCHEMA_1 = ("lab", "study", "study-counts", "watch")
+_SAVED = ("lab", "study", "study-counts")  # by real runs, on two cores
 EXAMPLES = {
     "watch": report.new(watched=replace(made_up.watched(), bound=made_up.bound()), error_of_watch=made_up.CALIBRATED),
     "ab": report.new(comparison=made_up.COMPARISON),
@@ -38,7 +38,7 @@ EXAMPLES = {
         for kind in ("run", "watch")
     },
     "doctor": report.new(examination=EXAMINATION),
-    **{f"{name} of schema 1": report.load(TESTS / f"results/schema1/{name}.json") for name in _OF_SCHEMA_1},
+    **{name: report.load(TESTS / f"results/saved/{name}.json") for name in _SAVED},
 }  # fmt: skip
 
 

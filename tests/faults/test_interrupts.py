@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 PATIENCE_S = 150
-LAB = Path(__file__).parents[1] / "results" / "schema1" / "lab.json"
+LAB = Path(__file__).parents[1] / "results" / "saved" / "lab.json"
 RUN = ["run", "--data", "tiny", "--stage", "decode", "--variant", "pillow", "--variant", "opencv"]
 
 

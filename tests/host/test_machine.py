@@ -15,6 +15,7 @@ def test_usable_cores_are_no_more_than_the_affinity_allows():
 def planted(root, **texts):
     """Files of the outer one of two control groups; this process is in the inner one."""
     texts = {name.replace("_", ".", 1): text for name, text in texts.items()}
+    (root / "sys/fs/cgroup/outer").mkdir(parents=True, exist_ok=True)  # groups are looked for once
     files = {"proc/self/cgroup": "0::/outer/own\n", "proc/meminfo": "MemAvailable: 8000000 kB\n"}
     for name, text in {**files, **{f"sys/fs/cgroup/outer/{one}": text for one, text in texts.items()}}.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)

@@ -66,9 +66,9 @@ def test_the_kernels_count_tells_whether_memory_ran_out(counts, said, monkeypatc
 def test_the_count_is_found_in_either_version_of_cgroups(own, file, tmp_path):
     (tmp_path / "proc/self").mkdir(parents=True)
     (tmp_path / "proc/self/cgroup").write_text(own)
-    assert limits.oom_kills(tmp_path) is None
     place = tmp_path / "sys/fs/cgroup" / file
     place.parent.mkdir(parents=True)
+    assert limits.oom_kills(tmp_path) is None
     place.write_text("oom_kill_disable 0\nunder_oom 0\noom_kill 12\n")
     assert limits.oom_kills(tmp_path) == 12
 

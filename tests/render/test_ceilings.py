@@ -48,5 +48,3 @@ def test_no_share_above_100_percent_is_printed(seed_noise):
     (_, quick) = found.measurements
     above = replace(found, measurements=(found.measurements[0], replace(quick, fraction_of_ceiling=1.13)))
     assert shares(above)[1] == "~100 %"
-    older = replace(above, measurements=(replace(above.measurements[1], over_ceiling=None),))
-    assert shares(older) == ["exceeded"]

@@ -17,8 +17,8 @@ from pipebench.render.layout import Line, Spare
 from pipebench.results import report
 from pipebench.results.measurement import Skipped, Warning
 
-LAB = every_report.EXAMPLES["lab of schema 1"]
-STUDY = every_report.EXAMPLES["study of schema 1"].studies[0]
+LAB = every_report.EXAMPLES["lab"]
+STUDY = every_report.EXAMPLES["study"].studies[0]
 POINT = made_up.SYNCS.points[0]
 LONG = {  # more rows than any screen has
     "ab": report.new(comparison=replace(made_up.COMPARISON, changes=made_up.COMPARISON.changes * 7)),

@@ -74,7 +74,7 @@ def _hostile():
         next_move=NextMove("make-stage-cheaper", 2, stage=name),
         loaders=tuple(replace(one, dataset=name, start_method=name) for one in result.loaders),
         slowest=(replace(result.slowest[0], name=name),),
-        notes=(Note("fault", {"pid": 1, "fault": name}), Note(name, {"x": name}), name),
+        notes=(Note("fault", {"pid": 1, "fault": name}), Note(name, {"x": name})),
     )
 
 
@@ -82,7 +82,6 @@ def _hostile():
     "found",
     [
         lambda: watched.whole(_hostile(), None, full=True),
-        lambda: watched.whole(replace(_hostile(), verdict=made_up.HOSTILE, next_move=made_up.HOSTILE), None),
         lambda: layout.text(
             ab.parts(Comparison(made_up.HOSTILE, made_up.HOSTILE, (Change(made_up.HOSTILE, failed=made_up.HOSTILE),)))
         ),

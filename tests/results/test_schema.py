@@ -17,14 +17,14 @@ from pipebench.results import report, verdicts
 from pipebench.results.plan import Asked, Figure, Plan, Prediction
 
 ROOT = Path(__file__).parent.parent.parent
-OLDER = sorted((Path(__file__).parent / "schema1").glob("*.json"))
+SAVED = sorted((Path(__file__).parent / "saved").glob("*.json"))
 PLAN = Plan(
     Asked(), 1, 2.0, 100.0, (Prediction(2, 2, Figure(180.0, 160.0, 200.0), "cores", {"cores": 180.0}),), 0, (), 0.1
 )
 ALL = {
     **{f"{kind}-{place}": one for kind, pair in PAIRS.items() for place, one in enumerate(pair)},
     **{f"compare-{kind}": root(before_after=compared(*pair, (Path("a"), Path("b")))) for kind, pair in PAIRS.items()},
-    **{path.stem: report.load(path) for path in OLDER},
+    **{path.stem: report.load(path) for path in SAVED},
     "plan": root(plan=PLAN),
     "empty": root(),
 }

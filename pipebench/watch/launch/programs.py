@@ -156,9 +156,16 @@ class _Stacks:
 
 
 @contextmanager
+def looking(looker: Looker | Programs, reader: StackReader | _Stacks) -> Iterator[None]:
+    """Looks again and again while the block runs, at the processes and at their stacks."""
+    glancing = looked_at(looker.glance, looker.failed)
+    with looked_at(looker.look, looker.failed), glancing, read_meanwhile(reader):
+        yield
+
+
+@contextmanager
 def looked_at_all(programs: Programs) -> Iterator[None]:
     """Looks at the programs again and again while the block runs."""
-    glancing = looked_at(programs.glance, programs.failed)
-    with looked_at(programs.look, programs.failed), glancing, read_meanwhile(_Stacks(programs)):
+    with looking(programs, _Stacks(programs)):
         yield
     programs.take_new()  # what began after the last look, and has ended

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from pipebench.host.children import named
-from pipebench.results.watched import LoaderResult, Note
+from pipebench.results.watched import LoaderResult, Note, StageResult
 from pipebench.watch.launch.footprint import Footprint
 from pipebench.watch.launch.standstill import Standstill
 from pipebench.watch.read.gather import Process, Run
-from pipebench.watch.record.lines import Fault, LoopSums
+from pipebench.watch.record.lines import Fault, LoopSums, SpanNotFound
 from pipebench.watch.record.worker_lines import WorkerGone
 
 Values = dict[str, str | int | float]
@@ -30,6 +30,21 @@ def loader_notes(run: Run, loaders: tuple[LoaderResult, ...]) -> Iterator[Note]:
 
 def _count(turns: Iterable[LoopSums]) -> int:
     return sum(one.turns for one in turns)
+
+
+def span_notes(run: Run, functions: Sequence[str], stages: Sequence[StageResult]) -> Iterator[Note]:
+    """A note for each function of `--span` without a row: it was not found, or it did not run in a loop or a worker."""
+    script = run.of_script()
+    lacks = {one.text: one.lacks for process in script for one in process.of(SpanNotFound)}
+    seen = {one.name for one in stages if one.kind == "label"}
+    seen |= {name for process in script for one in process.of(LoopSums) for name in one.spans_ns}
+    for text in dict.fromkeys(functions):
+        if text.partition(":")[2] in seen:
+            continue
+        if text in lacks:
+            yield Note("span-not-found", {"span": text, "lacks": lacks[text]})
+        else:
+            yield Note("span-not-run", {"span": text})
 
 
 def lost(run: Run) -> dict[int, int]:

@@ -34,8 +34,8 @@ def over_time(run: Run, in_loop: Sequence[int], first: int, footprint: Footprint
     )
 
 
-def points(lines: Sequence[Timed], began: int, most: int = _POINTS) -> tuple[TimesPoint, ...]:
-    """At most `most` points: the percentiles in equal parts of the time from the first line to the last.
+def points(lines: Sequence[Timed], began: int) -> tuple[TimesPoint, ...]:
+    """At most `_POINTS` points: the percentiles in equal parts of the time from the first line to the last.
 
     Parts without a duration are left out.
     """
@@ -43,7 +43,7 @@ def points(lines: Sequence[Timed], began: int, most: int = _POINTS) -> tuple[Tim
     if not found:
         return ()
     begin, end = min(at for at, _ in found), max(at for at, _ in found)
-    width = max(1, -(-(end - begin + 1) // most))
+    width = max(1, -(-(end - begin + 1) // _POINTS))
     parts: dict[int, list[Buckets]] = {}
     for at, lengths in found:
         parts.setdefault((at - begin) // width, []).append(lengths)

@@ -14,11 +14,10 @@ _SHARE = 0.5  # of all waits lies at one place of the period
 
 
 class Period(NamedTuple):
-    """Every `period`-th batch is waited for. These waits take `share` of all `waits_ns`."""
+    """Every `period`-th batch is waited for. These waits take `share` of all waits."""
 
     period: int
     share: float
-    waits_ns: int
 
 
 def waits_of(run: Run, loader: int, first: int) -> list[int]:
@@ -49,7 +48,7 @@ def period_of(waits: Sequence[int]) -> Period | None:
     if lag < 2:
         return None
     share = max(sum(waits[place::lag]) for place in range(lag)) / sum(waits)
-    return Period(lag, share, sum(waits)) if share >= _SHARE else None
+    return Period(lag, share) if share >= _SHARE else None
 
 
 def _product(moved: Sequence[float], lag: int) -> float:

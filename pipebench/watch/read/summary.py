@@ -29,9 +29,16 @@ from pipebench.watch.read.gather import NO_LOADER, Process, Run, added, gather, 
 from pipebench.watch.read.hand_off import hand_off
 from pipebench.watch.read.host_use import host, host_notes, script_cores, workers
 from pipebench.watch.read.moves import in_its_words, move_of_run
-from pipebench.watch.read.notes import loader_notes, lost, process_notes, standstill_notes, stopped_workers, unseen
+from pipebench.watch.read.notes import (
+    loader_notes,
+    lost,
+    process_notes,
+    span_notes,
+    standstill_notes,
+    stopped_workers,
+    unseen,
+)
 from pipebench.watch.read.series import by_worker, over_time
-from pipebench.watch.read.span_notes import span_notes
 from pipebench.watch.read.verdict import diagnose
 from pipebench.watch.read.waiting import wait_parts
 from pipebench.watch.record.lines import (

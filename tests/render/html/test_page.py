@@ -17,6 +17,7 @@ from pipebench.render.pictures import SECTIONS, Picture
 from pipebench.results import report
 from pipebench.results.batches import SlowSample
 from pipebench.results.report import Report
+from pipebench.results.watched import Note
 
 WATCH = every_report.EXAMPLES["watch"]
 HOSTILE = (
@@ -81,7 +82,7 @@ def test_advice_shows_each_remedy_the_line_to_write_and_the_watched_part():
 
 
 def test_text_from_data_is_inert_wherever_it_stands():
-    for name in ("watch", "ab", "syncs", "advise", "lab of schema 1"):
+    for name in ("watch", "ab", "syncs", "advise", "lab"):
         found = every_report.changed(every_report.EXAMPLES[name], str, lambda old: HOSTILE)
         text = page.document(found, [drawn("run", HOSTILE, alt=HOSTILE)])
         shown = Page(text)
@@ -134,7 +135,7 @@ def _longest():
     slow = tuple(SlowSample(f"{'x' * (10_000 if place < 20 else 90)}{place}", 1, 1, 0.1) for place in range(10_000))
     workers = tuple(replace(result.workers[0], worker=place) for place in range(1_000))
     stages = tuple(replace(result.stages[0], name=f"{place}{'s' * 300}") for place in range(1_000))
-    notes = tuple(f"{place} {'word ' * 300}" for place in range(1_000))
+    notes = tuple(Note(f"{place}", {"words": "word " * 300}) for place in range(1_000))
     return replace(WATCH, watched=replace(result, slowest=slow, workers=workers, stages=stages, notes=notes))
 
 
