@@ -233,6 +233,8 @@ def test_a_side_serves_what_its_tests_call(server, tmp_path):
     assert names == [f"pytest/tests/test_served.py::{name}" for name in (
         "test_note[a/b]", "test_note[c]", "test_wrong", "test_not_here", "test_compares", "test_twice",
         "test_expected_to_fail")]  # fmt: skip
+    home = server._scratch.path  # the next run removes it if this one is killed
+    assert list(home.glob("pipebench-pytest-*"))
     server.fork()
     assert server._ask("arm", names[0], {}, 1.0)["work"] == (1, 0, 0)
     before = (tmp_path / "log").read_text().split()
@@ -247,7 +249,7 @@ def test_a_side_serves_what_its_tests_call(server, tmp_path):
     assert server.read_once(names[1], 1)[0] > 0
     server.recover()
     server.close()
-    assert list((tmp_path / "temporary").iterdir()) == []  # nothing of `tmp_path` stays
+    assert list((tmp_path / "temporary").iterdir()) == [] and not home.exists()  # nothing of `tmp_path` stays
 
 
 @pytest.mark.parametrize(
@@ -286,6 +288,8 @@ def test_a_test_that_calls_twice_is_refused_and_the_next_one_is_measured(server)
     with pytest.raises(rounds.RunnerFailed, match="the test fails: RuntimeError: a test calls pipebench once"):
         server._ask("arm", "pytest/tests/test_served.py::test_twice", {}, 1.0)
     server.recover()
+    home = server._scratch.path  # the next run removes it if this one is killed
+    assert list(home.glob("pipebench-pytest-*"))
     server.fork()
     assert server._ask("arm", names[0], {}, 1.0)["work"] == (1, 0, 0)
     server.leave()

@@ -135,7 +135,10 @@ class Source:
         self._broken: dict[str, Exception] = {}  # by the name of a module, or of a class
         self._caches: dict[tuple[str, int], str] = {}  # the files of what `setup_cache` returned
         self._armed: Armed | None = None
-        self._home, self._server = tempfile.mkdtemp(prefix="pipebench-asv-"), os.getpid()
+        self._home, self._server = (
+            tempfile.mkdtemp(prefix="pipebench-asv-", dir=os.environ.get("PIPEBENCH_AB")),
+            os.getpid(),
+        )
 
     def listed(self) -> list[str]:
         """Imports the suite. The names of its benchmarks, and of what cannot be imported."""

@@ -225,7 +225,7 @@ def examined(timed: Call, fresh: Callable[[], Call], seed: Call, counted: Any, c
         return {"unseen": "a call takes too long to count its steps"}
     known = contents(output)
     numbers = range(1, 2 if call_s > LONG_S else 1 + INPUTS)
-    links = tempfile.mkdtemp(prefix="pipebench-inputs-")
+    links = tempfile.mkdtemp(prefix="pipebench-inputs-", dir=os.environ.get("PIPEBENCH_AB"))
     failed: dict[str, Any] = {}
     try:
         for way in WAYS:

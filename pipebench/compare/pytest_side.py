@@ -33,7 +33,10 @@ class Source:
         self._call: Callable[[], Any] | None = None
         self._compares = False  # whether the last test called `pipebench.compare`
         self._why_not: Exception | None = None  # why the last test did not get to its call
-        self._home, self._server = tempfile.mkdtemp(prefix="pipebench-pytest-"), os.getpid()
+        self._home, self._server = (
+            tempfile.mkdtemp(prefix="pipebench-pytest-", dir=os.environ.get("PIPEBENCH_AB")),
+            os.getpid(),
+        )
 
     def listed(self) -> list[str]:
         """The node ids of the tests that use the fixture. Collecting imports them, so that no round has to."""

@@ -21,6 +21,7 @@ from typing import Any
 from pipebench.compare import heard
 from pipebench.compare.schedule import Reading
 from pipebench.errors import PipebenchError
+from pipebench.host.scratch import Scratch
 from pipebench.runner import ChildRunner, RunnerDied, RunnerFailed
 from pipebench.task import RunnerSpec
 
@@ -65,7 +66,8 @@ class Server(ChildRunner):
         self.taken_again = 0  # readings, because there was a gap in them
         spec = side.runner or RunnerSpec(side.label)
         fixed = (("PYTHONHASHSEED", "0"), ("OMP_NUM_THREADS", "1"), ("PYTHONPATH", ""))
-        settings = (*fixed, *spec.environment, *side.environment)
+        self._scratch = Scratch("ab")  # the child's, which nobody but the next run would remove if we were killed
+        settings = (*fixed, *spec.environment, *side.environment, ("PIPEBENCH_AB", os.fspath(self._scratch.path)))
         self._errors = self.errors = heard.opened()
         super().__init__(RunnerSpec(side.label, spec.path, settings), side.executable)
 
@@ -179,6 +181,7 @@ class Server(ChildRunner):
             self._process.wait(timeout=2)
         except subprocess.TimeoutExpired:
             self._kill()
+        self._scratch.remove()
 
     def read_once(self, identity: str, calls: int) -> Reading:
         try:
