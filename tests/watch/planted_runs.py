@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
+from render import made_up
 
 from pipebench.render import layout, watch_account
 from pipebench.results.account import Account, Cause
@@ -107,4 +109,5 @@ TRAINS = {"forward": 400, "backward": 500, "optimiser": 100}
 
 
 def said(account: Account) -> str:
-    return " ".join(layout.text(watch_account.causes(account), width=80).split())
+    run = replace(made_up.watched(), account=account)
+    return " ".join(layout.text(watch_account.causes(run), width=80).split())
