@@ -16,8 +16,9 @@ from pipebench.errors import PipebenchError
 from pipebench.host.machine import Machine
 from pipebench.render import text
 from pipebench.render.watched import whole
+from pipebench.results.next_move import NextMove
 from pipebench.results.report import Report, encode, load, of_watch, save
-from pipebench.results.watched import WatchResult
+from pipebench.results.watched import Note, Verdict, WatchResult
 from pipebench.watch.read.summary import summarise
 from pipebench.watch.record.options import WatchOptions
 
@@ -70,7 +71,9 @@ def test_a_recording_that_was_cut_short_is_partial() -> None:
 
 def test_names_in_a_saved_report_act_in_no_output(tmp_path: Path) -> None:
     machine = Machine(HOSTILE, HOSTILE, "3", HOSTILE, 2, 1, 1, "ext4", None, "fork", {HOSTILE: HOSTILE})
-    result = _nothing_watched(verdict=HOSTILE, next_move=HOSTILE, notes=(HOSTILE,))
+    verdict = Verdict("data", wait_share=0.5, loader=1, loaders=2, workers_busy=1.0, dataset=HOSTILE, stage=HOSTILE)
+    move = NextMove("make-stage-cheaper", 2, stage=HOSTILE, setting=HOSTILE, made_by=HOSTILE)
+    result = _nothing_watched(verdict=verdict, next_move=move, notes=(Note(HOSTILE, {HOSTILE: HOSTILE}),))
     save(Report(2, False, "", "", machine, watched=result, error_of_watch=HOSTILE), tmp_path / "r.json")
     for render in (text.table, text.markdown):
         shown = render(load(tmp_path / "r.json"))
