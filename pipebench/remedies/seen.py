@@ -112,10 +112,10 @@ class Seen:
     def processes(self, more: int) -> str:
         """What so many more worker processes cost, in words."""
         if more <= 0:
-            return f"{-more} fewer processes" if more < -1 else "one process fewer"
+            return f"−{-more} process{'es' if more < -1 else ''}"
         each = self.worker_bytes
         memory = f", {size(more * each)}" if each else ""
-        return f"{more} more process{'es' if more > 1 else ''}{memory}"
+        return f"+{more} process{'es' if more > 1 else ''}{memory}"
 
     @property
     def worker_bytes(self) -> float | None:

@@ -146,7 +146,7 @@ def _table(advice: Advice, full: bool) -> Table:
         name = f"were {printable(found.change.title)} free" if found.change.knock_out else named(found.change)
         rows.append((("→ " if one == advice.best else "  ") + name, _gain(found), found.change.cost))
     return Table(
-        "Remedies", ("remedy", "gain tried", "cost"), tuple(rows), frozenset(), tuple(_notes(advice, rows, full))
+        "Remedies", ("remedy", "gain", "cost"), tuple(rows), frozenset({1}), tuple(_notes(advice, rows, full))
     )
 
 
@@ -204,7 +204,7 @@ def _cached(cache: Cache) -> str:
 def _gain(found: Finding) -> str:
     by = "*" if found.by == "passes" else ""
     if found.gain is None and found.predicted is not None:
-        return f"not tried; predicted {spoken(found.predicted)}"
+        return f"predicted {spoken(found.predicted)}"  # a line below the table says that it was not tried
     if found.gain is None:
         promise = found.change.predicted
         return f"not tried; at most {promise:.2f}×" if promise else "not tried"

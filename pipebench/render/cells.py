@@ -64,8 +64,10 @@ def rounded(found: Speedup) -> str:
 
 
 def _digits(times: float) -> str:
-    """Two decimals, and two digits of what is smaller than a tenth."""
-    return f"{times:.2f}" if times >= 0.1 else f"{times:.2g}"
+    """Three digits, and two of what is smaller than a tenth."""
+    if times < 0.1:
+        return f"{times:.2g}"
+    return f"{times:.{2 if times < 9.995 else 1 if times < 99.95 else 0}f}"
 
 
 def spread(cost: Summary) -> str:

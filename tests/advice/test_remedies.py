@@ -69,8 +69,8 @@ def test_the_first_rung(figures: Seen, first):
 
 
 def test_a_copy_of_the_workers_memory_is_the_cost():
-    assert num_workers.propose(seen(0.5, workers=(worker(),)), []).cost == "2 more processes, 600 MB"
-    assert num_workers.propose(seen(0.01, num_workers=8), []).cost == "6 fewer processes"
+    assert num_workers.propose(seen(0.5, workers=(worker(),)), []).cost == "+2 processes, 600 MB"
+    assert num_workers.propose(seen(0.01, num_workers=8), []).cost == "−6 processes"
 
 
 @pytest.mark.parametrize(

@@ -15,9 +15,9 @@ from pipebench.stats import Speedup
 
 GOLDEN = Path(__file__).parent / "golden" / "advice.txt"
 FINDINGS = (
-    Finding(Change("num_workers", {"num_workers": 4}, "2 more processes, 600 MB", predicted=3.3), "gain",
+    Finding(Change("num_workers", {"num_workers": 4}, "+2 processes, 600 MB", predicted=3.3), "gain",
             Speedup(1.9, 1.85, 1.95, 0.95), (1.9, 1.91, 1.89)),
-    Finding(Change("num_workers", {"num_workers": 8}, "6 more processes, 1.8 GB", predicted=3.3), "gain",
+    Finding(Change("num_workers", {"num_workers": 8}, "+6 processes, 1.8 GB", predicted=3.3), "gain",
             Speedup(3.1, 2.9, 3.3, 0.95), (3.0, 3.1, 3.2)),
     Finding(Change("prefetch_factor", {"prefetch_factor": 8}, "memory for 12 batches"), "no-gain",
             Speedup(1.0, 0.98, 1.02, 0.95), (1.0, 1.0, 1.0)),

@@ -85,8 +85,8 @@ def result(name="ToTensor", workers=2, slow=10):
 
 
 FINDINGS = (
-    Finding(Change("num_workers", {"num_workers": 4}, "2 more processes, 600 MB", predicted=3.3), "gain", speedup(1.9)),
-    Finding(Change("num_workers", {"num_workers": 6}, "4 more processes, 1.2 GB", predicted=3.3), "gain", speedup(2.7)),
+    Finding(Change("num_workers", {"num_workers": 4}, "+2 processes, 600 MB", predicted=3.3), "gain", speedup(1.9)),
+    Finding(Change("num_workers", {"num_workers": 6}, "+4 processes, 1.2 GB", predicted=3.3), "gain", speedup(2.7)),
     Finding(
         Change("num_workers", {"num_workers": 12}, "more", predicted=3.3), "not-tried", predicted=speedup(2.9, 0.1)
     ),
