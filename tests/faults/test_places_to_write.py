@@ -8,6 +8,7 @@ import sys
 import time
 
 import pytest
+import warm
 from repos import pipebench
 
 COMMANDS = {
@@ -100,7 +101,7 @@ def test_a_disk_that_fills_up_meanwhile_leaves_the_last_whole_report(tmp_path):
         filling.unlink()
         subprocess.run(["mount", "-o", "remount,size=1m", place.parent], check=True)
         command = [sys.executable, "-m", "pipebench", *COMMANDS["run"], "--stage", "crop", "--export-json", place]
-        with subprocess.Popen(command, cwd=tmp_path, stdout=-1, stderr=-1, text=True) as process:
+        with warm.Popen(command, cwd=tmp_path, stdout=-1, stderr=-1, text=True) as process:
             while not place.exists() and process.poll() is None:
                 time.sleep(0.01)
             with contextlib.suppress(OSError), filling.open("wb", buffering=0) as file:
