@@ -19,9 +19,7 @@ BOOTSTRAP = str(Path(supervisor.__file__).with_name("bootstrap.py"))
 
 
 def _run(command, notes, *arguments):
-    done = warm.run(
-        [sys.executable, *command, str(notes), *arguments], capture_output=True, text=True, timeout=300
-    )
+    done = warm.run([sys.executable, *command, str(notes), *arguments], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0 and done.stderr == "", done.stderr
     return notes.read_text()
 
