@@ -11,7 +11,6 @@ import sys
 from pathlib import Path
 
 import pytest
-import warm
 
 import pipebench
 from pipebench.data import datasets
@@ -34,7 +33,7 @@ def home(tmp_path_factory):
 
 def run(command, folder):
     beside = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-    done = warm.run(command, cwd=folder, env={**os.environ, "PATH": beside}, capture_output=True, text=True)
+    done = subprocess.run(command, cwd=folder, env={**os.environ, "PATH": beside}, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
