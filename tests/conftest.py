@@ -2,12 +2,15 @@
 
 import os
 import signal
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
+import warm
+
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # as a shell starts what runs in its background
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -23,3 +26,15 @@ def cache(tmp_path_factory):
         del os.environ["PIPEBENCH_CACHE"]
     else:
         os.environ["PIPEBENCH_CACHE"] = kept
+
+
+@pytest.fixture
+def real_starts(monkeypatch):
+    """Each Python is a new process: for what is tested of start-up itself, of memory and of stacks (see `warm`)."""
+    monkeypatch.setattr("warm.Popen", subprocess.Popen)
+
+
+@pytest.fixture
+def no_child_process():
+    """The process of the tests has no child: for what is told of a process without one (see `warm`)."""
+    warm.end()

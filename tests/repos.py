@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import warm
+
 SAMPLE = Path(__file__).parent / "sample_repo"
 
 
@@ -49,7 +51,7 @@ def slower(repo):
 
 
 def pipebench(*arguments, cwd, **environment):
-    return subprocess.run(
+    return warm.run(
         [sys.executable, "-m", "pipebench", *map(str, arguments)],
         capture_output=True, text=True, cwd=cwd, timeout=900, env={**os.environ, **environment},
     )  # fmt: skip

@@ -1,13 +1,14 @@
 """The command itself: the script's own output and status pass through, whatever the script is."""
 
 import json
-import subprocess
 import sys
+
+import warm
 
 
 def _advise(*arguments, cwd):
     command = [sys.executable, "-m", "pipebench", "advise", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=300, cwd=cwd)
+    return warm.run(command, capture_output=True, text=True, timeout=300, cwd=cwd)
 
 
 def test_a_script_without_a_loader_runs_as_always(tmp_path):

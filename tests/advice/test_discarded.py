@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 
 import pytest
+import warm
 
 from pipebench.watch.launch import supervisor
 from pipebench.watch.read.gather import gather
@@ -38,7 +39,7 @@ def test_the_process_ends_at_once_if_its_weights_are_spoiled(spoils, tmp_path):
         str(tmp_path),
         str(later),
     ]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
+    with warm.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
         try:
             end = time.monotonic() + PATIENCE_S
             while time.monotonic() < end and running.poll() is None:

@@ -1,10 +1,10 @@
 """With trials in it, a real script trains on the same samples in the same order, to the same weights, bit for bit."""
 
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import warm
 
 from pipebench.watch.launch import supervisor
 from pipebench.watch.read.gather import gather
@@ -19,9 +19,7 @@ BOOTSTRAP = str(Path(supervisor.__file__).with_name("bootstrap.py"))
 
 
 def _run(command, notes, *arguments):
-    done = subprocess.run(
-        [sys.executable, *command, str(notes), *arguments], capture_output=True, text=True, timeout=300
-    )
+    done = warm.run([sys.executable, *command, str(notes), *arguments], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0 and done.stderr == "", done.stderr
     return notes.read_text()
 

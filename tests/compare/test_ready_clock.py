@@ -11,7 +11,7 @@ from pipebench.compare.ready_clock import ReadyClock
 
 
 @pytest.fixture
-def host(monkeypatch):
+def host(monkeypatch, no_child_process):
     """A made-up host: what its clocks and its counter say. It has no child process unless a test starts one."""
     said = types.SimpleNamespace(now=0.0, waited=0.0, process=0.0, thread=0.0, counts=True)
     said.perf_counter = lambda: said.now

@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
+import warm
 
 PATIENCE_S = 150
 LAB = Path(__file__).parents[1] / "results" / "saved" / "lab.json"
@@ -26,7 +27,7 @@ class Running:
     def __init__(self, folder, *arguments, beside=None):
         self.folder = beside.folder if beside else tempfile.TemporaryDirectory(prefix="pb-", dir="/tmp")
         self.left = Path(self.folder.name)
-        self.process = subprocess.Popen(
+        self.process = warm.Popen(
             [sys.executable, "-m", "pipebench", *map(str, arguments)],
             cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
             env={**os.environ, "TMPDIR": str(self.left)},

@@ -8,6 +8,7 @@ import sys
 import time
 
 import pytest
+import warm
 from repos import pipebench
 
 COMMANDS = {
@@ -100,7 +101,7 @@ def test_a_disk_that_fills_up_meanwhile_leaves_the_last_whole_report(tmp_path):
         filling.unlink()
         subprocess.run(["mount", "-o", "remount,size=1m", place.parent], check=True)
         command = [sys.executable, "-m", "pipebench", *COMMANDS["run"], "--stage", "crop", "--export-json", place]
-        with subprocess.Popen(command, cwd=tmp_path, stdout=-1, stderr=-1, text=True) as process:
+        with warm.Popen(command, cwd=tmp_path, stdout=-1, stderr=-1, text=True) as process:
             while not place.exists() and process.poll() is None:
                 time.sleep(0.01)
             with contextlib.suppress(OSError), filling.open("wb", buffering=0) as file:
@@ -114,16 +115,20 @@ def test_a_disk_that_fills_up_meanwhile_leaves_the_last_whole_report(tmp_path):
         subprocess.run(["umount", place.parent], capture_output=True)
 
 
-@pytest.mark.parametrize("command", ["run", "study"])
+@pytest.mark.parametrize("command", ["run", pytest.param("study", marks=pytest.mark.slow)])
 def test_messages_that_nobody_takes_do_not_end_a_measurement(command, tmp_path):
-    done = shell(f"pipebench {' '.join(COMMANDS[command])} --export-json r.json 2>/dev/full", tmp_path)
+    line = [sys.executable, "-m", "pipebench", *COMMANDS[command], "--export-json", "r.json"]
+    with open("/dev/full", "w") as full:
+        done = warm.run(line, cwd=tmp_path, stdout=subprocess.PIPE, stderr=full, text=True, timeout=240)
     assert done.returncode == 0 and done.stdout
     assert not json.loads((tmp_path / "r.json").read_text())["partial"]
 
 
 def test_watch_saves_where_its_text_goes_nowhere(tmp_path):
     (tmp_path / "train.py").write_text("print('trained')\n")
-    done = shell("pipebench watch --export-json w.json train.py 2>/dev/full", tmp_path)
+    line = [sys.executable, "-m", "pipebench", "watch", "--export-json", "w.json", "train.py"]
+    with open("/dev/full", "w") as full:
+        done = warm.run(line, cwd=tmp_path, stdout=subprocess.PIPE, stderr=full, text=True, timeout=240)
     assert (done.returncode, done.stdout) == (0, "trained\n")
     assert json.loads((tmp_path / "w.json").read_text())["watched"]
 

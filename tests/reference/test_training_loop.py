@@ -186,6 +186,7 @@ def test_the_lab_ends_with_loader_and_training_and_saves_them_as_they_come(tmp_p
     assert any(one.partial and one.loader and one.training is None for one in kept)
 
 
+@pytest.mark.slow
 def test_the_users_step_trains_and_its_own_rate_is_the_consumers(tmp_path, monkeypatch):
     """It works without a model and without an optimiser. What it prints goes to standard error."""
     (tmp_path / "mine.py").write_text("def step(batch):\n    images, labels = batch\n    print(images.sum())\n")
@@ -222,11 +223,15 @@ def test_a_failure_is_in_the_partial_report(tmp_path, monkeypatch):
     assert kept[-1].loader
 
 
-def test_training_over_shards_is_said_and_without_any_is_refused_at_once(tmp_path, monkeypatch):
-    stream = Loading(timeout_s=20, stream=True)
-    training = _lab(tmp_path, [], loading=stream).training
+@pytest.mark.slow
+def test_training_over_shards_is_said(tmp_path):
+    training = _lab(tmp_path, [], loading=Loading(timeout_s=20, stream=True)).training
     assert training.loading.stream and training.bound.live.samples_per_s > 0
     assert any(", over the shards by webdataset;" in note for note in feeding.training(training).notes)
+
+
+def test_training_over_shards_without_any_is_refused_at_once(tmp_path, monkeypatch):
+    stream = Loading(timeout_s=20, stream=True)
     Image.effect_noise((300, 280), 60).convert("RGB").save(tmp_path / "one.jpg")
     loose, kept = Workload(data=str(tmp_path), batch_size=4), []
     with pytest.raises(PipebenchError, match="is loose files, and no shards are made of them"):

@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import warm
 from watching import script
 
 from pipebench.errors import PipebenchError
@@ -28,7 +29,7 @@ HOSTILE = "\x1b[31m[bold]x[/x]\n```` | \u202e"
 def _pipebench(*arguments: object) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "pipebench", *map(str, arguments)]
     environment = {**os.environ, "COLUMNS": "80"}
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, env=environment)
+    return warm.run(command, capture_output=True, text=True, timeout=120, env=environment)
 
 
 def _nothing_watched(**changes: object) -> WatchResult:

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import warm
+
 SCRIPTS = Path(__file__).with_name("scripts")
 PATIENCE_S = 300  # only what hangs takes so long, however busy the machine is
 _COMMAND = """
@@ -58,14 +60,14 @@ def watch_command(options: dict[str, Any], argv: Sequence[str]) -> list[str]:
 
 
 def plain(argv: Sequence[str], **how: Any) -> Outcome:
-    done = subprocess.run([sys.executable, *argv], capture_output=True, text=True, timeout=PATIENCE_S, **how)
+    done = warm.run([sys.executable, *argv], capture_output=True, text=True, timeout=PATIENCE_S, **how)
     return Outcome(done.returncode, done.stdout, done.stderr, {})
 
 
 def watched(argv: Sequence[str], tmp_path: Path, options: dict[str, Any] | None = None, **how: Any) -> Outcome:
     report = tmp_path / "watch.json"
     command = watch_command({"export_json": str(report), **(options or {})}, argv)
-    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, **how)
+    done = warm.run(command, capture_output=True, text=True, timeout=PATIENCE_S, **how)
     found = json.loads(report.read_text())["watched"] if report.exists() else {}
     return Outcome(done.returncode, done.stdout, done.stderr, found)
 
@@ -86,7 +88,7 @@ def signalled(command: list[str], send: Send, times: int = 1) -> tuple[int, str]
 
     Each is sent when the one before has been answered; a further answer to the last is waited for a while.
     """
-    process = subprocess.Popen(
+    process = warm.Popen(
         command,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import warm
 from watching import Outcome, script, watched
 
 from pipebench.watch.bound.schedule import LIVE
@@ -99,7 +99,7 @@ def test_where_nothing_can_be_measured_that_is_said(
 
 def test_without_agreement_nothing_is_started(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "pipebench", "watch", "--bound", script("bound"), str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    done = warm.run(command, capture_output=True, text=True, timeout=60)
     assert done.returncode == 2 and done.stdout == ""
     assert "--yes-discard-weights" in done.stderr.splitlines()[1] and len(done.stderr.splitlines()) == 2
     assert not (tmp_path / "notes").exists()

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from watching import script, watched
 
-pytestmark = pytest.mark.timing
+pytestmark = [pytest.mark.timing, pytest.mark.usefixtures("real_starts")]
 
 
 @pytest.mark.parametrize("loader", [["0"], ["2", "fork"], ["2", "forkserver"], ["2", "spawn"]], ids="-".join)

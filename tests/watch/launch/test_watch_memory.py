@@ -17,6 +17,8 @@ from pipebench.watch.record.recording import Recording, Settings
 from pipebench.watch.worker import fetching
 from pipebench.watch.worker.batch_sums import Sums, WorkerPlace
 
+pytestmark = pytest.mark.usefixtures("real_starts")
+
 SPANS = 9  # of a sample: eight transforms and __getitem__
 
 

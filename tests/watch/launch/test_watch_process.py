@@ -16,6 +16,8 @@ from watching import Send, plain, script, signalled, to_group, to_process, watch
 
 from pipebench.watch.launch import supervisor
 
+pytestmark = pytest.mark.usefixtures("real_starts")
+
 
 @pytest.mark.parametrize(
     "arguments",
