@@ -2,9 +2,10 @@
 
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
+
+import warm
 
 ROOT = Path(__file__).absolute().parent.parent
 RUN = """
@@ -67,6 +68,6 @@ def collected(how, suite=ROOT, package=ROOT, *, rows="all"):
     """
     command = [sys.executable, "-c", RUN, str(suite / "benchmarks"), how]
     environment = {**os.environ, "PYTHONPATH": str(package), "PIPEBENCH_SUITE": rows}
-    done = subprocess.run(command, capture_output=True, text=True, timeout=900, cwd="/", env=environment)
+    done = warm.run(command, capture_output=True, text=True, timeout=900, cwd="/", env=environment)
     assert "RESULT " in done.stderr, done.stderr[-3000:]
     return json.loads(done.stderr.rpartition("RESULT ")[2])

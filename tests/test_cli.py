@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
+import warm
 from PIL import Image
 
 from pipebench import terminal
@@ -20,7 +21,7 @@ HUGE = 30_000  # a side: 900 megapixels
 
 
 def pipebench(*arguments, cwd=None, **environment):
-    return subprocess.run(
+    return warm.run(
         [sys.executable, "-m", "pipebench", *map(str, arguments)],
         capture_output=True,
         cwd=cwd,
@@ -197,7 +198,7 @@ def _measured(place):
 def test_ctrl_c_saves_what_was_measured_and_exits_130(tmp_path):
     place = tmp_path / "r.json"
     command = [sys.executable, "-m", "pipebench", "run", "--data", "tiny", "--export-json", str(place)]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    process = warm.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     deadline = time.monotonic() + 120
     while not _measured(place) and time.monotonic() < deadline and process.poll() is None:
         time.sleep(0.05)

@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import warm
 
 import pipebench
 from pipebench.data import datasets
@@ -33,7 +34,7 @@ def home(tmp_path_factory):
 
 def run(command, folder):
     beside = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-    done = subprocess.run(command, cwd=folder, env={**os.environ, "PATH": beside}, capture_output=True, text=True)
+    done = warm.run(command, cwd=folder, env={**os.environ, "PATH": beside}, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

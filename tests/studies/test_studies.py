@@ -7,6 +7,7 @@ import sys
 
 import pytest
 import torch
+import warm
 from fake import FakeClock
 
 from pipebench import studies
@@ -344,7 +345,7 @@ def test_the_sync_points_of_the_study_go_to_none():
 
 
 def pipebench(*arguments):
-    return subprocess.run(
+    return warm.run(
         [sys.executable, "-m", "pipebench", *map(str, arguments)], capture_output=True, text=True, timeout=900
     )
 

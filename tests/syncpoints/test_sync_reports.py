@@ -7,6 +7,7 @@ import sys
 
 import pytest
 import torch
+import warm
 from examining import DEVICE, mask, no_device, nothing_stays_patched, total, x  # noqa: F401
 
 from pipebench.errors import PipebenchError, UsageError
@@ -277,7 +278,7 @@ def step():
 
 def syncs_command(folder, *arguments):
     command = [sys.executable, "-m", "pipebench", "syncs", *arguments]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120)
+    return warm.run(command, cwd=folder, capture_output=True, text=True, timeout=120)
 
 
 def test_the_command_prints_the_report_and_nothing_of_the_functions_own(tmp_path):
