@@ -8,6 +8,9 @@ OLDEST := .venv-oldest
 PARALLEL := --numprocesses logical --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 STAMP := $(VENV)/installed-$(shell $(PYTHON) -c "import hashlib; print(hashlib.sha256(open('pyproject.toml','rb').read()).hexdigest()[:16])")
 
+# the many processes of a run read pipebench compiled, also where a container's settings forbid to keep that
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: bench test lint setup simd test-readme test-pages test-slow test-timing test-cuda test-scripts test-oldest soak clean
 
 bench: setup

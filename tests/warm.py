@@ -179,6 +179,7 @@ def _become(args, environment):
         status = _status(error.code)
     except BaseException as error:
         error.__traceback__ = _without_start(error.__traceback__)
+        sys.last_type, sys.last_value, sys.last_traceback = type(error), error, error.__traceback__
         sys.excepthook(type(error), error, error.__traceback__)
         status = -signal.SIGINT if isinstance(error, KeyboardInterrupt) else 1
     finally:

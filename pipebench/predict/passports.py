@@ -55,7 +55,7 @@ def others(costs: LoopCosts, cores: float, foreign_cores: float) -> float:
     others left it a core: then they are the cores that others used.
     """
     cpu_s, waited_s = fmean(costs.cpu_s), costs.core_wait_s
-    if waited_s <= _HARDLY * cpu_s:
+    if waited_s <= _HARDLY * cpu_s or not cpu_s:
         return foreign_cores
     ready = cores * (1 + waited_s / cpu_s)
     own_s = core_s(costs, costs.workers) + waited_s

@@ -145,9 +145,7 @@ def _table(advice: Advice, full: bool) -> Table:
         found = advice.findings[one]
         name = f"were {printable(found.change.title)} free" if found.change.knock_out else named(found.change)
         rows.append((("→ " if one == advice.best else "  ") + name, _gain(found), found.change.cost))
-    return Table(
-        "Remedies", ("remedy", "gain", "cost"), tuple(rows), frozenset({1}), tuple(_notes(advice, rows, full))
-    )
+    return Table("Remedies", ("remedy", "gain", "cost"), tuple(rows), frozenset({1}), tuple(_notes(advice, rows, full)))
 
 
 def _first(advice: Advice) -> list[int]:

@@ -22,7 +22,8 @@ Part = TypeVar("Part")
 
 # For each class, its fields that are or hold names. What is not here holds words of pipebench, of torch or of code.
 KINDS: dict[str, dict[str, Kind]] = {
-    "report.Report": {"failure": "said", "started_by": "words"},
+    "report.Report": {"failure": "said", "started_by": "words", "written": "file"},
+    "packing.Packing": {"destination": "file", "unchanged": "ours"},
     "report.Data": {"name": "data"},
     "machine.Machine": {"host": "name", "storage": "ours"},
     "task.Workload": {"data": "data"},

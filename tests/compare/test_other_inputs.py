@@ -224,6 +224,6 @@ def test_a_slow_call_is_made_on_one_other_input(monkeypatch):
 
 def test_nothing_is_left_in_the_folder_of_links(tmp_path, monkeypatch):
     links = tmp_path / "links"
-    monkeypatch.setattr(other_inputs.tempfile, "mkdtemp", lambda prefix: links.mkdir() or str(links))
+    monkeypatch.setattr(other_inputs.tempfile, "mkdtemp", lambda prefix, dir: links.mkdir() or str(links))
     examine(functools.partial(os.path.getsize, __file__))
     assert not links.exists() and Path(__file__).exists()

@@ -26,7 +26,7 @@ class Runner:
 
 @pytest.mark.parametrize(("stops", "again"), [(0, False), (1, True)])
 def test_in_the_side_the_reading_is_taken_again(stops, again):
-    side, before = round_process.Side(None), signal.getsignal(signal.SIGCONT)
+    side, before = round_process.Side(None), signal.signal(signal.SIGCONT, signal.SIG_DFL)
     try:
         side.begin(0)
         side._runner = Runner(stops)

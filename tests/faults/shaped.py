@@ -63,8 +63,13 @@ def _has_default(field):
 
 def at_most(count):
     """Settings of a property: always the same examples, however long each takes."""
-    from hypothesis import HealthCheck, settings
+    from hypothesis import HealthCheck, Phase, settings
 
     return settings(
-        max_examples=count, derandomize=True, database=None, deadline=None, suppress_health_check=list(HealthCheck)
+        max_examples=count,
+        derandomize=True,
+        database=None,
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+        phases=[Phase.explicit, Phase.generate],  # a failure is shown as it was found: to shrink one takes minutes
     )

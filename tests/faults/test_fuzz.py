@@ -134,7 +134,7 @@ def tables(found):
 @pytest.mark.parametrize("many", [1, 50])
 def test_more_text_than_any_run_has_is_refused(many, tmp_path):
     root = json.loads(report.encode(every_report.EXAMPLES["watch"]))
-    root["watched"]["notes"] = ["x" * (report.MOST_TEXT // many)] * many
+    root["watched"]["notes"] = [{"code": "x" * (report.MOST_TEXT // many)}] * many
     (tmp_path / "r.json").write_text(json.dumps(root))
     with pytest.raises(PipebenchError, match=r"r\.json has 5,\d{3},\d{3} characters of text, more than any run"):
         report.load(tmp_path / "r.json")

@@ -29,7 +29,7 @@ REVIEWED = {
     "before_after.Row": "name group verdict",
     "before_after.BeforeAfter": "only_base only_head lost verdict gate exceeding",
     "over_time.Timeline": "tracks",
-    "report.Report": "created pipebench error_of_watch",
+    "report.Report": "created pipebench error_of_watch data_sets",
     "machine.Machine": "system python cpu device start_method libraries",
     "measurement.Measurement": "stage task variant library gives_up ceiling",
     "measurement.Warning": "code",

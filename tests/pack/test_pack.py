@@ -328,7 +328,7 @@ def test_the_summary_says_what_was_done(folder, tmp_path):
         "copied unchanged: 3 images",
         "  2: progressive",
         "copied as they are: 1,203 other files",
-        "13.10× (12.80–13.40)",
+        "13.1× (12.8–13.4)",
     ):
         assert words in " ".join(said.split("\n")) or words in said, said
     assert max(map(len, said.splitlines())) <= 80

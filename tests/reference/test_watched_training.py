@@ -1,6 +1,5 @@
-"""Training under watch, as `run` reports it: how long it takes, how it can end, what the report says, old reports."""
+"""Training under watch, as `run` reports it: how long it takes, how it can end, what the report says."""
 
-import json
 from dataclasses import replace
 
 import msgspec
@@ -13,7 +12,6 @@ from pipebench.reference.training_script import ScriptNote, TrainingJob, read_no
 from pipebench.reference.watched_training import measure_training, steps_of
 from pipebench.reference.worker_health import WorkerFailure
 from pipebench.render import feeding
-from pipebench.results import report
 from pipebench.results.loading import Loading
 from pipebench.results.training import Training
 from pipebench.results.watched import PhaseResult
@@ -213,55 +211,3 @@ def test_a_step_that_ends_its_process_is_reported_with_what_it_said_last(tmp_pat
     monkeypatch.chdir(tmp_path)
     with pytest.raises(PipebenchError, match="status 3: so long"):
         watched_training.check_asked(WORKLOAD, Loading(), "mine:step")
-
-
-OLD = {
-    "consumer": "m", "simulated": False, "batch_size": 16, "window": 4, "start_method": "fork", "startup_s": 0.5,
-    "loading": {"workers": 1, "prefetch_factor": 2, "persistent_workers": True, "pin_memory": False,
-                "start_method": None, "stream": False, "timeout_s": 120.0},
-    "live": {"readings_s": [0.4, 0.4], "samples": [64, 64], "samples_per_s": 160.0, "low": 160.0, "high": 160.0,
-             "confidence": 0.5},
-    "bound": {"readings_s": [0.1, 0.1], "samples": [64, 64], "samples_per_s": 640.0, "low": 640.0, "high": 640.0,
-              "confidence": 0.5},
-    "bound_busy": {"readings_s": [0.2, 0.2], "samples": [64, 64], "samples_per_s": 320.0, "low": 320.0, "high": 320.0,
-                   "confidence": 0.5},
-    "bound_to_live": {"ratio": 0.25, "low": 0.2, "high": 0.5, "confidence": 0.97},
-    "busy_to_live": {"ratio": 0.5, "low": 0.4, "high": 0.8, "confidence": 0.97},
-    "wait_share": 0.7, "phases": {"wait": 0.7, "forward": 0.3}, "bound_device": None, "device_to_live": None,
-    "drain_s": 0.01, "epoch_boundary_s": 0.1, "oversubscribed": False, "samples_failed": 0, "warnings": [],
-}  # fmt: skip
-
-
-def saved(tmp_path, changes):
-    bare = report.Report(
-        report.SCHEMA_VERSION, False, "2026-01-01T00:00:00+00:00", "0.1.0", machine.describe(), workload=WORKLOAD
-    )
-    root = {**json.loads(report.encode(bare)), "schema_version": 1, "training": {**OLD, **changes}}
-    (tmp_path / "old.json").write_text(json.dumps(root))
-    return tmp_path / "old.json"
-
-
-def test_a_report_from_before_the_loop_was_watched_is_still_shown(tmp_path):
-    found = report.load(saved(tmp_path, {})).training
-    assert feeding.waiting(found) == (
-        "Training waits for data: 70 % of an iteration (m; 1 worker). 160 samples/s live, 640 with its batches "
-        "ready. Removing all data work: at most 4.00× (2.00–5.00); overlapping it with training: 2.00×."
-    )
-    table = feeding.training(found)
-    assert [row[1] for row in table.rows] == ["160.0", "320.0", "640.0"]
-    assert table.notes[:3] == (
-        "A live iteration: wait 70 %, forward 30 %",
-        "This model stands for yours. Whether yours waits for data, `--consumer` measures.",
-        "1 worker by fork; 2 windows of 4 batches",
-    )
-    assert sum(one.s_per_iteration for one in found.watched.loop) == pytest.approx(0.1)
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [{"phases": []}, {"window": 0}, {"live": None}, {"bound_to_live": {"ratio": 0, "low": 1, "high": 1}}],
-    ids=str,
-)
-def test_an_old_report_that_no_run_can_give_is_refused(tmp_path, changes):
-    with pytest.raises(PipebenchError):
-        report.load(saved(tmp_path, changes))

@@ -59,7 +59,6 @@ def test_the_report_is_read_typed_and_shown_again(saved: tuple[Path, subprocess.
     all_of_it = _pipebench("show", place, "--full").stdout
     figures, again_verdict = whole(found.watched, found.error_of_watch, width=80, full=True).rsplit("\n\n", 1)
     assert all_of_it.startswith(figures) and all_of_it.endswith(again_verdict)
-    assert found.machine.cpu in again.stdout
     assert _pipebench("show", place, "--format", "json").stdout == place.read_text()
     markdown = _pipebench("show", place, "--format", "markdown").stdout
     assert markdown == text.markdown(found) and "| phase |" in markdown

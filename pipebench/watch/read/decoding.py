@@ -9,8 +9,10 @@ from typing import get_args
 import msgspec
 
 from pipebench.units import all_printable
-from pipebench.watch.record.lines import Line
+from pipebench.watch.record.lines import FetchSums, Line, LoopSums
+from pipebench.watch.record.record_file import PHASES, WAIT_PARTS, bucket
 
+_LONGEST = bucket(2**63)
 KINDS: dict[str, type[Line]] = {kind.__name__: kind for kind in get_args(Line)}
 
 
@@ -21,9 +23,22 @@ def decoded(text: bytes) -> Line | None:
         name, fields = json.loads(text)
         if b"\\" in text or b"\x7f" in text or not text.isascii():  # else every character is printable
             fields = all_printable(fields)
-        return msgspec.convert(fields, KINDS[name], str_keys=True)
+        line = msgspec.convert(fields, KINDS[name], str_keys=True)
     except (ValueError, TypeError, KeyError, RecursionError, msgspec.ValidationError):
         return None
+    return line if _possible(line) else None
+
+
+def _possible(line: Line) -> bool:
+    """Whether its lists are as long as what they list, and its durations fit into a clock."""
+    if not isinstance(line, LoopSums):
+        return not isinstance(line, FetchSums) or _durations(line.lengths)
+    whole = len(line.phases_ns) == len(PHASES) and len(line.wait_parts_ns) in (0, len(WAIT_PARTS))
+    return whole and _durations(line.lengths) and _durations(line.waits)
+
+
+def _durations(buckets: dict[int, int]) -> bool:
+    return all(0 <= one <= _LONGEST for one in buckets)
 
 
 def read(path: Path) -> tuple[list[Line], int]:
