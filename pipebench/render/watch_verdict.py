@@ -199,6 +199,8 @@ def _foreseen(move: NextMove) -> str:
     taken = ""
     if move.foreign_cores is not None and move.foreign_cores >= _MANY_CORES:
         taken = " Part of that would be taken from other processes."
+    elif move.workers and (move.cores_used or 0.0) < move.workers / 2:
+        taken = " The workers mostly wait: this assumes that what they wait for serves more of them, too."
     return f" The loop is predicted to be {spoken(move.predicted)} as fast; this was not tried.{taken}"
 
 
