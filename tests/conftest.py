@@ -28,6 +28,13 @@ def cache(tmp_path_factory):
         os.environ["PIPEBENCH_CACHE"] = kept
 
 
+@pytest.fixture(autouse=True)
+def no_handler_stays():
+    """A side of `ab` that a test runs in its own process handles SIGCONT until that process ends."""
+    yield
+    signal.signal(signal.SIGCONT, signal.SIG_DFL)
+
+
 @pytest.fixture
 def real_starts(monkeypatch):
     """Each Python is a new process: for what is tested of start-up itself, of memory and of stacks (see `warm`)."""

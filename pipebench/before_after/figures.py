@@ -24,7 +24,8 @@ class Figure:
     """One figure: its group and name, its value, and what is known of its error (None: it is shown, and not judged).
 
     `gated` says that the gate is about it. If it depends on how many `workers` share the caches of the cores, the gate
-    is about it where both runs have as many.
+    is about it where both runs have as many. If it is a cost of so many `samples`, it is judged where both runs have
+    about as many.
     """
 
     group: str
@@ -34,6 +35,7 @@ class Figure:
     estimate: Estimate | None = None
     gated: bool = False
     workers: int | None = None
+    samples: float | None = None
 
 
 def of_lab(report: Report) -> Iterator[Figure]:
@@ -90,10 +92,16 @@ def _study(found: StudyResult) -> Iterator[Figure]:
 
 
 def of_ab(report: Report) -> Iterator[Figure]:
-    """The speed-up of each benchmark. Its interval holds what differs between two servers, so it needs no floor."""
+    """The speed-up of each benchmark. Its interval holds what differs between two servers, so it needs no floor.
+
+    Where the output changed, the speed-up is one of other work: it has another name, and is not judged.
+    """
     found: Comparison | None = report.comparison
     for one in found.changes if found else ():
-        if one.judgement is not None and one.judgement.enough:
+        if one.judgement is not None and one.changed:
+            name = f"{one.benchmark}, changed output"
+            yield Figure("speed-up of head over base", name, "times", one.judgement.head_over_base.speedup, gated=True)
+        elif one.judgement is not None and one.judgement.enough:
             over = one.judgement.head_over_base
             known = of_interval(
                 over.speedup, over.low, over.high, over.confidence, runs=one.judgement.rounds, whole=True

@@ -22,7 +22,8 @@ from pipebench.results.report import Report
 from pipebench.results.watched import BoundResult, LoaderResult, PhaseResult, WatchResult
 from pipebench.stats import NORMAL, Speedup
 
-_SPREAD_OF_P95 = NormalDist().inv_cdf(0.95)
+_TAILS = NormalDist().inv_cdf(0.95), NormalDist().inv_cdf(0.99)  # standard deviations above the mean
+_LEAST_SHARE = 0.005  # a smaller wait is none
 _LEAST_FREE = 0.05  # of the cores: a run always had some
 _LEAST = 0.01  # of the whole: smaller rows are left out
 _AT_ALL = 1e-9  # seconds
@@ -74,9 +75,10 @@ def _of_run(found: WatchResult) -> Iterator[Figure]:
             sums[row.code] = sums.get(row.code, 0.0) + row.s
         yield from (Figure("account", code, "s", spent) for code, spent in sums.items())
     iteration_s = sum(one.s_per_iteration for one in found.loop)
+    samples = sum(_samples(found, one) for one in found.loaders if one.loader in found.loaders_in_loop)
     for phase in found.loop:
         known = _phase(found, phase, iteration_s) if phase.share >= LARGE_SHARE else None
-        yield Figure("iteration", phase.phase, "s", phase.s_per_iteration, known)
+        yield Figure("iteration", phase.phase, "s", phase.s_per_iteration, known, samples=samples)
     yield from _cpu(found)
     for stage in found.stages:
         name = f"{stage.name} ({stage.kind})" + (f" of loader {stage.loader}" if stage.loader > 1 else "")
@@ -89,7 +91,8 @@ def _cpu(found: WatchResult) -> Iterator[Figure]:
     """The CPU time in which a sample is made. Waiting for a core is not in it, so others can hardly change it."""
     for loader in found.loaders:
         if loader.training and (spent := loader.sample_cpu_s) is not None and loader.watched:
-            known = _known(found, spent, max(GOAL_S, GOAL_SHARE * spent), others=False)
+            spent = max(spent, _AT_ALL)
+            known = _estimate(found, spent, max(GOAL_S, GOAL_SHARE * spent), others=False)
             name = CPU + (f" of loader {loader.loader}" if loader.loader > 1 else "")
             yield Figure("sample", name, "s", spent, known, gated=True, workers=loader.workers)
 
@@ -105,24 +108,26 @@ def _of_runs(found: WatchResult, iteration_s: float) -> float:
 
 
 def wait(found: WatchResult | None) -> Estimate | None:
-    """The wait of an iteration, also where it is smaller than its error, which then says how long it may be."""
-    loop = found.loop if found is not None else ()
-    spent = sum(one.s_per_iteration for one in loop if one.phase == "wait")
-    iteration_s = sum(one.s_per_iteration for one in loop)
-    if found is None or not iteration_s:
+    """The share of an iteration that is wait. A wait is what is left of an iteration, so where the iteration differs
+    between runs by some share of it, this share differs by that of the rest."""
+    if found is None or found.wait_share is None:
         return None
-    return _estimate(found, max(spent, _AT_ALL), GOAL_SHARE * spent + _of_runs(found, iteration_s))
+    share = max(found.wait_share, _LEAST_SHARE)
+    return _estimate(found, share, GOAL_SHARE * share + (1 - min(1.0, share)) * _of_runs(found, 1.0))
 
 
 def _scatter(found: WatchResult) -> float:
     """The standard error of the mean iteration, as a share of it.
 
-    The spread is that from the median to the 95th percentile, as if it were normal. Batches come in bursts of as many
-    as the workers have under way, so only that many iterations apart are they independent.
+    The spread is that from the mean to the 95th or the 99th percentile, as if it were normal: where batches come in
+    bursts, most iterations wait for none, and the median says nothing. Only as many iterations apart as the workers
+    have under way are they independent.
     """
-    if not found.iteration_p50_s or not found.iteration_p95_s or not found.iterations:
+    mean_s = sum(one.s_per_iteration for one in found.loop)
+    if not mean_s or not found.iterations:
         return 0.0
-    spread = max(0.0, found.iteration_p95_s / found.iteration_p50_s - 1) / _SPREAD_OF_P95
+    tails = zip((found.iteration_p95_s, found.iteration_p99_s), _TAILS, strict=True)
+    spread = max(max(0.0, (one or 0.0) / mean_s - 1) / far for one, far in tails)
     ahead = max((one.workers * one.prefetch_factor for one in found.costs), default=1)
     return spread / math.sqrt(max(1.0, found.iterations / max(1, ahead)))
 
@@ -137,19 +142,17 @@ def _samples(found: WatchResult, loader: LoaderResult) -> float:
 
 def _rate(found: WatchResult, loader: LoaderResult) -> Figure:
     per_s = _samples(found, loader) / (loader.s_per_iteration or 1.0)
-    known = _known(found, per_s, math.hypot(GOAL_SHARE, NORMAL * _scatter(found)) * per_s)
+    known = _estimate(found, per_s, math.hypot(GOAL_SHARE, NORMAL * _scatter(found)) * per_s)
     return Figure("loop", f"loader {loader.loader}", "per-s", per_s, known, gated=loader.training)
 
 
-def _known(found: WatchResult, value: float, error_s: float, others: bool = True) -> Estimate | None:
-    """A value whose error is at most `error_s` in 95 % of cases. None: it is smaller than its error.
-
-    `others` says that what other processes took of the cores is in the value.
-    """
-    return _estimate(found, value, error_s, others) if value > max(error_s, _AT_ALL) else None
+def _known(found: WatchResult, value: float, error_s: float) -> Estimate | None:
+    """A value whose error is at most `error_s` in 95 % of cases. None: it is smaller than its error."""
+    return _estimate(found, value, error_s) if value > max(error_s, _AT_ALL) else None
 
 
 def _estimate(found: WatchResult, value: float, error_s: float, others: bool = True) -> Estimate:
+    """The same, also where the error is larger. `others`: what other processes took of the cores is in the value."""
     error = math.log1p(error_s / value) / NORMAL
     return Estimate(math.log(value), error, slack=slack(found) if others else 0.0)
 

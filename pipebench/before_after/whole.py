@@ -25,6 +25,7 @@ OF_KIND: dict[str, Callable[[Report], Iterator[Figure]]] = {
 }
 _WATCHED = ("watch", "command", "advise")
 _Pairs = Sequence[tuple[Figure, Figure]]
+_AS_MANY = 0.1  # the last batch of a pass may be smaller
 _SAID = {"functions": "pipebench.measure", "command": "watch -- COMMAND"}  # kinds that are no command's name
 
 
@@ -148,11 +149,15 @@ def _rows(pairs: _Pairs, floor: Floor | None) -> Iterator[Row]:
     family = _family(pairs)
     for one, other in pairs:
         judgement = None
-        if one.estimate is not None and other.estimate is not None:
+        if one.estimate is not None and other.estimate is not None and _of_as_much(one, other):
             judgement = estimates.judged(one.estimate, other.estimate, floor, family, one.unit == "s")
-        alike = one.gated and other.gated and one.workers == other.workers
-        gated = alike and (judgement is not None or one.unit == "count")
+        gated = one.gated and other.gated and one.workers == other.workers
         yield Row(one.group, one.name, one.unit, one.value, other.value, judgement, gated)
+
+
+def _of_as_much(one: Figure, other: Figure) -> bool:
+    """Whether both figures are of about as many samples."""
+    return not one.samples or not other.samples or abs(one.samples / other.samples - 1) < _AS_MANY
 
 
 def _named(one: Figure) -> str:

@@ -23,7 +23,15 @@ from pipebench.results.before_after import (
     Row,
     Side,
 )
-from pipebench.results.comparison import FASTER, GATE_FAILED, NO_RESULT, NOT_TOLD, SLOWER
+from pipebench.results.comparison import (
+    FASTER,
+    GATE_FAILED,
+    NO_RESULT,
+    NOT_MEASURED,
+    NOT_TOLD,
+    SLOWER,
+    TOO_FEW,
+)
 from pipebench.stats import Speedup
 from pipebench.units import counted, percent, printable, seconds, seconds_scale
 
@@ -108,7 +116,9 @@ def _of_watch(found: BeforeAfter) -> str:
     main = next((one for one in rates if one.gated), next(iter(rates), None))
     if main is not None and main.judgement is not None:
         over = main.judgement.head_over_base
-        said += [f"{gain(over)} samples/s"] if main.judgement.told else [f"samples/s {_untold(over)}", *_by_cpu(found)]
+        said += [f"{gain(over)} samples/s"] if main.judgement.told else [f"samples/s {_untold(over)}"]
+        said += [f"{name_of(one)} {times(one)}" for one in rates if one is not main and _is_slower(one)]
+        said += _by_cpu(found, main.judgement.told)
     said += [
         f"{one.name} {percent(one.base)} → {percent(one.head)}"
         for one in found.rows
@@ -127,11 +137,17 @@ def _what_changed(changed: Sequence[str]) -> Iterator[str]:
         yield f"what changed: {', '.join(changed)}"
 
 
-def _by_cpu(found: BeforeAfter) -> Iterator[str]:
-    """What is left to say where others had the cores."""
-    for one in found.rows:
-        if one.name == CPU and one.judgement is not None and one.judgement.told and one not in found.beside:
-            yield f"loading by CPU time {gain(one.judgement.head_over_base)}"
+def _is_slower(one: Row) -> bool:
+    return one.gated and one.verdict == SLOWER
+
+
+def _by_cpu(found: BeforeAfter, told: bool) -> Iterator[str]:
+    """What is left to say where the rate is not `told`, because others had the cores; and what became slower."""
+    rows = [one for one in found.rows if one.name.startswith(CPU) and one not in found.beside]
+    for one in rows:
+        judged = one.judgement
+        if judged is not None and judged.told and (_is_slower(one) or (one.name == CPU and not told)):
+            yield f"loading by {one.name} {gain(judged.head_over_base)}"
 
 
 def _untold(over: Speedup) -> str:
@@ -175,7 +191,8 @@ def _differing(found: BeforeAfter, full: bool) -> Iterator[Part]:
         yield f"Differs in {of}: {', '.join(of_it if full else of_it[:_DIFFERING])}{more}."
     if not changed:
         known = "Machine and versions" if found.kind in _WATCHED else "Machine, versions, workload and data"
-        yield f"{known} are the same."
+        told = "are not known" if found.base.host is None and found.head.host is None else "are the same"
+        yield f"{known} {told}."
 
 
 def _change(one: Differing) -> str:
@@ -273,6 +290,8 @@ def _sure(found: BeforeAfter) -> Iterator[str]:
     enough = sum(one.enough for one in judged)
     hold = f" {'All ' if enough > 1 else ''}{counted(enough, 'interval')} hold{'' if enough > 1 else 's'} with 95 %."
     floor = f" {_FLOORS[found.floor.source](found.floor)}" if found.floor is not None else ""
+    if found.base.host != found.head.host:
+        floor = floor.replace("of this host", "of one of the two hosts")
     more = " Run both once more: from its second run on, a report knows how far runs of its host are apart."
     yield (
         f"Speed-up: above 1 the head is faster; ~: cannot be told.{hold if enough else ''}{floor}"
@@ -312,7 +331,13 @@ def no_result(found: BeforeAfter) -> str:
     if found.lost:
         return f"the head has no result of {listed([printable(one) for one in found.lost])}"
     some = any(one.gated for one in found.rows)
-    return "not every row could be judged" if some else "no figure of these reports is one that it could be about"
+    unclear = (NO_FLOOR, TOO_FEW, NOT_MEASURED)
+    rows = listed([name_of(one) for one in found.rows if one.gated and one.verdict in unclear], "; ")
+    return (
+        f"not every row could be judged ({rows})"
+        if some
+        else "no figure of these reports is one that it could be about"
+    )
 
 
 def _gate(found: BeforeAfter) -> Iterator[str]:

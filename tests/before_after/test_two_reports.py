@@ -11,8 +11,9 @@ from saved_pairs import LATER, PAIRS, SLOWER, lab, root, row, study, syncs, watc
 from pipebench.before_after.whole import compared, kind_of
 from pipebench.errors import PipebenchError, UsageError
 from pipebench.render import text
+from pipebench.render.before_after import no_result
 from pipebench.results import report
-from pipebench.results.before_after import ROW_VERDICTS, VERDICTS
+from pipebench.results.before_after import ROW_VERDICTS, VERDICTS, BeforeAfter, Row, Side
 from pipebench.results.check import Check
 from pipebench.results.comparison import GATE_FAILED, GATE_PASSED, NO_RESULT
 from pipebench.results.measurement import Skipped
@@ -183,3 +184,11 @@ def test_a_saved_comparison_has_its_verdicts_for_programs():
     assert set(SLOWER) == {f"{one['group']}/{one['name']}" for one in plain["rows"] if "ster" in one["verdict"]} | {
         "decode/rgb/quick"
     }
+
+
+def test_a_row_of_a_gate_that_cannot_be_judged_leaves_it_without_a_result():
+    """Found with one reading in the head, ten times as slow: the gate was "passed"."""
+    found = BeforeAfter("run", Side("a"), Side("b"), (
+        Row("decode/rgb", "pillow", "s", 1.0, 10.0, None, True), Row("decode/rgb", "opencv", "count", 1, 1, None, True),
+    ), fail_above=0.05)  # fmt: skip
+    assert found.gate == NO_RESULT and "decode/rgb/pillow" in no_result(found)

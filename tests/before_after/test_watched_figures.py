@@ -103,3 +103,37 @@ def test_another_dataset_is_other_data_and_the_same_use_of_cores_is_no_differenc
         compared(base, head, FILES)
     assert compared(base, base, FILES).differing == ()
     assert "Machine and versions are the same." in text.table(root(before_after=compared(base, base, FILES)))
+
+
+def test_a_loop_whose_batches_come_in_bursts_is_judged_and_a_large_loss_is_told():
+    """Three of four iterations wait for no batch: then the median says nothing of their mean."""
+
+    def bursts(faster):
+        found = _run(faster).watched
+        length_s = sum(one.s_per_iteration for one in found.loop)
+        return root(watched=replace(found, iteration_p50_s=length_s / 50, iteration_p95_s=3.9 * length_s,
+                                    iteration_p99_s=4 * length_s, iterations=48 * 8))  # fmt: skip
+
+    found = compared(bursts(1.0), bursts(0.2), FILES, fail_above=0.05)
+    assert row(found, "loader 1").verdict == "slower" and found.gate == "failed"
+    assert row(compared(bursts(1.0), bursts(0.9), FILES), "loader 1").verdict == "no difference detected"
+
+
+def test_iterations_of_other_batches_are_not_judged():
+    base, head = _run(), _run()
+    loaders = tuple(replace(one, batch_size=64, content=None) for one in head.watched.loaders)
+    loop = tuple(replace(one, s_per_iteration=2 * one.s_per_iteration) for one in head.watched.loop)
+    costs = tuple(replace(one, samples=64.0) for one in head.watched.costs)
+    head = root(watched=replace(head.watched, loaders=loaders, loop=loop, costs=costs))
+    found = compared(base, head, FILES)
+    assert not [one for one in found.beside if one.group == "iteration"]
+    assert [one for one in found.rows if one.group == "iteration"]
+
+
+@pytest.mark.parametrize(("after", "told"), [(0.0, True), (0.02, True), (0.7, False)])
+def test_a_wait_is_told_by_its_share(after, told):
+    base, head = _run(iterations=6000), _run(iterations=6000)
+    base, head = (root(watched=replace(one.watched, wait_share=share)) for one, share in ((base, 0.73), (head, after)))
+    found = compared(base, head, FILES)
+    assert found.wait == (0.73, after) and found.wait_told is told
+    assert ("Wait ~" in verdict(found)) is not told

@@ -26,7 +26,7 @@ def test_a_command_that_is_stopped_and_goes_on():
 
 
 def test_a_command_that_is_killed_while_it_is_stopped():
-    ended = supervisor.run_command(["sh", "-c", "(sleep 0.3; kill -KILL $$) & kill -STOP $$"], os.environ)
+    ended = supervisor.run_command(["sh", "-c", "(sleep 2; kill -KILL $$) & kill -STOP $$"], os.environ)
     assert ended.signal == 9 and len(ended.stood.stops) == 1
 
 
