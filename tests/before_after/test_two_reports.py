@@ -15,6 +15,7 @@ from pipebench.render.before_after import no_result
 from pipebench.results import report
 from pipebench.results.before_after import ROW_VERDICTS, VERDICTS, BeforeAfter, Row, Side
 from pipebench.results.check import Check
+from pipebench.results.examination import Examination
 from pipebench.results.comparison import GATE_FAILED, GATE_PASSED, NO_RESULT
 from pipebench.results.measurement import Skipped
 from pipebench.task import Workload
@@ -136,6 +137,9 @@ def test_reports_of_two_kinds_are_refused_by_name():
     checked = root(check=Check("photos", 1, 1, 0, 0.1))
     with pytest.raises(UsageError, match="reports of check are not compared"):
         _compared(checked, checked)
+    examined = root(examination=Examination((), "photos", 1.0))
+    with pytest.raises(UsageError, match="reports of doctor are not compared"):
+        _compared(examined, examined)
     again = root(before_after=_compared(*PAIRS["run"]))
     with pytest.raises(UsageError, match="reports of compare are not compared"):
         _compared(again, again)
