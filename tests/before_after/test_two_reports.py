@@ -15,8 +15,8 @@ from pipebench.render.before_after import no_result
 from pipebench.results import report
 from pipebench.results.before_after import ROW_VERDICTS, VERDICTS, BeforeAfter, Row, Side
 from pipebench.results.check import Check
-from pipebench.results.examination import Examination
 from pipebench.results.comparison import GATE_FAILED, GATE_PASSED, NO_RESULT
+from pipebench.results.examination import Examination
 from pipebench.results.measurement import Skipped
 from pipebench.task import Workload
 
