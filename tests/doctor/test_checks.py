@@ -32,6 +32,7 @@ DRIVER = "sys/devices/system/cpu/cpu0/cpufreq/scaling_driver"
 MOUNTS = "proc/self/mountinfo"
 TURNING = {"sys/class/block/sda2/queue/rotational": "1\n"}
 NO_CUDA = {"torch": {**TORCH, "cuda": ""}}
+ROCM = {"torch": {**TORCH, "cuda": "", "hip": "6.4"}}
 UNSEEN = {"device": {"available": False, "devices": 0, "said": "The NVIDIA driver on your system is too old"}}
 LIBJPEG9 = {"pillow": {**PILLOW, "turbo": False, "jpeg": "9.5"}}
 NMS = {"torchvision": {"error": "RuntimeError: operator torchvision::nms does not exist"}}
@@ -131,11 +132,15 @@ CASES = [
     ("devices", KNOW, "92 % of its time", {"smi": Answer("A100, 5, 1, 100, 0\nA100, 5, 60, 100, 92\n", 0)}),
     ("devices", UNKNOWN, "did not end in time", {"smi": Answer("", None)}),
     ("devices", FINE, "1 device, NVIDIA H100 80GB HBM3, driver 570.86.15", {}),
-    ("devices", FINE, "no GPU", {"smi": None}),
-    ("torch and the device", HURTS, "built without CUDA", {"answers": NO_CUDA}),
+    ("devices", FINE, "no GPU", {"smi": None, "answers": UNSEEN}),
+    ("devices", FINE, "torch for CUDA 13.0 sees 1 device; there is no nvidia-smi", {"smi": None}),
+    ("devices", UNKNOWN, "did not end in time", {"smi": None, "answers": {"device": None}, "late": True}),
+    ("torch and the device", HURTS, "built without CUDA", {"answers": NO_CUDA | UNSEEN}),
     ("torch and the device", HURTS, "driver on your system is too old", {"answers": UNSEEN}),
     ("torch and the device", KNOW, "hides every device", {"answers": UNSEEN, "environ": {"CUDA_VISIBLE_DEVICES": ""}}),
-    ("torch and the device", FINE, "no GPU", {"smi": None, "answers": NO_CUDA}),
+    ("torch and the device", FINE, "no GPU", {"smi": None, "answers": NO_CUDA | UNSEEN}),
+    ("torch and the device", FINE, "torch for CUDA 13.0 sees 1 device", {"smi": None}),
+    ("torch and the device", FINE, "torch for ROCm 6.4 sees 1", {"smi": None, "answers": ROCM}),
     ("torch and the device", FINE, "sees 1 device", {}),
     ("decoders", HURTS, "libjpeg without turbo, 9.5", {"answers": LIBJPEG9}),
     ("decoders", HURTS, "JSIMD_FORCENONE=1", {"environ": {"JSIMD_FORCENONE": "1"}}),
