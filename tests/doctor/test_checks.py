@@ -240,6 +240,17 @@ def test_a_command_does_what_the_remedy_says_where_it_is_run(tmp_path, name, pla
     assert finding(name, CHECKS[name], host).command == wanted
 
 
+@pytest.mark.parametrize("gone", range(1, 8))
+def test_what_is_missing_to_build_is_named_with_what_needs_it_and_nothing_else_is(tmp_path, gone):
+    things = {"a C compiler": "usr/bin/cc", "Python.h": "usr/include/Python.h", "jpeglib.h": "usr/include/jpeglib.h"}
+    missing = [name for place, name in enumerate(things) if gone >> place & 1]
+    host = planted_hosts.host(tmp_path, files={things[name]: None for name in missing})
+    matters = finding("compiler", CHECKS["compiler"], host).matters
+    assert [name for name in things if name in matters] == missing
+    assert ("orch.compile" in matters) == (missing != ["jpeglib.h"])
+    assert ("region decoder" in matters) == (missing != ["Python.h"])
+
+
 def test_doctor_and_a_loader_that_starts_count_alike(tmp_path, monkeypatch):
     """What `doctor` says that a loader needs is what the check before a loader asks for."""
     host = planted_hosts.host(tmp_path, descriptors=64, space=lambda _: 0)
