@@ -235,6 +235,8 @@ def test_the_remedy_for_threads_sets_the_variables_that_are_wrong(tmp_path, envi
         ("descriptors", {"descriptors": 64}, "ulimit -n 65536"),
         ("descriptors", {"descriptors": 64, "most_descriptors": 4096}, "ulimit -n 4096"),
         ("descriptors", {"descriptors": 64, "most_descriptors": 64}, ""),
+        ("descriptors", {"descriptors": 64, "most_descriptors": 99}, ""),  # 100 are needed
+        ("descriptors", {"descriptors": 64, "most_descriptors": 100}, "ulimit -n 100"),
         ("cores", {"affinity": frozenset({3})}, ""),
     ],
 )
