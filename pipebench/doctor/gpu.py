@@ -86,7 +86,9 @@ def _seen(host: Host) -> int:
 
 def _by_torch(host: Host) -> str:
     torch = host.answer("torch")
-    built = next((f"{name} {torch[one]}" for name, one in (("CUDA", "cuda"), ("ROCm", "hip")) if torch.get(one)), "a GPU")
+    built = next(
+        (f"{name} {torch[one]}" for name, one in (("CUDA", "cuda"), ("ROCm", "hip")) if torch.get(one)), "a GPU"
+    )
     return f"torch for {printable(built)} sees {counted(_seen(host), 'device')}"
 
 

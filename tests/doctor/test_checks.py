@@ -13,7 +13,7 @@ from pipebench.doctor.checking import CHECKS
 from pipebench.doctor.examining import finding, findings
 from pipebench.doctor.host import BATCH_BYTES, PREFETCH
 from pipebench.errors import PipebenchError
-from pipebench.host import limits, machine
+from pipebench.host import limits, machine, page_cache
 
 doctor.discover()
 HURTS, KNOW, FINE, UNKNOWN = "will-hurt", "worth-knowing", "fine", "not-known"
@@ -104,7 +104,7 @@ CASES = [
      "3 1 0:50 / /database rw - nfs4 server:/x rw"}}),
     ("page cache", KNOW, "25 % of", {"residency": lambda paths: 0.25, "data": HERE}),
     ("page cache", KNOW, "do not fit in 1.02 kB", {"data": HERE, "files": {"proc/meminfo": MEMINFO.format(1, 0)}}),
-    ("page cache", UNKNOWN, "only the owner", {"residency": lambda paths: None, "data": HERE}),
+    ("page cache", UNKNOWN, "does not tell it of these files", {"residency": lambda paths: None, "data": HERE}),
     ("page cache", UNKNOWN, "name your data", {"asked": False}),
     ("page cache", UNKNOWN, "/gone may not be read by you", {"data": Path("/gone")}),
     ("page cache", FINE, "100 % of", {"data": HERE}),
@@ -116,7 +116,8 @@ CASES = [
     ("threads", FINE, "torch starts 4 threads, OpenCV starts 1 thread", {}),
     ("threads", UNKNOWN, "did not end in time", {"answers": {"torch": None, "opencv": None}, "late": True}),
     ("threads", UNKNOWN, "ended its process", {"answers": {"torch": None}}),
-    ("threads", FINE, "neither torch nor OpenCV can be imported", {"answers": {**NO_TORCH, "opencv": {"missing": True}}}),
+    ("threads", FINE, "neither torch nor OpenCV can be imported",
+     {"answers": {**NO_TORCH, "opencv": {"missing": True}}}),
     ("torch and torchvision", HURTS, "operator torchvision::nms does not exist", {"answers": NMS}),
     ("torch and torchvision", HURTS, "libcudart.so.12", {"answers": NO_TORCH}),
     ("torch and torchvision", KNOW, "asks for torch ==2.14.0, and torch is 2.15.0", {"pair": ("torch==2.14.0",)}),
@@ -254,6 +255,23 @@ def test_what_is_missing_to_build_is_named_with_what_needs_it_and_nothing_else_i
     assert [name for name in things if name in matters] == missing
     assert ("orch.compile" in matters) == (missing != ["jpeglib.h"])
     assert ("region decoder" in matters) == (missing != ["Python.h"])
+
+
+@pytest.mark.parametrize(
+    ("length", "mine", "words"),
+    [
+        (0, True, "files that were looked at state a size of 0 bytes"),
+        (9, False, "only to the owner of a file and to users"),
+    ],
+)
+def test_why_the_page_cache_is_not_known_is_what_is_true_of_the_files(tmp_path, monkeypatch, length, mine, words):
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data/file").write_bytes(b"x" * length)
+    monkeypatch.setattr(page_cache.os, "access", lambda path, mode: mine or mode != os.W_OK)
+    monkeypatch.setattr(page_cache.os, "geteuid", lambda: os.stat(tmp_path / "data/file").st_uid + (not mine))
+    host = planted_hosts.host(tmp_path, data=tmp_path / "data", residency=page_cache.residency)
+    found = finding("page cache", CHECKS["page cache"], host)
+    assert (found.level, words in found.found) == (UNKNOWN, True), found
 
 
 def test_doctor_and_a_loader_that_starts_count_alike(tmp_path, monkeypatch):
