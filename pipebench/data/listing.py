@@ -77,13 +77,15 @@ class Shard:
 class Dataset:
     """Everything that was found under one name or path. `problems` concern folders and shards, not single samples.
 
-    With a limit, `samples` holds the first samples; the last shard may then have more keys than `samples`.
+    With a limit, `samples` holds the first samples; the last shard may then have more keys than `samples`. `left_out`
+    is how many more there are (None: some shards were not opened).
     """
 
     name: str
     samples: tuple[Sample, ...]
     shards: tuple[Shard, ...] = ()
     problems: tuple[BadSample, ...] = ()
+    left_out: int | None = 0
 
     def by_key(self) -> dict[str, Sample]:
         return {sample.key: sample for sample in self.samples}
@@ -165,8 +167,11 @@ class Listing:
     def record(self, path: str, kind: str, message: str) -> None:
         self.problems.append(BadSample("list", printable(path), None, kind, message, 0.0))
 
-    def dataset(self, name: str, limit: int | None) -> Dataset:
-        return Dataset(printable(name), tuple(self.samples[:limit]), tuple(self.shards), tuple(self.problems))
+    def dataset(self, name: str, limit: int | None, more: int | None = 0) -> Dataset:
+        """What was collected, up to the limit. `more` samples were not even collected (None: not known how many)."""
+        samples = tuple(self.samples[:limit])
+        left_out = None if more is None else len(self.samples) - len(samples) + more
+        return Dataset(printable(name), samples, tuple(self.shards), tuple(self.problems), left_out)
 
 
 def folder(path: str, limit: int | None = None) -> Dataset:
@@ -183,7 +188,7 @@ def folder(path: str, limit: int | None = None) -> Dataset:
     found.sort(key=lambda pair: pair[0])
     for _, sample in found[:limit]:
         listing.add(sample)
-    return listing.dataset(path, limit)
+    return listing.dataset(path, limit, len(found[limit:]) if limit else 0)
 
 
 def _no_image(path: str, listing: Listing, others: Counter[str]) -> PipebenchError:
@@ -207,7 +212,7 @@ def files(name: str, paths: list[str], limit: int | None = None) -> Dataset:
         key, suffix = os.path.relpath(path, root) if root else path, _suffix(path)
         problem = None if os.path.isfile(path) else _why_not_a_file(path)
         listing.add(Sample(key, suffix, {} if problem else {suffix: path}, {}, problem=problem))
-    return listing.dataset(name, limit)
+    return listing.dataset(name, limit, len(paths[limit:]) if limit else 0)
 
 
 def _folders(path: str, listing: Listing) -> Iterator[list[os.DirEntry[str]]]:
@@ -279,14 +284,16 @@ def _why_not_a_file(path: str) -> SampleError:
 def shards(name: str, paths: list[str], limit: int | None = None) -> Dataset:
     """The samples of tar files in the order of the tar, at most `limit`. PipebenchError if there is none."""
     listing = Listing()
+    opened = 0
     for path in paths:
         if limit is not None and len(listing.samples) >= limit:
             break
         _add_shard(path, listing)
+        opened += 1
     if not listing.samples:
         reason = f": {listing.problems[0].message}" if listing.problems else ""
         raise PipebenchError(f"{printable(name)} holds no image{reason}.", WANTED)
-    return listing.dataset(name, limit)
+    return listing.dataset(name, limit, 0 if opened == len(paths) else None)
 
 
 class _Bounded:
