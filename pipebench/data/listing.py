@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any, BinaryIO, cast
 
+from pipebench.data import shard_pattern
 from pipebench.errors import BadSample, PipebenchError, SampleError
 from pipebench.units import printable
 
@@ -178,11 +179,11 @@ def folder(path: str, limit: int | None = None) -> Dataset:
     """The images in `path` and below, sorted by the bytes of their names, at most `limit`. PipebenchError if none."""
     listing = Listing()
     found: list[tuple[bytes, Sample]] = []
-    others: Counter[str] = Counter()
+    others: list[str] = []
     for entries in _folders(path, listing):
         found += _samples_in(entries, path)
         if not found:
-            others.update(_suffix(entry.name) for entry in entries if _holds(entry.is_file))
+            others += [entry.path for entry in entries if _holds(entry.is_file)]
     if not found:
         raise _no_image(path, listing, others)
     found.sort(key=lambda pair: pair[0])
@@ -191,13 +192,14 @@ def folder(path: str, limit: int | None = None) -> Dataset:
     return listing.dataset(path, limit, len(found[limit:]) if limit else 0)
 
 
-def _no_image(path: str, listing: Listing, others: Counter[str]) -> PipebenchError:
+def _no_image(path: str, listing: Listing, others: list[str]) -> PipebenchError:
     """The error for a folder without an image. It says what the folder holds, and what to do with that."""
-    what = ", ".join(f"{count:,} .{printable(suffix)}" for suffix, count in others.most_common(3) if suffix)
+    counts = Counter(_suffix(os.path.basename(one)) for one in others).most_common(3)
+    what = ", ".join(f"{count:,} .{printable(suffix)}" for suffix, count in counts if suffix)
     reason = listing.problems[0].message if listing.problems else f"it holds {what}" if what else ""
     remedy = f"Images end in {', '.join('.' + suffix for suffix in IMAGE_SUFFIXES)}."
-    if others["tar"]:
-        remedy = f"Name its shards: '{printable(os.path.join(path, '*.tar'))}' (with the quotes)."
+    if tars := [one for one in others if _suffix(one) == "tar"]:
+        remedy = f"Name its shards: {shard_pattern.named(path, tars)} (with the quotes)."
     elif what:
         remedy = f"{remedy}\n{OTHERS}"
     return PipebenchError(f"{printable(path)} holds no image{': ' if reason else ''}{reason}.", remedy)
