@@ -69,17 +69,23 @@ def of_dataset(code: str, effect: Effect, what: str, remedy: str) -> Callable[[O
 
 
 class Findings:
-    """Counts what is found, and keeps the first `KEPT` names of each kind."""
+    """Counts what is found, and keeps the first `KEPT` names of each kind.
+
+    `harmful` are the names of all samples, shards and folders that break or change training, each once.
+    """
 
     def __init__(self) -> None:
         self._counts: dict[Kind, int] = {}
         self._found: dict[Kind, list[Found]] = {}
+        self.harmful: set[str] = set()
 
     def add(self, kind: Kind, found: Found) -> None:
         self._counts[kind] = self._counts.get(kind, 0) + 1
         kept = self._found.setdefault(kind, [])
         if len(kept) < KEPT:
             kept.append(found)
+        if kind.effect != "note":
+            self.harmful.add(found.name)
 
     def __iter__(self) -> Iterator[Finding]:
         """Each kind that was found: what breaks training first, and the most frequent first."""

@@ -72,7 +72,7 @@ def _of_sample(sample: Sample, decoders: Decoders, room: Room) -> list[tuple[Kin
 def check(dataset: Dataset, decoders: Decoders, progress: Progress, threads: int | None = None) -> tuple[Check, bool]:
     """Looks at every sample. The second value is False if an interrupt came: then it is what was found until then."""
     begin = time.monotonic()
-    findings, looked, harmful, complete = Findings(), 0, 0, True
+    findings, looked, complete = Findings(), 0, True
     for kind, look in of_datasets.items():
         for one in look(dataset):
             findings.add(kind, one)
@@ -84,7 +84,6 @@ def check(dataset: Dataset, decoders: Decoders, progress: Progress, threads: int
             for future in _ahead(futures, threads * AHEAD):
                 found = future.result()
                 looked += 1
-                harmful += any(kind.effect != "note" for kind, _ in found)
                 for kind, one in found:
                     findings.add(kind, one)
                 progress(looked, len(dataset.samples), "looking at images")
@@ -92,15 +91,18 @@ def check(dataset: Dataset, decoders: Decoders, progress: Progress, threads: int
             complete = False
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
+    keys = {one.key for one in dataset.samples}
     return Check(
         dataset.name,
         len(dataset.samples),
         looked,
-        harmful,
+        len(findings.harmful & keys),
         time.monotonic() - begin,
         tuple(findings),
         decoders.names,
         decoders.missing,
+        len(findings.harmful - keys),
+        dataset.left_out,
     ), complete
 
 

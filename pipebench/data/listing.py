@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any, BinaryIO, cast
 
+from pipebench.data import shard_pattern
 from pipebench.errors import BadSample, PipebenchError, SampleError
 from pipebench.units import printable
 
@@ -77,13 +78,15 @@ class Shard:
 class Dataset:
     """Everything that was found under one name or path. `problems` concern folders and shards, not single samples.
 
-    With a limit, `samples` holds the first samples; the last shard may then have more keys than `samples`.
+    With a limit, `samples` holds the first samples; the last shard may then have more keys than `samples`. `left_out`
+    is how many more there are (None: some shards were not opened).
     """
 
     name: str
     samples: tuple[Sample, ...]
     shards: tuple[Shard, ...] = ()
     problems: tuple[BadSample, ...] = ()
+    left_out: int | None = 0
 
     def by_key(self) -> dict[str, Sample]:
         return {sample.key: sample for sample in self.samples}
@@ -165,34 +168,38 @@ class Listing:
     def record(self, path: str, kind: str, message: str) -> None:
         self.problems.append(BadSample("list", printable(path), None, kind, message, 0.0))
 
-    def dataset(self, name: str, limit: int | None) -> Dataset:
-        return Dataset(printable(name), tuple(self.samples[:limit]), tuple(self.shards), tuple(self.problems))
+    def dataset(self, name: str, limit: int | None, more: int | None = 0) -> Dataset:
+        """What was collected, up to the limit. `more` samples were not even collected (None: not known how many)."""
+        samples = tuple(self.samples[:limit])
+        left_out = None if more is None else len(self.samples) - len(samples) + more
+        return Dataset(printable(name), samples, tuple(self.shards), tuple(self.problems), left_out)
 
 
 def folder(path: str, limit: int | None = None) -> Dataset:
     """The images in `path` and below, sorted by the bytes of their names, at most `limit`. PipebenchError if none."""
     listing = Listing()
     found: list[tuple[bytes, Sample]] = []
-    others: Counter[str] = Counter()
+    others: list[str] = []
     for entries in _folders(path, listing):
         found += _samples_in(entries, path)
         if not found:
-            others.update(_suffix(entry.name) for entry in entries if _holds(entry.is_file))
+            others += [entry.path for entry in entries if _holds(entry.is_file)]
     if not found:
         raise _no_image(path, listing, others)
     found.sort(key=lambda pair: pair[0])
     for _, sample in found[:limit]:
         listing.add(sample)
-    return listing.dataset(path, limit)
+    return listing.dataset(path, limit, len(found[limit:]) if limit else 0)
 
 
-def _no_image(path: str, listing: Listing, others: Counter[str]) -> PipebenchError:
+def _no_image(path: str, listing: Listing, others: list[str]) -> PipebenchError:
     """The error for a folder without an image. It says what the folder holds, and what to do with that."""
-    what = ", ".join(f"{count:,} .{printable(suffix)}" for suffix, count in others.most_common(3) if suffix)
+    counts = Counter(_suffix(os.path.basename(one)) for one in others).most_common(3)
+    what = ", ".join(f"{count:,} .{printable(suffix)}" for suffix, count in counts if suffix)
     reason = listing.problems[0].message if listing.problems else f"it holds {what}" if what else ""
     remedy = f"Images end in {', '.join('.' + suffix for suffix in IMAGE_SUFFIXES)}."
-    if others["tar"]:
-        remedy = f"Name its shards: '{printable(os.path.join(path, '*.tar'))}' (with the quotes)."
+    if tars := [one for one in others if _suffix(one) == "tar"]:
+        remedy = f"Name its shards: {shard_pattern.named(path, tars)} (with the quotes)."
     elif what:
         remedy = f"{remedy}\n{OTHERS}"
     return PipebenchError(f"{printable(path)} holds no image{': ' if reason else ''}{reason}.", remedy)
@@ -207,7 +214,7 @@ def files(name: str, paths: list[str], limit: int | None = None) -> Dataset:
         key, suffix = os.path.relpath(path, root) if root else path, _suffix(path)
         problem = None if os.path.isfile(path) else _why_not_a_file(path)
         listing.add(Sample(key, suffix, {} if problem else {suffix: path}, {}, problem=problem))
-    return listing.dataset(name, limit)
+    return listing.dataset(name, limit, len(paths[limit:]) if limit else 0)
 
 
 def _folders(path: str, listing: Listing) -> Iterator[list[os.DirEntry[str]]]:
@@ -279,14 +286,16 @@ def _why_not_a_file(path: str) -> SampleError:
 def shards(name: str, paths: list[str], limit: int | None = None) -> Dataset:
     """The samples of tar files in the order of the tar, at most `limit`. PipebenchError if there is none."""
     listing = Listing()
+    opened = 0
     for path in paths:
         if limit is not None and len(listing.samples) >= limit:
             break
         _add_shard(path, listing)
+        opened += 1
     if not listing.samples:
         reason = f": {listing.problems[0].message}" if listing.problems else ""
         raise PipebenchError(f"{printable(name)} holds no image{reason}.", WANTED)
-    return listing.dataset(name, limit)
+    return listing.dataset(name, limit, 0 if opened == len(paths) else None)
 
 
 class _Bounded:

@@ -14,6 +14,12 @@ from pipebench.results.examination import Finding
 from pipebench.units import printable
 
 _PACKAGES = {"a C compiler": "gcc libc6-dev", "Python.h": "python3-dev", "jpeglib.h": "libjpeg-dev"}
+_COMPILE, _CROP = "torch.compile", "the region decoder"
+_FOR = {  # what needs each of them
+    "a C compiler": f"{_COMPILE} and {_CROP} need a C compiler",
+    "Python.h": f"{_COMPILE} needs Python.h",
+    "jpeglib.h": f"{_CROP} needs jpeglib.h",
+}
 _FOLDERS = ("usr/include", "usr/local/include", "usr/include/*-linux-*")
 
 
@@ -22,12 +28,10 @@ def compiler(host: Host) -> Finding:
     missing = list(_missing(host))
     if not missing:
         return fine(f"{_compiler(host)}, Python.h and jpeglib.h are there")
-    needed = []
-    needed += ["torch.compile needs the first two"] if missing != ["jpeglib.h"] else []
-    needed += ["decoding only a crop needs jpeglib.h"] if "jpeglib.h" in missing else []
+    needed = "; ".join(_FOR[one] for one in missing)
     return know(
         f"missing: {', '.join(missing)}",
-        f"{'; '.join(needed)[:1].upper()}{'; '.join(needed)[1:]}.",
+        f"{needed[:1].upper()}{needed[1:]}.",
         "install them",
         f"sudo apt-get install {' '.join(_PACKAGES[one] for one in missing)}" if _has(host, "apt-get") else "",
     )

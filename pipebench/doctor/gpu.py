@@ -13,7 +13,8 @@ from pipebench.units import counted, percent, printable, size
 
 _BUSY = 0.1  # of the time of a device
 _USED = 0.1  # of the memory of a device
-_NONE = "no GPU: there is no nvidia-smi"
+_NO_SMI = "there is no nvidia-smi"
+_NONE = f"no GPU: {_NO_SMI}"
 _HIDDEN = ("", "-1")
 _COLUMNS = 5  # that were asked for; a name may hold a comma
 _MIB = 1 << 20
@@ -31,7 +32,8 @@ class _Device:
 @check
 def devices(host: Host) -> Finding:
     if host.smi is None:
-        return fine(_NONE)
+        seen = _seen(host)
+        return fine(f"{_by_torch(host)}; {_NO_SMI} to say what uses it", devices=seen) if seen else fine(_NONE)
     if host.smi.status:
         said = printable(next(iter(host.smi.text.splitlines()), "nothing"))[:200]
         return hurts(f"nvidia-smi fails: {said}", "Then torch sees no device either.",
@@ -54,6 +56,8 @@ def devices(host: Host) -> Finding:
 
 @check
 def torch_and_the_device(host: Host) -> Finding:
+    if _seen(host):
+        return fine(_by_torch(host))
     if host.smi is None:
         return fine(_NONE)
     cuda = host.answer("torch").get("cuda")
@@ -64,8 +68,6 @@ def torch_and_the_device(host: Host) -> Finding:
         return hurts("this torch is built without CUDA", matters, "install a build for CUDA",
                      "pip install --force-reinstall torch torchvision")  # fmt: skip
     device = host.answer("device")
-    if device.get("available"):
-        return fine(f"torch for CUDA {printable(str(cuda))} sees {counted(int(device['devices']), 'device')}")
     if host.environ.get("CUDA_VISIBLE_DEVICES", "0") in _HIDDEN:
         return know("CUDA_VISIBLE_DEVICES hides every device", matters, "unset it", "unset CUDA_VISIBLE_DEVICES")
     why = printable(str(device.get("said") or device.get("error") or "it does not say why"))
@@ -74,6 +76,20 @@ def torch_and_the_device(host: Host) -> Finding:
         matters,
         "update the driver, or install a torch for the CUDA of this driver (first line of nvidia-smi)",
     )
+
+
+def _seen(host: Host) -> int:
+    """The devices that torch sees. Raises LookupError if torch gave no answer."""
+    device = host.answer("device")
+    return int(device["devices"]) if device.get("available") else 0
+
+
+def _by_torch(host: Host) -> str:
+    torch = host.answer("torch")
+    built = next(
+        (f"{name} {torch[one]}" for name, one in (("CUDA", "cuda"), ("ROCm", "hip")) if torch.get(one)), "a GPU"
+    )
+    return f"torch for {printable(built)} sees {counted(_seen(host), 'device')}"
 
 
 def _devices(smi: Answer) -> Iterator[_Device]:

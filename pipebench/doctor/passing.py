@@ -50,10 +50,12 @@ def descriptors(host: Host) -> Finding:
         return fine(f"no limit{how}", needed=needed)
     facts = {"limit": limit, "needed": needed, "sharing": sharing}
     said = f"a process may have {limit} descriptors{how}"
-    most = min(_AMPLE_LIMIT, host.most_descriptors or _AMPLE_LIMIT)
+    ample = max(_AMPLE_LIMIT, needed)
+    most = min(ample, host.most_descriptors or ample)
     raised, command = "raise the limit", f"ulimit -n {most}"
-    if most <= limit:
-        raised, command = "let an administrator raise the limit (limits.conf, docker run --ulimit)", ""
+    if most <= limit or most < needed:
+        allowed = f": you may set {most} at most" if most > limit else ""
+        raised, command = f"let an administrator raise the limit (limits.conf, docker run --ulimit){allowed}", ""
     if sharing == "file_system":
         matters = "A worker that is killed leaves its tensors in /dev/shm for ever."
         remedy = "call torch.multiprocessing.set_sharing_strategy('file_descriptor')"

@@ -13,6 +13,7 @@ from pathlib import Path
 from pipebench.doctor.checking import NotKnown, check, fine, hurts, know
 from pipebench.doctor.host import Host
 from pipebench.doctor.memory import available
+from pipebench.host.page_cache import may_know
 from pipebench.results.examination import Finding
 from pipebench.units import counted, percent, printable, size
 
@@ -119,7 +120,7 @@ def page_cache(host: Host) -> Finding:
         raise NotKnown(f"{printable(host.data)} holds no files")
     cached = _cached(host)
     if cached is None:
-        raise NotKnown("the kernel tells it only the owner of the files")
+        raise NotKnown(_why_unknown(_looked_at(listed)))
     total, (_, free) = sum(map(_size, listed)), available(host)
     facts: dict[str, float | str] = {"resident": cached, "bytes": total, "whole": str(whole)}
     some = f"{percent(cached)} of what was looked at ({counted(min(len(listed), _LOOKED_AT), 'file')}) is in it"
@@ -140,8 +141,19 @@ def _all_read(host: Host) -> str:
 def _cached(host: Host) -> float | None:
     """The part of some of the files that is in the page cache, spread over what was listed."""
     listed, _ = _listed(host.data)
-    step = max(1, len(listed) // _LOOKED_AT)
-    return host.residency(listed[::step][:_LOOKED_AT]) if listed else None
+    return host.residency(_looked_at(listed)) if listed else None
+
+
+def _looked_at(listed: list[str]) -> list[str]:
+    return listed[:: max(1, len(listed) // _LOOKED_AT)][:_LOOKED_AT]
+
+
+def _why_unknown(looked_at: list[str]) -> str:
+    if not all(map(may_know, looked_at)):
+        return "the kernel tells it only to the owner of a file and to users who may write to it"
+    if not any(map(_size, looked_at)):
+        return "the files that were looked at state a size of 0 bytes"
+    return "the kernel does not tell it of these files"
 
 
 def _listed(data: Path) -> tuple[list[str], bool]:

@@ -31,15 +31,27 @@ def parts(check: Check, *, full: bool = False, partial: bool = False) -> Iterato
 
 
 def verdict(check: Check, partial: bool = False) -> str:
-    """How many images break or change training, of how many that were looked at."""
-    of = f"{check.looked:,} images looked at ({check.listed:,} listed)" if partial else counted(check.looked, "image")
-    name, interrupted = printable(check.name), " (interrupted)" if partial else ""
-    others = [one for one in check.findings if one.effect != "note"]
+    """How many images, shards and folders break or change training, and how many images were looked at."""
+    name, end = printable(check.name), f"{_only(check, partial)}."
+    one = check.places == 1
+    places = f"{check.places:,} {'shard or folder' if one else 'shards or folders'}"
     if check.harmful:
-        return f"{name}: {check.harmful:,} of {of} break or change training{interrupted}."
-    if others:
-        return f"{name}: {of}, each good alone, but not the whole{interrupted}."
-    return f"{name}: {of}, none that breaks or changes training{interrupted}."
+        more = f" and {places}" if check.places else ""
+        return f"{name}: {check.harmful:,} of {counted(check.listed, 'image')}{more} break or change training{end}"
+    looked = f"{name}: {counted(check.looked, 'image')}"
+    if check.places:
+        return f"{looked}, each good alone, but {places} {'breaks' if one else 'break'} training{end}"
+    if check.does_harm:  # by a report of an earlier release, which counted only images that are harmful alone
+        return f"{looked}, each good alone, but not the whole{end}"
+    return f"{looked}, none that breaks or changes training{end}"
+
+
+def _only(check: Check, partial: bool) -> str:
+    """What was not looked at: after an interrupt, or beyond the limit; "" if all was."""
+    if not partial and check.left_out == 0:
+        return ""
+    of = "" if check.left_out is None else f" of {check.listed + check.left_out:,}"
+    return f"; only the first {check.looked:,}{of} were looked at{' (interrupted)' if partial else ''}"
 
 
 def in_a_line(findings: Iterable[Finding]) -> Iterator[str]:

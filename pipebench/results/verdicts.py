@@ -310,6 +310,8 @@ def _of_check(found: Check, parts: Any) -> ReportVerdict:
         "looked": found.looked,
         "listed": found.listed,
         "harmful": found.harmful,
+        "places": found.places,
+        "left_out": found.left_out,
         "kinds": tuple(one.kind for one in found.findings if one.effect != "note"),
     }
     return ReportVerdict("check", "harmful-files" if found.does_harm else "no-harmful-file", evidence)

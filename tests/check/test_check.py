@@ -166,7 +166,48 @@ def test_an_interrupt_keeps_what_is_known(tmp_path):
     found, complete = whole.check(datasets.load(str(tmp_path)), DECODERS, interrupt, threads=1)
     assert not complete and found.looked == 5 and found.findings[0].count == 5
     shown = text.table(report.new(check=found, partial=True), width=400)
-    assert "5 of 5 images looked at (60 listed) break or change training (interrupted)." in shown
+    assert "5 of 60 images break or change training; only the first 5 of 60 were looked at (interrupted)." in shown
+
+
+def said(found, **more):
+    return " ".join(text.table(report.new(check=found), width=400, **more).splitlines()[0].split(": ", 1)[1:])
+
+
+def test_the_verdict_counts_what_the_list_below_it_counts(tmp_path):
+    members = [(f"{n:02d}.{suffix}", data) for n in range(20) for suffix, data in (("jpg", JPEG), ("json", b"{}"))]
+    members.remove(("05.json", b"{}"))
+    write_tar(tmp_path / "a.tar", *members)
+    lacking = check(tmp_path / "a.tar")
+    assert (said(lacking), lacking.harmful) == ("1 of 20 images break or change training.", 1)
+    write_tar(tmp_path / "b.tar", ("00.jpg", JPEG), ("00.json", b"{}"), ("x.json", b"{}"))
+    both = check(tmp_path / "*.tar")  # it lacks a file, it has the key of another, and a shard has one without an image
+    assert (said(both), both.harmful) == ("2 of 21 images and 1 shard or folder break or change training.", 2)
+    assert sum(one.count for one in both.findings if one.effect != "note") == both.harmful + both.places
+    write_tar(tmp_path / "c.tar", ("a.jpg", JPEG), ("x.json", b"{}"))
+    assert said(check(tmp_path / "c.tar")) == "1 image, each good alone, but 1 shard or folder breaks training."
+
+
+def test_a_sample_with_two_faults_counts_once(tmp_path):
+    write_tar(tmp_path / "a.tar", ("a.jpg", JPEG))
+    write_tar(tmp_path / "b.tar", ("a.jpg", b""))
+    found = check(tmp_path / "*.tar")
+    assert (len(found.findings), found.harmful, found.places) == (2, 1, 0)
+
+
+def test_the_verdict_says_that_a_limit_left_images_out(tmp_path):
+    write(tmp_path, {f"{number:02d}.jpg": JPEG for number in range(26)})
+    write_tar(tmp_path / "a.tar", *((f"{number}.jpg", JPEG) for number in range(4)))
+    write_tar(tmp_path / "b.tar", ("b.jpg", JPEG))
+
+    def limited(path, limit):
+        return said(whole.check(datasets.load(str(path), limit=limit), DECODERS, lambda done, total, what: None)[0])
+
+    none = "none that breaks or changes training"
+    assert limited(tmp_path, 3) == f"3 images, {none}; only the first 3 of 26 were looked at."
+    assert limited(tmp_path / "*.jpg", 3) == f"3 images, {none}; only the first 3 of 26 were looked at."
+    assert limited(tmp_path / "a.tar", 3) == f"3 images, {none}; only the first 3 of 4 were looked at."
+    assert limited(tmp_path / "*.tar", 3) == f"3 images, {none}; only the first 3 were looked at."
+    assert limited(tmp_path, 26) == limited(tmp_path, 99) == f"26 images, {none}."
 
 
 def test_names_are_kept_up_to_a_bound_and_the_rest_is_counted(monkeypatch):

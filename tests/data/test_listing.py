@@ -3,6 +3,7 @@
 import gzip
 import io
 import os
+import shlex
 import signal
 import socket
 import tarfile
@@ -161,6 +162,26 @@ def test_a_folder_without_images_says_what_it_looked_for(tmp_path):
         load(str(tmp_path))
     assert str(tmp_path) in caught.value.problem
     assert all("." + suffix in caught.value.remedy for suffix in listing.IMAGE_SUFFIXES)
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("s0.tar", "s1.tar"), ("deep/er/s0.tar", "s1.tar"), ("s0.TAR", "s1.TAR"), ("s0.Tar", "d/s1.tar"),
+        ("s[0].tar",), ("[a]/s0.tar", "[b]/s1.tar"), (".hidden.tar",),
+    ],
+    ids=str,
+)  # fmt: skip
+@pytest.mark.parametrize("folder", ["plain", "a [b] c", "it's", "{a,b}", "*", "new\nline"])
+def test_the_pattern_that_is_named_for_a_folder_of_tars_names_them(tmp_path, folder, names):
+    for number, name in enumerate(names):
+        (tmp_path / folder / name).parent.mkdir(parents=True, exist_ok=True)
+        write_tar(tmp_path / folder / name, (f"{number}.jpg", JPEG))
+    with pytest.raises(PipebenchError) as caught:
+        load(str(tmp_path / folder))
+    typed = caught.value.remedy.removeprefix("Name its shards: ").removesuffix(" (with the quotes).")
+    if folder != "new\nline" or names != (".hidden.tar",):  # a path that cannot be typed, and no pattern fits
+        assert len(load(*shlex.split(typed)).samples) == len(names)
 
 
 def test_reading_tells_what_is_wrong(tmp_path):

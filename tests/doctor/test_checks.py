@@ -13,7 +13,7 @@ from pipebench.doctor.checking import CHECKS
 from pipebench.doctor.examining import finding, findings
 from pipebench.doctor.host import BATCH_BYTES, PREFETCH
 from pipebench.errors import PipebenchError
-from pipebench.host import limits, machine
+from pipebench.host import limits, machine, page_cache
 
 doctor.discover()
 HURTS, KNOW, FINE, UNKNOWN = "will-hurt", "worth-knowing", "fine", "not-known"
@@ -32,6 +32,7 @@ DRIVER = "sys/devices/system/cpu/cpu0/cpufreq/scaling_driver"
 MOUNTS = "proc/self/mountinfo"
 TURNING = {"sys/class/block/sda2/queue/rotational": "1\n"}
 NO_CUDA = {"torch": {**TORCH, "cuda": ""}}
+ROCM = {"torch": {**TORCH, "cuda": "", "hip": "6.4"}}
 UNSEEN = {"device": {"available": False, "devices": 0, "said": "The NVIDIA driver on your system is too old"}}
 LIBJPEG9 = {"pillow": {**PILLOW, "turbo": False, "jpeg": "9.5"}}
 NMS = {"torchvision": {"error": "RuntimeError: operator torchvision::nms does not exist"}}
@@ -103,7 +104,7 @@ CASES = [
      "3 1 0:50 / /database rw - nfs4 server:/x rw"}}),
     ("page cache", KNOW, "25 % of", {"residency": lambda paths: 0.25, "data": HERE}),
     ("page cache", KNOW, "do not fit in 1.02 kB", {"data": HERE, "files": {"proc/meminfo": MEMINFO.format(1, 0)}}),
-    ("page cache", UNKNOWN, "only the owner", {"residency": lambda paths: None, "data": HERE}),
+    ("page cache", UNKNOWN, "does not tell it of these files", {"residency": lambda paths: None, "data": HERE}),
     ("page cache", UNKNOWN, "name your data", {"asked": False}),
     ("page cache", UNKNOWN, "/gone may not be read by you", {"data": Path("/gone")}),
     ("page cache", FINE, "100 % of", {"data": HERE}),
@@ -113,6 +114,10 @@ CASES = [
     ("threads", KNOW, "OpenCV starts 4 threads in each worker: 32 with 8 workers",
      {"answers": {"opencv": {"version": "5", "threads": 4, "jpeg": ""}}}),
     ("threads", FINE, "torch starts 4 threads, OpenCV starts 1 thread", {}),
+    ("threads", UNKNOWN, "did not end in time", {"answers": {"torch": None, "opencv": None}, "late": True}),
+    ("threads", UNKNOWN, "ended its process", {"answers": {"torch": None}}),
+    ("threads", FINE, "neither torch nor OpenCV can be imported",
+     {"answers": {**NO_TORCH, "opencv": {"missing": True}}}),
     ("torch and torchvision", HURTS, "operator torchvision::nms does not exist", {"answers": NMS}),
     ("torch and torchvision", HURTS, "libcudart.so.12", {"answers": NO_TORCH}),
     ("torch and torchvision", KNOW, "asks for torch ==2.14.0, and torch is 2.15.0", {"pair": ("torch==2.14.0",)}),
@@ -131,11 +136,15 @@ CASES = [
     ("devices", KNOW, "92 % of its time", {"smi": Answer("A100, 5, 1, 100, 0\nA100, 5, 60, 100, 92\n", 0)}),
     ("devices", UNKNOWN, "did not end in time", {"smi": Answer("", None)}),
     ("devices", FINE, "1 device, NVIDIA H100 80GB HBM3, driver 570.86.15", {}),
-    ("devices", FINE, "no GPU", {"smi": None}),
-    ("torch and the device", HURTS, "built without CUDA", {"answers": NO_CUDA}),
+    ("devices", FINE, "no GPU", {"smi": None, "answers": UNSEEN}),
+    ("devices", FINE, "torch for CUDA 13.0 sees 1 device; there is no nvidia-smi", {"smi": None}),
+    ("devices", UNKNOWN, "did not end in time", {"smi": None, "answers": {"device": None}, "late": True}),
+    ("torch and the device", HURTS, "built without CUDA", {"answers": NO_CUDA | UNSEEN}),
     ("torch and the device", HURTS, "driver on your system is too old", {"answers": UNSEEN}),
     ("torch and the device", KNOW, "hides every device", {"answers": UNSEEN, "environ": {"CUDA_VISIBLE_DEVICES": ""}}),
-    ("torch and the device", FINE, "no GPU", {"smi": None, "answers": NO_CUDA}),
+    ("torch and the device", FINE, "no GPU", {"smi": None, "answers": NO_CUDA | UNSEEN}),
+    ("torch and the device", FINE, "torch for CUDA 13.0 sees 1 device", {"smi": None}),
+    ("torch and the device", FINE, "torch for ROCm 6.4 sees 1", {"smi": None, "answers": ROCM}),
     ("torch and the device", FINE, "sees 1 device", {}),
     ("decoders", HURTS, "libjpeg without turbo, 9.5", {"answers": LIBJPEG9}),
     ("decoders", HURTS, "JSIMD_FORCENONE=1", {"environ": {"JSIMD_FORCENONE": "1"}}),
@@ -227,12 +236,42 @@ def test_the_remedy_for_threads_sets_the_variables_that_are_wrong(tmp_path, envi
         ("descriptors", {"descriptors": 64}, "ulimit -n 65536"),
         ("descriptors", {"descriptors": 64, "most_descriptors": 4096}, "ulimit -n 4096"),
         ("descriptors", {"descriptors": 64, "most_descriptors": 64}, ""),
+        ("descriptors", {"descriptors": 64, "most_descriptors": 99}, ""),  # 100 are needed
+        ("descriptors", {"descriptors": 64, "most_descriptors": 100}, "ulimit -n 100"),
         ("cores", {"affinity": frozenset({3})}, ""),
     ],
 )
 def test_a_command_does_what_the_remedy_says_where_it_is_run(tmp_path, name, planted, wanted):
     host = planted_hosts.host(tmp_path, **{"space": lambda _: 64 << 20, **planted})
     assert finding(name, CHECKS[name], host).command == wanted
+
+
+@pytest.mark.parametrize("gone", range(1, 8))
+def test_what_is_missing_to_build_is_named_with_what_needs_it_and_nothing_else_is(tmp_path, gone):
+    things = {"a C compiler": "usr/bin/cc", "Python.h": "usr/include/Python.h", "jpeglib.h": "usr/include/jpeglib.h"}
+    missing = [name for place, name in enumerate(things) if gone >> place & 1]
+    host = planted_hosts.host(tmp_path, files={things[name]: None for name in missing})
+    matters = finding("compiler", CHECKS["compiler"], host).matters
+    assert [name for name in things if name in matters] == missing
+    assert ("orch.compile" in matters) == (missing != ["jpeglib.h"])
+    assert ("region decoder" in matters) == (missing != ["Python.h"])
+
+
+@pytest.mark.parametrize(
+    ("length", "mine", "words"),
+    [
+        (0, True, "files that were looked at state a size of 0 bytes"),
+        (9, False, "only to the owner of a file and to users"),
+    ],
+)
+def test_why_the_page_cache_is_not_known_is_what_is_true_of_the_files(tmp_path, monkeypatch, length, mine, words):
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data/file").write_bytes(b"x" * length)
+    monkeypatch.setattr(page_cache.os, "access", lambda path, mode: mine or mode != os.W_OK)
+    monkeypatch.setattr(page_cache.os, "geteuid", lambda: os.stat(tmp_path / "data/file").st_uid + (not mine))
+    host = planted_hosts.host(tmp_path, data=tmp_path / "data", residency=page_cache.residency)
+    found = finding("page cache", CHECKS["page cache"], host)
+    assert (found.level, words in found.found) == (UNKNOWN, True), found
 
 
 def test_doctor_and_a_loader_that_starts_count_alike(tmp_path, monkeypatch):
