@@ -92,7 +92,7 @@ def _wants(need: Need, cores: float | None) -> str:
         return f"{_number(need)} core{'' if need.high == 1 else 's'}"
     here = "" if need.beyond is False or cores is None else f"; this machine has {cores:g}"
     interval = f"{_decimal(need.low)}–{_decimal(need.high)}"
-    return f"at least {_decimal(need.cores or 0.0)} cores ({interval}, predicted){here}"
+    return f"{_decimal(need.cores or 0.0)} cores ({interval}, predicted){here}"
 
 
 def _number(need: Need) -> str:

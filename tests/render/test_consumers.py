@@ -58,15 +58,15 @@ FEEDS = "Loading feeds 180 (±5 %) images/s with 1 core and 340 (±5 %) with 2, 
         (mine(185.0), "A consumer of 185 images/s needs 1 to 2 cores."),
         (
             mine(1200.0),
-            "A consumer of 1,200 images/s needs at least 7.1 cores (6.7–7.4, predicted); this machine has 2.",
+            "A consumer of 1,200 images/s needs 7.1 cores (6.7–7.4, predicted); this machine has 2.",
         ),
         (
             mine(345.0),
-            "A consumer of 345 images/s needs at least 2.0 cores (1.9–2.1, predicted); this machine has 2.",
+            "A consumer of 345 images/s needs 2.0 cores (1.9–2.1, predicted); this machine has 2.",
         ),
         (
             mine(412.0, "measured", low=400.0, high=420.0),
-            "train:step takes 412 images/s when its batches are ready: it needs at least 2.4 cores "
+            "train:step takes 412 images/s when its batches are ready: it needs 2.4 cores "
             "(2.2–2.6, predicted); this machine has 2.",
         ),
     ],
@@ -78,7 +78,7 @@ def test_the_headline_says_what_is_fed_and_what_the_users_consumer_needs(found, 
 def test_of_the_published_rates_the_slowest_that_was_not_fed_is_the_example():
     rows = (row(1, 400.0), row(2, 800.0))
     fed = consumers.headline(report(*rows))
-    assert "For comparison: ResNet-50 on 1 RTX 3090 takes 1,218 images/s and would need at least 3.0 cores" in fed
+    assert "For comparison: ResNet-50 on 1 RTX 3090 takes 1,218 images/s and would need 3.0 cores" in fed
     assert [line[3] for line in consumers.table(report(*rows)).rows][:3] == ["measured", "beyond here", "beyond here"]
     every = consumers.headline(report(row(1, 40_000.0), row(2, 80_000.0)))
     assert every.endswith("ResNet-50 v1.5 on 8 H100 SXM takes 56,078 images/s and would need 2 cores.")
@@ -89,7 +89,7 @@ def test_cores_that_others_had_are_said():
     assert consumers.headline(held_up) == (
         "Loading feeds 60 (±5 %) images/s with 1 core and 120 (±5 %) with 2, all that this machine has. These "
         "rates are by the clock, and others had part of the cores: of 2 cores the loader got 0.8. By CPU time, a core "
-        "feeds 150 (±10 %). A consumer of 300 images/s needs at least 2.0 cores (1.8–2.2, predicted); "
+        "feeds 150 (±10 %). A consumer of 300 images/s needs 2.0 cores (1.8–2.2, predicted); "
         "this machine has 2."
     )
 

@@ -109,10 +109,18 @@ def _of_advice(advice: Advice, watched: WatchResult) -> Iterator[Picture]:
     if predicted:
         series.append(Series("predicted", "2", _sorted(predicted), predicted=True))
     levels = [Level("no wait for data", advice.most * now, "1")] if advice.most else []
-    best = max(tried, key=lambda one: one.rate)
     alt = f"With {counted(loader.workers, 'worker')} the training takes {now:,.0f} samples/s."
-    alt += f" Of the numbers tried, {best.workers} is the fastest: {best.rate:,.0f}." if len(tried) > 1 else ""
+    alt += f" Of the numbers tried, {fastest_tried(tried)}." if len(tried) > 1 else ""
     yield _picture("workers-tried", "Training speed by workers", alt, series, levels, "samples/s")
+
+
+def fastest_tried(tried: Sequence[Rung]) -> str:
+    """The fastest number, or the smallest one whose interval reaches that of the fastest."""
+    best = max(tried, key=lambda one: one.rate)
+    least = min((one for one in tried if one.high >= best.low), key=lambda one: one.workers)
+    if least.workers >= best.workers:
+        return f"{best.workers} is the fastest: {best.rate:,.0f}"
+    return f"{least.workers} is the smallest that is not measurably slower than the fastest: {least.rate:,.0f}"
 
 
 def _of_plan(plan: Plan) -> Iterator[Picture]:

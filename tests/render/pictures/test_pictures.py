@@ -300,6 +300,13 @@ def test_one_predicted_point_has_its_interval_and_several_have_a_band():
     assert len(uprights(one)) == 1 and not uprights(several)
 
 
+def test_of_the_workers_tried_a_smaller_number_that_is_not_told_from_the_fastest_is_named():
+    two, four = ladder.Rung(2, 118.0, 110.0, 126.0), ladder.Rung(4, 124.0, 117.0, 131.0)
+    said = ladder.fastest_tried([two, four])
+    assert said == "2 is the smallest that is not measurably slower than the fastest: 118"
+    assert ladder.fastest_tried([replace(two, high=116.0), four]) == "4 is the fastest: 124"
+
+
 def test_a_measured_variant_is_never_hollow():
     assert not _hollow(drawn("run", "cost-decode-rgb"))
 
