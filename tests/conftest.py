@@ -35,6 +35,14 @@ def no_handler_stays():
     signal.signal(signal.SIGCONT, signal.SIG_DFL)
 
 
+@pytest.fixture(autouse=True)
+def same_process_group():
+    """A test that moved its own process to another group would change what later tests compare."""
+    before = os.getpgid(0)
+    yield
+    assert os.getpgid(0) == before
+
+
 @pytest.fixture
 def real_starts(monkeypatch):
     """Each Python is a new process: for what is tested of start-up itself, of memory and of stacks (see `warm`)."""

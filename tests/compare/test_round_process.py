@@ -89,9 +89,12 @@ def test_a_process_that_runs_alone_stays_on_the_processor_that_the_number_says(m
 
 def test_a_rounds_process_does_not_collect_what_its_server_has(monkeypatch):
     """A collection in the fork would copy every page of the server's objects."""
+    groups = []
     monkeypatch.setattr(round_process.os, "fork", lambda: 0)
+    monkeypatch.setattr(round_process.os, "setpgid", lambda process, group: groups.append((process, group)))
     try:
         assert round_process._forked() and round_process.gc.get_freeze_count() > 1000
+        assert groups == [(0, 0)]
     finally:
         round_process.gc.unfreeze()
 
