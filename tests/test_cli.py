@@ -143,6 +143,7 @@ def hostile(tmp_path_factory):
     return folder
 
 
+@pytest.mark.slow
 def test_bad_samples_are_counted_and_the_run_goes_on(hostile, tmp_path):
     before = sorted((str(path), path.lstat().st_mtime_ns) for path in hostile.rglob("*"))
     place = tmp_path / "r.json"
@@ -167,6 +168,7 @@ def test_bad_samples_are_counted_and_the_run_goes_on(hostile, tmp_path):
     assert before == sorted((str(path), path.lstat().st_mtime_ns) for path in hostile.rglob("*"))
 
 
+@pytest.mark.slow
 def test_no_good_sample_is_exit_status_1(tmp_path):
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "bad.jpg").write_bytes(b"no image")
@@ -184,6 +186,7 @@ def test_a_saved_report_is_shown_again_in_every_format(tmp_path):
     assert "| variant |" in pipebench("show", place, "--format", "markdown").stdout
 
 
+@pytest.mark.slow
 def test_without_standard_error_there_is_no_progress_and_no_failure():
     command = f"{sys.executable} -m pipebench run --data tiny --stage decode --variant pillow --quick 2>&-"
     done = subprocess.run(["sh", "-c", command], capture_output=True, timeout=240)

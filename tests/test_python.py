@@ -39,6 +39,7 @@ def run(command, folder):
     return done.stdout
 
 
+@pytest.mark.slow
 def test_the_examples_of_the_page_run(home):
     for command in COMMANDS:
         run(["bash", "-c", command], home)

@@ -87,6 +87,7 @@ def test_a_command_works(command, home):
     assert said or command.startswith(("cp ", "ln ", "sed "))
 
 
+@pytest.mark.slow
 def test_the_output_shown_is_that_of_this_version(home):
     """The rows of the account and the stages in the README's report are those that its script gets today.
 

@@ -47,7 +47,9 @@ def unchanged(kept):
     return [float(one.min()) for one in kept] == [float(one.max()) for one in kept] == list(range(0, SAMPLES, BATCH))
 
 
-@pytest.mark.parametrize("method", ["fork", "forkserver", "spawn"])
+@pytest.mark.parametrize(
+    "method", ["fork", *(pytest.param(one, marks=pytest.mark.slow) for one in ("forkserver", "spawn"))]
+)
 def test_a_list_of_all_batches_keeps_every_value(method):
     batches = list(loader(method=method))
     assert unchanged([images[0] for images, _ in batches])

@@ -34,6 +34,7 @@ def test_a_child_makes_the_same_outputs_and_does_the_same_work(child):
     assert seconds > 0 and code is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [ChildRunner, FreshRunner])
 def test_an_interruption_before_an_answer_is_read_leaves_no_traceback_in_the_child(kind, tmp_path):
     with open(tmp_path / "errors", "w+b") as errors:

@@ -1,6 +1,7 @@
 """Checks the advice against plain runs: each planted script before and after the advised change, timed on its own.
 
     python tools/advice.py [NAME ...] [--budget 40] [--runs 2] [--save docs/results/advice.jsonl]
+    python tools/advice.py --independent [NAME ...]       # the scripts of another author
     python tools/advice.py --report docs/results/advice.jsonl
 
 For each script of tests/advice/scripts whose cause is known (`advice_plants.py`), `pipebench advise` gives its advice.
@@ -18,6 +19,7 @@ import io
 import json
 import multiprocessing
 import os
+import re
 import runpy
 import shutil
 import subprocess
@@ -32,16 +34,17 @@ import torch
 
 sys.path.insert(0, os.fspath(Path(__file__).absolute().parent))
 
-from advice_plants import PLANTED, Planted
+from advice_plants import INDEPENDENT, PLANTED, Planted
 from advice_report import report
 
 from pipebench.advise.command import AdviseOptions, advise
 from pipebench.render.advice import named, verdict
 from pipebench.results.account import Account
 from pipebench.results.advice import Advice, Snippet
+from pipebench.results.next_move import NextMove
 from pipebench.results.watched import WatchResult
 
-SCRIPTS = Path(__file__).parents[1] / "tests" / "advice" / "scripts"
+SCRIPTS = Path(__file__).parents[1] / "tests" / "advice"
 _ONCE = ("interpreter", "before-loops", "after-loops", "exit", "not-recorded")
 
 
@@ -52,6 +55,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--budget", type=float, default=40.0, help="seconds for advise")
     parser.add_argument("--runs", type=int, default=2, help="plain runs of each kind")
     parser.add_argument("--within", type=float, default=3600.0, help="seconds for a script: then no more plain runs")
+    parser.add_argument("--independent", action="store_true", help="the scripts by another author")
     parser.add_argument("--save", type=Path, help="append the lines to this file")
     parser.add_argument("--report", type=Path, help="run nothing: print the report of these lines")
     asked = parser.parse_args(arguments)
@@ -67,9 +71,10 @@ def _read(file: Path) -> Iterable[dict[str, object]]:
 
 
 def _run(asked: argparse.Namespace) -> Iterable[dict[str, object]]:
-    for name in asked.names or PLANTED:
+    known = INDEPENDENT if asked.independent else PLANTED
+    for name in asked.names or known:
         with tempfile.TemporaryDirectory() as folder:
-            line = _line(PLANTED[name], Path(folder), asked)
+            line = _line(known[name], Path(folder), asked)
         if asked.save:
             with asked.save.open("a") as file:
                 file.write(json.dumps(line) + "\n")
@@ -79,7 +84,7 @@ def _run(asked: argparse.Namespace) -> Iterable[dict[str, object]]:
 def _line(planted: Planted, folder: Path, asked: argparse.Namespace) -> dict[str, object]:
     """What was found about one script."""
     began = time.monotonic()
-    shutil.copytree(SCRIPTS, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(SCRIPTS / planted.folder, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
     script = folder / f"{planted.name}.py"
     at, load = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"), os.getloadavg()[0]
     watched, found = _advice(planted, script, asked.budget)
@@ -92,6 +97,9 @@ def _line(planted: Planted, folder: Path, asked: argparse.Namespace) -> dict[str
             kinds["advised"] = kinds["best"]
         elif changed is not None:
             kinds["advised"] = (changed, planted.advised, variables)
+    foreseen = watched.next_move if watched is not None else None
+    if foreseen is not None and foreseen.to_workers is not None and planted.present[:1] == (str(foreseen.workers),):
+        kinds["foreseen"] = (script, (str(foreseen.to_workers), *planted.advised[1:]), {})
     plain: dict[str, list[float]] = {name: [] for name in kinds}
     for _ in range(asked.runs):
         round_began = time.monotonic()
@@ -106,7 +114,7 @@ def _line(planted: Planted, folder: Path, asked: argparse.Namespace) -> dict[str
         "remedy": chosen.change.remedy if chosen else "", "change": named(chosen.change) if chosen else "",
         "promised": [promised.speedup, promised.low, promised.high] if promised else None,
         "tried": [(named(one.change), one.outcome, one.ratios) for one in found.findings],
-        "diagnosis": _diagnosis(watched), "plain": plain,
+        "diagnosis": _diagnosis(watched), "foreseen": _foreseen(foreseen), "plain": plain,
     }  # fmt: skip
 
 
@@ -131,6 +139,17 @@ def _diagnosis(watched: WatchResult | None) -> list[dict[str, object]]:
         }
         for one in account.causes
     ]  # fmt: skip
+
+
+def _foreseen(move: NextMove | None) -> dict[str, object] | None:
+    """The next move of `watch`, which tries nothing, and the speed-up that it predicts of more workers."""
+    if move is None:
+        return None
+    told = move.predicted
+    return {
+        "action": move.action, "to_workers": move.to_workers,
+        "predicted": [told.speedup, told.low, told.high] if told else None,
+    }  # fmt: skip
 
 
 def _loops_s(account: Account) -> float:
@@ -160,7 +179,7 @@ def _seconds(script: Path, arguments: Sequence[str]) -> float:
     theirs.close()
     said: str = ours.recv()
     process.join()
-    return float(said.split()[-1])
+    return _printed(said)
 
 
 def _script(script: Path, arguments: Sequence[str], said: Connection) -> None:
@@ -175,7 +194,12 @@ def _fresh_seconds(script: Path, arguments: Sequence[str], variables: Mapping[st
     """The same by a fresh interpreter: libraries read these variables when they are loaded."""
     command = [sys.executable, os.fspath(script), *arguments]
     done = subprocess.run(command, env={**os.environ, **variables}, capture_output=True, text=True, check=True)
-    return float(done.stdout.split()[-1])
+    return _printed(done.stdout)
+
+
+def _printed(said: str) -> float:
+    """The last number of what a script printed."""
+    return float(re.findall(r"[\d.]+(?:e-?\d+)?", said)[-1])
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 import json
 import sys
 
+import pytest
 import warm
 
 
@@ -11,6 +12,7 @@ def _advise(*arguments, cwd):
     return warm.run(command, capture_output=True, text=True, timeout=300, cwd=cwd)
 
 
+@pytest.mark.slow
 def test_a_script_without_a_loader_runs_as_always(tmp_path):
     script = tmp_path / "train.py"
     script.write_text("import sys\nprint('trained', sys.argv[1:])\nsys.exit(3)\n")

@@ -25,6 +25,7 @@ def _lines(folder):
     return [line for process in gather(folder) for line in process.lines]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("spoils", [True, False])
 def test_the_process_ends_at_once_if_its_weights_are_spoiled(spoils, tmp_path):
     folder, later = tmp_path / "records", tmp_path / "records" / "order.later"

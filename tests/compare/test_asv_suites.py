@@ -234,6 +234,7 @@ def repo(tmp_path):
     return folder
 
 
+@pytest.mark.slow
 def test_two_commits_are_compared_by_their_own_suites(repo):
     wanted = r"time_free|time_pop\(.*'tuple'|time_own"
     done = repos.pipebench("ab", "HEAD~1", "HEAD", "--asv", wanted, "--rounds", "2", "--format", "json", cwd=repo)

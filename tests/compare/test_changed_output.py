@@ -40,6 +40,7 @@ def compared(repo):
                            scale=changes["transform/own/Scale"])  # fmt: skip
 
 
+@pytest.mark.slow
 def test_half_of_each_image_is_a_changed_output_and_fails_the_gate(compared):
     assert compared.done.returncode == 3, compared.done.stderr
     assert "pipebench: changed output: transform/own/Scale\n" in compared.done.stderr

@@ -72,6 +72,7 @@ def test_nothing_is_loaded_from_a_folder_that_others_may_change(forged, cache, m
     assert said in done.stderr and str(folder) in done.stderr and "set PIPEBENCH_CACHE" in done.stderr
 
 
+@pytest.mark.slow
 @AS_ROOT
 def test_run_refuses_a_foreign_cache_at_once_and_names_the_remedy(forged, cache, tmp_path):
     given_away(cache)

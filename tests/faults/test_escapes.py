@@ -61,6 +61,7 @@ def test_a_branch_that_does_not_exist(repo):
     check(done.stderr)
 
 
+@pytest.mark.slow
 def test_an_exception_in_a_step_and_in_a_sample_of_run(tmp_path):
     (tmp_path / "images").mkdir()
     Image.new("RGB", (300, 300)).save(tmp_path / "images" / "a.jpg")

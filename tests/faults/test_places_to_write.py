@@ -133,6 +133,7 @@ def test_watch_saves_where_its_text_goes_nowhere(tmp_path):
     assert json.loads((tmp_path / "w.json").read_text())["watched"]
 
 
+@pytest.mark.slow
 def test_a_reader_that_leaves_early_costs_the_text_and_nothing_else(tmp_path):
     line = f"pipebench {' '.join(COMMANDS['run'])} --export-json r.json | head -c 1; echo ${{PIPESTATUS[0]}}"
     done = shell(line, tmp_path)
@@ -145,6 +146,7 @@ def test_a_full_standard_output_is_said(tmp_path):
     assert done.returncode != 0 and "No space left on device" in done.stderr and "Traceback" not in done.stderr
 
 
+@pytest.mark.slow
 def test_nothing_is_left_beside_a_report(tmp_path):
     done = pipebench(*COMMANDS["run"], "--export-json", "r.json", cwd=tmp_path)
     assert done.returncode == 0 and os.listdir(tmp_path) == ["r.json"]

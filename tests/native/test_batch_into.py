@@ -57,7 +57,7 @@ def test_a_batch_holds_each_crop_decoded_and_all_else_collated(exact):
     assert batch["more"][1] == usual["more"][1]
 
 
-@pytest.mark.parametrize("method", [None, "fork", "spawn"])
+@pytest.mark.parametrize("method", [None, "fork", pytest.param("spawn", marks=pytest.mark.slow)])
 def test_a_loader_gives_every_crop(method):
     workers = 2 if method else 0
     loader = DataLoader(

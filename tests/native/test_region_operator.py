@@ -35,6 +35,7 @@ def test_the_operators_fake_knows_the_shape():
             assert tuple(out.shape) == (*region.scaled_size(BOX, scale), 3) and out.dtype == torch.uint8
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "code",
     ["import torch; import pipebench.region", "import pipebench; pipebench.decode_and_crop(data, (0, 0, 2, 2))"],

@@ -172,6 +172,7 @@ def _lab(tmp_path, kept, workload=WORKLOAD, **feeding_changes):
     )
 
 
+@pytest.mark.slow
 def test_the_lab_ends_with_loader_and_training_and_saves_them_as_they_come(tmp_path):
     kept = []
     found = _lab(tmp_path, kept)
@@ -211,6 +212,7 @@ def test_the_consumer_is_the_users_or_else_published_ones(asked, consumers, batc
     assert made.consumers(64) == consumers and made.batch_s(64) == batch_s
 
 
+@pytest.mark.slow
 def test_a_failure_is_in_the_partial_report(tmp_path, monkeypatch):
     def killed(*_, **__):
         raise worker_health.WorkerFailure("worker 0 was killed by SIGKILL at sample x", "see dmesg", "x")

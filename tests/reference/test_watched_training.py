@@ -190,6 +190,7 @@ def test_the_script_writes_down_what_ends_it(tmp_path, monkeypatch):
     assert read_note(tmp_path / "absent") == ScriptNote()
 
 
+@pytest.mark.slow
 def test_a_step_of_the_users_is_tried_on_one_batch_before_anything_is_measured(tmp_path, monkeypatch):
     (tmp_path / "mine.py").write_text(
         "def step(batch):\n    images, labels = batch\n    assert images.shape == (4, 3, 224, 224), len(labels)\n"
@@ -204,6 +205,7 @@ def test_a_step_of_the_users_is_tried_on_one_batch_before_anything_is_measured(t
         watched_training.check_asked(WORKLOAD, Loading(), "mine:none")
 
 
+@pytest.mark.slow
 def test_a_step_that_ends_its_process_is_reported_with_what_it_said_last(tmp_path, monkeypatch):
     (tmp_path / "mine.py").write_text(
         "import os\ndef step(batch):\n    print('so long', flush=True)\n    os._exit(3)\n"

@@ -23,6 +23,7 @@ def test_study_losses_agree_and_lose_their_sync_points():
     assert [total(step.build(), iterations=1) for step in sync_points.STEPS] == [5, 4, 3, 0]
 
 
+@pytest.mark.slow
 def test_study_metrics_agree_and_lose_their_sync_points():
     pytest.importorskip("torchmetrics")
     from pipebench.studies import metrics

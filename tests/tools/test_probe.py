@@ -4,6 +4,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 PROBE = Path(__file__).parents[2] / "tools" / "probe.py"
 
 
@@ -22,5 +24,6 @@ def test_a_pair_that_does_not_match_is_named_with_the_remedy(tmp_path):
     assert "pip install --upgrade torch torchvision" in done.stderr
 
 
+@pytest.mark.slow
 def test_the_pair_that_is_installed_matches():
     assert subprocess.run([sys.executable, str(PROBE)], capture_output=True, timeout=120).returncode == 0

@@ -55,6 +55,7 @@ def test_a_python_program_runs_as_without_us(arguments: list[str], tmp_path: Pat
     assert "no Python process of the command was seen to import torch" in " ".join(with_us.stderr.split())
 
 
+@pytest.mark.slow
 def test_every_program_of_a_shell_script_is_in_the_report(tmp_path: Path) -> None:
     (tmp_path / "loads.py").write_text(LOADS)
     lines = ("-c 'import torch'", "loads.py first", "loads.py bad spawn")
@@ -93,6 +94,7 @@ def test_an_exception_is_named(tmp_path: Path) -> None:
     assert "failed: ValueError: planted" in " ".join(with_us.stderr.split())
 
 
+@pytest.mark.slow
 def test_a_program_that_outlives_the_command_is_said(tmp_path: Path) -> None:
     more = "import pathlib, time\npathlib.Path('loaded').touch()\n"
     more += "while not pathlib.Path('stop').exists():\n    time.sleep(0.1)\n"

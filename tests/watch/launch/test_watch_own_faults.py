@@ -65,6 +65,7 @@ def test_a_fault_is_in_the_notes_with_cause_and_place(part: str, method: str, no
     assert _noted(found, note), found.watch["notes"]
 
 
+@pytest.mark.slow
 def test_a_script_that_runs_well_has_no_such_note(tmp_path: Path) -> None:
     found = watched([script("broken"), "nothing", "spawn"], tmp_path)
     assert (found.status, found.out) == (0, OUT), found.err

@@ -40,6 +40,7 @@ def _check(watch: dict[str, Any], method: str) -> None:
         assert watch["hand_off"]["followed"] > 0 and watch["hand_off"]["tensors_per_batch"] == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["none", "fork"])
 def test_batches_and_states_are_the_same_and_every_stage_has_its_row(
     method: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
