@@ -167,10 +167,10 @@ class Conductor:
     def _changes(self, seen: Seen) -> Iterator[Change]:
         """What to try, one after the other, and then the best of all together. Then, what spoils the weights.
 
-        Of the remedies' proposals, next is the one with the highest limit for the run: what may gain little must not
-        use up the budget. A change without a limit of its own acts on the waits of the loop. Of equal ones, what a
-        cause in the account asks for comes first, then the remedies' order. If weights may be spoiled, a part of the
-        budget is kept for that; what was put off for it comes at the end.
+        Of the remedies' proposals, next is the one with the highest limit for the run, above what the same part of
+        it has gained so far: what may gain little must not use up the budget. A change without a limit of its own acts
+        on the waits of the loop. Of equal ones, what a cause in the account asks for comes first, then the remedies'
+        order. If weights may be spoiled, a part of the budget is kept for that; what was put off comes at the end.
         """
         for_stages = _FOR_STAGES * self.budget_s if seen.discards else 0.0
         while self.left_s >= for_stages and (kept := self._next(seen, discards=False)) is not None:
@@ -197,7 +197,13 @@ class Conductor:
 
     def _next(self, seen: Seen, discards: bool) -> Change | None:
         proposed = [one for one in self._proposed(seen) if one.discards is discards and not one.of_script]
-        return max(proposed, key=lambda one: (_limit(seen, one), one.asked_for), default=None)
+        return max(proposed, key=lambda one: (_limit(seen, one) / self._gained(one), one.asked_for), default=None)
+
+    def _gained(self, change: Change) -> float:
+        """The speed-up of the run that was found so far by a change of the same part of it: of passes or of waits."""
+        real = [one for one in self.findings if one.outcome == "gain" and not one.change.knock_out]
+        rivals = [one for one in real if one.change.by_passes == change.by_passes]
+        return max((told.speedup for one in rivals if (told := one.run or one.gain)), default=1.0)
 
     def _proposed(self, seen: Seen) -> Iterator[Change]:
         for name, propose in self.remedies.items():

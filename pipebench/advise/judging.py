@@ -16,9 +16,10 @@ _HOPELESS = 0.9
 # Of a gain: the ratio of the interval's ends at which more pairs are not worth their time. Runs differ by as much.
 _PRECISE = 1.2
 _UNCLEAR = 1.15
-# How far the gain of one run is from that of another: the standard deviation of its logarithm, in plain runs of the
-# planted scripts (docs/figures/advice.md). Windows of one process cannot show it.
+# How far the gain of one run is from that of another: the standard deviation of its logarithm. Windows of one process
+# cannot show it. A change that gains little, and one of half as much again or more (docs/figures/advice.md).
 BETWEEN_RUNS = 0.05
+_OF_LARGE_GAINS, _LARGE = 0.10, 1.5
 _OF_TWO = 1.25  # the least that the low end of a gain must be if it rests on two pairs
 _NEARLY = 0.95  # of the best gain: then the cheaper change is better
 TOGETHER = "together"
@@ -49,7 +50,8 @@ def gain(found: Sequence[float]) -> Speedup | None:
 
 def promised(found: Speedup) -> Speedup:
     """The same speed-up with an interval for another run: what differs between runs adds to it (in quadrature)."""
-    more = NORMAL * BETWEEN_RUNS
+    size = min(1.0, abs(math.log(found.speedup)) / math.log(_LARGE))
+    more = NORMAL * (BETWEEN_RUNS + size * (_OF_LARGE_GAINS - BETWEEN_RUNS))
     low, high = (math.hypot(math.log(found.speedup / end), more) for end in (found.low, found.high))
     return Speedup(found.speedup, found.speedup * math.exp(-low), found.speedup * math.exp(high), found.confidence)
 

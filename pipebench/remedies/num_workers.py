@@ -7,8 +7,9 @@ each other and from the training, so half as many can be better than twice as ma
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
-from pipebench.remedies.seen import WORTH, Seen
+from pipebench.remedies.seen import WORTH, Seen, without
 from pipebench.results.advice import Change, Finding
 
 PLACE = 2
@@ -21,7 +22,7 @@ def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
     counts = {int(one.change.settings["num_workers"] or 0): one for one in tried}
     compete = seen.has_cause("workers-compete")
     if compete and (down := _down(seen, counts)) is not None:
-        return _change(seen, down)
+        return replace(_change(seen, down), predicted=without(seen, seen.could_save("workers-compete")), asked_for=True)
     if seen.waits and not (compete and any(one.outcome == "gain" for one in tried)):
         up = _up(seen, counts)
         if up is not None:

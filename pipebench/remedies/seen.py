@@ -47,6 +47,11 @@ class Seen:
         account = self.watched.account
         return account is not None and any(one.code in codes for one in account.causes)
 
+    def could_save(self, code: str) -> float:
+        """The seconds that this cause could save of the watched part."""
+        account = self.watched.account
+        return sum(one.recoverable_s or 0.0 for one in account.causes if one.code == code) if account else 0.0
+
     @property
     def workers(self) -> int:
         return self.number("num_workers")

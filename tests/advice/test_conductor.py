@@ -10,7 +10,7 @@ from pipebench.advise import judging
 from pipebench.advise.conductor import LOOK_S, Conductor, _apart, _main
 from pipebench.advise.judging import MOST_PAIRS
 from pipebench.remedies import remedies
-from pipebench.results.account import Account, Cause
+from pipebench.results.account import Account, AccountRow, Cause
 from pipebench.results.advice import Change, Finding
 from pipebench.stats import Speedup
 from pipebench.watch.record.lines import LoopSums, Moment
@@ -152,6 +152,23 @@ def test_where_workers_compete_for_the_cores_fewer_are_tried_first():
     advice = _advice(run, 400)
     tried = [one.settings["num_workers"] for one in run.orders if one.settings and "num_workers" in one.settings]
     assert tried == [2, 1] and advice.chosen.change.settings == {"num_workers": 1}
+
+
+def test_what_competing_workers_could_save_counts_though_the_loop_hardly_waits():
+    shown = seen(0.1, num_workers=6, loader=replace(LOADER, later_startup_s=20.0))
+    account = Account(10.0, (AccountRow("forward", 10.0, loader=1),), (Cause("workers-compete", 6.0, 6.0),))
+    run = Planted(lambda order: 1.0, replace(shown, watched=replace(shown.watched, account=account)))
+    _advice(run, 400)
+    assert next(one.settings for one in run.orders if one.settings) == {"num_workers": 2}
+
+
+def test_what_was_gained_is_no_longer_to_be_gained():
+    """Start-up could save less than waits could, but more than what is left of them once more workers have gained."""
+    loader = replace(LOADER, later_startup_s=10.0)
+    run = Planted(_workers({4: 1.4, 8: 1.6}), seen(0.5, batches=300, loader=loader))
+    _advice(run, 2000)
+    tried = [one.settings for one in run.orders if one.settings]
+    assert tried[:2] == [{"num_workers": 4}, {"persistent_workers": True}] and {"num_workers": 8} in tried
 
 
 def test_the_budget_is_kept_and_what_was_not_tried_says_so():

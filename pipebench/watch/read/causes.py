@@ -12,7 +12,7 @@ from functools import cached_property
 from pipebench.results.account import Account, AccountRow, Cause
 from pipebench.results.watched import LoaderResult, StageResult, WatchResult, WorkerResult
 from pipebench.watch.read.gather import Run, loaders_found
-from pipebench.watch.read.moves import LEAST_CORES, cores_of, others, slow_hand_off, waited_for
+from pipebench.watch.read.moves import LEAST_CORES, cores_of, longest_hand_off_s, others, slow_hand_off, waited_for
 from pipebench.watch.read.stalls import period_of, waits_of
 from pipebench.watch.record.record_file import BACKWARD, FORWARD, OPTIMISER
 from pipebench.watch.record.spent import TimeSpent
@@ -25,8 +25,7 @@ _BUSY, _BLOCKED, _ON_CPU = 0.8, 0.5, 0.8
 _IDLE_CORES = 0.5
 _MOST_OF_CORES = 0.5  # of the usable ones: then workers, and not other processes, take them from the script
 _HELD_UP = 0.3  # of the waits
-# The slowest that a hand-off is taken to be: small Python objects, and a descriptor for each tensor.
-_PICKLED_BYTES_PER_S, _TENSOR_S = 20e6, 0.0005
+_LEAST_TENSORS = 2  # images and labels: a hand-off of no more is not made cheaper
 _SOME_OF_WAITS = 0.3  # of the looks at waiting workers; a few looks tell no smaller part
 _SOON_S = 24 * 3600.0  # memory that lasts longer is no matter
 _FIRST = 0.2  # of training: a first iteration that is mentioned
@@ -128,12 +127,21 @@ def hand_off(seen: Seen) -> Iterable[Cause]:
         "serialise_s_per_batch": found.serialise_s_per_batch, "pipe_bytes_per_batch": found.pipe_bytes_per_batch,
         "array_bytes_per_batch": found.array_bytes_per_batch or 0.0,
     }  # fmt: skip
-    # A small batch that takes long to arrive waits for a core or a lock. Its size or its objects are not the cause.
-    per = found.pipe_bytes_per_batch / _PICKLED_BYTES_PER_S + (found.tensors_per_batch or 0.0) * _TENSOR_S
-    most = per * sum(one.iterations for one in seen.in_loop)
+    iterations = sum(one.iterations for one in seen.in_loop)
+    spent = min(seen.s("receive", "unpickle"), longest_hand_off_s(found) * iterations)
+    needless = replace(found, tensors_per_batch=max(0.0, (found.tensors_per_batch or 0.0) - _LEAST_TENSORS))
     saved = seen.saved("receive", "unpickle")
-    saved = None if saved is None else min(saved, most)
-    yield Cause("hand-off", min(seen.s("receive", "unpickle"), most), saved, None, dict(values))
+    saved = None if saved is None else min(saved, longest_hand_off_s(needless) * iterations)
+    yield Cause("hand-off", spent, saved, None, dict(values))
+
+
+def _late(seen: Seen, one: LoaderResult) -> float:
+    """The seconds of receiving that the size of batches does not explain: then they wait for busy workers."""
+    found = seen.result.hand_off
+    if found is None or not found.pipe_bytes_per_batch:
+        return 0.0
+    spent = seen.s("receive", "unpickle", loader=one.loader)
+    return max(0.0, spent - longest_hand_off_s(found) * one.iterations)
 
 
 def _plain(code: str, *rows: str, on_device: bool = False) -> Callable[[Seen], Iterable[Cause]]:
@@ -176,9 +184,11 @@ def waiting(seen: Seen) -> Iterable[Cause]:
         workers = [worker for worker in seen.workers(one) if worker.busy_s]
         waited = seen.s("wait-for-worker", loader=one.loader)
         saved = seen.saved("wait-for-worker", loader=one.loader)
+        busy = sum(worker.busy_share for worker in workers) / max(1, len(workers))
+        if busy >= _BUSY and (late := _late(seen, one)):
+            waited, saved = waited + late, (saved or 0.0) + late
         if not workers or not waited:
             continue
-        busy = sum(worker.busy_share for worker in workers) / len(workers)
         whole = Cause("", waited, saved, one.loader, {"workers": one.workers, "busy": busy})
         if (slow := slow_hand_off(seen.result, one)) is not None:
             values = {**whole.values, "pickle_s": slow[0], "make_s": slow[1]}

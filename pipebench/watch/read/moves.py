@@ -13,13 +13,15 @@ from pipebench.results.next_move import NextMove
 from pipebench.results.watched import HostUse, LoaderResult, StageResult, WatchResult, WorkerResult
 from pipebench.stats import Speedup
 
-_BUSY = 0.90
+BUSY = 0.90
 _FEW = 8  # batches and iterations: fewer do not show how they scatter
 _WORTH = 1.05  # a predicted speed-up that is worth naming
 LEAST_CORES = 0.1  # of a core: what another worker needs at least, however much it sleeps
 # What `next()` takes when a worker has nothing to do but hand a batch over: 1.1 to 1.5 ms for a few bytes, 2.0 to 2.8
 # for an image of 0.6 MB (docs/figures/watch.md).
 HAND_OFF_S = 0.002
+# The slowest that a hand-off is taken to be: small Python objects, and a descriptor for each tensor.
+_PICKLED_BYTES_PER_S, _TENSOR_S = 20e6, 0.0005
 
 
 def largest_stage(result: WatchResult, main: LoaderResult) -> StageResult | None:
@@ -33,6 +35,15 @@ def comparable_workers(result: WatchResult, main: LoaderResult) -> list[WorkerRe
 
 def busy(workers: Sequence[WorkerResult]) -> float:
     return sum(one.busy_share for one in workers) / len(workers) if workers else 0.0
+
+
+def longest_hand_off_s(found: HandOff) -> float:
+    """The seconds of receiving and unpickling that a batch of this size explains.
+
+    A batch that takes longer waits for a core, or for the lock of an interpreter that computes: that of its worker,
+    which sends the descriptors of tensors from a thread.
+    """
+    return found.pipe_bytes_per_batch / _PICKLED_BYTES_PER_S + (found.tensors_per_batch or 0.0) * _TENSOR_S
 
 
 def slow_hand_off(result: WatchResult, main: LoaderResult) -> tuple[float, float] | None:
@@ -66,7 +77,7 @@ def next_move(result: WatchResult, main: LoaderResult) -> NextMove | None:
         return _first_workers(result, main, stage)
     if (slow := slow_hand_off(result, main)) is not None:
         return _cheaper_hand_off(result, main, *slow)
-    if busy(workers) < _BUSY:
+    if busy(workers) < BUSY:
         return None
     return _of_busy_workers(result, main, stage, workers)
 

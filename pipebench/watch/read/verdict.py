@@ -6,9 +6,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from pipebench.results.next_move import NextMove
-from pipebench.results.watched import LoaderResult, Verdict, WaitPart, WatchResult
+from pipebench.results.watched import LoaderResult, Verdict, WaitPart, WatchResult, WorkerResult
 from pipebench.watch.read.gather import NO_LOADER
-from pipebench.watch.read.moves import busy, comparable_workers, largest_stage, next_move, slow_hand_off
+from pipebench.watch.read.moves import (
+    BUSY,
+    busy,
+    comparable_workers,
+    largest_stage,
+    longest_hand_off_s,
+    next_move,
+    slow_hand_off,
+)
 
 # A wait below 5 % of an iteration is smaller than a loop's own scatter; from 10 % on, a fix is worth the effort.
 _SMALL = 0.05
@@ -39,7 +47,7 @@ def _judged(result: WatchResult, main: LoaderResult, share: float) -> tuple[Verd
         main = _largest(result, _waited)
     stage = largest_stage(result, main)
     workers = comparable_workers(result, main)
-    part = _own_part(result.wait_parts) if share >= _SMALL else None
+    part = _own_part(result, workers) if share >= _SMALL else None
     slow = slow_hand_off(result, main) if share >= _SMALL and part is None else None
     verdict = Verdict(
         limit="training" if share < _SMALL else "data",
@@ -122,15 +130,21 @@ def _waited(one: LoaderResult) -> float:
     return (one.wait_s_per_iteration or 0.0) * one.iterations
 
 
-def _own_part(parts: Sequence[WaitPart]) -> WaitPart | None:
-    """The largest part of the wait, if the script's own process works in it. Unpickling belongs to receiving."""
-    spent: dict[str, WaitPart] = {}
-    for one in parts:
+def _own_part(result: WatchResult, workers: Sequence[WorkerResult]) -> WaitPart | None:
+    """The largest part of the wait, if the script's own process works in it. Unpickling belongs to receiving.
+
+    While workers never rest, a batch that takes longer to receive than its size explains waits for them.
+    """
+    spent: dict[str, float] = {}
+    for one in result.wait_parts:
         name = "receive" if one.part == "unpickle" else one.part
-        before = spent.get(name, WaitPart(name, 0.0, 0.0))
-        spent[name] = WaitPart(name, before.s_per_iteration + one.s_per_iteration, before.share + one.share)
-    largest = max(spent.values(), key=lambda one: one.share, default=None)
-    return largest if largest is not None and largest.part in _OWN else None
+        spent[name] = spent.get(name, 0.0) + one.s_per_iteration
+    whole, received = sum(spent.values()), spent.get("receive", 0.0)
+    if result.hand_off is not None and busy(workers) >= BUSY:
+        spent["receive"] = min(received, longest_hand_off_s(result.hand_off))
+        spent["wait-for-worker"] = spent.get("wait-for-worker", 0.0) + received - spent["receive"]
+    largest = max(spent, key=lambda name: spent[name], default=None)
+    return WaitPart(largest, spent[largest], spent[largest] / whole) if largest in _OWN and whole else None
 
 
 def _total(one: LoaderResult) -> float:

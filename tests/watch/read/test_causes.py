@@ -108,6 +108,17 @@ def test_a_small_batch_that_arrives_late_waited_for_a_core() -> None:
     assert "hand-off" not in run.causes()
 
 
+def test_what_a_small_batch_takes_too_long_to_arrive_is_a_wait_for_workers_that_never_rest() -> None:
+    """Workers that compute keep the lock that the thread needs which sends the descriptors."""
+    run = Planted()
+    run.loader(**TRAINS, receive=500, unpickle=400, wait_for_worker=100, cpu=100)
+    for number in range(2):
+        run.worker(number, busy=0.98, cpu=0.95, pickled=Pickled(50 * MS, 40 * MS, 50, 50 * 424))
+    found = {code: one for code, one in run.causes(2).items() if code != "training"}
+    assert set(found) == {"stage", "cores-used-up"}
+    assert found["stage"].recoverable_s == pytest.approx(1.0, rel=0.01)
+
+
 def test_workers_whose_feeder_threads_pickle_longer_than_they_make() -> None:
     run = Planted()
     run.loader(**TRAINS, wait_for_worker=1000)

@@ -196,6 +196,23 @@ def test_a_slow_hand_off_that_nobody_waits_for_is_not_the_verdict() -> None:
     assert found.limit == "training" and found.hand_off_s is None and move is None
 
 
+@pytest.mark.parametrize(("pipe_bytes", "busy", "part"), [
+    (10e6, 1.0, "receive"),  # large batches
+    (424.0, 0.2, "receive"),  # workers rest, so they are not what a small batch waits for
+    (424.0, 1.0, None),
+])  # fmt: skip
+def test_a_small_batch_of_workers_that_never_rest_waits_for_them_until_it_is_received(
+    pipe_bytes: float, busy: float, part: str | None
+) -> None:
+    spent = {"receive": 0.006, "unpickle": 0.004, "wait-for-worker": 0.002}
+    waits = tuple(WaitPart(name, one, one / 0.012) for name, one in spent.items())
+    workers = tuple(replace(one, busy_share=busy) for one in (_worker(0), _worker(1)))
+    handed = HandOff(0.0, 0.0, pipe_bytes, 50, tensors_per_batch=2)
+    found, move = diagnose(_result(_loader(), wait_parts=waits, workers=workers, hand_off=handed))
+    assert found.wait_part == part
+    assert (move is not None and move.action == "shorten-wait-part") == (part is not None)
+
+
 OF_ITERATION = NextMove("shorten-wait-part", 2.0, wait_part="receive", wait_part_s=0.002)
 
 

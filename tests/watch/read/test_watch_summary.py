@@ -245,12 +245,6 @@ def test_the_parts_of_the_wait_add_up_to_it() -> None:
             "67 % of the wait is the sampler or batch sampler",
             "sampler",
         ),
-        (
-            {"receive": 2, "unpickle": 2, "sampler": 2},
-            "receive",
-            "67 % of the wait is receiving and unpickling batches",
-            "batches faster to receive",
-        ),
         ({"pin": 6}, "pin", "100 % of the wait is copying batches into pinned memory", "batches faster to pin"),
     ],
 )
