@@ -17,10 +17,12 @@ from pipebench.results.before_after import ROW_VERDICTS, VERDICTS, BeforeAfter, 
 from pipebench.results.check import Check
 from pipebench.results.comparison import GATE_FAILED, GATE_PASSED, NO_RESULT
 from pipebench.results.examination import Examination
-from pipebench.results.measurement import Skipped
+from pipebench.results.measurement import Ceiling, Skipped
 from pipebench.task import Workload
 
 FILES = Path("base.json"), Path("head.json")
+LIMIT = Ceiling("jpeg-decoder", "decode/rgb", samples_per_s=1200.0)
+NUMBERS = {"boot": "31b2", "product": "55ee0142"}
 
 
 def _compared(base, head, **more):
@@ -85,7 +87,7 @@ def test_a_row_that_the_head_lost_leaves_the_gate_without_a_result():
     failed = replace(head.measurements[1], failed="RuntimeError", summary=None)
     head = replace(head, measurements=(head.measurements[0], failed, *head.measurements[2:]))
     found = _compared(base, head, fail_above=0.05)
-    assert found.gate == NO_RESULT and len(found.lost) == 1
+    assert found.gate == NO_RESULT and len(found.lost) == 1 and found.failed == found.lost
     assert f"no result of {found.lost[0]}" in " ".join(text.table(root(before_after=found), width=80).split())
 
 
@@ -129,6 +131,21 @@ def test_counts_are_exact():
     assert row(_compared(study(1.5, 4), study(1.5, 2)), "syncs").verdict == "fewer"
 
 
+def test_operations_that_only_one_step_has_are_0_in_the_other():
+    base, head = syncs(4), syncs(2)
+    head = replace(head, sync_points=replace(head.sync_points, points=head.sync_points.points[:1]))
+    found = _compared(base, head)
+    assert [(one.base, one.head) for one in found.rows] == [(4, 2), (2, 1), (2, 0)] and not found.only_base
+
+
+def test_the_evidence_counts_the_rows_that_the_verdict_is_about():
+    """Found with 7 rows in the text and 8 in the JSON: a ceiling is shown, and not judged."""
+    found = _compared(*(replace(lab(seed=seed), ceilings=(LIMIT,)) for seed in (0, 2)))
+    made = root(before_after=found)
+    assert made.verdict.evidence["rows"] == 17 < len(found.rows)
+    assert "No difference that can be told in 17 rows." in text.table(made)
+
+
 def test_reports_of_two_kinds_are_refused_by_name():
     with pytest.raises(UsageError, match=r"base\.json is a report of run, and head\.json one of watch\n"):
         _compared(lab(), watched())
@@ -151,6 +168,10 @@ def test_reports_of_two_kinds_are_refused_by_name():
         ({"machine": replace(LATER, cpu="Another CPU")}, "machine, cpu: Some CPU and Another CPU"),
         ({"machine": replace(LATER, usable_cores=8.0)}, "machine, usable cores: 2 and 8"),
         ({"machine": None}, "machine, machine: vm and unknown"),
+        (
+            {"machine": replace(LATER, host="b", identity={"boot": "7", "product": "9d0f11cc"})},
+            r"machine, machine: vm \(55ee01\) and b \(9d0f11\)",
+        ),
         ({"workload": Workload(batch_size=32)}, "workload, batch size: 16 and 32"),
         ({"workload": Workload(data="web")}, "data, data: photos and web"),
         ({"data": report.Data("photos", 65, 105_000.0, 1.97, 0.46)}, "data, images: 64 and 65"),
@@ -158,18 +179,22 @@ def test_reports_of_two_kinds_are_refused_by_name():
     ],
 )
 def test_another_machine_workload_or_data_needs_force(change, said):
-    other = replace(lab(seed=1), **change)
+    base = lab()
+    base, other = replace(base, machine=replace(base.machine, identity=NUMBERS)), replace(lab(seed=1), **change)
     with pytest.raises(UsageError, match=said) as error:
-        _compared(lab(), other)
+        _compared(base, other)
     assert error.value.remedy.startswith("--force")
-    found = _compared(lab(), other, force=True)
+    found = _compared(base, other, force=True)
     assert found.forced and found.differing[0].apart
 
 
-def test_versions_and_the_name_of_the_host_need_no_force():
-    other = replace(lab(seed=1), machine=replace(LATER, host="elsewhere", memory_bytes=(1 << 34) + 4096))
-    found = _compared(lab(), other)
-    assert {one.name for one in found.differing} == {"host", "pillow"} and not found.forced
+@pytest.mark.parametrize(("numbers", "name"), [(NUMBERS, "host"), ({}, "host (perhaps another machine)")])
+def test_versions_and_the_name_of_the_host_need_no_force(numbers, name):
+    """A container has another name at each start. Where nothing tells whether the machine is the same, that is said."""
+    base, other = lab(), replace(LATER, host="elsewhere", memory_bytes=(1 << 34) + 4096, identity=numbers)
+    base = replace(base, machine=replace(base.machine, identity=NUMBERS))
+    found = _compared(base, replace(lab(seed=1), machine=other))
+    assert {one.name for one in found.differing} == {name, "pillow"} and not found.forced
 
 
 def test_rows_of_one_report_alone_are_named():
