@@ -12,7 +12,7 @@ import sys
 import sysconfig
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from importlib import metadata
 from multiprocessing import util
@@ -21,7 +21,7 @@ from typing import Any
 
 from pipebench.doctor import asking, probe
 from pipebench.doctor.asking import Answer
-from pipebench.host import cgroups, limits, page_cache
+from pipebench.host import cgroups, limits, machine, page_cache
 
 OVER_S = 2.0  # seconds between the two readings of the kernel's counters
 DEADLINE_S = 6.0  # seconds for the other programs, so that all of it takes at most ten
@@ -132,18 +132,12 @@ def observed(data: Path | None, progress: Callable[[int, int, str], None]) -> Ho
         python=".".join(map(str, sys.version_info[:3])),
         earlier=earlier,
         later=later,
-        versions=dict(_versions()),
+        versions=dict(machine.versions(_LIBRARIES)),
         pair=_required("torchvision"),
         answers=probe.answers(told.text) if told is not None else {},
         late=told is not None and told.status is None,
         smi=smi,
     )
-
-
-def _versions() -> Iterator[tuple[str, str]]:
-    for library in _LIBRARIES:
-        with contextlib.suppress(metadata.PackageNotFoundError):
-            yield library, metadata.version(library)
 
 
 def _required(library: str) -> tuple[str, ...]:
