@@ -13,23 +13,22 @@ Every comparison is a speed-up: above 1 is faster.
 
 from __future__ import annotations
 
+import bisect
 import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from statistics import fmean, median, stdev, variance
+from functools import cache
+from statistics import NormalDist, fmean, median, stdev, variance
 
 CONFIDENCE = 0.95
 # With 12 blocks the interval spans the 3rd to the 10th block (96 %), so one or two spoilt blocks cannot widen it.
 BLOCKS = 12
-# Student's t: a value that 97.5 % lie below, by degrees of freedom from 1 (NIST/SEMATECH e-Handbook, 1.3.6.7.2).
-_T = (
-    *(12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228),
-    *(2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086),
-    *(2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042),
-)
 NORMAL = 1.960  # a value that 97.5 % of a standard normal distribution lie below
+SPREAD_OF_MEDIAN = NormalDist().inv_cdf(0.75)  # the median of absolute values beside their standard deviation
 MOST_PROCESSES = 1000  # where a search for a number of processes ends
+_MANY = 1000  # degrees of freedom: the normal distribution differs by less than 0.2 %
+_LARGEST, _STEPS = 1e6, 50  # the search for a quantile
 
 
 @dataclass(frozen=True)
@@ -137,14 +136,48 @@ def next_run(values: Sequence[float]) -> Interval:
 
 def width_of(processes: int) -> float:
     """Half the width of `next_run`'s interval in standard deviations: 1.76 for 5 processes, 0.66 for 20."""
-    return _T[min(processes - 1, len(_T)) - 1] * math.sqrt(2 / processes)
+    return student(CONFIDENCE, processes - 1) * math.sqrt(2 / processes)
+
+
+def student(confidence: float, degrees: float) -> float:
+    """The half width, in standard errors, of an interval of this confidence by Student's t with `degrees` of freedom.
+
+    Fractions of a degree are left out, which widens it. The distribution is Abramowitz and Stegun, 26.7.3 and 26.7.4.
+    """
+    if degrees > _MANY:
+        return NormalDist().inv_cdf((1 + confidence) / 2)
+    return _quantile(confidence, max(1, int(degrees)))
+
+
+@cache
+def _quantile(confidence: float, degrees: int) -> float:
+    near, far = 0.0, 1.0
+    while _within(far, degrees) < confidence and far < _LARGEST:
+        far *= 2
+    for _ in range(_STEPS):
+        middle = (near + far) / 2
+        near, far = (middle, far) if _within(middle, degrees) < confidence else (near, middle)
+    return far
+
+
+def _within(t: float, degrees: int) -> float:
+    """The chance that Student's t lies between -t and t."""
+    angle = math.atan(t / math.sqrt(degrees))
+    cosine, sine = math.cos(angle), math.sin(angle)
+    odd = degrees % 2
+    term, total = (cosine, 0.0) if odd else (1.0, 0.0)
+    for step in range(degrees // 2):
+        total += term
+        lower = 2 * step + 1 + odd
+        term *= cosine * cosine * lower / (lower + 1)
+    return 2 / math.pi * (angle + sine * total) if odd else sine * total
 
 
 def processes_needed(values: Sequence[float], precision: float) -> int:
     """About how many processes would narrow the interval of `next_run` to ± `precision` (0.02 is 2 %)."""
     spread = stdev(math.log(value) for value in values)
-    enough = (count for count in range(2, MOST_PROCESSES) if spread * width_of(count) <= math.log1p(precision))
-    return max(len(values), next(enough, MOST_PROCESSES))
+    counts, enough = range(2, MOST_PROCESSES), math.log1p(precision)
+    return max(len(values), 2 + bisect.bisect_left(counts, True, key=lambda count: spread * width_of(count) <= enough))
 
 
 def share_of_readings(processes: Sequence[Sequence[float]]) -> float:

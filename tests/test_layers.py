@@ -53,7 +53,7 @@ HOUSE = {
     "batch_into": "",
     "calibrate.planted": "amounts loaded looping replaying stages samples waiting",
     "calibrate": "running attribution bounds overhead under_load waits whole",
-    "data": "image_header shard_pattern listing synthetic patterns datasets",
+    "data": "image_header shard_pattern listing in_tars synthetic patterns datasets",
     "pack": "sources journal writing gain working",
     "stages": "agreement read decode crop transform collate transfer step ceilings",
     "stage": "",

@@ -147,16 +147,21 @@ def test_a_speed_up_over_processes_contains_that_of_another_run():
     assert sum(one.low <= 2.0 <= one.high for one, _ in found) / 1500 > 0.98  # the truth is nearer than another run
 
 
-def test_the_width_of_the_interval_is_students_t():
-    """The table against the integral of the density (Student, 1908), and the exact arithmetic of one example."""
-    for degrees in (1, 2, 4, 9, 30):
-        scale = math.gamma((degrees + 1) / 2) / math.sqrt(degrees * math.pi) / math.gamma(degrees / 2)
-        end = stats.width_of(degrees + 1) / math.sqrt(2 / (degrees + 1))
-        steps = 20000
-        area = sum((1 + (end * (step + 0.5) / steps) ** 2 / degrees) ** (-(degrees + 1) / 2) for step in range(steps))
-        assert 0.5 + scale * area * end / steps == pytest.approx(0.975, abs=2e-5)
+@pytest.mark.parametrize(
+    ("confidence", "degrees", "quantile"),
+    [(0.95, 1, 12.706), (0.95, 2, 4.303), (0.95, 19, 2.093), (0.95, 30, 2.042), (0.999, 7, 5.408), (0.95, 1e9, 1.960)],
+)
+def test_students_t_is_that_of_the_tables(confidence, degrees, quantile):
+    """NIST/SEMATECH e-Handbook, 1.3.6.7.2."""
+    assert stats.student(confidence, degrees) == pytest.approx(quantile, abs=6e-4)
+
+
+def test_the_interval_for_another_run_has_the_width_of_students_t():
+    assert stats.width_of(20) == pytest.approx(2.093 * math.sqrt(2 / 20), abs=2e-4)
     found = stats.next_run([1.0, math.e**2])
-    assert (found.median, found.high) == pytest.approx((math.e, math.e ** (1 + math.sqrt(2) * 12.706)))
+    assert (found.median, found.high) == pytest.approx(
+        (math.e, math.e ** (1 + math.sqrt(2) * math.tan(0.475 * math.pi)))
+    )
     with pytest.raises(ValueError, match="2 of them"):
         stats.next_run([1.0])
 

@@ -35,20 +35,16 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cache
 from statistics import NormalDist, fmean, median, stdev
 
 from pipebench.results.before_after import Floor
 from pipebench.results.comparison import Judgement, wanted_confidence
 from pipebench.results.earlier_runs import FEWEST_ROWS
 from pipebench.results.report import BetweenRuns
-from pipebench.stats import NORMAL, Speedup
+from pipebench.stats import NORMAL, SPREAD_OF_MEDIAN, Speedup, student
 
 ALARMS = 0.05  # chance that any row is called changed although none did
-_SPREAD_OF_MEDIAN = NormalDist().inv_cdf(0.75)
 _EFFICIENCY = 0.37
-_MANY = 1000  # degrees of freedom: the normal distribution differs by less than 0.2 %
-_LARGEST, _STEPS = 1e6, 50  # the search for a quantile
 _WIDEST = 50.0  # a logarithm: a speed-up beyond e^50 is cut off
 
 
@@ -87,40 +83,6 @@ def of_interval(
     return Estimate(math.log(middle), reach / NormalDist().inv_cdf((1 + confidence) / 2), processes=runs, whole=whole)
 
 
-def student(confidence: float, degrees: float) -> float:
-    """The half width, in standard errors, of an interval of this confidence by Student's t with `degrees` of freedom.
-
-    Fractions of a degree are left out, which widens it. The distribution is Abramowitz and Stegun, 26.7.3 and 26.7.4.
-    """
-    if degrees > _MANY:
-        return NormalDist().inv_cdf((1 + confidence) / 2)
-    return _quantile(confidence, max(1, int(degrees)))
-
-
-@cache
-def _quantile(confidence: float, degrees: int) -> float:
-    near, far = 0.0, 1.0
-    while _within(far, degrees) < confidence and far < _LARGEST:
-        far *= 2
-    for _ in range(_STEPS):
-        middle = (near + far) / 2
-        near, far = (middle, far) if _within(middle, degrees) < confidence else (near, middle)
-    return far
-
-
-def _within(t: float, degrees: int) -> float:
-    """The chance that Student's t lies between -t and t."""
-    angle = math.atan(t / math.sqrt(degrees))
-    cosine, sine = math.cos(angle), math.sin(angle)
-    odd = degrees % 2
-    term, total = (cosine, 0.0) if odd else (1.0, 0.0)
-    for step in range(degrees // 2):
-        total += term
-        lower = 2 * step + 1 + odd
-        term *= cosine * cosine * lower / (lower + 1)
-    return 2 / math.pi * (angle + sine * total) if odd else sine * total
-
-
 def of_earlier(*known: BetweenRuns | None) -> Floor | None:
     """The floor of the report that rests on more runs; of equal ones, the larger."""
     found = [one for one in known if one is not None and one.runs > 1]
@@ -135,7 +97,7 @@ def of_rows(pairs: Iterable[tuple[Estimate, Estimate]]) -> Floor | None:
     apart = [abs(base.logarithm - head.logarithm) for base, head in pairs]
     if len(apart) < FEWEST_ROWS:
         return None
-    return Floor("these-rows", median(apart) / _SPREAD_OF_MEDIAN, rows=len(apart))
+    return Floor("these-rows", median(apart) / SPREAD_OF_MEDIAN, rows=len(apart))
 
 
 def reach(floor: Floor | None, rows: int) -> float:

@@ -63,7 +63,7 @@ def pooled(runs: Sequence[Saved], fail_above: float | None, progress: Progress) 
             problem = f"{first.name} and {other.name} cannot be joined: {'; '.join(reasons)}"
             raise UsageError(problem, "join runs of the same two commits, on one machine and with the same packages")
     names = dict.fromkeys(one.benchmark for run in runs for one in run.comparison.changes)
-    joined = [_joined(name, [_of(run, name) for run in runs]) for name in names]
+    joined = [_joined([_of(run, name) for run in runs]) for name in names]
     changes = tuple(_widened(one, [_of(run, one.benchmark) for run in runs]) for one in _judged(joined, progress))
     comparison = replace(
         first.comparison,
@@ -93,7 +93,7 @@ def _of(run: Saved, name: str) -> Change | None:
     return next((one for one in run.comparison.changes if one.benchmark == name), None)
 
 
-def _joined(name: str, found: Sequence[Change | None]) -> Change:
+def _joined(found: Sequence[Change | None]) -> Change:
     """The rounds of one benchmark in all runs, without a judgement. Where it failed in a run, it failed."""
     there = [one for one in found if one is not None]
     measured = [one for one in there if one.live and one.rounds]

@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TextIO
 
-from pipebench.data import listing, patterns
+from pipebench.data import in_tars, listing, patterns
 from pipebench.data.image_header import image_size
 from pipebench.data.listing import Dataset, Extent, Sample, Shard
 from pipebench.errors import PipebenchError, SampleError
@@ -90,7 +90,7 @@ def load(
     found = _paths(name_or_path)
     if all(listing.is_image(path) for path in found):
         return listing.files(name_or_path, found, limit)
-    return listing.shards(name_or_path, patterns.tars(found), limit)
+    return in_tars.shards(name_or_path, patterns.tars(found), limit)
 
 
 def is_embedded(name_or_path: str) -> bool:

@@ -12,7 +12,7 @@ import sys
 import sysconfig
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import metadata
 from multiprocessing import util
@@ -23,7 +23,7 @@ import psutil
 
 from pipebench.doctor import asking, probe
 from pipebench.doctor.asking import Answer
-from pipebench.host import cgroups, limits, page_cache
+from pipebench.host import cgroups, limits, machine, page_cache
 
 OVER_S = 2.0  # seconds between the two readings of the kernel's counters
 WHOLE_S = 10.0  # seconds for all of it, from the start of this process
@@ -141,7 +141,7 @@ def observed(data: Path | None, progress: Callable[[int, int, str], None]) -> Ho
         python=".".join(map(str, sys.version_info[:3])),
         earlier=earlier,
         later=later,
-        versions=dict(_versions()),
+        versions=dict(machine.versions(_LIBRARIES)),
         pair=_required("torchvision"),
         answers=answers,
         late=late,
@@ -169,12 +169,6 @@ def said(told: Sequence[Answer | None], deadline_s: float) -> tuple[dict[str, di
             answers |= probe.answers(one.text)
             late |= dict.fromkeys(names, deadline_s) if one.status is None else {}
     return answers, late
-
-
-def _versions() -> Iterator[tuple[str, str]]:
-    for library in _LIBRARIES:
-        with contextlib.suppress(metadata.PackageNotFoundError):
-            yield library, metadata.version(library)
 
 
 def _required(library: str) -> tuple[str, ...]:

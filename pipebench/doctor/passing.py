@@ -6,15 +6,13 @@ import os
 
 from pipebench.doctor.checking import NotKnown, check, fine, hurts, know
 from pipebench.doctor.host import BATCH_BYTES, PREFETCH, Host
-from pipebench.host.limits import batches_under_way, descriptors_needed
+from pipebench.host.limits import LONGEST_TEMPORARY, batches_under_way, descriptors_needed
 from pipebench.results.examination import Finding
 from pipebench.units import printable, size
 
 _TENSORS = 2  # in a batch: images and labels
 _AMPLE_LIMIT = 65536  # descriptors
 _USUAL_LIMIT = 1024  # descriptors: the soft limit of most systems
-_SOCKET = 107  # bytes: the longest path of a socket (unix(7))
-_INSIDE = len("/pymp-01234567/listener-01234567")  # what multiprocessing adds to the folder for temporary files
 _LITTLE = 1 << 30  # bytes
 
 
@@ -73,10 +71,10 @@ def descriptors(host: Host) -> Finding:
 def temporary_folder(host: Host) -> Finding:
     name = printable(host.temporary)
     length = len(os.fsencode(host.temporary))
-    facts = {"bytes": length, "longest": _SOCKET - _INSIDE}
-    if length + _INSIDE > _SOCKET and not host.short_sockets:
+    facts = {"bytes": length, "longest": LONGEST_TEMPORARY}
+    if length > LONGEST_TEMPORARY and not host.short_sockets:
         return hurts(
-            f"the path of the folder for temporary files has {length} bytes; {_SOCKET - _INSIDE} are allowed",
+            f"the path of the folder for temporary files has {length} bytes; {LONGEST_TEMPORARY} are allowed",
             "Workers pass batches through sockets in it. They fail with 'AF_UNIX path too long'.",
             "choose a shorter path",
             "export TMPDIR=/tmp",

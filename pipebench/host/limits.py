@@ -19,8 +19,8 @@ from pipebench.units import printable, size
 SHARED_MEMORY = Path("/dev/shm")
 _IN_HAND = 2  # batches that a loop holds while it waits for the next: the last one, and the one that is handed over
 _PIPES_PER_WORKER = 4  # descriptors: two ends of its index queue, its sentinel, its share of the resource tracker
-_SOCKET = 107  # bytes of a socket's path: unix(7)
-_BELOW = len("/pymp-12345678/listener-12345678")  # what multiprocessing adds to the folder for temporary files
+# Bytes of the path of the folder for temporary files: that of a socket (unix(7)), less what multiprocessing adds.
+LONGEST_TEMPORARY = 107 - len("/pymp-12345678/listener-12345678")
 _LEAST_SHARED = 64 << 20  # bytes of shared memory: what docker gives unless told otherwise
 _LEAST_DESCRIPTORS = 256
 _MARGIN = 32  # descriptors that remain for everything else
@@ -81,11 +81,11 @@ def no_room_for_sockets(folder: str | None = None) -> str:
     """
     folder = tempfile.gettempdir() if folder is None else folder
     length = len(os.fsencode(folder))
-    if length + _BELOW <= _SOCKET or hasattr(multiprocessing.util, "_get_base_temp_dir"):
+    if length <= LONGEST_TEMPORARY or hasattr(multiprocessing.util, "_get_base_temp_dir"):
         return ""
     return (
         f"the path of the folder for temporary files has {length} bytes, and workers hand batches over by sockets "
-        f"below it, which may have {_SOCKET - _BELOW} at most: {printable(folder)}"
+        f"below it, which may have {LONGEST_TEMPORARY} at most: {printable(folder)}"
     )
 
 

@@ -79,7 +79,7 @@ def describe(storage_of: Path | None = None) -> Machine:
         storage=storage(storage_of or _cache_place()),
         device=_device(),
         start_method=_start_method(),
-        libraries=dict(_versions()),
+        libraries=dict(versions(LIBRARIES)),
         identity=identity.digests(root_storage=storage(Path("/"))),
     )
 
@@ -145,10 +145,11 @@ def _start_method() -> str:
     return multiprocessing.get_start_method(allow_none=True) or multiprocessing.get_context().get_start_method()
 
 
-def _versions() -> Iterable[tuple[str, str]]:
+def versions(libraries: Iterable[str]) -> Iterable[tuple[str, str]]:
+    """The installed ones of these libraries, each with its version."""
     from importlib import metadata
 
-    for library in LIBRARIES:
+    for library in libraries:
         with contextlib.suppress(metadata.PackageNotFoundError):
             yield library, metadata.version(library)
 

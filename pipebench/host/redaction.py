@@ -33,9 +33,9 @@ _FORMS = (
 )
 
 
-def redacted(text: str, more: Iterable[str] = ()) -> str:
-    """The text without the secrets of this process's environment, those of `more`, and those of a known form."""
-    return _without(text, _secrets(more))
+def redacted(text: str) -> str:
+    """The text without the secrets of this process's environment, and those of a known form."""
+    return _without(text, _secrets(()))
 
 
 def inert(text: str) -> str:

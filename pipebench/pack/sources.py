@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pipebench.data import datasets, listing
+from pipebench.data import datasets, in_tars, listing
 from pipebench.data.listing import Extent
 from pipebench.errors import PipebenchError, SampleError, UsageError
 from pipebench.units import printable
@@ -84,7 +84,7 @@ def _target(path: str, name: str) -> Target:
 def tar_members(path: str) -> Iterator[Member]:
     """The entries of a tar in order. Raises `SampleError` for a tar that was cut, or that has a sparse member."""
     with open(listing.open_regular(path), "rb") as file:
-        members = listing.Members(file)
+        members = in_tars.Members(file)
         for header in members:
             if header.issparse() or header.offset_data + header.size > members.size:
                 raise SampleError("truncated", f"{printable(header.name)} is not whole in it")

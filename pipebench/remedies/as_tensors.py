@@ -56,10 +56,6 @@ def _room(seen: Seen, batch_bytes: float) -> bool:
     return ahead * batch_bytes < host.shared_memory_size_bytes - (host.shared_memory_bytes or 0)
 
 
-def edit() -> Edit:
-    return _AsTensors()
-
-
 class _AsTensors(Edit):
     def in_worker(self, fetcher: Any, patches: Patches) -> None:
         if sys.modules.get("numpy") is None:
@@ -68,6 +64,9 @@ class _AsTensors(Edit):
 
     def in_script(self, batch: Any) -> Any:
         return restored(batch)
+
+
+edit = _AsTensors
 
 
 def _collated(collate: Callable[[Any], Any], samples: Any) -> Any:

@@ -41,10 +41,6 @@ def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
     )  # fmt: skip
 
 
-def edit() -> Edit:
-    return _BytesAcross()
-
-
 class _Rest(NamedTuple):
     """What is left to be done in the script: the chain's steps, at these places of a batch."""
 
@@ -85,6 +81,9 @@ class _BytesAcross(Edit):
         if not all(_of_bytes(found.get(path)) for path in paths):
             raise Refused("no-such-batch")
         return _changed(batch, paths, lambda one: chains.from_bytes(steps, one))
+
+
+edit = _BytesAcross
 
 
 class _ToBytes:

@@ -100,17 +100,16 @@ def speedups(
     return {name: statistics.median(its) for name, its in ratios.items() if its}
 
 
-def edit(name: str, exact: bool = True) -> Edit:
-    return _Decoded(name, exact)
-
-
 class _Decoded(Edit):
-    def __init__(self, name: str, exact: bool) -> None:
+    def __init__(self, name: str, exact: bool = True) -> None:
         self.name, self.exact = name, exact
 
     def in_worker(self, fetcher: Any, patches: Patches) -> None:
         how = Comparing(0.0) if self.exact else Comparing(None, mean_share=TOLERANCE)
         compare_first(fetcher, lambda: replace_convert(patches, _WRITTEN[self.name]), how)
+
+
+edit = _Decoded
 
 
 # What follows is written into the user's file, so it needs nothing of this one.

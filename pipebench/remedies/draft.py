@@ -60,10 +60,6 @@ def drafted(image, size):  # type: ignore[no-untyped-def]  # the user gets this 
     return image
 
 
-def edit() -> Edit:
-    return _Draft()
-
-
 class _Draft(Edit):
     def in_worker(self, fetcher: Any, patches: Patches) -> None:
         sizes = [size for entries in transform_lists(fetcher.dataset) for size in _first_resize(entries)]
@@ -78,6 +74,9 @@ class _Draft(Edit):
             patches.rebind_held()
 
         compare_first(fetcher, change, Comparing(None), functools.partial(checked, made, "not-smaller"))
+
+
+edit = _Draft
 
 
 def _first_resize(entries: list[Any]) -> Iterator[tuple[int, int]]:

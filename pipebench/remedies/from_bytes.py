@@ -10,7 +10,6 @@ would bring is predicted from a packed copy of some of them.
 
 from __future__ import annotations
 
-import ast
 import functools
 from collections.abc import Sequence
 from typing import Any
@@ -18,7 +17,7 @@ from typing import Any
 from pipebench.errors import PipebenchError
 from pipebench.remedies import files, opening, packed_crops
 from pipebench.remedies.seen import WORTH, Seen, share_of
-from pipebench.remedies.source import Source, call_of, called, calls_of
+from pipebench.remedies.source import call_of, steps_of
 from pipebench.results.advice import Change, Finding, Rewrite
 from pipebench.watch.record.patches import Patches
 from pipebench.watch.trial import chains
@@ -104,23 +103,14 @@ def _works() -> bool:
 
 def _rewrites(seen: Seen, name: str, exact: bool) -> tuple[Rewrite, ...]:
     """The crop within our class, and images that are opened without a decode; nothing if a place is not known."""
-    found = calls_of(seen, name)
-    opened = opening.rewrites(seen, undecoded)
-    if len(found) != 1 or opened is None:
+    found, opened = steps_of(seen, name, place_of), opening.rewrites(seen, undecoded)
+    if found is None or opened is None:
         return ()
-    source, crop = found[0]
-    for node in source.nodes(ast.List):
-        entries = node.elts if isinstance(node, ast.List) else []
-        steps = place_of([called(one) for one in entries])
-        if crop in entries and steps is not None:
-            return (*_wrapped(source, entries[steps], _class(name).__name__, exact),
-                    source.defined(_class(name), crop), *opened)  # fmt: skip
-    return ()
-
-
-def _wrapped(source: Source, steps: Sequence[ast.expr], name: str, exact: bool) -> tuple[Rewrite, ...]:
-    reduced = not exact and name == CropFromBytes.__name__
-    return source.wrapped(steps[0], steps[-1], f"{name}(", ", exact=False)" if reduced else ")")
+    source, steps = found
+    wanted = _class(name)
+    ending = ", exact=False)" if wanted is CropFromBytes and not exact else ")"
+    wrapped = source.wrapped(steps[0], steps[-1], f"{wanted.__name__}(", ending)
+    return (*wrapped, source.defined(wanted, steps[-1]), *opened)
 
 
 def place_of(names: Sequence[str]) -> slice | None:
@@ -132,12 +122,8 @@ def place_of(names: Sequence[str]) -> slice | None:
     return slice(0, names.index(_CROP) + 1)
 
 
-def edit(exact: bool = True) -> Edit:
-    return _FromBytes(exact)
-
-
 class _FromBytes(Edit):
-    def __init__(self, exact: bool) -> None:
+    def __init__(self, exact: bool = True) -> None:
         self.exact = exact
 
     def in_worker(self, fetcher: Any, patches: Patches) -> None:
@@ -152,6 +138,9 @@ class _FromBytes(Edit):
 
         how = Comparing(0.0) if self.exact else Comparing(None, mean_share=TOLERANCE)
         compare_first(fetcher, change, how, functools.partial(checked, made, "no-jpegs"))
+
+
+edit = _FromBytes
 
 
 def _class(name: str) -> type:

@@ -6,12 +6,11 @@ samples of each worker. One pass over the pixels replaces several. The user gets
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Sequence
 from typing import Any
 
 from pipebench.remedies.seen import Seen, share_of
-from pipebench.remedies.source import call_of, called, calls_of
+from pipebench.remedies.source import call_of, steps_of
 from pipebench.results.advice import Change, Finding, Rewrite
 from pipebench.watch.record.patches import Patches
 from pipebench.watch.trial import chains
@@ -39,21 +38,10 @@ def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
 
 def _rewrites(seen: Seen) -> tuple[Rewrite, ...]:
     """The transforms within `ByTable(...)`, and its class; nothing if there is not exactly one such place."""
-    found = calls_of(seen, LAST)
-    if len(found) != 1:
+    if (found := steps_of(seen, LAST, chains.place_of)) is None:
         return ()
-    source, last = found[0]
-    for node in source.nodes(ast.List):
-        entries = node.elts if isinstance(node, ast.List) else []
-        steps = chains.place_of([called(one) for one in entries])
-        if last in entries and steps is not None:
-            wrapped = source.wrapped(entries[steps.start], entries[steps.stop - 1], "ByTable(")
-            return (*wrapped, source.defined(ByTable, last))
-    return ()
-
-
-def edit() -> Edit:
-    return _Lookup()
+    source, steps = found
+    return (*source.wrapped(steps[0], steps[-1], "ByTable("), source.defined(ByTable, steps[-1]))
 
 
 class _Lookup(Edit):
@@ -61,6 +49,9 @@ class _Lookup(Edit):
         chain = chains.only_chain(fetcher.dataset)
         made: Any = ByTable
         compare_first(fetcher, lambda: chain.replace(made(*chain.steps), patches), Comparing(0.0))
+
+
+edit = _Lookup
 
 
 class ByTable:

@@ -6,14 +6,13 @@ new pixel covers; Pillow's triangle reaches twice as far. The difference of the 
 
 from __future__ import annotations
 
-import ast
 import functools
 import importlib.util
 from collections.abc import Sequence
 from typing import Any
 
 from pipebench.remedies.seen import Seen, share_of
-from pipebench.remedies.source import call_of, calls_of
+from pipebench.remedies.source import call_of, steps_of
 from pipebench.results.advice import Change, Finding, Rewrite
 from pipebench.watch.record.patches import Patches
 from pipebench.watch.trial import chains
@@ -44,21 +43,14 @@ def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
 
 def _rewrites(seen: Seen) -> tuple[Rewrite, ...]:
     """The Resize within our class; nothing if there is not exactly one in a list."""
-    found = calls_of(seen, _RESIZE)
-    if len(found) != 1:
+    if (found := steps_of(seen, _RESIZE, place_of)) is None:
         return ()
-    source, resize = found[0]
-    if not any(isinstance(node, ast.List) and resize in node.elts for node in source.nodes(ast.List)):
-        return ()
+    source, (resize,) = found
     return (*source.wrapped(resize, resize, "ResizedByOpenCV("), source.defined(ResizedByOpenCV, resize))
 
 
 def place_of(names: Sequence[str]) -> slice | None:
     return slice(names.index(_RESIZE), names.index(_RESIZE) + 1) if names.count(_RESIZE) == 1 else None
-
-
-def edit() -> Edit:
-    return _ByOpenCV()
 
 
 class _ByOpenCV(Edit):
@@ -71,6 +63,9 @@ class _ByOpenCV(Edit):
             chain.replace(counting(step(*chain.steps), made, _is_pillows), patches)
 
         compare_first(fetcher, change, Comparing(None), functools.partial(checked, made, "no-such-resize"))
+
+
+edit = _ByOpenCV
 
 
 def _is_pillows(image: Any) -> bool:

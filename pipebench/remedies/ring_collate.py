@@ -62,10 +62,6 @@ def _takes(call: ast.Call) -> bool:
     return not hidden and bool(call.args or call.keywords) and len(call.args) <= _BEFORE_COLLATE
 
 
-def edit(ahead: int) -> Edit:
-    return _Ring(ahead)
-
-
 class _Ring(Edit):
     def __init__(self, ahead: int) -> None:
         self.ahead = ahead
@@ -78,6 +74,9 @@ class _Ring(Edit):
         if fetcher.collate_fn is not default_collate:
             raise Refused("own-collate")
         fetcher.collate_fn = _compared(RingCollate(self.ahead), default_collate)
+
+
+edit = _Ring
 
 
 def _compared(ring: Callable[[Any], Any], usual: Callable[[Any], Any]) -> Callable[[Any], Any]:

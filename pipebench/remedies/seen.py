@@ -85,7 +85,7 @@ class Seen:
     @property
     def promise(self) -> float | None:
         """`most_by_workers`, if it says anything."""
-        return self.most_by_workers if self.most_by_workers <= _TELLING else None
+        return telling(self.most_by_workers)
 
     @property
     def waits(self) -> bool:

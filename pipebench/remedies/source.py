@@ -6,7 +6,7 @@ import ast
 import contextlib
 import inspect
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from pipebench.remedies.seen import Seen
@@ -96,6 +96,21 @@ def calls_of(seen: Seen, name: str) -> list[tuple[Source, ast.Call]]:
         for one in source.nodes(ast.Call)
         if isinstance(one, ast.Call) and called(one) == name
     ]
+
+
+def steps_of(
+    seen: Seen, name: str, place_of: Callable[[Sequence[str]], slice | None]
+) -> tuple[Source, list[ast.expr]] | None:
+    """The entries that `place_of` finds by name, in the list with the only call of `name`; None if there is none."""
+    found = calls_of(seen, name)
+    if len(found) != 1:
+        return None
+    source, call = found[0]
+    for node in source.nodes(ast.List):
+        entries = node.elts if isinstance(node, ast.List) and call in node.elts else []
+        if (steps := place_of([called(one) for one in entries])) is not None:
+            return source, entries[steps]
+    return None
 
 
 def call_of(seen: Seen, name: str) -> Place | None:

@@ -17,14 +17,13 @@ import msgspec
 from pipebench.host.machine import Machine
 from pipebench.results.measurement import UNSTABLE_LIMIT, Measurement, Warning
 from pipebench.results.report import BetweenRuns, Report
-from pipebench.stats import NORMAL, Speedup, Summary
+from pipebench.stats import NORMAL, SPREAD_OF_MEDIAN, Speedup, Summary
 from pipebench.units import percent
 
 FEWEST_ROWS = 3  # that two runs must have in common
 BUSY = (
     0.5  # cores that other processes used: a run beside them finds other figures, and tells nothing about a quiet one
 )
-_SPREAD_OF_MEDIAN = 0.6745  # the median of the absolute values of a standard normal distribution
 
 
 @dataclass(frozen=True)
@@ -90,7 +89,7 @@ def _apart(runs: Sequence[Figures], which: Callable[[Figures], Mapping[str, floa
     for sooner, later in itertools.pairwise(map(which, runs)):
         rows = [abs(math.log(later[name] / sooner[name])) for name in later if name in sooner]
         if len(rows) >= FEWEST_ROWS:
-            found.append(median(rows) / _SPREAD_OF_MEDIAN)
+            found.append(median(rows) / SPREAD_OF_MEDIAN)
     return found
 
 

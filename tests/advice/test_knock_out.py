@@ -1,10 +1,10 @@
 """A stage that is free: which are offered, and that only this one is served, with results of the right kind."""
 
-import types
 from dataclasses import replace
 
 import numpy as np
 import pytest
+import small_worker
 import torch
 from made_up_trials import LOADER, seen
 from PIL import Image
@@ -44,19 +44,8 @@ def photos(tmp_path):
     return paths
 
 
-def _fetcher(dataset, collate=list):
-    found = types.SimpleNamespace(dataset=dataset, collate_fn=collate)
-    found.fetch = lambda indices: found.collate_fn([found.dataset[one] for one in indices])
-    return found
-
-
 def _fetched(dataset, kind, name, batches, collate=list):
-    fetcher, patches, edits = _fetcher(dataset, collate), Patches(), (knock_out.edit(kind, name),)
-    edited(fetcher, edits, patches)
-    try:
-        return [unpacked(fetcher.fetch(one), edits, lambda note: None) for one in batches]
-    finally:
-        patches.undo()
+    return small_worker.fetched(dataset, knock_out.edit(kind, name), batches, collate)
 
 
 def test_one_transform_is_served_and_all_others_run(photos):
@@ -143,7 +132,7 @@ def test_getitem_whole_is_served():
     (first, second) = _fetched(dataset, "getitem", "", [[3, 4], [5, 6]])
     assert dataset.asked == [3, 3, 4, 3, 4] and [index for _, index in [*first, *second]] == [3] * 4
     batched = InBatches()
-    fetcher = _fetcher(batched)
+    fetcher = small_worker.fetcher(batched)
     knock_out.edit("getitem", "").in_worker(fetcher, Patches())
     assert len(fetcher.dataset.__getitems__([1, 2])) == len(fetcher.dataset.__getitems__([5, 6])) == 2
     assert len(fetcher.dataset.__getitems__([7])) == 1 and batched.asked == [[1, 2], [7]]
@@ -157,7 +146,7 @@ def test_collate_is_served_for_each_length_of_a_batch():
 
 def test_a_batch_that_the_loop_changes_cannot_be_served():
     for kind in ("collate", "hand-off"):
-        fetcher, edits = _fetcher(Counted(), lambda samples: torch.stack([one for one, _ in samples])), ()
+        fetcher = small_worker.fetcher(Counted(), lambda samples: torch.stack([one for one, _ in samples]))
         edits = (knock_out.edit(kind, ""),)
         edited(fetcher, edits, Patches())
         given = [unpacked(fetcher.fetch([1, 2]), edits, lambda note: None)]
@@ -169,7 +158,7 @@ def test_a_batch_that_the_loop_changes_cannot_be_served():
 
 def test_the_hand_off_carries_one_batch_of_each_size():
     edits, sent = (knock_out.edit("hand-off", ""),), []
-    fetcher = _fetcher(Counted(), lambda samples: [index for _, index in samples])
+    fetcher = small_worker.fetcher(Counted(), lambda samples: [index for _, index in samples])
     edited(fetcher, edits, Patches())
     for indices in ([1, 2], [3, 4], [5], [6, 7], [8]):
         batch = fetcher.fetch(indices)
@@ -180,7 +169,7 @@ def test_the_hand_off_carries_one_batch_of_each_size():
 
 @pytest.mark.parametrize(("kind", "name"), [("transform", "Nothing"), ("decode", "nothing")])
 def test_a_stage_that_the_workers_do_not_have_is_refused(kind, name):
-    fetcher = _fetcher(Counted())
+    fetcher = small_worker.fetcher(Counted())
     edited(fetcher, (knock_out.edit(kind, name),), Patches())
     found = fetcher.fetch([1])
     assert type(found) is Sent and found.refused == "no-such-stage"

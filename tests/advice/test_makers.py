@@ -1,5 +1,6 @@
 """A loader that a script makes anew for each pass is known again, and no other is taken for it."""
 
+import sys
 import types
 
 import pytest
@@ -49,6 +50,19 @@ def test_a_loader_made_anew_is_known_by_its_kind_whatever_function_makes_it(monk
         assert [makers.has_number(one, number) for number in (1, 2, 3, 4)] == [
             number == place for number in (1, 2, 3, 4)
         ]
+
+
+def test_the_place_of_a_loader_is_the_users_call_also_where_torchdata_makes_it(monkeypatch):
+    monkeypatch.setattr("pipebench.watch.trial.patching._refusal", lambda loader: "")
+    monkeypatch.setattr("pipebench.watch.trial.patching.length_of", lambda loader: 3)
+    written, library = [], {}
+    text = "class Loader:\n    def __init__(self, makers): self.batch_size, self.dataset = 4, makers.made(self)"
+    exec(compile(text, "/v/torchdata/stateful_dataloader.py", "exec"), library)
+    makers = Makers(types.SimpleNamespace(write=written.append), {})
+    loader, line = library["Loader"](makers), sys._getframe().f_lineno
+    makers.numbers[loader] = 1
+    makers.iterated(loader)
+    assert (written[0].file, written[0].line) == (__file__, line)
 
 
 @pytest.mark.parametrize("persistent", [True, False])

@@ -16,15 +16,6 @@ ROWS, PROCESSES, TRIALS = 10, 6, 100
 SPREAD, DRIFT = 0.03, 0.05  # of processes, and of runs
 
 
-@pytest.mark.parametrize(
-    ("confidence", "degrees", "quantile"),
-    [(0.95, 1, 12.706), (0.95, 2, 4.303), (0.95, 19, 2.093), (0.95, 30, 2.042), (0.999, 7, 5.408), (0.95, 1e9, 1.960)],
-)
-def test_students_t_is_that_of_the_tables(confidence, degrees, quantile):
-    """NIST/SEMATECH e-Handbook, 1.3.6.7.2."""
-    assert estimates.student(confidence, degrees) == pytest.approx(quantile, abs=6e-4)
-
-
 class Machine:
     """A machine whose runs drift: all rows of a run alike (`common`), or each row by itself."""
 

@@ -1,7 +1,6 @@
 """A folder of images with one of everything that `pipebench check` finds, made here."""
 
-import io
-
+import in_memory
 import numpy as np
 from PIL import Image
 
@@ -10,9 +9,7 @@ PHOTOGRAPH = Image.fromarray(PIXELS).resize((96, 64), Image.Resampling.BICUBIC)
 
 
 def encoded(format="JPEG", image=PHOTOGRAPH, **options):
-    out = io.BytesIO()
-    image.save(out, format, **options)
-    return out.getvalue()
+    return in_memory.encoded(image, format, **options)
 
 
 def turned(orientation):

@@ -1,11 +1,11 @@
 """What an image's header says: the size, or that it is no image, with nothing decoded and no program started."""
 
-import io
 import struct
 import warnings
 import zlib
 
 import pytest
+from in_memory import encoded
 from PIL import Image, UnidentifiedImageError, features
 
 from pipebench import stage
@@ -16,9 +16,7 @@ from pipebench.task import Workload
 
 
 def encoded_image(format, size):
-    encoded = io.BytesIO()
-    Image.new("RGB", size, "teal").save(encoded, format)
-    return encoded.getvalue()
+    return encoded(Image.new("RGB", size, "teal"), format)
 
 
 JPEG = encoded_image("JPEG", (16, 8))

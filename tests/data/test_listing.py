@@ -4,12 +4,13 @@ import gzip
 import io
 import os
 import shlex
-import signal
 import socket
 import tarfile
 
 import pytest
+from in_memory import encoded
 from PIL import Image
+from soon import within
 
 from pipebench.data import listing
 from pipebench.data.datasets import describe, load
@@ -19,21 +20,12 @@ from pipebench.errors import PipebenchError, SampleError
 @pytest.fixture(autouse=True)
 def never_hangs():
     """A FIFO that is opened would block for ever: fail instead."""
-
-    def fail(number, frame):
-        raise TimeoutError("something blocked")
-
-    before = signal.signal(signal.SIGALRM, fail)
-    signal.alarm(20)
-    yield
-    signal.alarm(0)
-    signal.signal(signal.SIGALRM, before)
+    with within(20):
+        yield
 
 
 def encoded_image(format, size):
-    encoded = io.BytesIO()
-    Image.new("RGB", size, "teal").save(encoded, format)
-    return encoded.getvalue()
+    return encoded(Image.new("RGB", size, "teal"), format)
 
 
 JPEG = encoded_image("JPEG", (16, 8))

@@ -1,7 +1,6 @@
 """Whatever fits the shape of a report, a passport or a record is shown or refused by name, and soon."""
 
 import json
-import signal
 import typing
 
 import every_report
@@ -9,6 +8,7 @@ import hypothesis
 import pytest
 from hypothesis import strategies
 from shaped import FIGURES, IMPOSSIBLE, NUMBERS, TEXTS, at_most, shaped
+from soon import within
 
 from pipebench.errors import PipebenchError
 from pipebench.predict.passports import passport_in
@@ -31,14 +31,8 @@ PARTS = sorted(set(typing.get_type_hints(Report)) - {"schema_version", "created"
 
 @pytest.fixture(autouse=True)
 def ends():
-    def late(*_):
-        pytest.fail("it does not end")
-
-    before = signal.signal(signal.SIGALRM, late)
-    signal.alarm(SOON_S)
-    yield
-    signal.alarm(0)
-    signal.signal(signal.SIGALRM, before)
+    with within(SOON_S):
+        yield
 
 
 def shown_or_refused(file, root):

@@ -2,12 +2,12 @@
 
 import json
 import random
-import signal
 
 import every_report
 import msgspec
 import pytest
 from repos import pipebench
+from soon import within
 
 from pipebench.errors import PipebenchError
 from pipebench.render.html.page import document
@@ -23,14 +23,8 @@ SOON_S = 60  # only what would never end takes so long
 
 @pytest.fixture(autouse=True)
 def ends():
-    def late(*_):
-        pytest.fail("it does not end")
-
-    before = signal.signal(signal.SIGALRM, late)
-    signal.alarm(SOON_S)
-    yield
-    signal.alarm(0)
-    signal.signal(signal.SIGALRM, before)
+    with within(SOON_S):
+        yield
 
 
 def shown_or_refused(file, content):

@@ -1,12 +1,12 @@
 """Names from data, whatever bytes they have: nothing is lost because of them, and nothing acts on them."""
 
-import io
 import json
 import os
 import random
 
 import every_report
 import pytest
+from in_memory import encoded
 from PIL import Image
 from repos import pipebench
 
@@ -44,11 +44,10 @@ def photos(tmp_path_factory):
     """A folder with an image under each of the names, and every other one cut in half."""
     folder = tmp_path_factory.mktemp("names") / "photos"
     folder.mkdir()
-    file = io.BytesIO()
-    Image.effect_noise((64, 64), 80).convert("RGB").save(file, "JPEG")
+    data = encoded(Image.effect_noise((64, 64), 80).convert("RGB"))
     for number, name in enumerate(NAMES):
         with open(os.fsencode(folder) + b"/" + name, "wb") as image:
-            image.write(file.getvalue()[: -1500 if number % 2 else None])
+            image.write(data[: -1500 if number % 2 else None])
     return folder
 
 

@@ -7,6 +7,7 @@ import re
 import tarfile
 from pathlib import Path
 
+from in_memory import encoded
 from PIL import Image
 
 import pipebench
@@ -31,11 +32,10 @@ class Bomb:
 
 
 def test_a_pickle_in_a_shard_stays_bytes(tmp_path):
-    image, place = io.BytesIO(), tmp_path / "unpickled"
-    Image.new("RGB", (8, 8)).save(image, "JPEG")
+    image, place = encoded(Image.new("RGB", (8, 8))), tmp_path / "unpickled"
     bomb = pickle.dumps(Bomb(place))
     with tarfile.open(tmp_path / "a.tar", "w") as tar:
-        for suffix, data in {"jpg": image.getvalue(), **dict.fromkeys(("pyd", "pth", "pickle"), bomb)}.items():
+        for suffix, data in {"jpg": image, **dict.fromkeys(("pyd", "pth", "pickle"), bomb)}.items():
             member = tarfile.TarInfo(f"0.{suffix}")
             member.size = len(data)
             tar.addfile(member, io.BytesIO(data))

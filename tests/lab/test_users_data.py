@@ -6,6 +6,7 @@ import tarfile
 import cv2
 import numpy as np
 import pytest
+from in_memory import encoded
 from PIL import Image
 
 from pipebench import stage
@@ -22,12 +23,6 @@ READERS = ("open", "pread", "tarfile", "tar-index")
 def image(width=96, height=64, seed=0):
     pixels = np.random.default_rng(seed).integers(0, 256, (6, 8, 3), np.uint8)
     return Image.fromarray(pixels).resize((width, height), Image.Resampling.BICUBIC)
-
-
-def encoded(made, format="JPEG", **options):
-    out = io.BytesIO()
-    made.save(out, format, **options)
-    return out.getvalue()
 
 
 def write(folder, files):

@@ -8,6 +8,7 @@ import random
 import numpy as np
 import pytest
 import region_jpegs
+from in_memory import encoded
 from PIL import Image
 from region_jpegs import KINDS, edited, encode, frame, marker_places
 from test_region import whole
@@ -48,10 +49,7 @@ def test_no_pixel_changes(kind, keep_tables):
     ],
 )
 def test_the_interval_is_the_nearest_useful_divisor(width, segment, mcus):
-    pixels = np.zeros((40, width, 3), np.uint8)
-    file = io.BytesIO()
-    Image.fromarray(pixels).save(file, "JPEG", subsampling="4:2:0")
-    packed = packing.pack(file.getvalue(), segment)
+    packed = packing.pack(encoded(np.zeros((40, width, 3), np.uint8), subsampling="4:2:0"), segment)
     row = -(-width // 16)
     assert interval(packed) == mcus
     assert len(marker_places(packed)) == 3 * row // mcus - 1
@@ -62,13 +60,10 @@ def test_the_interval_is_the_nearest_useful_divisor(width, segment, mcus):
 def test_a_packed_file_is_what_libjpeg_writes_of_these_coefficients(mode, subsampling, quality):
     """Pillow encodes twice: the usual way, and with optimised tables and as many markers as packing chose."""
 
-    def encoded(**options):
-        file, image = io.BytesIO(), Image.fromarray(region_jpegs.picture()[:200, :500]).convert(mode)
-        image.save(file, "JPEG", quality=quality, subsampling=subsampling, **options)
-        return file.getvalue()
-
-    packed = packing.pack(encoded(), 64)
-    assert packed == encoded(optimize=True, restart_marker_blocks=interval(packed))
+    image = Image.fromarray(region_jpegs.picture()[:200, :500]).convert(mode)
+    how = {"quality": quality, "subsampling": subsampling}
+    packed = packing.pack(encoded(image, **how), 64)
+    assert packed == encoded(image, **how, optimize=True, restart_marker_blocks=interval(packed))
 
 
 def test_markers_of_the_source_are_replaced():
@@ -92,13 +87,11 @@ def test_segments_keep_their_order():
 
 
 def test_everything_else_is_kept():
-    file = io.BytesIO()
     exif = Image.Exif()
     exif[0x010E] = "described"
-    image = Image.fromarray(region_jpegs.picture())
-    image.save(file, "JPEG", exif=exif, icc_profile=bytes(100_000), comment=b"a comment", dpi=(72, 72))
+    kept = {"exif": exif, "icc_profile": bytes(100_000), "comment": b"a comment", "dpi": (72, 72)}
     film = b"what a phone stores behind a picture" * 9
-    data = file.getvalue() + film
+    data = encoded(region_jpegs.picture(), **kept) + film
     packed = packing.pack(data)
     before, after = Image.open(io.BytesIO(data)), Image.open(io.BytesIO(packed))
     assert packed.endswith(b"\xff\xd9" + film)
@@ -134,9 +127,6 @@ def test_tables_are_optimised_or_kept():
 
 def test_tables_without_the_codes_that_markers_need_are_refused():
     """One coefficient in all: its optimised table has no code for the value that follows a marker."""
-    pixels = np.full((64, 256, 3), 250, np.uint8)
-    file = io.BytesIO()
-    Image.fromarray(pixels).save(file, "JPEG", optimize=True)
     with pytest.raises(SampleError, match="Huffman tables have no code") as caught:
         packing.pack(packing_drift(), 16, keep_tables=True)
     assert caught.value.kind == "unsupported"
@@ -146,9 +136,7 @@ def test_tables_without_the_codes_that_markers_need_are_refused():
 def packing_drift():
     """A ramp: only its first block has a large DC difference, so a table made for it has few codes."""
     ramp = np.repeat(np.linspace(0, 255, 64).astype(np.uint8)[None, :].repeat(8, 0), 8, axis=1)
-    file = io.BytesIO()
-    Image.fromarray(ramp).save(file, "JPEG", optimize=True, quality=95)
-    return file.getvalue()
+    return encoded(ramp, optimize=True, quality=95)
 
 
 SOUND = encode("4:2:0", 101, 64)

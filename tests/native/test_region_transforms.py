@@ -10,6 +10,7 @@ import random
 import pytest
 import region_jpegs
 import torch
+from in_memory import encoded
 from PIL import Image
 from region_jpegs import encode
 from torchvision import transforms
@@ -75,10 +76,8 @@ def test_what_a_crop_from_bytes_cannot_do_is_said_at_once(options):
 def test_draws_the_resized_crops_of_torchvision(reference, options):
     """The pixels of a smooth picture agree to roundings: of luma, chroma and RGB at full scale and reduced."""
     smooth = Image.fromarray(region_jpegs.picture()).resize((24, 24)).resize((255, 255), Image.Resampling.BICUBIC)
-    file = io.BytesIO()
-    smooth.save(file, "JPEG", quality=95)
-    data = file.getvalue()
-    image = pil_to_tensor(Image.open(file))
+    data = encoded(smooth, quality=95)
+    image = pil_to_tensor(Image.open(io.BytesIO(data)))
     for size, tolerance, mean in ((200, 8, 1.2), ((24, 30), 10, 2.5)):
         ours, theirs = (
             transforms_from_bytes.RandomResizedCropFromBytes(size, **options),

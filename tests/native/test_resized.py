@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import region_jpegs
 import torch
+from in_memory import encoded
 from PIL import Image
 from region_jpegs import KINDS, encode
 from test_region import BAD_DATA, any_box, whole
@@ -118,10 +119,9 @@ def test_without_exact_photographs_differ_by_little(photographs):
 def test_a_reduced_box_keeps_its_place():
     """On a ramp of one level a pixel, a box that moved by one pixel of the file shows in every result."""
     ramp = np.broadcast_to(np.arange(200, dtype=np.uint8), (200, 200))
-    file = io.BytesIO()
-    Image.fromarray(np.ascontiguousarray(ramp)).save(file, "JPEG", quality=100)
+    data = encoded(np.ascontiguousarray(ramp), quality=100)
     for left in range(8):
-        out = resized.decode_and_resize(file.getvalue(), (left, left, 160, 160), (20, 20)).float()
+        out = resized.decode_and_resize(data, (left, left, 160, 160), (20, 20)).float()
         expected = left + 8 * (torch.arange(20) + 0.5) - 0.5
         assert (out[0, :, 1:-1] - expected[1:-1]).abs().max() < 1.5
 

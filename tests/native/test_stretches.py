@@ -8,6 +8,7 @@ import random
 import numpy as np
 import pytest
 import region_jpegs
+from in_memory import encoded
 from PIL import Image
 from region_jpegs import KINDS, encode, marker_places
 from test_region import any_box, cut, whole
@@ -113,13 +114,11 @@ def test_what_is_not_touched_is_not_read():
 
 
 def test_a_stream_is_small_and_keeps_only_what_decides_pixels():
-    file = io.BytesIO()
     exif = Image.Exif()
     exif[0x0112] = 6  # orientation
-    image = Image.fromarray(region_jpegs.picture())
-    image.save(file, "JPEG", exif=exif, icc_profile=b"profile" * 99, comment=b"comment")
-    stream, box = region.crop_stream(packing.pack(file.getvalue(), 64), LOW)
-    assert len(stream) < len(file.getvalue()) / 4
+    data = encoded(region_jpegs.picture(), exif=exif, icc_profile=b"profile" * 99, comment=b"comment")
+    stream, box = region.crop_stream(packing.pack(data, 64), LOW)
+    assert len(stream) < len(data) / 4
     small = Image.open(io.BytesIO(stream))
     assert (small.size, box) == ((128, 80), (8, 8, 90, 60))  # columns 192 to 319, rows 192 to 271
     assert not small.getexif() and "icc_profile" not in small.info and "comment" not in small.info

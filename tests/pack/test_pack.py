@@ -11,6 +11,7 @@ import tarfile
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from in_memory import encoded
 from PIL import Image
 
 from pipebench.commands.pack import command
@@ -22,9 +23,7 @@ from pipebench.render import layout, packing
 
 def jpeg(seed, width=320, height=288, **options):
     pixels = np.random.default_rng(seed).integers(0, 256, (height // 8, width // 8, 3), np.uint8)
-    file = io.BytesIO()
-    Image.fromarray(pixels).resize((width, height)).save(file, "JPEG", **options)
-    return file.getvalue()
+    return encoded(Image.fromarray(pixels).resize((width, height)), **options)
 
 
 def pixels(data):

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import simplejpeg
 import torch
+from in_memory import encoded
 from PIL import Image
 
 from pipebench.data import datasets
@@ -15,12 +16,6 @@ from pipebench.task import Variant, Workload
 
 DRAFT = Variant("decode/rgb", "draft", lambda workload: lambda given: None, gives_up="resolution")
 WHOLE = Variant("decode/rgb", "whole", lambda workload: lambda given: None)
-
-
-def _jpeg(pixels):
-    file = io.BytesIO()
-    Image.fromarray(pixels).save(file, "JPEG", quality=90)
-    return file.getvalue()
 
 
 def _noise():
@@ -33,12 +28,7 @@ def _noise():
     made = 0.8 * made.mean(-1, keepdims=True) + 0.2 * made
     made[:40, :60] += 300
     made[-40:, -60:] -= 300
-    return _jpeg(np.clip(128 + made, 0, 255).astype(np.uint8))
-
-
-def _ramp():
-    """A grey ramp of half a level a pixel: a shift moves its mean by half a level."""
-    return _jpeg(np.repeat((np.arange(400) / 2).astype(np.uint8)[None, :, None], 64, 0).repeat(3, 2))
+    return encoded(np.clip(128 + made, 0, 255).astype(np.uint8), quality=90)
 
 
 IMAGES = {

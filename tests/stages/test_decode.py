@@ -1,7 +1,6 @@
 """What a decoder is made for, and how a picture at a smaller scale is held against the whole one."""
 
-import io
-
+import in_memory
 import numpy as np
 import pytest
 from PIL import Image
@@ -23,9 +22,7 @@ def photograph(width, height, seed=0):
 
 
 def encoded(image, format, **options):
-    out = io.BytesIO()
-    image.save(out, format, **options)
-    return decode.Encoded(out.getvalue(), *image.size)
+    return decode.Encoded(in_memory.encoded(image, format, **options), *image.size)
 
 
 @pytest.mark.parametrize("format", ["PNG", "WEBP", "JPEG", "BMP"])

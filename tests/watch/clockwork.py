@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
 from torch.utils.data._utils.fetch import _IterableDatasetFetcher, _MapDatasetFetcher
 
 from pipebench.results.watched import Verdict, WatchResult
@@ -30,6 +31,38 @@ class Clock:
 
     def burn(self, nanoseconds: int) -> None:
         self.now += nanoseconds
+
+
+US = 1_000
+
+
+class Slow(torch.optim.SGD):
+    """Its step takes so many µs."""
+
+    def __init__(self, parameters: Any, clock: Clock, step_us: int) -> None:
+        super().__init__(parameters)
+        self._clock, self._step_us = clock, step_us
+
+    def step(self, closure: Any = None) -> Any:
+        self._clock.burn(self._step_us * US)
+        return super().step(closure)
+
+
+class Training:
+    """An iteration: 20 µs of forward, 30 of backward, those of the optimiser, 7 of logging."""
+
+    def __init__(self, clock: Clock, optimiser_us: int = 5) -> None:
+        self._clock = clock
+        self.weight = torch.ones(1, requires_grad=True)
+        self.optimiser = Slow([self.weight], clock, optimiser_us)
+
+    def step(self, batch: Any = 2) -> None:
+        loss = self.weight * batch
+        self._clock.burn(20 * US)
+        loss.register_hook(lambda _: self._clock.burn(30 * US))
+        loss.backward()
+        self.optimiser.step()
+        self._clock.burn(7 * US)
 
 
 def loop_by(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:

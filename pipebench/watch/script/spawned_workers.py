@@ -66,7 +66,7 @@ def _watch_factory(watched: WatchedWorker, patches: Patches) -> None:
     @functools.wraps(plain)
     def create_fetcher(*args: Any, **kwargs: Any) -> Any:
         fetcher = plain(*args, **kwargs)
-        if local.timer is not None or not watched.recording.on or not _is_own(fetcher):
+        if local.timer is not None or not watched.recording.on or not fetching.is_own(fetcher):
             return fetcher
         try:
             if not prepared:
@@ -78,12 +78,6 @@ def _watch_factory(watched: WatchedWorker, patches: Patches) -> None:
             return fetcher
 
     patches.replace(module._DatasetKind, "create_fetcher", staticmethod(create_fetcher))
-
-
-def _is_own(fetcher: Any) -> bool:
-    """Whether this fetcher belongs to the worker itself, not to a loader that the script iterates inside it."""
-    info = sys.modules["torch.utils.data._utils.worker"]._worker_info
-    return info is not None and info.dataset is fetcher.dataset
 
 
 @contextlib.contextmanager

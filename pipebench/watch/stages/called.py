@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from pipebench.watch.record.exclusive_time import local, stages
-from pipebench.watch.record.patches import HIDDEN, Patches, is_ours, unseen
+from pipebench.watch.record.patches import Patches, is_ours, unseen
 
 _GETTERS = ("__getitem__", "__getitems__", "__iter__", "__next__")
 _DEEPEST = 3
@@ -144,7 +144,7 @@ def _plain(found: Any) -> types.FunctionType | None:
     if not isinstance(inner, types.FunctionType) or inner.__code__.co_flags & _LAZY:
         return None
     file = inner.__code__.co_filename
-    return None if file == HIDDEN or is_ours(file) or _is_standard(file) else inner
+    return None if is_ours(file) or _is_standard(file) else inner
 
 
 def _is_standard(file: str) -> bool:

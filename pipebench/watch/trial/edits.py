@@ -1,6 +1,6 @@
 """What the workers of a changed loader do otherwise, and what turns their batches back into those of the script.
 
-An edit is a part of a remedy: `remedies/NAME.py` makes it by its function `edit`. It is sent to the workers, and acts
+An edit is a part of a remedy: `edit` of `remedies/NAME.py` makes it. It is sent to the workers, and acts
 there on one fetcher. So the script's own process and its own workers stay as they are.
 """
 
@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pipebench.watch.record.patches import Patches
+from pipebench.watch.worker.fetching import is_own
 
 
 class Refused(Exception):
@@ -103,7 +104,7 @@ class EditedWorker:
 
         def create_fetcher(*args: Any, **kwargs: Any) -> Any:
             fetcher = plain(*args, **kwargs)
-            return edited(fetcher, self.edits, patches) if _is_own(fetcher) else fetcher
+            return edited(fetcher, self.edits, patches) if is_own(fetcher) else fetcher
 
         kind.create_fetcher = staticmethod(create_fetcher)
 
@@ -127,9 +128,3 @@ def edited(fetcher: Any, edits: Sequence[Edit], patches: Patches) -> Any:
 
     fetcher.fetch = fetch
     return fetcher
-
-
-def _is_own(fetcher: Any) -> bool:
-    """Whether this fetcher belongs to the worker itself, not to a loader that the script iterates inside it."""
-    info = sys.modules["torch.utils.data._utils.worker"]._worker_info
-    return info is not None and info.dataset is fetcher.dataset

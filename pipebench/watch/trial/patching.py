@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import functools
-import os
 import sys
 import weakref
 from collections.abc import Callable
 from typing import Any
 
 from pipebench.watch.bound.live_batches import length_of
-from pipebench.watch.record.patches import Patches, is_ours, unseen
+from pipebench.watch.record.patches import Patches, unseen
 from pipebench.watch.record.recording import Recording
 from pipebench.watch.record.trial_lines import FunctionPlace, LoaderMade
+from pipebench.watch.script.made import Calls, calls_to, within
 from pipebench.watch.trial import arms
 from pipebench.watch.trial.session import Trial
 
-_TORCH = os.sep + os.path.join("torch", "utils", "data") + os.sep
 _SETTINGS = ("num_workers", "prefetch_factor", "persistent_workers", "pin_memory", "in_order", "batch_size", "timeout")
 Place = tuple[str, int, int, int, int, str]
-Calls = tuple[tuple[str, int], ...]
 _UNKNOWN: Place = ("", 0, 0, 0, 0, "")
 
 
@@ -40,7 +38,7 @@ class Makers:
     def made(self, loader: Any) -> None:
         if loader not in self._places:
             self._places[loader] = _place(sys._getframe(1))
-            self._calls[loader] = _calls(sys._getframe(1))
+            self._calls[loader] = calls_to(sys._getframe(1))
 
     def iterated(self, loader: Any) -> None:
         """Writes where `loader` was made, once, as soon as it has a number."""
@@ -68,21 +66,11 @@ class Makers:
         return found
 
 
-def _calls(frame: Any) -> Calls:
-    """File and line of every call outside torch and outside pipebench that led to `frame`, the nearest first."""
-    found = []
-    while frame is not None:
-        if not (is_ours(frame.f_code.co_filename) or _TORCH in frame.f_code.co_filename):
-            found.append((frame.f_code.co_filename, frame.f_lineno))
-        frame = frame.f_back
-    return tuple(found)
-
-
 def _place(frame: Any) -> Place:
     """The nearest call outside torch and outside pipebench, with the position of the call in its file."""
     while frame is not None:
         code = frame.f_code
-        if not (is_ours(code.co_filename) or _TORCH in code.co_filename):
+        if not within(code.co_filename):
             line, end_line, column, end_column = list(code.co_positions())[frame.f_lasti // 2]
             return (code.co_filename, line or 0, end_line or 0, column or 0, end_column or 0, code.co_name)
         frame = frame.f_back
@@ -95,7 +83,7 @@ def _function_place(function: Any) -> FunctionPlace | None:
         function = function.func
     called = function if hasattr(function, "__code__") else vars(type(function)).get("__call__")
     code = getattr(called, "__code__", None)
-    if code is None or _TORCH in code.co_filename:
+    if code is None or within(code.co_filename):
         return None
     return FunctionPlace(getattr(function, "__name__", type(function).__name__), code.co_filename, code.co_firstlineno)
 

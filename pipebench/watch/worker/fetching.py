@@ -20,6 +20,12 @@ from pipebench.watch.worker import pickling, standins
 from pipebench.watch.worker.batch_sums import Sums, WorkerPlace, collections
 
 
+def is_own(fetcher: Any) -> bool:
+    """Whether this fetcher belongs to the worker itself, not to a loader that the script iterates inside it."""
+    info = sys.modules["torch.utils.data._utils.worker"]._worker_info
+    return info is not None and info.dataset is fetcher.dataset
+
+
 def watch_fetcher(fetcher: Any, sums: Sums) -> Any:
     """Times `fetch` and `collate_fn` of `fetcher`, and puts a proxy of the dataset into it while it fetches.
 

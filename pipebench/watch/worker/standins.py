@@ -13,6 +13,7 @@ from typing import Any
 
 from pipebench.watch.record.exclusive_time import local, stages
 from pipebench.watch.record.patches import unseen
+from pipebench.watch.stages.webdataset import Passing
 from pipebench.watch.worker import contents
 from pipebench.watch.worker.batch_sums import Sums
 
@@ -85,17 +86,12 @@ def _is_subset(dataset: Any) -> bool:
     return kind.__name__ == "Subset" and kind.__module__ == "torch.utils.data.dataset"
 
 
-class _Iterator:
+class _Iterator(Passing):
     """A proxy of the iterator of an iterable dataset. `batches` says that it gives whole batches."""
 
     def __init__(self, iterator: Any, sums: Sums, stage: int, batches: bool = False) -> None:
-        self._iterator, self._sums, self._stage, self._batches = iterator, sums, stage, batches
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._iterator, name)
-
-    def __iter__(self) -> _Iterator:
-        return self
+        super().__init__(iterator)
+        self._sums, self._stage, self._batches = sums, stage, batches
 
     @unseen
     def __next__(self) -> Any:

@@ -3,6 +3,7 @@
 import sys
 import time
 
+import loop
 import torch
 from torch.utils.data import DataLoader, Dataset
 
@@ -16,21 +17,9 @@ class Photos(Dataset):
         return torch.full((256,), float(index)), index % 10
 
 
-def main(workers=2, iterations=100, warm=16):
-    torch.set_num_threads(1)
-    model = torch.nn.Linear(256, 10)
-    optimiser = torch.optim.SGD(model.parameters(), lr=1e-3)
+def main(workers=2, iterations=100):
     train = DataLoader(Photos(), batch_size=2, shuffle=True, num_workers=workers)
-    for number, (x, y) in enumerate(train):
-        if number == warm:
-            begin = time.perf_counter()
-        if number == warm + iterations:
-            break
-        loss = torch.nn.functional.cross_entropy(model(x), y)
-        optimiser.zero_grad()
-        loss.backward()
-        optimiser.step()
-    print("ended", (time.perf_counter() - begin) / iterations, flush=True)
+    loop.one_pass(train, loop.Training(), iterations)
 
 
 if __name__ == "__main__":

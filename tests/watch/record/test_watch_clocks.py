@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from in_memory import encoded
 from PIL import Image
 from torch.utils.data import DataLoader, Dataset
 from torchvision.transforms import Compose
@@ -26,9 +27,7 @@ class Photos(Dataset[Any]):
     """Everything that is timed for each sample: opening, lazy decoding, and the entries of a Compose."""
 
     def __init__(self) -> None:
-        file = io.BytesIO()
-        Image.new("RGB", (16, 16)).save(file, "JPEG")
-        self.jpeg = file.getvalue()
+        self.jpeg = encoded(Image.new("RGB", (16, 16)))
         self.transform = Compose([lambda image: image.convert("L"), lambda image: image.size[0]])
 
     def __len__(self) -> int:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from clockwork import Clock, phases_us, run_by
+from clockwork import US, Clock, Training, phases_us, run_by
 from torch.utils.data import DataLoader, Dataset
 
 from pipebench import watching
@@ -19,7 +19,6 @@ from pipebench.watch.record import recording
 from pipebench.watch.record.lines import LoopSums
 
 CLOCK = Clock()
-US = 1_000
 BATCHES = 3
 
 
@@ -67,28 +66,6 @@ class Indices:
         return 2 * BATCHES
 
 
-class Step:
-    """Trains: forward takes 20 µs, backward 30 µs, the optimiser 5 µs, and 7 µs of logging follow."""
-
-    def __init__(self) -> None:
-        self.weight = torch.ones(1, requires_grad=True)
-        self.optimiser = Slow([self.weight])
-
-    def __call__(self) -> None:
-        loss = self.weight * 2
-        CLOCK.burn(20 * US)
-        loss.register_hook(lambda _: CLOCK.burn(30 * US))
-        loss.backward()
-        self.optimiser.step()
-        CLOCK.burn(7 * US)
-
-
-class Slow(torch.optim.SGD):
-    def step(self, closure: Any = None) -> Any:
-        CLOCK.burn(5 * US)
-        return super().step(closure)
-
-
 TRAINED = {"forward": 20, "backward": 30, "optimiser": 5, "other": 7}
 
 
@@ -115,7 +92,7 @@ def _named(found: Iterable[AccountRow], before: str) -> Iterator[tuple[str, floa
 
 
 def test_every_microsecond_is_in_its_row() -> None:
-    batches, step = loader(sampler=Indices()), Step()
+    batches, step = loader(sampler=Indices()), Training(CLOCK).step
     with watching() as seen:
         CLOCK.burn(1_000 * US)
         for _ in range(2):
@@ -135,7 +112,7 @@ def test_every_microsecond_is_in_its_row() -> None:
 
 
 def test_validation_inside_training_is_counted_once() -> None:
-    train, check, step = loader(), loader(), Step()
+    train, check, step = loader(), loader(), Training(CLOCK).step
     with watching() as seen:
         for _ in train:
             step()
@@ -166,7 +143,7 @@ def test_what_follows_a_loop_that_was_left_is_outside() -> None:
 
 
 def test_a_loop_that_was_left_in_its_first_iteration_has_trained() -> None:
-    batches, step = loader(), Step()
+    batches, step = loader(), Training(CLOCK).step
     with watching() as seen:
         for _ in range(2):
             for _ in batches:
@@ -180,7 +157,8 @@ def test_a_loop_that_was_left_in_its_first_iteration_has_trained() -> None:
 
 def test_what_follows_a_loop_over_workers_that_persist_is_outside_too() -> None:
     """Their iterator lives on, but to iterate again shows that the loop was left."""
-    batches, step = loader(num_workers=1, multiprocessing_context=Context(), persistent_workers=True), Step()
+    batches = loader(num_workers=1, multiprocessing_context=Context(), persistent_workers=True)
+    step = Training(CLOCK).step
     with watching() as seen:
         for _ in range(2):
             for _ in batches:
@@ -195,7 +173,7 @@ def test_what_follows_a_loop_over_workers_that_persist_is_outside_too() -> None:
 
 
 def test_two_loaders_in_step_share_their_iterations() -> None:
-    first, second, step = loader(), loader(), Step()
+    first, second, step = loader(), loader(), Training(CLOCK).step
     with watching() as seen:
         for _ in zip(first, second, strict=True):
             step()
@@ -207,7 +185,7 @@ def test_two_loaders_in_step_share_their_iterations() -> None:
 
 @pytest.mark.parametrize(("how", "starts", "ends"), [({}, 2, 2), ({"persistent_workers": True}, 1, 0)])
 def test_the_workers_of_each_pass_start_and_end(how: dict[str, Any], starts: int, ends: int) -> None:
-    batches, step = loader(num_workers=2, multiprocessing_context=Context(), **how), Step()
+    batches, step = loader(num_workers=2, multiprocessing_context=Context(), **how), Training(CLOCK).step
     with watching() as seen:
         for _ in range(2):
             for _ in batches:
@@ -279,7 +257,7 @@ def test_what_recording_takes_is_its_own_row(monkeypatch: pytest.MonkeyPatch) ->
 
     monkeypatch.setattr(recording.Recording, "write", write)
     with watching() as seen:
-        step = Step()
+        step = Training(CLOCK).step
         for _ in loader():
             step()
     found = rows(seen.result)

@@ -9,14 +9,13 @@ from typing import Any
 
 import pytest
 import torch
-from clockwork import Clock, phases_us, run_by, verdict_of
+from clockwork import US, Clock, Training, phases_us, run_by, verdict_of
 from torch.utils.data import DataLoader, Dataset
 
 from pipebench import watching
 from pipebench.results.watched import WatchResult
 
 CLOCK = Clock()
-US = 1_000
 BATCHES = 4
 PATIENCE_S = 60
 
@@ -79,24 +78,8 @@ class Buffer(DataLoader[Any]):
         thread.join(PATIENCE_S)
 
 
-class Training:
-    """An iteration: 20 µs of forward, 30 of backward, 7 of logging after the optimiser."""
-
-    def __init__(self) -> None:
-        self.weight = torch.ones(1, requires_grad=True)
-        self.optimiser = torch.optim.SGD([self.weight])
-
-    def step(self, batch: torch.Tensor) -> None:
-        loss = self.weight * batch
-        CLOCK.burn(20 * US)
-        loss.register_hook(lambda _: CLOCK.burn(30 * US))
-        loss.backward()
-        self.optimiser.step()
-        CLOCK.burn(7 * US)
-
-
 def _run(loader: Any, passes: int = 2) -> WatchResult:
-    training = Training()
+    training = Training(CLOCK, 0)
     with watching() as seen:
         for _ in range(passes):
             for batch in loader:
@@ -133,7 +116,7 @@ def test_the_account_has_every_microsecond(end: Any, logged: int) -> None:
 
 def test_each_pass_may_have_a_queue_and_a_loader_of_its_own() -> None:
     """The queue is gone before anything says that its loop is over."""
-    training, numbers = Training(), Numbers()
+    training, numbers = Training(CLOCK, 0), Numbers()
     with watching() as seen:
         for _ in range(3):
             loader = Buffer(numbers)
@@ -145,7 +128,7 @@ def test_each_pass_may_have_a_queue_and_a_loader_of_its_own() -> None:
     assert sum(one.s for one in seen.result.account.rows if one.code == "other") < 3 * BATCHES * 8e-6
 
 
-def test_without_the_batch_itself_there_is_noverdict_of() -> None:
+def test_without_the_batch_itself_there_is_no_verdict() -> None:
     """The thread hands on a copy, so nothing says which item of the queue is a batch of the loader."""
     result = _run(Buffer(Numbers(), StopIteration(), lambda one: one.clone()), passes=6)
     found = verdict_of(result)
@@ -154,7 +137,7 @@ def test_without_the_batch_itself_there_is_noverdict_of() -> None:
     assert result.wait_share in (0.0, None)
 
 
-def test_a_loop_in_a_thread_that_does_not_train_has_noverdict_of() -> None:
+def test_a_loop_in_a_thread_that_does_not_train_has_no_verdict() -> None:
     loader = DataLoader(Numbers(), 1)
     with watching() as seen:
         other = threading.Thread(target=lambda: [CLOCK.burn(US) for _ in loader])
@@ -164,7 +147,7 @@ def test_a_loop_in_a_thread_that_does_not_train_has_noverdict_of() -> None:
 
 
 def test_a_thread_that_trains_on_its_own_loader_is_a_loop_as_any_other() -> None:
-    loader, training = DataLoader(Numbers(), 1), Training()
+    loader, training = DataLoader(Numbers(), 1), Training(CLOCK, 0)
     with watching() as seen:
         other = threading.Thread(target=lambda: [training.step(batch) for batch in loader])
         other.start()

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
 
 import pytest
 import torch
-from clockwork import Clock, phases_us, run_by, verdict_of
+from clockwork import US, Clock, Training, phases_us, run_by, verdict_of
 from torch.utils.data import DataLoader, TensorDataset
 
 import pipebench
@@ -15,7 +14,6 @@ from pipebench import watching
 from pipebench.results.watched import WatchResult
 
 CLOCK = Clock()
-US = 1_000
 
 
 @pytest.fixture(autouse=True)
@@ -38,34 +36,14 @@ def uncalled() -> None:
     """What nothing calls."""
 
 
-class Slow(torch.optim.SGD):
-    def step(self, closure: Any = None) -> Any:
-        CLOCK.burn(5 * US)
-        return super().step(closure)
-
-
-class Training:
-    """An iteration: the batch, 20 µs of forward, 30 of backward, 5 of the optimiser, 7 of logging."""
-
-    def __init__(self) -> None:
-        self.weight = torch.ones(1, requires_grad=True)
-        self.optimiser = Slow([self.weight])
-
-    def step(self, batch: torch.Tensor) -> None:
-        loss = self.weight * batch
-        CLOCK.burn(20 * US)
-        loss.register_hook(lambda _: CLOCK.burn(30 * US))
-        loss.backward()
-        self.optimiser.step()
-        CLOCK.burn(7 * US)
-
+class Program(Training):
     def run(self, iterations: int) -> None:
         for _ in range(iterations):
             self.step(sys.modules[__name__].get_batch())
 
 
 def _run(iterations: int = 6, functions: tuple[str, ...] = ()) -> WatchResult:
-    training = Training()
+    training = Program(CLOCK)
     with watching(functions=functions) as seen:
         CLOCK.burn(1_000 * US)
         training.run(iterations)
@@ -89,7 +67,7 @@ def test_a_function_of_span_is_a_row_in_the_loop() -> None:
 
 
 def test_a_block_of_span_is_one_too() -> None:
-    training = Training()
+    training = Program(CLOCK)
     with watching() as seen:
         for _ in range(6):
             with pipebench.span("the data"):
@@ -125,7 +103,7 @@ def test_a_span_that_matched_nothing_is_said(text: str, code: str, lacks: str | 
 
 def test_steps_between_loops_over_a_loader_make_no_loop() -> None:
     """As when the last batches of a pass are trained on after the loader has ended."""
-    training, loader = Training(), DataLoader(TensorDataset(torch.ones(4)), 1)
+    training, loader = Program(CLOCK), DataLoader(TensorDataset(torch.ones(4)), 1)
     with watching() as seen:
         for _ in range(2):
             for (batch,) in loader:
@@ -136,7 +114,7 @@ def test_steps_between_loops_over_a_loader_make_no_loop() -> None:
 
 
 def test_a_loader_that_is_iterated_ends_the_loop() -> None:
-    training, loader = Training(), DataLoader(TensorDataset(torch.ones(4)), 1)
+    training, loader = Program(CLOCK), DataLoader(TensorDataset(torch.ones(4)), 1)
     with watching() as seen:
         training.run(5)
         for (batch,) in loader:
