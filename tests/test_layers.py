@@ -36,7 +36,8 @@ HOUSE = {
     "watch.script": "made lost_workers wait_parts arrivals device_idle main_thread own_steps phases ranks loop_spans "
     "without_loader optimisers relays spawned_workers transfers iterators webdataset_loader",
     "watch.bound": "batches schedule alternation live_batches session",
-    "watch.trial": "dealing edits examining memo compared chains pictures arms stretches passes session patching",
+    "watch.trial": "resting dealing edits examining memo compared chains pictures arms stretches passes session "
+    "patching",
     "watch.launch": "watched_script standstill over_time footprint own_code stacks supervisor bootstrap program "
     "programs",
     "watch.launch.hook": "pipebench_hook sitecustomize",

@@ -63,7 +63,7 @@ PLANTED = {one.name: one for one in (
     _planted("headofline", "a slow sample holds up finished batches", "4 200 1", "4 200 0", "4 * 1",
              remedy="in_order prefetch_factor num_workers together", code="head-of-line", any_order=True),
     _planted("competing", "many busy workers take cores from the model", "6 300", "1 600", "6 *",
-             remedy="num_workers", code="workers-compete"),
+             code="workers-compete"),  # they compute while they wait, too, so fewer can only be predicted
     _planted("busy", "a stage computes, all cores are used", "2 150", "2 200 40 20000", "2 *",
              code="stage cores-used-up"),
     _planted("numpy_batches", "12 MB of NumPy arrays are handed over", "0 100", "1 150", "0 *",

@@ -35,6 +35,7 @@ _NOT_TRIED = {
     "passes-overlap": "the script begins a pass before the last one is over",
     "short-passes": "a pass is too short for windows",
     "of-script": "`advise` changes no code of yours",
+    "workers-compute": "the workers compute also while they wait for their turn, so windows cannot tell",
     "no-arrays": "the workers have no NumPy",
     "no-workers": "the loader has no workers",
     "no-such-stage": "the workers do not have this stage where it can be replaced",

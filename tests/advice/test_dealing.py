@@ -1,6 +1,7 @@
 """However loaders take turns, the script gets the sampler's batches in the sampler's order, each once."""
 
 import gc
+import os
 import types
 import weakref
 
@@ -8,6 +9,7 @@ import pytest
 from fakes import Loader, Script, World, plain, plain_iter
 
 from pipebench.advise.judging import ratios
+from pipebench.watch.trial.resting import cpu_s
 from pipebench.watch.trial.stretches import Stretch, burst_of
 
 
@@ -248,3 +250,20 @@ def test_passes_of_a_persistent_loader_keep_the_changed_workers_too(tmp_path, mo
         assert script.one_pass() == [[one] for one in range(20)]
     assert len(script.opened) == 1 and script.opened[0].persistent_workers
     assert [one.changed for one in script.windows] == [False, True, False, True, False]
+
+
+@pytest.mark.parametrize(("cores", "told"), [(0.6, True), (0.4, False)])
+def test_workers_that_compute_while_they_wait_are_told_and_nothing_is_judged(tmp_path, monkeypatch, cores, told):
+    """A thread of a worker that polls takes the same cores in the windows of both loaders."""
+    script = _script(tmp_path, monkeypatch, 200)
+    workers = [types.SimpleNamespace(pid=one) for one in (11, 12)]
+    monkeypatch.setattr("fakes.Iterator._workers", workers, raising=False)
+    monkeypatch.setattr("pipebench.watch.trial.resting.cpu_s", lambda process: script.world.now * cores / 2)
+    script.order(1, {"num_workers": 1}, window_s=3.0)
+    assert script.one_pass() == [[one] for one in range(200)]
+    assert [one.problem for one in script.failures] == ["workers-compute"] * told
+    assert bool(ratios(script.windows)) is not told
+
+
+def test_the_cpu_time_of_a_process_is_read_from_the_kernel():
+    assert cpu_s(os.getpid()) == pytest.approx(sum(os.times()[:2]), abs=0.05) and cpu_s(0) == 0.0

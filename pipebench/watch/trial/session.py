@@ -26,6 +26,7 @@ from pipebench.watch.trial.dealing import Hand
 from pipebench.watch.trial.edits import Difference, Refused, Repeats
 from pipebench.watch.trial.examining import Examining
 from pipebench.watch.trial.passes import Passes
+from pipebench.watch.trial.resting import Resting
 from pipebench.watch.trial.stretches import Clock, Stretch, Timed
 
 Plain = Callable[[Any], Any]
@@ -39,6 +40,7 @@ class _Pass:
         self.other: Arm | None = None
         self.number = 0  # the order for which `other` was opened
         self.stretch: Stretch | None = None
+        self.resting: Resting | None = None  # the loader that waits for its turn
 
     def end(self) -> None:
         if self.other is not None:
@@ -161,7 +163,7 @@ class Trial:
             found = stretch.look() if stretch is not None else None
             if stretch is None or found is None:
                 return stretch
-            self._report(found)
+            self._report(this, found)
             return self._stretch(this, plain, plain_iter)
         except Exception as error:
             self.fault("trying a loader", error)
@@ -189,6 +191,7 @@ class Trial:
         if order is None or order.settings is None or order.by != "windows":
             return Stretch(this.own, self.clock, None)
         if not self.turn % 2:
+            this.resting = Resting(this.other.iterator, self.clock.now) if this.other is not None else None
             return Stretch(this.own, self.clock, order.window_s, period=order.period)
         lead_s = 0.0
         try:
@@ -199,13 +202,16 @@ class Trial:
                 this.other = arms.opened(found, this.own.hand.deal, plain_iter, plain, inside)
                 this.number = order.number
                 lead_s = order.window_s / 2  # the first batches of new workers are slower
+            this.resting = Resting(this.own.iterator, self.clock.now)
             return Stretch(this.other, self.clock, order.window_s, lead_s, order.period)
         except Exception as error:
             self._failed(this, error)
             return Stretch(this.own, self.clock, None)
 
-    def _report(self, found: Timed) -> None:
-        if self.order is not None:
+    def _report(self, this: _Pass, found: Timed) -> None:
+        if this.resting is not None and this.resting.compute:
+            self._failed(this, arms.CannotTry("workers-compute"))
+        elif self.order is not None:
             changed = bool(self.turn % 2)
             self.recording.write(
                 TrialWindow(self.order.number, self.turn // 2, changed, found.seconds, found.taken, found.drained)
