@@ -1,9 +1,12 @@
 """A watched command that is really stopped, and what its supervisor finds by a clock that is made up."""
 
 import os
+import signal
+import time
 
 import pytest
 
+from pipebench.host.gaps import LEAST_S
 from pipebench.render.watch_notes import sentence
 from pipebench.watch.launch import supervisor
 from pipebench.watch.launch.footprint import Footprint, Held
@@ -18,15 +21,32 @@ from pipebench.watch.record.worker_lines import WorkerGone
 S = 1_000_000_000
 
 
-def test_a_command_that_is_stopped_and_goes_on():
-    ended = supervisor.run_command(["sh", "-c", "(sleep 0.3; kill -CONT $$) & kill -STOP $$; exit 3"], os.environ)
+@pytest.fixture
+def once_stopped(monkeypatch, tmp_path):
+    """Runs a command that stops itself, and sends it a signal as soon as its supervisor has seen that it stands."""
+
+    def run(number, then):
+        plain, pid = Stops.stopped, tmp_path / "pid"
+
+        def stopped(stops):
+            plain(stops)
+            time.sleep(2 * LEAST_S)  # shorter ones are none
+            os.kill(int(pid.read_text()), number)
+
+        monkeypatch.setattr(Stops, "stopped", stopped)
+        return supervisor.run_command(["sh", "-c", f"echo $$ > {pid}; kill -STOP $$; {then}"], os.environ)
+
+    return run
+
+
+def test_a_command_that_is_stopped_and_goes_on(once_stopped):
+    ended = once_stopped(signal.SIGCONT, "exit 3")
     (stop,) = ended.stood.stops
     assert ended.status == 3 and ended.lived.began <= stop.began < stop.ended <= ended.lived.ended
-    assert stop.ended - stop.began > 0.1 * S
 
 
-def test_a_command_that_is_killed_while_it_is_stopped():
-    ended = supervisor.run_command(["sh", "-c", "(sleep 2; kill -KILL $$) & kill -STOP $$"], os.environ)
+def test_a_command_that_is_killed_while_it_is_stopped(once_stopped):
+    ended = once_stopped(signal.SIGKILL, "exit 3")
     assert ended.signal == 9 and len(ended.stood.stops) == 1
 
 
