@@ -8,6 +8,7 @@ import shlex
 from collections.abc import Iterable, Iterator
 from typing import Any, Literal
 
+from pipebench.host import identity
 from pipebench.host.machine import Machine
 from pipebench.results.before_after import Differing
 from pipebench.results.report import Report
@@ -16,7 +17,7 @@ from pipebench.units import size
 
 Of = Literal["machine", "versions", "script", "workload", "data", "settings", "report"]
 _MACHINE = ("cpu", "usable_cores", "memory_bytes", "device")  # with another one, the figures are of another machine
-_BESIDE = ("host", "storage", "system", "start_method", "last_level_cache_bytes")
+_BESIDE = ("storage", "system", "start_method", "last_level_cache_bytes")
 _SIZES = ("memory_bytes", "last_level_cache_bytes")
 _MEMORY = 0.02  # two boots of one machine have a little more or less
 _BUSY = 0.5  # cores
@@ -65,7 +66,19 @@ def _machine(base: Report, head: Report) -> Iterator[Differing]:
     for one in _changes("machine", ours, theirs, _MACHINE, True):
         if one.name != "memory bytes" or abs(ours.memory_bytes / max(1, theirs.memory_bytes) - 1) > _MEMORY:
             yield dataclasses.replace(one, name=one.name.removesuffix(" bytes"))
+    yield from _which(ours, theirs)
     yield from _changes("machine", ours, theirs, _BESIDE, False)
+
+
+def _which(ours: Machine, theirs: Machine) -> Iterator[Differing]:
+    """Another machine, although it may have the same parts; or another name, where nothing tells whose."""
+    digests = identity.telling(ours.identity, theirs.identity)
+    if digests is not None and digests[0] != digests[1]:
+        names = (f"{one.host} ({digest[:6]})" for one, digest in zip((ours, theirs), digests, strict=True))
+        yield Differing("machine", "machine", *names, apart=True)
+    elif ours.host != theirs.host:
+        unknown = "" if digests else " (perhaps another machine)"
+        yield Differing("machine", f"host{unknown}", ours.host, theirs.host)
 
 
 def _known(machine: Machine | None) -> str:

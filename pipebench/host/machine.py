@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from pipebench.host import cgroups, private
+from pipebench.host import cgroups, identity, private
 
 LIBRARIES = (
     "torch", "torchvision", "pillow", "opencv-python", "numpy", "scipy", "simplejpeg", "torchcodec", "webdataset",
@@ -20,7 +20,10 @@ LIBRARIES = (
 
 @dataclass(frozen=True)
 class Machine:
-    """The facts about the host that a reader of a report needs to judge its figures."""
+    """The facts about the host that a reader of a report needs to judge its figures.
+
+    `identity` has digests of its lasting numbers (see `host/identity.py`): a name can be another at each start.
+    """
 
     host: str
     system: str
@@ -33,6 +36,7 @@ class Machine:
     device: str | None
     start_method: str
     libraries: dict[str, str] = field(default_factory=dict)
+    identity: dict[str, str] = field(default_factory=dict)
 
 
 def cache_folder() -> Path:
@@ -76,6 +80,7 @@ def describe(storage_of: Path | None = None) -> Machine:
         device=_device(),
         start_method=_start_method(),
         libraries=dict(_versions()),
+        identity=identity.digests(root_storage=storage(Path("/"))),
     )
 
 

@@ -25,7 +25,7 @@ KINDS: dict[str, dict[str, Kind]] = {
     "report.Report": {"failure": "said", "started_by": "words", "written": "file"},
     "packing.Packing": {"destination": "file", "unchanged": "ours"},
     "report.Data": {"name": "data"},
-    "machine.Machine": {"host": "name", "storage": "ours"},
+    "machine.Machine": {"host": "name", "storage": "ours", "identity": "name"},
     "task.Workload": {"data": "data"},
     "measurement.Measurement": {"failed": "said"},
     "measurement.Ceiling": {"failed": "said"},

@@ -21,6 +21,7 @@ from pipebench.results.measurement import Skipped
 from pipebench.task import Workload
 
 FILES = Path("base.json"), Path("head.json")
+NUMBERS = {"boot": "31b2", "product": "55ee0142"}
 
 
 def _compared(base, head, **more):
@@ -151,6 +152,10 @@ def test_reports_of_two_kinds_are_refused_by_name():
         ({"machine": replace(LATER, cpu="Another CPU")}, "machine, cpu: Some CPU and Another CPU"),
         ({"machine": replace(LATER, usable_cores=8.0)}, "machine, usable cores: 2 and 8"),
         ({"machine": None}, "machine, machine: vm and unknown"),
+        (
+            {"machine": replace(LATER, host="b", identity={"boot": "7", "product": "9d0f11cc"})},
+            r"machine, machine: vm \(55ee01\) and b \(9d0f11\)",
+        ),
         ({"workload": Workload(batch_size=32)}, "workload, batch size: 16 and 32"),
         ({"workload": Workload(data="web")}, "data, data: photos and web"),
         ({"data": report.Data("photos", 65, 105_000.0, 1.97, 0.46)}, "data, images: 64 and 65"),
@@ -158,18 +163,22 @@ def test_reports_of_two_kinds_are_refused_by_name():
     ],
 )
 def test_another_machine_workload_or_data_needs_force(change, said):
-    other = replace(lab(seed=1), **change)
+    base = lab()
+    base, other = replace(base, machine=replace(base.machine, identity=NUMBERS)), replace(lab(seed=1), **change)
     with pytest.raises(UsageError, match=said) as error:
-        _compared(lab(), other)
+        _compared(base, other)
     assert error.value.remedy.startswith("--force")
-    found = _compared(lab(), other, force=True)
+    found = _compared(base, other, force=True)
     assert found.forced and found.differing[0].apart
 
 
-def test_versions_and_the_name_of_the_host_need_no_force():
-    other = replace(lab(seed=1), machine=replace(LATER, host="elsewhere", memory_bytes=(1 << 34) + 4096))
-    found = _compared(lab(), other)
-    assert {one.name for one in found.differing} == {"host", "pillow"} and not found.forced
+@pytest.mark.parametrize(("numbers", "name"), [(NUMBERS, "host"), ({}, "host (perhaps another machine)")])
+def test_versions_and_the_name_of_the_host_need_no_force(numbers, name):
+    """A container has another name at each start. Where nothing tells whether the machine is the same, that is said."""
+    base, other = lab(), replace(LATER, host="elsewhere", memory_bytes=(1 << 34) + 4096, identity=numbers)
+    base = replace(base, machine=replace(base.machine, identity=NUMBERS))
+    found = _compared(base, replace(lab(seed=1), machine=other))
+    assert {one.name for one in found.differing} == {name, "pillow"} and not found.forced
 
 
 def test_rows_of_one_report_alone_are_named():

@@ -4,7 +4,9 @@ import os
 import subprocess
 import sys
 
-from pipebench.host import limits, machine
+import pytest
+
+from pipebench.host import identity, limits, machine
 from pipebench.host.machine import Load
 
 
@@ -66,3 +68,54 @@ def test_the_description_names_the_libraries_that_are_measured():
     described = machine.describe()
     assert {"torch", "torchvision", "pillow"} <= set(described.libraries)
     assert described.last_level_cache_bytes >= 0 and described.storage
+
+
+NUMBERS = {
+    "boot": ("proc/sys/kernel/random/boot_id", "7e59f357-1406-41b7-b3ea-c78e3fb24ae4\n"),
+    "product": ("sys/class/dmi/id/product_uuid", "4C4C4544-0046-3110-8053-B4C04F4A4E32\n"),
+    "installation": ("etc/machine-id", "3d1219c7c4c5404aaa1f6d2a48adfda4\n"),
+}
+
+
+def numbered(root, **numbers):
+    """A root folder with the numbers of a machine: those above, or others."""
+    for place, number in ((place, numbers.get(name, number)) for name, (place, number) in NUMBERS.items()):
+        (root / place).parent.mkdir(parents=True)
+        (root / place).write_text(number)
+    return root
+
+
+def test_the_numbers_of_a_machine_are_kept_as_digests_alone(tmp_path):
+    found = identity.digests(numbered(tmp_path / "a"))
+    assert list(found) == ["boot", "product", "installation"]
+    for name, (_, number) in NUMBERS.items():
+        assert found[name] not in number.lower().replace("-", "") and len(found[name]) == 16
+    assert identity.digests(numbered(tmp_path / "b")) == found and identity.digests(tmp_path) == {}
+    odd = numbered(tmp_path / "c", product="00000000-0000-0000-0000-000000000000", installation="uninitialized\n")
+    assert list(identity.digests(odd)) == ["boot"]
+
+
+def test_the_installation_of_a_container_is_that_of_its_image_and_tells_no_machine(tmp_path):
+    root = numbered(tmp_path)
+    assert list(identity.digests(root, "overlay on overlay")) == ["boot", "product"]
+    (root / ".dockerenv").touch()
+    assert list(identity.digests(root, "ext4 on /dev/vda")) == ["boot", "product"]
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "same"),
+    [
+        ("b1 p1 i1", "b1 p1 i1", True),
+        ("b1", "b1 p1 i1", True),
+        ("b1 p1 i1", "b2 p1 i2", True),
+        ("b1 p1 i1", "b2 p2 i1", False),
+        ("b1 i1", "b2 p2 i2", False),
+        ("b1", "b2", None),
+        ("b1 p1", "b2 i1", None),
+        ("", "b1 p1 i1", None),
+    ],
+)
+def test_one_start_or_one_board_is_one_machine_and_another_start_says_nothing(ours, theirs, same):
+    names = {name[0]: name for name in NUMBERS}
+    found = identity.telling(*({names[one[0]]: one[1] for one in side.split()} for side in (ours, theirs)))
+    assert (found and found[0] == found[1]) == same
