@@ -18,6 +18,8 @@ from pipebench.results.sync_points import SyncReport
 from pipebench.results.training import Training
 from pipebench.stats import by_process
 
+_OVER = "speed-up of head over base"  # of `ab`
+
 
 @dataclass(frozen=True)
 class Figure:
@@ -100,13 +102,20 @@ def of_ab(report: Report) -> Iterator[Figure]:
     for one in found.changes if found else ():
         if one.judgement is not None and one.changed:
             name = f"{one.benchmark}, changed output"
-            yield Figure("speed-up of head over base", name, "times", one.judgement.head_over_base.speedup, gated=True)
+            yield Figure(_OVER, name, "times", one.judgement.head_over_base.speedup, gated=True)
         elif one.judgement is not None and one.judgement.enough:
             over = one.judgement.head_over_base
             known = of_interval(
                 over.speedup, over.low, over.high, over.confidence, runs=one.judgement.rounds, whole=True
             )
-            yield Figure("speed-up of head over base", one.benchmark, "times", over.speedup, known, gated=True)
+            yield Figure(_OVER, one.benchmark, "times", over.speedup, known, gated=True)
+
+
+def failed(report: Report) -> set[tuple[str, str]]:
+    """The rows that were tried and failed, by group and name."""
+    rows = {(one.task, one.variant) for one in report.measurements if one.failed is not None}
+    changes = report.comparison.changes if report.comparison is not None else ()
+    return rows | {(_OVER, one.benchmark) for one in changes if one.failed is not None}
 
 
 def of_syncs(report: Report) -> Iterator[Figure]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from pipebench.before_after import estimates, figures, watched
@@ -25,6 +25,7 @@ OF_KIND: dict[str, Callable[[Report], Iterator[Figure]]] = {
 }
 _WATCHED = ("watch", "command", "advise")
 _Pairs = Sequence[tuple[Figure, Figure]]
+_ABSENT_IS_0 = ("account", "a step")  # groups of figures
 _AS_MANY = 0.1  # the last batch of a pass may be smaller
 _SAID = {"functions": "pipebench.measure", "command": "watch -- COMMAND"}  # kinds that are no command's name
 
@@ -45,15 +46,17 @@ def compared(
     kind = _kind_of_both(base, head, files)
     appeared, vanished = _notes(base.watched, head.watched)
     if base.watched is not None and head.watched is not None:
-        head = dataclasses.replace(head, watched=aligned(base.watched, head.watched))
+        head = replace(head, watched=aligned(base.watched, head.watched))
     differs = differing(base, head)
     _check_alike(differs, force)
     ours, theirs = _by_name(OF_KIND[kind](base)), _by_name(OF_KIND[kind](head))
-    _fill_accounts(ours, theirs)
+    _fill(ours, theirs)
     pairs = [(figure, theirs[name]) for name, figure in ours.items() if name in theirs]
     if not pairs:
         raise PipebenchError("the two reports have no row in common", "compare reports of the same command and options")
     floor = _floor(kind, base, head, pairs)
+    lost = [one for name, one in ours.items() if name not in theirs and one.gated]
+    failed = figures.failed(head)
     wait = base.watched and head.watched and (base.watched.wait_share, head.watched.wait_share)
     return BeforeAfter(
         kind=kind,
@@ -62,7 +65,8 @@ def compared(
         rows=tuple(_rows(pairs, floor)),
         differing=differs,
         only_base=tuple(_named(one) for name, one in ours.items() if name not in theirs),
-        lost=tuple(_named(one) for name, one in ours.items() if name not in theirs and one.gated),
+        lost=tuple(map(_named, lost)),
+        failed=tuple(_named(one) for one in lost if (one.group, one.name) in failed),
         only_head=tuple(_named(one) for name, one in theirs.items() if name not in ours),
         floor=floor,
         forced=force and any(one.apart for one in differs),
@@ -117,12 +121,13 @@ def _by_name(found: Iterator[Figure]) -> dict[tuple[str, str, str], Figure]:
     return made
 
 
-def _fill_accounts(*sides: dict[tuple[str, str, str], Figure]) -> None:
-    """An account without a row spent nothing there. So the rows that both have add up to the whole runs."""
-    parts = [{name: one for name, one in side.items() if one.group == "account"} for side in sides]
-    if all(parts):
-        for side, others in zip(sides, reversed(parts), strict=True):
-            side.update({name: dataclasses.replace(one, value=0.0) for name, one in others.items() if name not in side})
+def _fill(*sides: dict[tuple[str, str, str], Figure]) -> None:
+    """An account without a row spent nothing there, and a step without an operation waits for none of them: 0."""
+    for group in _ABSENT_IS_0:
+        parts = [{name: one for name, one in side.items() if one.group == group} for side in sides]
+        if all(parts):
+            for side, others in zip(sides, reversed(parts), strict=True):
+                side.update({name: replace(one, value=0.0) for name, one in others.items() if name not in side})
 
 
 def _floor(kind: str, base: Report, head: Report, pairs: _Pairs) -> Floor | None:

@@ -17,6 +17,7 @@ from pipebench.results.before_after import (
     MORE,
     NO_FLOOR,
     SAME,
+    UNJUDGED,
     BeforeAfter,
     Differing,
     Floor,
@@ -27,10 +28,8 @@ from pipebench.results.comparison import (
     FASTER,
     GATE_FAILED,
     NO_RESULT,
-    NOT_MEASURED,
     NOT_TOLD,
     SLOWER,
-    TOO_FEW,
 )
 from pipebench.stats import Speedup
 from pipebench.units import counted, percent, printable, seconds, seconds_scale
@@ -61,8 +60,8 @@ def verdict(found: BeforeAfter) -> str:
     """What changed, in a sentence. Before it: a run that is not whole, what is not alike, and what fails the gate."""
     early = f"{_early(found)}. " if found.partial else ""
     apart = "Not of the same machine, workload or data. " if found.forced else ""
-    failed = _failed(found) if found.gate == GATE_FAILED else ""
-    return f"{early}{apart}{failed}{_OF_KIND.get(found.kind, _of_rows)(found)}{_beside(found)}"
+    lost = f"Failed in the head: {listed([printable(one) for one in found.failed])}. " if found.failed else ""
+    return f"{early}{apart}{_over(found)}{lost}{_OF_KIND.get(found.kind, _of_rows)(found)}{_beside(found)}"
 
 
 def _early(found: BeforeAfter) -> str:
@@ -76,31 +75,35 @@ def _beside(found: BeforeAfter) -> str:
     return f" {what}: {listed(slower, '; ')}." if slower else ""
 
 
-def _failed(found: BeforeAfter) -> str:
-    over = listed([printable(one) for one in found.exceeding])
-    return f"More than {percent(found.fail_above or 0.0, 1)} slower: {over}. "
+def _over(found: BeforeAfter) -> str:
+    """What fails the gate, with its figures."""
+    if found.gate != GATE_FAILED:
+        return ""
+    rows = [one for one in by_size(found.rows) if f"{one.group}: {one.name}" in found.exceeding]
+    limit, said = percent(found.fail_above or 0.0, 1), ""
+    for what, counts in ((f"More than {limit} slower", False), (f"More by over {limit}", True)):
+        over = [with_gain(one) for one in rows if (one.unit == "count") is counts]
+        said += f"{what}: {listed(over, '; ')}. " if over else ""
+    return said
+
+
+_CHANGED = (("slower", SLOWER), ("more", MORE), ("faster", FASTER), ("fewer", FEWER))
 
 
 def _of_rows(found: BeforeAfter) -> str:
     gated = [one for one in found.rows if one.gated]
     fails = set(found.exceeding)
     rows = [one for one in by_size(gated) if f"{one.group}: {one.name}" not in fails]
-    words = [
-        f"{name}: {listed([with_gain(one) for one in rows if one.verdict in verdicts])}"
-        for name, verdicts in (("slower", (SLOWER, MORE)), ("faster", (FASTER, FEWER)))
-        if any(one.verdict in verdicts for one in rows)
-    ]
-    if words or fails:
-        said = "; ".join(words)
-        same = sum(one.verdict in (NOT_TOLD, SAME) for one in gated)
-        rest = f"{counted(same, 'row')}: no difference that can be told." if same else ""
-        return " ".join(one for one in (f"{said[:1].upper()}{said[1:]}." if said else "", rest) if one)
-    if any(one.verdict == NO_FLOOR for one in gated):
+    changed = [(word, [with_gain(one) for one in rows if one.verdict == verdict]) for word, verdict in _CHANGED]
+    words = "; ".join(f"{word}: {listed(those)}" for word, those in changed if those)
+    if not words and not fails and any(one.verdict == NO_FLOOR for one in gated):
         return f"Whether anything changed cannot be told: {_no_floor()}."
-    judged = sum(one.judgement is not None or one.unit == "count" for one in gated)
-    if judged:
-        return f"No difference that can be told in {counted(judged, 'row')}."
-    return "Nothing in these reports can be judged."
+    said = [f"{words[:1].upper()}{words[1:]}."] if words else []
+    if untold := sum(one.verdict == NOT_TOLD for one in gated):
+        said.append(f"No difference that can be told in {counted(untold, 'other row' if words or fails else 'row')}.")
+    if same := sum(one.verdict == SAME for one in gated):
+        said.append(f"{counted(same, 'count')} {'is' if same == 1 else 'are'} the same.")
+    return " ".join(said) or "Nothing in these reports can be judged."
 
 
 def _no_floor() -> str:
@@ -218,7 +221,7 @@ def _account(found: BeforeAfter, full: bool) -> Iterator[Part]:
         (printable(name), *(scale.number(spent) for spent in pair))
         for name, pair in [*kept, *rest, ("whole run", (whole.base, whole.head))]
     )
-    yield Table("", (f"where the runs went, in {scale.unit}", "base", "head"), cells, frozenset({1, 2}))
+    yield Table("", (f"where the runs went, in {scale.unit}", "base", "head"), cells, frozenset({1, 2}), kept=1)
 
 
 def _sum(rows: Iterable[Row]) -> tuple[float, float]:
@@ -254,9 +257,10 @@ def _below(found: BeforeAfter, shown: Sequence[Row], full: bool) -> Iterator[Par
     rest = sum(one.group not in (_ACCOUNT, "run") for one in found.rows) - len(shown)
     if rest > 0:
         yield f"{counted(rest, 'more row')}: --full shows {'it' if rest == 1 else 'them'}."
+    base = [one for one in found.only_base if one not in found.failed]
     only = [
         f"only in {side}: {_some(names, len(names) if full else _ONLY)}"
-        for side, names in (("base", found.only_base), ("head", found.only_head))
+        for side, names in (("base", base), ("head", found.only_head))
         if names
     ]
     if only:
@@ -331,8 +335,7 @@ def no_result(found: BeforeAfter) -> str:
     if found.lost:
         return f"the head has no result of {listed([printable(one) for one in found.lost])}"
     some = any(one.gated for one in found.rows)
-    unclear = (NO_FLOOR, TOO_FEW, NOT_MEASURED)
-    rows = listed([name_of(one) for one in found.rows if one.gated and one.verdict in unclear], "; ")
+    rows = listed([name_of(one) for one in found.rows if one.gated and one.verdict in UNJUDGED], "; ")
     return (
         f"not every row could be judged ({rows})"
         if some

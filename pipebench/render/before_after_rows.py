@@ -21,15 +21,18 @@ def listed(words: Sequence[str], between: str = ", ") -> str:
 
 
 def by_size(rows: Iterable[Row]) -> list[Row]:
-    """The rows that changed most come first."""
-    return sorted(rows, key=lambda one: -abs(math.log(one.ratio or 1.0)))
+    """The rows that changed most come first. A count that was 0, or is, changed most."""
+    return sorted(rows, key=lambda one: -_change(one))
+
+
+def _change(one: Row) -> float:
+    if one.unit != "count" or one.base == one.head:
+        return abs(math.log(one.ratio or 1.0))
+    return abs(math.log(one.head / one.base)) if min(one.base, one.head) > 0 else math.inf
 
 
 def with_gain(one: Row) -> str:
-    name = printable(one.name if one.unit == "times" else f"{one.group}/{one.name}")
-    if one.judgement is None:
-        return f"{name} {one.base:g} → {one.head:g}"
-    return f"{name} {times(one)}"
+    return f"{name_of(one)} {times(one) if one.judgement is not None else f'{one.base:g} → {one.head:g}'}"
 
 
 def times(one: Row) -> str:

@@ -13,7 +13,10 @@ from pipebench.units import percent, printable, width
 
 @dataclass(frozen=True)
 class Table:
-    """A table of inert text. `numeric` holds the indices of the columns that are aligned right."""
+    """A table of inert text. `numeric` holds the indices of the columns that are aligned right.
+
+    `kept` rows at its end are sums: a page that has no room for all rows has these.
+    """
 
     title: str
     headers: tuple[str, ...]
@@ -21,6 +24,7 @@ class Table:
     numeric: frozenset[int]
     notes: tuple[str, ...] = ()
     spare: tuple[int, ...] = ()  # columns that a narrow page can leave out, in the order in which they are left out
+    kept: int = 0
 
     def filled(self) -> Table:
         """The table without the columns that are empty in every row."""

@@ -67,8 +67,13 @@ def _with_fewer_rows(parts: list[Part], width: int) -> list[Part]:
 
 
 def _with_rows(one: Table, most: int) -> Table:
+    """The first rows, as many as there is room for, and those at the end that are kept."""
     rest = len(one.rows) - most
-    return replace(one, rows=one.rows[:most], notes=(f"and {counted(rest, 'more row')}",)) if rest > 0 else one
+    if rest <= 0:
+        return one
+    last = len(one.rows) - one.kept
+    rows = (*one.rows[: most - one.kept], *one.rows[last:])
+    return replace(one, rows=rows, notes=(f"and {counted(rest, 'more row')}",))
 
 
 def _cut(parts: list[Part], width: int) -> list[Part]:

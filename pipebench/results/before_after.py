@@ -32,6 +32,7 @@ FEWER, MORE, SAME = "fewer", "more", "same"  # of an exact count
 NO_FLOOR = "run-to-run difference unknown"
 CPU = "CPU time"  # the name of the row of what workers compute for a sample
 ROW_VERDICTS = (FASTER, SLOWER, NOT_TOLD, NO_FLOOR, TOO_FEW, NOT_MEASURED, FEWER, MORE, SAME)
+UNJUDGED = (NO_FLOOR, TOO_FEW, NOT_MEASURED)  # of rows
 VERDICTS = (FASTER, SLOWER, MIXED, NOT_TOLD, NOT_MEASURED)
 
 
@@ -138,8 +139,8 @@ class BeforeAfter:
 
     `differing` is what differs besides: machine, versions, workload, data, settings of the script's loaders. `forced`
     says that the user asked for the comparison although machine or data differ. `lost` are those of `only_base` that a
-    gate would be about: the head has no result of them. `floor` is how far two runs of the same may be apart (None: the
-    intervals hold it already, or it is not known).
+    gate would be about: the head has no result of them. `failed` are those of `lost` that failed there. `floor` is how
+    far two runs of the same may be apart (None: the intervals hold it already, or it is not known).
 
     Of watched runs: `wait` is the share of the loop's time that it waited for data, in both, and `wait_told` says that
     it changed for certain. `appeared` are the notes that only the head has, `vanished` those that only the base has.
@@ -157,6 +158,7 @@ class BeforeAfter:
     only_base: tuple[str, ...] = ()
     only_head: tuple[str, ...] = ()
     lost: tuple[str, ...] = ()
+    failed: tuple[str, ...] = ()
     floor: Floor | None = None
     forced: bool = False
     wait: tuple[float, float] | None = None
@@ -198,7 +200,7 @@ def _gate(rows: Sequence[Row], lost: bool, limit: float | None, over: Sequence[R
     if over:
         return GATE_FAILED
     gated = [one for one in rows if one.gated]
-    unclear = any(one.verdict in (NO_FLOOR, TOO_FEW, NOT_MEASURED) for one in gated)
+    unclear = any(one.verdict in UNJUDGED for one in gated)
     return NO_RESULT if unclear or lost or not gated else GATE_PASSED
 
 

@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple, get_args
 from pipebench.results import usual_pipeline
 from pipebench.results.account import Cause
 from pipebench.results.advice import Advice
-from pipebench.results.before_after import BeforeAfter
+from pipebench.results.before_after import UNJUDGED, BeforeAfter
 from pipebench.results.calibration import GOAL_SPAN_S, Calibration
 from pipebench.results.check import Check
 from pipebench.results.comparison import Comparison, unjudged
@@ -87,9 +87,10 @@ def _of_compare(found: BeforeAfter, parts: Any) -> ReportVerdict:
         "exceeding": found.exceeding,
         "faster": sum(one.verdict in ("faster", "fewer") for one in found.rows if one.gated),
         "slower": sum(one.verdict in ("slower", "more") for one in found.rows if one.gated),
+        "failed": found.failed,
         "slower_beside": tuple(f"{one.group}: {one.name}" for one in found.beside),
         "partial": found.partial,
-        "rows": len(found.rows),
+        "rows": sum(one.gated and one.verdict not in UNJUDGED for one in found.rows),
     }
     return ReportVerdict("compare", code, evidence)
 

@@ -17,10 +17,11 @@ from pipebench.results.before_after import ROW_VERDICTS, VERDICTS, BeforeAfter, 
 from pipebench.results.check import Check
 from pipebench.results.comparison import GATE_FAILED, GATE_PASSED, NO_RESULT
 from pipebench.results.examination import Examination
-from pipebench.results.measurement import Skipped
+from pipebench.results.measurement import Ceiling, Skipped
 from pipebench.task import Workload
 
 FILES = Path("base.json"), Path("head.json")
+LIMIT = Ceiling("jpeg-decoder", "decode/rgb", samples_per_s=1200.0)
 NUMBERS = {"boot": "31b2", "product": "55ee0142"}
 
 
@@ -86,7 +87,7 @@ def test_a_row_that_the_head_lost_leaves_the_gate_without_a_result():
     failed = replace(head.measurements[1], failed="RuntimeError", summary=None)
     head = replace(head, measurements=(head.measurements[0], failed, *head.measurements[2:]))
     found = _compared(base, head, fail_above=0.05)
-    assert found.gate == NO_RESULT and len(found.lost) == 1
+    assert found.gate == NO_RESULT and len(found.lost) == 1 and found.failed == found.lost
     assert f"no result of {found.lost[0]}" in " ".join(text.table(root(before_after=found), width=80).split())
 
 
@@ -128,6 +129,21 @@ def test_counts_are_exact():
     more = _compared(syncs(2), syncs(4), fail_above=0.5)
     assert more.verdict == "slower" and more.exceeding == ("a step: all sync points",)
     assert row(_compared(study(1.5, 4), study(1.5, 2)), "syncs").verdict == "fewer"
+
+
+def test_operations_that_only_one_step_has_are_0_in_the_other():
+    base, head = syncs(4), syncs(2)
+    head = replace(head, sync_points=replace(head.sync_points, points=head.sync_points.points[:1]))
+    found = _compared(base, head)
+    assert [(one.base, one.head) for one in found.rows] == [(4, 2), (2, 1), (2, 0)] and not found.only_base
+
+
+def test_the_evidence_counts_the_rows_that_the_verdict_is_about():
+    """Found with 7 rows in the text and 8 in the JSON: a ceiling is shown, and not judged."""
+    found = _compared(*(replace(lab(seed=seed), ceilings=(LIMIT,)) for seed in (0, 2)))
+    made = root(before_after=found)
+    assert made.verdict.evidence["rows"] == 17 < len(found.rows)
+    assert "No difference that can be told in 17 rows." in text.table(made)
 
 
 def test_reports_of_two_kinds_are_refused_by_name():

@@ -27,7 +27,7 @@ REVIEWED = {
     "before_after.Side": "created pipebench",
     "before_after.Differing": "name",
     "before_after.Row": "name group verdict",
-    "before_after.BeforeAfter": "only_base only_head lost verdict gate exceeding",
+    "before_after.BeforeAfter": "only_base only_head lost failed verdict gate exceeding",
     "over_time.Timeline": "tracks",
     "report.Report": "created pipebench error_of_watch data_sets",
     "machine.Machine": "system python cpu device start_method libraries",

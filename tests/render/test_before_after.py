@@ -8,7 +8,9 @@ from saved_pairs import PAIRS, lab, root, watched
 
 from pipebench.before_after.whole import compared
 from pipebench.render import before_after, text, watch_account
+from pipebench.render.before_after_rows import by_size
 from pipebench.render.cells import rounded
+from pipebench.results.before_after import BeforeAfter, Row, Side
 from pipebench.results.comparison import GATE_PASSED, NO_RESULT
 from pipebench.stats import Speedup
 
@@ -96,6 +98,37 @@ def _with_workers(report, workers, cpu):
     first, *others = report.watched.loaders
     first = replace(first, workers=workers, sample_cpu_s=cpu * first.sample_cpu_s)
     return replace(report, watched=replace(report.watched, loaders=(first, *others)))
+
+
+def _counts(*after):
+    rows = [Row("study", f"count {place}", "count", 0, one, None, True) for place, one in enumerate(after)]
+    return replace(BeforeAfter("study", Side("a"), Side("b"), tuple(rows)), fail_above=None)
+
+
+def test_exact_counts_are_told_and_what_rose_from_0_changed_most():
+    assert before_after.verdict(_counts(0, 0, 4, 0)) == "More: study/count 2 0 → 4. 3 counts are the same."
+    assert before_after.verdict(_counts(0)) == "1 count is the same."
+    over = replace(_counts(4, 0), fail_above=0.05)
+    assert before_after.verdict(over) == "More by over 5.0 %: study/count 0 0 → 4. 1 count is the same."
+    rows = [Row("study", f"row {one}", "count", one, one + 1) for one in (9, 1, 0)]
+    assert [one.name for one in by_size(rows)] == ["row 0", "row 1", "row 9"]
+
+
+def test_a_variant_that_failed_in_the_head_is_said_first_and_is_not_only_in_the_base():
+    base, head = lab(), lab(seed=2)
+    failed = replace(head.measurements[1], failed="RuntimeError", summary=None)
+    head = replace(head, measurements=(head.measurements[0], failed, *head.measurements[3:]))
+    said = text.table(root(before_after=compared(base, head, FILES)), width=80)
+    assert said.startswith("Failed in the head: decode/rgb: quick. No difference")
+    assert "Rows only in base: decode/rgb: usual." in said
+
+
+def test_a_cut_account_keeps_the_whole_run():
+    """Found with a real pair, whose text had more lines than a screen."""
+    found = replace(compared(*PAIRS["watch"], FILES), only_base=("of a long name " * 12,) * 3)
+    said = text.table(root(before_after=found), width=80)
+    assert len(said.splitlines()) <= 30 and "more rows\n" in said
+    assert "\nwhole run " in said and "\nsmaller rows " not in said
 
 
 def test_a_row_beside_the_gate_that_is_slower_for_certain_is_in_the_verdict():

@@ -91,6 +91,13 @@ def test_then_notes_and_rows_of_tables_and_what_is_left_out_is_counted():
     assert rest == f"  and {100 - sum(line.startswith('row') for line in lines)} more rows"
 
 
+def test_sums_at_the_end_of_a_table_are_kept():
+    lines = _fitted(Line("verdict", "bold"), replace(_rows(100), kept=2), "", "next")
+    assert len(lines) == 30 and sum(line.startswith(("row 98", "row 99")) for line in lines) == 2
+    (rest,) = [line for line in lines if "more rows" in line]
+    assert rest == f"  and {100 - sum(line.startswith('row') for line in lines)} more rows"
+
+
 def test_at_last_the_middle_goes():
     lines = _fitted(*[f"line {number}" for number in range(100)])
     assert len(lines) <= 30
