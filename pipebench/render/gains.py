@@ -32,6 +32,17 @@ def fit(one: Measurement) -> str:
     return f"{one.samples_common:,} of {one.samples_attempted:,}"
 
 
+def not_the_fastest(report: Report) -> Iterable[str]:
+    """Which variants a summary cannot name although they were timed, because they are not made for all files."""
+    names: dict[str, dict[str, None]] = {}
+    for one in report.measurements:
+        if one.samples_unfit and one.summary:
+            names.setdefault(fit(one), {})[printable(one.variant)] = None
+    if names:
+        without = "; ".join(f"{', '.join(found)} ({where})" for where, found in names.items())
+        yield f"Fastest of the variants that do all files, so without {without}."
+
+
 def _left_out(report: Report) -> Iterable[str]:
     """The variants that were skipped beside others that ran, by their reason."""
     names: dict[str, list[str]] = {}

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from pipebench.render import tables
+from pipebench.render import gains, tables
 from pipebench.render.cells import Table
 from pipebench.render.layout import Line, Part, Spare, Sparing
 from pipebench.results.measurement import NOISE, Measurement, Warning
@@ -30,6 +30,8 @@ def parts(report: Report, full: bool) -> Iterator[Sparing]:
     yield from every
     if summed_up and any(row[1].endswith("*") for one in every for row in one.rows):
         yield "  *: others are not measurably slower."
+    if summed_up:
+        yield from (Line(f"  {one}", hanging="  ") for one in gains.not_the_fastest(report))
     left_out = [*not_measured(report), *(_rows_left_out(report) if summed_up else [])]
     if left_out:
         yield ""

@@ -245,8 +245,9 @@ def summary(report: Report, full: bool = True) -> Table:
         for one in best
     ]
     headers = ("task", "fastest variant", f"{seconds.unit}/sample", "× reference", "of ceiling")
-    notes = tuple(_as_fast(one, ties[one.task]) for one in best if full and ties[one.task])
-    return Table("Summary", headers, tuple(rows), frozenset({2, 3, 4}), notes, (4, 2))
+    notes = [_as_fast(one, ties[one.task]) for one in best if full and ties[one.task]]
+    notes += gains.not_the_fastest(report) if full else []
+    return Table("Summary", headers, tuple(rows), frozenset({2, 3, 4}), tuple(notes), (4, 2))
 
 
 def _ties(report: Report, best: Measurement) -> list[Measurement]:
