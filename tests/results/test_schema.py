@@ -79,6 +79,19 @@ def test_the_page_has_the_code_that_a_report_gives(name):
     assert found is None or any(f"| `{kind}` | `{found.code}` |" in page for kind in kinds)
 
 
+@pytest.mark.parametrize("name", ALL)
+def test_the_page_defines_all_evidence_of_the_kind(name):
+    found = ALL[name].verdict
+    section = (ROOT / "docs/report.md").read_text().partition("### The evidence")[2].split("\n\n")[2]
+    said = dict.fromkeys(get_args(verdicts.Kind), "")
+    for item in re.split(r"^- ", section, flags=re.MULTILINE)[1:]:
+        said[item.split("`")[1]] += item
+    assert [kind for kind, of_it in said.items() if not of_it] == ["passport"]
+    names = {re.sub(r"^set\..*", "set.NAME", one) for one in (found.evidence if found is not None else ())}
+    of_kind = (said[found.kind] + (said["watch"] if found.kind == "command" else "")) if found is not None else ""
+    assert not {one for one in names - {"speedup", "low", "high"} if f"`{one}`" not in of_kind}
+
+
 def test_a_verdict_follows_from_the_figures_and_not_from_the_file(tmp_path):
     plain = json.loads(report.encode(ALL["syncs-0"]))
     plain["verdict"]["code"] = "no-sync-points"
