@@ -15,7 +15,7 @@ from pipebench.units import printable
 
 
 def examined(data: Path | None, progress: Callable[[int, int, str], None]) -> Examination:
-    """This machine, and the storage of `data` (None: of the current folder). It takes at most about ten seconds."""
+    """This machine, and the storage of `data` (None: of the current folder). It takes ten seconds at most."""
     begin = time.monotonic()
     host = observed(data, progress)
     found = findings(host)

@@ -12,19 +12,24 @@ import sys
 import sysconfig
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import metadata
 from multiprocessing import util
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 from pipebench.doctor import asking, probe
 from pipebench.doctor.asking import Answer
 from pipebench.host import cgroups, limits, page_cache
 
 OVER_S = 2.0  # seconds between the two readings of the kernel's counters
-DEADLINE_S = 6.0  # seconds for the other programs, so that all of it takes at most ten
+WHOLE_S = 10.0  # seconds for all of it, from the start of this process
+_AFTER_S = 1.5  # of these, for what comes after the other programs
+_LEAST_S = 2.0  # for the other programs
+_START_S, _LATEST_START_S = 1.0, 5.0  # what a start takes; a process that is older was another program before
 PREFETCH = 2  # the DataLoader's default
 BATCH_BYTES = 64 * 3 * 224 * 224 * 4  # 64 crops of 224×224 pixels as float32
 _COUNTERS = ("proc/stat", "proc/vmstat")
@@ -41,8 +46,8 @@ class Host:
     numbers of the cores that this process may use. `descriptors` is its limit (None: there is none), which it may raise
     to `most_descriptors`. `earlier` and `later` are the texts of the kernel's counters by path, OVER_S apart.
     `versions` are those of installed libraries, and `pair` is what torchvision requires. `answers` are those of
-    `probe.py`, and `late` says that it did not end in time; `smi` is that of nvidia-smi (None: it is not there).
-    `space` gives the free bytes of a file system.
+    `probe.py`, and `late` the seconds of those that were too late for one, by library; `smi` is that of nvidia-smi
+    (None: it is not there). `space` gives the free bytes of a file system.
     """
 
     root: Path
@@ -61,7 +66,7 @@ class Host:
     versions: Mapping[str, str] = field(default_factory=dict)
     pair: tuple[str, ...] = ()
     answers: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    late: bool = False
+    late: Mapping[str, float] = field(default_factory=dict)
     smi: Answer | None = None
     space: Callable[[Path], int | None] = limits.free_bytes
     residency: Callable[[Iterable[str]], float | None] = page_cache.residency
@@ -96,7 +101,8 @@ class Host:
         """What the probe said of a library; empty if it is not installed. Raises LookupError if it said nothing."""
         found = self.answers.get(name)
         if found is None:
-            raise LookupError("the import did not end in time" if self.late else "the import ended its process")
+            known = f"asked for {self.late[name]:.1f} s, and the import did not end" if name in self.late else ""
+            raise LookupError(known or "the import ended its process")
         return {} if found.get("missing") else found
 
 
@@ -110,14 +116,17 @@ def counters(root: Path) -> dict[str, str]:
 
 
 def observed(data: Path | None, progress: Callable[[int, int, str], None]) -> Host:
-    """This machine, after OVER_S and at most DEADLINE_S more."""
-    root = Path("/")
+    """This machine, after OVER_S and the time that is then left for other programs."""
+    begin, root = time.monotonic() - _age_s(), Path("/")
     progress(0, 2, f"watching the machine for {OVER_S:g} s")
     earlier = counters(root)
     time.sleep(OVER_S)
     later = counters(root)  # before the other programs start, which are a load themselves
     progress(1, 2, "asking torch, the decoders and the driver")
-    told, smi = asking.asked([(sys.executable, "-P", probe.__file__), _SMI], DEADLINE_S)
+    deadline_s = left_s(time.monotonic() - begin)
+    probes = [(sys.executable, "-P", probe.__file__, *names) for names in probe.PARTS]
+    *told, smi = asking.asked([*probes, _SMI], deadline_s)
+    answers, late = said(told, deadline_s)
     return Host(
         root,
         (data or Path()).resolve(),
@@ -134,10 +143,32 @@ def observed(data: Path | None, progress: Callable[[int, int, str], None]) -> Ho
         later=later,
         versions=dict(_versions()),
         pair=_required("torchvision"),
-        answers=probe.answers(told.text) if told is not None else {},
-        late=told is not None and told.status is None,
+        answers=answers,
+        late=late,
         smi=smi,
     )
+
+
+def _age_s() -> float:
+    """Seconds since this process was started."""
+    age_s = time.time() - psutil.Process().create_time()
+    return age_s if 0 <= age_s <= _LATEST_START_S else _START_S
+
+
+def left_s(spent_s: float) -> float:
+    """The seconds that other programs get, so that all takes WHOLE_S although so many are spent."""
+    return max(_LEAST_S, WHOLE_S - _AFTER_S - spent_s)
+
+
+def said(told: Sequence[Answer | None], deadline_s: float) -> tuple[dict[str, dict[str, Any]], dict[str, float]]:
+    """What each part of the probe said of its libraries, and the seconds that those had that were too late."""
+    answers: dict[str, dict[str, Any]] = {}
+    late: dict[str, float] = {}
+    for names, one in zip(probe.PARTS, told, strict=True):
+        if one is not None:
+            answers |= probe.answers(one.text)
+            late |= dict.fromkeys(names, deadline_s) if one.status is None else {}
+    return answers, late
 
 
 def _versions() -> Iterator[tuple[str, str]]:

@@ -1,4 +1,4 @@
-"""Run as a program: imports each library and says what it is, one line of JSON for each.
+"""Run as a program: imports each library that it is asked for and says what it is, one line of JSON for each.
 
 It is a process of its own, because a library that does not fit the others may end it. What was said before that, or
 before its deadline, stays known. Standard library only, besides what it asks.
@@ -11,7 +11,7 @@ import importlib.util
 import json
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 MARK = "pipebench-probe "  # before each line of ours, because a library may print when it is imported
@@ -71,7 +71,6 @@ def _torchcodec() -> dict[str, Any]:
     return {"version": str(getattr(torchcodec, "__version__", ""))}
 
 
-# The quick ones first: what is said before the deadline is known.
 ASKED: dict[str, tuple[str, Callable[[], dict[str, Any]]]] = {
     "pillow": ("PIL", _pillow),
     "opencv": ("cv2", _opencv),
@@ -81,10 +80,13 @@ ASKED: dict[str, tuple[str, Callable[[], dict[str, Any]]]] = {
     "device": ("torch", _device),
     "torchcodec": ("torchcodec", _torchcodec),
 }
+# Each part is a process, side by side with the other. The quick ones first: what is said before the deadline is known.
+PARTS = (("pillow", "opencv", "simplejpeg"), ("torch", "torchvision", "device", "torchcodec"))
 
 
-def main() -> None:
-    for name, (module, ask) in ASKED.items():
+def main(names: Iterable[str]) -> None:
+    for name in names:
+        module, ask = ASKED[name]
         try:
             found = ask() if importlib.util.find_spec(module) is not None else {"missing": True}
         except BaseException as error:  # a library may even leave by SystemExit
@@ -105,4 +107,4 @@ def answers(text: str) -> dict[str, dict[str, Any]]:
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])
