@@ -15,6 +15,7 @@ import sys
 import click
 
 from pipebench import __version__, commands
+from pipebench.commands._script import no_option
 from pipebench.errors import PipebenchError, UsageError, did_you_mean
 from pipebench.host.interrupts import INTERRUPTED
 from pipebench.terminal import prepared, say
@@ -56,15 +57,15 @@ def main() -> None:
     try:
         _in_a_folder()
         status = cli.main(standalone_mode=False)
+    except click.NoSuchOption as error:
+        status = _said(no_option(error.option_name, error.ctx)) if error.ctx is not None else error.exit_code
     except click.ClickException as error:
         error.show()
         status = error.exit_code
     except click.Abort:
         status = INTERRUPTED
     except PipebenchError as error:
-        say(f"pipebench: {error.problem}")
-        say(error.remedy, "  ")
-        status = 2 if isinstance(error, UsageError) else 1
+        status = _said(error)
     except (MemoryError, ImportError) as error:
         status = _without_memory(error)
     except BrokenPipeError:
@@ -75,6 +76,13 @@ def main() -> None:
         say("check where its output goes", "  ")
         status = 1
     sys.exit(status if isinstance(status, int) else 0)
+
+
+def _said(error: PipebenchError) -> int:
+    """Says the problem and its remedy, and returns the exit status."""
+    say(f"pipebench: {error.problem}")
+    say(error.remedy, "  ")
+    return 2 if isinstance(error, UsageError) else 1
 
 
 def _in_a_folder() -> None:

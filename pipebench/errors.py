@@ -23,11 +23,15 @@ class UsageError(PipebenchError):
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """The question for the known name that is nearest to `name`, to be put before a remedy. Empty if none is near."""
+    """The question for the known name that is nearest to `name`, to be put before a remedy. Empty if none is near.
+
+    Capitals make no difference.
+    """
     import difflib  # late: watched scripts import this module
 
-    near = difflib.get_close_matches(name, sorted(set(known)), n=1)
-    return f"did you mean {near[0]}? " if near else ""
+    names = {one.lower(): one for one in sorted(known, reverse=True)}
+    near = difflib.get_close_matches(name.lower(), names, n=1)
+    return f"did you mean {names[near[0]]}? " if near else ""
 
 
 class SampleError(Exception):

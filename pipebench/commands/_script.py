@@ -1,13 +1,22 @@
-"""Refuses a command line that names no script, before anything is started."""
+"""Refuses a command line that names no script, or an option that there is not, before anything is started."""
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Sequence
 
 import click
 
-from pipebench.errors import UsageError
+from pipebench.errors import UsageError, did_you_mean
+from pipebench.units import printable
+
+
+def no_option(name: str, context: click.Context) -> UsageError:
+    """The error for an option that a command does not have, with the nearest one that it has."""
+    options = [option for one in context.command.params if isinstance(one, click.Option) for option in one.opts]
+    near = did_you_mean(name, [*options, "--help"])
+    return UsageError(
+        f"{context.info_name} has no option {printable(name)}", f"{near}`{context.command_path} --help` lists them"
+    )
 
 
 def check_script(argv: Sequence[str], context: click.Context) -> None:
@@ -17,10 +26,7 @@ def check_script(argv: Sequence[str], context: click.Context) -> None:
         raise UsageError(f"there is no script to {name}", f"name one: pipebench {name} train.py [its arguments]")
     first = argv[0]
     if first.startswith("-") and len(first) > 1:
-        options = [option for one in context.command.params if isinstance(one, click.Option) for option in one.opts]
-        close = difflib.get_close_matches(first.partition("=")[0], options, 1)
-        known = f"did you mean {close[0]}?" if close else f"`pipebench {name} --help` lists the options"
-        raise UsageError(f"{name} has no option {first.partition('=')[0]}", known)
+        raise no_option(first.partition("=")[0], context)
     if first.endswith(".ipynb"):
         script = first.removesuffix(".ipynb") + ".py"
         raise UsageError(
