@@ -8,15 +8,14 @@ from pipebench.terminal import as_json, progress, text_or_json
 from pipebench.units import printable
 
 
-@click.group(short_help="Build native pieces into the cache folder")
-def command() -> None:
-    """Build native pieces into the cache folder."""
-
-
-@command.command("pillow-simd")
+@click.command(short_help="Build native pieces into the cache folder")
+@click.argument("piece", type=click.Choice(["pillow-simd"]))
 @text_or_json
-def pillow_simd(style: str) -> None:
-    """Compile pillow-simd beside Pillow, with AVX2 if the CPU has it. Pillow itself stays as it is."""
+def command(piece: str, style: str) -> None:
+    """Build PIECE into the cache folder, and print where it lies.
+
+    pillow-simd is compiled beside Pillow, with AVX2 if the CPU has it. Pillow itself stays as it is.
+    """
     from pipebench.native import building
 
     with progress() as advance:

@@ -6,6 +6,14 @@ import click
 
 
 @click.command(short_help="Print the JSON Schema of a report")
+@click.option(
+    "--format",
+    type=click.Choice(["json"]),
+    default="json",
+    show_default=True,
+    expose_value=False,
+    help="Format of the schema on standard output: there is one.",
+)
 def command() -> None:
     """Print the JSON Schema of the report that every command saves, and prints with --format json.
 

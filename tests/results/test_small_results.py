@@ -2,11 +2,13 @@
 
 import json
 
+import click
 import pytest
 from click.testing import CliRunner
 from PIL import Image
 
-from pipebench.commands import build, data, pack
+from pipebench.cli import cli
+from pipebench.commands import build, data, pack, schema
 from pipebench.native import building
 from pipebench.results import report
 
@@ -45,3 +47,15 @@ def test_what_was_packed_and_what_was_not(printed, tmp_path):
 def test_where_something_was_built(printed, monkeypatch, tmp_path):
     monkeypatch.setattr(building, "build_pillow_simd", lambda progress: tmp_path)
     assert printed(build.command, "pillow-simd").written == (str(tmp_path),)
+
+
+def test_every_command_has_json():
+    context = click.Context(cli)
+    for name in cli.list_commands(context):
+        formats = [one.type.choices for one in cli.get_command(context, name).params if "--format" in one.opts]
+        assert len(formats) == 1 and "json" in formats[0], name
+
+
+def test_the_schema_is_json_whether_that_is_asked_for_or_not():
+    plain, asked = (CliRunner().invoke(schema.command, words).stdout for words in ([], ["--format", "json"]))
+    assert plain == asked and json.loads(plain)["$defs"]
