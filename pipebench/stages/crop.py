@@ -27,6 +27,7 @@ from pipebench.stages.decode import (
     encoded,
     library,
     made_for,
+    no_draft,
     opencv_decoder,
     opencv_flags,
     opencv_library,
@@ -201,6 +202,7 @@ def pil_crop(workload: Workload) -> Cropping:
     name="draft-crop",
     library=pillow_library,
     gives_up="resolution: half or less",
+    unfit=no_draft,
 )
 def draft_crop(workload: Workload) -> Cropping:
     """Pillow's `draft` mode: the scale nearest above the target (half for a fixed crop), then crop and resize."""

@@ -199,7 +199,19 @@ def pillow(workload: Workload) -> Decoding:
     return lambda given: np.asarray(rgb(Image.open(io.BytesIO(given.data), formats=FORMATS)))
 
 
-@variant("decode/rgb", name="pillow-draft", library=pillow_library, gives_up="resolution: the nearest scale above 256")
+def no_draft(given: Encoded) -> str | None:
+    """Why Pillow decodes an image whole, whatever `draft` asks for."""
+    stated = header(given.data).format
+    return None if stated == "JPEG" else f"it is {stated}"
+
+
+@variant(
+    "decode/rgb",
+    name="pillow-draft",
+    library=pillow_library,
+    gives_up="resolution: the nearest scale above 256",
+    unfit=no_draft,
+)
 def pillow_draft(workload: Workload) -> Decoding:
     """Pillow's `draft` mode: a JPEG decoded at 1/2, 1/4 or 1/8 scale, no smaller than 256×256."""
     from PIL import Image

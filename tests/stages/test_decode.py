@@ -70,6 +70,18 @@ def test_a_decoder_says_what_it_is_not_made_for():
         assert any_format(encoded(image.convert(plain), "PNG")) is None
 
 
+@pytest.mark.parametrize("mode", ["RGB", "CMYK", "L"])
+def test_a_draft_is_made_for_every_jpeg_and_for_nothing_else(mode):
+    """Found with PNGs, which a draft decodes whole: its row was that of the reference, and called a loss of half."""
+    _, draft = stage.find("decode/rgb/pillow-draft")
+    assert stage.find("crop/resized-224/draft-crop")[1].unfit is draft.unfit
+    image = photograph(600, 540).convert(mode)
+    assert draft.unfit(encoded(image, "JPEG")) is None
+    assert max(decode.pillow_draft(Workload())(encoded(image, "JPEG")).shape) == 300
+    if mode != "CMYK":
+        assert draft.unfit(encoded(image, "PNG")) == "it is PNG"
+
+
 def test_pictures_smaller_than_a_block_are_compared_by_what_they_have():
     ours = np.full((5, 3, 3), 100, np.uint8)
     TASK.agree(ours, ours + 1, REDUCED)
