@@ -8,6 +8,7 @@ import io
 import os
 import sys
 import textwrap
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -18,7 +19,7 @@ from pipebench.errors import PipebenchError, UsageError
 from pipebench.host.redaction import inert
 from pipebench.host.screen import colours, columns, encoding
 from pipebench.host.whole_files import check_writable, destination, write_whole
-from pipebench.units import printable
+from pipebench.units import counted, printable
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -280,10 +281,35 @@ def libraries_silenced() -> Iterator[None]:
         os.close(kept)
 
 
+class _Warned:
+    """The warnings of libraries in this process, and in those that it forks, kept in place of being written at once.
+
+    Each kind is said once: what a library warns of, it warns of for each image.
+    """
+
+    def __init__(self) -> None:
+        self._shown, warnings.showwarning = warnings.showwarning, self._keep
+        self._kinds: dict[str, list[str]] = {}
+
+    def _keep(self, message: Warning | str, category: type[Warning], filename: str, lineno: int, *_: object) -> None:
+        said = f"{category.__name__}: {message} ({os.path.basename(filename)}:{lineno})"
+        self._kinds.setdefault(f"{category.__name__} {filename}:{lineno}", []).append(said)
+
+    def say(self) -> None:
+        warnings.showwarning = self._shown
+        for said in self._kinds.values():
+            more = f", and {counted(len(said) - 1, 'other')} of this line" if len(said) > 1 else ""
+            say(f"pipebench: a library warned. {said[0]}{more}", "")
+
+
 class progress:
-    """A `with` block that gives a progress callback: a bar on a terminal, else a line for each new activity."""
+    """A `with` block that gives a progress callback: a bar on a terminal, else a line for each new activity.
+
+    What libraries warn of meanwhile is said after it.
+    """
 
     def __enter__(self) -> Callable[[int, int, str], None]:
+        self._warned = _Warned()
         self._what = ""
         self._bar: Any = None
         if sys.stderr is not None and sys.stderr.isatty():
@@ -310,3 +336,4 @@ class progress:
     def __exit__(self, *_: object) -> None:
         if self._bar is not None:
             self._bar.stop()
+        self._warned.say()

@@ -2,6 +2,7 @@
 
 import io
 import sys
+import warnings
 
 import click
 import pytest
@@ -70,3 +71,21 @@ def test_the_bar_of_progress_shows_the_time_that_is_left(monkeypatch):
         advance(1, 4, "a thing")
         shown = {type(one).__name__ for one in advance.__self__._bar.columns}
     assert "TimeRemainingColumn" in shown
+
+
+def test_what_libraries_warn_of_is_said_once_after_the_progress(capsys):
+    """Found with photographs of 100 megapixels: a path of Pillow between two lines of progress, for each image."""
+    before = warnings.showwarning
+    with progress() as advance:
+        for number in range(3):
+            advance(number, 3, f"image {number}")
+            warnings.showwarning(UserWarning(f"{number}\x1b pixels"), UserWarning, "/lib/PIL/Image.py", 34)
+        warnings.showwarning(UserWarning("another"), UserWarning, "/lib/other.py", 7)
+    assert warnings.showwarning is before
+    assert capsys.readouterr().err.splitlines() == [
+        "image 0",
+        "image 1",
+        "image 2",
+        "pipebench: a library warned. UserWarning: 0\\x1b pixels (Image.py:34), and 2 others of this line",
+        "pipebench: a library warned. UserWarning: another (other.py:7)",
+    ]
