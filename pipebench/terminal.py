@@ -11,7 +11,7 @@ import textwrap
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 import click
 
@@ -291,7 +291,15 @@ class _Warned:
         self._shown, warnings.showwarning = warnings.showwarning, self._keep
         self._kinds: dict[str, list[str]] = {}
 
-    def _keep(self, message: Warning | str, category: type[Warning], filename: str, lineno: int, *_: object) -> None:
+    def _keep(
+        self,
+        message: Warning | str,
+        category: type[Warning],
+        filename: str,
+        lineno: int,
+        file: TextIO | None = None,
+        line: str | None = None,
+    ) -> None:
         said = f"{category.__name__}: {message} ({os.path.basename(filename)}:{lineno})"
         self._kinds.setdefault(f"{category.__name__} {filename}:{lineno}", []).append(said)
 
@@ -299,7 +307,7 @@ class _Warned:
         warnings.showwarning = self._shown
         for said in self._kinds.values():
             more = f", and {counted(len(said) - 1, 'other')} of this line" if len(said) > 1 else ""
-            say(f"pipebench: a library warned. {said[0]}{more}", "")
+            say(f"pipebench: a library warned. {said[0]}{more}")
 
 
 class progress:

@@ -74,8 +74,8 @@ def _which(ours: Machine, theirs: Machine) -> Iterator[Differing]:
     """Another machine, although it may have the same parts; or another name, where nothing tells whose."""
     digests = identity.telling(ours.identity, theirs.identity)
     if digests is not None and digests[0] != digests[1]:
-        names = (f"{one.host} ({digest[:6]})" for one, digest in zip((ours, theirs), digests, strict=True))
-        yield Differing("machine", "machine", *names, apart=True)
+        base, head = (f"{one.host} ({digest[:6]})" for one, digest in zip((ours, theirs), digests, strict=True))
+        yield Differing("machine", "machine", base, head, apart=True)
     elif ours.host != theirs.host:
         unknown = "" if digests else " (perhaps another machine)"
         yield Differing("machine", f"host{unknown}", ours.host, theirs.host)

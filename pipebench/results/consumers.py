@@ -56,7 +56,8 @@ class Need:
 
     - `measured`: the loader was measured to feed the rate with `high` cores, and not to feed it with fewer than `low`.
     - `predicted`: no measured number of cores fed it for certain. `cores` is the rate divided by what one core feeds
-      at the largest number that was measured. Further cores seldom add more than that, so it is the least to expect.
+      at the largest number that was measured, with the interval of both rates. It is an estimate for cores that feed as
+      much; further cores often feed less.
     - `unreached`: the rate is above every measured one, and the largest number of cores fed less than a smaller one.
       So there is no number to give; `low` and `high` are 0.
 
