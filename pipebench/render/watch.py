@@ -115,8 +115,7 @@ def _stages_line(loader: int, stages: Sequence[StageResult]) -> str:
     """The largest stages of a loader in one sentence: each with its share of the time in which batches are made."""
     inside = [one for one in stages if one.kind != "serialise" and one.worker_share >= _SMALLEST_SHARE]
     named = [
-        f"{shortened(printable(one.name), _NAME)} "
-        f"({'read + decode' if one.includes_read else printable(one.kind)}) {percent(one.worker_share)}"
+        f"{shortened(printable(one.name), _NAME)} ({kind_of(one)}) {percent(one.worker_share)}"
         for one in inside[:_FEW_STAGES]
     ]
     rest = inside[_FEW_STAGES:]
@@ -130,10 +129,15 @@ _STAGE_TABLE = (
 )
 
 
+def kind_of(one: StageResult) -> str:
+    """What a stage does, as far as it can be told apart."""
+    return "read + decode" if one.includes_read else printable(one.kind)
+
+
 def _stage_cells(one: StageResult, scale: Scale) -> tuple[str, ...]:
     return (
         printable(one.name),
-        "read + decode" if one.includes_read else printable(one.kind),
+        kind_of(one),
         scale.number(one.exclusive_s_per_sample),
         percent(one.worker_share, 1) if one.kind != "serialise" else "apart",
         _spread(one, scale),
