@@ -221,14 +221,14 @@ def _loop(result: WatchResult, full: bool) -> list[Part]:
     if (found := result.device_idle) is not None:
         idle.append(f"The device was idle {seconds(found.s_per_iteration)} of each wait ({percent(found.share, 1)}).")
     if not full:
-        phases = [f"{one.phase} {percent(one.share, 1)}" for one in shown if one.share >= _SMALLEST_SHARE]
+        phases = [f"{printable(one.phase)} {percent(one.share, 1)}" for one in shown if one.share >= _SMALLEST_SHARE]
         if result.account is not None:  # it has the phases and the parts of the wait
             return [*idle]
         return ["", title, f"  {', '.join(phases)}", *_parts_of_wait(result.wait_parts), *idle]
     scale = seconds_scale([whole])
     rows: list[tuple[str, ...]] = []
     for one in shown:
-        rows.append((one.phase, scale.number(one.s_per_iteration), percent(one.share, 1)))
+        rows.append((printable(one.phase), scale.number(one.s_per_iteration), percent(one.share, 1)))
         if one.phase == "wait" and len(result.wait_parts) > 1:
             rows += _part_rows(result.wait_parts, scale, whole)
     headers = ("phase", f"{scale.unit}/iteration", "share")
@@ -238,7 +238,7 @@ def _loop(result: WatchResult, full: bool) -> list[Part]:
 def where(result: WatchResult) -> list[Part]:
     """Where the time of an iteration goes, in a line."""
     whole = sum(one.s_per_iteration for one in result.loop)
-    phases = [f"{one.phase} {percent(one.share)}" for one in result.loop if one.share >= _WORTH_A_WORD]
+    phases = [f"{printable(one.phase)} {percent(one.share)}" for one in result.loop if one.share >= _WORTH_A_WORD]
     return [f"Of an iteration of {seconds(whole)}: {', '.join(phases)}."] if phases else []
 
 

@@ -10,7 +10,7 @@ from pipebench.render.pictures import Picture
 from pipebench.render.pictures.axes import Axis
 from pipebench.render.pictures.drawing import picture
 from pipebench.render.pictures.sheet import SIZE, Box, Sheet, note, on, width_of
-from pipebench.render.watch_account import SHORT
+from pipebench.render.watch_account import kinds
 from pipebench.results.account import Account
 from pipebench.results.report import Report
 from pipebench.units import percent, seconds, seconds_scale
@@ -57,8 +57,7 @@ def pictures(report: Report) -> Iterator[Picture]:
 def _parts(account: Account) -> list[_Part]:
     """The kinds of rows in the order of a run; those that are small are one together, at the end."""
     found = []
-    for name, codes in SHORT:
-        own = [one for one in account.rows if one.code in codes]
+    for name, own in kinds(account.rows):
         if sum(one.s for one in own):
             found.append(_Part(name, sum(one.s for one in own), sum(one.recoverable_s or 0.0 for one in own)))
     small = [one for one in found if one.s < _LEAST * account.wall_s]

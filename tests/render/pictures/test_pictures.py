@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from pipebench.render import pictures
+from pipebench.render import pictures, watch_account
 from pipebench.render.pictures import in_workers, ladder, of_ranks, steps, times, whole_run
 from pipebench.render.pictures.axes import Axis
 from pipebench.results.report import SCHEMA_VERSION, Report
-from pipebench.units import seconds
+from pipebench.units import seconds, seconds_scale
 
 from drawings import both, drawn, hollow, of, texts, tips  # isort: skip
 from picture_reports import COMMITS, EVERY, RANKS, WATCH, loading, ranks, result, series, timeline  # isort: skip
@@ -125,6 +125,18 @@ def test_the_run_is_one_bar_that_adds_up():
         assert (waits[2] - waits[1]) / width == pytest.approx(spent / account.wall_s, abs=1e-3)
         assert any(f"waiting for batches · {seconds(spent)}, at most 25.0 s less" in text for text in texts(drawing))
     assert drawn("watch", "run").alt.startswith("Of the 60.5 s of the run, waiting for batches took 25.6 s (42 %)")
+
+
+def test_a_row_that_this_version_does_not_know_is_in_the_bar_and_in_the_text():
+    account = WATCH.watched.account
+    rows = tuple(replace(one, code="of-tomorrow") if one.code == "wait-for-worker" else one for one in account.rows)
+    found = replace(account, rows=rows)
+    [picture] = whole_run.pictures(replace(WATCH, watched=replace(WATCH.watched, account=found)))
+    spent = seconds_scale([account.wall_s]).number(next(one.s for one in rows if one.code == "of-tomorrow"))
+    assert next(row[1] for row in picture.table.rows if row[0] == "of-tomorrow") == spent
+    short = [getattr(one, "text", one) for one in watch_account.table(found)]
+    assert any(one.startswith("  of-tomorrow") and spent in one for one in short)
+    assert watch_account.table(replace(account, rows=())) == []
 
 
 def test_remedies_lie_at_their_speed_up_tried_or_predicted():
