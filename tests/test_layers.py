@@ -24,8 +24,8 @@ HOUSE = {
     "render": "cells signs layout screen check frameworks watch_notes feeding consumers stage_sum gains tables lab "
     "watch_verdict watch_account watch_details watch_drilled watch ranks programs watched study syncs same_work ab "
     "github calibration advice before_after_rows before_after plan functions packing examination text",
-    "render.pictures": "sheet svg drawing axes forest bound errors in_workers ladder of_ranks remedies resources "
-    "speedups steps times variants whole_run two_runs",
+    "render.pictures": "sheet svg drawing axes forest bound counts errors in_workers ladder of_ranks remedies "
+    "resources speedups steps times variants whole_run two_runs",
     "render.html": "markup outline page",
     "syncpoints": "placement book reviewed_operators modes session examine",
     "predict": "cores loader bounds asked intervals planning passports untried more_workers",

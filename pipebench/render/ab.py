@@ -57,7 +57,7 @@ def _inset(lines: Sequence[str], order: int) -> Spare:
 
 def _measured(side: Measured) -> str:
     """What a side ran."""
-    tree = f", tree {side.tree[:8]}" if side.tree else ""
+    tree = f", tree {printable(side.tree[:8])}" if side.tree else ""
     version = f" (Python {printable(side.python_version)})" if side.python_version else ""
     roots = printable(", ".join(side.roots))
     return f"{printable(side.label)}{tree}: {roots}, run by {printable(side.python)}{version}"

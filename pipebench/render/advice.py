@@ -145,7 +145,7 @@ def _table(advice: Advice, full: bool) -> Table:
     for one in range(len(advice.findings)) if full else _first(advice):
         found = advice.findings[one]
         name = f"were {printable(found.change.title)} free" if found.change.knock_out else named(found.change)
-        rows.append((("→ " if one == advice.best else "  ") + name, _gain(found), found.change.cost))
+        rows.append((("→ " if one == advice.best else "  ") + name, _gain(found), printable(found.change.cost)))
     return Table("Remedies", ("remedy", "gain", "cost"), tuple(rows), frozenset({1}), tuple(_notes(advice, rows, full)))
 
 

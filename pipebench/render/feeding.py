@@ -120,7 +120,9 @@ def _throughput(one: Throughput) -> tuple[str, str]:
 def _training_notes(found: Training) -> Iterable[str]:
     watched, workers = found.watched, found.loading.workers
     yield "A live iteration: " + ", ".join(
-        f"{one.phase} {percent(one.share)}" for one in watched.loop if one.share >= 0.005 or one.phase == "wait"
+        f"{printable(one.phase)} {percent(one.share)}"
+        for one in watched.loop
+        if one.share >= 0.005 or one.phase == "wait"
     )
     if not (found.given or found.simulated):
         yield "This model stands for yours. Whether yours waits for data, `--consumer` measures."

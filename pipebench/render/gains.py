@@ -28,6 +28,12 @@ def verdict(report: Report) -> str:
     return "No measurable gain: no variant that does the same is measurably faster than its reference."
 
 
+def as_fast(best: Measurement, others: Sequence[Measurement]) -> str:
+    """That the fastest variant of a task is not told from some others."""
+    names = ", ".join(printable(one.variant) for one in others)
+    return f"{printable(best.task)}: no measurable difference between {printable(best.variant)} and {names}"
+
+
 def fit(one: Measurement) -> str:
     """Of how many samples a variant that is not made for all was timed."""
     return f"{one.samples_common:,} of {one.samples_attempted:,}"

@@ -27,13 +27,16 @@ def verdict(result: StudyResult) -> str:
     if timed:
         most, row = max(timed, key=lambda pair: abs(math.log(pair[0].speedup)))
         return f"The step that changes most is {printable(row.name)}: {gain(most)}."
+    return counts_left(result) or printable(result.title)
+
+
+def counts_left(result: StudyResult) -> str | None:
+    """How many sync points are left after the fixes; None if the study does not count them."""
     counts = [row.count for row in result.rows if row.count is not None]
-    if len(counts) > 1:
-        left = f"{counts[-1]:g} of the {counts[0]:g}" if counts[-1] else "none of the"
-        return (
-            f"After the fixes, {left} sync points of a {printable(result.unit)} {'are' if counts[-1] else 'is'} left."
-        )
-    return printable(result.title)
+    if len(counts) < 2:
+        return None
+    left = f"{counts[-1]:g} of the {counts[0]:g}" if counts[-1] else "none of the"
+    return f"After the fixes, {left} sync points of a {printable(result.unit)} {'are' if counts[-1] else 'is'} left."
 
 
 def _judged(claims: list[StudyRow]) -> str:

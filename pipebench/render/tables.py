@@ -233,7 +233,7 @@ def summary(report: Report, full: bool = True) -> Table:
     """
     best = usual_pipeline.best(report.measurements)
     seconds = seconds_scale([per_sample_s(one) for one in best])
-    ties = {one.task: _ties(report, one) for one in best}
+    ties = {one.task: usual_pipeline.ties(report.measurements, one) for one in best}
     rows = [
         (
             printable(one.task),
@@ -245,28 +245,9 @@ def summary(report: Report, full: bool = True) -> Table:
         for one in best
     ]
     headers = ("task", "fastest variant", f"{seconds.unit}/sample", "× reference", "of ceiling")
-    notes = [_as_fast(one, ties[one.task]) for one in best if full and ties[one.task]]
+    notes = [gains.as_fast(one, ties[one.task]) for one in best if full and ties[one.task]]
     notes += gains.not_the_fastest(report) if full else []
     return Table("Summary", headers, tuple(rows), frozenset({2, 3, 4}), tuple(notes), (4, 2))
-
-
-def _ties(report: Report, best: Measurement) -> list[Measurement]:
-    """The variants without a measurable difference from the fastest, judged by readings taken in the same turns."""
-    return [
-        one
-        for one in timed(report, best.task)
-        if one is not best and usual_pipeline.does_all(one) and _beside(one, best) and not one.over(best).told
-    ]
-
-
-def _beside(one: Measurement, other: Measurement) -> bool:
-    """Whether both were read in the same turns, on the same workload. A cold cache is a different workload."""
-    return bool(one.readings_s and other.readings_s) and one.workload == other.workload
-
-
-def _as_fast(best: Measurement, others: Sequence[Measurement]) -> str:
-    names = ", ".join(printable(one.variant) for one in others)
-    return f"{printable(best.task)}: no measurable difference between {printable(best.variant)} and {names}"
 
 
 def heading(report: Report) -> list[str]:

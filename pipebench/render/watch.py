@@ -115,8 +115,7 @@ def _stages_line(loader: int, stages: Sequence[StageResult]) -> str:
     """The largest stages of a loader in one sentence: each with its share of the time in which batches are made."""
     inside = [one for one in stages if one.kind != "serialise" and one.worker_share >= _SMALLEST_SHARE]
     named = [
-        f"{shortened(printable(one.name), _NAME)} "
-        f"({'read + decode' if one.includes_read else printable(one.kind)}) {percent(one.worker_share)}"
+        f"{shortened(printable(one.name), _NAME)} ({kind_of(one)}) {percent(one.worker_share)}"
         for one in inside[:_FEW_STAGES]
     ]
     rest = inside[_FEW_STAGES:]
@@ -130,10 +129,15 @@ _STAGE_TABLE = (
 )
 
 
+def kind_of(one: StageResult) -> str:
+    """What a stage does, as far as it can be told apart."""
+    return "read + decode" if one.includes_read else printable(one.kind)
+
+
 def _stage_cells(one: StageResult, scale: Scale) -> tuple[str, ...]:
     return (
         printable(one.name),
-        "read + decode" if one.includes_read else printable(one.kind),
+        kind_of(one),
         scale.number(one.exclusive_s_per_sample),
         percent(one.worker_share, 1) if one.kind != "serialise" else "apart",
         _spread(one, scale),
@@ -217,14 +221,14 @@ def _loop(result: WatchResult, full: bool) -> list[Part]:
     if (found := result.device_idle) is not None:
         idle.append(f"The device was idle {seconds(found.s_per_iteration)} of each wait ({percent(found.share, 1)}).")
     if not full:
-        phases = [f"{one.phase} {percent(one.share, 1)}" for one in shown if one.share >= _SMALLEST_SHARE]
+        phases = [f"{printable(one.phase)} {percent(one.share, 1)}" for one in shown if one.share >= _SMALLEST_SHARE]
         if result.account is not None:  # it has the phases and the parts of the wait
             return [*idle]
         return ["", title, f"  {', '.join(phases)}", *_parts_of_wait(result.wait_parts), *idle]
     scale = seconds_scale([whole])
     rows: list[tuple[str, ...]] = []
     for one in shown:
-        rows.append((one.phase, scale.number(one.s_per_iteration), percent(one.share, 1)))
+        rows.append((printable(one.phase), scale.number(one.s_per_iteration), percent(one.share, 1)))
         if one.phase == "wait" and len(result.wait_parts) > 1:
             rows += _part_rows(result.wait_parts, scale, whole)
     headers = ("phase", f"{scale.unit}/iteration", "share")
@@ -234,7 +238,7 @@ def _loop(result: WatchResult, full: bool) -> list[Part]:
 def where(result: WatchResult) -> list[Part]:
     """Where the time of an iteration goes, in a line."""
     whole = sum(one.s_per_iteration for one in result.loop)
-    phases = [f"{one.phase} {percent(one.share)}" for one in result.loop if one.share >= _WORTH_A_WORD]
+    phases = [f"{printable(one.phase)} {percent(one.share)}" for one in result.loop if one.share >= _WORTH_A_WORD]
     return [f"Of an iteration of {seconds(whole)}: {', '.join(phases)}."] if phases else []
 
 

@@ -303,7 +303,7 @@ _SENTENCES: dict[str, Callable[[Cause, Any, str], str]] = {
 
 def table(account: Account | None, *, full: bool = False) -> list[Part]:
     """Where the run went. The short table has one row for each kind; the full one has a row for each loader too."""
-    if account is None or not account.wall_s:
+    if account is None or not account.wall_s or not account.rows:
         return []
     if not full:
         return _short(account)
@@ -351,13 +351,21 @@ Shown = tuple[str, float, float | None]
 """The name of a row, its seconds, and what could be saved of it."""
 
 
+def kinds(rows: Sequence[AccountRow]) -> Iterable[tuple[str, list[AccountRow]]]:
+    """The rows by their kind, in the order of a run. A code that this version does not know is a kind of its own."""
+    known = {code for _, codes in SHORT for code in codes}
+    others = [(printable(one.code), (one.code,)) for one in rows if one.code not in known]
+    for name, codes in dict.fromkeys([*SHORT, *others]):
+        if own := [one for one in rows if one.code in codes]:
+            yield name, own
+
+
 def _merged(account: Account) -> Iterable[Shown]:
     """At most seven rows in the order of a run: each kind is one row, and the small ones are one together."""
-    found = []
-    for name, codes in SHORT:
-        own = [one for one in account.rows if one.code in codes]
-        if own:
-            found.append((name, sum(one.s for one in own), sum(one.recoverable_s or 0.0 for one in own) or None))
+    found = [
+        (name, sum(one.s for one in own), sum(one.recoverable_s or 0.0 for one in own) or None)
+        for name, own in kinds(account.rows)
+    ]
     least = sorted((s for _, s, _ in found), reverse=True)[min(_ROWS, len(found)) - 1]
     least = max(least, _SMALLEST * account.wall_s)
     yield from (one for one in found if one[1] >= least)

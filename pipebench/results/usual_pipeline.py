@@ -38,6 +38,17 @@ def fastest(rows: Iterable[Measurement], task_id: str) -> Measurement | None:
     return min((one for one in timed(rows, task_id) if does_all(one)), key=per_sample_s, default=None)
 
 
+def ties(rows: Iterable[Measurement], best: Measurement) -> list[Measurement]:
+    """The variants without a measurable difference from the fastest, judged by readings taken in the same turns."""
+    found = [one for one in timed(rows, best.task) if one is not best and does_all(one) and _beside(one, best)]
+    return [one for one in found if not one.over(best).told]
+
+
+def _beside(one: Measurement, other: Measurement) -> bool:
+    """Whether both were read in the same turns, on the same workload. A cold cache is a different workload."""
+    return bool(one.readings_s and other.readings_s) and one.workload == other.workload
+
+
 def does_all(one: Measurement) -> bool:
     """Whether a variant does what the reference does, on every sample that the reference can do."""
     return not one.gives_up and not one.samples_unlike

@@ -44,7 +44,7 @@ EXAMPLES = {
 
 def changed(found, kind, new):
     """The report with `new(old)` in place of each value of the type `kind` wherever the schema allows it."""
-    plain = msgspec.to_builtins(found)
+    plain = msgspec.json.decode(msgspec.json.encode(found))  # with lists in place of tuples, which cannot be changed
     for holder, key in list(_leaves(plain, kind)):
         old, holder[key] = holder[key], new(holder[key])
         try:

@@ -26,6 +26,11 @@ def escaped(text: str) -> str:
     return html.escape(printable(text), quote=True)
 
 
+def named(text: str) -> str:
+    """A name or a title, inert. If it is too long, its middle is left out."""
+    return escaped(_short(text, _LONGEST_CELL))
+
+
 def prose(text: str) -> str:
     """A sentence. What stands between backticks is code. A word that is too long loses its middle."""
     words = " ".join(_short(word, _LONGEST_WORD) for word in text[:_LONGEST_LINE].split(" "))
@@ -116,7 +121,7 @@ def table(one: Table) -> str:
 
 def _head(cell: str, kind: str) -> str:
     quoted = f' class="{kind}"' if kind else ""
-    return f'<th scope="col"{quoted}>{escaped(cell)}</th>' if cell else f"<td{quoted}></td>"
+    return f'<th scope="col"{quoted}>{named(cell)}</th>' if cell else f"<td{quoted}></td>"
 
 
 def _row(cells: Sequence[str], kinds: Sequence[str]) -> str:
@@ -126,5 +131,5 @@ def _row(cells: Sequence[str], kinds: Sequence[str]) -> str:
         tag, scope = ("th", ' scope="row"') if index == 0 and cell else ("td", "")
         quoted = f' class="{kind}"' if kind else ""
         hidden = ' aria-hidden="true"' if kind == "bar" else ""
-        made.append(f"<{tag}{scope}{quoted}{hidden}>{escaped(_short(cell, _LONGEST_CELL))}</{tag}>")
+        made.append(f"<{tag}{scope}{quoted}{hidden}>{named(cell)}</{tag}>")
     return f"<tr{follow}>{''.join(made)}</tr>"

@@ -115,9 +115,9 @@ def _chapter(one: Chapter, inside: str, finding: str) -> str:
     """A section, or a folded one with what it finds below its title."""
     if one.folded:
         teaser = f'<span class="teaser">{markup.prose(finding)}</span>' if finding else ""
-        summary = f"<summary><h3>{markup.escaped(one.title)}</h3>{teaser}</summary>"
+        summary = f"<summary><h3>{markup.named(one.title)}</h3>{teaser}</summary>"
         return f'<details class="chapter" id="{one.name}">{summary}\n<div class="inside">{inside}</div></details>'
-    return f'<section id="{one.name}"><h2>{markup.escaped(one.title)}</h2>\n{inside}</section>'
+    return f'<section id="{one.name}"><h2>{markup.named(one.title)}</h2>\n{inside}</section>'
 
 
 def _of(drawn: Sequence[Picture], section: str) -> list[Picture]:

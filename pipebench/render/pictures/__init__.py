@@ -35,8 +35,9 @@ _NO_PICTURES = ("axes", "drawing", "forest", "sheet", "svg")
 # 0: the model computes, 1: waiting for data, 2: validation, 3: start-up, 4: handing over, 5: optimiser, 6: spans.
 SERIES = ("#0072b2", "#d55e00", "#009e73", "#b0578d", "#c98a00", "#3d9bd1", "#8a7430", "#8a919a")
 _DARK = ("#4aa3df", "#f0803c", "#35b98c", "#d98cb8", "#e0a93b", "#8ccbf2", "#bfa65a", "#7d858f")
-TONES = {"ink": "#1c2024", "muted": "#5f6872", "grid": "#dfe3e8", "page": "#ffffff"}
-_DARK_TONES = {"ink": "#e8eaed", "muted": "#a0a8b2", "grid": "#333a43", "page": "#14171a"}
+TONES = {"ink": "#1c2024", "muted": "#5f6872", "grid": "#dfe3e8", "page": "#ffffff", "dark": "#14171a"}
+_DARK_TONES = {"ink": "#e8eaed", "muted": "#a0a8b2", "grid": "#333a43", "page": "#14171a", "dark": "#14171a"}
+INKED = 70  # per cent of a series's colour in words of that colour: the rest is ink, so that they can be read
 
 
 def _variables(series: tuple[str, ...], tones: dict[str, str]) -> str:
@@ -49,10 +50,15 @@ def _variables(series: tuple[str, ...], tones: dict[str, str]) -> str:
 
 def _classes() -> str:
     names = [*((str(number), str(number)) for number in range(len(SERIES))), *(("-" + one, "-" + one) for one in TONES)]
-    return "".join(
+    marks = (
         f".picture .f{name}{{fill:var(--c{colour})}}.picture .s{name}{{stroke:var(--c{colour})}}"
         for name, colour in names
     )
+    words = (
+        f".picture text.f{number}{{fill:color-mix(in srgb,var(--c{number}) {INKED}%,var(--c-ink))}}"
+        for number in range(len(SERIES))
+    )
+    return "".join([*marks, *words])
 
 
 CSS = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from pipebench.render.cells import Table, gain
+from pipebench.render.cells import Table, spoken
 from pipebench.render.pictures import Picture
 from pipebench.render.pictures.axes import Row, draw_below, in_unit, reaching, rows
 from pipebench.render.pictures.drawing import picture
@@ -20,17 +20,20 @@ _Found = tuple[str, Throughput, Speedup | None, str]
 
 def pictures(report: Report) -> Iterator[Picture]:
     bound = report.training.bound if report.training else report.watched.bound if report.watched else None
-    found = _found(bound) if bound is not None else []
-    if len(found) < 2:
+    if bound is None or bound.live is None:
         return
-    live, most = found[0][1], found[-1]
-    over = most[2]
-    ready = f"{most[1].samples_per_s:,.0f}"
-    alt = f"Live, the training takes {live.samples_per_s:,.0f} samples/s; with its batches ready {ready}"
-    alt += f", at most {gain(over)} as fast." if over is not None and over.told else "."
+    found = _found(bound)
+    ready = [(one, over) for _, one, over, _ in found if over is not None]
+    if not ready:
+        return
+    of_device = bound.device_over_live is not None
+    best, over = ready[-1] if of_device else max(ready, key=lambda one: one[1].speedup)
+    alt = f"Live, the training takes {bound.live.samples_per_s:,.0f} samples/s; with its batches ready "
+    alt += f"{best.samples_per_s:,.0f}, at most {spoken(over)} as fast." + ("" if over.told else " No measurable gain.")
     cells = tuple(
-        (name, f"{one.samples_per_s:,.1f}", width(one.samples_per_s, one.low, one.high), gain(over) if over else "1")
+        (name, f"{one.samples_per_s:,.1f}", width(one.samples_per_s, one.low, one.high), spoken(over) if over else "1")
         for name, one, over, _ in found
+        if over or one is bound.live
     )
     table = Table("", ("", "samples/s", "", "× live"), cells, frozenset({1, 2, 3}))
     title = "Training, and the same with its batches ready"

@@ -5,12 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from pipebench.render.cells import Table
+from pipebench.render.layout import shortened
 from pipebench.render.pictures import Picture
 from pipebench.render.pictures.sheet import NARROW, WIDE, Sheet
 from pipebench.render.pictures.svg import drawn
 from pipebench.units import printable
 
 _LONGEST = 400  # characters of what a screen reader says
+_LONG_NAME = 80  # columns of a name in it, so that the figures after it are said
+
+
+def brief(name: str) -> str:
+    """A name from data within a sentence: inert, and without its middle if it is long."""
+    return shortened(printable(name), _LONG_NAME)
+
+
+def slug(kind: str, name: str) -> str:
+    """The name of a picture of which a report can have several."""
+    return f"{kind}-" + "".join(char if char.isalnum() else "-" for char in printable(name))[:60]
 
 
 def picture(

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from pipebench.render.cells import Table
 from pipebench.render.pictures import Picture
 from pipebench.render.pictures.axes import Row, draw_below, draw_mark, in_unit, reaching, rows
-from pipebench.render.pictures.drawing import picture
-from pipebench.render.pictures.sheet import SMALL, Box, Sheet, width_of, wrapped_chips
+from pipebench.render.pictures.drawing import brief, picture
+from pipebench.render.pictures.sheet import SMALL, Box, Sheet, on, width_of, wrapped_chips
+from pipebench.render.watch import kind_of
 from pipebench.results.measurement import Ceiling
 from pipebench.results.report import Report
 from pipebench.results.watched import StageResult, WatchResult, WorkerResult
@@ -54,9 +55,9 @@ def _picture(
     busy = sum(one.busy_share for one in workers) / len(workers) if workers else None
     ceiling = _ceiling(report, result)
     alt = (
-        f"A sample takes {'a worker' if workers else 'the loop'} {seconds(total)}. The largest part is {largest.name}: "
+        f"A sample takes {'a worker' if workers else 'the loop'} {seconds(total)}. The largest part is "
+        f"{brief(largest.name)}: {seconds(largest.s)} ({percent(largest.s / total)})."
     )
-    alt += f"{seconds(largest.s)} ({percent(largest.s / total)})."
     if busy is not None:
         alt += f" {counted(len(workers), 'worker is', 'workers are')} busy {percent(busy)} of the time."
     scale = seconds_scale([total])
@@ -80,7 +81,7 @@ def _parts(stages: Sequence[StageResult]) -> list[_Part]:
         if not colour or colour in used:
             colour = next((other for other in free if other not in used), _REST)
         used.add(colour)
-        name = one.name if one.kind in (one.name, "getitem") else f"{one.name} ({one.kind})"
+        name = one.name if one.kind in (one.name, "getitem") else f"{one.name} ({kind_of(one)})"
         parts.append(_Part(printable(name), one.exclusive_s_per_sample, one.by_worker_s, colour))
     if small:
         name = f"{len(small)} smaller stages" if len(small) > 1 else printable(small[0].name)
@@ -111,7 +112,7 @@ def _draw(sheet: Sheet, parts: list[_Part], workers: Sequence[WorkerResult], cei
             sheet.add(Box(x, y - 9, end - x, 18, part.colour, tip=f"{name}, {part.name}: {seconds(value)} a sample"))
             share = percent(value / sum(values)) if sum(values) else ""
             if end - x > width_of(share, SMALL) + 8:
-                sheet.words((x + end) / 2, y + 4, share, "page", size=SMALL, anchor="middle", bold=True)
+                sheet.words((x + end) / 2, y + 4, share, on(part.colour), size=SMALL, anchor="middle", bold=True)
             if begin:
                 sheet.line((x, y - 9), (x, y + 9), colour="page", width=1.2)
             begin += value

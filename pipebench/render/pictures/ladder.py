@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from pipebench.render.cells import Table
 from pipebench.render.pictures import Picture
 from pipebench.render.pictures.axes import Axis, draw_y, in_unit, reaching
-from pipebench.render.pictures.drawing import picture
-from pipebench.render.pictures.sheet import SMALL, Area, Dot, Point, Sheet, fitted, width_of
+from pipebench.render.pictures.drawing import brief, picture, slug
+from pipebench.render.pictures.sheet import SMALL, Area, Dot, Point, Sheet, fitted, width_of, wrapped_chips
 from pipebench.results.advice import Advice
 from pipebench.results.loading import LoaderRow
 from pipebench.results.plan import Plan
@@ -19,6 +19,7 @@ from pipebench.units import Scale, counted, printable, width
 
 _FAR = 1.6  # times the highest point: levels above it are only named
 _LEVELS = 3
+_TRAINED = "float32"  # of the samples that the training takes
 _DOTS = 24  # rungs: more have no dots, and a band in place of intervals
 _KINDS = {"map": ("0", "single files"), "packed": ("2", "packed copy"), "webdataset": ("3", "shards"),
           "ready": ("7", "samples ready: hand-off alone")}  # fmt: skip
@@ -57,29 +58,41 @@ def pictures(report: Report) -> Iterator[Picture]:
     yield from _of_lab(report)
     if report.advice is not None and report.watched is not None:
         yield from _of_advice(report.advice, report.watched)
+    elif report.watched is not None:
+        yield from _of_watch(report.watched)
     if report.plan is not None and 0 <= report.plan.best < len(report.plan.predictions):
         yield from _of_plan(report.plan)
 
 
 def _of_lab(report: Report) -> Iterator[Picture]:
-    rows = [one for one in report.loader or () if one.dtype == "float32" and one.images_per_s and one.low and one.high]
+    every = [one for one in report.loader or () if one.images_per_s and one.low and one.high]
+    for dtype in dict.fromkeys(one.dtype for one in every):
+        yield from _of_dtype(report, dtype, [one for one in every if one.dtype == dtype])
+
+
+def _of_dtype(report: Report, dtype: str, rows: Sequence[LoaderRow]) -> Iterator[Picture]:
     found = [Series(name, colour, _rungs(rows, kind)) for kind, (colour, name) in _KINDS.items()]
     series = [one for one in found if one.rungs]
     if not series:
         return
     levels = [Level(printable(one.name), one.images_per_s, "1") for one in report.consumers]
-    bound = report.training.bound.bound if report.training else None
+    usual = dtype == _TRAINED
+    bound = report.training.bound.bound if report.training and usual else None
     if bound is not None:
         levels.insert(0, Level("training with its batches ready", bound.samples_per_s, "1"))
     best = max(series[0].rungs, key=lambda one: one.rate)
-    alt = f"The loader feeds at most {best.rate:,.0f} images/s, with {counted(best.workers, 'worker')}"
+    alt = f"Of the numbers of workers tried, {fastest_tried(series[0].rungs)} images/s"
     fewest = series[0].rungs[0]
-    alt += f"; with {fewest.workers} it feeds {fewest.rate:,.0f}." if fewest != best else "."
+    more = f"; {fewest.workers} feed{'s' if fewest.workers == 1 else ''} {fewest.rate:,.0f}"
+    alt += f"{more if fewest != enough(series[0].rungs) else ''}."
     above = [one for one in levels if one.rate > best.rate]
     if above:
         least = min(above, key=lambda one: one.rate)
-        alt += f" {least.name} takes {least.rate:,.0f}."
-    yield _picture("loader", "What loading feeds, by workers", alt, series, levels, "images/s")
+        alt += f" {brief(least.name[:1].upper() + least.name[1:])} takes {least.rate:,.0f}."
+    name, title = "loader", "What loading feeds, by workers"
+    if not usual:
+        name, title = slug(name, dtype), f"{title}, as {printable(dtype)}"
+    yield _picture(name, title, alt, series, levels, "images/s")
 
 
 def _rungs(rows: Sequence[LoaderRow], kind: str) -> tuple[Rung, ...]:
@@ -92,11 +105,10 @@ def _rungs(rows: Sequence[LoaderRow], kind: str) -> tuple[Rung, ...]:
 
 
 def _of_advice(advice: Advice, watched: WatchResult) -> Iterator[Picture]:
-    loader = next((one for one in watched.loaders if one.loader == advice.loader), None)
-    if loader is None or not loader.s_per_iteration or not loader.batch_size:
+    here = _here(watched, advice.loader)
+    if here is None:
         return
-    now = loader.batch_size / loader.s_per_iteration
-    tried = [Rung(loader.workers, now, now, now)]
+    now, tried = here.rate, [here]
     predicted: list[Rung] = []
     for one in advice.findings:
         workers, found = one.change.settings.get("num_workers"), one.gain or one.predicted
@@ -109,15 +121,44 @@ def _of_advice(advice: Advice, watched: WatchResult) -> Iterator[Picture]:
     if predicted:
         series.append(Series("predicted", "2", _sorted(predicted), predicted=True))
     levels = [Level("no wait for data", advice.most * now, "1")] if advice.most else []
-    alt = f"With {counted(loader.workers, 'worker')} the training takes {now:,.0f} samples/s."
+    alt = f"With {counted(here.workers, 'worker')} the training takes {now:,.0f} samples/s."
     alt += f" Of the numbers tried, {fastest_tried(tried)}." if len(tried) > 1 else ""
     yield _picture("workers-tried", "Training speed by workers", alt, series, levels, "samples/s")
 
 
-def fastest_tried(tried: Sequence[Rung]) -> str:
+def _here(watched: WatchResult, number: int | None) -> Rung | None:
+    """What a loop takes with the workers that its loader has; None if that is not known."""
+    loader = next((one for one in watched.loaders if one.loader == number), None)
+    if loader is None or not loader.s_per_iteration or not loader.batch_size:
+        return None
+    now = loader.batch_size / loader.s_per_iteration
+    return Rung(loader.workers, now, now, now)
+
+
+def _of_watch(watched: WatchResult) -> Iterator[Picture]:
+    """The present number of workers, and the one that the next move predicts."""
+    move, here = watched.next_move, _here(watched, watched.verdict.loader)
+    if here is None or move is None or move.predicted is None or move.to_workers is None:
+        return
+    now, found = here.rate, move.predicted
+    rung = Rung(move.to_workers, now * found.speedup, now * found.low, now * found.high)
+    alt = (
+        f"With {counted(here.workers, 'worker')} the loop takes {now:,.0f} samples/s; with {rung.workers} it is "
+        f"predicted to take {rung.rate:,.0f} ({rung.low:,.0f} to {rung.high:,.0f}). That was not tried."
+    )
+    series = [Series("measured", "0", (here,)), Series("predicted", "2", (rung,), predicted=True)]
+    yield _picture("workers-predicted", "Training speed by workers", alt, series, [], "samples/s")
+
+
+def enough(tried: Sequence[Rung]) -> Rung:
     """The fastest number, or the smallest one whose interval reaches that of the fastest."""
     best = max(tried, key=lambda one: one.rate)
-    least = min((one for one in tried if one.high >= best.low), key=lambda one: one.workers)
+    return min((one for one in tried if one.high >= best.low), key=lambda one: (one.workers, -one.rate))
+
+
+def fastest_tried(tried: Sequence[Rung]) -> str:
+    """The same in words."""
+    best, least = max(tried, key=lambda one: one.rate), enough(tried)
     if least.workers >= best.workers:
         return f"{best.workers} is the fastest: {best.rate:,.0f}"
     return f"{least.workers} is the smallest that is not measurably slower than the fastest: {least.rate:,.0f}"
@@ -138,7 +179,7 @@ def _of_plan(plan: Plan) -> Iterator[Picture]:
     best = plan.chosen
     alt = (
         f"{counted(best.workers, 'worker')} are predicted to feed {best.samples_per_s.value:,.0f} samples/s "
-        f"({best.samples_per_s.low:,.0f} to {best.samples_per_s.high:,.0f}); {printable(best.limit)} limits them."
+        f"({best.samples_per_s.low:,.0f} to {best.samples_per_s.high:,.0f}); {brief(best.limit)} limits them."
     )
     yield _picture("plan", "Predicted throughput, by workers", alt, series, levels, "samples/s")
 
@@ -148,14 +189,14 @@ def _sorted(rungs: Sequence[Rung]) -> tuple[Rung, ...]:
 
 
 def _picture(name: str, title: str, alt: str, series: Sequence[Series], levels: Sequence[Level], unit: str) -> Picture:
-    cells = [
-        (one.name, str(rung.workers), f"{rung.rate:,.0f}", width(rung.rate, rung.low, rung.high))
-        for one in series
-        for rung in one.rungs
-    ]
+    cells = [(one.name, str(rung.workers), f"{rung.rate:,.0f}", _spread(rung)) for one in series for rung in one.rungs]
     cells += [(one.name, "", f"{one.rate:,.0f}", "") for one in levels]
     table = Table("", ("", "workers", unit, ""), tuple(cells), frozenset({1, 2, 3}))
     return picture(name, "throughput", title, alt, table, lambda sheet: _draw(sheet, series, levels, unit))
+
+
+def _spread(one: Rung) -> str:
+    return width(one.rate, one.low, one.high) if one.high > one.low else ""  # else its interval is not known
 
 
 def _draw(sheet: Sheet, series: Sequence[Series], levels: Sequence[Level], unit: str) -> float:
@@ -180,13 +221,14 @@ def _draw(sheet: Sheet, series: Sequence[Series], levels: Sequence[Level], unit:
         sheet.words(left + 4, up.at(level.rate) - 4, text, level.colour, size=SMALL)
     for one in series:
         _series(sheet, one, across, up)
-    _names(sheet, series)
     if far:
         least = min(far, key=lambda one: one.rate)
         more = f" ({len(far) - 1} more take more)" if len(far) > 1 else ""
         sheet.words(right, 29, f"↑ {least.name}: {least.rate:,.0f}{more}", "1", size=SMALL, anchor="end",
                     room=right - left)  # fmt: skip
-    return up.begin + 40
+    if len(series) == 1 and not series[0].predicted:
+        return up.begin + 40
+    return wrapped_chips(sheet, [(one.colour, one.name) for one in series], up.begin + 40)
 
 
 def _workers_axis(sheet: Sheet, across: Axis, numbers: Sequence[int], y: float) -> None:
@@ -221,13 +263,3 @@ def _series(sheet: Sheet, one: Series, across: Axis, up: Axis) -> None:
         sheet.add(Dot(x, y, one.colour, 3.8, hollow=one.predicted or beyond, tip=tip))
         if beyond:
             sheet.words(x - 7, y + 15, f"↑ {rung.rate:,.0f}", one.colour, size=SMALL, anchor="end")
-
-
-def _names(sheet: Sheet, series: Sequence[Series]) -> None:
-    """The names of the series, from the right, in their colours."""
-    x = sheet.width - 14
-    for one in reversed(series):
-        if len(series) == 1 and one.name != "predicted":
-            return
-        sheet.words(x, 12, one.name, one.colour, size=SMALL, anchor="end")
-        x -= width_of(one.name, SMALL) + 14

@@ -32,8 +32,8 @@ def pictures(report: Report) -> Iterator[Picture]:
 
 
 def _queue(found: HandOff, points: Sequence[QueuePoint], most: int) -> Picture:
-    mean = sum(one.ready * one.batches for one in points) / (sum(one.batches for one in points) or 1)
-    low = sum(one.batches for one in points if one.ready <= _LOW * most) / (sum(one.batches for one in points) or 1)
+    mean, batches = found.ready or 0.0, sum(one.batches for one in points) or 1
+    low = sum(one.batches for one in points if one.ready <= _LOW * most) / batches
     alt = f"When the loop asks for a batch, {mean:.1f} of at most {most} are ready. "
     alt += "The workers are the limit." if mean <= _LOW * most else "The workers keep up." if mean > most / 2 else ""
     alt += f" In {percent(low)} of the run nearly none was ready." if low and mean > _LOW * most else ""
@@ -62,7 +62,8 @@ def _draw_queue(sheet: Sheet, points: Sequence[QueuePoint], most: int, mean: flo
 def _memory(lines: Sequence[WorkerMemory], workers: Sequence[WorkerResult]) -> Picture:
     grows = {(one.loader, one.worker): one.growth_bytes_per_s for one in workers if one.growth_bytes_per_s}
     last = max(lines, key=lambda one: one.points[-1].own_bytes)
-    alt = f"Worker {last.worker} ends with {size(last.points[-1].own_bytes)} of its own memory, the most of all."
+    alt = f"Worker {last.worker} ends with {size(last.points[-1].own_bytes)} of its own memory"
+    alt += ", the most of all." if lines[1:] else "."
     if grows:
         fastest = max(grows.values())
         alt += f" {counted(len(grows), 'worker grows', 'workers grow')} steadily, by up to {size(fastest)} a second."

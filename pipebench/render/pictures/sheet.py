@@ -12,6 +12,7 @@ from pipebench.units import printable
 WIDE, NARROW = 720.0, 360.0
 SIZE, SMALL = 12.0, 11.0  # of words
 _CELL = 0.56  # mean width of a character, as a share of its size: a little more than in the usual fonts
+_DEEP = ("0", "3", "6")  # series that are dark on a light page
 _BOLD = 1.12  # times as wide
 Point = tuple[float, float]
 Anchor = Literal["start", "middle", "end"]
@@ -117,6 +118,11 @@ class Sheet:
 
     def line(self, *points: Point, colour: str = "grid", width: float = 1.0, dashed: bool = False) -> None:
         self.marks.append(Line(tuple(points), colour, width, dashed))
+
+
+def on(colour: str) -> str:
+    """The tone of words on a bar of this colour: light or dark, what can be read better."""
+    return "page" if colour in _DEEP else "dark"
 
 
 def width_of(text: str, size: float = SIZE, bold: bool = False) -> float:

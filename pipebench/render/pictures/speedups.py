@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from pipebench.render.before_after_rows import name_of, told_of, value_of
 from pipebench.render.cells import Table, gain, spoken
 from pipebench.render.pictures import Picture
-from pipebench.render.pictures.drawing import picture
+from pipebench.render.pictures.drawing import brief, picture, slug
 from pipebench.render.pictures.forest import Tree, draw
-from pipebench.render.study import claimed
+from pipebench.render.study import claimed, verdict
 from pipebench.results.before_after import BeforeAfter, Row
 from pipebench.results.comparison import CHANGED, FASTER, SLOWER, Change, Comparison
 from pipebench.results.report import Report
@@ -32,15 +32,16 @@ def pictures(report: Report) -> Iterator[Picture]:
 
 
 def _commits(found: Comparison) -> Iterator[Picture]:
-    judged = [one for one in found.changes if one.judgement is not None]
+    judged = [one for one in found.changes if one.judgement is not None and one.judgement.enough]
     if not judged:
         return
-    base, head = printable(found.base), printable(found.head)
-    said = [f"{sum(one.verdict == word for one in judged)} {word}" for word in (SLOWER, FASTER)]
+    base, head = brief(found.base), brief(found.head)
+    words = (SLOWER, FASTER, *([CHANGED] if any(one.verdict == CHANGED for one in judged) else []))
+    said = [f"{sum(one.verdict == word for one in judged)} {word}" for word in words]
     alt = f"Of {counted(len(judged), 'benchmark')}, {head} over {base}: {', '.join(said)}."
     worst = min(judged, key=_speedup)
     if worst.verdict == SLOWER and worst.judgement is not None:
-        alt += f" The slowest is {printable(worst.benchmark)}: {spoken(worst.judgement.head_over_base)}."
+        alt += f" The slowest is {brief(worst.benchmark)}: {spoken(worst.judgement.head_over_base)}."
     shown = sorted(judged, key=_speedup)
     shown = shown if len(shown) <= _MOST else [*shown[: _MOST // 2], *shown[-_MOST // 2 :]]
     trees = [_change(one) for one in shown]
@@ -80,7 +81,7 @@ def _reports(found: BeforeAfter) -> Iterator[Picture]:
     alt = f"Of {counted(len(rows), 'row')}, the head beside the base: {', '.join(said)}."
     worst = min(told, key=_size, default=None)
     if worst is not None and worst.verdict == SLOWER and worst.judgement is not None:
-        alt += f" The slowest is {name_of(worst)}: {spoken(worst.judgement.head_over_base)}."
+        alt += f" The slowest is {brief(name_of(worst))}: {spoken(worst.judgement.head_over_base)}."
     far = sorted(rows, key=lambda one: (one.verdict in _COLOURS, abs(math.log(_size(one)))), reverse=True)[:_MOST]
     trees = [_tree(one) for one in sorted(far, key=lambda one: (one.verdict not in _COLOURS, _size(one)))]
     cells = tuple((name_of(one), value_of(one, one.base), value_of(one, one.head), told_of(one)) for one in rows)
@@ -114,14 +115,11 @@ def _study(result: StudyResult) -> Iterator[Picture]:
         author = f"{row.author.speedup:.2f}×" if row.author.speedup else ""
         cells.append((printable(row.name), gain(ours), author, row.outcome or ""))
     said = [text for row in shown if (text := claimed(row)) is not None]
-    alt = (
-        " ".join(f"{one}." for one in said[:3])
-        or f"{printable(result.title)}: no figures of an author to compare with."
-    )
+    alt = " ".join(f"{one}." for one in said[:3]) or verdict(result)
     table = Table("", ("step", "measured here", "the author", ""), tuple(cells), frozenset({1, 2}))
     key = "Dots: measured here, with the interval. Diamonds: what the author reports." if said else ""
-    slug = "study-" + "".join(char if char.isalnum() else "-" for char in printable(result.study))[:60]
+    title = f"{printable(result.title)}: measured{' and claimed' if said else ''}"
     yield picture(
-        slug, "stages", f"{printable(result.title)}: measured and claimed", alt, table,
+        slug("study", result.study), "stages", title, alt, table,
         lambda sheet: draw(sheet, trees, "speed-up of each step", None, key),
     )  # fmt: skip

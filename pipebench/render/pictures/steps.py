@@ -9,7 +9,7 @@ from pipebench.render.cells import Table
 from pipebench.render.pictures import Picture
 from pipebench.render.pictures.axes import Axis, draw_x, in_unit
 from pipebench.render.pictures.drawing import picture
-from pipebench.render.pictures.sheet import SMALL, Box, Sheet, note, width_of, wrapped_chips
+from pipebench.render.pictures.sheet import SMALL, Box, Sheet, note, on, width_of, wrapped_chips
 from pipebench.results.over_time import Timeline, TimelineSpan
 from pipebench.results.report import Report
 from pipebench.units import counted, percent, seconds, seconds_scale
@@ -87,7 +87,7 @@ def _span(sheet: Sheet, one: TimelineSpan, track: str, axis: Axis) -> None:
         sheet.line((end, top), (end, top + height), colour="page", width=0.8)
     number = str(one.batch)
     if one.name in ("batch", "step") and end - x > width_of(number, SMALL) + 4:
-        sheet.words((x + end) / 2, y + 3, number, "page", size=SMALL, anchor="middle")
+        sheet.words((x + end) / 2, y + 3, number, on(_COLOURS[one.name]), size=SMALL, anchor="middle")
 
 
 def _to_their_step(found: Timeline) -> Iterator[tuple[TimelineSpan, TimelineSpan]]:

@@ -8,7 +8,7 @@ from pipebench.render.cells import Table
 from pipebench.render.layout import shortened
 from pipebench.render.pictures import Picture
 from pipebench.render.pictures.axes import Axis, Row, draw_below, draw_mark, draw_x, draw_y, in_unit, reaching, rows
-from pipebench.render.pictures.drawing import picture
+from pipebench.render.pictures.drawing import brief, picture
 from pipebench.render.pictures.sheet import SMALL, Area, Box, Sheet, width_of
 from pipebench.results.batches import SlowSample
 from pipebench.results.over_time import TimesPoint
@@ -21,6 +21,7 @@ _LEAST_STALL_S = 1e-3
 _SLOWEST = 10
 _BAR = 14.0  # pixels of one wait, at most
 _LONGEST = 200  # characters of a name
+_ROWS = 60  # of the table of waits
 _COLUMNS = 160  # of a phone or a page: more waits are drawn as the longest of their neighbours
 
 
@@ -31,6 +32,8 @@ def pictures(report: Report) -> Iterator[Picture]:
     over = result.over_time
     if over is not None and len(over.waits_s) > 2:
         yield _waits(result, over.waits_s)
+    if over is not None and len(over.waits) > 1 and sum(one.number for one in over.waits) > len(over.waits_s):
+        yield _waits_over_run(result, over.waits)
     if over is not None and len(over.samples) > 1:
         yield _samples(result, over.samples)
     if result.slowest:
@@ -48,13 +51,22 @@ def _waits(result: WatchResult, waits: Sequence[float]) -> Picture:
     if not stalls:
         alt = f"Of {counted(len(waits), 'wait')} in a row none is {times}."
     scale = seconds_scale([max(waits) or 1.0])
-    cells = tuple((str(place), scale.number(waits[place])) for place in stalls)
-    note = f"Only the waits that are {times}."
-    table = Table("", ("iteration", f"wait, {scale.unit}"), cells, frozenset({0, 1}), (note,))
+    step = -(-len(waits) // _ROWS)
+    parts = [range(begin, min(begin + step, len(waits))) for begin in range(0, len(waits), step)]
+    cells = tuple(
+        (_from_to(part), scale.number(max(waits[place] for place in part)), "stall" if {*part} & {*stalls} else "")
+        for part in parts
+    )
+    headers = ("iteration", f"{'longest ' if step > 1 else ''}wait, {scale.unit}", "")
+    table = Table("", headers, cells, frozenset({0, 1}), (f"stall: {times}.",) if stalls else ())
     return picture(
         "waits", "distribution", "How long each iteration waits for its batch", alt, table,
         lambda sheet: _draw_waits(sheet, waits, set(stalls), period),
     )  # fmt: skip
+
+
+def _from_to(part: range) -> str:
+    return f"{part[0]}" if len(part) == 1 else f"{part[0]}–{part[-1]}"
 
 
 def stalled(waits: Sequence[float]) -> list[int]:
@@ -108,30 +120,50 @@ def _mark_period(sheet: Sheet, waits: Sequence[float], stalls: list[int], period
 
 
 def _samples(result: WatchResult, found: Sequence[TimesPoint]) -> Picture:
-    longest = max(one.most_s for one in found)
-    usual = sorted(one.p50_s for one in found)[len(found) // 2]
-    times = f", {longest / usual:.1f} times it" if usual else ""
+    of_loop = [one for one in result.slowest if one.loader in result.loaders_in_loop]
+    longest = max((one.s for one in of_loop), default=max(one.most_s for one in found))
+    of_one = _median(result, result.loaders_in_loop[0]) if len(result.loaders_in_loop) == 1 else None
+    usual = of_one or sorted(one.p50_s for one in found)[len(found) // 2]
+    times = f", {longest / usual:.1f} times the median" if usual else ""
     alt = f"A sample usually takes {seconds(usual)}; the longest took {seconds(longest)}{times}."
-    scale = seconds_scale([longest])
+    return _over_run("samples", "How long a sample takes, over the run", alt, "sample", found)
+
+
+def _waits_over_run(result: WatchResult, found: Sequence[TimesPoint]) -> Picture:
+    usual = result.wait_p50_s
+    if usual is None:
+        usual = sorted(one.p50_s for one in found)[len(found) // 2]
+    longest = max(found, key=lambda one: one.most_s)
+    alt = f"An iteration usually waits {seconds(usual)}; the longest wait is about {seconds(longest.most_s)}, "
+    alt += f"around {seconds(longest.at_s)} after the begin of the run."
+    return _over_run("waits-over-run", "How long an iteration waits, over the run", alt, "iteration", found)
+
+
+def _over_run(name: str, title: str, alt: str, what: str, found: Sequence[TimesPoint]) -> Picture:
+    scale = seconds_scale([max(one.most_s for one in found)])
     cells = tuple(
         (seconds(one.at_s), *(scale.number(value) for value in (one.p50_s, one.p95_s, one.most_s)), f"{one.number:,}")
         for one in found
     )
-    headers = ("at", f"median, {scale.unit}", "95 %", "longest", "samples")
-    table = Table("", headers, cells, frozenset(range(5)))
-    return picture(
-        "samples", "distribution", "How long a sample takes, over the run", alt, table,
-        lambda sheet: _draw_samples(sheet, found),
-    )  # fmt: skip
+    headers = ("at", f"median, {scale.unit}", "95 %", "longest", f"{what}s")
+    note = "Durations are counted in classes, so each figure of a part of the run is within 6 %."
+    table = Table("", headers, cells, frozenset(range(5)), (note,))
+    return picture(name, "distribution", title, alt, table, lambda sheet: _draw_over_run(sheet, what, found))
 
 
-def _draw_samples(sheet: Sheet, found: Sequence[TimesPoint]) -> float:
-    scale = seconds_scale([max(one.most_s for one in found)])
-    up = Axis(0.0, 1.06 * max(one.most_s for one in found), 180.0, 26.0)
+def _median(result: WatchResult, loader: int) -> float | None:
+    """What a sample of a loader usually takes, over the whole run."""
+    return next((one.sample_p50_s for one in result.loaders if one.loader == loader), None)
+
+
+def _draw_over_run(sheet: Sheet, what: str, found: Sequence[TimesPoint]) -> float:
+    longest = max(one.most_s for one in found) or 1.0
+    scale = seconds_scale([longest])
+    up = Axis(0.0, 1.06 * longest, 180.0, 26.0)
     left, right = 50.0, sheet.width - 8
     across = Axis(found[0].at_s, found[-1].at_s or 1.0, left, right)
     draw_y(sheet, up, left, right, in_unit(scale))
-    sheet.words(0, 12, f"{scale.unit} a sample", "muted", size=SMALL)
+    sheet.words(0, 12, f"{scale.unit} {'an' if what[0] in 'aeiou' else 'a'} {what}", "muted", size=SMALL)
     x = [across.at(one.at_s) for one in found]
     most, most_of, half = ([up.at(one[row]) for one in found] for row in (3, 2, 1))
     base = up.begin
@@ -148,9 +180,9 @@ def _draw_samples(sheet: Sheet, found: Sequence[TimesPoint]) -> float:
 
 
 def _slowest(result: WatchResult, found: Sequence[SlowSample]) -> Picture:
-    usual = next((one.sample_p50_s for one in result.loaders if one.loader == found[0].loader), None)
+    usual = _median(result, found[0].loader)
     times = f", {found[0].s / usual:.1f} times the median" if usual else ""
-    alt = f"The slowest sample, {found[0].name}, took {seconds(found[0].s)}{times}."
+    alt = f"The slowest sample, {brief(found[0].name)}, took {seconds(found[0].s)}{times}."
     scale = seconds_scale([found[0].s])
     cells = tuple(
         (

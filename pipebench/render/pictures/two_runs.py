@@ -8,7 +8,7 @@ from pipebench.render.cells import Table
 from pipebench.render.pictures import Picture
 from pipebench.render.pictures.axes import Row, draw_below, in_unit, reaching, rows
 from pipebench.render.pictures.drawing import picture
-from pipebench.render.pictures.sheet import SMALL, Box, Sheet, width_of, wrapped_chips
+from pipebench.render.pictures.sheet import SMALL, Box, Sheet, on, width_of, wrapped_chips
 from pipebench.render.pictures.whole_run import COLOURS
 from pipebench.render.watch_account import SHORT
 from pipebench.results.before_after import BeforeAfter
@@ -62,9 +62,10 @@ def _draw(sheet: Sheet, parts: Sequence[_Part], whole: Sequence[float]) -> float
             x, end = axis.at(begin), axis.at(begin + pair[place])
             share = percent(pair[place] / whole[place]) if whole[place] else ""
             tip = f"{_SIDES[place]}, {name}: {seconds(pair[place])}, {share}"
-            sheet.add(Box(x, y - 11, end - x, 22, COLOURS.get(name, _REST), tip=tip))
+            colour = COLOURS.get(name, _REST)
+            sheet.add(Box(x, y - 11, end - x, 22, colour, tip=tip))
             if end - x > width_of(share, SMALL) + 8:
-                sheet.words((x + end) / 2, y + 4, share, "page", size=SMALL, anchor="middle", bold=True)
+                sheet.words((x + end) / 2, y + 4, share, on(colour), size=SMALL, anchor="middle", bold=True)
             if begin:
                 sheet.line((x, y - 11), (x, y + 11), colour="page", width=1.2)
             begin += pair[place]

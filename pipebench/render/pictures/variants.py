@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from pipebench.render.cells import Table, gain, spread
-from pipebench.render.gains import fit
+from pipebench.render.gains import as_fast, fit
 from pipebench.render.pictures import Picture
 from pipebench.render.pictures.axes import Row, draw_below, draw_mark, in_unit, reaching, rows
-from pipebench.render.pictures.drawing import picture
+from pipebench.render.pictures.drawing import brief, picture, slug
 from pipebench.render.pictures.sheet import SMALL, Dot, Sheet, width_of, wrapped_chips
 from pipebench.results.measurement import Ceiling, Measurement
 from pipebench.results.report import Report
-from pipebench.results.usual_pipeline import does_all
+from pipebench.results.usual_pipeline import fastest, ties
 from pipebench.units import printable, seconds, seconds_scale
 
 _MOST = 20  # rows of a task
@@ -30,7 +30,9 @@ def pictures(report: Report) -> Iterator[Picture]:
             )
             bounds = any(one.fraction_of_ceiling for one in found if not one.samples_unfit)
             part = any(one.samples_unfit for one in found)  # then the ceiling may be that of these files alone
-            yield _task(task, found, ceiling if bounds or not part else None)
+            best = fastest(found, task)
+            fast = [best, *ties(found, best)] if best is not None else []
+            yield _task(task, found, fast, ceiling if bounds or not part else None)
 
 
 def cost(one: Measurement) -> tuple[float, float, float]:
@@ -40,15 +42,13 @@ def cost(one: Measurement) -> tuple[float, float, float]:
     return one.summary.median_s / samples, one.summary.low_s / samples, one.summary.high_s / samples
 
 
-def _task(task: str, found: Sequence[Measurement], ceiling: Ceiling | None) -> Picture:
+def _task(task: str, found: Sequence[Measurement], fast: Sequence[Measurement], ceiling: Ceiling | None) -> Picture:
+    """`fast`: the fastest that gives nothing up, and those not told from it. Empty: each gives something up."""
     ordered = sorted(found, key=lambda one: cost(one)[0])
-    best = next((one for one in ordered if does_all(one)), ordered[0])
     limit = 1 / ceiling.samples_per_s if ceiling is not None and ceiling.samples_per_s else None
-    over = best.over_reference
-    alt = f"{task}: {best.variant} is the fastest that gives nothing up, {seconds(cost(best)[0])} a sample"
-    alt += f", {gain(over)} of the reference" if over is not None and over.told else ""
+    alt = _finding(task, ordered[0], fast)
     alt += f"; the ceiling is {seconds(limit)}" if limit else ""
-    alt += ", which does not bound it, because it does less work." if _is_unbound(best, ceiling) else "."
+    alt += ", which does not bound it, because it does less work." if _less_work(fast, ceiling) else "."
     scale = seconds_scale([cost(ordered[0])[0]])
     cells = tuple(
         (printable(_name(one)), scale.number(cost(one)[0]), spread(one.summary), gain(one.over_reference),
@@ -57,10 +57,26 @@ def _task(task: str, found: Sequence[Measurement], ceiling: Ceiling | None) -> P
         if one.summary is not None
     )  # fmt: skip
     headers = ("variant", f"{scale.unit} a sample", "", "× reference", "gives up")
-    table = Table("", headers, cells, frozenset({1, 2, 3}))
-    slug = "cost-" + "".join(char if char.isalnum() else "-" for char in printable(task))[:60]
+    notes = [as_fast(fast[0], fast[1:])] if fast[1:] else []
+    notes += [f"The picture has the {_MOST} fastest."] if len(ordered) > _MOST else []
+    table = Table("", headers, cells, frozenset({1, 2, 3}), tuple(notes))
     title = f"{task}: what each variant costs"
-    return picture(slug, "stages", title, alt, table, lambda sheet: _draw(sheet, ordered[:_MOST], best, ceiling, limit))
+    return picture(
+        slug("cost", task), "stages", title, alt, table,
+        lambda sheet: _draw(sheet, ordered[:_MOST], fast, ceiling, limit),
+    )  # fmt: skip
+
+
+def _finding(task: str, first: Measurement, fast: Sequence[Measurement]) -> str:
+    """The fastest variant, unless others are not told from it; without any, the `first` of all."""
+    one = fast[0] if fast else first
+    over, costs = one.over_reference, f"{seconds(cost(one)[0])} a sample"
+    costs += f", {gain(over)} of the reference" if over is not None and over.told else ""
+    if not fast:
+        return f"{brief(task)}: each variant gives something up; {brief(one.variant)} takes {costs}"
+    if fast[1:]:
+        return f"{as_fast(one, fast[1:])}; {brief(one.variant)} takes {costs}"
+    return f"{brief(task)}: {brief(one.variant)} is the fastest that gives nothing up, {costs}"
 
 
 def _name(one: Measurement) -> str:
@@ -68,8 +84,8 @@ def _name(one: Measurement) -> str:
     return f"{one.variant} ({fit(one)} files)" if one.samples_unfit else one.variant
 
 
-def _colour(one: Measurement, best: Measurement, ceiling: Ceiling | None) -> str:
-    if one is best:
+def _colour(one: Measurement, fast: Sequence[Measurement], ceiling: Ceiling | None) -> str:
+    if one in fast:
         return "2"
     return "7" if one.gives_up or _is_unbound(one, ceiling) else "0"
 
@@ -79,13 +95,21 @@ def _is_unbound(one: Measurement, ceiling: Ceiling | None) -> bool:
     return ceiling is not None and one.fraction_of_ceiling is None
 
 
+def _less_work(fast: Sequence[Measurement], ceiling: Ceiling | None) -> bool:
+    return bool(fast) and _is_unbound(fast[0], ceiling)
+
+
 def _draw(
-    sheet: Sheet, ordered: Sequence[Measurement], best: Measurement, ceiling: Ceiling | None, limit: float | None
+    sheet: Sheet,
+    ordered: Sequence[Measurement],
+    fast: Sequence[Measurement],
+    ceiling: Ceiling | None,
+    limit: float | None,
 ) -> float:
     costs = [cost(one) for one in ordered]
     scale = seconds_scale([costs[0][0]])
     words = [
-        Row(_name(one), scale.text(middle), one is best) for one, (middle, _, _) in zip(ordered, costs, strict=True)
+        Row(_name(one), scale.text(middle), one in fast) for one, (middle, _, _) in zip(ordered, costs, strict=True)
     ]
     laid = rows(sheet, words, 16.0 if limit else 2.0, step=22.0)
     farthest = _KEPT_FARTHEST * max(costs[0][0], limit or 0.0)
@@ -97,21 +121,22 @@ def _draw(
         draw_mark(sheet, laid, at, "1", dashed=True)
         sheet.words(max(0.0, min(at, sheet.width - width_of(text, SMALL))), 11, text, "1", size=SMALL)
     for one, (middle, low, high), y in zip(ordered, costs, laid.middles, strict=True):
-        colour = _colour(one, best, ceiling)
+        colour = _colour(one, fast, ceiling)
         tip = f"{one.variant}: {seconds(middle)} ({seconds(low)} to {seconds(high)})"
         if middle > axis.high:
             sheet.words(axis.end, y + 4, "→", colour, anchor="end")
             continue
         sheet.line((axis.at(low), y), (axis.at(high), y), colour=colour, width=1.8)
         sheet.add(Dot(axis.at(middle), y, colour, 4.0, tip=tip))
-    return _key(sheet, ordered, best, ceiling, below)
+    return _key(sheet, ordered, fast, ceiling, below)
 
 
 def _key(
-    sheet: Sheet, ordered: Sequence[Measurement], best: Measurement, ceiling: Ceiling | None, below: float
+    sheet: Sheet, ordered: Sequence[Measurement], fast: Sequence[Measurement], ceiling: Ceiling | None, below: float
 ) -> float:
-    beyond = ", with less work than the ceiling is of" if _is_unbound(best, ceiling) else ""
-    chips = [("2", f"fastest that gives nothing up{beyond}")]
-    if any(_colour(one, best, ceiling) == "7" for one in ordered):
+    beyond = ", with less work than the ceiling is of" if _less_work(fast, ceiling) else ""
+    best = "not told from the fastest that gives nothing up" if fast[1:] else "fastest that gives nothing up"
+    chips = [("2", f"{best}{beyond}")] if fast else []
+    if any(_colour(one, fast, ceiling) == "7" for one in ordered):
         chips.append(("7", "does less work, so the ceiling does not bound it" if ceiling else "gives something up"))
     return wrapped_chips(sheet, chips, below + 2)

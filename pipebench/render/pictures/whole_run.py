@@ -9,8 +9,8 @@ from pipebench.render.cells import Table
 from pipebench.render.pictures import Picture
 from pipebench.render.pictures.axes import Axis
 from pipebench.render.pictures.drawing import picture
-from pipebench.render.pictures.sheet import SIZE, Box, Sheet, note, width_of
-from pipebench.render.watch_account import SHORT
+from pipebench.render.pictures.sheet import SIZE, Box, Sheet, note, on, width_of
+from pipebench.render.watch_account import kinds
 from pipebench.results.account import Account
 from pipebench.results.report import Report
 from pipebench.units import percent, seconds, seconds_scale
@@ -57,8 +57,7 @@ def pictures(report: Report) -> Iterator[Picture]:
 def _parts(account: Account) -> list[_Part]:
     """The kinds of rows in the order of a run; those that are small are one together, at the end."""
     found = []
-    for name, codes in SHORT:
-        own = [one for one in account.rows if one.code in codes]
+    for name, own in kinds(account.rows):
         if sum(one.s for one in own):
             found.append(_Part(name, sum(one.s for one in own), sum(one.recoverable_s or 0.0 for one in own)))
     small = [one for one in found if one.s < _LEAST * account.wall_s]
@@ -100,7 +99,7 @@ def _draw(sheet: Sheet, account: Account, parts: list[_Part]) -> float:
         share = percent(one.s / account.wall_s)
         sheet.add(Box(x, 0, end - x, _BAR, one.colour, tip=f"{one.name}: {seconds(one.s)}, {share}"))
         if end - x > width_of(share, SIZE) + 8:
-            sheet.words((x + end) / 2, _BAR / 2 + 4.5, share, "page", anchor="middle", bold=True)
+            sheet.words((x + end) / 2, _BAR / 2 + 4.5, share, on(one.colour), anchor="middle", bold=True)
         if begin:
             sheet.line((x, 0), (x, _BAR), colour="page", width=1.5)
         begin += one.s

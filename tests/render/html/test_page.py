@@ -53,6 +53,16 @@ def test_each_kind_of_report_is_a_page_with_its_verdict_and_its_machine(name):
     assert found.created is None or "How this was measured" in shown.of("h2")
 
 
+@pytest.mark.parametrize("name", ["watch", "ab", "study", "compare, run", "lab"])
+def test_no_name_stands_whole_in_the_page_if_it_is_long(name):
+    found = every_report.changed(every_report.EXAMPLES[name], str, lambda old: "n" * 999)
+    shown = read(found, [drawn("run", alt="n" * 400)])
+    leaves = {"title", "h1", "h2", "h3", "h4", "p", "li", "th", "td", "caption", "figcaption", "code", "span"}
+    said = [tag for tag, _, text in shown.elements if tag in leaves and "n" * 300 in text]  # a command stays whole
+    told = [value for _, attributes, _ in shown.elements for value in attributes.values() if len(value or "") > 450]
+    assert said == [] and told == []
+
+
 def test_the_chapters_come_in_order_and_the_evidence_is_folded():
     pictures = [drawn(section, section) for section in reversed(SECTIONS)]
     shown = read(WATCH, pictures)

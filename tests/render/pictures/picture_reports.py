@@ -24,7 +24,7 @@ from pipebench.results.studies import Author, StudyResult, StudyRow
 from pipebench.stats import Interval, Speedup, Summary
 from pipebench.task import Work, Workload
 
-from made_up import CALIBRATION, COMPARISON, MB, bound, watched  # isort: skip
+from made_up import CALIBRATION, COMPARISON, MB, SYNCS, bound, watched  # isort: skip
 
 PERIOD = 16
 
@@ -147,6 +147,15 @@ STUDY = Report(
         )),
     ),
 )  # fmt: skip
+COUNTED = Report(
+    SCHEMA_VERSION,
+    studies=(
+        StudyResult("sync-points", "A loss", "someone", "default", "step", "here", (
+            StudyRow("baseline", "masks", count=5.0), StudyRow("where", "", count=2.0),
+            StudyRow("ignore-index", "", count=0.0),
+        )),
+    ),
+)  # fmt: skip
 ERRORS = tuple(
     PlantedFigure(f"{workers} workers", f"stage {one}", "wall", "sample", 0.01, 0.0101, 0.004 * (one - 4), one < 9)
     for workers in (0, 2, 4) for one in range(10)
@@ -166,5 +175,6 @@ COMPARED = Report(SCHEMA_VERSION, before_after=compared(*PAIRS["run"], (Path("a.
 TWO_RUNS = Report(SCHEMA_VERSION, before_after=compared(*PAIRS["watch"], (Path("a.json"), Path("b.json"))))
 EVERY = {
     "watch": WATCH, "advise": ADVISED, "bound": BOUND, "run": LAB, "ranks": RANKS, "ab": COMMITS, "study": STUDY,
+    "counting": COUNTED, "syncs": Report(SCHEMA_VERSION, sync_points=SYNCS),
     "calibrate": CALIBRATED, "plan": PLANNED, "compare": COMPARED, "compare watch": TWO_RUNS,
 }  # fmt: skip
