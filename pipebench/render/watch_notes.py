@@ -97,6 +97,10 @@ def _from(values: Values) -> str:
 _SENTENCES: dict[str, Callable[[Values], str]] = {
     "workers-not-watched": _not_watched,
     "failed-batches": lambda found: f"In loader {found['loader']}, {_batches(found)} failed with an exception.",
+    "hidden-errors": lambda found: (
+        f"In loader {found['loader']}, a handler of the pipeline hid {counted(found['errors'], 'error')}: what failed "
+        f"is missing from the batches. {_first_hidden(found)} The handler itself took {seconds(found['s'])}."
+    ),
     "stages-after-loader": lambda found: (
         f"Each wait for loader {found['loader']} includes {seconds(found['s'])} of stages that run after it, in the "
         "script's own process."
@@ -177,6 +181,11 @@ _SENTENCES: dict[str, Callable[[Values], str]] = {
         "replays look faster."
     ),
 }
+
+
+def _first_hidden(found: Values) -> str:
+    at = f" at {found['sample']}" if "sample" in found else ""
+    return f"The first{at}: {str(found['problem']).rstrip('.')}."
 
 
 def _batches(found: Values) -> str:

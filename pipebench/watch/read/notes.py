@@ -9,7 +9,7 @@ from pipebench.results.watched import LoaderResult, Note, StageResult
 from pipebench.watch.launch.footprint import Footprint
 from pipebench.watch.launch.standstill import Standstill
 from pipebench.watch.read.gather import Process, Run
-from pipebench.watch.record.lines import Fault, LoopSums, SpanNotFound
+from pipebench.watch.record.lines import Fault, FetchSums, LoopSums, SpanNotFound
 from pipebench.watch.record.worker_lines import WorkerGone
 
 Values = dict[str, str | int | float]
@@ -23,9 +23,23 @@ def loader_notes(run: Run, loaders: tuple[LoaderResult, ...]) -> Iterator[Note]:
             yield Note("workers-not-watched", {"loader": one.loader, "workers": one.workers, "start_method": how})
         if one.failed_batches:
             yield Note("failed-batches", {"loader": one.loader, "batches": one.failed_batches})
+        yield from _hidden(run, one.loader)
         turns = run.turns(one.loader)
         if own := sum(record.after_loader_ns for record in turns):
             yield Note("stages-after-loader", {"loader": one.loader, "s": own * _NS / _count(turns)})
+
+
+def _hidden(run: Run, loader: int) -> Iterator[Note]:
+    """Notes the errors that a handler hid, the warm-up included: what failed is missing from the batches."""
+    lines = [line for process in run.processes for line in process.of(FetchSums) if line.loader == loader]
+    found = [(line.begin, line.hidden) for line in lines if line.hidden.errors]
+    if found:
+        first = min(found)[1]
+        values: Values = {"errors": sum(one.errors for _, one in found), "problem": first.text}
+        spent = sum(one.spent_ns for _, one in found) * _NS
+        yield Note(
+            "hidden-errors", {"loader": loader, **values, "s": spent, **({"sample": first.name} if first.name else {})}
+        )
 
 
 def _count(turns: Iterable[LoopSums]) -> int:

@@ -13,6 +13,7 @@ from typing import Any
 
 from pipebench.watch.record.lines import NewStage, StageName
 from pipebench.watch.record.patches import unseen
+from pipebench.watch.record.worker_lines import Hidden
 
 STAGES = 256
 REST = 0
@@ -30,13 +31,14 @@ class StageTimer:
     `sums[stage]` is the exclusive time of a stage in nanoseconds: the stages inside it are not included. `log` holds
     the changes of stage of the current batch (time, stage, time, stage, ...), because some batches are recorded in
     full. `file` is the last file that a decoder read. `busy` is true while a batch is fetched. `batched` counts the
-    samples of a dataset that makes batches itself (None: the dataset gives samples).
+    samples of a dataset that makes batches itself (None: the dataset gives samples). `hidden` counts the errors that
+    a handler hid.
 
     `perf_counter_ns` is the only clock here. It needs no system call. A thread's CPU clock needs one, and there the
     kernel ends a time slice that is used up: what another process then computes would be in our rows.
     """
 
-    __slots__ = ("batched", "busy", "current", "file", "last", "log", "sums")
+    __slots__ = ("batched", "busy", "current", "file", "hidden", "last", "log", "sums")
 
     def __init__(self) -> None:
         self.sums = [0] * STAGES
@@ -46,6 +48,7 @@ class StageTimer:
         self.file: object = None
         self.busy = False
         self.batched: int | None = None
+        self.hidden = Hidden()
 
     def switch(self, stage: int) -> int:
         """Enters `stage` and returns the stage before it."""

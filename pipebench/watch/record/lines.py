@@ -17,7 +17,7 @@ from pipebench.watch.record.bound_lines import BoundEnded, BoundPlan, BoundRound
 from pipebench.watch.record.program_lines import OwnSteps, ProgramFailed, ProgramStarted, RankFound
 from pipebench.watch.record.spent import TimeSpent
 from pipebench.watch.record.trial_lines import LoaderMade, TrialLine
-from pipebench.watch.record.worker_lines import WorkerGone
+from pipebench.watch.record.worker_lines import Hidden, WorkerGone
 
 Buckets: TypeAlias = dict[int, int]
 """The number of durations in each logarithmic bucket: see `record_file.bucket`."""
@@ -195,6 +195,7 @@ class FetchSums:
     pickled: Pickled = field(default_factory=Pickled)
     handed: list[HandedOver] = field(default_factory=list)
     content: Content = field(default_factory=Content)
+    hidden: Hidden = field(default_factory=Hidden)
 
 
 @dataclass

@@ -1,8 +1,9 @@
-"""The line in which the script's process says how one of its workers ended too early."""
+"""How a worker ended too early, which the script's process writes, and what its pipeline hid."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 
 @dataclass
@@ -14,3 +15,15 @@ class WorkerGone:
 
     pid: int
     status: int
+
+
+class Hidden(NamedTuple):
+    """Errors that a pipeline's handler hid, and the time that the handler took.
+
+    `name` and `text` are of the first one in this process: its sample or shard ("": not known), and what it said.
+    """
+
+    errors: int = 0
+    spent_ns: int = 0
+    name: str = ""
+    text: str = ""

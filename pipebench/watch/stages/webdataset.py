@@ -3,7 +3,7 @@
 A pipeline is a chain of iterators; each asks the one before for its next item. `DataPipeline.invoke` makes them one by
 one. Its result is wrapped in a `Stage`, which times each `next()`. The stage before is timed too, so every row is
 exclusive. No pipeline and no stage of the script changes: to time the functions of `map_dict` or `map_tuple` one by
-one, a copy of that stage runs.
+one, or to count what a handler hides, a copy of that stage runs.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any
 
 from pipebench.watch.record.exclusive_time import local, name_of, stages, timed
 from pipebench.watch.record.patches import Patches, unseen
+from pipebench.watch.stages.hidden_errors import counting_function, counting_object
 from pipebench.watch.stages.transforms import watched_by_library
 
 # webdataset's own functions and classes, by the kind of row; any other stage is "getitem" if it is one of
@@ -177,7 +178,10 @@ def _kind_of_own(stage: Any) -> str:
 
 
 def _told_apart(stage: Any) -> Any:
-    """A copy of `map_dict(...)` or `map_tuple(...)` in which each function is timed under its own name."""
+    """A copy of a stage whose handler counts. In `map_dict(...)` or `map_tuple(...)`, each function is timed too."""
+    if not _curried(stage):
+        return counting_object(stage) if _of_webdataset(type(stage)) else stage
+    stage = counting_function(stage)
     if _function_name(stage) not in ("map_dict", "map_tuple"):
         return stage
     named = {key: one if key == "handler" else _timed(one) for key, one in stage.kw.items()}

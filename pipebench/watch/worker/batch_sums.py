@@ -137,7 +137,8 @@ class Sums:
             self.recording.guarded(
                 "looking at thread pools", lambda: self.recording.write(thread_pools.library_threads())
             )
-        if not (self.batches or self.failed or (last and pickling.meter.batches)):
+        hidden = self.timer.hidden
+        if not (self.batches or self.failed or hidden.errors or (last and pickling.meter.batches)):
             return
         self.began = self.began or self.timer.last
         sums = self.timer.sums
@@ -161,8 +162,10 @@ class Sums:
             pickled=pickling.meter.take(),
             handed=pickling.meter.take_handed(),
             content=self.content,
+            hidden=hidden,
         )
         self.recording.write(line)
+        self.timer.hidden = hidden._replace(errors=0, spent_ns=0)
         for stage in used:
             sums[stage] = 0
         self._clear()
