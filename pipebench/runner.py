@@ -22,6 +22,7 @@ from typing import IO, Any, Protocol
 from pipebench import stage
 from pipebench.errors import SampleError, kind_of, said_by
 from pipebench.host import machine
+from pipebench.host.children import how
 from pipebench.host.clock import Clock, DeviceClock, WallClock
 from pipebench.host.gaps import GAP, Gaps, without_gap
 from pipebench.native.building import NativeError
@@ -280,9 +281,7 @@ class ChildRunner:
         try:
             failed, answer = pickle.loads(self._pipe.recv_bytes())  # from our own child, never from data
         except (EOFError, OSError) as gone:
-            status = self._process.wait()
-            how = f"signal {signal.Signals(-status).name}" if status < 0 else f"exit status {status}"
-            raise RunnerDied(f"the {self.name} process ended with {how}") from gone
+            raise RunnerDied(f"the {self.name} process {how(self._process.wait())}") from gone
         if failed:
             raise RunnerFailed(answer)
         return answer

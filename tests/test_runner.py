@@ -64,7 +64,7 @@ def test_a_child_that_dies_says_how():
     runner = ChildRunner(RunnerSpec("brief"))
     runner.prepare(IDENTITY, WORKLOAD)
     os.kill(runner.pid, signal.SIGKILL)
-    with pytest.raises(RunnerDied, match="the brief process ended with signal SIGKILL"):
+    with pytest.raises(RunnerDied, match="the brief process was killed by SIGKILL"):
         runner.reading(IDENTITY, 1)
 
 
@@ -84,7 +84,7 @@ def test_a_death_in_mid_measurement_costs_only_that_row():
             task, [pillow, doomed], WORKLOAD, runners=runners, plan=plan, progress=kill_at_the_second_round
         ).measurements
     assert len(first.readings_s) == 6 and first.failed is None
-    assert second.failed == "RunnerDied: the doomed process ended with signal SIGKILL"
+    assert second.failed == "RunnerDied: the doomed process was killed by SIGKILL"
     assert len(second.readings_s) == 2
 
 

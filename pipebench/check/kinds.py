@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TypeVar
 
 from pipebench.data.image_header import Header
 from pipebench.data.listing import Dataset, Sample
@@ -45,7 +44,6 @@ OfImage = Callable[[Looked], str | None]
 OfDataset = Callable[[Dataset], Iterable[Found]]
 of_images: dict[Kind, OfImage] = {}
 of_datasets: dict[Kind, OfDataset] = {}
-Look = TypeVar("Look", OfImage, OfDataset)
 
 
 def of_image(code: str, effect: Effect, what: str, remedy: str) -> Callable[[OfImage], OfImage]:

@@ -7,12 +7,13 @@ import os
 import shlex
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from pipebench.doctor.checking import NotKnown, check, fine, hurts, know
 from pipebench.doctor.host import Host
 from pipebench.doctor.memory import available
+from pipebench.host import machine
+from pipebench.host.machine import Mount
 from pipebench.host.page_cache import may_know
 from pipebench.results.examination import Finding
 from pipebench.units import counted, percent, printable, size
@@ -24,16 +25,11 @@ _LOOKED_AT, _LISTED, _LISTING_S = 64, 20_000, 1.0
 _CACHED, _SOME = 0.9, 0.5
 
 
-@dataclass(frozen=True)
-class _Mount:
-    kind: str
-    source: str
-    device: str
-
-
 @check
 def storage(host: Host) -> Finding:
-    where = _mount(host)
+    where = machine.mount_of(host.data, host.text("proc/self/mountinfo"))
+    if where is None:
+        raise NotKnown("no mount holds it")
     said = f"{printable(host.data)} is on {printable(where.kind)} ({printable(where.source)})"
     kind = where.kind.removeprefix("fuse.")
     if where.kind.startswith("fuse") or kind in _NETWORK:
@@ -49,7 +45,7 @@ def storage(host: Host) -> Finding:
     return _disk(host, where, said)
 
 
-def _disk(host: Host, where: _Mount, said: str) -> Finding:
+def _disk(host: Host, where: Mount, said: str) -> Finding:
     if not _rotates(host, where):
         return fine(f"{said}, which does not rotate", kind=where.kind)
     matters = "A disk that rotates reads about a hundred files a second in random order."
@@ -78,27 +74,7 @@ def _with_data(host: Host, command: str) -> str:
     return command.format(shlex.quote(path)) if host.asked and path == str(host.data) else ""
 
 
-def _mount(host: Host) -> _Mount:
-    """The mount that holds the data: of those above it the deepest, and of these the last (proc_pid_mountinfo(5))."""
-    best: tuple[int, _Mount] | None = None
-    for line in host.text("proc/self/mountinfo").splitlines():
-        left, _, right = line.partition(" - ")
-        point = Path(_unescaped(left.split()[4]))
-        if host.data.is_relative_to(point) and (best is None or len(point.parts) >= best[0]):
-            kind, source = right.split(" ")[:2]
-            best = len(point.parts), _Mount(kind, _unescaped(source), left.split()[2])
-    if best is None:
-        raise NotKnown("no mount holds it")
-    return best[1]
-
-
-def _unescaped(path: str) -> str:
-    for code in ("040", "011", "012", "134"):  # blank, tab, line break, backslash: the last one last
-        path = path.replace(f"\\{code}", chr(int(code, 8)))
-    return path
-
-
-def _rotates(host: Host, where: _Mount) -> bool:
+def _rotates(host: Host, where: Mount) -> bool:
     """What the kernel says of the disk. A partition has no queue of its own; its disk's is one folder above."""
     for name in (f"sys/dev/block/{where.device}", f"sys/class/block/{Path(where.source).name}"):
         for queue in ("queue", "../queue"):

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from pipebench.host import cgroups, identity, private
+from pipebench.units import printable
 
 LIBRARIES = (
     "torch", "torchvision", "pillow", "opencv-python", "numpy", "scipy", "simplejpeg", "torchcodec", "webdataset",
@@ -111,16 +112,37 @@ def last_level_cache_bytes() -> int:
 
 def storage(path: Path) -> str:
     """The file system and device that hold `path` or its nearest existing parent, such as `ext4 on /dev/sda1`."""
-    while not path.exists() and path != path.parent:
-        path = path.parent
-    wanted = f"{os.major(path.stat().st_dev)}:{os.minor(path.stat().st_dev)}"
+    found = None
     with contextlib.suppress(OSError):
-        for line in _read(Path("/proc/self/mountinfo")).splitlines():
-            left, _, right = line.partition(" - ")
-            if left.split()[2] == wanted:
-                kind, source = right.split()[:2]
-                return f"{kind} on {source}"
-    return "unknown"
+        found = mount_of(path.resolve(), _read(Path("/proc/self/mountinfo")))
+    return printable(f"{found.kind} on {found.source}") if found is not None else "unknown"
+
+
+@dataclass(frozen=True)
+class Mount:
+    """A mounted file system. `device` is its number as the kernel writes it, such as `8:1`."""
+
+    kind: str
+    source: str
+    device: str
+
+
+def mount_of(path: Path, mountinfo: str) -> Mount | None:
+    """The mount that holds `path`: of those above it the deepest, and of these the last (proc_pid_mountinfo(5))."""
+    best: tuple[int, Mount] | None = None
+    for line in mountinfo.splitlines():
+        left, _, right = line.partition(" - ")
+        point = Path(_unescaped(left.split()[4]))
+        if path.is_relative_to(point) and (best is None or len(point.parts) >= best[0]):
+            kind, source = right.split(" ")[:2]
+            best = len(point.parts), Mount(kind, _unescaped(source), left.split()[2])
+    return best[1] if best is not None else None
+
+
+def _unescaped(path: str) -> str:
+    for code in ("040", "011", "012", "134"):  # blank, tab, line break, backslash: the last one last
+        path = path.replace(f"\\{code}", chr(int(code, 8)))
+    return path
 
 
 def _cpu_model() -> str:

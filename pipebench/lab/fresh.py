@@ -22,6 +22,7 @@ from typing import Any
 
 from pipebench import stage
 from pipebench.errors import said_by
+from pipebench.host.children import how
 from pipebench.host.gaps import Gaps
 from pipebench.runner import SETTLING_BYTES, ChildRunner, LocalRunner, RunnerDied, Runners
 from pipebench.task import RunnerSpec, Task, Variant, Workload
@@ -99,7 +100,7 @@ class FreshRunner(ChildRunner):
             raise ProcessLost(str(error)) from error
         if isinstance(answer, _Ended):
             self._forked = False
-            raise ProcessLost(f"the {self.name} process ended with {answer.how}")
+            raise ProcessLost(f"the {self.name} process {answer.how}")
         return answer
 
 
@@ -223,9 +224,9 @@ def _answer(served: _Served, method: str, arguments: tuple[Any, ...]) -> tuple[b
     """Whether the request failed, and its answer; None in the server after its child has left."""
     try:
         if method == "fork":
-            how = _forked()
-            if how is not None:
-                return (False, _Ended(how)) if how else None
+            ended = _forked()
+            if ended is not None:
+                return (False, _Ended(ended)) if ended else None
             method = "begin"
         return False, getattr(served if hasattr(served, method) else served.runner, method)(*arguments)
     except Exception as error:
@@ -238,6 +239,4 @@ def _forked() -> str | None:
     if child == 0:
         return None
     _, status = os.waitpid(child, 0)
-    if os.WIFSIGNALED(status):
-        return f"signal {signal.Signals(os.WTERMSIG(status)).name}"
-    return f"exit status {os.WEXITSTATUS(status)}" if status else ""
+    return how(os.waitstatus_to_exitcode(status)) if status else ""

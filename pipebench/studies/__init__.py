@@ -23,7 +23,6 @@ from pipebench.task import Unavailable
 from pipebench.units import printable
 
 Progress = Callable[[int, int, str], None]
-SIZES = ("default", "full")
 
 
 @dataclass(frozen=True)

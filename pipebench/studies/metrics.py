@@ -16,8 +16,7 @@ from torch import nn
 from torch.nn import functional
 
 from pipebench.errors import PipebenchError
-from pipebench.results.studies import StudyResult
-from pipebench.studies import Progress, Study, counting
+from pipebench.studies import Study, counting
 
 CLASSES = 1000
 SIZES = {"small": (4, 64), "full": (128, 224)}
@@ -165,13 +164,9 @@ def _outcome(step: Any) -> dict[str, float]:
     return {name: value for name, value in step.results().items() if name != "seconds"}
 
 
-def run(size: str, progress: Progress) -> StudyResult:
-    return counting(STUDY, STEPS, SIZES, _outcome, size, progress)
-
-
-STUDY = Study(
+STUDY: Study = Study(
     "metrics",
     "Metrics that make the host wait",
     'Chaim Rand, "PyTorch Model Performance Analysis and Optimization, Part 7" (2025); one GPU, batch 128',
-    run,
+    lambda size, progress: counting(STUDY, STEPS, SIZES, _outcome, size, progress),
 )

@@ -15,8 +15,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from pipebench.results.studies import StudyResult
-from pipebench.studies import Progress, Study, counting
+from pipebench.studies import Study, counting
 
 IGNORED, BACKGROUND, CHANNELS, LAYERS = -1, 9, 10, 10
 SIZES = {"small": (2, 64), "full": (256, 256)}
@@ -127,13 +126,9 @@ def _outcome(step: Callable[[], Any]) -> dict[str, float]:
     return {"loss": float(step())}
 
 
-def run(size: str, progress: Progress) -> StudyResult:
-    return counting(STUDY, STEPS, SIZES, _outcome, size, progress)
-
-
-STUDY = Study(
+STUDY: Study = Study(
     "sync-points",
     "A loss that makes the host wait",
     'Chaim Rand, "PyTorch Model Performance Analysis and Optimization, Part 3" (2023); one GPU, batch 256',
-    run,
+    lambda size, progress: counting(STUDY, STEPS, SIZES, _outcome, size, progress),
 )

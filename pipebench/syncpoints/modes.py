@@ -19,7 +19,6 @@ from pipebench.syncpoints.placement import tensors
 
 Args = tuple[Any, ...]
 Kwargs = dict[str, Any]
-_COPIES = ("aten::_to_copy", "aten::copy_")
 MASKED_NUMBER = "x[mask] = number (one mask: CUDA fills and need not wait)"
 
 

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -119,3 +120,15 @@ def test_one_start_or_one_board_is_one_machine_and_another_start_says_nothing(ou
     names = {name[0]: name for name in NUMBERS}
     found = identity.telling(*({names[one[0]]: one[1] for one in side.split()} for side in (ours, theirs)))
     assert (found and found[0] == found[1]) == same
+
+
+def test_the_storage_is_that_of_the_deepest_mount_whatever_its_device_number(monkeypatch):
+    """The files of a btrfs volume have other device numbers than its mount."""
+    mounts = (
+        "1 0 8:1 / / rw - ext4 /dev/sda1 rw",
+        "2 1 0:45 / /my\\040data rw - btrfs /dev/sdb\\012 rw",
+        "3 1 0:46 / /my\\040data rw - xfs /dev/sdc\\012 rw",
+    )
+    monkeypatch.setattr(machine, "_read", lambda path: "\n".join(mounts))
+    assert machine.storage(Path("/my data/not/there")) == "xfs on /dev/sdc\\n"
+    assert machine.storage(Path("/my")) == "ext4 on /dev/sda1"

@@ -72,7 +72,7 @@ def test_each_process_has_a_padding_of_its_own(place):
 def test_a_process_that_is_killed_says_how_and_another_takes_its_place(place):
     first = _renewed(place)
     os.kill(first, signal.SIGKILL)
-    with pytest.raises(ProcessLost, match="the test process ended with signal SIGKILL"):
+    with pytest.raises(ProcessLost, match="the test process was killed by SIGKILL"):
         place.arm(IDENTITY, WORKLOAD, first_keys(2))
     assert _renewed(place) != first
     assert place.arm(IDENTITY, WORKLOAD, first_keys(2)).samples == 2

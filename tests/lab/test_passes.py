@@ -35,7 +35,7 @@ class Replaced(LocalRunner):
 
     def reading(self, identity, calls):
         if self.processes in self._deadly.get(identity.rpartition("/")[2], ()):
-            raise ProcessLost("the measuring process ended with signal SIGKILL")
+            raise ProcessLost("the measuring process was killed by SIGKILL")
         seconds, code = super().reading(identity, calls)
         return seconds * self._speed, code
 
@@ -113,7 +113,7 @@ def test_a_row_in_whose_turns_two_processes_die_fails_alone(measured):
     bench.variant("deadly", 5e-4)
     place = Replaced(bench, deadly={"deadly": range(100)})
     plain, deadly = measured(bench, Passes(5, 5, 1e9, EACH), place)[-1][0].measurements
-    assert deadly.failed == "the measuring process ended with signal SIGKILL"
+    assert deadly.failed == "the measuring process was killed by SIGKILL"
     assert deadly.readings_s == () and deadly.summary is None
     assert plain.readings_per_process == (3,) * 5
 

@@ -38,17 +38,13 @@ class _Fed:
         self.marks: deque[_Mark | None] = deque()
         self.current: Pass | None = None
         self.source: Pass | None = None
-        self.queue: Callable[[], Any] = _nothing
+        self.queue: Callable[[], Any] = lambda: None
 
     @property
     def over(self) -> bool:
         """Whether the loader has ended, and no batch of it is left in the queue."""
         ended = self.source is not None and self.source.began is None
         return ended and (not self.marks or self.queue() is None)
-
-
-def _nothing() -> None:
-    return None
 
 
 class _Asking(threading.local):

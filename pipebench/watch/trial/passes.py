@@ -54,7 +54,7 @@ class Passes:
         self._open: weakref.WeakKeyDictionary[Any, _Pass] = weakref.WeakKeyDictionary()
         self._kept: Any = None  # the changed loader, if its workers persist
         self._edits: tuple[Edit, ...] = ()  # of the changed loader
-        self._kept_for: Callable[[], Any] = _nothing  # the script's loader of which it is a copy
+        self._kept_for: Callable[[], Any] = lambda: None  # the script's loader of which it is a copy
 
     def begin(self, loader: Any, order: Order, plain_iter: Plain, plain: Plain) -> Any:
         """The iterator of the pass that begins now."""
@@ -160,10 +160,6 @@ def _draw_as_a_new_iterator(loader: Any) -> None:
         return
     torch: Any = sys.modules["torch"]
     torch.empty((), dtype=torch.int64).random_(generator=loader.generator)
-
-
-def _nothing() -> None:
-    return None
 
 
 _NO_HAND = Hand(Deal(iter(())))
