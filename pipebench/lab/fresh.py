@@ -29,7 +29,8 @@ from pipebench.units import printable
 
 LARGE, SMALL = 16, 300  # blocks of padding
 HERE = "measuring"  # the place of the variants that have none of their own
-ONE_THREAD = (("OMP_NUM_THREADS", "1"),)  # a server with threads of its own could not fork safely
+# A server with threads of its own could not fork safely. Of what libraries warn, the process that tries them tells.
+_SERVER = (("OMP_NUM_THREADS", "1"), ("PYTHONWARNINGS", "ignore"))
 PR_SET_PDEATHSIG = 1  # see prctl(2)
 
 
@@ -44,7 +45,7 @@ class FreshRunner(ChildRunner):
 
     def __init__(self, spec: RunnerSpec) -> None:
         self._forked = self._warming = False
-        super().__init__(replace(spec, environment=(*ONE_THREAD, *spec.environment)))
+        super().__init__(replace(spec, environment=(*_SERVER, *spec.environment)))
 
     def warm(self, identities: Sequence[str], workload: Workload) -> None:
         """Lets the server make ready what these variants need, while this process goes on."""

@@ -21,10 +21,11 @@ def verdict(report: Report) -> str:
         return "No comparison is possible: no reference variant was measured on this data."
     if skipped := list(_left_out(report)):
         return (
-            "No measurable gain among the variants that ran: none is measurably faster than its reference. "
+            "No measurable gain among the variants that ran: none that does the same is measurably faster than its "
+            "reference. "
             f"Not run: {'; '.join(skipped)}."
         )
-    return "No measurable gain: no variant is measurably faster than its reference."
+    return "No measurable gain: no variant that does the same is measurably faster than its reference."
 
 
 def fit(one: Measurement) -> str:

@@ -50,6 +50,14 @@ def test_the_server_has_one_thread_so_that_it_can_fork(place):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_what_libraries_warn_of_is_not_said_again_by_each_process(place):
+    """Found with photographs of 100 megapixels: two lines of Pillow for each fresh process."""
+    place.ready(wait=True)
+    with open(f"/proc/{place._process.pid}/environ", "rb") as file:
+        assert b"PYTHONWARNINGS=ignore" in file.read().split(b"\0")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_each_process_has_a_padding_of_its_own(place):
     """What it has written differs in size, so what it allocates next lies elsewhere."""
     found = set()
