@@ -119,3 +119,7 @@ def test_one_start_or_one_board_is_one_machine_and_another_start_says_nothing(ou
     names = {name[0]: name for name in NUMBERS}
     found = identity.telling(*({names[one[0]]: one[1] for one in side.split()} for side in (ours, theirs)))
     assert (found and found[0] == found[1]) == same
+
+
+def test_a_number_that_was_left_out_tells_nothing():
+    assert identity.telling({"product": ""}, {"product": ""}) is None
