@@ -111,7 +111,7 @@ def _draw(sheet: Sheet, parts: list[_Part], workers: Sequence[WorkerResult], cei
             x, end = axis.at(begin), axis.at(begin + value)
             sheet.add(Box(x, y - 9, end - x, 18, part.colour, tip=f"{name}, {part.name}: {seconds(value)} a sample"))
             share = percent(value / sum(values)) if sum(values) else ""
-            if end - x > width_of(share, SMALL) + 8:
+            if end - x > width_of(share, SMALL, bold=True) + 8:
                 sheet.words((x + end) / 2, y + 4, share, on(part.colour), size=SMALL, anchor="middle", bold=True)
             if begin:
                 sheet.line((x, y - 9), (x, y + 9), colour="page", width=1.2)

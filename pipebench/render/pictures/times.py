@@ -58,7 +58,7 @@ def _waits(result: WatchResult, waits: Sequence[float]) -> Picture:
         for part in parts
     )
     headers = ("iteration", f"{'longest ' if step > 1 else ''}wait, {scale.unit}", "")
-    table = Table("", headers, cells, frozenset({0, 1}), (f"stall: {times}.",) if stalls else ())
+    table = Table("", headers, cells, frozenset({0, 1}), (f"stall: {times}.",) if stalls else ()).filled()
     return picture(
         "waits", "distribution", "How long each iteration waits for its batch", alt, table,
         lambda sheet: _draw_waits(sheet, waits, set(stalls), period),

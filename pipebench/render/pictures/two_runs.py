@@ -64,7 +64,7 @@ def _draw(sheet: Sheet, parts: Sequence[_Part], whole: Sequence[float]) -> float
             tip = f"{_SIDES[place]}, {name}: {seconds(pair[place])}, {share}"
             colour = COLOURS.get(name, _REST)
             sheet.add(Box(x, y - 11, end - x, 22, colour, tip=tip))
-            if end - x > width_of(share, SMALL) + 8:
+            if end - x > width_of(share, SMALL, bold=True) + 8:
                 sheet.words((x + end) / 2, y + 4, share, on(colour), size=SMALL, anchor="middle", bold=True)
             if begin:
                 sheet.line((x, y - 11), (x, y + 11), colour="page", width=1.2)

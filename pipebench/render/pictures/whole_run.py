@@ -98,7 +98,7 @@ def _draw(sheet: Sheet, account: Account, parts: list[_Part]) -> float:
         x, end = axis.at(begin), axis.at(begin + one.s)
         share = percent(one.s / account.wall_s)
         sheet.add(Box(x, 0, end - x, _BAR, one.colour, tip=f"{one.name}: {seconds(one.s)}, {share}"))
-        if end - x > width_of(share, SIZE) + 8:
+        if end - x > width_of(share, SIZE, bold=True) + 8:
             sheet.words((x + end) / 2, _BAR / 2 + 4.5, share, on(one.colour), anchor="middle", bold=True)
         if begin:
             sheet.line((x, 0), (x, _BAR), colour="page", width=1.5)
