@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import operator
+import os
 import sys
 import threading
 from collections.abc import Sequence
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 SCALES = (1, 2, 4, 8)
 PIXEL_LIMIT = 178_956_970  # as in reading.h
 _registering = threading.Lock()
+os.register_at_fork(after_in_child=lambda: globals().update(_registering=threading.Lock()))  # a thread may hold it
 
 Box = tuple[int, int, int, int]
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import math
+import signal
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from pipebench.errors import BadSample, PipebenchError
@@ -58,12 +59,18 @@ class Live:
         """Ends the workers. If one of them caused the error, raises a `WorkerFailure` that says how it failed.
 
         torch reports a worker's end by an error at any place in this process, so it is handled here, not in `__next__`.
+        While the workers end, nobody is told of it.
         """
+        with _untold():
+            self._end(error)
+
+    def _end(self, error: BaseException | None) -> None:
         failure = self._watch.failure
         if failure is None and isinstance(error, RuntimeError):
             failure = explain_death(self._workers, self.notebook)
         if isinstance(error, KeyboardInterrupt):
-            _kill(self._workers)  # torch would wait for each of them, up to five seconds
+            for worker in self._workers:
+                worker.kill()  # torch would wait for each of them, up to five seconds
         self.close()
         if failure is not None and isinstance(error, Exception) and not isinstance(error, PipebenchError):
             raise failure from error
@@ -141,18 +148,36 @@ class Live:
         self._iterator = None
         self._loader = None
         if shutdown is not None:
-            with contextlib.suppress(RuntimeError):  # torch raises it for a killed worker, and here they are to end
-                shutdown()
+            shutdown()
         self.notebook.close()
 
 
-def _kill(workers: Sequence[Any]) -> None:
-    """Kills all of them. At the end of the first one torch raises RuntimeError here, wherever that is."""
-    for _ in range(1 + len(workers)):
-        with contextlib.suppress(RuntimeError):
-            for worker in workers:
-                worker.kill()
-            return
+@contextlib.contextmanager
+def _untold() -> Iterator[None]:
+    """Within this block torch's signal handler, which raises an error when a worker was killed, is not called."""
+    try:
+        handler = _handled_by(_not_told)
+    except RuntimeError:  # it was called at this moment; it raises once for each loader
+        handler = _handled_by(_not_told)
+    try:
+        yield
+    finally:
+        if handler is not None:
+            _handled_by(handler)
+
+
+def _handled_by(handler: Any) -> Any:
+    """Sets the handler of SIGCHLD. Returns the one before it; None if this thread has none."""
+    before = signal.getsignal(signal.SIGCHLD)
+    try:
+        signal.signal(signal.SIGCHLD, handler)
+    except ValueError:  # handlers are set and called in the main thread only
+        return None
+    return before
+
+
+def _not_told(number: int, frame: object) -> None:
+    pass
 
 
 @contextlib.contextmanager

@@ -43,9 +43,11 @@ class Watching:
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         try:
-            self._script.finish()
-            lived = self._began, perf_counter_ns()
-            processes = gather(self._scratch.path)
-            self.result = summarise(processes, self._options, int(kind is not None), usable_cores(), lived=lived)
+            try:
+                self._script.finish()
+            finally:
+                lived = self._began, perf_counter_ns()
+                processes = gather(self._scratch.path)
+                self.result = summarise(processes, self._options, int(kind is not None), usable_cores(), lived=lived)
         finally:
             self._scratch.remove()

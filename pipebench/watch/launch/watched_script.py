@@ -109,20 +109,38 @@ class WatchedScript:
         self.loop.finish()
 
     def finish(self, exiting: bool = False) -> None:
-        """Writes the rest of the records and removes all patches; fewer of them if the process is `exiting`."""
+        """Writes the rest of the records and removes all patches; fewer of them if the process is `exiting`.
+
+        What a signal handler of the script raises meanwhile is raised when all is written.
+        """
+        recording = self.recording
+        steps: list[tuple[str, Callable[[], object]]] = []
         if self.trying is not None:
-            self.trying.end()
+            steps.append(("ending what was tried", self.trying.end))
         if self.bound is not None:
-            self.recording.guarded("ending the bound", self.bound.rest)
-        if self.recording.on:
-            self.recording.guarded("looking for functions", self._tell_spans)
-            self.recording.guarded("ending the loop", self._end_loops)
-            self.recording.guarded("ending the account", lambda: self.loop.account.ends(perf_counter_ns()))
-            self.recording.guarded("ending the loaders", self.loaders.finish)
-        if self.recording.pid == os.getpid():
-            self.recording.guarded(
-                "looking at thread pools", lambda: self.recording.write(thread_pools.library_threads())
-            )
-        self.recording.write(Moment("end", perf_counter_ns()))
+            steps.append(("ending the bound", self.bound.rest))
+        if recording.on:
+            steps += [
+                ("looking for functions", self._tell_spans),
+                ("ending the loop", self._end_loops),
+                ("ending the account", lambda: self.loop.account.ends(perf_counter_ns())),
+                ("ending the loaders", self.loaders.finish),
+            ]
+        if recording.pid == os.getpid():
+            steps.append(("looking at thread pools", lambda: recording.write(thread_pools.library_threads())))
+        steps += [
+            ("ending the records", lambda: recording.write(Moment("end", perf_counter_ns()))),
+            ("putting back what was replaced", lambda: self._unpatch(exiting)),
+        ]
+        raised: Exception | None = None
+        for where, step in steps:
+            try:
+                recording.guarded(where, step)
+            except Exception as error:
+                raised = error
+        if raised is not None:
+            raise raised
+
+    def _unpatch(self, exiting: bool) -> None:
         self.recording.on = False
         self.recording.patches.undo(everywhere=not exiting)

@@ -104,8 +104,6 @@ class Stages:
 
     def __init__(self) -> None:
         self.known: dict[StageName, int] = {StageName("getitem", "fetch"): REST}
-        self._kinds = ["getitem"]
-        self.new: list[NewStage] = []
         self.all_again()
         self._of: dict[Any, int] = {}
         self._apart: dict[int, tuple[weakref.ref[Any], int]] = {}
@@ -166,7 +164,11 @@ class Stages:
         return taken
 
     def all_again(self) -> None:
-        """Marks every stage as new. A forked process writes its own file, and that file needs every name again."""
+        """Marks every stage as new. A forked process writes its own file, and that file needs every name again.
+
+        Another thread may have been in the middle of `number` at the fork, so the kinds are taken from the names.
+        """
+        self._kinds = [key.kind for key in self.known]
         self.new = [NewStage(number, key) for key, number in self.known.items()]
 
 

@@ -11,6 +11,7 @@ import os
 from pathlib import Path
 from typing import NamedTuple
 
+from pipebench.watch.record.from_handlers import forgiving
 from pipebench.watch.record.record_file import SUFFIX
 
 AT = ".at"
@@ -49,7 +50,7 @@ class PresentSample:
             self._note_text(index)
 
     def _note_text(self, index: object) -> None:
-        with contextlib.suppress(Exception):  # repr() of a user's own index may fail: then it is not named
+        with forgiving():  # repr() of a user's own index may fail: then it is not named
             text = repr(index).encode("utf-8", "backslashreplace")[: _BYTES - _HEAD]
             place = self._words.cast("B")
             place[_HEAD : _HEAD + len(text)] = text

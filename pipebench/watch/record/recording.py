@@ -5,13 +5,13 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import signal
 from collections.abc import Callable
 from dataclasses import dataclass
 from time import perf_counter_ns
 from typing import Literal
 
 from pipebench.watch.record.exclusive_time import stages
+from pipebench.watch.record.from_handlers import forgiving, from_a_handler
 from pipebench.watch.record.lines import Fault, Line, Moment, ProcessStarted
 from pipebench.watch.record.patches import Patches
 from pipebench.watch.record.record_file import RecordFile
@@ -47,28 +47,15 @@ class Settings:
         return cls(**{**found, "functions": tuple(found["functions"])})
 
 
-def from_a_handler(error: BaseException) -> bool:
-    """Whether a signal handler of the script raised the exception, or what it called did."""
-    handlers = (signal.getsignal(one) for one in signal.valid_signals())
-    codes = {code for one in handlers if (code := getattr(one, "__code__", None)) is not None}
-    place = error.__traceback__
-    while place is not None:
-        if place.tb_frame.f_code in codes:
-            return True
-        place = place.tb_next
-    return False
-
-
 def told(error: BaseException) -> str:
     """Describes an exception in one line: its class, its text, and the line that raised it.
 
     >>> told(ValueError("no such stage"))
     'ValueError: no such stage'
     """
-    try:
-        text = "; ".join(f"{type(error).__name__}: {error}".splitlines())
-    except Exception:  # str() of a script's own exception may fail: then only its class is named
-        text = type(error).__name__
+    text = type(error).__name__
+    with forgiving():  # str() of a script's own exception may fail: then only its class is named
+        text = "; ".join(f"{text}: {error}".splitlines())
     place = error.__traceback__
     while place is not None and place.tb_next is not None:
         place = place.tb_next
@@ -118,8 +105,7 @@ class Recording:
         A process that was forked from this one, and has no recording of its own, writes the fault to a new file. A
         process records at most `FAULTS` faults, however often something goes wrong.
 
-        An exception of one of the script's signal handlers is no fault, wherever the signal met it. It is raised again:
-        in this way, torch tells a script that a worker was killed.
+        An exception of one of the script's signal handlers is no fault, wherever the signal met it. It is raised again.
         """
         if from_a_handler(error):
             raise error

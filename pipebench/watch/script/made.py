@@ -13,6 +13,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from pipebench.watch.record.from_handlers import forgiving
 from pipebench.watch.record.patches import Patches, is_ours, unseen
 
 _TORCH_DATA = os.sep + os.path.join("torch", "utils", "data") + os.sep
@@ -83,10 +84,9 @@ def weakly(one: Any) -> Callable[[], Any]:
 
 def read(loader: Any, name: str, otherwise: Any = None) -> Any:
     """An attribute of a loader. Libraries give torch's iterators objects that lack some, or compute them."""
-    try:
+    with forgiving():  # a property may raise anything
         return getattr(loader, name, otherwise)
-    except Exception:  # a property may raise anything
-        return otherwise
+    return otherwise
 
 
 def _length(loader: Any) -> int | None:
@@ -97,7 +97,7 @@ def _length(loader: Any) -> int | None:
     iterable = getattr(sys.modules.get("torch.utils.data"), "IterableDataset", ())
     if isinstance(read(loader, "dataset"), iterable):
         return None  # it may state a wrong length, and torch remembers that it was asked
-    with contextlib.suppress(Exception):
+    with forgiving():
         return len(loader)
     return None
 
@@ -124,7 +124,7 @@ def watch_makers(patches: Patches, makers: Makers, loaders: Any) -> None:
     @unseen
     @functools.wraps(plain)
     def check_worker_number_rationality(self: Any) -> Any:
-        with contextlib.suppress(Exception):
+        with forgiving():
             makers.made(self)
         return plain(self)
 

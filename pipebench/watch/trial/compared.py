@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from pipebench.watch.record.from_handlers import forgiving
 from pipebench.watch.trial.edits import Difference, Refused, Sent
 
 SAMPLES = 4  # of the first batch of each worker
@@ -120,10 +121,9 @@ def _numbers(found: Any) -> Any:
 
 
 def _equal(one: Any, other: Any) -> bool:
-    try:
+    with forgiving():
         return bool(one == other)
-    except Exception:
-        return False
+    return False
 
 
 def nbytes(found: Any) -> int:

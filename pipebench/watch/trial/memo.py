@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Hashable
 from typing import Any
 
+from pipebench.watch.record.from_handlers import forgiving
 from pipebench.watch.trial.edits import Refused
 
 
@@ -92,10 +93,9 @@ def _equal(one: Any, other: Any) -> bool:
         return one.dtype == other.dtype and bool(torch.equal(one, other))
     if numpy is not None and isinstance(one, numpy.ndarray):
         return one.dtype == other.dtype and bool(numpy.array_equal(one, other))
-    try:
+    with forgiving():
         return bool(one == other)
-    except Exception:
-        return False
+    return False
 
 
 def _is_image(found: Any) -> bool:
