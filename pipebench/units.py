@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -127,11 +127,16 @@ def _bytes(text: str) -> bytes:
 
 def all_printable(found: Any) -> Any:
     """Plain values as JSON has them, with each text in them inert."""
+    return with_texts(found, printable)
+
+
+def with_texts(found: Any, change: Callable[[str], str]) -> Any:
+    """Plain values as JSON has them, with each text in them changed, also names of entries."""
     if isinstance(found, str):
-        return printable(found)
+        return change(found)
     if isinstance(found, dict):
-        return {all_printable(name): all_printable(value) for name, value in found.items()}
-    return type(found)(all_printable(one) for one in found) if isinstance(found, list | tuple) else found
+        return {with_texts(name, change): with_texts(value, change) for name, value in found.items()}
+    return type(found)(with_texts(one, change) for one in found) if isinstance(found, list | tuple) else found
 
 
 def _escaped(char: str) -> str:

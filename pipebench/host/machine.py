@@ -90,8 +90,7 @@ def usable_cores(root: Path = cgroups.ROOT) -> float:
 
     It may be a fraction.
     """
-    affinity = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return min(float(affinity), cgroups.cpu_quota(root))
+    return min(float(len(os.sched_getaffinity(0))), cgroups.cpu_quota(root))
 
 
 def memory_bytes(root: Path = cgroups.ROOT) -> int:

@@ -13,7 +13,7 @@ import shlex
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from pipebench.units import printable
+from pipebench.units import printable, with_texts
 
 HIDDEN = "…"
 _SHORTEST = 8  # characters: shorter values are words and numbers that occur everywhere
@@ -45,7 +45,8 @@ def inert(text: str) -> str:
 
 def redacted_in(found: Any, more: Iterable[str] = ()) -> Any:
     """Plain values as JSON has them, with each text redacted."""
-    return _inside(found, _secrets(more))
+    secrets = _secrets(more)
+    return with_texts(found, lambda text: _without(text, secrets))
 
 
 def may_hold(text: str) -> bool:
@@ -77,14 +78,6 @@ def _secrets(more: Iterable[str]) -> list[str]:
     """The longest first, because one may hold another."""
     named = (value for name, value in os.environ.items() if named_so(name))
     return sorted({one for one in (*named, *more) if len(one) >= _SHORTEST}, key=len, reverse=True)
-
-
-def _inside(found: Any, secrets: list[str]) -> Any:
-    if isinstance(found, str):
-        return _without(found, secrets)
-    if isinstance(found, dict):
-        return {_inside(name, secrets): _inside(value, secrets) for name, value in found.items()}
-    return type(found)(_inside(one, secrets) for one in found) if isinstance(found, list | tuple) else found
 
 
 def _without(text: str, secrets: list[str]) -> str:

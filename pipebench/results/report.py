@@ -194,9 +194,10 @@ def load(path: Path) -> Report:
     plain = msgspec.to_builtins(report)
     if (most := max(_rows(plain), default=0)) > MOST_ROWS:
         raise PipebenchError(f"{name} has a table of {most:,} rows, more than any run", "name a pipebench report")
-    if (length := sum(map(len, _texts(plain)))) > MOST_TEXT:
+    values = [*_values(plain)]
+    if (length := sum(len(one) for _, one in values if isinstance(one, str))) > MOST_TEXT:
         raise PipebenchError(f"{name} has {length:,} characters of text, more than any run", "name a pipebench report")
-    numbers = [*_numbers(plain)]
+    numbers = [(name, one) for name, one in values if isinstance(one, int | float)]
     possible = all(_possible(number) for _, number in numbers) and all(_shares(numbers))
     if not possible or not all(value > 0 for value in _divisors(report)):
         raise PipebenchError(f"{name} holds figures that no run can give", "name a report that pipebench wrote")
@@ -232,15 +233,15 @@ def _typed(content: bytes, name: str) -> Report:
     )
 
 
-def _numbers(found: Any, name: str = "") -> Iterator[tuple[str, float]]:
-    """Every number within plain values, with the name of its field."""
+def _values(found: Any, name: str = "") -> Iterator[tuple[str, Any]]:
+    """Every number, text and None within plain values, with the name of its field."""
     if isinstance(found, dict):
         for key, one in found.items():
-            yield from _numbers(one, key)
+            yield from _values(one, key)
     elif isinstance(found, list | tuple):
         for one in found:
-            yield from _numbers(one, name)
-    elif isinstance(found, int | float):
+            yield from _values(one, name)
+    else:
         yield name, found
 
 
@@ -249,15 +250,6 @@ def _shares(numbers: Iterable[tuple[str, float]]) -> Iterator[bool]:
     for name, number in numbers:
         if name in ("share", "worker_share") or (name.endswith("_share") and name != "error_share"):
             yield -_ROUNDING <= number <= (LARGEST if name == "worker_share" else 1 + _ROUNDING)
-
-
-def _texts(found: Any) -> Iterator[str]:
-    """Every text within plain values, but for the names of fields."""
-    if isinstance(found, dict | list | tuple):
-        for one in found.values() if isinstance(found, dict) else found:
-            yield from _texts(one)
-    elif isinstance(found, str):
-        yield found
 
 
 def _rows(found: Any) -> Iterator[int]:

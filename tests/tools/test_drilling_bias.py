@@ -1,19 +1,11 @@
 """The evidence on the lines of large rows is counted as it should be, and the page shows the report of its file."""
 
-import importlib
 import json
 from pathlib import Path
 
 import pytest
 
-TOOLS = Path(__file__).absolute().parents[2] / "tools"
-DOCS = TOOLS.parent / "docs"
-
-
-@pytest.fixture
-def tool(monkeypatch):
-    monkeypatch.syspath_prepend(TOOLS)
-    return importlib.import_module("drilling_bias")
+DOCS = Path(__file__).absolute().parents[2] / "docs"
 
 
 def planted(how, true, seen):

@@ -1,20 +1,12 @@
 """What looks cost is computed from pairs of windows as it should be, and the page shows the report of its file."""
 
-import importlib
 import json
 import random
 from pathlib import Path
 
 import pytest
 
-TOOLS = Path(__file__).absolute().parents[2] / "tools"
-DOCS = TOOLS.parent / "docs"
-
-
-@pytest.fixture
-def tool(monkeypatch):
-    monkeypatch.syspath_prepend(TOOLS)
-    return importlib.import_module("drilling_cost")
+DOCS = Path(__file__).absolute().parents[2] / "docs"
 
 
 def planted(tool, loss, scatter):

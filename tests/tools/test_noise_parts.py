@@ -1,17 +1,6 @@
 """The report on what makes rounds vary: made-up rounds whose spread is known."""
 
-import importlib
-from pathlib import Path
-
 import pytest
-
-TOOLS = Path(__file__).absolute().parents[2] / "tools"
-
-
-@pytest.fixture
-def parts(monkeypatch):
-    monkeypatch.syspath_prepend(TOOLS)
-    return importlib.import_module("noise_parts")
 
 
 def line(place, head, waited=0.0, run=1.0):
@@ -21,24 +10,24 @@ def line(place, head, waited=0.0, run=1.0):
     return {"run": run, "load": 2.0, "benchmark": "read", "place": place, "parts_s": parts_s, "read": read}
 
 
-def test_the_median_pair_of_a_round_counts_with_and_without_its_waiting(parts):
+def test_the_median_pair_of_a_round_counts_with_and_without_its_waiting(tool):
     one = line("same", 1.0)
     one["read"] = [[[1.0, 0.0], [1.0, 0.0]], [[1.0, 0.0], [1.5, 0.5]], [[1.0, 0.0], [1.5, 0.5]]]
-    assert parts.ratio(one, ready=True) == pytest.approx(0.0)
-    assert parts.ratio(one, ready=False) == pytest.approx(0.405465)
+    assert tool.ratio(one, ready=True) == pytest.approx(0.0)
+    assert tool.ratio(one, ready=False) == pytest.approx(0.405465)
 
 
-def test_rounds_whose_waiting_is_not_known_are_left_out(parts):
-    found = parts.by_way([line("same", 1.1), line("same", 9.9, waited=None), line("own", 1.2)])
+def test_rounds_whose_waiting_is_not_known_are_left_out(tool):
+    found = tool.by_way([line("same", 1.1), line("same", 9.9, waited=None), line("own", 1.2)])
     assert [len(run) for ways in found["read"].values() for run in ways.values()] == [1, 1, 1]
 
 
-def test_a_report_in_full(parts):
+def test_a_report_in_full(tool):
     heads = (0.98, 0.99, 1.0, 1.01, 1.02)
     lines = [line("own", 1 + 5 * (head - 1)) for head in heads]
     lines += [line("same", head, waited=0.3 * (number == 0)) for number, head in enumerate(heads)]
     lines += [line("same", head + 0.1, run=2.0) for head in heads]
-    assert parts.report(lines) == (
+    assert tool.report(lines) == (
         "15 rounds of equal code from 2 pairs of servers; load 2.0 to 2.0, median 2.0\n"
         "\n"
         "standard deviation of a round's log(head / base), by its quartiles\n"

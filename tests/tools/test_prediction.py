@@ -1,22 +1,12 @@
 """The evidence on predictions is counted as it should be: a made-up passport whose predictions are known."""
 
-import importlib
 import sys
-from pathlib import Path
 
 import msgspec
 import pytest
 from made_up_costs import made
 
 from pipebench.results.costs import Passport, StageShare
-
-TOOLS = Path(__file__).absolute().parents[2] / "tools"
-
-
-@pytest.fixture
-def tool(monkeypatch):
-    monkeypatch.syspath_prepend(TOOLS)
-    return importlib.import_module("prediction")
 
 
 def _line(case, measured, **costs):

@@ -1,22 +1,13 @@
 """What is said about the repeatability of `pipebench run`, from made-up runs whose answers are known."""
 
-import importlib
 import os
 import re
 import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 TOOLS = Path(__file__).absolute().parents[2] / "tools"
 DOCS = TOOLS.parent / "docs"
-
-
-@pytest.fixture
-def tool(monkeypatch):
-    monkeypatch.syspath_prepend(TOOLS)
-    return importlib.import_module("repeatability")
 
 
 def _steps(reference):
