@@ -169,7 +169,7 @@ class Stages:
         Another thread may have been in the middle of `number` at the fork, so the kinds are taken from the names.
         """
         self._kinds = [key.kind for key in self.known]
-        self.new = [NewStage(number, key) for key, number in self.known.items()]
+        self.new: list[NewStage] = [NewStage(number, key) for key, number in self.known.items()]
 
 
 stages = Stages()
