@@ -209,7 +209,8 @@ def _account(found: BeforeAfter, full: bool) -> Iterator[Part]:
     if whole is None:
         return
     long = watch_account.LONG
-    named = tuple((long.get(code, code), (code,)) for code in both) if full else watch_account.SHORT
+    every: list[tuple[str, tuple[str, ...]]] = [(long.get(code, code), (code,)) for code in both]
+    named = every if full and both else watch_account.short(both)
     sums = [(name, _sum(both[code] for code in codes if code in both)) for name, codes in named]
     large = sorted((max(pair) for _, pair in sums), reverse=True)[: None if full else _PARTS]
     least = max(large[-1], _SMALLEST * max(whole.base, whole.head))

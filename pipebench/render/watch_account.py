@@ -351,11 +351,15 @@ Shown = tuple[str, float, float | None]
 """The name of a row, its seconds, and what could be saved of it."""
 
 
-def kinds(rows: Sequence[AccountRow]) -> Iterable[tuple[str, list[AccountRow]]]:
-    """The rows by their kind, in the order of a run. A code that this version does not know is a kind of its own."""
+def short(codes: Iterable[str]) -> list[tuple[str, tuple[str, ...]]]:
+    """`SHORT`, and below it each of these codes that this version does not know, as a kind of its own."""
     known = {code for _, codes in SHORT for code in codes}
-    others = [(printable(one.code), (one.code,)) for one in rows if one.code not in known]
-    for name, codes in dict.fromkeys([*SHORT, *others]):
+    return [*SHORT, *dict.fromkeys((printable(one), (one,)) for one in codes if one not in known)]
+
+
+def kinds(rows: Sequence[AccountRow]) -> Iterable[tuple[str, list[AccountRow]]]:
+    """The rows by their kind, in the order of a run."""
+    for name, codes in short(one.code for one in rows):
         if own := [one for one in rows if one.code in codes]:
             yield name, own
 

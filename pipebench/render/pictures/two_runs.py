@@ -10,7 +10,7 @@ from pipebench.render.pictures.axes import Row, draw_below, in_unit, reaching, r
 from pipebench.render.pictures.drawing import picture
 from pipebench.render.pictures.sheet import SMALL, Box, Sheet, on, width_of, wrapped_chips
 from pipebench.render.pictures.whole_run import COLOURS
-from pipebench.render.watch_account import SHORT
+from pipebench.render.watch_account import short
 from pipebench.results.before_after import BeforeAfter
 from pipebench.results.report import Report
 from pipebench.units import percent, seconds, seconds_scale
@@ -29,7 +29,7 @@ def pictures(report: Report) -> Iterator[Picture]:
 def _parts(found: BeforeAfter) -> list[_Part]:
     """The kinds of rows of the accounts, in the order of a run; the small ones are one, at the end."""
     spent = {one.name: (one.base, one.head) for one in found.rows if one.group == "account"}
-    named = [(name, [spent[code] for code in codes if code in spent]) for name, codes in SHORT]
+    named = [(name, [spent[code] for code in codes if code in spent]) for name, codes in short(spent)]
     every = [(name, (sum(one[0] for one in own), sum(one[1] for one in own))) for name, own in named if own]
     longest = max((sum(one[side] for _, one in every) for side in (0, 1)), default=0.0)
     large = [one for one in every if max(one[1]) >= _LEAST * longest]

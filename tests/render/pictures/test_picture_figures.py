@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from pipebench.render import pictures, tables, watch
+from pipebench.render import before_after, pictures, tables, watch
 from pipebench.render.pictures import bound as bounds
-from pipebench.render.pictures import ladder, speedups, times, variants
+from pipebench.render.pictures import ladder, speedups, times, two_runs, variants
 
 from drawings import both, drawn, hollow, texts, tips  # isort: skip
 from picture_reports import BOUND, COMMITS, EVERY, WATCH, loading, speedup  # isort: skip
@@ -82,6 +82,16 @@ def test_samples_of_each_type_have_a_picture_and_the_names_of_its_series_fit_a_p
     _, narrow = both(found[0])
     chips = [one for one in narrow.iter() if one.text in ("single files", "packed copy", "shards")]
     assert len(chips) == 3 and all(float(one.get("x")) >= 14 for one in chips)
+
+
+def test_the_bars_of_two_runs_hold_a_row_that_this_version_does_not_know():
+    found = EVERY["compare watch"].before_after
+    rows = tuple(replace(one, name="of-tomorrow") if one.name == "wait-for-worker" else one for one in found.rows)
+    [picture] = two_runs.pictures(replace(EVERY["compare watch"], before_after=replace(found, rows=rows)))
+    cells = {row[0]: row[1:] for row in picture.table.rows}
+    assert cells["the whole run"] == drawn("compare watch", "two-runs").table.rows[-1][1:] and "of-tomorrow" in cells
+    [table] = [one for one in before_after.parts(replace(found, rows=rows)) if hasattr(one, "rows")][:1]
+    assert "of-tomorrow" in [row[0] for row in table.rows]
 
 
 def test_of_the_workers_tried_a_smaller_number_that_is_not_told_from_the_fastest_is_named():
