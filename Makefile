@@ -11,7 +11,7 @@ STAMP := $(VENV)/installed-$(shell $(PYTHON) -c "import hashlib; print(hashlib.s
 # the many processes of a run read pipebench compiled, also where a container's settings forbid to keep that
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: bench test lint setup simd test-readme test-pages test-slow test-timing test-cuda test-scripts test-oldest soak clean
+.PHONY: bench test lint setup simd test-readme test-pages test-slow test-long test-timing test-cuda test-scripts test-oldest soak clean
 
 bench: setup
 	$(BIN)/pipebench run $(RUN)
@@ -46,9 +46,13 @@ test-readme: setup
 test-pages: setup
 	$(BIN)/python -m pytest tests/render/html/test_html_in_chromium.py -m slow
 
-# what takes longer than the suite should, but for the pages' commands, which are test-readme
+# what takes longer than the suite should; the pages and their commands are test-pages and test-readme
 test-slow: setup
-	$(BIN)/python -m pytest $(PARALLEL) -m slow --ignore tests/test_readme.py
+	$(BIN)/python -m pytest $(PARALLEL) -m slow --ignore tests/test_readme.py --ignore tests/render/html/test_html_in_chromium.py
+
+# what takes longer than CI may: asv over commits, long fuzzing, whole programs under every fault
+test-long: setup
+	$(BIN)/python -m pytest $(PARALLEL) -m long
 
 test-timing: setup
 	$(BIN)/python -m pytest -m timing

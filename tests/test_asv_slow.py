@@ -23,7 +23,7 @@ TWICE = (
 )
 FAST, STOCK, SIMD = (f".asv/{name}.conf.json" for name in ("fast", "stock", "simd"))  # both columns, and each
 OPEN = ["--bench", r"read.Image.*'open'"]
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.long
 
 
 def asv(repo, *arguments, check=True, config=STOCK, **environment):

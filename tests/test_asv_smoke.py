@@ -24,7 +24,7 @@ def failed(rows):
     return [row for row in rows if str(row["outcome"]).startswith("failed")]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_every_parameter_set_of_every_benchmark_runs_once():
     every = collected("whole")
     assert failed(every) == []

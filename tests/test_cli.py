@@ -214,7 +214,7 @@ def test_ctrl_c_saves_what_was_measured_and_exits_130(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("cut", "said"), [pytest.param(-10240, "incomplete shard", marks=pytest.mark.slow), (-60_000, "truncated")]
+    ("cut", "said"), [pytest.param(-10240, "incomplete shard", marks=pytest.mark.long), (-60_000, "truncated")]
 )
 def test_a_shard_that_was_cut_is_named_and_what_it_holds_is_measured(tmp_path, cut, said):
     listed = datasets.load("tiny")

@@ -107,7 +107,7 @@ def test_data_that_there_is_not(tmp_path):
         pipebench.measure("decode/rgb", "pillow", data=tmp_path / "nowhere", quick=True)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_examples_are_typed(home):
     """`Any` is allowed in nothing that the page shows."""
     (home / "examples.py").write_text(EXAMPLES + "\nreveal_type(opencv)\nreveal_type(decoders)\nreveal_type(report)\n")

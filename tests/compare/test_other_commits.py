@@ -120,19 +120,19 @@ def sha(folder):
     return repos.git(folder, "rev-parse", "HEAD")
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("reverse", [False, True], ids=["from old to new", "from new to old"])
 def test_this_tree_compares_across_the_move(old, reverse):
     sides = ["." if reverse else sha(old), sha(old) if reverse else "."]
     assert measured(ab(ROOT, *sides)) == ALL
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_old_tree_compares_with_commits_after_the_move(old):
     assert measured(ab(old, ".", sha(ROOT))) == ALL
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_side_runs_the_code_of_its_commit(old):
     server = rounds.Server(rounds.Side("old", old), None)
     try:
@@ -159,7 +159,7 @@ def names(rows, outcome):
     return {row["name"] for row in rows if str(row["outcome"]).startswith(outcome)}
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("package", ["old", "new"])
 def test_the_suite_of_this_tree_runs_on_both_sides_of_the_move(suites, old, package):
     rows = suites["new", package]
@@ -171,7 +171,7 @@ def test_the_suite_of_this_tree_runs_on_both_sides_of_the_move(suites, old, pack
     assert names(rows, "n/a") & known <= NO_DEVICE | OTHER_VARIANTS
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_suite_from_before_the_move_runs_on_this_tree(suites):
     """Its stages run. Loader, training and sync points are n/a: their modules have moved.
 
@@ -185,7 +185,7 @@ def test_the_suite_from_before_the_move_runs_on_this_tree(suites):
     assert all("'function' object has no attribute 'Plan'" in row["outcome"] for row in failed)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_histories_go_on(suites):
     """What asv keeps a history under is as it was before the move; new benchmarks and parameters may come.
 

@@ -106,7 +106,7 @@ def test_uv_builds_where_pip_is_missing(has_pip, first, monkeypatch, tmp_path):
     assert ran[0][: len(first)] == first and ran[0][-1] == "." and checkouts.INSTALLED in ran[0]
 
 
-@pytest.mark.slow  # pip builds it twice
+@pytest.mark.long  # pip builds it twice
 def test_a_compiled_module_is_that_of_each_commit(tmp_path):
     folder = project(tmp_path / "tree", ".", ("pyproject.toml", NATIVE))
     (folder / "fast.c").write_text(FAST)

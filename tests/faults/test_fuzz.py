@@ -49,7 +49,7 @@ def shown_or_refused(file, root):
 
 def each(examples, slow):
     """A few examples in each run of the tests, and many in the slow one."""
-    return pytest.mark.parametrize("count", [examples, pytest.param(slow, marks=pytest.mark.slow)])
+    return pytest.mark.parametrize("count", [examples, pytest.param(slow, marks=pytest.mark.long)])
 
 
 @each(6, 300)
@@ -134,7 +134,7 @@ def test_more_text_than_any_run_has_is_refused(many, tmp_path):
         report.load(tmp_path / "r.json")
 
 
-@pytest.mark.parametrize("most", [1, pytest.param(100, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("most", [1, pytest.param(100, marks=pytest.mark.long)])
 @pytest.mark.parametrize("name", every_report.EXAMPLES)
 def test_a_table_of_more_rows_than_any_run_has_is_refused(name, most, tmp_path):
     whole = report.encode(every_report.EXAMPLES[name])

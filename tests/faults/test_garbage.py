@@ -98,8 +98,8 @@ def test_a_folder_that_was_deleted(tmp_path):
 @pytest.mark.parametrize(
     "language",
     [
-        pytest.param({"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}, marks=pytest.mark.slow),
-        pytest.param({"PYTHONIOENCODING": "latin-1"}, marks=pytest.mark.slow),
+        pytest.param({"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}, marks=pytest.mark.long),
+        pytest.param({"PYTHONIOENCODING": "latin-1"}, marks=pytest.mark.long),
         {"PYTHONIOENCODING": "ascii"},
     ],
 )

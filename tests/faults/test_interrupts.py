@@ -96,7 +96,7 @@ def stays_in_memory(before):
     ("number", "to_group"),
     [
         (signal.SIGTERM, False),
-        *(pytest.param(*one, marks=pytest.mark.slow) for one in ((signal.SIGTERM, True), (signal.SIGHUP, True))),
+        *(pytest.param(*one, marks=pytest.mark.long) for one in ((signal.SIGTERM, True), (signal.SIGHUP, True))),
     ],
 )
 def test_run_saves_what_was_measured(number, to_group, tmp_path):
@@ -126,7 +126,7 @@ def in_training(number, to_group, tmp_path):
     return took_s
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("to_group", [False, True])
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_training_ends_and_is_saved(number, to_group, tmp_path):
@@ -140,7 +140,7 @@ def test_training_ends_within_three_seconds(tmp_path):
     assert took_s < 3 * max(1.0, load / os.cpu_count()), f"{took_s:.1f} s at a load of {load:.1f}"
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.long)])
 def test_a_study_that_is_interrupted_ends_with_what_it_has(number, tmp_path):
     running = Running(tmp_path, "study", "tar-or-files", "--export-json", "s.json")
     running.until("timing")  # one round of 72 is over
@@ -161,7 +161,7 @@ def test_a_study_that_is_interrupted_at_once_says_that_nothing_was_saved(tmp_pat
     assert not (tmp_path / "s.json").exists() and running.files_left == []
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_calibrate_ends_and_leaves_nothing(number, tmp_path):
     running, before = Running(tmp_path, "calibrate", "--export-json", "c.json"), shared()
@@ -208,7 +208,7 @@ def test_the_second_ctrl_c_while_a_script_of_ours_runs_ends_at_once():
     process.stdout.read()  # until the script has ended too
 
 
-@pytest.mark.parametrize("command", [pytest.param(["calibrate"], marks=pytest.mark.slow), ["watch", "train.py"]])
+@pytest.mark.parametrize("command", [pytest.param(["calibrate"], marks=pytest.mark.long), ["watch", "train.py"]])
 def test_what_a_killed_run_left_is_removed_by_the_next(command, tmp_path):
     (tmp_path / "train.py").write_text("import time\ntime.sleep(100)\n")
     (tmp_path / "short.py").write_text("")

@@ -115,7 +115,7 @@ def test_a_disk_that_fills_up_meanwhile_leaves_the_last_whole_report(tmp_path):
         subprocess.run(["umount", place.parent], capture_output=True)
 
 
-@pytest.mark.parametrize("command", ["run", pytest.param("study", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("command", ["run", pytest.param("study", marks=pytest.mark.long)])
 def test_messages_that_nobody_takes_do_not_end_a_measurement(command, tmp_path):
     line = [sys.executable, "-m", "pipebench", *COMMANDS[command], "--export-json", "r.json"]
     with open("/dev/full", "w") as full:

@@ -110,7 +110,7 @@ def test_shards_with_captions_have_a_reference_to_compare_with(tmp_path, compani
     assert {one.work.samples for one in measured(tmp_path / "s.tar", "decode/rgb", DECODERS).measurements} == {4}
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_photographs_of_a_phone_are_good_whoever_turns_them(tmp_path):
     """4000×3000 with an EXIF orientation: the decoder that applies it is timed on the one that it does not turn."""
     for n, orientation in enumerate((1, 6, 3)):

@@ -266,7 +266,7 @@ def test_pillow_simd_without_a_compiler(fresh, monkeypatch, tmp_path):
     assert refused(building.build_pillow_simd).code == "no-compiler"
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_pillow_simd_is_real(fresh):
     """About a minute, and needs a package index. It imports as PIL from its folder, and has AVX2 where the CPU has."""
     folder = building.build_pillow_simd()

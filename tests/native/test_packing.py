@@ -162,7 +162,7 @@ def test_what_cannot_be_packed_is_an_error_that_names_the_cause(name):
     assert caught.value.kind == kind
 
 
-@pytest.mark.parametrize("count", [800, pytest.param(10_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [800, pytest.param(10_000, marks=pytest.mark.long)])
 def test_a_mutant_is_refused_or_keeps_its_pixels(count):
     packed = 0
     for index in range(count):
@@ -180,7 +180,7 @@ def test_frame_and_size_stay():
     assert packing.pack(SOUND)[frame(packing.pack(SOUND)) :][:15] == SOUND[frame(SOUND) :][:15]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["photos", "web", "synthetic", "tiny"])
 def test_no_pixel_of_the_embedded_sets_changes_and_they_stay_as_large(name):
     listed = [sample.read() for sample in datasets.load(name).samples]

@@ -81,7 +81,7 @@ def test_same_reduced_pixels_as_pillow(kind):
         check_exact(rng, kind, rng.random() < 0.4, scales=(2, 4, 8), boxes=6)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_same_pixels_as_pillow_at_length():
     rng = random.Random(0)
     for _ in range(4000):
@@ -312,7 +312,7 @@ def run_mutants(count, perturb):
     return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
 
 
-@pytest.mark.parametrize("count", [300, pytest.param(3000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [300, pytest.param(3000, marks=pytest.mark.long)])
 def test_thousands_of_damaged_files_neither_crash_nor_leak_nor_show_old_memory(count):
     """Two processes whose fresh memory has other contents decode the same mutants to the same pixels and errors."""
     region.image_size(BYTES)  # built before both start

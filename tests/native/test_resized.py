@@ -226,7 +226,7 @@ def test_takes_anything_bytes_like():
     assert all(torch.equal(one, out[0]) for one in out)
 
 
-@pytest.mark.parametrize("count", [800, pytest.param(8000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [800, pytest.param(8000, marks=pytest.mark.long)])
 def test_damaged_files_are_refused_as_decode_and_crop_refuses_them(count):
     """With `exact` it is the same error in the same words, with the sample's index before them."""
     refused = 0

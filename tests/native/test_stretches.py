@@ -71,7 +71,7 @@ def test_boxes_at_every_border(kind, width, height):
     check_streams(data, boxes)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_same_pixels_as_pillow_at_length():
     rng = random.Random(1)
     for _ in range(1500):
@@ -147,7 +147,7 @@ def last_word(data, box):
         return None
 
 
-@pytest.mark.parametrize("count", [1500, pytest.param(12_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [1500, pytest.param(12_000, marks=pytest.mark.long)])
 def test_damage_never_shows_other_pixels_than_pillows(count):
     """Where both show pixels, they are the same. Where Pillow refuses, ours may have met no damage."""
     shown = compared = 0

@@ -27,8 +27,8 @@ from pipebench.task import Workload
 WORKLOAD = Workload(data="tiny", batch_size=4)
 METHODS = [
     "fork",
-    pytest.param("spawn", marks=pytest.mark.slow),
-    pytest.param("forkserver", marks=pytest.mark.slow),
+    pytest.param("spawn", marks=pytest.mark.long),
+    pytest.param("forkserver", marks=pytest.mark.long),
 ]
 
 
@@ -187,7 +187,7 @@ def test_the_lab_ends_with_loader_and_training_and_saves_them_as_they_come(tmp_p
     assert any(one.partial and one.loader and one.training is None for one in kept)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_users_step_trains_and_its_own_rate_is_the_consumers(tmp_path, monkeypatch):
     """It works without a model and without an optimiser. What it prints goes to standard error."""
     (tmp_path / "mine.py").write_text("def step(batch):\n    images, labels = batch\n    print(images.sum())\n")
@@ -225,7 +225,7 @@ def test_a_failure_is_in_the_partial_report(tmp_path, monkeypatch):
     assert kept[-1].loader
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_training_over_shards_is_said(tmp_path):
     training = _lab(tmp_path, [], loading=Loading(timeout_s=20, stream=True)).training
     assert training.loading.stream and training.bound.live.samples_per_s > 0

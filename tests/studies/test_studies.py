@@ -357,7 +357,7 @@ def test_the_command_refuses_what_there_is_not_and_does_not_import_torch_for_its
     assert done.returncode == 2 and "the studies are input-pipeline" in done.stderr
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_command_lists_the_studies():
     done = pipebench("study")
     assert done.returncode == 0
@@ -368,7 +368,7 @@ LONG = ("input-pipeline", "training-loop")  # minutes each
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.timing if name in LONG else pytest.mark.slow) for name in NAMES]
+    "name", [pytest.param(name, marks=pytest.mark.timing if name in LONG else pytest.mark.long) for name in NAMES]
 )
 def test_a_study_runs_from_the_command_line(name, tmp_path):
     if name == "metrics":

@@ -248,7 +248,7 @@ def test_the_published_tables_are_the_report_of_the_published_runs(report):
     assert f"```\n{report.report([json.loads(line) for line in lines])}```\n" in page
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_whole_runs_are_appended_with_a_true_change(tmp_path):
     save = tmp_path / "noise.jsonl"
     for what in (["equal"], ["planted", "--change", "0.05"]):

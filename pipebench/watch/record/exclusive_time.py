@@ -104,6 +104,7 @@ class Stages:
 
     def __init__(self) -> None:
         self.known: dict[StageName, int] = {StageName("getitem", "fetch"): REST}
+        self.new: list[NewStage] = []
         self.all_again()
         self._of: dict[Any, int] = {}
         self._apart: dict[int, tuple[weakref.ref[Any], int]] = {}
@@ -169,7 +170,7 @@ class Stages:
         Another thread may have been in the middle of `number` at the fork, so the kinds are taken from the names.
         """
         self._kinds = [key.kind for key in self.known]
-        self.new: list[NewStage] = [NewStage(number, key) for key, number in self.known.items()]
+        self.new = [NewStage(number, key) for key, number in self.known.items()]
 
 
 stages = Stages()

@@ -39,10 +39,10 @@ def _had(notes: list[str], lines: list[Line]) -> dict[tuple[int, str], list[str]
     "arguments",
     [
         ["--workers", "2"],
-        pytest.param(["--stream", "--change"], marks=pytest.mark.slow),
-        pytest.param(["--change", "--persistent", "--workers", "1"], marks=pytest.mark.slow),
-        pytest.param(["--stream", "--workers", "2"], marks=pytest.mark.slow),
-        pytest.param(["--stream", "--persistent", "--workers", "2"], marks=pytest.mark.slow),
+        pytest.param(["--stream", "--change"], marks=pytest.mark.long),
+        pytest.param(["--change", "--persistent", "--workers", "1"], marks=pytest.mark.long),
+        pytest.param(["--stream", "--workers", "2"], marks=pytest.mark.long),
+        pytest.param(["--stream", "--persistent", "--workers", "2"], marks=pytest.mark.long),
     ],
     ids=" ".join,
 )
@@ -71,7 +71,7 @@ def test_replays_are_the_batches_of_their_live_window_and_no_weights_are_kept(
     assert outcome.err.endswith("pipebench: discard the weights of this run (--bound).\n")
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_script_that_ends_first_ends_as_its_own_and_what_there_is_is_reported(tmp_path: Path) -> None:
     outcome, _, notes = _bound(tmp_path, ["--epochs", "1"], 90)
     assert outcome.status == 0 and notes[-1] == "end of a pass" and len(notes) == 16
@@ -80,7 +80,7 @@ def test_a_script_that_ends_first_ends_as_its_own_and_what_there_is_is_reported(
     assert outcome.watch["bound"]["notes"][0]["code"] == "ended-early"
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("arguments", "steps", "status", "said"),
     [

@@ -17,7 +17,7 @@ def _without_numbers(text: str) -> str:
     return re.sub(r"line \d+, in _next_data", "...", text)
 
 
-@pytest.mark.parametrize("how", ["raises", "killed", pytest.param("crashed", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("how", ["raises", "killed", pytest.param("crashed", marks=pytest.mark.long)])
 def test_a_worker_that_fails(how: str, tmp_path: Path) -> None:
     argv = [script("faults"), how]
     alone, with_us = plain(argv), watched(argv, tmp_path)
@@ -39,7 +39,7 @@ def test_a_worker_that_fails(how: str, tmp_path: Path) -> None:
         assert [one["sample"] for one in lost if one.get("signal") == signal_name] == ["9"]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("how", ["left", "hung"])
 def test_a_worker_that_leaves_or_hangs(how: str, tmp_path: Path) -> None:
     argv = [script("faults"), how]
@@ -72,7 +72,7 @@ def test_no_record_can_be_written_from_the_start(tmp_path: Path) -> None:
     ("how", "status"),
     [
         ("exit-code", 5),
-        *(pytest.param(*one, marks=pytest.mark.slow) for one in (("raise", 1), ("exit-text", 1), ("exit-none", 0))),
+        *(pytest.param(*one, marks=pytest.mark.long) for one in (("raise", 1), ("exit-text", 1), ("exit-none", 0))),
     ],
     ids=str,
 )
@@ -88,12 +88,12 @@ def test_a_script_that_ends_inside_a_pass(how: str, status: int, tmp_path: Path)
 @pytest.mark.parametrize(
     ("how", "number", "times", "send"),
     [
-        pytest.param("once", signal.SIGINT, 1, to_process, marks=pytest.mark.slow),
+        pytest.param("once", signal.SIGINT, 1, to_process, marks=pytest.mark.long),
         ("once", signal.SIGINT, 1, to_group),
-        pytest.param("twice", signal.SIGINT, 2, to_process, marks=pytest.mark.slow),
-        pytest.param("twice", signal.SIGINT, 2, to_group, marks=pytest.mark.slow),
+        pytest.param("twice", signal.SIGINT, 2, to_process, marks=pytest.mark.long),
+        pytest.param("twice", signal.SIGINT, 2, to_group, marks=pytest.mark.long),
         ("once", signal.SIGTERM, 1, to_process),
-        pytest.param("once", signal.SIGTERM, 1, to_group, marks=pytest.mark.slow),
+        pytest.param("once", signal.SIGTERM, 1, to_group, marks=pytest.mark.long),
     ],
 )
 def test_what_was_recorded_before_an_interrupt_is_reported(
@@ -110,7 +110,7 @@ def test_what_was_recorded_before_an_interrupt_is_reported(
     assert [one["passes"] for one in watch["loaders"]] == [times]  # one loader by where it was made
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_processes_of_the_script_that_train_too(tmp_path: Path) -> None:
     argv = [script("faults"), "nested"]
     alone, with_us = plain(argv), watched(argv, tmp_path)

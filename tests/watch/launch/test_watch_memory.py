@@ -51,7 +51,7 @@ def test_records_have_a_bound(tmp_path: Path) -> None:
     assert path.stat().st_size < room + 20_000 + 700 * len(written) + 5_000
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("workers", [0, 2])
 def test_ten_million_spans_add_less_than_200_megabytes(tmp_path: Path, workers: int) -> None:
     """The same run plainly and watched: the sum over all its processes of what each grew by, and its records."""

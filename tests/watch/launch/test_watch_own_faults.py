@@ -41,21 +41,21 @@ def test_the_script_alone_has_this_output() -> None:
     ("part", "method", "note"),
     [
         ("worker", "spawn", _fault(WORKER, "preparing a worker")),
-        pytest.param("start", "spawn", _fault(WORKER, "starting to watch a worker"), marks=pytest.mark.slow),
+        pytest.param("start", "spawn", _fault(WORKER, "starting to watch a worker"), marks=pytest.mark.long),
         ("batch", "fork", _fault(WORKER, "adding up a batch")),
-        pytest.param("worker's end", "fork", _fault(WORKER, "ending a worker"), marks=pytest.mark.slow),
+        pytest.param("worker's end", "fork", _fault(WORKER, "ending a worker"), marks=pytest.mark.long),
         ("recording", "fork", _fault("a process that was forked", "watching a fetcher")),
-        pytest.param("leaf", "fork", _fault(SCRIPT, "watching PIL\\.ImageFile"), marks=pytest.mark.slow),
+        pytest.param("leaf", "fork", _fault(SCRIPT, "watching PIL\\.ImageFile"), marks=pytest.mark.long),
         pytest.param(
-            "import", "fork", _fault(SCRIPT, "watching torchvision\\.transforms\\.transforms"), marks=pytest.mark.slow
+            "import", "fork", _fault(SCRIPT, "watching torchvision\\.transforms\\.transforms"), marks=pytest.mark.long
         ),
-        pytest.param("undo", "fork", _fault(SCRIPT, "putting back what was replaced"), marks=pytest.mark.slow),
-        pytest.param("end", "fork", _fault(SCRIPT, "ending the loop"), marks=pytest.mark.slow),
+        pytest.param("undo", "fork", _fault(SCRIPT, "putting back what was replaced"), marks=pytest.mark.long),
+        pytest.param("end", "fork", _fault(SCRIPT, "ending the loop"), marks=pytest.mark.long),
         pytest.param(
             "refused",
             "spawn",
             _fault(SCRIPT, "handing the recording to spawned workers", REFUSED),
-            marks=pytest.mark.slow,
+            marks=pytest.mark.long,
         ),
     ],
 )

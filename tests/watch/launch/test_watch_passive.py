@@ -104,7 +104,7 @@ def test_nothing_stays_patched_once_recording_ends(both: tuple[Outcome, Outcome]
     assert with_us.out.splitlines()[:-1] == both[0].out.splitlines()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("method", "persistent"),
     [("none", []), ("fork", ["--persistent"]), ("spawn", []), ("forkserver", ["--persistent"])],
@@ -125,7 +125,7 @@ def test_passive_and_complete_with_each_start_method(
     assert sum(one["iterations"] for one in ends.watch["loaders"]) == 8
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("method", "persistent"), [("fork", []), ("spawn", ["--persistent"])], ids=["fork-anew", "spawn-persistent"]
 )

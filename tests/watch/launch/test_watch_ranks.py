@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from watching import PATIENCE_S, script, watch_command
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.long
 SPAWNS = """
 import os, sys
 import torch.multiprocessing

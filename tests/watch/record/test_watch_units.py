@@ -279,7 +279,7 @@ def test_a_span_costs_about_a_microsecond() -> None:
     print(f"{best:.0f} ns a span")  # noqa: T201
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_ten_million_spans_stay_small(tmp_path: Path) -> None:
     """Run in a process of its own, whose memory tells: under 200 MB of memory and disk together."""
     done = subprocess.run([sys.executable, "-c", _MANY, str(tmp_path)], capture_output=True, text=True, timeout=300)

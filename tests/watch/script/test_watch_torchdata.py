@@ -55,7 +55,7 @@ def test_batches_and_states_are_the_same_and_every_stage_has_its_row(
     _check(dataclasses.asdict(seen.result), method)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize(("method", "persistent"), [("spawn", "--persistent"), ("forkserver", "--anew")])
 def test_the_same_in_workers_that_inherit_nothing(method: str, persistent: str, tmp_path: Path) -> None:
     argv = [script("stateful"), method, persistent, "Remembering"]

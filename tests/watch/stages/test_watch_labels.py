@@ -15,7 +15,7 @@ from pipebench.watch.stages import labels
 
 @pytest.mark.parametrize(
     "method",
-    ["fork", *(pytest.param(method, marks=pytest.mark.slow) for method in ("none", "spawn", "forkserver"))],
+    ["fork", *(pytest.param(method, marks=pytest.mark.long) for method in ("none", "spawn", "forkserver"))],
 )
 def test_spans_and_named_functions_have_rows(method: str, tmp_path: Path) -> None:
     argv = [script("labelled"), method]
@@ -29,7 +29,7 @@ def test_spans_and_named_functions_have_rows(method: str, tmp_path: Path) -> Non
     assert with_us.watch["start_method"] == method
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("options", [{}, {"steps": 1}], ids=["whole", "steps"])
 @pytest.mark.parametrize("method", ["spawn", "forkserver"])
 def test_a_dataset_may_hold_what_is_timed(method: str, options: dict[str, int], tmp_path: Path) -> None:

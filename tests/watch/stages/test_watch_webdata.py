@@ -251,7 +251,7 @@ def test_stages_after_the_loader_are_part_of_the_wait(monkeypatch: pytest.Monkey
     assert wds.DataPipeline.__iter__.__code__.co_filename.endswith("pipeline.py")
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("method", ["spawn", "forkserver"])
 def test_the_stages_in_workers_that_inherit_nothing(method: str, shards: list[str], tmp_path: Path) -> None:
     argv = [script("webdata"), method, *shards]
