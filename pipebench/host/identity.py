@@ -41,7 +41,7 @@ def telling(ours: Mapping[str, str], theirs: Mapping[str, str]) -> tuple[str, st
     One start of a kernel is one machine, and a clone of it that was made while it ran. Another start says nothing; then
     the board tells, else the installation.
     """
-    both = {name: (ours[name], theirs[name]) for name in _SOURCES if name in ours and name in theirs}
+    both = {name: (ours[name], theirs[name]) for name in _SOURCES if ours.get(name) and theirs.get(name)}
     if _BOOT in both and both[_BOOT][0] != both[_BOOT][1]:
         del both[_BOOT]
     return next(iter(both.values()), None)

@@ -17,7 +17,7 @@ import secrets
 from collections.abc import Collection, Iterator
 from typing import Any, Literal, TypeVar
 
-Kind = Literal["name", "file", "data", "line", "said", "side", "ours", "values", "words"]
+Kind = Literal["name", "file", "data", "line", "said", "side", "ours", "values", "words", "number"]
 Part = TypeVar("Part")
 
 # For each class, its fields that are or hold names. What is not here holds words of pipebench, of torch or of code.
@@ -25,7 +25,7 @@ KINDS: dict[str, dict[str, Kind]] = {
     "report.Report": {"failure": "said", "started_by": "words", "written": "file"},
     "packing.Packing": {"destination": "file", "unchanged": "ours"},
     "report.Data": {"name": "data"},
-    "machine.Machine": {"host": "name", "storage": "ours", "identity": "name"},
+    "machine.Machine": {"host": "name", "storage": "ours", "identity": "number"},
     "task.Workload": {"data": "data"},
     "measurement.Measurement": {"failed": "said"},
     "measurement.Ceiling": {"failed": "said"},
@@ -132,6 +132,8 @@ class _Names:
         return dataclasses.replace(found, **changed) if changed else found
 
     def _text(self, text: str, kind: Kind) -> str:
+        if kind == "number":
+            return ""  # a token would be another one in the next report, as if that were of another machine
         if kind == "said":
             return self._said(text)
         if kind == "side":

@@ -18,6 +18,7 @@ from pipebench.results.check import Check
 from pipebench.results.comparison import GATE_FAILED, GATE_PASSED, NO_RESULT
 from pipebench.results.examination import Examination
 from pipebench.results.measurement import Ceiling, Skipped
+from pipebench.results.names import without_names
 from pipebench.task import Workload
 
 FILES = Path("base.json"), Path("head.json")
@@ -195,6 +196,13 @@ def test_versions_and_the_name_of_the_host_need_no_force(numbers, name):
     base = replace(base, machine=replace(base.machine, identity=NUMBERS))
     found = _compared(base, replace(lab(seed=1), machine=other))
     assert {one.name for one in found.differing} == {name, "pillow"} and not found.forced
+
+
+def test_two_redacted_reports_of_one_machine_need_no_force():
+    """Each has tokens of its own in place of names."""
+    pair = [replace(one, machine=replace(one.machine, identity=NUMBERS)) for one in (lab(), lab(seed=1))]
+    found = _compared(*map(without_names, pair), force=True)
+    assert not [one for one in found.differing if one.of == "machine" and one.apart]
 
 
 def test_rows_of_one_report_alone_are_named():

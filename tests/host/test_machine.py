@@ -132,3 +132,7 @@ def test_the_storage_is_that_of_the_deepest_mount_whatever_its_device_number(mon
     monkeypatch.setattr(machine, "_read", lambda path: "\n".join(mounts))
     assert machine.storage(Path("/my data/not/there")) == "xfs on /dev/sdc\\n"
     assert machine.storage(Path("/my")) == "ext4 on /dev/sda1"
+
+
+def test_a_number_that_was_left_out_tells_nothing():
+    assert identity.telling({"product": ""}, {"product": ""}) is None
