@@ -88,6 +88,7 @@ PLANTED = {
     "side": f"feature/{PLANT} (0123abcd) STORE {PLANT}",
     "ours": f"see /mnt/{PLANT}/a.tar: {PLANT}.jpg is bad",
     "words": f"train.py --password {PLANT} ~/{PLANT}",
+    "number": PLANT,
 }
 COMMAND = WatchedCommand(
     ("train.py", "--name", "x"), 1, (Program(1, "train.py", 0.0, 1.0, "failed", "it broke"),), None
