@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from pipebench.compare.import_roots import has_compiled_parts, import_roots
+from pipebench.compare.import_roots import import_roots, must_be_built
 from pipebench.errors import PipebenchError
 from pipebench.host.whole_files import write_whole
 
@@ -49,8 +49,8 @@ def write(repo: Path) -> str:
 def fast(full: dict[str, Any], repo: Path) -> dict[str, Any]:
     """The configuration `full` of asv, changed to borrow packages. It lies in `.asv`, one folder below.
 
-    Results and benchmarks are those of `full`; environments have a folder of their own. A project without compiled
-    parts is used where asv has checked it out. One with compiled parts keeps its commands, which must not install its
+    Results and benchmarks are those of `full`; environments have a folder of their own. A project that need not
+    be built is used where asv has checked it out. Any other keeps its commands, which must not install its
     dependencies.
     """
     made: dict[str, Any] = json.loads(json.dumps(full).replace("{conf_dir}", "{conf_dir}/.."))
@@ -62,7 +62,7 @@ def fast(full: dict[str, Any], repo: Path) -> dict[str, Any]:
         made["repo"] = os.path.relpath(full.get("repo", "."), ".asv")
     made["env_dir"] = "fast"
     commands = made.get("install_command", [])
-    if not has_compiled_parts(repo):
+    if not must_be_built(repo):
         others = [one for one in commands if "{build_dir}" not in one and "{wheel_file}" not in one]
         commands = [used_in_place(repo), *others]
         made["build_command"], made["uninstall_command"] = [], []

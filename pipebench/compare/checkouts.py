@@ -21,14 +21,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pipebench.compare import asv_suites, submodules
-from pipebench.compare.import_roots import INSTALLED, has_compiled_parts
+from pipebench.compare.import_roots import INSTALLED, must_be_built
 from pipebench.errors import PipebenchError, UsageError
 from pipebench.host import machine, private
 from pipebench.units import printable
 
 WORKING_TREE = "."
 KEPT_LINES = 8
-INSTALL = ("-m", "pip", "install", "--quiet", "--no-deps", "--disable-pip-version-check", "--target", INSTALLED)
+MADE_BY = 2  # the rules by which a checkout is made: with another number, all are made anew
+INSTALL = ("install", "--quiet", "--no-deps", "--target", INSTALLED)
 STATE = ".git/pipebench-state"  # in a checkout: what its tracked files were when it was made
 _GIT = ("git", "-c", "core.hooksPath=/dev/null", "-c", "advice.detachedHead=false")
 _FULL = "free some space, or set PIPEBENCH_CACHE to a folder on another disk"
@@ -86,13 +87,13 @@ def checked_out(repo: Path, name: str, build: str | None = None, python: str = s
     """The commit's files in the cache, cloned and built once; for `.`, the working tree itself.
 
     `build` is a command line that is run once in the folder; `python` in it means the argument `python`. Without one, a
-    project with compiled parts is built and installed, by pip, into a folder of its own within the checkout.
+    project that must be built is built and installed, by pip or uv, into a folder of its own within the checkout.
     `PipebenchError` names the commit that could not be checked out or built, with the last lines of the output.
     """
     if name == WORKING_TREE:
         return Commit(name, None, repo)
     sha = resolve(repo, name)
-    settings = hashlib.sha256(f"{repo}\0{build}\0{python}".encode()).hexdigest()[:12]
+    settings = hashlib.sha256(f"{MADE_BY}\0{repo}\0{build}\0{python}".encode()).hexdigest()[:12]
     folder = private.trusted(machine.cache_folder().absolute() / "ab") / f"{sha[:16]}-{settings}"
     if not _is_as_made(folder):
         _sweep(folder.parent)
@@ -156,22 +157,25 @@ def _fill(repo: Path, sha: str, name: str, build: str | None, python: str, parti
         raise PipebenchError(f"{what} cannot be checked out: {said}", remedy) from error
     if build is not None:
         _build(what, shlex.split(build), python, partial)
-    elif has_compiled_parts(partial):
+    elif must_be_built(partial):
         _install(what, python, partial)
     (partial / STATE).write_text(_state(partial), encoding="utf-8")
 
 
 def _install(what: str, python: str, partial: Path) -> None:
-    """Builds a project and installs it into a folder within its checkout.
+    """Builds a project and installs it into a folder within its checkout, with pip or, where that is missing, with uv.
 
-    pip builds in an environment of its own. If that fails, it builds in that of `python`: an extension of torch needs
+    It builds in an environment of its own. If that fails, it builds in that of `python`: an extension of torch needs
     the torch that is installed.
     """
+    pip = [python, "-m", "pip", *INSTALL, "--disable-pip-version-check"]
+    if shutil.which("uv") and not _has(python, ["pip"]):
+        pip = ["uv", "pip", *INSTALL, "--python", python]
     try:
-        _build(what, [python, *INSTALL, "."], python, partial)
+        _build(what, [*pip, "."], python, partial)
     except PipebenchError:
         try:
-            _build(what, [python, *INSTALL, "--no-build-isolation", "."], python, partial)
+            _build(what, [*pip, "--no-build-isolation", "."], python, partial)
         except PipebenchError as error:
             remedy = "build it your way with --build COMMAND; --build true, if its Python files suffice"
             raise PipebenchError(error.problem, remedy) from error
@@ -205,12 +209,15 @@ def _git(*arguments: str, at: Path) -> str:
 
 def interpreter(repo: Path, needs: Sequence[str]) -> str:
     """The Python of an environment that asv built for this repository and that has `needs`; else this Python."""
-    for python in _asv_pythons(repo):
-        code = "import importlib.util as u, sys; sys.exit(any(u.find_spec(name) is None for name in sys.argv[1:]))"
-        with contextlib.suppress(OSError, subprocess.TimeoutExpired):
-            if subprocess.run([python, "-c", code, *needs], capture_output=True, timeout=60).returncode == 0:
-                return python
-    return sys.executable
+    return next((python for python in _asv_pythons(repo) if _has(python, needs)), sys.executable)
+
+
+def _has(python: str, needs: Sequence[str]) -> bool:
+    """Whether an interpreter runs and finds these modules."""
+    code = "import importlib.util as u, sys; sys.exit(any(u.find_spec(name) is None for name in sys.argv[1:]))"
+    with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+        return subprocess.run([python, "-c", code, *needs], capture_output=True, timeout=60).returncode == 0
+    return False
 
 
 def python_version(python: str) -> str | None:

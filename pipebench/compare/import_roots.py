@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import ast
 import configparser
+import contextlib
 import tomllib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-INSTALLED = ".pipebench-installed"  # in a checkout with compiled parts: where it is built and installed
+INSTALLED = ".pipebench-installed"  # in a checkout that must be built: where it is built and installed
 COMPILING = ("maturin", "scikit_build_core", "mesonpy", "py_build_cmake")  # build backends
+WRITTEN = (  # what pyproject.toml has below `tool` if building compiles or writes modules
+    ("setuptools", "ext-modules"), ("setuptools-rust", "ext-modules"), ("poetry", "build"),
+    ("hatch", "build", "hooks"), ("hatch", "build", "targets", "wheel", "hooks"),
+    ("setuptools_scm", "version_file"), ("setuptools_scm", "write_to"), ("pdm", "version", "write_to"),
+)  # fmt: skip
+NOT_LOOKED_UP = frozenset({"console_scripts", "gui_scripts", "pytest11"})  # entry points that no data pipeline looks up
 NOT_IMPORTED = frozenset({"setup", "conftest", "noxfile", "tasks"})  # programs that lie beside a project's packages
 
 
@@ -28,12 +35,19 @@ def import_roots(folder: Path, named: Sequence[str] = ()) -> tuple[Path, ...]:
     return tuple(dict.fromkeys([one for one in found if one.is_dir() and one.resolve() != top] + [folder]))
 
 
-def has_compiled_parts(folder: Path) -> bool:
-    """Whether the project in `folder` must be built before its modules can be imported."""
-    backend = str(_tables(folder / "pyproject.toml", "build-system").get("build-backend", ""))
-    modules = _table(_tables(folder / "pyproject.toml", "tool"), "setuptools").get("ext-modules")
-    built = any(keyword.arg in ("ext_modules", "cffi_modules") for keyword in _keywords(folder / "setup.py"))
-    return backend.startswith(COMPILING) or bool(modules) or built
+def must_be_built(folder: Path) -> bool:
+    """Whether the files of the project in `folder` are not all that its installation has.
+
+    It is so if it has compiled modules, or modules that building writes, such as one with the version. It is so too if
+    it has entry points: an installed copy would be asked for them, and that copy may be of another commit.
+    """
+    tables, setup = _tables(folder / "pyproject.toml"), _keywords(folder / "setup.py")
+    backend = str(_table(tables, "build-system").get("build-backend", ""))
+    written = any(_table(tables, "tool", *place[:-1]).get(place[-1]) for place in WRITTEN)
+    made = any(keyword.arg in ("ext_modules", "cffi_modules", "rust_extensions") for keyword in setup)
+    points = {*_table(tables, "project", "entry-points"), *_table(tables, "tool", "poetry", "plugins")}
+    points |= {*_section(folder / "setup.cfg", "options.entry_points"), *_literal(setup, "entry_points")}
+    return backend.startswith(COMPILING) or written or made or bool(points - NOT_LOOKED_UP)
 
 
 def names_in(roots: Sequence[Path]) -> frozenset[str]:
@@ -53,7 +67,7 @@ def names_in(roots: Sequence[Path]) -> frozenset[str]:
 
 
 def _declared(folder: Path) -> Iterator[str]:
-    tool = _tables(folder / "pyproject.toml", "tool")
+    tool = _table(_tables(folder / "pyproject.toml"), "tool")
     yield from _of_setuptools(_table(tool, "setuptools"))
     yield from _of_setup_cfg(folder / "setup.cfg")
     yield from _of_setup_py(folder / "setup.py")
@@ -74,27 +88,33 @@ def _of_setuptools(settings: dict[str, Any]) -> Iterator[str]:
 
 
 def _of_setup_cfg(path: Path) -> Iterator[str]:
-    parser = configparser.ConfigParser()
-    if not path.is_file():
-        return
-    try:
-        parser.read(path, encoding="utf-8")
-        lines = parser.get("options", "package_dir", fallback="").splitlines()
-        where = parser.get("options.packages.find", "where", fallback="").split()
-    except (configparser.Error, UnicodeDecodeError):
-        return
+    lines = _section(path, "options").get("package_dir", "").splitlines()
     pairs = [line.partition("=") for line in lines if "=" in line]
     yield from _of_package_dir({name.strip(): place.strip() for name, _, place in pairs})
-    yield from where
+    yield from _section(path, "options.packages.find").get("where", "").split()
+
+
+def _section(path: Path, name: str) -> dict[str, str]:
+    """The values of a section of setup.cfg; none if it does not have the section."""
+    parser = configparser.ConfigParser(interpolation=None)
+    with contextlib.suppress(configparser.Error, UnicodeDecodeError):
+        if path.is_file():
+            parser.read(path, encoding="utf-8")
+    return dict(parser[name]) if parser.has_section(name) else {}
 
 
 def _of_setup_py(path: Path) -> Iterator[str]:
     """The literal `package_dir` of a setup.py."""
-    for keyword in (keyword for keyword in _keywords(path) if keyword.arg == "package_dir"):
-        try:
-            yield from _of_package_dir(ast.literal_eval(keyword.value))
-        except ValueError:  # it is computed: the proof after arming says whether the right code was imported
-            continue
+    yield from _of_package_dir(_literal(_keywords(path), "package_dir"))
+
+
+def _literal(keywords: Sequence[ast.keyword], name: str) -> dict[str, Any]:
+    """The mapping that a keyword has; empty if it is computed. The proof after arming says what was imported."""
+    found: dict[str, Any] = {}
+    for keyword in (one for one in keywords if one.arg == name):
+        with contextlib.suppress(ValueError):
+            found |= _table(ast.literal_eval(keyword.value))
+    return found
 
 
 def _keywords(path: Path) -> list[ast.keyword]:
@@ -117,11 +137,11 @@ def _of_package_dir(mapping: Any) -> Iterator[str]:
             yield str(Path(str(place)).parent)
 
 
-def _tables(path: Path, key: str) -> dict[str, Any]:
+def _tables(path: Path) -> dict[str, Any]:
     if not path.is_file():  # to read a pipe could take for ever
         return {}
     try:
-        return _table(tomllib.loads(path.read_text(encoding="utf-8")), key)
+        return tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
 

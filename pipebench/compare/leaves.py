@@ -136,13 +136,14 @@ class Leaves:
             self._put(place, kind, array.shape, str(array.dtype), array.tobytes(), numeric)
 
     def _image(self, place: str, value: Any) -> None:
-        """A Pillow image, of whichever class: one that was just opened is not another image than its copy."""
+        """A Pillow image, of whichever class. One that is still to be decoded leaves that work to whoever uses it."""
+        kind = "Image, not yet decoded" if getattr(value, "tile", None) else "Image"
         raw = value.tobytes()
         shape = (value.height, value.width, len(value.getbands()))
         palette = bytes(value.getpalette() or []) if value.mode == "P" else b""
         eight = len(raw) == shape[0] * shape[1] * shape[2]
         numbers = (lambda: _numpy().frombuffer(raw, "u1")) if eight else None
-        self._put(place, "Image", shape, value.mode, raw + palette, numbers)
+        self._put(place, kind, shape, value.mode, raw + palette, numbers)
 
     def _mapping(self, place: str, value: Mapping[Any, Any]) -> None:
         self._entries(place, {self._text(repr(key)): one for key, one in value.items()}, type(value).__name__)

@@ -5,8 +5,8 @@ This file runs inside a side of a comparison (`round_process` reads it by its pa
 
 from __future__ import annotations
 
+import importlib.machinery
 import os
-import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -40,14 +40,15 @@ def of_commit(build: Callable[[], Call], folder: str | None) -> Call:
         return build()
     except ImportError as error:
         if folder and _lies_in(error.name or "", folder):
-            raise RuntimeError(f"{type(error).__name__}: {error}") from error
+            problem = f"{type(error).__name__}: {error}; if building makes it, give --build COMMAND"
+            raise RuntimeError(problem).with_traceback(error.__traceback__) from error
         raise
 
 
 def _lies_in(module: str, folder: str) -> bool:
-    """Whether the top-level package of a module is in the folder."""
-    found = sys.modules.get(module.partition(".")[0])
-    files = [getattr(found, "__file__", None) or "", *getattr(found, "__path__", ())]
+    """Whether the top-level package of a module is in the folder. It is not imported if its own import failed."""
+    spec = importlib.machinery.PathFinder.find_spec(module.partition(".")[0])
+    files = [spec.origin or "", *(spec.submodule_search_locations or ())] if spec else []
     return any(one.startswith(folder + os.sep) for one in files)
 
 

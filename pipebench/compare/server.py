@@ -75,14 +75,17 @@ class Server(ChildRunner):
         """The child's program. It starts without address randomisation, so that equal code lies at equal addresses.
 
         Where the kernel does not allow this, the addresses stay random. The current folder is taken off the import
-        path, or a module that a commit lacks would be imported from the working tree.
+        path, or a module that a commit lacks would be imported from the working tree. The same holds for the Python
+        programs that the benchmarks start.
         """
         folders = self.side.roots or ((self.side.folder,) if self.side.folder else ())
         ahead = [*first, *map(os.fspath, folders)]
         here = Path(__file__).parent
         child, package = here / "round_process.py", here.parent
         serving = (
-            f"import sys; {NOT_HERE}; sys.path[:0] = {ahead!r}; sys.path.append({os.fspath(package.parent)!r})\n"
+            f"import os, sys; {NOT_HERE}; sys.path[:0] = {ahead!r}; sys.path.append({os.fspath(package.parent)!r})\n"
+            f"ahead = [*{ahead!r}, *filter(None, [os.environ.get('PYTHONPATH')])]\n"
+            "os.environ.update(PYTHONPATH=os.pathsep.join(ahead), PYTHONSAFEPATH='1')\n"
             f"code = compile(open({os.fspath(child)!r}, encoding='utf-8').read(), {os.fspath(child)!r}, 'exec')\n"
             f"exec(code, space := {{'__name__': 'pipebench_round', '__file__': {os.fspath(child)!r}}})\n"
             f"space['serve']({descriptor}, {self._own!r}, {self.side.folder and os.fspath(self.side.folder)!r})\n"

@@ -32,6 +32,8 @@ def too_few(changes: Sequence[Change], most_rounds: int | None = None) -> str | 
     remedy = "raise --budget, name a --stage, or join runs with --pool"
     if most_rounds is not None and most_rounds < needed:
         remedy = f"--rounds {most_rounds} stopped the run, so give --rounds {needed} or leave it out"
+        if any(one.judgement and one.judgement.rounds < most_rounds for one in changes):
+            remedy = f"give --rounds {needed} or leave it out, and raise --budget"
     return f"{counted(poor, 'benchmark')} had fewer than the {needed} rounds needed: {remedy}"
 
 

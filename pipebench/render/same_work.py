@@ -145,7 +145,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _shape(shape: Sequence[int]) -> str:
-    return "×".join(map(str, shape)) or "a single value"
+    return f"length {shape[0]}" if len(shape) == 1 else "×".join(map(str, shape)) or "a single value"
 
 
 def _share(one: Difference) -> str:

@@ -158,6 +158,8 @@ def test_a_gate_that_had_too_few_rounds_does_not_pass(capsys):
     assert "the gate has no result: 1 benchmark had fewer than the 8 rounds needed" in capsys.readouterr().err
     _status(few, 0.05, most_rounds=2)
     assert "needed: --rounds 2 stopped the run, so give --rounds 8 or leave it out" in capsys.readouterr().err
+    _status(few, 0.05, most_rounds=3)
+    assert "needed: give --rounds 8 or leave it out, and raise --budget" in capsys.readouterr().err
 
 
 def test_a_full_disk_says_where_and_what_to_do(repo, monkeypatch):

@@ -105,4 +105,4 @@ def test_a_pipe_in_place_of_a_configuration_is_not_read(tmp_path, monkeypatch):
         config.load(tmp_path / config.CONFIG)
     assert asv_suites.configuration(tmp_path) == (tmp_path, {})
     assert import_roots.import_roots(tmp_path) == (tmp_path,)
-    assert not import_roots.has_compiled_parts(tmp_path)
+    assert not import_roots.must_be_built(tmp_path)

@@ -142,6 +142,16 @@ def test_a_set_up_that_imports_what_its_own_package_lacks_has_failed(tmp_path, m
         one_function.of_commit(of_commit.call("library")[0], str(tmp_path))
 
 
+@pytest.mark.parametrize("line", ["from halfway.gone import name", "from . import gone"])
+def test_a_package_that_cannot_import_its_own_parts_has_failed_too(line, source, tmp_path):
+    """Python drops such a package from the imported modules. The error is placed in the commit's own code."""
+    (tmp_path / "halfway").mkdir()
+    (tmp_path / "halfway" / "__init__.py").write_text(line + "\n")
+    with pytest.raises(RuntimeError, match=r"gone.*; if building makes it, give --build COMMAND") as found:
+        one_function.of_commit(source(setup="halfway:work").call("one")[0], str(tmp_path))
+    assert str(found.traceback[-1].path) == str(tmp_path / "halfway" / "__init__.py")
+
+
 @pytest.fixture
 def repo(tmp_path):
     """Two commits; the second has one more function, and makes the output of another wrong."""

@@ -104,7 +104,17 @@ def test_a_leaf_says_where_it_is_and_what():
 
 def test_a_picture_that_was_opened_is_the_one_that_was_copied(tmp_path):
     picture().save(tmp_path / "one.png")
-    assert digests(Image.open(tmp_path / "one.png")) == digests(picture())
+    opened = Image.open(tmp_path / "one.png")
+    opened.load()
+    assert digests(opened) == digests(picture())
+
+
+def test_a_picture_that_is_still_to_be_decoded_is_another_output(tmp_path):
+    """Who returns it has skipped that work, and whoever uses it pays."""
+    picture().save(tmp_path / "one.png")
+    ((*_, kind, shape, mode, digest),) = digests(Image.open(tmp_path / "one.png"))
+    assert kind == "Image, not yet decoded"
+    assert (shape, mode, digest) == digests(picture())[0][3:]
 
 
 def test_the_order_of_a_dict_and_the_memory_of_an_array_do_not_matter():

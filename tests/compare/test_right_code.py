@@ -10,7 +10,7 @@ import pytest
 import repos
 
 from pipebench.compare import checkouts, proof, rounds
-from pipebench.compare.import_roots import has_compiled_parts, import_roots, names_in
+from pipebench.compare.import_roots import import_roots, must_be_built, names_in
 from pipebench.errors import PipebenchError
 
 PACKAGE = "def make_loader():\n    from mine import other\n    return other.LIST\n"
@@ -67,22 +67,43 @@ def test_the_root_that_a_build_configuration_declares_comes_first(configuration,
     assert import_roots(project(tmp_path, "lib", configuration)) == (tmp_path / "lib", tmp_path)
 
 
-COMPILED = {
+TO_BUILD = {
     "maturin": ("pyproject.toml", '[build-system]\nbuild-backend = "maturin"\n'),
     "scikit-build": ("pyproject.toml", '[build-system]\nbuild-backend = "scikit_build_core.build"\n'),
     "setuptools": ("pyproject.toml", '[[tool.setuptools.ext-modules]]\nname = "fast"\n'),
     "setup.py": ("setup.py", "setuptools.setup(ext_modules=[setuptools.Extension('fast', ['fast.c'])])\n"),
+    "version": ("pyproject.toml", '[tool.setuptools_scm]\nversion_file = "mine/_version.py"\n'),
+    "version, hatch": ("pyproject.toml", '[tool.hatch.build.hooks.vcs]\nversion-file = "mine/_version.py"\n'),
+    "points": ("pyproject.toml", '[project.entry-points."mine.decoders"]\nbest = "mine:best"\n'),
+    "points, poetry": ("pyproject.toml", '[tool.poetry.plugins."mine.decoders"]\nbest = "mine:best"\n'),
+    "points, setup.cfg": ("setup.cfg", "[options.entry_points]\nmine.decoders =\n    best = mine:best\n"),
+    "points, setup.py": ("setup.py", "setuptools.setup(entry_points={'mine.decoders': ['best = mine:best']})\n"),
+}
+PROGRAMS = {
+    "pyproject.toml": '[project.scripts]\nmine = "mine:main"\n[project.entry-points.pytest11]\nmine = "mine"\n',
+    "setup.cfg": "[options.entry_points]\nconsole_scripts =\n    mine = mine:main\n",
+    "setup.py": "setuptools.setup(entry_points={'console_scripts': ['mine = mine:main']})\n",
 }
 
 
-@pytest.mark.parametrize("configuration", COMPILED.values(), ids=COMPILED)
-def test_compiled_parts_are_seen(configuration, tmp_path):
-    assert has_compiled_parts(project(tmp_path, ".", configuration))
+@pytest.mark.parametrize("configuration", TO_BUILD.values(), ids=TO_BUILD)
+def test_what_only_building_makes_is_seen(configuration, tmp_path):
+    assert must_be_built(project(tmp_path, ".", configuration))
 
 
-def test_a_project_of_python_files_has_no_compiled_parts(tmp_path):
-    assert not has_compiled_parts(project(tmp_path / "one", ".", DECLARED["setup.py"]))
-    assert not has_compiled_parts(project(tmp_path / "two", ".", DECLARED["hatch"]))
+@pytest.mark.parametrize("configuration", [DECLARED["setup.py"], DECLARED["hatch"], *PROGRAMS.items()])
+def test_a_project_of_python_files_and_programs_is_not_built(configuration, tmp_path):
+    assert not must_be_built(project(tmp_path / "one", ".", configuration))
+
+
+@pytest.mark.parametrize(("has_pip", "first"), [(True, [sys.executable, "-m", "pip"]), (False, ["uv", "pip"])])
+def test_uv_builds_where_pip_is_missing(has_pip, first, monkeypatch, tmp_path):
+    ran = []
+    monkeypatch.setattr(checkouts, "_has", lambda python, needs: has_pip)
+    monkeypatch.setattr(checkouts.shutil, "which", lambda name: f"/bin/{name}")
+    monkeypatch.setattr(checkouts, "_build", lambda what, command, python, partial: ran.append(command))
+    checkouts._install("one", sys.executable, tmp_path)
+    assert ran[0][: len(first)] == first and ran[0][-1] == "." and checkouts.INSTALLED in ran[0]
 
 
 @pytest.mark.slow  # pip builds it twice
@@ -194,8 +215,8 @@ def installed(tmp_path):
     return make
 
 
-def modules_of(side):
-    server = rounds.Server(side, OWN)
+def modules_of(side, own=OWN):
+    server = rounds.Server(side, own)
     try:
         server.send("start")
         server.start()
@@ -244,6 +265,16 @@ def test_a_module_that_a_commit_lacks_does_not_come_from_the_current_folder(monk
     monkeypatch.chdir(folder)
     with pytest.raises(PipebenchError, match=r"lacks does not start.*No module named 'beside'"):
         modules_of(rounds.Side("lacks", lacks, roots=import_roots(lacks)))
+
+
+def test_a_program_that_a_benchmark_starts_runs_the_code_of_its_side(monkeypatch, tmp_path):
+    """Not that of the current folder, and not that of an installed copy."""
+    tree, side = project(tmp_path / "tree", "."), project(tmp_path / "side", ".")
+    program = "[sys.executable, '-c', 'import mine; print(mine)']"
+    (side / "asks.py").write_text(f"import subprocess, sys\nraise OSError(subprocess.check_output({program}))\n")
+    monkeypatch.chdir(tree)
+    with pytest.raises(PipebenchError, match=r"<module \W+mine\W+ from \W+mine/__init__"):
+        modules_of(rounds.Side("one", side, roots=(side,)), {"loader": "asks:make_loader"})
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ SAID = {
     "3×48×48 instead of 3×96×96 (25 % of the values), at [0] and 7 more of 8 parts": HALF,
     "float64 instead of float32, at [0]": Difference("dtype", "output", "[0]", "float32", "float64", leaves=1),
     "list instead of Tensor, at [0]": Difference("structure", "output", "[0]", "Tensor", "list", leaves=1),
+    "length 2 instead of length 1 (200 % of the values)": Difference("shape", base_shape=(1,), head_shape=(2,)),
     "50 samples instead of 64": Difference("samples", base="64", head="50"),
     "31 % of the values differ, by 255 at most and 41.2 on average": Difference(
         "values", share=0.31, largest=255.0, mean=41.2
