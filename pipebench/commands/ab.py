@@ -260,7 +260,7 @@ def _something_differs(sides: Sequence[Side]) -> None:
     """A usage error where nothing that is measured lies in the repository, and both sides would be the same."""
     same = len({(side.executable, side.environment, side.runner) for side in sides}) == 1
     if same and not any(side.folder and (side.folder / "pipebench").is_dir() for side in sides):
-        problem = "this repository has no pipebench.toml, so none of its code would be measured"
+        problem = "there is no pipebench.toml at the top of the repository, so none of its code would be measured"
         remedy = "write one (pipebench init module:make_loader), or compare an asv suite (--asv) or tests (--pytest)"
         raise UsageError(problem, remedy)
 

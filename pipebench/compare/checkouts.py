@@ -53,7 +53,11 @@ def repository(start: Path) -> Path:
     try:
         found = _git("rev-parse", "--show-toplevel", at=start)
     except subprocess.CalledProcessError as error:
-        problem = f"{printable(start.absolute())} is not in a git repository"
+        place = printable(start.absolute())
+        if "safe.directory" in error.stderr:
+            problem = f"git refuses the repository of {place}, because it belongs to another user"
+            raise PipebenchError(problem, _last(error.stderr).rpartition("|")[2].strip()) from error
+        problem = f"{place} is not in a git repository"
         raise PipebenchError(problem, "run this in the repository whose commits you compare") from error
     except FileNotFoundError as error:
         raise PipebenchError("git is not installed", "install it: apt-get install git, or dnf install git") from error

@@ -24,14 +24,14 @@ NOT_IMPORTED = frozenset({"setup", "conftest", "noxfile", "tasks"})  # programs 
 def import_roots(folder: Path, named: Sequence[str] = ()) -> tuple[Path, ...]:
     """The import roots of the project in `folder`, the most specific first; `folder` itself is the last.
 
-    They are the folder into which it was built and installed; or those that the user `named`; or those that the
-    project's build configuration declares (setuptools, hatch, poetry, pdm, maturin, scikit-build, uv); or `src` if
-    modules lie in it. What leads out of `folder` is left out.
+    They are the folder into which it was built and installed, if it was, and then those that the user `named`; or those
+    that the project's build configuration declares (setuptools, hatch, poetry, pdm, maturin, scikit-build, uv); or
+    `src` if modules lie in it. What leads out of `folder` is left out.
     """
     built = [INSTALLED] if (folder / INSTALLED).is_dir() else []
-    wanted = built or list(named) or list(_declared(folder)) or (["src"] if names_in([folder / "src"]) else [])
+    wanted = list(named) or list(_declared(folder)) or (["src"] if names_in([folder / "src"]) else [])
     top = folder.resolve()
-    found = [(folder / one) for one in wanted if (folder / one).resolve().is_relative_to(top)]
+    found = [(folder / one) for one in [*built, *wanted] if (folder / one).resolve().is_relative_to(top)]
     return tuple(dict.fromkeys([one for one in found if one.is_dir() and one.resolve() != top] + [folder]))
 
 

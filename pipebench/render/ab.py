@@ -29,7 +29,7 @@ def too_few(changes: Sequence[Change], most_rounds: int | None = None) -> str | 
     poor, needed = unjudged(changes)
     if not poor:
         return None
-    remedy = "raise --budget, name a --stage, or join runs with --pool"
+    remedy = "raise --budget, compare fewer benchmarks, or join runs with --pool"
     if most_rounds is not None and most_rounds < needed:
         remedy = f"--rounds {most_rounds} stopped the run, so give --rounds {needed} or leave it out"
         if any(one.judgement and one.judgement.rounds < most_rounds for one in changes):

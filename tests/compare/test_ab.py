@@ -2,8 +2,10 @@
 
 import os
 import platform
+import subprocess
 import sys
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 import repos
@@ -150,6 +152,17 @@ def test_a_repository_of_which_nothing_would_be_measured_is_refused(tmp_path):
     done = repos.pipebench("ab", "HEAD", "HEAD", cwd=tmp_path)
     assert done.returncode == 2
     assert "no pipebench.toml" in done.stderr and "pipebench init" in done.stderr
+
+
+def test_a_repository_of_another_user_is_not_called_none(monkeypatch, tmp_path):
+    """As in a container of a workflow. The remedy is git's own."""
+    said = "fatal: detected dubious ownership in repository at '/work'\nTo add an exception, call:\n\n\tgit config {}\n"
+    remedy = "--global --add safe.directory /work"
+    refused = subprocess.CalledProcessError(128, "git", stderr=said.format(remedy))
+    monkeypatch.setattr(checkouts, "_git", Mock(side_effect=refused))
+    with pytest.raises(PipebenchError, match="belongs to another user") as found:
+        checkouts.repository(tmp_path)
+    assert found.value.remedy == f"git config {remedy}"
 
 
 def test_a_gate_that_had_too_few_rounds_does_not_pass(capsys):

@@ -143,6 +143,14 @@ def test_what_the_user_names_counts_alone(tmp_path):
     assert import_roots(folder, ["parts/here"]) == (folder / "parts" / "here", folder)
 
 
+def test_what_was_built_comes_before_the_modules_that_were_not_packaged(tmp_path):
+    folder = project(tmp_path, "src")
+    built = folder / checkouts.INSTALLED
+    built.mkdir()
+    assert import_roots(folder) == (built, folder / "src", folder)
+    assert import_roots(folder, ["src/mine"]) == (built, folder / "src" / "mine", folder)
+
+
 @pytest.mark.parametrize(
     "text",
     [
