@@ -127,12 +127,11 @@ def hand_off(seen: Seen) -> Iterable[Cause]:
         "serialise_s_per_batch": found.serialise_s_per_batch, "pipe_bytes_per_batch": found.pipe_bytes_per_batch,
         "array_bytes_per_batch": found.array_bytes_per_batch or 0.0,
     }  # fmt: skip
-    iterations = sum(one.iterations for one in seen.in_loop)
-    spent = min(seen.s("receive", "unpickle"), longest_hand_off_s(found) * iterations)
-    needless = replace(found, tensors_per_batch=max(0.0, (found.tensors_per_batch or 0.0) - _LEAST_TENSORS))
+    above = replace(found, tensors_per_batch=max(0.0, (found.tensors_per_batch or 0.0) - _LEAST_TENSORS))
+    most = longest_hand_off_s(above) * sum(one.iterations for one in seen.in_loop)
     saved = seen.saved("receive", "unpickle")
-    saved = None if saved is None else min(saved, longest_hand_off_s(needless) * iterations)
-    yield Cause("hand-off", spent, saved, None, dict(values))
+    saved = None if saved is None else min(saved, most)
+    yield Cause("hand-off", min(seen.s("receive", "unpickle"), most), saved, None, dict(values))
 
 
 def _late(seen: Seen, one: LoaderResult) -> float:

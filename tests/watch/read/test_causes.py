@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from planted_runs import MS, TRAINS, TURNS, Planted, said
 
 from pipebench.host.machine import Load
-from pipebench.results.account import Account, Cause
+from pipebench.results.account import Account, AccountRow, Cause
+from pipebench.results.hand_off import HandOff
 from pipebench.watch.launch.footprint import Footprint
+from pipebench.watch.read.causes import Seen, hand_off
 from pipebench.watch.record.lines import (
     Arrival,
     HandedOver,
@@ -106,6 +109,17 @@ def test_a_small_batch_that_arrives_late_waited_for_a_core() -> None:
     run.loader(**TRAINS, receive=200, unpickle=100)
     run.worker(pickled=Pickled(50 * MS, 40 * MS, 50, 50 * 424))
     assert "hand-off" not in run.causes()
+
+
+@pytest.mark.parametrize(("tensors", "s"), [(2, 0.002), (42, 0.3)])
+def test_two_small_tensors_are_no_hand_off_that_could_be_cheaper(tensors: int, s: float) -> None:
+    loader = SimpleNamespace(loader=1, iterations=100)
+    handed = HandOff(0.001, 0.001, 424, 100, tensors_per_batch=tensors)
+    result: Any = SimpleNamespace(hand_off=handed, loaders=(loader,), loaders_in_loop=(1,))
+    run: Any = None
+    account = Account(2.0, (AccountRow("receive", 0.1, 1, 0.1), AccountRow("unpickle", 0.2, 1, 0.2)))
+    (found,) = hand_off(Seen(run, result, account))
+    assert found.s == found.recoverable_s == pytest.approx(s, rel=0.1)
 
 
 def test_what_a_small_batch_takes_too_long_to_arrive_is_a_wait_for_workers_that_never_rest() -> None:
