@@ -22,6 +22,7 @@ _LOOK_SHARE = 0.25  # of the budget: the longest time to watch
 _FOR_STAGES = 0.4  # of the budget: for trials that spoil the weights
 _STEP_S = 0.1
 _EXAMINE_S, _EXAMINE_ITERATIONS = 10.0, 20  # the longest time to look for sync points
+_LAST_TRIALS = 2  # before time is up: then what gained is tried together, if more than one did
 _ONE_LOOP = 0.9  # of the longest: loaders that are zipped take nearly the same time
 
 
@@ -64,7 +65,7 @@ class Conductor:
         self.made: dict[int, LoaderMade] = {}
         self.ended: Ended = "script-ended"
         self.began: float | None = None
-        self._turns = 0
+        self._turns, self._trials_s = 0, 0.0
         self._stopped = self._discarded = self._examined = False
         self._trial = Trial(0, [])
         self._predicted: list[Finding] = []
@@ -167,6 +168,8 @@ class Conductor:
     def _changes(self, seen: Seen) -> Iterator[Change]:
         """What to try, one after the other, and then the best of all together. Then, what spoils the weights.
 
+        If there may be no time left for that, the best so far are tried together before the others.
+
         Of the remedies' proposals, next is the one with the highest limit for the run, above what the same part of
         it has gained so far: what may gain little must not use up the budget. A change without a limit of its own acts
         on the waits of the loop. Of equal ones, what a cause in the account asks for comes first, then the remedies'
@@ -174,14 +177,21 @@ class Conductor:
         """
         for_stages = _FOR_STAGES * self.budget_s if seen.discards else 0.0
         while self.left_s >= for_stages and (kept := self._next(seen, discards=False)) is not None:
-            yield kept
-        both = judging.together(_apart(_lossless(self.findings)))
-        if both is not None:
+            hurry = self.left_s - for_stages < _LAST_TRIALS * self._trial_s()
+            yield (self._together() or kept) if hurry else kept
+        if (both := self._together()) is not None:
             yield both
         if seen.discards:
             self._examine(seen)
         while (change := self._next(seen, discards=True) or self._next(seen, discards=False)) is not None:
             yield change
+
+    def _together(self) -> Change | None:
+        return judging.together(_apart(_lossless(self.findings)))
+
+    def _trial_s(self) -> float:
+        """The seconds that a trial has taken so far, on average."""
+        return self._trials_s / max(1, self._trial.number - 1)
 
     def _examine(self, seen: Seen) -> None:
         """Looks for sync points in a few iterations. They become a cause in the account of the watched part."""
@@ -231,7 +241,9 @@ class Conductor:
         ))  # fmt: skip
         self._discarded |= change.discards
         self.say(change, len(self.findings) if again is None else again)
-        goes_on = self._wait_for(self.run.now() + min(self.left_s, max(needed * 2, self.budget_s / 3)))
+        began = self.run.now()
+        goes_on = self._wait_for(began + min(self.left_s, max(needed * 2, self.budget_s / 3)))
+        self._trials_s += self.run.now() - began
         self._keep(self._finding(change, by, goes_on), again)
         return goes_on
 

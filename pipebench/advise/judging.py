@@ -102,19 +102,21 @@ def unclear(findings: Sequence[Finding]) -> int | None:
 
 def together(findings: Sequence[Finding]) -> Change | None:
     """The best change of each remedy that gained, in one. None: fewer than two gained, or it was tried."""
-    best = best_of_each(findings)
-    if len(best) < 2 or any(one.change.remedy == TOGETHER for one in findings):
-        return None
+    best = [one for one in best_of_each(findings) if one.change.remedy != TOGETHER]
     settings: dict[str, Value] = {}
     edits: dict[str, dict[str, Value]] = {}
     for one in best:
         settings.update(one.change.settings)
         edits.update(one.change.edits)
+    one_thread = any(one.change.one_thread for one in best)
+    tried = [one.change for one in findings if one.change.remedy == TOGETHER]
+    if len(best) < 2 or (settings, edits, one_thread) in [(one.settings, one.edits, one.one_thread) for one in tried]:
+        return None
     return Change(
         TOGETHER,
         settings,
         "; ".join(one.change.cost for one in best if one.change.cost != "none"),
-        one_thread=any(one.change.one_thread for one in best),
+        one_thread=one_thread,
         pools=tuple(pool for one in best for pool in one.change.pools),
         by_passes=any(one.change.by_passes for one in best),
         title=", ".join(one.change.title for one in best if one.change.title),

@@ -23,7 +23,8 @@ def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
     compete = seen.has_cause("workers-compete")
     if compete and (down := _down(seen, counts)) is not None:
         return replace(_change(seen, down), predicted=without(seen, seen.could_save("workers-compete")), asked_for=True)
-    if seen.waits and not (compete and any(one.outcome == "gain" for one in tried)):
+    told = any(one.outcome == "gain" or one.reason == "workers-compute" for one in tried)
+    if seen.waits and not (compete and told):
         up = _up(seen, counts)
         if up is not None:
             return _change(seen, up)

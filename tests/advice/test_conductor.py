@@ -1,5 +1,6 @@
 """What is tried, for how long, and what is advised: with a made-up script whose answers are planted."""
 
+import math
 from dataclasses import dataclass, field, replace
 from itertools import cycle, repeat
 
@@ -9,7 +10,7 @@ from made_up_trials import LOADER, SETTINGS, host, seen, watched, worker
 from pipebench.advise import judging
 from pipebench.advise.conductor import LOOK_S, Conductor, _apart, _main
 from pipebench.advise.judging import MOST_PAIRS
-from pipebench.remedies import remedies
+from pipebench.remedies import num_workers, remedies
 from pipebench.results.account import Account, AccountRow, Cause
 from pipebench.results.advice import Change, Finding
 from pipebench.stats import Speedup
@@ -154,6 +155,15 @@ def test_where_workers_compete_for_the_cores_fewer_are_tried_first():
     assert tried == [2, 1] and advice.chosen.change.settings == {"num_workers": 1}
 
 
+def test_more_workers_are_not_proposed_where_workers_compete_and_windows_cannot_tell():
+    shown = seen(0.6, num_workers=6)
+    account = Account(10.0, (), causes=(Cause("workers-compete", 3.0),))
+    shown = replace(shown, watched=replace(shown.watched, account=account))
+    fewer = Finding(Change("num_workers", {"num_workers": 2}), "not-tried", reason="workers-compute")
+    assert num_workers.propose(shown, [fewer]) is None
+    assert num_workers.propose(shown, [replace(fewer, reason="OSError: planted")]).settings == {"num_workers": 12}
+
+
 def test_what_competing_workers_could_save_counts_though_the_loop_hardly_waits():
     shown = seen(0.1, num_workers=6, loader=replace(LOADER, later_startup_s=20.0))
     account = Account(10.0, (AccountRow("forward", 10.0, loader=1),), (Cause("workers-compete", 6.0, 6.0),))
@@ -199,6 +209,27 @@ def test_gains_of_two_remedies_are_tried_together_and_kept_if_they_are_more():
     assert advice.chosen.change.settings == {"num_workers": 4, "prefetch_factor": 8}
     alone = _advice(Planted(lambda order: 1.5, seen(0.6)), 300.0)
     assert alone.chosen.change.settings == {"prefetch_factor": 8}  # as much, and no process more
+
+
+def test_what_gained_is_tried_together_before_the_time_for_it_is_gone():
+    gains = {"num_workers": 1.5, "prefetch_factor": 1.4, "pin_memory": 1.02, "timeout": 1.02}
+
+    def once(name, value, most):
+        return lambda seen, tried: None if tried else Change(name, {name: value}, predicted=most)
+
+    proposals = [("num_workers", 4, 3.0), ("prefetch_factor", 8, 2.5), ("pin_memory", True, 2.0), ("timeout", 9, 1.9)]
+    ones = {name: once(name, value, most) for name, value, most in proposals}
+
+    def tried(budget_s):
+        run = Planted(lambda order: math.prod(gains[one] for one in order.settings), seen(0.6, batches=None))
+        conductor = Conductor(run, ones, budget_s)
+        conductor.conduct()
+        return [" ".join(one.change.settings) for one in conductor.findings if one.gain], conductor.advice().chosen
+
+    both = "num_workers prefetch_factor"
+    for budget_s, order in ((200.0, [*ones, both]), (60.0, [*list(ones)[:3], both])):
+        found, chosen = tried(budget_s)
+        assert found[: len(order)] == order and chosen.change.remedy == judging.TOGETHER
 
 
 def test_fewer_workers_are_tried_until_fewer_bring_no_more():

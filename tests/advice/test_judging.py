@@ -82,7 +82,9 @@ def test_together_holds_the_best_of_each_and_must_be_more_than_one_alone():
     assert both.settings == {"num_workers": 8, "prefetch_factor": 8}
     assert best([*found, _finding("together", 2.55, **both.settings)]) == 1
     assert best([*found, _finding("together", 2.9, **both.settings)]) == 4
-    assert together([*found, _finding("together", 2.9)]) is None and together(found[:2]) is None
+    assert together([*found, _finding("together", 2.9, **both.settings)]) is None and together(found[:2]) is None
+    better = [*found, _finding("together", 2.9, **both.settings), _finding("num_workers", 3.5, num_workers=16)]
+    assert together(better).settings == {"num_workers": 16, "prefetch_factor": 8}
 
 
 @pytest.mark.parametrize(("kind", "again"), [({}, 0), ({"knock_out": True}, None), ({"gives_up": True}, None)])
