@@ -88,7 +88,7 @@ def _line(planted: Planted, folder: Path, asked: argparse.Namespace) -> dict[str
     script = folder / f"{planted.name}.py"
     at, load = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"), os.getloadavg()[0]
     watched, found = _advice(planted, script, asked.budget)
-    chosen = found.chosen
+    chosen = found.followed if found.larger is None else None  # what the verdict begins with
     kinds = {"present": (script, planted.present, {}), "best": (script, planted.best, planted.variables)}
     if chosen is not None:
         variables = dict(one.split("=") for one in chosen.change.pools if "(" not in one)
@@ -107,7 +107,7 @@ def _line(planted: Planted, folder: Path, asked: argparse.Namespace) -> dict[str
             plain[name].append(_fresh_seconds(file, words, more) if planted.variables else _seconds(file, words))
         if 2 * time.monotonic() - round_began - began > asked.within:
             break
-    promised = (chosen.run or chosen.gain) if chosen else None
+    promised = (chosen.run or chosen.gain or chosen.predicted) if chosen else None
     return {
         "at": at, "load": load, "budget_s": asked.budget, "name": planted.name, "cause": planted.cause,
         "remedies": planted.remedies, "codes": planted.codes, "said": verdict(found),

@@ -81,16 +81,18 @@ PLANTED = {one.name: one for one in (
 )}  # fmt: skip
 
 
-def _independent(name: str, cause: str, best: str = "", tried: str = "--epochs 1000000", **more: Any) -> Planted:
+def _independent(
+    name: str, cause: str, best: str = "", tried: str = "--epochs 1000000", present: str = "", **more: Any
+) -> Planted:
     """One of `tests/advice/independent`: its defaults are the slow settings, and its runs have one length."""
-    return _planted(name, cause, "", best, tried, folder="independent", **more)
+    return _planted(name, cause, present, best, tried, folder="independent", **more)
 
 
 # What is right is what the author of the scripts wrote (tests/advice/independent/README.md).
 INDEPENDENT = {one.name: one for one in (
     _independent("one", "samples wait for a network, one worker", "--num-workers 8",
                  remedy="num_workers together", code="workers-blocked"),
-    _independent("two", "workers open an archive anew in each pass", "--persistent",
+    _independent("two", "workers open an archive anew in each pass", "--epochs 20 --persistent", present="--epochs 20",
                  remedy="persistent_workers together", code="start-up"),
     _independent("three", "a slow sample holds up the order", "--any-order",
                  remedy="in_order prefetch_factor together", code="head-of-line", any_order=True),

@@ -105,8 +105,12 @@ def _counts(rows: Sequence[Row]) -> Iterable[str]:
 
 
 def _table(rows: Sequence[Row]) -> Iterable[str]:
-    cells = [_HEADERS, *(_cells(row) for row in rows)]
-    widths = [max(len(one[column]) for one in cells) for column in range(len(_HEADERS))]
+    return aligned([_HEADERS, *(_cells(row) for row in rows)])
+
+
+def aligned(cells: Sequence[Sequence[str]]) -> Iterable[str]:
+    """The lines of a table, with columns of one width."""
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     for one in cells:
         yield "  ".join(text.ljust(width) for text, width in zip(one, widths, strict=True)).rstrip()
 

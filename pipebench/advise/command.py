@@ -20,7 +20,7 @@ from pipebench.host.machine import usable_cores
 from pipebench.host.scratch import Scratch
 from pipebench.host.screen import colours, columns, encoding
 from pipebench.host.whole_files import write_whole
-from pipebench.predict.untried import with_predictions
+from pipebench.predict.untried import Foretell, foretelling, with_predictions
 from pipebench.remedies import remedies
 from pipebench.remedies.seen import Seen
 from pipebench.render import layout, screen
@@ -104,6 +104,9 @@ class _LiveRun:
         return Seen(
             watched, loader, settings, made.batches, device, free_memory(), **allowed, made=made, all_made=all_made
         )
+
+    def foretelling(self, seen: Seen) -> Foretell:
+        return foretelling(seen.watched, seen.loader.loader)
 
 
 def advise(options: AdviseOptions, argv: Sequence[str], keep: Keep | None = None) -> int:
@@ -218,8 +221,9 @@ class _Reporter:
 
     def _with_snippet(self, advice: Advice) -> Advice:
         made = self.conductor.made.get(advice.loader or 0)
-        if made is None or advice.chosen is None:
+        followed = advice.followed
+        if made is None or followed is None:
             return advice
-        if self.options.patch is not None and (text := diff(made, advice.chosen.change)) is not None:
+        if self.options.patch is not None and (text := diff(made, followed.change)) is not None:
             write_whole(self.options.patch, text.encode())
-        return dataclasses.replace(advice, snippet=snippet(made, advice.chosen.change))
+        return dataclasses.replace(advice, snippet=snippet(made, followed.change))

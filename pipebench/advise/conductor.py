@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Literal, Protocol
 
 from pipebench.advise import judging, sync_cause, whole_run
 from pipebench.advise.trial import Trial, has_room, needed_s, not_now, period, window_s
+from pipebench.predict.untried import Foretell
 from pipebench.remedies import Propose
-from pipebench.remedies.seen import Seen
+from pipebench.remedies.seen import WORTH, Seen
 from pipebench.results.advice import Advice, Cache, Change, Ended, Finding
 from pipebench.results.watched import LoaderResult, WatchResult
 from pipebench.watch.record.lines import Line, LoopSums, Moment
@@ -47,6 +49,9 @@ class Run(Protocol):
     def seen(self, watched: WatchResult, made: LoaderMade, all_made: Mapping[int, LoaderMade]) -> Seen | None:
         """What remedies may know of the loader that was `made`. None: it has no figures."""
 
+    def foretelling(self, seen: Seen) -> Foretell:
+        """What the simulation says of changes of this loader."""
+
 
 class Conductor:
     """Decides what is tried, and keeps what is known. `say` gets each change that is now tried."""
@@ -69,6 +74,8 @@ class Conductor:
         self._stopped = self._discarded = self._examined = False
         self._trial = Trial(0, [])
         self._predicted: list[Finding] = []
+        self._foretell: Foretell = lambda change: None
+        self._foretold: int | None = None
 
     def advice(self) -> Advice:
         """What is known now. Another thread may ask at any moment."""
@@ -87,6 +94,7 @@ class Conductor:
             most=self.seen.without_waits if self.seen else None,
             refusal=made.refusal if made else "",
             discarded=self._discarded,
+            foretold=self._foretold,
         )
 
     def conduct(self) -> None:
@@ -102,8 +110,13 @@ class Conductor:
         number = _main(self.watched)
         made = self.made.get(number) if number is not None else None
         self.seen = self.run.seen(self.watched, made, self.made) if made is not None else None
-        if self.seen is None or made is None or made.refusal:
+        if self.seen is None or made is None:
             self.ended = "refused"
+            return
+        self._foretell = self.run.foretelling(self.seen)
+        if made.refusal:
+            self.ended = "refused"
+            self._only_foretell(self.seen, made.refusal)
             return
         self._predict(self.seen)
         self._trial.number = 1
@@ -118,6 +131,19 @@ class Conductor:
         self._predicted = [
             Finding(one, "not-tried", reason="of-script") for one in self._proposed(seen) if one.of_script
         ]
+
+    def _only_foretell(self, seen: Seen, refusal: str) -> None:
+        """Of a loader that cannot be tried: what the simulation says of the remedies that it knows, rung by rung."""
+        told: list[Finding] = []
+        for propose in self.remedies.values():
+            ladder: list[Finding] = []
+            while (change := propose(seen, ladder)) is not None and (gain := self._foretell(change)) is not None:
+                faster = gain.low > 1.0 and gain.speedup >= WORTH
+                ladder.append(Finding(change, "gain" if faster else "no-gain", gain))
+            told += ladder
+        self._foretold = judging.best(told)
+        self.findings = [Finding(one.change, "not-tried", reason=refusal, predicted=one.gain) for one in told]
+        self._predict(seen)
 
     @property
     def left_s(self) -> float:
@@ -172,8 +198,9 @@ class Conductor:
 
         Of the remedies' proposals, next is the one with the highest limit for the run, above what the same part of
         it has gained so far: what may gain little must not use up the budget. A change without a limit of its own acts
-        on the waits of the loop. Of equal ones, what a cause in the account asks for comes first, then the remedies'
-        order. If weights may be spoiled, a part of the budget is kept for that; what was put off comes at the end.
+        on the waits of the loop; the simulation lowers the limit of what it knows. Of equal ones, what a cause in the
+        account asks for comes first, then the remedies' order. If weights may be spoiled, a part of the budget is kept
+        for that; what was put off comes at the end.
         """
         for_stages = _FOR_STAGES * self.budget_s if seen.discards else 0.0
         while self.left_s >= for_stages and (kept := self._next(seen, discards=False)) is not None:
@@ -207,7 +234,17 @@ class Conductor:
 
     def _next(self, seen: Seen, discards: bool) -> Change | None:
         proposed = [one for one in self._proposed(seen) if one.discards is discards and not one.of_script]
-        return max(proposed, key=lambda one: (_limit(seen, one) / self._gained(one), one.asked_for), default=None)
+        return max(proposed, key=lambda one: (self._limit(seen, one) / self._gained(one), one.asked_for), default=None)
+
+    def _limit(self, seen: Seen, change: Change) -> float:
+        """The most that a change can bring for passes and what is between them, not for the settled iterations alone.
+
+        It is no more than the upper end of what the simulation says of it.
+        """
+        told = self._foretell(change)
+        most = min(change.predicted or seen.most_by_workers, math.inf if told is None else told.high)
+        measured = whole_run.share(seen, "passes" if change.by_passes else "windows")
+        return most if measured is None else whole_run.amdahl(most, measured)
 
     def _gained(self, change: Change) -> float:
         """The speed-up of the run that was found so far by a change of the same part of it: of passes or of waits."""
@@ -283,13 +320,6 @@ class Conductor:
             return None
         samples = seen.batches * max(1, seen.number("batch_size"))
         return Cache(told.sample_bytes, samples, seen.free_bytes)
-
-
-def _limit(seen: Seen, change: Change) -> float:
-    """The most that a change can bring for passes and what is between them, not for the settled iterations alone."""
-    most = change.predicted or seen.most_by_workers
-    measured = whole_run.share(seen, "passes" if change.by_passes else "windows")
-    return most if measured is None else whole_run.amdahl(most, measured)
 
 
 def _lossless(findings: Sequence[Finding]) -> list[Finding]:

@@ -86,14 +86,15 @@ def _with_workers(cores: Cores, costs: LoopCosts, setting: Setting, batches: int
         cores.start(_feeder(cores, costs, made, sent))
     if costs.pin_s is not None:
         cores.start(_pinning(cores, costs, sent, pinned))
-    arriving, receive_s = (sent, costs.receive_s) if costs.pin_s is None else (pinned, 0.0)
+    arriving = sent if costs.pin_s is None else pinned
     here: set[int] = set()
     for batch in range(setting.ahead):
         cores.put(asked[batch % setting.workers], batch)
     for batch in range(batches):
         while batch not in here:
             here.add((yield Take(arriving)))
-            yield Cpu(receive_s)
+            if costs.pin_s is None:
+                yield from _received(costs)
         here.remove(batch)
         yield Cpu(costs.own_s + costs.send_s)
         cores.put(asked[batch % setting.workers], batch + setting.ahead)
@@ -120,8 +121,15 @@ def _feeder(cores: Cores, costs: LoopCosts, made: Queue, sent: Queue) -> Thread:
 def _pinning(cores: Cores, costs: LoopCosts, sent: Queue, pinned: Queue) -> Thread:
     while True:
         batch = yield Take(sent)
-        yield Cpu(costs.receive_s + (costs.pin_s or 0.0))
+        yield from _received(costs)
+        yield Cpu(costs.pin_s or 0.0)
         cores.put(pinned, batch)
+
+
+def _received(costs: LoopCosts) -> Iterator[Cpu | Blocked]:
+    yield Cpu(costs.receive_s)
+    if costs.late_s:
+        yield Blocked(costs.late_s)
 
 
 def _made(costs: LoopCosts, batch: int) -> Iterator[Cpu | Blocked]:

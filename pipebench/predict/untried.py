@@ -1,13 +1,34 @@
-"""Adds predictions to an advice, for settings that its trials could not reach. Pure."""
+"""Predicts changes of a loader that were not tried, or not yet. Pure."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 
 from pipebench.predict.passports import passport_of, setting_of, simulated
 from pipebench.predict.planning import foreseen
-from pipebench.results.advice import Advice, Finding
+from pipebench.results.advice import Advice, Change, Finding
 from pipebench.results.watched import WatchResult
+from pipebench.stats import Speedup
+
+Foretell = Callable[[Change], Speedup | None]
+
+
+def foretelling(watched: WatchResult, loader: int) -> Foretell:
+    """The speed-up of a loader's loop by a change of it, as the simulation says. None: it does not know the change."""
+    passport = passport_of(watched, loader=loader)
+
+    @cache
+    def of(workers: int, prefetch_factor: int) -> Speedup:
+        assert passport is not None
+        return foreseen(passport, workers, prefetch_factor)
+
+    def told(change: Change) -> Speedup | None:
+        known = passport is not None and simulated(change)
+        return of(*setting_of(change, passport.costs)) if known and passport is not None else None
+
+    return told
 
 
 def with_predictions(advice: Advice, watched: WatchResult) -> Advice:

@@ -35,6 +35,7 @@ _NOT_TRIED = {
     "passes-overlap": "the script begins a pass before the last one is over",
     "short-passes": "a pass is too short for windows",
     "of-script": "`advise` changes no code of yours",
+    "iterable": "the dataset is iterable",
     "workers-compute": "the workers compute also while they wait for their turn, so windows cannot tell",
     "no-arrays": "the workers have no NumPy",
     "no-workers": "the loader has no workers",
@@ -81,16 +82,30 @@ def sections(
 
 
 def verdict(advice: Advice) -> str:
-    """What to change and what it brought; or that nothing gained."""
-    chosen = advice.chosen
-    if chosen is not None and chosen.gain is not None:
-        return (
-            f"{_sentence_case(named(chosen.change))} makes the training loop {spoken(chosen.gain)} as fast. "
-            f"It was tried on this run.{_of_run(chosen)}"
-        )
+    """What to change and what it brought, or is predicted to bring; or that nothing gained."""
+    found = advice.followed
+    if found is not None:
+        return f"{_larger(advice)}{_of_change(found)}"
     if advice.ended == "refused":
         return "No remedy was tried on this script."
     return f"{_nothing(advice)}{_given_up(advice)}"
+
+
+def _of_change(found: Finding) -> str:
+    what = _sentence_case(named(found.change))
+    if found.gain is not None:
+        return f"{what} makes the training loop {spoken(found.gain)} as fast. It was tried on this run.{_of_run(found)}"
+    told = "" if found.predicted is None else f"predicted to make the training loop {spoken(found.predicted)} as fast"
+    return f"{what} is {told}. This was not tried: {_NOT_TRIED[found.reason]}."
+
+
+def _larger(advice: Advice) -> str:
+    """What could bring more than the change to follow, but is no change of the loader."""
+    found = advice.larger
+    if found is None:
+        return ""
+    what, most = _sentence_case(named(found.change)), found.change.predicted
+    return f"{what} could make the loops up to {most:.2f}× as fast (predicted, not tried). "
 
 
 def _given_up(advice: Advice) -> str:
@@ -145,7 +160,7 @@ def _table(advice: Advice, full: bool) -> Table:
     for one in range(len(advice.findings)) if full else _first(advice):
         found = advice.findings[one]
         name = f"were {printable(found.change.title)} free" if found.change.knock_out else named(found.change)
-        rows.append((("→ " if one == advice.best else "  ") + name, _gain(found), printable(found.change.cost)))
+        rows.append((("→ " if found is advice.followed else "  ") + name, _gain(found), printable(found.change.cost)))
     return Table("Remedies", ("remedy", "gain", "cost"), tuple(rows), frozenset({1}), tuple(_notes(advice, rows, full)))
 
 
@@ -156,7 +171,7 @@ def _first(advice: Advice) -> list[int]:
     changes = [one for one in every if not advice.findings[one].change.knock_out]
     room = _MOST_ROWS - len(stages)
     if len(changes) > room:
-        follow = advice.best if advice.best is not None else changes[0]
+        follow = next((one for one in changes if advice.findings[one] is advice.followed), changes[0])
         changes = [*[one for one in changes if one != follow][: room - 1], follow]
     return sorted([*changes, *stages])
 
@@ -229,7 +244,7 @@ def _untried(found: Finding) -> str:
 
 def _writing(advice: Advice) -> Iterator[Part]:
     """How the user writes the advice."""
-    chosen = advice.chosen
+    chosen = advice.followed
     if chosen is None:
         return
     place = f"{_short(advice.file)}:{advice.line}" if advice.file else "where the script makes its loader"
@@ -304,6 +319,8 @@ def _next(advice: Advice) -> str:
     """The next move: to make the advised change, or else to make the stage cheaper that could bring most."""
     if advice.chosen is not None:
         return "Then: change the script and run `pipebench advise` again, until nothing gains."
+    if advice.followed is not None:
+        return "Then: change the script and run `pipebench watch` on it: that shows what the change brings."
     stages = [one for one in advice.findings if one.change.knock_out and one.outcome == "gain" and one.gain]
     inner = [one for one in stages if one.change.edits["knock_out"]["kind"] != "getitem"] or stages
     most = max(inner, key=lambda one: one.gain.speedup if one.gain else 0.0, default=None)

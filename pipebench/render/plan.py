@@ -188,7 +188,7 @@ def passport(found: Passport) -> list[Part]:
         ("making it, CPU time", fmean(costs.cpu_s)),
         ("making it, blocked", fmean(costs.blocked_s)),
         ("pickling it", costs.feeder_cpu_s + costs.feeder_blocked_s),
-        ("receiving it", costs.receive_s),
+        ("receiving it", costs.received_s),
         ("the loop's own work", fmean(costs.step_s)),
     )
     scale = seconds_scale(value for _, value in spent)

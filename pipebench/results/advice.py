@@ -9,6 +9,7 @@ from pipebench.stats import Speedup
 
 Value = str | int | float | bool | None
 Outcome = Literal["gain", "no-gain", "slower", "unclear", "not-tried"]
+_CLEARLY = 0.95
 Ended = Literal["done", "budget", "script-ended", "refused", "fault"]
 
 
@@ -145,7 +146,8 @@ class Advice:
     `file` and `line` are the place where the script makes the loader ("" and 0: not seen). `spent_s` of `budget_s`
     seconds were used. `ended` says why trying ended. `most` is the speed-up that the loop would have if it waited for
     no batch at all: no loader can bring more, as long as workers take no core from the training (None: not known, or so
-    high that it says nothing). `discarded` says that something was tried that spoils the weights.
+    high that it says nothing). `discarded` says that something was tried that spoils the weights. `foretold` is the
+    index of the finding to follow where nothing can be tried on this loader: only the simulation speaks for it.
     """
 
     findings: tuple[Finding, ...]
@@ -160,8 +162,24 @@ class Advice:
     most: float | None = None
     refusal: str = ""
     discarded: bool = False
+    foretold: int | None = None
 
     @property
     def chosen(self) -> Finding | None:
-        """The finding to follow."""
+        """The finding to follow: it was tried."""
         return None if self.best is None else self.findings[self.best]
+
+    @property
+    def followed(self) -> Finding | None:
+        """The finding to follow, tried or only predicted."""
+        return self.findings[self.foretold] if self.best is None and self.foretold is not None else self.chosen
+
+    @property
+    def larger(self) -> Finding | None:
+        """A change of the script besides its loader that could bring clearly more than the finding to follow."""
+        gain = (one.run or one.gain or one.predicted) if (one := self.followed) is not None else None
+        others = [one for one in self.findings if one.change.of_script and one.change.predicted]
+        most = max(others, key=lambda one: one.change.predicted or 0.0, default=None)
+        if gain is None or most is None or _CLEARLY * (most.change.predicted or 0.0) <= gain.speedup:
+            return None
+        return most

@@ -19,9 +19,10 @@ class LoopCosts:
     `next()`, and `step_cpu_s` the mean CPU time in it, of all threads.
 
     Means per batch: `own_s` is what the loop's thread works in `next()` with or without workers (the sampler, torch's
-    own code), `send_s` sends indices, `receive_s` receives and unpickles a batch. `between_s` is what a worker does
-    between two batches. `feeder_cpu_s` and `feeder_blocked_s` are of the thread that pickles a batch. `pin_s` is of the
-    pin-memory thread (None: nothing is pinned).
+    own code), `send_s` sends indices, `receive_s` receives and unpickles a batch, and `late_s` is how long it waits in
+    the middle of a batch for a worker that computes. `between_s` is what a worker does between two batches.
+    `feeder_cpu_s` and `feeder_blocked_s` are of the thread that pickles a batch. `pin_s` is of the pin-memory thread
+    (None: nothing is pinned).
 
     `iteration_s` is the measured time of an iteration, start-up not included. `core_wait_s` is the mean time in which
     the thread that made a batch was ready to run but had no core. `read_bytes` are the bytes that were read for a batch
@@ -41,6 +42,7 @@ class LoopCosts:
     own_s: float = 0.0
     send_s: float = 0.0
     receive_s: float = 0.0
+    late_s: float = 0.0
     between_s: float = 0.0
     feeder_cpu_s: float = 0.0
     feeder_blocked_s: float = 0.0
@@ -56,6 +58,11 @@ class LoopCosts:
         yield from (self.samples, self.iteration_s, self.threads, self.prefetch_factor)
         for listed in (self.cpu_s, self.blocked_s, self.step_s):
             yield from (len(listed), 1.0 if min(listed, default=0.0) >= 0 else 0.0)
+
+    @property
+    def received_s(self) -> float:
+        """The seconds of a thread that receives a batch."""
+        return self.receive_s + self.late_s
 
     @property
     def made_s(self) -> float:

@@ -33,7 +33,7 @@ OfWatch = Literal[
     "data", "training", "other-cause", "nothing-to-gain", "nothing-watched", "no-iteration", "no-such-loader",
     "no-loader", "not-followed",
 ]  # fmt: skip
-OfAdvice = Literal["change", "nothing-gains", "not-tried", "refused"]
+OfAdvice = Literal["change", "predicted", "nothing-gains", "not-tried", "refused"]
 OfSyncs = Literal["sync-points", "no-sync-points"]
 OfTwo = Literal[
     "gate-failed", "slower", "faster", "mixed", "changed-output", "no-difference", "too-few", "not-measured", "failed"
@@ -109,7 +109,13 @@ def _of_advice(found: Advice, parts: Any) -> ReportVerdict:
         evidence |= {"remedy": chosen.change.remedy, "title": chosen.change.title, **settings, **_speed(gain), **of_run}
         return ReportVerdict("advise", "change", evidence)
     if found.ended == "refused":
-        return ReportVerdict("advise", "refused", {**evidence, "refusal": found.refusal})
+        evidence |= {"refusal": found.refusal}
+        told = found.followed
+        if told is None or told.predicted is None:
+            return ReportVerdict("advise", "refused", evidence)
+        settings = {f"set.{name}": value for name, value in told.change.settings.items()}
+        evidence |= {"remedy": told.change.remedy, **settings, **_speed(told.predicted)}
+        return ReportVerdict("advise", "predicted", evidence)
     tried = any(one.gain is not None and not one.change.knock_out for one in found.findings)
     left = any(one.gain is None and not one.change.of_script for one in found.findings)
     untried = not tried and (left or found.ended in ("script-ended", "fault"))

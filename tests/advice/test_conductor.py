@@ -33,6 +33,7 @@ class Planted:
     orders: list = field(default_factory=list)
     pending: list = field(default_factory=list)
     due: float = 1e9
+    foretold: dict = field(default_factory=dict)
 
     def now(self):
         return self.clock
@@ -69,6 +70,9 @@ class Planted:
 
     def seen(self, watched, made, all_made):
         return self.seen_
+
+    def foretelling(self, seen):
+        return lambda change: self.foretold.get(str(change.settings))
 
 
 def _advice(run, budget_s=180.0):
@@ -209,6 +213,28 @@ def test_gains_of_two_remedies_are_tried_together_and_kept_if_they_are_more():
     assert advice.chosen.change.settings == {"num_workers": 4, "prefetch_factor": 8}
     alone = _advice(Planted(lambda order: 1.5, seen(0.6)), 300.0)
     assert alone.chosen.change.settings == {"prefetch_factor": 8}  # as much, and no process more
+
+
+def test_what_the_simulation_expects_little_of_is_tried_later():
+    shown, low = seen(0.6), Speedup(1.05, 0.9, 1.2, 0.95)
+    for foretold, first in (({}, {"num_workers": 4}), ({"{'num_workers': 4}": low}, {"prefetch_factor": 8})):
+        run = Planted(lambda order: 1.0, shown, foretold=foretold)
+        _advice(run, 400)
+        assert next(one.settings for one in run.orders if one.settings) == first
+
+
+def test_what_cannot_be_tried_is_predicted_rung_by_rung():
+    """An iterable dataset: nothing is ordered, and the advice is the fewest workers of nearly the best prediction."""
+    gains = {4: 1.9, 8: 3.4, 16: 3.45, 32: 3.45}
+    told = {f"{{'num_workers': {one}}}": Speedup(gain, 0.8 * gain, 1.2 * gain, 0.95) for one, gain in gains.items()}
+    run = Planted(lambda order: 1.0, seen(0.7), made=replace(MADE, refusal="iterable"), foretold=told)
+    advice = _advice(run)
+    assert [one.settings for one in run.orders] == [None] and advice.ended == "refused" and advice.chosen is None
+    assert advice.followed.change.settings == {"num_workers": 8} and advice.followed.predicted.speedup == 3.4
+    assert [one.change.settings["num_workers"] for one in advice.findings] == [4, 8, 16]
+    assert {one.outcome for one in advice.findings} == {"not-tried"}
+    unknown = _advice(Planted(lambda order: 1.0, seen(0.7), made=replace(MADE, refusal="iterable")))
+    assert unknown.followed is None and not unknown.findings
 
 
 def test_what_gained_is_tried_together_before_the_time_for_it_is_gone():

@@ -64,6 +64,13 @@ def test_the_serial_part_of_the_loop_is_no_faster_with_more_workers() -> None:
     assert simulate(costs, setting(64)).batches_per_s == pytest.approx(100.0, rel=0.01)
 
 
+def test_a_late_batch_holds_the_loop_but_no_core() -> None:
+    costs = made(cpu=0.01, own_s=0.004, send_s=0.001, receive_s=0.001, late_s=0.004)
+    assert simulate(costs, setting(64, 64)).batches_per_s == pytest.approx(100.0, rel=0.01)
+    assert bounds(costs, setting(2, 1))["loop"] == pytest.approx(100.0)
+    assert bounds(costs, setting(2, 1))["cores"] == pytest.approx(1 / 0.016)
+
+
 def test_a_pin_memory_thread_works_beside_the_loop() -> None:
     costs = made(step=0.02, receive_s=0.005, pin_s=0.02)
     assert simulate(costs, setting(4)).batches_per_s == pytest.approx(40.0, rel=0.01)

@@ -9,7 +9,7 @@ from made_up_trials import seen
 
 from pipebench.render import layout, text
 from pipebench.render.advice import parts
-from pipebench.results import report
+from pipebench.results import report, verdicts
 from pipebench.results.advice import Advice, Cache, Change, Difference, Finding, Place, Snippet
 from pipebench.stats import Speedup
 
@@ -38,6 +38,12 @@ SCRIPT = Finding(
     Change("validation", {}, "saves 3.1 of 6.2 s", title="validation every 2nd pass", predicted=1.3, of_script=True),
     "not-tried", reason="of-script",
 )  # fmt: skip
+
+
+FORETOLD = tuple(
+    replace(one, outcome="not-tried", gain=None, predicted=one.gain, ratios=(), reason="iterable")
+    for one in FINDINGS[:3]
+)
 
 
 def _shown(advice, **how):
@@ -113,6 +119,8 @@ def test_another_order_is_not_called_the_same():
         ({"findings": FINDINGS[2:3], "best": None, "ended": "script-ended"}, "No gain was found, but not everything"),
         ({"findings": FINDINGS[5:], "best": None, "ended": "script-ended"}, "not tried; at most 1.80×"),
         ({"findings": (), "best": None, "ended": "refused", "refusal": "iterable"}, "The dataset is iterable"),
+        ({"findings": FORETOLD, "best": None, "foretold": 0, "ended": "refused", "refusal": "iterable"},
+         "num_workers=4 is predicted to make the training loop 1.90× (1.85–1.95) as fast. This was not tried: the"),
         ({"findings": (), "best": None, "ended": "refused"}, "No loader whose loop trains was seen"),
         ({"ended": "script-ended"}, "The script ended before everything was tried"),
         ({"ended": "budget"}, "raise --budget"),
@@ -120,6 +128,24 @@ def test_another_order_is_not_called_the_same():
 )  # fmt: skip
 def test_each_end_is_told(changes, said):
     assert said in " ".join(_shown(replace(ADVICE, **changes)).split())
+
+
+def test_what_the_script_itself_could_save_comes_first_if_it_is_more():
+    said = (
+        "Validation every 2nd pass could make the loops up to 4.00× as fast (predicted, not tried). num_workers=8 makes"
+    )
+    most = replace(SCRIPT, change=replace(SCRIPT.change, predicted=4.0))
+    assert said in " ".join(_shown(replace(ADVICE, findings=(*FINDINGS, most))).split())
+    assert " ".join(_shown(replace(ADVICE, findings=(*FINDINGS, SCRIPT))).split()).startswith("num_workers=8 makes")
+
+
+def test_what_is_only_predicted_is_marked_and_has_a_code_of_its_own():
+    advice = replace(ADVICE, findings=FORETOLD, best=None, foretold=1, ended="refused", refusal="iterable")
+    shown = _shown(advice)
+    assert "→ num_workers=8 predicted 3.10× (2.90–3.30)" in " ".join(shown.split())
+    assert len(shown.splitlines()) <= 30 and max(map(len, shown.splitlines())) <= 80
+    code, evidence = (said := verdicts._of_advice(advice, None)).code, said.evidence
+    assert (code, evidence["remedy"], evidence["speedup"]) == ("predicted", "num_workers", 3.1)
 
 
 def test_a_saved_report_shows_it_again(tmp_path):

@@ -5,8 +5,10 @@ The arithmetic is in whole nanoseconds, so no rounding opens a gap: what no reco
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from statistics import median
 
 from pipebench.results.account import Account, AccountRow
 from pipebench.watch.read.gather import NO_LOADER, Process, Run, loaders_found
@@ -159,6 +161,7 @@ def start_up_saving_ns(run: Run, one: LoaderFound, spent: Spent) -> dict[Place, 
     """What workers that live on would save, by pass and row: later start-ups, and the ends of all passes but the last.
 
     A later pass must still make its first batch, and that is not saved. Its making is taken from the worker's record.
+    A worker that lives on makes it like its other batches: what only a new one does, as to open an archive, is saved.
     """
     passes = sorted(place for place in spent.passes if place[0] == one.loader)
     if not one.workers or (one.persistent and not _made_again(run, one.loader)) or len(passes) < 2:
@@ -180,9 +183,15 @@ def _made_again(run: Run, loader: int) -> bool:
 
 
 def _first_made_ns(run: Run, loader: int) -> dict[Place, int]:
-    """How long the worker took to make the first batch of a pass, until it had been sent."""
-    handed: Iterable[HandedOver] = (one for _, sums in run.sums(loader) for one in sums.handed)
-    return {(loader, one.number_of_pass): max(one.sent, one.done) - one.began for one in handed if one.task == 0}
+    """How long workers that live on would take to make the first batch of a pass, until it had been sent."""
+    handed = [one for _, sums in run.sums(loader) for one in sums.handed]
+    later = [_made_ns(one) for one in handed if one.nth]
+    most = median(later) if later else math.inf
+    return {(loader, one.number_of_pass): int(min(_made_ns(one), most)) for one in handed if one.task == 0}
+
+
+def _made_ns(one: HandedOver) -> int:
+    return max(one.sent, one.done) - one.began
 
 
 def _share(saving: Mapping[Place, Mapping[str, int]], passes: Iterable[Place]) -> dict[str, int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -10,13 +11,14 @@ from typing import TypeVar
 
 from pipebench.results.costs import KEPT, LoopCosts
 from pipebench.watch.read.gather import Process, Run
-from pipebench.watch.read.hand_off import FollowedBatch, matched, pin_s
+from pipebench.watch.read.hand_off import FollowedBatch, explained_s, matched, pin_s
 from pipebench.watch.record.lines import FetchSums, LoaderFound, LoopSums
 from pipebench.watch.record.record_file import AFTER, PIN, RECEIVE, SAMPLER, SEND, UNPICKLE, WAIT, WAIT_PARTS
 
 _NS = 1e-9
 _SETTLING = 2  # batches of each worker, and iterations of each pass: libraries set themselves up in them
 _MOST_BETWEEN_S = 0.0005  # between two batches, a worker does no more than to put one and to take its next indices
+_COMPUTES = 0.5  # of a core, by a worker's thread: then it may keep the interpreter's lock while a batch is sent
 _REST = WAIT_PARTS.index("rest")
 Item = TypeVar("Item")
 
@@ -28,10 +30,11 @@ def loop_costs(run: Run, found: LoaderFound) -> LoopCosts | None:
     fetches = sorted((one for each in lines for one in each if one.batches), key=lambda one: one.begin)
     if not turns or not fetches:
         return None
-    made, loop = _made(fetches), _loop(turns, run, found, fetches)
     followed, _ = matched(run.processes, found.loader, run.shown)
     pickled = [one.pickled for one in fetches]
     count = max(1, sum(one.batches for one in pickled))
+    pipe_bytes = sum(one.pipe_bytes for one in pickled) / count
+    made, loop = _made(fetches), _loop(turns, run, found, fetches, _most_received_s(lines, pipe_bytes, followed))
     cpu_s = sum(one.cpu_ns for one in pickled) * _NS / count
     return LoopCosts(
         loader=found.loader,
@@ -46,6 +49,7 @@ def loop_costs(run: Run, found: LoaderFound) -> LoopCosts | None:
         own_s=loop.own_s,
         send_s=loop.send_s,
         receive_s=loop.receive_s,
+        late_s=loop.late_s,
         between_s=_between_s(followed),
         feeder_cpu_s=cpu_s,
         feeder_blocked_s=max(0.0, sum(one.wall_ns for one in pickled) * _NS / count - cpu_s),
@@ -53,7 +57,7 @@ def loop_costs(run: Run, found: LoaderFound) -> LoopCosts | None:
         threads=_threads(run, found.loader, lines),
         core_wait_s=sum(one.core_wait_ns for one in fetches) * _NS / sum(one.batches for one in fetches),
         read_bytes=_read_bytes(lines),
-        pipe_bytes=sum(one.pipe_bytes for one in pickled) / count if found.workers else None,
+        pipe_bytes=pipe_bytes if found.workers else None,
         shared_bytes=statistics.fmean(one.made.shared_bytes for one in followed) if followed else None,
     )
 
@@ -99,6 +103,20 @@ def _thinned(lines: Sequence[Item]) -> Sequence[Item]:
     return lines[-KEPT:]
 
 
+def _most_received_s(
+    lines: Iterable[Sequence[FetchSums]], pipe_bytes: float, followed: Sequence[FollowedBatch]
+) -> float:
+    """The longest that receiving a batch can have kept the script's process at work.
+
+    While a worker computes, its other threads wait for the interpreter's lock in the middle of a batch. What the size
+    of the batch does not explain is then a wait for them, without a core.
+    """
+    spans = [(sum(one.cpu_ns for one in each), each[-1].end - each[0].begin) for each in lines if each]
+    if not followed or sum(cpu for cpu, _ in spans) < _COMPUTES * sum(span for _, span in spans):
+        return math.inf
+    return explained_s(pipe_bytes, statistics.fmean(one.made.tensors for one in followed))
+
+
 @dataclass(frozen=True)
 class _Loop:
     """The loop's part of the costs: means per iteration, in seconds."""
@@ -109,16 +127,19 @@ class _Loop:
     own_s: float
     send_s: float
     receive_s: float
+    late_s: float
     pin_s: float
 
 
-def _loop(turns: Sequence[LoopSums], run: Run, found: LoaderFound, fetches: Sequence[FetchSums]) -> _Loop:
+def _loop(
+    turns: Sequence[LoopSums], run: Run, found: LoaderFound, fetches: Sequence[FetchSums], most_received_s: float
+) -> _Loop:
     count = sum(one.turns for one in turns)
     steps = sum(_step_ns(one) for one in turns)
     waits = sum(one.phases_ns[WAIT] for one in turns)
     parts = [sum(one.wait_parts_ns[part] for one in turns if one.wait_parts_ns) for part in range(len(WAIT_PARTS))]
     own = parts[SAMPLER] + parts[AFTER] + max(0, waits - sum(parts) + parts[_REST]) if any(parts) else 0
-    receive, pin = parts[RECEIVE] + parts[UNPICKLE], parts[PIN]
+    receive, pin = min(parts[RECEIVE] + parts[UNPICKLE], most_received_s / _NS * count), parts[PIN]
     cpu, waited = _per_iteration(run, found.loader)
     if not found.workers:  # then the fetches are the thread's own work, and have figures of their own
         batches = sum(one.batches for one in fetches)
@@ -138,6 +159,7 @@ def _loop(turns: Sequence[LoopSums], run: Run, found: LoaderFound, fetches: Sequ
         own_s=had * own / count * _NS,
         send_s=had * parts[SEND] / count * _NS,
         receive_s=had * receive / count * _NS,
+        late_s=(parts[RECEIVE] + parts[UNPICKLE] - receive) / count * _NS,
         pin_s=had * pin / count * _NS,
     )
 

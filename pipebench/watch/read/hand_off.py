@@ -13,6 +13,13 @@ from pipebench.watch.record.sampling import BLOCK, followed
 
 _NS = 1e-9
 _POINTS = 60
+# The slowest that a hand-off is taken to be: small Python objects, and a descriptor for each tensor.
+_PICKLED_BYTES_PER_S, _TENSOR_S = 20e6, 0.0005
+
+
+def explained_s(pipe_bytes: float, tensors: float) -> float:
+    """The longest that receiving and unpickling a batch may take by its size: bytes in the pipe, and its tensors."""
+    return pipe_bytes / _PICKLED_BYTES_PER_S + tensors * _TENSOR_S
 
 
 @dataclass(frozen=True)

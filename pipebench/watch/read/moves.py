@@ -12,6 +12,7 @@ from pipebench.results.hand_off import HandOff
 from pipebench.results.next_move import NextMove
 from pipebench.results.watched import HostUse, LoaderResult, StageResult, WatchResult, WorkerResult
 from pipebench.stats import Speedup
+from pipebench.watch.read.hand_off import explained_s
 
 BUSY = 0.90
 _FEW = 8  # batches and iterations: fewer do not show how they scatter
@@ -20,8 +21,6 @@ LEAST_CORES = 0.1  # of a core: what another worker needs at least, however much
 # What `next()` takes when a worker has nothing to do but hand a batch over: 1.1 to 1.5 ms for a few bytes, 2.0 to 2.8
 # for an image of 0.6 MB (docs/figures/watch.md).
 HAND_OFF_S = 0.002
-# The slowest that a hand-off is taken to be: small Python objects, and a descriptor for each tensor.
-_PICKLED_BYTES_PER_S, _TENSOR_S = 20e6, 0.0005
 
 
 def largest_stage(result: WatchResult, main: LoaderResult) -> StageResult | None:
@@ -43,7 +42,7 @@ def longest_hand_off_s(found: HandOff) -> float:
     A batch that takes longer waits for a core, or for the lock of an interpreter that computes: that of its worker,
     which sends the descriptors of tensors from a thread.
     """
-    return found.pipe_bytes_per_batch / _PICKLED_BYTES_PER_S + (found.tensors_per_batch or 0.0) * _TENSOR_S
+    return explained_s(found.pipe_bytes_per_batch, found.tensors_per_batch or 0.0)
 
 
 def slow_hand_off(result: WatchResult, main: LoaderResult) -> tuple[float, float] | None:
