@@ -35,7 +35,8 @@ from real_scripts import Place
 from pipebench.data import datasets
 
 PACKAGES = ("timm==1.0.31",)
-IMAGES, VALIDATION = 960, 64
+IMAGES, VALIDATION = 240, 24  # of the data set
+TIMES = 4  # a pass reads each image so often: a pass must have room for windows
 SHORT, LONG = 1, 4  # epochs
 _HEADERS = ("script", "first advice", "promised", "plain", "held", "load")
 _ENOUGH = "1000000"  # epochs: `advise --stop` ends the script
@@ -86,10 +87,12 @@ def scripts(place: Place) -> list[Published]:
 
 def images(folder: Path, data: str) -> Path:
     """An ImageFolder of the embedded data set: links to its files in `train` and `val`. Returns `folder`."""
-    for number, one in enumerate(datasets.load(data, limit=IMAGES + VALIDATION).samples):
-        place = folder / ("train" if number < IMAGES else "val") / f"class{number % 6}" / f"{number:05}.jpg"
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.symlink_to(one.files[one.image])
+    samples = datasets.load(data, limit=IMAGES + VALIDATION).samples
+    for split, part in (("train", samples[:IMAGES] * TIMES), ("val", samples[IMAGES:])):
+        for number, one in enumerate(part):
+            place = folder / split / f"class{number % 6}" / f"{number:05}.jpg"
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.symlink_to(one.files[one.image])
     return folder
 
 
@@ -165,7 +168,7 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", help="parts of the names of those to run (all)")
     parser.add_argument("--checkouts", type=Path, help="a folder with clones of the repositories")
-    parser.add_argument("--data", default="photos", help="the embedded data set")
+    parser.add_argument("--data", default="web", help="the embedded data set")
     parser.add_argument("--budget", type=float, default=120.0, help="seconds for advise")
     parser.add_argument("--runs", type=int, default=2, help="plain runs of each kind")
     parser.add_argument("--save", type=Path, help="append the lines to this file")
