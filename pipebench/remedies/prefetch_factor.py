@@ -9,12 +9,15 @@ from pipebench.results.advice import Change, Finding
 
 PLACE = 3
 TIMES = 4
+_RUNGS = 2  # where batches come in bursts, and the first rung gained
 
 
 def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
-    if tried or not seen.workers or not seen.waits:
+    asked = seen.has_cause("periodic-stalls", "head-of-line")
+    goes_on = asked and len(tried) < _RUNGS and all(one.outcome == "gain" for one in tried)
+    if (tried and not goes_on) or not seen.workers or not seen.waits:
         return None
     now = seen.number("prefetch_factor") or 2
-    cost = f"memory for {seen.workers * now * (TIMES - 1)} batches"
-    asked = seen.has_cause("periodic-stalls", "head-of-line")
-    return Change("prefetch_factor", {"prefetch_factor": TIMES * now}, cost, predicted=seen.promise, asked_for=asked)
+    found = now * TIMES ** (len(tried) + 1)
+    cost = f"memory for {seen.workers * (found - now)} batches"
+    return Change("prefetch_factor", {"prefetch_factor": found}, cost, predicted=seen.promise, asked_for=asked)

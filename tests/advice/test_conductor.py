@@ -223,6 +223,17 @@ def test_what_the_simulation_expects_little_of_is_tried_later():
         assert next(one.settings for one in run.orders if one.settings) == first
 
 
+@pytest.mark.parametrize(("cause", "gain", "tried"), [("periodic-stalls", 1.5, [8, 32]), ("periodic-stalls", 1.0, [8]),
+                                                      ("storage", 1.5, [8])])  # fmt: skip
+def test_where_batches_come_in_bursts_a_second_rung_of_batches_ahead_is_tried(cause, gain, tried):
+    shown = seen(0.6)
+    shown = replace(shown, watched=replace(shown.watched, account=Account(10.0, (), causes=(Cause(cause, 3.0),))))
+    run = Planted(lambda order: gain if "prefetch_factor" in order.settings else 1.0, shown)
+    _advice(run, 10_000)
+    orders = [one.settings for one in run.orders if one.settings and list(one.settings) == ["prefetch_factor"]]
+    assert [one["prefetch_factor"] for one in orders] == tried
+
+
 def test_what_cannot_be_tried_is_predicted_rung_by_rung():
     """An iterable dataset: nothing is ordered, and the advice is the fewest workers of nearly the best prediction."""
     gains = {4: 1.9, 8: 3.4, 16: 3.45, 32: 3.45}
