@@ -171,7 +171,11 @@ class LocalRunner:
         return found, warning or (GAP if again else None)
 
     def _taken(self, identity: str, calls: int) -> tuple[float, str | None]:
-        """Where outputs stay alive, an untimed call comes first: rows in between may have taken the memory it needs."""
+        """Where outputs stay alive, an untimed call comes first: rows in between may have taken the memory it needs.
+
+        What they left may not fit, and then the heap grows. Its end is touched first, as in a process that has run for
+        a while: otherwise a collate into ordinary memory took ten times as long here as in a loader without workers.
+        """
         task, variant, workload, inputs, block = self._armed[identity]
         self._threads(variant)
         warning = task.before(workload, inputs) if task.before else None
@@ -179,7 +183,9 @@ class LocalRunner:
         collecting = gc.isenabled()
         gc.disable()
         try:
-            block(1 if task.alive else 0)
+            if task.alive:
+                touch_free_memory()
+                block(1)
             return clock.elapsed(lambda: block(calls)), warning
         finally:
             if collecting:
@@ -220,6 +226,11 @@ def _settle_allocator() -> None:
     double the time of a decode. Without this, a row would depend on the variants that ran before it in its process.
     """
     bytearray(SETTLING_BYTES)
+
+
+def touch_free_memory() -> None:
+    """Writes to memory at the end of the heap and frees it, so that the kernel has mapped what comes from there."""
+    b"1" * (SETTLING_BYTES - (1 << 20))  # smaller than what was freed before, so it is of the heap: see above
 
 
 class ChildRunner:

@@ -180,18 +180,18 @@ def processes_needed(values: Sequence[float], precision: float) -> int:
     return max(len(values), 2 + bisect.bisect_left(counts, True, key=lambda count: spread * width_of(count) <= enough))
 
 
-def share_of_readings(processes: Sequence[Sequence[float]]) -> float:
+def share_of_readings(processes: Sequence[Sequence[float]]) -> float | None:
     """The share of the variance between processes that comes from the readings within them, 0 to 1.
 
     Only this share shrinks with more readings in each process. Each process is halved into its even and its odd
     readings. The variance of the difference of their medians is four times that of the median of all. Processes with
-    a single reading are left out; without any other, the share is unknown, and 0.
+    a single reading are left out. None: there is no other, so the share is unknown.
     """
     apart = [math.log(median(one[::2]) / median(one[1::2])) for one in processes if len(one) > 1]
     between = variance(math.log(median(one)) for one in processes) if len(processes) > 1 else 0.0
-    if not apart or between == 0:
-        return 0.0
-    return min(1.0, fmean(one * one for one in apart) / 4 / between)
+    if not apart:
+        return None
+    return 0.0 if between == 0 else min(1.0, fmean(one * one for one in apart) / 4 / between)
 
 
 def by_process(readings_s: Sequence[float], counts: Sequence[int] = ()) -> list[Sequence[float]]:

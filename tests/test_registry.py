@@ -7,6 +7,7 @@ import pytest
 from PIL import Image
 
 from pipebench import stage
+from pipebench.lab import whole_run
 from pipebench.lab.timing import Plan, measure
 from pipebench.runner import Runners
 from pipebench.stages.decode import TURNED
@@ -41,8 +42,8 @@ EXPECTED = {
     ],
     "transform/dilate": ["conv", "bool-or", "cv-dilate"],
     "transform/mask": ["masked-fill", "where", "multiply", "numpy-and", "opencv-and"],
-    "transform/yuv": ["per-sample", "batch-matmul", "cv-uint8"],
-    "transform/flip-normalise": ["v1-sample", "v2-sample", "v2-batch"],
+    "transform/yuv": ["per-sample", "batch-matmul", "into-batch", "cv-uint8"],
+    "transform/flip-normalise": ["v1-sample", "v2-sample", "v2-batch", "into-batch"],
     "collate/float32": ["shared", "ring", "default", "numpy", "thp"],
     "collate/uint8": ["shared", "ring", "default", "numpy", "thp"],
     "transfer/batch": ["pageable", "pinned", "pinned-async", "uint8", "side-stream"],
@@ -131,3 +132,13 @@ def test_a_decoder_that_turns_a_photograph_as_its_exif_says_is_said_to(tmp_path,
     skipped = {one.variant: one.skipped.reason for one in result.measurements if one.skipped}
     assert skipped == {"torchcodec": "not made for this data: 1 is " + TURNED.removeprefix("it is ")}
     assert result.bad_samples == ()
+
+
+@pytest.mark.parametrize(
+    ("names", "quick", "found"),
+    [((), False, True), ((), True, False), (("thp",), True, True), (("ring",), True, False)],
+)
+def test_a_quick_run_starts_no_process_for_other_environment_variables_unless_asked_to(names, quick, found):
+    kept = {one.name for one in whole_run.select(["collate"], names, quick).variants}
+    everything = {one.name for one in whole_run.select(quick=True).variants}
+    assert ("thp" in kept) == found and "pillow-simd" in everything

@@ -188,7 +188,7 @@ def test_the_share_of_readings_says_whether_more_of_them_would_help():
     noisy = _processes(rng, 200, readings=4, between=0.001, noise=0.2)
     assert stats.share_of_readings(placed) < 0.1
     assert stats.share_of_readings(noisy) > 0.8
-    assert stats.share_of_readings([[1.0], [2.0]]) == 0.0  # single readings cannot tell
+    assert stats.share_of_readings([[1.0], [2.0]]) is None  # single readings cannot tell
 
 
 def test_readings_are_divided_into_processes_as_they_were_taken():

@@ -26,7 +26,7 @@ import time
 from pathlib import Path
 
 from pipebench.lab.earlier import MOST_RUNS
-from pipebench.results.earlier_runs import Figures, between, wider
+from pipebench.results.earlier_runs import Figures, added, between, wider
 from pipebench.stats import compare_processes, summarize
 
 BUSY = 3.0  # the load average up to which the goals are meant
@@ -81,8 +81,7 @@ def rows_of(runs):
     after = []
     for last, rows in enumerate(alone, 1):
         told = between(known[max(0, last - MOST_RUNS) : last])
-        half = {"cost": told.cost, "ratio": told.speedup} if told else {}
-        after.append({name: _promised(row, half) for name, row in rows.items()})
+        after.append({name: _promised(row, told) for name, row in rows.items()} if told else rows)
     return alone, after
 
 
@@ -101,9 +100,13 @@ def _figures(row, rows):
     return {"cost": (summary.median_s, summary.low_s, summary.high_s), "ratio": ratio}
 
 
-def _promised(row, half):
+def _promised(row, told):
     """The row with the intervals that `run` would print if runs differed by so much."""
-    return {kind: found and (found[0], *wider(*found, half.get(kind, 0.0))) for kind, found in row.items()}
+    cost, ratio = row["cost"], row["ratio"]
+    return {
+        "cost": (cost[0], *added(*cost, told.cost)),
+        "ratio": ratio and (ratio[0], *wider(*ratio, told.speedup)),
+    }
 
 
 def covered(alone, after, kind):

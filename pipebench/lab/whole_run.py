@@ -41,15 +41,19 @@ class Selection:
         return [one for _, found in self.rows for one in found]
 
 
-def select(stages: Sequence[str] = (), names: Sequence[str] = ()) -> Selection:
-    """The variants called `names` (a name, `task/name`, or a task) in `stages` (a stage or a task); all if empty."""
+def select(stages: Sequence[str] = (), names: Sequence[str] = (), quick: bool = False) -> Selection:
+    """The variants called `names` (a name, `task/name`, or a task) in `stages` (a stage or a task); all if empty.
+
+    If `quick`, those that are not named and need a process with other environment variables are left out: its imports
+    take several seconds of every other process's time.
+    """
     stages_and_tasks = [*task.STAGES, *(one.id for one in stage.tasks())]
     for wanted in stages:
         if wanted not in stages_and_tasks:
             near = did_you_mean(wanted, stages_and_tasks)
             raise UsageError(f"there is no stage {wanted!r}", f"{near}the stages are {', '.join(task.STAGES)}")
     known = [task for task in stage.tasks() if not stages or {task.stage, task.id} & set(stages)]
-    rows = [(task, tuple(_named(stage.variants(task.id), names))) for task in known]
+    rows = [(task, tuple(_named(stage.variants(task.id), names, quick))) for task in known]
     found = {one for _, kept in rows for variant in kept for one in (variant.name, variant.id, variant.task)}
     for wanted in names:
         if wanted not in found:
@@ -63,8 +67,12 @@ def _names(tasks: Iterable[Task]) -> set[str]:
     return {name for its in tasks for one in stage.variants(its.id) for name in (one.name, one.id, one.task)}
 
 
-def _named(variants: Iterable[Variant], names: Sequence[str]) -> Iterable[Variant]:
-    return (one for one in variants if not names or {one.name, one.id, one.task} & set(names))
+def _named(variants: Iterable[Variant], names: Sequence[str], quick: bool) -> Iterable[Variant]:
+    wanted = set(names)
+    for one in variants:
+        costly = quick and one.runner is not None and bool(one.runner.environment)
+        if {one.name, one.id, one.task} & wanted or not (wanted or costly):
+            yield one
 
 
 @dataclass(frozen=True)

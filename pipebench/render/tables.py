@@ -301,7 +301,7 @@ def _of_quick(report: Report, processes: int) -> Iterable[str]:
             "narrow. Slow tasks get fewer."
         )
     if report.loader and report.training is None and not report.partial:
-        yield "--quick leaves out uint8 and webdataset loaders, and training beside its bound."
+        yield "--quick leaves out thp, training beside its bound, and loaders of uint8, packed and webdataset."
 
 
 def _host(report: Report) -> list[str]:

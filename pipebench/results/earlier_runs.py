@@ -94,7 +94,7 @@ def _apart(runs: Sequence[Figures], which: Callable[[Figures], Mapping[str, floa
 
 
 def widened(report: Report, known: BetweenRuns | None) -> Report:
-    """The report with intervals that are nowhere narrower than runs differ; as it is if nothing is known."""
+    """The report with intervals that hold how far runs differ; as it is if nothing is known."""
     if known is None:
         return report
     rows = tuple(
@@ -125,7 +125,7 @@ def _remedied(warning: Warning, half: float) -> Warning:
 
 
 def _summary(found: Summary, half: float) -> Summary:
-    low, high = wider(found.median_s, found.low_s, found.high_s, half)
+    low, high = added(found.median_s, found.low_s, found.high_s, half)
     return replace(found, low_s=low, high_s=high)
 
 
@@ -139,3 +139,13 @@ def _speedup(found: Speedup, half: float) -> Speedup:
 def wider(middle: float, low: float, high: float, half: float) -> tuple[float, float]:
     """The ends of an interval that reaches at least the factor e^`half` to both sides of `middle`."""
     return min(low, middle * math.exp(-half)), max(high, middle * math.exp(half))
+
+
+def added(middle: float, low: float, high: float, half: float) -> tuple[float, float]:
+    """The ends of an interval that another, of e^`half` to both sides, is added to as an independent error.
+
+    For costs. `half` holds the scatter of the processes once more, so on a steady machine the sum is too wide, by √2 at
+    most. The larger of the two (`wider`) is too narrow where neither is much larger: docs/figures/repeatability.md.
+    """
+    below, above = (math.exp(math.hypot(math.log(end / middle), half)) for end in (low, high))
+    return middle / below, middle * above

@@ -229,10 +229,11 @@ def _between(processes: Sequence[Sequence[float]]) -> Iterable[Warning]:
         return
     needed, share = processes_needed(found, UNSTABLE_LIMIT), share_of_readings(processes)
     if needed > RIGOROUS_PROCESSES:
-        remedy = "a quieter machine: more processes or readings would not help enough"
-    elif share > 0.5:
+        remedy = f"a quieter machine: more processes{'' if share is None else ' or readings'} would not help enough"
+    elif share is not None and share > 0.5:
         remedy = f"more readings in each process (--rigorous): they are {percent(share)} of the spread"
     else:
-        remedy = f"about {needed} processes (--rigorous), not more readings, would bring ± {percent(UNSTABLE_LIMIT)}"
+        instead = "" if share is None else ", not more readings,"
+        remedy = f"about {needed} processes (--rigorous){instead} would bring ± {percent(UNSTABLE_LIMIT)}"
     wide = width(interval.median, interval.low, interval.high)
     yield Warning("unstable", f"{wide} between {len(processes)} processes", remedy, half_width)

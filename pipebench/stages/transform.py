@@ -291,6 +291,25 @@ def batch_matmul(workload: Workload) -> Transforming:
     return transform
 
 
+@variant("transform/yuv", name="into-batch")
+def into_batch(workload: Workload) -> Transforming:
+    """Each sample's product, with offset and scale folded into it, straight into its place in the batch.
+
+    About 75 % of its time is the product, 25 % the conversion to float.
+    """
+    import torch
+
+    matrix, offset = torch.tensor(YUV) * LEVEL, torch.tensor(OFFSET)[:, None] * LEVEL
+
+    def transform(given: Batch) -> Any:
+        batch = torch.empty(len(given.crops), *given.crops[0].shape)
+        for image, crop in zip(batch, given.crops, strict=True):
+            torch.addmm(offset, matrix, crop.view(3, -1).float(), out=image.view(3, -1))
+        return batch
+
+    return transform
+
+
 def _cv_uint8(workload: Workload) -> Transforming:
     """`cv2.cvtColor` on each sample's bytes, then a stack of bytes.
 
@@ -354,5 +373,24 @@ def v2_batch(workload: Workload) -> Transforming:
         pairs = zip(given.crops, given.flips, strict=True)
         batch = torch.stack([functional.horizontal_flip(crop) if flip else crop for crop, flip in pairs])
         return functional.normalize(functional.to_dtype(batch, torch.float32, scale=True), list(MEAN), list(STD))
+
+    return transform
+
+
+@variant("transform/flip-normalise", name="into-batch")
+def normalised_into_batch(workload: Workload) -> Transforming:
+    """Bytes less the mean, straight into their place in the batch, times the scale there: two passes for each sample.
+
+    About 64 % of its time is the subtraction, which makes floats of bytes, 28 % the scale, and 8 % the flips.
+    """
+    import torch
+
+    mean, scale = (torch.tensor(one)[:, None, None] for one in ([m / LEVEL for m in MEAN], [LEVEL / s for s in STD]))
+
+    def transform(given: Batch) -> Any:
+        batch = torch.empty(len(given.crops), *given.crops[0].shape)
+        for image, crop, flip in zip(batch, given.crops, given.flips, strict=True):
+            torch.sub(crop.flip(-1) if flip else crop, mean, out=image).mul_(scale)
+        return batch
 
     return transform

@@ -17,6 +17,7 @@ from test_region import BAD_DATA, any_box, whole
 from torchvision.transforms.functional import pil_to_tensor
 from torchvision.transforms.v2 import functional
 
+from pipebench import stage
 from pipebench.data import datasets
 from pipebench.errors import SampleError
 from pipebench.native import packing, region, resized
@@ -114,6 +115,24 @@ def test_without_exact_photographs_differ_by_little(photographs):
             box = (*box[:2], box[2] + 100, box[3] + 100)
             exact, quick = (resized.decode_and_resize(data, box, (224, 224), exact=one).int() for one in (True, False))
             assert (exact - quick).abs().float().mean() < 2.5, box
+
+
+def test_without_exact_noise_differs_by_more_and_the_lab_says_so():
+    noise = np.repeat(np.random.default_rng(0).integers(0, 256, (700, 900, 1), np.uint8), 3, 2)
+    data, box = encoded(Image.fromarray(noise), "JPEG", quality=90), (100, 100, 460, 460)
+    apart = [
+        (resized.decode_and_resize(data, box, (224, 224), exact=exact).int() - usual(data, box).int()).abs()
+        for exact in (False, True)
+    ]
+    assert 8 < apart[0].float().mean() < 12 and apart[1].max() <= 1
+    assert "up to 12 on noise" in next(
+        one.gives_up for one in stage.variants("crop/resized-224") if one.name == "region"
+    )
+
+
+def usual(data, box):
+    whole = pil_to_tensor(Image.open(io.BytesIO(data)))
+    return functional.resized_crop(whole, box[1], box[0], box[3], box[2], [224, 224], antialias=True)
 
 
 def test_a_reduced_box_keeps_its_place():

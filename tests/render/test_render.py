@@ -338,7 +338,7 @@ def test_the_intervals_of_loader_and_training_promise_nothing_about_another_run(
 def test_a_quick_report_says_what_it_leaves_out(report):
     rows = tuple(replace(report.measurements[0], readings_per_process=(1,) * 5) for _ in range(2))
     quick = replace(report, measurements=rows, workload=Workload(quick=True), partial=False)
-    left_out = "--quick leaves out uint8 and webdataset loaders, and training beside its bound."
+    left_out = "--quick leaves out thp, training beside its bound, and loaders of uint8, packed and webdataset."
 
     def said(loader, training):
         return left_out in tables.intervals(replace(quick, loader=loader, training=training))

@@ -39,6 +39,11 @@ def test_where_neither_would_be_enough_a_quieter_machine_is_advised():
     assert "a quieter machine" in warning.remedy and "--rigorous" not in warning.remedy
 
 
+@pytest.mark.parametrize("between", [0.15, 0.8])
+def test_single_readings_of_each_process_say_nothing_about_more_readings(between):
+    assert "reading" not in _warned(between, 0.005, readings=1).remedy
+
+
 def test_a_process_that_was_replaced_is_a_warning_with_a_remedy():
     (warning,) = warnings_of([1.0] * 6, Load(), {"process-lost"})
     assert "was killed" in warning.problem and "free memory" in warning.remedy
