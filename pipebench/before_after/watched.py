@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 from statistics import NormalDist
 
 from pipebench.advise.judging import BETWEEN_RUNS
@@ -49,15 +50,21 @@ def of_advise(report: Report) -> Iterator[Figure]:
 
 def floor(base: Report, head: Report) -> Floor:
     """What two runs of one script are apart by."""
-    found = [math.exp(slack(one.watched)) for one in (base, head) if one.watched is not None]
-    return Floor("plain-runs", BETWEEN_RUNS, others=max(found, default=1.0))
+    found = [slack(one.watched) for one in (base, head) if one.watched is not None]
+    known = [math.exp(one) for one in found if one is not None]
+    return Floor("plain-runs", BETWEEN_RUNS, others=max(known, default=1.0) if len(known) == len(found) else None)
 
 
-def slack(found: WatchResult) -> float:
-    """The logarithm of how many times as fast the run could have been, at most, if it had had all cores for itself."""
+def slack(found: WatchResult) -> float | None:
+    """The logarithm of how many times as fast the run could have been, at most, if it had had all cores for itself.
+
+    None: nobody saw what others took of the cores, as with `--bound`. Then no wall time can be judged.
+    """
     host = found.host
-    if host is None or host.foreign_cores is None:
+    if host is None:
         return 0.0
+    if host.foreign_cores is None:
+        return None
     cores = host.machine_cores or found.usable_cores
     taken = host.foreign_cores + (host.stolen_cores or 0.0)
     return math.log(cores / max(cores - taken, _LEAST_FREE * cores)) if cores > 0 else 0.0
@@ -92,7 +99,7 @@ def _cpu(found: WatchResult) -> Iterator[Figure]:
     for loader in found.loaders:
         if loader.training and (spent := loader.sample_cpu_s) is not None and loader.watched:
             spent = max(spent, _AT_ALL)
-            known = _estimate(found, spent, max(GOAL_S, GOAL_SHARE * spent), others=False)
+            known = _estimate(spent, max(GOAL_S, GOAL_SHARE * spent))
             name = CPU + (f" of loader {loader.loader}" if loader.loader > 1 else "")
             yield Figure("sample", name, "s", spent, known, gated=True, workers=loader.workers)
 
@@ -113,7 +120,7 @@ def wait(found: WatchResult | None) -> Estimate | None:
     if found is None or found.wait_share is None:
         return None
     share = max(found.wait_share, _LEAST_SHARE)
-    return _estimate(found, share, GOAL_SHARE * share + (1 - min(1.0, share)) * _of_runs(found, 1.0))
+    return _beside(found, share, GOAL_SHARE * share + (1 - min(1.0, share)) * _of_runs(found, 1.0))
 
 
 def _scatter(found: WatchResult) -> float:
@@ -142,19 +149,23 @@ def _samples(found: WatchResult, loader: LoaderResult) -> float:
 
 def _rate(found: WatchResult, loader: LoaderResult) -> Figure:
     per_s = _samples(found, loader) / (loader.s_per_iteration or 1.0)
-    known = _estimate(found, per_s, math.hypot(GOAL_SHARE, NORMAL * _scatter(found)) * per_s)
+    known = _beside(found, per_s, math.hypot(GOAL_SHARE, NORMAL * _scatter(found)) * per_s)
     return Figure("loop", f"loader {loader.loader}", "per-s", per_s, known, gated=loader.training)
 
 
 def _known(found: WatchResult, value: float, error_s: float) -> Estimate | None:
     """A value whose error is at most `error_s` in 95 % of cases. None: it is smaller than its error."""
-    return _estimate(found, value, error_s) if value > max(error_s, _AT_ALL) else None
+    return _beside(found, value, error_s) if value > max(error_s, _AT_ALL) else None
 
 
-def _estimate(found: WatchResult, value: float, error_s: float, others: bool = True) -> Estimate:
-    """The same, also where the error is larger. `others`: what other processes took of the cores is in the value."""
-    error = math.log1p(error_s / value) / NORMAL
-    return Estimate(math.log(value), error, slack=slack(found) if others else 0.0)
+def _beside(found: WatchResult, value: float, error_s: float) -> Estimate | None:
+    """The same, also where the error is larger. What other processes took of the cores is in the value."""
+    taken = slack(found)
+    return None if taken is None else replace(_estimate(value, error_s), slack=taken)
+
+
+def _estimate(value: float, error_s: float) -> Estimate:
+    return Estimate(math.log(value), math.log1p(error_s / value) / NORMAL)
 
 
 def _bound(found: BoundResult | None) -> Iterator[Figure]:

@@ -72,7 +72,10 @@ def _beside(found: BeforeAfter) -> str:
     """The rows that are slower for certain although no gate is about them."""
     slower = [f"{name_of(one)} {times(one)}" for one in by_size(found.beside)]
     what = "Slower for certain" if found.fail_above is None else "Slower for certain, and not in the gate"
-    return f" {what}: {listed(slower, '; ')}." if slower else ""
+    said = f" {what}: {listed(slower, '; ')}." if slower else ""
+    less = [one for one in by_size(found.rows) if one.group == "remedies" and one.verdict == SLOWER]
+    gains = [f"{one.name} {value_of(one, one.base)} → {value_of(one, one.head)}" for one in less]
+    return f"{said} Gains less for certain: {printable(listed(gains))}." if less else said
 
 
 def _over(found: BeforeAfter) -> str:
@@ -318,6 +321,8 @@ _FLOORS: dict[str, Callable[[Floor], str]] = {
 
 
 def _others(floor: Floor) -> str:
+    if floor.others is None:
+        return ", and what others took of the cores is not known of both, so wall times are not judged"
     if floor.others < _BUSY:
         return ""
     return f", and what others took of the cores can make {floor.others:.1f}×"
@@ -337,6 +342,9 @@ def no_result(found: BeforeAfter) -> str:
         return f"the head has no result of {listed([printable(one) for one in found.lost])}"
     some = any(one.gated for one in found.rows)
     rows = listed([name_of(one) for one in found.rows if one.gated and one.verdict in UNJUDGED], "; ")
+    if some and not rows:
+        slower = listed([name_of(one) for one in by_size(found.beside)], "; ")
+        return f"it is not about {slower}, slower for certain, and no rate is told to be faster all the same"
     return (
         f"not every row could be judged ({rows})"
         if some
