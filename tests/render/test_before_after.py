@@ -10,7 +10,7 @@ from pipebench.before_after.whole import compared
 from pipebench.render import before_after, text, watch_account
 from pipebench.render.before_after_rows import by_size
 from pipebench.render.cells import rounded
-from pipebench.results.before_after import BeforeAfter, Row, Side
+from pipebench.results.before_after import BeforeAfter, Differing, Row, Side
 from pipebench.results.comparison import GATE_PASSED, NO_RESULT
 from pipebench.stats import Speedup
 
@@ -125,10 +125,19 @@ def test_a_variant_that_failed_in_the_head_is_said_first_and_is_not_only_in_the_
 
 def test_a_cut_account_keeps_the_whole_run():
     """Found with a real pair, whose text had more lines than a screen."""
-    found = replace(compared(*PAIRS["watch"], FILES), only_base=("of a long name " * 12,) * 3)
+    long = Differing("script", "command line", "of a long name " * 12, "of a long name " * 20)
+    found = replace(compared(*PAIRS["watch"], FILES), differing=(long,))
     said = text.table(root(before_after=found), width=80)
     assert len(said.splitlines()) <= 30 and "more rows\n" in said
     assert "\nwhole run " in said and "\nsmaller rows " not in said
+
+
+def test_names_of_other_rows_make_room_for_the_rows():
+    """Found with two real reports of advise: the table was left out, and below it stood what only one of them has."""
+    found = replace(compared(*PAIRS["watch"], FILES), only_base=("of a long name " * 12,) * 3)
+    said = text.table(root(before_after=found), width=80)
+    assert "a sample, CPU time" in said and "of a long name" not in said and "--full shows every" in said
+    assert "of a long name" in text.table(root(before_after=found), width=80, full=True)
 
 
 def test_a_row_beside_the_gate_that_is_slower_for_certain_is_in_the_verdict():
