@@ -28,6 +28,9 @@ _LEAST_SHARE = 0.005  # a smaller wait is none
 _LEAST_FREE = 0.05  # of the cores: a run always had some
 _LEAST = 0.01  # of the whole: smaller rows are left out
 _AT_ALL = 1e-9  # seconds
+# Two threads of one core do 1.16 to 1.28 times the work of one (Marr et al., Intel Technology Journal 6, 2002), so a
+# sample takes up to 1.7 times the CPU time where work of others is on the same core.
+_SHARED_CORE = 1.7
 
 
 def of_watch(report: Report) -> Iterator[Figure]:
@@ -95,13 +98,23 @@ def _of_run(found: WatchResult) -> Iterator[Figure]:
 
 
 def _cpu(found: WatchResult) -> Iterator[Figure]:
-    """The CPU time in which a sample is made. Waiting for a core is not in it, so others can hardly change it."""
+    """The CPU time in which a sample is made. Waiting for a core is not in it; what others do on the same core is."""
     for loader in found.loaders:
         if loader.training and (spent := loader.sample_cpu_s) is not None and loader.watched:
             spent = max(spent, _AT_ALL)
-            known = _estimate(spent, max(GOAL_S, GOAL_SHARE * spent))
+            known = replace(_estimate(spent, max(GOAL_S, GOAL_SHARE * spent)), slack=_shared(found))
             name = CPU + (f" of loader {loader.loader}" if loader.loader > 1 else "")
             yield Figure("sample", name, "s", spent, known, gated=True, workers=loader.workers)
+
+
+def _shared(found: WatchResult) -> float:
+    """The logarithm of how much CPU time others can have added: all that they can if nobody saw how busy they were."""
+    host = found.host
+    if host is None:
+        return 0.0
+    beside = max(1.0, (host.machine_cores or found.usable_cores) - 1)
+    busy = 1.0 if host.foreign_cores is None else min(1.0, host.foreign_cores / beside)
+    return math.log1p((_SHARED_CORE - 1) * busy)
 
 
 def _phase(found: WatchResult, phase: PhaseResult, iteration_s: float) -> Estimate | None:

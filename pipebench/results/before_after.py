@@ -69,7 +69,7 @@ class Floor:
     `source` says what it rests on: "earlier-runs" of that host (`runs` of them), "these-rows" (how far most rows of
     the two reports are apart: `rows` of them), or "plain-runs" (the deviation that `advise` allows for, too).
     `others` is how many times as fast one of two watched runs could have been without other processes, at most. None:
-    that is not known of both, so only what other processes hardly change is judged.
+    that is not known of both, so no wall time is judged.
     """
 
     source: Literal["earlier-runs", "these-rows", "plain-runs"]

@@ -15,6 +15,7 @@ from pipebench.render import text
 from pipebench.render.before_after import verdict
 
 FILES = Path("a.json"), Path("b.json")
+UNTOLD = "no difference detected"
 
 
 def _run(faster=1.0, foreign=0.0, iterations=625, stolen=0.0):
@@ -91,6 +92,15 @@ def test_cpu_time_is_told_where_others_had_the_cores():
     assert row(found, "loader 1").verdict == "no difference detected"
     assert row(found, "CPU time").verdict == "faster"
     assert "loading by CPU time 3.00× (" in verdict(found)
+
+
+@pytest.mark.parametrize(("foreign", "verdict"), [(0.0, "slower"), (1.1, UNTOLD), (None, UNTOLD)])
+def test_cpu_time_holds_what_others_do_on_the_same_core(foreign, verdict):
+    """Found: one script with one worker took 4.2 to 6.3 ms a sample on 2 threads of one core, beside others."""
+    base, head = _run(foreign=foreign), _run(foreign=foreign)
+    more = replace(head.watched.loaders[0], sample_cpu_s=1.48 * base.watched.loaders[0].sample_cpu_s)
+    head = replace(head, watched=replace(head.watched, loaders=(more, *head.watched.loaders[1:])))
+    assert row(compared(base, head, FILES), "CPU time").verdict == verdict
 
 
 @pytest.mark.parametrize(("workers", "gate"), [(2, "failed"), (4, "no result")])
