@@ -64,6 +64,9 @@ class AdviseOptions:
     show: bool = True
 
 
+_BY_SIGNAL = 128  # the status of a script that a signal ended is above that
+
+
 @dataclass
 class _LiveRun:
     """The running script, for a `Conductor`."""
@@ -90,6 +93,8 @@ class _LiveRun:
 
     def watched(self, status: int = 0) -> WatchResult:
         options = WatchOptions(module=self.options.module)
+        if status < _BY_SIGNAL:  # else nobody has waited for the workers
+            self.looker.note_load()
         processes = gather(self.folder)
         found = summarise(processes, options, status, usable_cores(), self.looker.found)
         return dataclasses.replace(found, timeline=timeline(processes, found.loaders_in_loop))

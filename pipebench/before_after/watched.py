@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 from statistics import NormalDist
 
 from pipebench.advise.judging import BETWEEN_RUNS
@@ -27,6 +28,9 @@ _LEAST_SHARE = 0.005  # a smaller wait is none
 _LEAST_FREE = 0.05  # of the cores: a run always had some
 _LEAST = 0.01  # of the whole: smaller rows are left out
 _AT_ALL = 1e-9  # seconds
+# Two threads of one core do 1.16 to 1.28 times the work of one (Marr et al., Intel Technology Journal 6, 2002), so a
+# sample takes up to 1.7 times the CPU time where work of others is on the same core.
+_SHARED_CORE = 1.7
 
 
 def of_watch(report: Report) -> Iterator[Figure]:
@@ -49,15 +53,21 @@ def of_advise(report: Report) -> Iterator[Figure]:
 
 def floor(base: Report, head: Report) -> Floor:
     """What two runs of one script are apart by."""
-    found = [math.exp(slack(one.watched)) for one in (base, head) if one.watched is not None]
-    return Floor("plain-runs", BETWEEN_RUNS, others=max(found, default=1.0))
+    found = [slack(one.watched) for one in (base, head) if one.watched is not None]
+    known = [math.exp(one) for one in found if one is not None]
+    return Floor("plain-runs", BETWEEN_RUNS, others=max(known, default=1.0) if len(known) == len(found) else None)
 
 
-def slack(found: WatchResult) -> float:
-    """The logarithm of how many times as fast the run could have been, at most, if it had had all cores for itself."""
+def slack(found: WatchResult) -> float | None:
+    """The logarithm of how many times as fast the run could have been, at most, if it had had all cores for itself.
+
+    None: nobody saw what others took of the cores, as with `--bound`. Then no wall time can be judged.
+    """
     host = found.host
-    if host is None or host.foreign_cores is None:
+    if host is None:
         return 0.0
+    if host.foreign_cores is None:
+        return None
     cores = host.machine_cores or found.usable_cores
     taken = host.foreign_cores + (host.stolen_cores or 0.0)
     return math.log(cores / max(cores - taken, _LEAST_FREE * cores)) if cores > 0 else 0.0
@@ -88,13 +98,23 @@ def _of_run(found: WatchResult) -> Iterator[Figure]:
 
 
 def _cpu(found: WatchResult) -> Iterator[Figure]:
-    """The CPU time in which a sample is made. Waiting for a core is not in it, so others can hardly change it."""
+    """The CPU time in which a sample is made. Waiting for a core is not in it; what others do on the same core is."""
     for loader in found.loaders:
         if loader.training and (spent := loader.sample_cpu_s) is not None and loader.watched:
             spent = max(spent, _AT_ALL)
-            known = _estimate(found, spent, max(GOAL_S, GOAL_SHARE * spent), others=False)
+            known = replace(_estimate(spent, max(GOAL_S, GOAL_SHARE * spent)), slack=_shared(found))
             name = CPU + (f" of loader {loader.loader}" if loader.loader > 1 else "")
             yield Figure("sample", name, "s", spent, known, gated=True, workers=loader.workers)
+
+
+def _shared(found: WatchResult) -> float:
+    """The logarithm of how much CPU time others can have added: all that they can if nobody saw how busy they were."""
+    host = found.host
+    if host is None:
+        return 0.0
+    beside = max(1.0, (host.machine_cores or found.usable_cores) - 1)
+    busy = 1.0 if host.foreign_cores is None else min(1.0, host.foreign_cores / beside)
+    return math.log1p((_SHARED_CORE - 1) * busy)
 
 
 def _phase(found: WatchResult, phase: PhaseResult, iteration_s: float) -> Estimate | None:
@@ -113,7 +133,7 @@ def wait(found: WatchResult | None) -> Estimate | None:
     if found is None or found.wait_share is None:
         return None
     share = max(found.wait_share, _LEAST_SHARE)
-    return _estimate(found, share, GOAL_SHARE * share + (1 - min(1.0, share)) * _of_runs(found, 1.0))
+    return _beside(found, share, GOAL_SHARE * share + (1 - min(1.0, share)) * _of_runs(found, 1.0))
 
 
 def _scatter(found: WatchResult) -> float:
@@ -142,19 +162,23 @@ def _samples(found: WatchResult, loader: LoaderResult) -> float:
 
 def _rate(found: WatchResult, loader: LoaderResult) -> Figure:
     per_s = _samples(found, loader) / (loader.s_per_iteration or 1.0)
-    known = _estimate(found, per_s, math.hypot(GOAL_SHARE, NORMAL * _scatter(found)) * per_s)
+    known = _beside(found, per_s, math.hypot(GOAL_SHARE, NORMAL * _scatter(found)) * per_s)
     return Figure("loop", f"loader {loader.loader}", "per-s", per_s, known, gated=loader.training)
 
 
 def _known(found: WatchResult, value: float, error_s: float) -> Estimate | None:
     """A value whose error is at most `error_s` in 95 % of cases. None: it is smaller than its error."""
-    return _estimate(found, value, error_s) if value > max(error_s, _AT_ALL) else None
+    return _beside(found, value, error_s) if value > max(error_s, _AT_ALL) else None
 
 
-def _estimate(found: WatchResult, value: float, error_s: float, others: bool = True) -> Estimate:
-    """The same, also where the error is larger. `others`: what other processes took of the cores is in the value."""
-    error = math.log1p(error_s / value) / NORMAL
-    return Estimate(math.log(value), error, slack=slack(found) if others else 0.0)
+def _beside(found: WatchResult, value: float, error_s: float) -> Estimate | None:
+    """The same, also where the error is larger. What other processes took of the cores is in the value."""
+    taken = slack(found)
+    return None if taken is None else replace(_estimate(value, error_s), slack=taken)
+
+
+def _estimate(value: float, error_s: float) -> Estimate:
+    return Estimate(math.log(value), math.log1p(error_s / value) / NORMAL)
 
 
 def _bound(found: BoundResult | None) -> Iterator[Figure]:

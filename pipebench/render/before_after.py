@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pipebench.render import watch_account
 from pipebench.render.before_after_rows import by_size, least_told, listed, name_of, times, told_of, value_of, with_gain
 from pipebench.render.cells import Table, gain, rounded
-from pipebench.render.layout import Line, Part, shortened
+from pipebench.render.layout import Line, Part, Spare, Sparing, shortened
 from pipebench.render.watch_notes import sentence
 from pipebench.results.before_after import (
     CPU,
@@ -46,9 +46,9 @@ _SMALLEST = 1e-3  # of the longer run: smaller rows of the account are one
 _BUSY = 1.05  # others that could make less than that are not mentioned
 
 
-def parts(found: BeforeAfter, *, full: bool = False) -> list[Part]:
+def parts(found: BeforeAfter, *, full: bool = False) -> list[Sparing]:
     """The comparison in at most 30 lines of 80 columns; `full` adds every row."""
-    made: list[Part] = [Line(verdict(found), "bold"), *_sides(found), *_differing(found, full)]
+    made: list[Sparing] = [Line(verdict(found), "bold"), *_sides(found), *_differing(found, full)]
     if found.kind in _WATCHED:
         made += _account(found, full)
     shown = _shown(found, full)
@@ -72,7 +72,10 @@ def _beside(found: BeforeAfter) -> str:
     """The rows that are slower for certain although no gate is about them."""
     slower = [f"{name_of(one)} {times(one)}" for one in by_size(found.beside)]
     what = "Slower for certain" if found.fail_above is None else "Slower for certain, and not in the gate"
-    return f" {what}: {listed(slower, '; ')}." if slower else ""
+    said = f" {what}: {listed(slower, '; ')}." if slower else ""
+    less = [one for one in by_size(found.rows) if one.group == "remedies" and one.verdict == SLOWER]
+    gains = [f"{one.name} {value_of(one, one.base)} → {value_of(one, one.head)}" for one in less]
+    return f"{said} Gains less for certain: {printable(listed(gains))}." if less else said
 
 
 def _over(found: BeforeAfter) -> str:
@@ -254,10 +257,10 @@ def _table(rows: Sequence[Row]) -> Table:
     return Table("", ("", "base", "head", "speed-up"), cells, frozenset({1, 2, 3}))
 
 
-def _below(found: BeforeAfter, shown: Sequence[Row], full: bool) -> Iterator[Part]:
+def _below(found: BeforeAfter, shown: Sequence[Row], full: bool) -> Iterator[Sparing]:
     rest = sum(one.group not in (_ACCOUNT, "run") for one in found.rows) - len(shown)
     if rest > 0:
-        yield f"{counted(rest, 'more row')}: --full shows {'it' if rest == 1 else 'them'}."
+        yield Spare((f"{counted(rest, 'more row')}: --full shows {'it' if rest == 1 else 'them'}.",), 2)
     base = [one for one in found.only_base if one not in found.failed]
     only = [
         f"only in {side}: {_some(names, len(names) if full else _ONLY)}"
@@ -265,7 +268,7 @@ def _below(found: BeforeAfter, shown: Sequence[Row], full: bool) -> Iterator[Par
         if names
     ]
     if only:
-        yield f"Rows {'; '.join(only)}."
+        yield Spare((f"Rows {'; '.join(only)}.",))
     yield from _notes(found, full)
     yield from _sure(found)
     yield from _gate(found)
@@ -318,6 +321,8 @@ _FLOORS: dict[str, Callable[[Floor], str]] = {
 
 
 def _others(floor: Floor) -> str:
+    if floor.others is None:
+        return ", and what others took of the cores is not known of both, so wall times are not judged"
     if floor.others < _BUSY:
         return ""
     return f", and what others took of the cores can make {floor.others:.1f}×"
@@ -337,6 +342,9 @@ def no_result(found: BeforeAfter) -> str:
         return f"the head has no result of {listed([printable(one) for one in found.lost])}"
     some = any(one.gated for one in found.rows)
     rows = listed([name_of(one) for one in found.rows if one.gated and one.verdict in UNJUDGED], "; ")
+    if some and not rows:
+        slower = listed([name_of(one) for one in by_size(found.beside)], "; ")
+        return f"it is not about {slower}, slower for certain, and no rate is told to be faster all the same"
     return (
         f"not every row could be judged ({rows})"
         if some

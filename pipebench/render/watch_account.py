@@ -150,7 +150,9 @@ def _no_workers(one: Cause, values: Any, part: str) -> str:
 
 
 def _waits(one: Cause, part: str) -> str:
-    return f"Waiting for the workers of loader {one.loader} took {part}"
+    late_s = float(one.values.get("late_s", 0.0))
+    late = f", {seconds(late_s)} of it while receiving" if late_s >= _SMALLEST * one.s else ""
+    return f"Waiting for the workers of loader {one.loader} took {part}{late}"
 
 
 def _busy(values: Any) -> str:

@@ -68,14 +68,15 @@ class Floor:
 
     `source` says what it rests on: "earlier-runs" of that host (`runs` of them), "these-rows" (how far most rows of
     the two reports are apart: `rows` of them), or "plain-runs" (the deviation that `advise` allows for, too).
-    `others` is how many times as fast one of two watched runs could have been without other processes, at most.
+    `others` is how many times as fast one of two watched runs could have been without other processes, at most. None:
+    that is not known of both, so no wall time is judged.
     """
 
     source: Literal["earlier-runs", "these-rows", "plain-runs"]
     deviation: float
     runs: int = 0
     rows: int = 0
-    others: float = 1.0
+    others: float | None = 1.0
 
     @property
     def half(self) -> float:
@@ -146,8 +147,9 @@ class BeforeAfter:
     it changed for certain. `appeared` are the notes that only the head has, `vanished` those that only the base has.
 
     `fail_above` is the gate: with 0.05, a row fails it whose whole interval is more than 5 % slower. A run that ended
-    early has not every row, so nothing passes it. `verdict`, `gate` and `exceeding` (the names of the rows that fail)
-    follow from the rows.
+    early has not every row, so nothing passes it. It has no result either if a row that it is not about is slower for
+    certain (`beside`), unless every rate that it is about became faster for certain. `verdict`, `gate` and `exceeding`
+    (the names of the rows that fail) follow from the rows.
     """
 
     kind: Kind
@@ -184,8 +186,7 @@ class BeforeAfter:
     @property
     def beside(self) -> tuple[Row, ...]:
         """The rows that are slower for certain, by more than a gate allows, and that no gate is about."""
-        costs = (one for one in self.rows if not one.gated and one.unit in ("s", "per-s"))
-        return tuple(one for one in costs if one.exceeds(self.fail_above or 0.0))
+        return tuple(_beside(self.rows, self.fail_above or 0.0))
 
 
 def _over(rows: Sequence[Row], limit: float) -> list[Row]:
@@ -193,14 +194,24 @@ def _over(rows: Sequence[Row], limit: float) -> list[Row]:
     return [*exceeding(gated, limit), *(one for one in gated if one.unit == "count" and one.exceeds(limit))]
 
 
+def _beside(rows: Sequence[Row], limit: float) -> list[Row]:
+    return [one for one in rows if not one.gated and one.unit in ("s", "per-s") and one.exceeds(limit)]
+
+
+def _outweighed(gated: Sequence[Row]) -> bool:
+    """Whether what is gated tells that a part that became slower does not slow the whole: each rate is faster."""
+    rates = [one for one in gated if one.unit == "per-s"]
+    return bool(rates) and all(one.verdict == FASTER for one in rates)
+
+
 def _gate(rows: Sequence[Row], lost: bool, limit: float | None, over: Sequence[Row]) -> str | None:
-    """What the gate says. No result: a row could not be judged, there is none, or some are `lost`."""
+    """What the gate says. No result: see `BeforeAfter`; also if there is no row, or some are `lost`."""
     if limit is None:
         return None
     if over:
         return GATE_FAILED
     gated = [one for one in rows if one.gated]
-    unclear = any(one.verdict in UNJUDGED for one in gated)
+    unclear = any(one.verdict in UNJUDGED for one in gated) or (_beside(rows, limit) and not _outweighed(gated))
     return NO_RESULT if unclear or lost or not gated else GATE_PASSED
 
 

@@ -104,7 +104,7 @@ def observe(
 
         def read(ended: supervisor.Ended) -> None:
             if not options.bound and ended.signal is None:  # else nobody has waited for the workers
-                looker.script_ended()
+                looker.note_load()
             looker.count_kills()
             processes = gather(folder)
             result = summarise(

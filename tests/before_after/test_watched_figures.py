@@ -15,6 +15,7 @@ from pipebench.render import text
 from pipebench.render.before_after import verdict
 
 FILES = Path("a.json"), Path("b.json")
+UNTOLD = "no difference detected"
 
 
 def _run(faster=1.0, foreign=0.0, iterations=625, stolen=0.0):
@@ -43,8 +44,19 @@ def test_others_in_the_head_allow_that_it_could_be_faster_and_not_that_it_could_
     assert busy.low == pytest.approx(quiet.low) and busy.high == pytest.approx(2 * quiet.high)
     assert slack(_run(foreign=1.0).watched) == pytest.approx(math.log(2))
     assert slack(_run(foreign=5.0).watched) == pytest.approx(math.log(20))
-    unknown = replace(watched().watched, host=None)
-    assert slack(unknown) == 0.0
+    assert slack(replace(watched().watched, host=None)) == 0.0
+    assert slack(_run(foreign=None).watched) is None
+
+
+def test_where_nobody_saw_what_others_took_only_cpu_time_is_judged():
+    """Found with two reports of `advise` on a busy machine: 11 stages of equal code were "slower for certain"."""
+    base, head = _run(foreign=None), _run(0.2, foreign=None)
+    for sides in ((base, head), (_run(), head), (base, _run(0.2))):
+        found = compared(*sides, FILES, fail_above=0.05)
+        assert [one.name for one in found.rows if one.judgement is not None] == ["CPU time"]
+        assert (found.gate, found.beside, found.wait_told) == ("no result", (), False)
+    said = " ".join(text.table(root(before_after=found), width=80).split())
+    assert "what others took of the cores is not known of both, so wall times are not judged" in said
 
 
 def test_equal_code_beside_others_is_never_called_slower():
@@ -82,7 +94,16 @@ def test_cpu_time_is_told_where_others_had_the_cores():
     assert "loading by CPU time 3.00× (" in verdict(found)
 
 
-@pytest.mark.parametrize(("workers", "gate"), [(2, "failed"), (4, "passed")])
+@pytest.mark.parametrize(("foreign", "verdict"), [(0.0, "slower"), (1.1, UNTOLD), (None, UNTOLD)])
+def test_cpu_time_holds_what_others_do_on_the_same_core(foreign, verdict):
+    """Found: one script with one worker took 4.2 to 6.3 ms a sample on 2 threads of one core, beside others."""
+    base, head = _run(foreign=foreign), _run(foreign=foreign)
+    more = replace(head.watched.loaders[0], sample_cpu_s=1.48 * base.watched.loaders[0].sample_cpu_s)
+    head = replace(head, watched=replace(head.watched, loaders=(more, *head.watched.loaders[1:])))
+    assert row(compared(base, head, FILES), "CPU time").verdict == verdict
+
+
+@pytest.mark.parametrize(("workers", "gate"), [(2, "failed"), (4, "no result")])
 def test_cpu_time_fails_the_gate_where_as_many_workers_made_the_samples(workers, gate):
     """More workers raise it: two of them share the caches and the clock of a chip."""
     base = _run()

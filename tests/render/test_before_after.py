@@ -4,13 +4,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from saved_pairs import PAIRS, lab, root, watched
+from saved_pairs import PAIRS, advised, lab, root, watched
 
 from pipebench.before_after.whole import compared
 from pipebench.render import before_after, text, watch_account
 from pipebench.render.before_after_rows import by_size
 from pipebench.render.cells import rounded
-from pipebench.results.before_after import BeforeAfter, Row, Side
+from pipebench.results.before_after import BeforeAfter, Differing, Row, Side
 from pipebench.results.comparison import GATE_PASSED, NO_RESULT
 from pipebench.stats import Speedup
 
@@ -125,22 +125,56 @@ def test_a_variant_that_failed_in_the_head_is_said_first_and_is_not_only_in_the_
 
 def test_a_cut_account_keeps_the_whole_run():
     """Found with a real pair, whose text had more lines than a screen."""
-    found = replace(compared(*PAIRS["watch"], FILES), only_base=("of a long name " * 12,) * 3)
+    long = Differing("script", "command line", "of a long name " * 12, "of a long name " * 20)
+    found = replace(compared(*PAIRS["watch"], FILES), differing=(long,))
     said = text.table(root(before_after=found), width=80)
     assert len(said.splitlines()) <= 30 and "more rows\n" in said
     assert "\nwhole run " in said and "\nsmaller rows " not in said
 
 
+def test_names_of_other_rows_make_room_for_the_rows():
+    """Found with two real reports of advise: the table was left out, and below it stood what only one of them has."""
+    found = replace(compared(*PAIRS["watch"], FILES), only_base=("of a long name " * 12,) * 3)
+    said = text.table(root(before_after=found), width=80)
+    assert "a sample, CPU time" in said and "of a long name" not in said and "--full shows every" in said
+    assert "of a long name" in text.table(root(before_after=found), width=80, full=True)
+
+
 def test_a_row_beside_the_gate_that_is_slower_for_certain_is_in_the_verdict():
     """CPU time between other numbers of workers: the gate is not about it, and says so."""
     found = compared(watched(), _with_workers(watched(), 4, 3.0), FILES, fail_above=0.05)
-    assert found.gate == GATE_PASSED
     assert "Slower for certain, and not in the gate: a sample, CPU time 0.33×." in before_after.verdict(found)
+    assert root(before_after=found).verdict.evidence["slower_beside"] == ("sample: CPU time",)
+
+
+def test_what_is_slower_beside_the_gate_passes_it_only_if_the_rates_are_faster():
+    """The loop may be slower too: a gate that is passed would hide it."""
+    slower = _with_workers(watched(), 4, 3.0)
+    found = compared(watched(), slower, FILES, fail_above=0.05)
     said = " ".join(text.table(root(before_after=found), width=80).split())
     assert (
-        "is passed. Judged: samples/s, loader 1. Not judged: a sample, CPU time (other numbers of workers); "
-    ) in said
-    assert root(before_after=found).verdict.evidence["slower_beside"] == ("sample: CPU time",)
+        found.gate == NO_RESULT
+        and (
+            "The gate of 5.0 % has no result: it is not about a sample, CPU time, slower for certain, and no rate is "
+            "told to be faster all the same."
+        )
+        in said
+    )
+    loader = replace(slower.watched.loaders[0], s_per_iteration=0.01)
+    faster = replace(slower, watched=replace(slower.watched, loaders=(loader, *slower.watched.loaders[1:])))
+    found = compared(watched(), faster, FILES, fail_above=0.05)
+    said = " ".join(text.table(root(before_after=found), width=80).split())
+    assert (
+        found.gate == GATE_PASSED
+        and ("is passed. Judged: samples/s, loader 1. Not judged: a sample, CPU time (other numbers of workers); ")
+        in said
+    )
+
+
+def test_a_remedy_that_gains_less_than_before_is_in_the_verdict():
+    said = before_after.verdict(compared(advised(2.6), advised(1.6), FILES))
+    assert said.endswith(" Gains less for certain: num_workers=6 2.60× → 1.60×.")
+    assert "Gains less" not in before_after.verdict(compared(advised(2.6), advised(2.5), FILES))
 
 
 @pytest.mark.parametrize(

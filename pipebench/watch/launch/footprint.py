@@ -10,7 +10,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import perf_counter
 
@@ -83,9 +83,13 @@ class Looker:
     def failed(self, error: Exception) -> None:
         self.found.fault = told(error)
 
-    def script_ended(self) -> None:
-        """Notes who used the cores. Called after the supervisor has waited for the script."""
-        self.found.load = read_load_of_tree() - self._load
+    def note_load(self) -> None:
+        """Notes who used the cores so far. Processes that still run count with the children that they waited for."""
+        now = read_load_of_tree()
+        for pid in self.pids():
+            with contextlib.suppress(psutil.Error):
+                now = replace(now, own_s=now.own_s + sum(self._process(pid).cpu_times()[:4]))
+        self.found.load = now - self._load
 
     def count_kills(self) -> None:
         """Asks the kernel how many processes it killed since the begin because memory ran out."""

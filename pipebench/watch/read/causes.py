@@ -184,11 +184,12 @@ def waiting(seen: Seen) -> Iterable[Cause]:
         waited = seen.s("wait-for-worker", loader=one.loader)
         saved = seen.saved("wait-for-worker", loader=one.loader)
         busy = sum(worker.busy_share for worker in workers) / max(1, len(workers))
+        values: dict[str, str | int | float] = {"workers": one.workers, "busy": busy}
         if busy >= _BUSY and (late := _late(seen, one)):
-            waited, saved = waited + late, (saved or 0.0) + late
+            waited, saved, values["late_s"] = waited + late, (saved or 0.0) + late, late
         if not workers or not waited:
             continue
-        whole = Cause("", waited, saved, one.loader, {"workers": one.workers, "busy": busy})
+        whole = Cause("", waited, saved, one.loader, values)
         if (slow := slow_hand_off(seen.result, one)) is not None:
             values = {**whole.values, "pickle_s": slow[0], "make_s": slow[1]}
             yield replace(whole, code="pickling", values=values)

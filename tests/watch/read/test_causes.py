@@ -131,6 +131,7 @@ def test_what_a_small_batch_takes_too_long_to_arrive_is_a_wait_for_workers_that_
     found = {code: one for code, one in run.causes(2).items() if code != "training"}
     assert set(found) == {"stage", "cores-used-up"}
     assert found["stage"].recoverable_s == pytest.approx(1.0, rel=0.01)
+    assert found["stage"].values["late_s"] == pytest.approx(0.9, rel=0.01)
 
 
 def test_workers_whose_feeder_threads_pickle_longer_than_they_make() -> None:

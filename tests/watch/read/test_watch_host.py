@@ -41,6 +41,10 @@ class _Process:
     descriptors: int
     threads: int
     limit: int = 1024
+    cpu: tuple[float, ...] = (0.0, 0.0, 0.0, 0.0, 0.0)
+
+    def cpu_times(self) -> tuple[float, ...]:
+        return self.cpu
 
     def memory_full_info(self) -> Any:
         return types.SimpleNamespace(pss=self.pss, rss=self.rss)
@@ -149,10 +153,21 @@ def test_what_others_used_of_the_machine_is_told(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(footprint, "read_load_of_tree", lambda: next(loads))
     looker = Looker(tmp_path)
     assert looker.found.load is None
-    looker.script_ended()
+    looker.note_load()
     used = host(Run([], ShownTime(), ()), [], looker.found)
     assert (used.foreign_cores, used.stolen_cores) == (1.5, 0.1)
     assert host(Run([], ShownTime(), ()), [], Footprint()).foreign_cores is None
+
+
+def test_a_script_that_still_runs_is_none_of_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    loads = iter([Load(10.0, 100.0, 0.0, 5.0, 0.0), Load(20.0, 120.0, 0.0, 5.0, 0.0)])
+    monkeypatch.setattr(footprint, "read_load_of_tree", lambda: next(loads))
+    system = _System(
+        p10=_Process(1, 1, 1, 1, cpu=(4.0, 1.0, 6.0, 1.0, 9.0)), p20=_Process(1, 1, 1, 1, cpu=(2.0, 1.0, 0.0, 0.0, 9.0))
+    )
+    looker = Looker(_records(tmp_path, 10, 20, 30), system, tmp_path / "none")
+    looker.note_load()
+    assert looker.found.load is not None and looker.found.load.foreign_s == 5.0
 
 
 def _others(foreign: float | None, stolen: float = 0.0) -> Any:
