@@ -34,10 +34,13 @@ POINTS = [
 
 
 @pytest.fixture
-def offline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def offline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv("WANDB_DIR", str(tmp_path))
     monkeypatch.delenv("WANDB_MODE", raising=False)
     monkeypatch.delenv("WANDB_API_KEY", raising=False)
+    yield
+    if "wandb" in sys.modules:
+        sys.modules["wandb"].teardown()  # it keeps its settings for as long as its process lives
 
 
 def turns(count: int) -> bytes:
@@ -97,6 +100,23 @@ def test_tensorboard_reads_what_was_written(tmp_path: Path) -> None:
         (1.5, 50, 4.0),
         (2.5, 100, 6.0),
     ]
+
+
+@pytest.mark.usefixtures("offline")
+def test_wandb_gets_neither_paths_nor_the_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("wandb", reason="wandb is not installed")
+    monkeypatch.setattr("socket.gethostname", lambda: "pl4nted")
+    monkeypatch.setenv("WANDB_RUN_ID", "of-the-script")
+    monkeypatch.setattr(sys, "argv", ["pl4nted.py", "--key", "pl4nted"])
+    sink = opened(Destination("wandb", ""))
+    sink.write(POINTS[0])
+    sink.close()
+    (run,) = tmp_path.glob("wandb/offline-run-*")
+    assert "of-the-script" not in run.name and not list((run / "files").iterdir())
+    (sent,) = run.glob("*.wandb")
+    while b"wait_ms" not in (found := sent.read_bytes()):  # its own process writes it
+        time.sleep(0.01)
+    assert b"pl4nted" not in found and str(tmp_path).encode() not in found and b"of-the-script" not in found
 
 
 @pytest.mark.parametrize(("kind", "module"), [("tensorboard", "torch.utils.tensorboard"), ("wandb", "wandb")])
