@@ -7,6 +7,7 @@ torch nor any other package: a function imports what it needs when it is called.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, overload
 
@@ -21,6 +22,8 @@ from pipebench.watch.stages.labels import span
 if TYPE_CHECKING:
     from pipebench.lab.one_task import Cost, TaskCosts
     from pipebench.results.report import Report
+    from pipebench.watch.in_lightning import InLightning
+    from pipebench.watch.in_transformers import InTransformers
     from pipebench.watch.with_block import Watching
 
 __version__ = "0.1.0"
@@ -32,10 +35,12 @@ __all__ = [
     "RingCollate",
     "crop_stream",
     "decode_and_crop",
+    "lightning_callback",
     "load",
     "measure",
     "span",
     "syncs",
+    "transformers_callback",
     "watching",
 ]
 
@@ -49,6 +54,30 @@ def watching(*, functions: tuple[str, ...] = (), warmup: int = 0, every: int = 5
     from pipebench.watch.with_block import Watching
 
     return Watching(functions=functions, warmup=warmup, every=every)
+
+
+def lightning_callback(*, functions: tuple[str, ...] = ()) -> InLightning:
+    """A Lightning `Callback` that watches `fit`: the loggers of the trainer get the figures of the loop, as series.
+
+    `functions` as in `watching`. Afterwards the callback's `watched.result` says where the time went. Raises
+    `PipebenchError` if Lightning is not installed.
+    """
+    from pipebench.watch.in_lightning import InLightning
+
+    return InLightning(functions)
+
+
+def transformers_callback(
+    log: Callable[[dict[str, float]], object], *, functions: tuple[str, ...] = ()
+) -> InTransformers:
+    """A Transformers `TrainerCallback` that watches `train`: whenever the trainer logs, `log` gets the figures.
+
+    `log` is `trainer.log`, so the callback is added to the finished trainer. `functions` as in `watching`. Afterwards
+    the callback's `watched.result` says where the time went. Raises `PipebenchError` if Transformers is not installed.
+    """
+    from pipebench.watch.in_transformers import InTransformers
+
+    return InTransformers(log, functions)
 
 
 def load(report: str | os.PathLike[str]) -> Report:

@@ -74,6 +74,16 @@ def rate(value: float) -> str:
     return rate_scale([value]).text(value)
 
 
+def in_ms(value_s: float) -> float:
+    """A duration for the axis of a plot, in milliseconds."""
+    return value_s / 1e-3
+
+
+def in_mb(value_bytes: float) -> float:
+    """A size for the axis of a plot, in megabytes (decimal)."""
+    return value_bytes / 1e6
+
+
 def percent(fraction: float, decimals: int = 0) -> str:
     return f"{100 * fraction:.{decimals}f} %"
 

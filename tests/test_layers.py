@@ -43,8 +43,10 @@ HOUSE = {
     "watch.launch.hook": "pipebench_hook sitecustomize",
     "watch.read": "decoding gather described account bound drilled hand_off costs over_time host_use moves "
     "verdict waiting stalls series causes notes summary ranks programs merged",
+    "watch.log.sinks": "csv jsonl tensorboard wandb",
+    "watch.log": "incoming queue_fill worker_memory live writing writers",
     "watch.trace": "tracks device_timeline excerpt perfetto",
-    "watch": "with_block command",
+    "watch": "with_block in_lightning in_transformers command",
     "remedies": "seen source opening files as_tensors bytes_across callbacks decoders draft packed_crops from_bytes "
     "in_order knock_out lookup opencv_resize num_workers one_thread persistent_workers pin_memory prefetch_factor "
     "ring_collate sampler_ahead start_method validation",

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pipebench.results.report import Report
     from pipebench.results.watched import WatchResult
     from pipebench.watch.command import Keep
+    from pipebench.watch.log.sinks import Destination
 
 FILE = click.Path(path_type=Path, dir_okay=False)
 _IS_COMMAND = "pipebench.watch: a command"
@@ -58,6 +59,17 @@ class _WithCommands(click.Command):
 @click.option(
     "--span", "functions", multiple=True, metavar="MODULE:FUNCTION", help="Time this function too (may be repeated)."
 )
+@click.option(
+    "--log",
+    "log",
+    multiple=True,
+    metavar="SINK",
+    help="Write series while it runs: csv:FILE, jsonl:FILE, tensorboard:DIR or wandb (may be repeated).",
+)
+@click.option(
+    "--log-every", type=click.IntRange(1), metavar="N", help="With --log: a point each N iterations.  [default: 50]"
+)
+@click.option("--show-names", is_flag=True, help="With --log: paths in names of stages too.")
 @click.option("--export-json", type=FILE, metavar="FILE", help="Save the report.")
 @paged
 @click.option("--export-trace", type=FILE, metavar="FILE", help="Save a trace for Perfetto.")
@@ -76,6 +88,9 @@ def command(
     warmup: int,
     loader: int | None,
     functions: tuple[str, ...],
+    log: tuple[str, ...],
+    log_every: int | None,
+    show_names: bool,
     export_json: Path | None,
     export_html: Path | None,
     export_trace: Path | None,
@@ -102,8 +117,10 @@ def command(
         _check_command(argv, bound)
     else:
         check_script(argv, context)
+    sinks = _sinks(log, bound, log_every is not None or show_names)
+    files = [Path(one.place) for one in sinks if one.is_file]
     asked = (export_json, export_html, export_trace, passport)
-    export_json, export_html, export_trace, passport = places(force, *asked)
+    export_json, export_html, export_trace, passport, *_ = places(force, *asked, *files)
     from pipebench.watch.command import watch
 
     options = WatchOptions(
@@ -115,6 +132,9 @@ def command(
         export_trace=export_trace,
         functions=functions,
         bound=bound,
+        log=tuple(map(str, sinks)),
+        log_every=log_every or 50,
+        show_names=show_names,
     )
     made: list[Report] = []
     kept = saved_at(export_json, passport, export_html, None if style == "table" else made)
@@ -122,6 +142,17 @@ def command(
     for report in made:
         click.echo(rendered(report, style, full), nl=False)
     return status
+
+
+def _sinks(log: tuple[str, ...], bound: bool, more: bool) -> list[Destination]:
+    """Where series go. Raises `UsageError` for what there is not, and for options that say nothing here."""
+    from pipebench.watch.log.sinks import destinations
+
+    if more and not log:
+        raise UsageError("--log-every and --show-names are for --log, which is not there", "add --log csv:FILE")
+    if bound and log:
+        raise UsageError("--bound trains on replayed batches, which would be in the series of --log", "use one of them")
+    return destinations(log) if log else []
 
 
 def _check_command(argv: list[str], bound: bool) -> None:

@@ -14,7 +14,7 @@ import dataclasses
 import hmac
 import re
 import secrets
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Any, Literal, TypeVar
 
 Kind = Literal["name", "file", "data", "line", "said", "side", "ours", "values", "words", "number"]
@@ -90,6 +90,12 @@ def without_names(found: Part, public: Collection[str] = ()) -> Part:
     """A report, or a part of one, with a token in place of each of the user's names. `public` are data sets' names that
     everybody may know, such as those of the embedded ones."""
     return _Names(secrets.token_bytes(32), public, found).hidden(found)  # type: ignore[no-any-return]  # of its type
+
+
+def hidden_in_words() -> Callable[[str], str]:
+    """A function that puts tokens in place of the paths and files in a text, such as the name of a stage: of one name
+    always the same token. Another call of this gives others."""
+    return _Names(secrets.token_bytes(32), (), None)._sentence
 
 
 class _Names:

@@ -6,8 +6,9 @@ import contextlib
 import dataclasses
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pipebench.errors import PipebenchError
 from pipebench.host import limits
@@ -34,6 +35,9 @@ from pipebench.watch.record.recording import Settings, told
 from pipebench.watch.trace.excerpt import timeline
 from pipebench.watch.trace.perfetto import write_trace
 
+if TYPE_CHECKING:
+    from pipebench.watch.log.writers import Follow
+
 AT_START = (
     "pipebench: --bound trains on replayed batches. Discard the weights of this run, and every checkpoint that it "
     "writes. It ends after {} iterations.\n"
@@ -41,6 +45,10 @@ AT_START = (
 AT_END = "pipebench: discard the weights of this run (--bound).\n"
 Keep = Callable[..., object]
 """Gets the result, the line on its error from the kept calibration (None: there is none), and the `WatchedCommand`."""
+
+
+def _unfollowed(folders: Callable[[], Sequence[Path]]) -> AbstractContextManager[None]:
+    return contextlib.nullcontext()
 
 
 def watch(
@@ -68,10 +76,32 @@ def watch(
         say(f"pipebench: {inert(line)}\n")
     if options.bound:
         say(AT_START.format(options.steps or STEPS))
-    status = observe_command(options, argv, say, report) if options.command else observe(options, argv, say, report)[0]
+    with _logged(options, say) as follow:
+        if options.command:
+            status = observe_command(options, argv, say, report, follow)
+        else:
+            status, _ = observe(options, argv, say, report, follow)
     if options.bound:
         say(AT_END)
     return status
+
+
+@contextlib.contextmanager
+def _logged(options: WatchOptions, say: Callable[[str], object]) -> Iterator[Follow]:
+    """What follows the programs while they run: it writes their series, if that was asked for."""
+    if not options.log:
+        yield _unfollowed
+        return
+    from pipebench.results.names import hidden_in_words  # only where series are written
+    from pipebench.watch.log.live import Live
+    from pipebench.watch.log.writers import Log
+
+    shown = str if options.show_names else hidden_in_words()
+    log = Log(options.log, options.log_every, lambda folder: Live(folder, shown, options.loader), say)
+    try:
+        yield log.following
+    finally:
+        log.end()
 
 
 def _calibration() -> str | None:
@@ -90,6 +120,7 @@ def observe(
     argv: Sequence[str],
     say: Callable[[str], object],
     report: Callable[[WatchResult], object] = lambda result: None,
+    follow: Follow = _unfollowed,
 ) -> tuple[int, WatchResult | None]:
     """Runs `argv`, summarises its records, and hands the result to `report`.
 
@@ -118,7 +149,7 @@ def observe(
         ended = supervisor.run(
             ["-m", *argv] if options.module else list(argv),
             _settings(options, folder),
-            meanwhile=lambda: looking(looker, reader),
+            meanwhile=lambda: _both(looking(looker, reader), follow(lambda: [folder])),
             afterwards=lambda ended: _guarded(say, lambda: read(ended)),
             impatient=options.impatient,
         )
@@ -132,6 +163,7 @@ def observe_command(
     argv: Sequence[str],
     say: Callable[[str], object],
     report: Callable[[WatchResult, WatchedCommand], object],
+    follow: Follow = _unfollowed,
 ) -> int:
     """Runs a command, and hands `report` the figures of its main program and all its programs. Returns its status."""
     with _folder(options) as folder:
@@ -150,9 +182,15 @@ def observe_command(
         return supervisor.run_command(
             argv,
             watched_environment(folder, _settings(options, folder)),
-            meanwhile=lambda: looked_at_all(programs),
+            meanwhile=lambda: _both(looked_at_all(programs), follow(lambda: [one.folder for one in programs.all()])),
             afterwards=lambda ended: _guarded(say, lambda: read(ended)),
         ).status
+
+
+@contextlib.contextmanager
+def _both(looking: AbstractContextManager[None], following: AbstractContextManager[None]) -> Iterator[None]:
+    with following, looking:  # what is found last is followed too
+        yield
 
 
 def _records(one: SeenProgram) -> Records:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator
+from pathlib import Path
 from time import perf_counter_ns
 
 from pipebench.host.machine import usable_cores
@@ -11,11 +14,12 @@ from pipebench.watch.launch.watched_script import WatchedScript
 from pipebench.watch.read.gather import gather
 from pipebench.watch.read.summary import summarise
 from pipebench.watch.record.options import WatchOptions
-from pipebench.watch.record.recording import Settings
+from pipebench.watch.record.recording import Settings, told
 
 
 class Watching:
     """Watches what runs inside the block. Afterwards `result` says where the time went, and all patches are removed.
+    Before, it says "nothing-watched".
 
     If a loader's workers were started before the block, their stages are not seen.
 
@@ -30,6 +34,8 @@ class Watching:
 
     def __init__(self, *, functions: tuple[str, ...] = (), warmup: int = 0, every: int = 50) -> None:
         self._options = WatchOptions(functions=functions, warmup=warmup, every=every)
+        self.result = summarise([], self._options, 0, usable_cores())
+        self._latest: Iterator[dict[str, float]] = iter(())
 
     def __enter__(self) -> Watching:
         self._scratch = Scratch("watch")
@@ -39,7 +45,15 @@ class Watching:
             Settings(str(self._scratch.path), chosen.every, warmup=chosen.warmup, functions=chosen.functions)
         )
         self._script.start()
+        self._latest = _latest(self._scratch.path)
         return self
+
+    def latest(self) -> dict[str, float]:
+        """The figures of the iterations since the last call, by the names of `pipebench watch --log`; {} without any.
+
+        Called inside the block, as often as they are wanted. If pipebench fails, it says so once, and there are none.
+        """
+        return next(self._latest, {})
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         try:
@@ -51,3 +65,17 @@ class Watching:
                 self.result = summarise(processes, self._options, int(kind is not None), usable_cores(), lived=lived)
         finally:
             self._scratch.remove()
+
+
+def _latest(folder: Path) -> Iterator[dict[str, float]]:
+    """The figures since the last time, again and again."""
+    try:
+        from pipebench.results.names import hidden_in_words  # only for who asks
+        from pipebench.watch.log.live import Live
+
+        live = Live(folder, hidden_in_words())
+        while True:
+            point = live.latest()
+            yield {} if point is None else point.named()
+    except Exception as error:
+        sys.stderr.write(f"pipebench: no figures from here on, because of a fault of pipebench ({told(error)})\n")

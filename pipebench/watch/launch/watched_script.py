@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable
 from functools import partial
@@ -27,6 +28,14 @@ if TYPE_CHECKING:
 
 AUTOGRAD = "torch.autograd"
 OPTIMISER = "torch.optim.optimizer"
+
+
+_here: list[int] = []  # the ids of the processes, this one and those before a fork, that are watched now
+
+
+def is_watched() -> bool:
+    """Whether somebody watches this process: `pipebench watch`, or a `with` block."""
+    return os.getpid() in _here
 
 
 class WatchedScript:
@@ -62,6 +71,7 @@ class WatchedScript:
 
     def start(self) -> None:
         """Patches what is imported now and what will be imported. A fault goes to the report; the script runs on."""
+        _here.append(self.recording.pid)
         self.recording.patches.on_undo(self.imports.uninstall)
         self.spans.install()
         self.recording.guarded("watching imports", self.imports.install)
@@ -142,5 +152,7 @@ class WatchedScript:
             raise raised
 
     def _unpatch(self, exiting: bool) -> None:
+        with contextlib.suppress(ValueError):
+            _here.remove(self.recording.pid)
         self.recording.on = False
         self.recording.patches.undo(everywhere=not exiting)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from statistics import fmean
+from typing import NamedTuple
 
+from pipebench.stats import CONFIDENCE, student
 from pipebench.watch.launch.over_time import Seen
 
 _LEAST = 4  # looks
@@ -12,6 +14,40 @@ _START = 0.25  # of the looks: a worker fills its caches and its first batches
 _STEADY = 0.8  # of the scatter of the memory is a straight line
 _LEAST_BYTES = 2_000_000  # less is within what an allocator keeps for later
 _EVEN = 0.4  # of the growth in the first half: what the second half must have at least
+_PARTS = 6  # of the time, for an interval
+
+
+class Growth(NamedTuple):
+    """How fast memory grows, in bytes per second, and an interval of 95 %. If it holds 0, no growth is shown."""
+
+    per_s: float
+    low: float
+    high: float
+
+
+def growth_with_interval(moments: Sequence[Seen]) -> Growth | None:
+    """The slope of the memory after its start, by least squares over means of 6 parts of the looks. None: too few.
+
+    Batches that come and go move neighbouring looks alike, and the means of parts hardly. So the interval is that of a
+    slope with independent errors (Student's t; Draper and Smith, Applied Regression Analysis, section 1.4). With a
+    correlation of 0.5 between neighbouring looks it holds the truth in 94 % of the cases (a test). Memory that levels
+    off is no straight line, which widens it.
+    """
+    found = moments[int(len(moments) * _START) :]
+    each = len(found) // _PARTS
+    if each < 2:
+        return None
+    parts = [found[len(found) - each * (part + 1) : len(found) - each * part] for part in reversed(range(_PARTS))]
+    times = [fmean(one.s for one in part) for part in parts]
+    sizes = [fmean(one.own_bytes for one in part) for part in parts]
+    middle, mean = fmean(times), fmean(sizes)
+    across = sum((at - middle) ** 2 for at in times)
+    if not across:
+        return None
+    slope, _ = _line(times, sizes)
+    left = sum((size - mean - slope * (at - middle)) ** 2 for at, size in zip(times, sizes, strict=True))
+    half = student(CONFIDENCE, _PARTS - 2) * (left / (_PARTS - 2) / across) ** 0.5
+    return Growth(slope, slope - half, slope + half)
 
 
 def growth_bytes_per_s(moments: Sequence[Seen]) -> float | None:

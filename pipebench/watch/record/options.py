@@ -21,6 +21,8 @@ class WatchOptions:
     - `records` is the folder for the records of each process (`None`: a temporary folder, removed at the end).
     - `bound` measures how fast the loop would be without any data work. The script then ends after `steps` iterations
       (`None`: `bound.schedule.STEPS`), and its weights must not be used.
+    - `log` names where the series go while the run goes on, each as `log.sinks` says, with a point for each `log_every`
+      iterations. `show_names`: the names of stages are logged as they are, also if they hold paths.
     - `ours`: the script is a part of pipebench's own work, so what interrupts it interrupts that work.
     - `impatient`: a second Ctrl-C ends pipebench and the script at once, without a report.
     """
@@ -35,5 +37,8 @@ class WatchOptions:
     every: int = 50
     records: Path | None = None
     bound: bool = False
+    log: tuple[str, ...] = ()
+    log_every: int = 50
+    show_names: bool = False
     ours: bool = False
     impatient: bool = False

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 
 import pytest
 
 from pipebench.watch.launch.over_time import Seen
-from pipebench.watch.read.over_time import growth_bytes_per_s, storage_bytes_per_s
+from pipebench.watch.read.over_time import growth_bytes_per_s, growth_with_interval, storage_bytes_per_s
 
 MB = 1_000_000
 
@@ -43,3 +44,26 @@ def test_too_few_looks_say_nothing() -> None:
 
 def test_reads_from_storage_are_a_rate() -> None:
     assert storage_bytes_per_s([Seen(1.0, 0, 10), Seen(2.0, 0), Seen(5.0, 0, 50)]) == pytest.approx(10.0)
+
+
+def test_the_interval_of_growth_holds_the_truth_as_often_as_it_says() -> None:
+    """Memory comes and goes with batches: neighbouring looks are alike, and the truth is 3 MB a second."""
+    held, runs, chance = 0, 400, random.Random(1)
+    for _ in range(runs):
+        level, looks = 0.0, []
+        for one in range(96):
+            level = 0.5 * level + chance.gauss(0, 5 * MB)
+            looks.append(Seen(float(one), int(100 * MB + 3 * MB * one + level)))
+        growth = growth_with_interval(looks)
+        assert growth is not None and growth.low < growth.per_s < growth.high
+        held += growth.low <= 3 * MB <= growth.high
+    assert 0.92 <= held / runs <= 0.97
+
+
+def test_growth_that_levels_off_is_told_by_a_wide_interval() -> None:
+    steady = growth_with_interval(_looks(lambda s: 100 * MB + 3 * MB * s, 64))
+    full = growth_with_interval(_looks(lambda s: 100 * MB + min(60 * MB, 4 * MB * s), 64))
+    assert steady is not None and steady.low == pytest.approx(steady.high) == pytest.approx(3 * MB)
+    assert full is not None and full.low < 0.7 * full.per_s and full.high > 1.3 * full.per_s
+    assert growth_with_interval(_looks(lambda s: s, 14)) is None
+    assert growth_with_interval([Seen(1.0, 5)] * 64) is None
