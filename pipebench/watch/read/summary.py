@@ -39,7 +39,7 @@ from pipebench.watch.read.notes import (
     unseen,
 )
 from pipebench.watch.read.series import by_worker, over_time
-from pipebench.watch.read.verdict import diagnose
+from pipebench.watch.read.verdict import diagnose, nothing_watched
 from pipebench.watch.read.waiting import wait_parts
 from pipebench.watch.record.lines import (
     LoaderFound,
@@ -89,7 +89,7 @@ def summarise(
     numbers = [one.loader for one in loaders]
     used = host(run, numbers, footprint)
     result = WatchResult(
-        verdict=Verdict("nothing-watched"),
+        verdict=nothing_watched(processes),
         next_move=None,
         stages=stages,
         loop=loop,

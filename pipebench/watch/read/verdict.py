@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from pipebench.results.next_move import NextMove
 from pipebench.results.watched import LoaderResult, Verdict, WaitPart, WatchResult, WorkerResult
-from pipebench.watch.read.gather import NO_LOADER
+from pipebench.watch.read.gather import NO_LOADER, Process
 from pipebench.watch.read.moves import (
     BUSY,
     busy,
@@ -17,17 +17,25 @@ from pipebench.watch.read.moves import (
     next_move,
     slow_hand_off,
 )
+from pipebench.watch.record.lines import NotRecognised
 
 # A wait below 5 % of an iteration is smaller than a loop's own scatter; from 10 % on, a fix is worth the effort.
 _SMALL = 0.05
 _LARGE = 0.10
+_NOTHING = Verdict("nothing-watched")
 _OWN = ("sampler", "send-indices", "receive", "pin")
+
+
+def nothing_watched(processes: Iterable[Process]) -> Verdict:
+    """The verdict where no loader was seen, with the reason if pipebench did not recognise this torch."""
+    found = [line for one in processes if one.role == "script" for line in one.of(NotRecognised)]
+    return Verdict("nothing-watched", torch=found[0].torch, lacks=tuple(found[0].lacks)) if found else _NOTHING
 
 
 def diagnose(result: WatchResult) -> tuple[Verdict, NextMove | None]:
     """The verdict and the next move (None: no measurement shows what would help)."""
     if not result.loaders:
-        return Verdict("nothing-watched"), None
+        return result.verdict, None
     main = _largest(result, _total)
     if (unseen := _in_other_threads(result, main)) is not None:
         return _named(_shape(Verdict("not-followed", workers=unseen.workers), result), unseen, result), None
