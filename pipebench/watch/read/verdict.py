@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import replace
 
 from pipebench.results.next_move import NextMove
@@ -32,8 +32,11 @@ def nothing_watched(processes: Iterable[Process]) -> Verdict:
     return Verdict("nothing-watched", torch=found[0].torch, lacks=tuple(found[0].lacks)) if found else _NOTHING
 
 
-def diagnose(result: WatchResult) -> tuple[Verdict, NextMove | None]:
-    """The verdict and the next move (None: no measurement shows what would help)."""
+def diagnose(result: WatchResult, beside: Container[int] = ()) -> tuple[Verdict, NextMove | None]:
+    """The verdict and the next move (None: no measurement shows what would help).
+
+    `beside` are the loaders whose batches are made beside the loop: by workers, or by a thread.
+    """
     if not result.loaders:
         return result.verdict, None
     main = _largest(result, _total)
@@ -43,10 +46,12 @@ def diagnose(result: WatchResult) -> tuple[Verdict, NextMove | None]:
         return _named(_seen(result, main), main, result), None
     if main.loader == NO_LOADER:
         return _shape(Verdict("no-loader", loader=NO_LOADER), result), None
-    return _judged(result, main, result.wait_share)
+    return _judged(result, main, result.wait_share, beside)
 
 
-def _judged(result: WatchResult, main: LoaderResult, share: float) -> tuple[Verdict, NextMove | None]:
+def _judged(
+    result: WatchResult, main: LoaderResult, share: float, beside: Container[int]
+) -> tuple[Verdict, NextMove | None]:
     """The verdict on a loop that waits for a loader for this share of its time."""
     wait_s = result.loop[0].s_per_iteration
     if result.device_idle is not None:
@@ -73,7 +78,7 @@ def _judged(result: WatchResult, main: LoaderResult, share: float) -> tuple[Verd
         wait_part_share=part.share if part else None,
         hand_off_s=slow[0] if slow else None,
         batch_s=slow[1] if slow else None,
-        by_thread=not main.workers and any(one.part == "wait-for-worker" and one.share for one in result.wait_parts),
+        by_thread=not main.workers and main.loader in beside,
     )
     verdict = _named(_shape(verdict, result), main, result)
     if share < _LARGE:
