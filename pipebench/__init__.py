@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from pipebench.batch_into import BatchInto
 from pipebench.native.region import crop_stream, decode_and_crop
@@ -49,6 +49,13 @@ def watching(*, functions: tuple[str, ...] = (), warmup: int = 0, every: int = 5
     from pipebench.watch.with_block import Watching
 
     return Watching(functions=functions, warmup=warmup, every=every)
+
+
+def load_ipython_extension(shell: Any) -> None:
+    """Gives a notebook the cell magic `%%pipebench`. IPython calls it for `%load_ext pipebench`."""
+    from pipebench.watch import notebook
+
+    notebook.load(shell)
 
 
 def load(report: str | os.PathLike[str]) -> Report:

@@ -27,6 +27,7 @@ HOUSE = {
     "render.pictures": "sheet svg drawing axes forest bound counts errors in_workers ladder of_ranks remedies "
     "resources speedups steps times variants whole_run two_runs",
     "render.html": "markup outline page",
+    "render.notebook": "",
     "syncpoints": "placement book reviewed_operators modes session examine",
     "predict": "cores loader bounds asked intervals planning passports untried more_workers",
     "watch.record": "options orders spent kernel_counts from_handlers bound_lines trial_lines program_lines "
@@ -44,7 +45,7 @@ HOUSE = {
     "watch.read": "decoding gather described account bound drilled hand_off costs over_time host_use moves "
     "verdict waiting stalls series causes notes summary ranks programs merged",
     "watch.trace": "tracks device_timeline excerpt perfetto",
-    "watch": "with_block command",
+    "watch": "with_block notebook command",
     "remedies": "seen source opening files as_tensors bytes_across callbacks decoders draft packed_crops from_bytes "
     "in_order knock_out lookup opencv_resize num_workers one_thread persistent_workers pin_memory prefetch_factor "
     "ring_collate sampler_ahead start_method validation",
