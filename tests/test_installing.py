@@ -9,6 +9,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+import repos
 import warm
 from packaging.requirements import Requirement
 
@@ -76,12 +77,12 @@ def test_installing_changes_no_package_of_a_container_with_torch_2_4(has, tmp_pa
 def _hiding(*names):
     """Text of a program that runs the command line where these packages are not installed."""
     hidden = "".join(f"sys.modules[{name!r}] = None; " for name in names)
-    return f"import sys; {hidden}from pipebench.cli import main; main()"
+    return f"import sys; sys.path[:] = filter(None, sys.path); {hidden}from pipebench.cli import main; main()"
 
 
-def _pipebench(*arguments, hides=_lab.LAB):
+def _pipebench(*arguments, hides=_lab.LAB, **how):
     command = [sys.executable, "-c", _hiding(*hides), *map(str, arguments)]
-    return warm.run(command, capture_output=True, text=True, timeout=120)
+    return warm.run(command, capture_output=True, text=True, timeout=120, **how)
 
 
 @pytest.mark.parametrize("arguments", [["run"], ["study", "metrics"], ["calibrate"], ["pack", "a", "b"]], ids=" ".join)
@@ -99,6 +100,16 @@ def test_what_reaches_a_missing_torch_later_says_it_in_the_same_words():
     done = _pipebench("syncs", "json:loads")
     assert done.returncode == 1 and "Traceback" not in done.stderr
     assert done.stderr.startswith("pipebench: this command needs torch, which pipebench alone does not bring\n")
+
+
+def test_comparing_commits_of_pipebench_itself_says_it_before_it_measures(tmp_path, monkeypatch):
+    monkeypatch.setenv("PIPEBENCH_CACHE", str(tmp_path / "cache"))
+    repo = repos.sample(tmp_path / "mine")
+    (repo / "pipebench").mkdir()
+    (repo / "pipebench/__init__.py").touch()
+    repos.commit(repo, "two")
+    done = _pipebench("ab", "HEAD", "HEAD", cwd=repo)
+    assert done.returncode == 1 and "pipebench ab needs torch and torchvision" in done.stderr, done.stderr
 
 
 SAVED = ROOT / "tests/results/saved"
