@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from pipebench.batch_into import BatchInto
 from pipebench.native.region import crop_stream, decode_and_crop
@@ -78,6 +78,13 @@ def transformers_callback(
     from pipebench.watch.in_transformers import InTransformers
 
     return InTransformers(log, functions)
+
+
+def load_ipython_extension(shell: Any) -> None:
+    """Gives a notebook the cell magic `%%pipebench`. IPython calls it for `%load_ext pipebench`."""
+    from pipebench.watch import notebook
+
+    notebook.load(shell)
 
 
 def load(report: str | os.PathLike[str]) -> Report:

@@ -15,6 +15,7 @@ import sys
 import click
 
 from pipebench import __version__, commands
+from pipebench.commands._lab import LAB, not_installed
 from pipebench.commands._script import no_option
 from pipebench.errors import PipebenchError, UsageError, did_you_mean
 from pipebench.host.interrupts import INTERRUPTED
@@ -67,7 +68,7 @@ def main() -> None:
     except PipebenchError as error:
         status = _said(error)
     except (MemoryError, ImportError) as error:
-        status = _without_memory(error)
+        status = _lacking(error)
     except BrokenPipeError:
         sys.stderr.close()
         status = 1
@@ -92,8 +93,10 @@ def _in_a_folder() -> None:
         raise PipebenchError("the current folder does not exist any more", "change to one that exists") from error
 
 
-def _without_memory(error: MemoryError | ImportError) -> int:
-    """Says it, and returns the exit status. What is another fault is raised again."""
+def _lacking(error: MemoryError | ImportError) -> int:
+    """Says what is lacking, memory or a package, and returns the exit status. What is another fault is raised again."""
+    if isinstance(error, ModuleNotFoundError) and error.name in LAB:
+        return _said(not_installed([error.name]))
     if isinstance(error, ImportError) and not _NO_MEMORY.search(str(error)):
         raise error
     say("pipebench: there is not enough memory for this process")

@@ -95,7 +95,7 @@ class LocalRunner:
         except NativeError as missing:
             return Prepared(missing.code, f"{missing.problem}: {missing.remedy}")
         except ImportError as missing:
-            remedy = f"pip install 'pipebench[{variant.extra}]'" if variant.extra else "install it"
+            remedy = f"pip install 'pipebench[{variant.extra or 'lab'}]'"
             return Prepared("not-installed", f"{printable(str(missing))}: {remedy}")
         self._calls[identity] = call
         return Prepared(library=library)

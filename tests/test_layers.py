@@ -27,6 +27,7 @@ HOUSE = {
     "render.pictures": "sheet svg drawing axes forest bound counts errors in_workers ladder of_ranks remedies "
     "resources speedups steps times variants whole_run two_runs",
     "render.html": "markup outline page",
+    "render.notebook": "",
     "syncpoints": "placement book reviewed_operators modes session examine",
     "predict": "cores loader bounds asked intervals planning passports untried more_workers",
     "watch.record": "options orders spent kernel_counts from_handlers bound_lines trial_lines program_lines "
@@ -46,7 +47,7 @@ HOUSE = {
     "watch.log.sinks": "csv jsonl tensorboard wandb",
     "watch.log": "incoming queue_fill worker_memory live writing writers",
     "watch.trace": "tracks device_timeline excerpt perfetto",
-    "watch": "with_block in_lightning in_transformers command",
+    "watch": "with_block notebook in_lightning in_transformers command",
     "remedies": "seen source opening files as_tensors bytes_across callbacks decoders draft packed_crops from_bytes "
     "in_order knock_out lookup opencv_resize num_workers one_thread persistent_workers pin_memory prefetch_factor "
     "ring_collate sampler_ahead start_method validation",
@@ -76,8 +77,8 @@ HOUSE = {
     "asvbench": "",
     "terminal": "",
     "pytest_plugin": "",
-    "commands": "_percent _ab_saved _script ab advise build calibrate data check compare doctor init pack plan run "
-    "schema show study syncs watch",
+    "commands": "_lab _percent _ab_saved _script ab advise build calibrate data check compare doctor init pack plan "
+    "run schema show study syncs watch",
     "cli": "",
     "__main__": "",
 }

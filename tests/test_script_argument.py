@@ -35,6 +35,7 @@ def test_a_notebook_is_refused_with_the_recipe() -> None:
     problem, remedy = _refused(["folder/train.ipynb"])
     assert problem == "folder/train.ipynb is a notebook, and watch runs Python files"
     assert "jupyter nbconvert --to script folder/train.ipynb; then: pipebench watch folder/train.py" in remedy
+    assert "`%%pipebench` above a cell" in remedy
 
 
 def test_options_of_the_script_are_its_own() -> None:

@@ -32,5 +32,5 @@ def check_script(argv: Sequence[str], context: click.Context) -> None:
         raise UsageError(
             f"{first} is a notebook, and {name} runs Python files",
             f"make one: jupyter nbconvert --to script {first}; then: pipebench {name} {script}. Inside a notebook, "
-            "`with pipebench.watching() as seen:` watches the loop of a cell",
+            "`%%pipebench` above a cell watches it, after `%load_ext pipebench`",
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pipebench.commands._ab_saved import annotate, judged_again, two
+from pipebench.commands._lab import need_lab
 from pipebench.commands._percent import Percent
 from pipebench.errors import PipebenchError, UsageError
 from pipebench.host.interrupts import INTERRUPTED, interruptible
@@ -257,12 +259,17 @@ def _measured(repo: Path, commit: Commit, side: Side) -> Measured:
 
 
 def _something_differs(sides: Sequence[Side]) -> None:
-    """A usage error where nothing that is measured lies in the repository, and both sides would be the same."""
+    """A usage error where nothing that is measured lies in the repository, and both sides would be the same.
+
+    What is measured then are the stages of pipebench, with the packages of the lab.
+    """
     same = len({(side.executable, side.environment, side.runner) for side in sides}) == 1
     if same and not any(side.folder and (side.folder / "pipebench").is_dir() for side in sides):
         problem = "there is no pipebench.toml at the top of the repository, so none of its code would be measured"
         remedy = "write one (pipebench init module:make_loader), or compare an asv suite (--asv) or tests (--pytest)"
         raise UsageError(problem, remedy)
+    if any(side.executable == sys.executable for side in sides):
+        need_lab("ab")
 
 
 def _runner(name: str | None) -> Any:

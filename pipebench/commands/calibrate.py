@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from pipebench.commands._lab import need_lab
 from pipebench.host.interrupts import INTERRUPTED, interruptible
 from pipebench.host.whole_files import check_writable
 from pipebench.terminal import delivered, exported, formatted, paged, places, progress, say
@@ -29,6 +30,7 @@ def command(
     usable core, unless --load says otherwise. Figures over their goal are marked and explained; the exit status is
     still 0. Later reports of `watch` quote the result.
     """
+    need_lab("calibrate")
     export_json, export_html = places(force, export_json, export_html)
     from pipebench.calibrate import whole
     from pipebench.calibrate.attribution import plans

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from pipebench.commands._lab import need_lab
 from pipebench.errors import UsageError
 from pipebench.terminal import as_json, laid_out, progress, text_or_json
 
@@ -31,6 +32,7 @@ def command(source: str, destination: Path, segment: int, keep_tables: bool, sha
 
     A run that was interrupted goes on where it stopped if it is started again.
     """
+    need_lab("pack")
     from pipebench.pack import sources
     from pipebench.pack.journal import Journal
     from pipebench.pack.working import Packer

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from pipebench.commands._lab import need_lab
 from pipebench.commands.data import say_if_shadowed
 from pipebench.errors import PipebenchError
 from pipebench.host.interrupts import INTERRUPTED, interruptible
@@ -182,6 +183,7 @@ def command(
     if listing:
         click.echo(laid_out(_listing(selection)), nl=False)
         return 0
+    need_lab("run")
     say_if_shadowed(data)
     from pipebench.lab.passes import Passes
     from pipebench.reference.watched_training import Length

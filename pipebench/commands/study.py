@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from pipebench.commands._lab import need_lab
 from pipebench.host.interrupts import INTERRUPTED, interruptible
 from pipebench.terminal import delivered, exported, formatted, laid_out, paged, places, progress, say, whole
 
@@ -37,6 +38,7 @@ def command(
     The output of each fix is first checked against the row before it. The report names each claim of the author that
     does not hold here.
     """
+    need_lab("study")
     from pipebench import studies
 
     if name is None:

@@ -135,13 +135,17 @@ def _no_doubled_blanks(lines: Sequence[str]) -> list[str]:
 
 
 def console(width: int, colour: bool) -> tuple[Any, io.StringIO]:
-    """A console of rich that writes to a buffer, and the buffer. Without `colour` it writes no escape sequences."""
+    """A console of rich that writes to a buffer, and the buffer. Without `colour` it writes no escape sequences.
+
+    In a notebook, rich would also show each line below the cell.
+    """
     from rich.console import Console
 
     out = io.StringIO()
     return Console(
-        file=out, width=width, force_terminal=colour, no_color=not colour, highlight=False, legacy_windows=False
-    ), out
+        file=out, width=width, force_terminal=colour, force_jupyter=False, no_color=not colour, highlight=False,
+        legacy_windows=False,
+    ), out  # fmt: skip
 
 
 def _styled(words: str, style: str = "") -> Any:

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from pipebench.render import ranks
 from pipebench.render.cells import Table
 from pipebench.render.layout import Line, Spare, Sparing, shortened
+from pipebench.render.watch_verdict import not_recognised
 from pipebench.results.programs import Program, WatchedCommand
 from pipebench.results.watched import WatchResult
 from pipebench.units import counted, percent, printable, seconds
@@ -19,7 +20,8 @@ _ENDED = {"ended": "", "failed": "failed", "cut": "cut short", "running": "still
 def heading(found: WatchedCommand, main: WatchResult, *, full: bool = False) -> list[Sparing]:
     """What comes before the figures of the program that is shown."""
     if found.shown is None:
-        return [Line(_nothing(found), "bold"), *_hidden(found)]
+        said = not_recognised(main.verdict) if main.verdict.lacks else _nothing(found)
+        return [Line(said, "bold"), *_hidden(found)]
     shown, together = found.programs[found.shown], found.ranks
     made: list[Sparing] = []
     if together is not None:

@@ -329,7 +329,7 @@ def table(account: Account | None, *, full: bool = False) -> list[Part]:
 
 def _short(account: Account) -> list[Part]:
     """A line for each large row: its name, a bar, its seconds, its share, and what a change could save of it."""
-    rows = list(_merged(account))
+    rows = list(merged(account))
     scale = seconds_scale([account.wall_s])
     longest = max(s for _, s, _ in rows) or 1.0
     made: list[Part] = ["", Line(f"Where the {seconds(account.wall_s)} of the run went, in {scale.unit}", "bold")]
@@ -366,7 +366,7 @@ def kinds(rows: Sequence[AccountRow]) -> Iterable[tuple[str, list[AccountRow]]]:
             yield name, own
 
 
-def _merged(account: Account) -> Iterable[Shown]:
+def merged(account: Account) -> Iterable[Shown]:
     """At most seven rows in the order of a run: each kind is one row, and the small ones are one together."""
     found = [
         (name, sum(one.s for one in own), sum(one.recoverable_s or 0.0 for one in own) or None)

@@ -19,6 +19,8 @@ _OWN_STAGES = ("read", "decode", "transform", "collate")  # the kinds of stages 
 
 def verdict(found: Verdict) -> str:
     """What limits the loop, with the evidence."""
+    if found.lacks:
+        return not_recognised(found)
     if found.limit == "nothing-watched":
         return "Nothing was watched: the script iterated no DataLoader, and no optimiser stepped in a loop without one."
     if found.limit == "no-such-loader":
@@ -35,6 +37,15 @@ def verdict(found: Verdict) -> str:
         largest = f" Its largest phase is {phase}, {percent(found.phase_share or 0.0)}." if phase else ""
         return f"Data does not limit training: t{waits}.{largest} {_which(found)}".strip()
     return f"T{waits}. {_which(found)}{_inside(found)}".strip()
+
+
+def not_recognised(found: Verdict) -> str:
+    """Why nothing was watched: this torch lacks names that recording needs."""
+    lacks = printable(", ".join(found.lacks))
+    return (
+        f"Nothing was watched: torch {printable(found.torch)} has no {lacks}, which recording needs. The script ran as "
+        "without pipebench; a newer pipebench may know this torch."
+    )
 
 
 def loader(number: int | None, dataset: str, file: str, line: int) -> str:

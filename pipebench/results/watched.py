@@ -238,6 +238,8 @@ class Verdict:
     `hand_off_s` and `batch_s` are set if workers take longer to hand a batch over than to make it: the seconds per
     batch that the feeder thread of a worker pickles, and that the worker makes the batch. `by_thread`: the loader has
     no workers, and a thread beside the loop iterates it.
+
+    `torch` and `lacks` are set if nothing was watched because this version of torch lacks these names.
     """
 
     limit: Literal["data", "training", "nothing-watched", "no-iteration", "no-such-loader", "no-loader", "not-followed"]
@@ -267,6 +269,8 @@ class Verdict:
     samples: int = 0
     startup_s: float | None = None
     by_thread: bool = False
+    torch: str = ""
+    lacks: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

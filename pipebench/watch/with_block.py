@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from time import perf_counter_ns
+from typing import Any
 
+from pipebench.errors import PipebenchError
 from pipebench.host.machine import usable_cores
 from pipebench.host.scratch import Scratch
 from pipebench.results.watched import WatchResult
@@ -17,9 +20,27 @@ from pipebench.watch.record.options import WatchOptions
 from pipebench.watch.record.recording import Settings, told
 
 
+class WatchedBlock(WatchResult):
+    """Where the time of a block went: figures in base units. As text, and in a notebook, it is a report of a screen."""
+
+    def __str__(self) -> str:
+        from pipebench.render import notebook  # only if it is shown
+
+        return notebook.as_text(self)
+
+    def _repr_html_(self) -> str:
+        from pipebench.render import notebook
+
+        return notebook.as_html(self)
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        """What IPython shows in a terminal."""
+        printer.text(str(self).strip())
+
+
 class Watching:
     """Watches what runs inside the block. Afterwards `result` says where the time went, and all patches are removed.
-    Before, it says "nothing-watched".
+    Before, to read it is an error.
 
     If a loader's workers were started before the block, their stages are not seen.
 
@@ -30,14 +51,21 @@ class Watching:
     'nothing-watched'
     """
 
-    result: WatchResult
+    _result: WatchedBlock | None = None
 
     def __init__(self, *, functions: tuple[str, ...] = (), warmup: int = 0, every: int = 50) -> None:
         self._options = WatchOptions(functions=functions, warmup=warmup, every=every)
-        self.result = summarise([], self._options, 0, usable_cores())
         self._latest: Iterator[dict[str, float]] = iter(())
 
+    @property
+    def result(self) -> WatchedBlock:
+        """Raises `PipebenchError` as long as the block has not ended."""
+        if self._result is None:
+            raise PipebenchError("there is no result before the end of the block", "read it after the `with` block")
+        return self._result
+
     def __enter__(self) -> Watching:
+        self._result = None
         self._scratch = Scratch("watch")
         chosen = self._options
         self._began = perf_counter_ns()
@@ -62,7 +90,9 @@ class Watching:
             finally:
                 lived = self._began, perf_counter_ns()
                 processes = gather(self._scratch.path)
-                self.result = summarise(processes, self._options, int(kind is not None), usable_cores(), lived=lived)
+                found = summarise(processes, self._options, int(kind is not None), usable_cores(), lived=lived)
+                named = {one.name: getattr(found, one.name) for one in dataclasses.fields(found)}
+                self._result = WatchedBlock(**named)
         finally:
             self._scratch.remove()
 

@@ -98,6 +98,7 @@ def run(repo, workflow, tmp_path, monkeypatch):
     return run
 
 
+FITS = "import importlib.util, torch; importlib.util.find_spec('torchvision') and __import__('torchvision')"
 COMPARE, COMMENT, INSTALL = "Compare with the base", "Comment on the pull request", "Install"
 
 
@@ -159,19 +160,31 @@ def test_torch_and_torchvision_come_from_the_cpu_builds_in_one_resolution(run):
     assert run(INSTALL).returncode == 0
     assert run.calls() == [
         "python -m pip install --quiet uv",
-        "python -m uv pip install --system --torch-backend cpu pipebench torchvision",
-        "python -c import torchvision",
+        "python -m uv pip install --system --torch-backend cpu pipebench torch torchvision",
+        f"python -c {FITS}",
     ]
 
 
-@pytest.mark.parametrize("fails", ["^-m uv", "^-c import torchvision"])
+def test_a_project_without_torchvision_is_not_installed_twice():
+    hidden = "import sys; sys.modules['torchvision'] = None; "
+    assert (
+        subprocess.run([sys.executable, "-c", "import sys; sys.modules['torch'] = sys; " + hidden + FITS]).returncode
+        == 0
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", f"import sys; sys.modules['torch'] = None; {FITS}"], capture_output=True
+    )
+    assert done.returncode == 1
+
+
+@pytest.mark.parametrize("fails", ["^-m uv", "^-c import"])
 def test_where_the_requirements_do_not_allow_cpu_builds_pip_installs_what_they_ask_for(run, fails):
     done = run(INSTALL, FAILS=fails)
     assert done.returncode == 0, done.stderr
     assert "::notice title=pipebench::the requirements do not allow" in done.stdout
     assert run.calls()[-2:] == [
         "python -m pip uninstall --quiet --yes torch torchvision",
-        "python -m pip install pipebench torchvision",
+        "python -m pip install pipebench torch torchvision",
     ]
 
 

@@ -41,7 +41,7 @@ REVIEWED = {
     "loading.LoaderRow": "start_method",
     "consumers.Consumer": "name device precision data source link date",
     "training.Training": "consumer",
-    "watched.Verdict": "phase stage stage_kind wait_part dataset",
+    "watched.Verdict": "phase stage stage_kind wait_part dataset torch lacks",
     "next_move.NextMove": "stage stage_kind wait_part setting made_by",
     "watched.StageResult": "name kind",
     "watched.PhaseResult": "phase",

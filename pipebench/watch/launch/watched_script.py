@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sys
 from collections.abc import Callable
 from functools import partial
 from time import perf_counter_ns
@@ -11,10 +12,17 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from pipebench.watch.record import thread_pools
-from pipebench.watch.record.lines import Moment, SpanNotFound
+from pipebench.watch.record.lines import Moment, NotRecognised, SpanNotFound
 from pipebench.watch.record.patches import AfterImport
 from pipebench.watch.record.recording import Recording, Settings
-from pipebench.watch.script.iterators import DATALOADER, TORCHDATA, Loaders, watch_dataloader, watch_torchdata
+from pipebench.watch.script.iterators import (
+    DATALOADER,
+    TORCHDATA,
+    Loaders,
+    lacking,
+    watch_dataloader,
+    watch_torchdata,
+)
 from pipebench.watch.script.loop_spans import LoopSpans
 from pipebench.watch.script.optimisers import watch_optimisers
 from pipebench.watch.script.phases import LoopPhases, watched_backward
@@ -97,9 +105,19 @@ class WatchedScript:
         labels.watch_functions(patches, self.recording.settings.functions)
 
     def _watch_dataloader(self, module: Any) -> None:
+        if lacks := lacking(module):
+            self._leave_alone(lacks)
+            return
         if self.trying is not None:
             self.trying.watch(module)
         watch_dataloader(self.loaders, module)
+
+    def _leave_alone(self, lacks: list[str]) -> None:
+        """Ends the recording, because this torch is not one that it knows."""
+        torch = str(getattr(sys.modules.get("torch"), "__version__", ""))
+        sys.stderr.write(f"pipebench: torch {torch} is not recognised ({', '.join(lacks)}): nothing is watched\n")
+        self.recording.write(NotRecognised(torch, lacks))
+        self.recording.stop()
 
     def _quiet(self) -> None:
         """Ends the recording, because something is tried from now on. The patches for trying stay."""

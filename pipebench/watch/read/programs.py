@@ -17,6 +17,7 @@ from pipebench.watch.read.gather import Process, loaders_found
 from pipebench.watch.read.notes import seen_stopped
 from pipebench.watch.read.ranks import Rank, compared
 from pipebench.watch.read.summary import summarise
+from pipebench.watch.read.verdict import nothing_watched
 from pipebench.watch.record.options import WatchOptions
 from pipebench.watch.record.program_lines import OwnStep, OwnSteps, ProgramFailed, ProgramStarted, RankFound
 from pipebench.watch.record.spent import TimeSpent
@@ -71,7 +72,9 @@ def programs_of(
     shown, ranks = _shown(found, loaded)
     main = None if shown is None else found[shown].watched
     if shown is None or main is None:
+        verdicts = [nothing_watched(one.processes) for one in every]
         main = summarise([], options, status, usable_cores)
+        main = dataclasses.replace(main, verdict=next((one for one in verdicts if one.lacks), main.verdict))
     else:
         found[shown] = dataclasses.replace(found[shown], watched=None)
     return dataclasses.replace(main, status=status), WatchedCommand(

@@ -39,7 +39,7 @@ from pipebench.watch.read.notes import (
     unseen,
 )
 from pipebench.watch.read.series import by_worker, over_time
-from pipebench.watch.read.verdict import diagnose
+from pipebench.watch.read.verdict import diagnose, nothing_watched
 from pipebench.watch.read.waiting import wait_parts
 from pipebench.watch.record.lines import (
     LoaderFound,
@@ -50,7 +50,7 @@ from pipebench.watch.record.lines import (
     StageName,
 )
 from pipebench.watch.record.options import WatchOptions
-from pipebench.watch.record.record_file import PHASES, WAIT
+from pipebench.watch.record.record_file import PHASES, WAIT, WORKERS
 
 __all__ = ["gather", "summarise"]
 _NS = 1e-9
@@ -89,7 +89,7 @@ def summarise(
     numbers = [one.loader for one in loaders]
     used = host(run, numbers, footprint)
     result = WatchResult(
-        verdict=Verdict("nothing-watched"),
+        verdict=nothing_watched(processes),
         next_move=None,
         stages=stages,
         loop=loop,
@@ -131,7 +131,7 @@ def summarise(
         spans=spans,
         over_time=None if options.bound else over_time(run, in_loop, max(1, main.workers) if main else 1, footprint),
     )
-    verdict, next_move = diagnose(result)
+    verdict, next_move = diagnose(result, _by_threads(run))
     if described and not loaders:
         verdict = Verdict("no-such-loader", loader=options.loader, loaders=len(set(described) - {NO_LOADER}))
     whole = result.account
@@ -140,6 +140,13 @@ def summarise(
         next_move = move_of_run(next_move, whole.causes, usable_cores) if verdict.limit in _JUDGED else None
     next_move = in_its_words(next_move, result)
     return dataclasses.replace(result, verdict=verdict, next_move=next_move, account=whole)
+
+
+def _by_threads(run: Run) -> frozenset[int]:
+    """The loaders whose loop waits for batches that somebody else makes: a worker, or a thread beside the loop."""
+    return frozenset(
+        one for one in run.loaders if any(turn.wait_parts_ns and turn.wait_parts_ns[WORKERS] for turn in run.turns(one))
+    )
 
 
 def _costs(run: Run, described: dict[int, LoaderFound], in_loop: tuple[int, ...]) -> tuple[LoopCosts, ...]:

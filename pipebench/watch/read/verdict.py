@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import replace
 
 from pipebench.results.next_move import NextMove
 from pipebench.results.watched import LoaderResult, Verdict, WaitPart, WatchResult, WorkerResult
-from pipebench.watch.read.gather import NO_LOADER
+from pipebench.watch.read.gather import NO_LOADER, Process
 from pipebench.watch.read.moves import (
     BUSY,
     busy,
@@ -17,17 +17,28 @@ from pipebench.watch.read.moves import (
     next_move,
     slow_hand_off,
 )
+from pipebench.watch.record.lines import NotRecognised
 
 # A wait below 5 % of an iteration is smaller than a loop's own scatter; from 10 % on, a fix is worth the effort.
 _SMALL = 0.05
 _LARGE = 0.10
+_NOTHING = Verdict("nothing-watched")
 _OWN = ("sampler", "send-indices", "receive", "pin")
 
 
-def diagnose(result: WatchResult) -> tuple[Verdict, NextMove | None]:
-    """The verdict and the next move (None: no measurement shows what would help)."""
+def nothing_watched(processes: Iterable[Process]) -> Verdict:
+    """The verdict where no loader was seen, with the reason if pipebench did not recognise this torch."""
+    found = [line for one in processes if one.role == "script" for line in one.of(NotRecognised)]
+    return Verdict("nothing-watched", torch=found[0].torch, lacks=tuple(found[0].lacks)) if found else _NOTHING
+
+
+def diagnose(result: WatchResult, beside: Container[int] = ()) -> tuple[Verdict, NextMove | None]:
+    """The verdict and the next move (None: no measurement shows what would help).
+
+    `beside` are the loaders whose batches are made beside the loop: by workers, or by a thread.
+    """
     if not result.loaders:
-        return Verdict("nothing-watched"), None
+        return result.verdict, None
     main = _largest(result, _total)
     if (unseen := _in_other_threads(result, main)) is not None:
         return _named(_shape(Verdict("not-followed", workers=unseen.workers), result), unseen, result), None
@@ -35,10 +46,12 @@ def diagnose(result: WatchResult) -> tuple[Verdict, NextMove | None]:
         return _named(_seen(result, main), main, result), None
     if main.loader == NO_LOADER:
         return _shape(Verdict("no-loader", loader=NO_LOADER), result), None
-    return _judged(result, main, result.wait_share)
+    return _judged(result, main, result.wait_share, beside)
 
 
-def _judged(result: WatchResult, main: LoaderResult, share: float) -> tuple[Verdict, NextMove | None]:
+def _judged(
+    result: WatchResult, main: LoaderResult, share: float, beside: Container[int]
+) -> tuple[Verdict, NextMove | None]:
     """The verdict on a loop that waits for a loader for this share of its time."""
     wait_s = result.loop[0].s_per_iteration
     if result.device_idle is not None:
@@ -65,7 +78,7 @@ def _judged(result: WatchResult, main: LoaderResult, share: float) -> tuple[Verd
         wait_part_share=part.share if part else None,
         hand_off_s=slow[0] if slow else None,
         batch_s=slow[1] if slow else None,
-        by_thread=not main.workers and any(one.part == "wait-for-worker" and one.share for one in result.wait_parts),
+        by_thread=not main.workers and main.loader in beside,
     )
     verdict = _named(_shape(verdict, result), main, result)
     if share < _LARGE:

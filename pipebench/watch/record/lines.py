@@ -375,6 +375,14 @@ class SpanNotFound:
 
 
 @dataclass
+class NotRecognised:
+    """A torch whose loaders lack names that recording needs. Nothing is recorded then."""
+
+    torch: str
+    lacks: list[str]
+
+
+@dataclass
 class Fault:
     """A fault of pipebench: where it happened, and its exception. The script went on."""
 
@@ -384,7 +392,7 @@ class Fault:
 
 Line: TypeAlias = (
     ProcessStarted | NewStage | FetchSums | BatchInFull | LoaderFound | PassBegun | PassEnded | LoopSums
-    | IterationInFull | LoadersTogether | LibraryThreads | StackPlace | Moment | SpanNotFound | Fault
+    | IterationInFull | LoadersTogether | LibraryThreads | StackPlace | Moment | SpanNotFound | NotRecognised | Fault
     | TimeSpent | BoundPlan | BoundWindow | BoundRoundVoid | BoundEnded | LoaderMade | TrialLine
     | ProgramStarted | RankFound | OwnSteps | ProgramFailed | WorkerGone
 )  # fmt: skip

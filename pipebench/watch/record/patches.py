@@ -260,9 +260,9 @@ class AfterImport:
 
     def install(self) -> None:
         """Acts on the modules that are already imported, and later on each other one after its import."""
+        sys.meta_path.insert(0, self)
         for name in sorted(self.names & set(sys.modules)):
             self.act(sys.modules[name])
-        sys.meta_path.insert(0, self)
 
     def uninstall(self) -> None:
         with contextlib.suppress(ValueError):

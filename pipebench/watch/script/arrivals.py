@@ -61,8 +61,12 @@ class Arrivals:
             found = self._under_way[queue] = _UnderWay()
         return found
 
-    def came(self, queue: Any, task: object) -> None:
-        """Notes that the loop has just taken the batch of `task` from its queue. It may have waited for another one."""
+    def came(self, queue: Any, message: Any) -> None:
+        """Notes that the loop has just taken a message from its queue: the number of a task, and the batch.
+
+        The loop may have waited for another one.
+        """
+        task = message[0]
         if type(task) is int:
             this = self.of(queue)
             this.last = task
@@ -84,7 +88,8 @@ class Arrivals:
         this = self._under_way.get(queue) if queue is not None and not self.lost else None
         if this is None:
             return None
-        task = iterator._rcvd_idx - 1 if getattr(iterator, "_in_order", True) else this.last
+        received = getattr(iterator, "_rcvd_idx", None)
+        task = received - 1 if received is not None and getattr(iterator, "_in_order", True) else this.last
         came, pinned = this.came.pop(task, None), this.pinned.pop(task, (0, 0, 0))
         if came is None or not followed(task, number_of_pass):
             return None
@@ -97,9 +102,10 @@ def watch_queues(recording: Recording, arrivals: Arrivals, kind: Any) -> None:
 
     @unseen
     @functools.wraps(get)
-    def _get_data(self: Any) -> Any:
-        found = arrivals.parts.waiting_for(self._data_queue, lambda: get(self))
-        arrivals.note(recording, arrivals.came, self._data_queue, found[0])
+    def _get_data(self: Any, *args: Any, **kwargs: Any) -> Any:
+        queue = getattr(self, "_data_queue", None)
+        found = arrivals.parts.waiting_for(queue, lambda: get(self, *args, **kwargs))
+        arrivals.note(recording, arrivals.came, queue, found)
         return found
 
     recording.patches.replace(kind, "_get_data", _get_data)
@@ -156,14 +162,15 @@ def watch_pinning(recording: Recording, arrivals: Arrivals, module: Any) -> None
 
     @unseen
     @functools.wraps(plain)
-    def _pin_memory_loop(in_queue: Any, out_queue: Any, *args: Any, **kwargs: Any) -> Any:
+    def _pin_memory_loop(*args: Any, **kwargs: Any) -> Any:
         if recording.on and not arrivals.lost:
             try:
+                in_queue, out_queue, *rest = args
                 came = _In(in_queue)
-                in_queue, out_queue = came, _Out(out_queue, came, recording, arrivals)
+                args = (came, _Out(out_queue, came, recording, arrivals), *rest)
             except Exception as error:
                 arrivals.lost = True
                 recording.fault("following a batch into pinned memory", error)
-        return plain(in_queue, out_queue, *args, **kwargs)
+        return plain(*args, **kwargs)
 
     recording.patches.replace(module, "_pin_memory_loop", _pin_memory_loop)

@@ -29,6 +29,10 @@ from pipebench.watch.worker.fetching import WatchedWorker
 
 _CALLS = 40  # of those that led to a loader
 DATALOADER = "torch.utils.data.dataloader"
+_NEEDED = (
+    "_BaseDataLoaderIter.__next__", "_SingleProcessDataLoaderIter", "_MultiProcessingDataLoaderIter._reset",
+    "_DatasetKind.create_fetcher",
+)  # fmt: skip
 TORCHDATA = "torchdata.stateful_dataloader.stateful_dataloader"
 
 
@@ -234,6 +238,15 @@ def watch_torchdata(loaders: Loaders, module: Any) -> None:
     )
 
 
+def lacking(module: ModuleType) -> list[str]:
+    """The names that torch.utils.data.dataloader does not have, of those without which no loader can be watched."""
+    return [name for name in _NEEDED if functools.reduce(_of, name.split("."), module) is None]
+
+
+def _of(owner: Any, name: str) -> Any:
+    return getattr(owner, name, None)
+
+
 def watch_dataloader(loaders: Loaders, module: ModuleType) -> None:
     """Patches the iterator classes and the factory of fetchers in torch.utils.data.dataloader."""
     torch_module: Any = module
@@ -295,14 +308,15 @@ def _watch_reset(loaders: Loaders, kind: Any) -> None:
 
     @unseen
     @functools.wraps(plain)
-    def _reset(self: Any, loader: Any, first_iter: bool = False, *args: Any, **kwargs: Any) -> None:
+    def _reset(self: Any, loader: Any, *args: Any, **kwargs: Any) -> None:
+        first_iter = args[0] if args else kwargs.get("first_iter", False)
         if loaders.bound is not None and not first_iter:
             loaders.bound.opened(self, loader)
         known = not first_iter and loaders.recording.on and self in loaders.loop.passes and not _elsewhere(loaders)
         if known:
             loaders.guarded(loaders.loop.loader_opens, self)
         began = perf_counter_ns()
-        plain(self, loader, first_iter, *args, **kwargs)
+        plain(self, loader, *args, **kwargs)
         if known:
             loaders.guarded(loaders.new_pass, self, loaders.loop.passes[self].loader, began)
 
@@ -314,13 +328,13 @@ def _watch_shutdown(loaders: Loaders, kind: Any) -> None:
 
     @unseen
     @functools.wraps(plain)
-    def _shutdown_workers(self: Any) -> None:
+    def _shutdown_workers(self: Any, *args: Any, **kwargs: Any) -> None:
         if not loaders.recording.on or local.timer is not None or _elsewhere(loaders):
-            plain(self)
+            plain(self, *args, **kwargs)
             return
         loaders.guarded(loaders.loop.workers_end, self)
         loaders.guarded(loaders.lost.look, self)
-        plain(self)
+        plain(self, *args, **kwargs)
         loaders.guarded(loaders.loop.workers_ended, self)
 
     loaders.recording.patches.replace(kind, "_shutdown_workers", _shutdown_workers)

@@ -123,9 +123,9 @@ def watch_makers(patches: Patches, makers: Makers, loaders: Any) -> None:
 
     @unseen
     @functools.wraps(plain)
-    def check_worker_number_rationality(self: Any) -> Any:
+    def check_worker_number_rationality(self: Any, *args: Any, **kwargs: Any) -> Any:
         with forgiving():
             makers.made(self)
-        return plain(self)
+        return plain(self, *args, **kwargs)
 
     patches.replace(loaders, "check_worker_number_rationality", check_worker_number_rationality)

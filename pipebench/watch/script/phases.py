@@ -365,8 +365,8 @@ class LoopPhases:
 
 
 def compiling() -> bool:
-    compiler: Any = getattr(sys.modules.get("torch"), "compiler", None)
-    return compiler is not None and bool(compiler.is_compiling())
+    asked = getattr(getattr(sys.modules.get("torch"), "compiler", None), "is_compiling", None)
+    return asked is not None and bool(asked())
 
 
 def watched_backward(loop: LoopPhases, function: Callable[..., Any]) -> Callable[..., Any]:

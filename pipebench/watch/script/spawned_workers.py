@@ -66,9 +66,11 @@ def _watch_factory(watched: WatchedWorker, patches: Patches) -> None:
     @functools.wraps(plain)
     def create_fetcher(*args: Any, **kwargs: Any) -> Any:
         fetcher = plain(*args, **kwargs)
-        if local.timer is not None or not watched.recording.on or not fetching.is_own(fetcher):
+        if local.timer is not None or not watched.recording.on:
             return fetcher
         try:
+            if not fetching.is_own(fetcher):
+                return fetcher
             if not prepared:
                 prepared.append(True)
                 watched.prepare(fetcher.dataset)

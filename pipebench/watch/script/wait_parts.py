@@ -151,8 +151,8 @@ def watch_pinning_alone(patches: Patches, parts: WaitParts, alone: Any) -> None:
 
     @unseen
     @functools.wraps(plain)
-    def _next_data(self: Any) -> Any:
-        found = plain(self)
+    def _next_data(self: Any, *args: Any, **kwargs: Any) -> Any:
+        found = plain(self, *args, **kwargs)
         if local.timer is None and getattr(self, "_pin_memory", False):
             parts.timer.current = PIN
             parts.timer.switch(REST)

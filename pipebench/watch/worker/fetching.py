@@ -38,9 +38,9 @@ def watch_fetcher(fetcher: Any, sums: Sums) -> Any:
     sums.number = 0
 
     @unseen
-    def fetch(index: Any) -> Any:
+    def fetch(*index: Any) -> Any:
         if not sums.recording.on or local.timer is not None or sums.timer.busy:
-            return plain(index)  # inside another fetch, and part of its rows; or two threads use one loader
+            return plain(*index)  # inside another fetch, and part of its rows; or two threads use one loader
         timer = local.timer = sums.timer
         own = getattr(fetcher, name)
         stand_in = stand_in_for(own)
@@ -52,7 +52,7 @@ def watch_fetcher(fetcher: Any, sums: Sums) -> Any:
         failed, found = True, None
         began = timer.begin()
         try:
-            found = plain(index)
+            found = plain(*index)
             failed = False
             return found
         except StopIteration:
@@ -136,11 +136,11 @@ def _clean_errors(patches: Patches) -> None:
     module: Any = sys.modules["torch.utils.data._utils.worker"]
     plain = module.ExceptionWrapper
 
-    def wrapper(exc_info: Any = None, where: str = "in background") -> Any:
+    def wrapper(exc_info: Any = None, *args: Any, **kwargs: Any) -> Any:
         if exc_info is None:
             without_our_frames(sys.exc_info()[1])
             kind, error, _ = sys.exc_info()
             exc_info = (kind, error, error.__traceback__ if error else None)
-        return plain(exc_info, where)
+        return plain(exc_info, *args, **kwargs)
 
     patches.replace(module, "ExceptionWrapper", wrapper)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pickle
 import sys
@@ -46,18 +47,20 @@ class _Reducers:
         self._table = table
         self._protocol = pickle.DEFAULT_PROTOCOL if protocol is None else protocol
         self._crossing = crossing
-        self._torch: Any = sys.modules.get("torch")
+        torch: Any = sys.modules.get("torch")
+        self._tensor: Any = getattr(torch, "Tensor", None)
+        self._storage: Any = getattr(torch, "UntypedStorage", None)
         self._array: Any = getattr(sys.modules.get("numpy"), "ndarray", None)
 
     def __getitem__(self, kind: type) -> Callable[[Any], Any]:
         if kind is self._array:
             return self._table.get(kind) or self._reduce_array
         reduce: Callable[[Any], Any] = self._table[kind]
-        if self._torch is None:
+        if self._tensor is None:
             return reduce
-        if kind is self._torch.UntypedStorage:
+        if kind is self._storage:
             return lambda storage: self._reduce_storage(reduce, storage)
-        if issubclass(kind, self._torch.Tensor):
+        if issubclass(kind, self._tensor):
             self._crossing.tensors += 1
         return reduce
 
@@ -67,7 +70,8 @@ class _Reducers:
         return array.__reduce_ex__(self._protocol)
 
     def _reduce_storage(self, reduce: Callable[[Any], Any], storage: Any) -> Any:
-        self._crossing.storage(storage)
+        with contextlib.suppress(AttributeError):  # a storage of a torch that names its parts otherwise
+            self._crossing.storage(storage)
         return reduce(storage)
 
 

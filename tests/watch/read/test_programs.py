@@ -96,6 +96,9 @@ def test_a_loader_without_workers_that_is_waited_for_is_iterated_by_a_thread_bes
     assert _verdict(_result(*found, turns)).by_thread
     alone = _turns(1, 40, wait_parts_ns=[0, 0, 0, 0, 0, 0, 0, 400 * MS, 0])
     assert not _verdict(_result(*found, alone)).by_thread
+    workers = _found(2), PassBegun(2, 0, 0), _turns(2, 10, wait_parts_ns=[0, 0, 0, 100 * MS, 0, 0, 0, 0, 0])
+    both = _verdict(_result(*found, alone, *workers))
+    assert both.loader == 1 and not both.by_thread
 
 
 def test_a_loop_without_a_loader_is_no_loader_of_the_script() -> None:

@@ -42,6 +42,7 @@ LINES: list[lines.Line] = [
     lines.Moment("warm", 5),
     lines.TimeSpent(5, 9, 1, "before", [spent.SpentInPass(1, 0, [1, 2])], 3, 2),
     lines.Fault("watching torch", "TypeError: no"),
+    lines.NotRecognised("2.99.0", ["_DatasetKind.create_fetcher"]),
     trial_lines.LoaderMade(1, "a/train.py", 7, 9, 4, 30, "main", 12, {"num_workers": 2, "pin": None}, "it streams"),
     trial_lines.TrialWindow(1, 2, True, 1.5, 8, 3),
     trial_lines.TrialDifference(1, 0.5, 0.1, 2.0, 64),
