@@ -126,6 +126,7 @@ def advise(options: AdviseOptions, argv: Sequence[str], keep: Keep | None = None
         run = _LiveRun(folder, Looker(folder), options)
         progress = _Progress(options.budget_s)
         conductor = Conductor(run, remedies(), options.budget_s, progress.trying)
+        progress.left_s = lambda: conductor.left_s
         reporter = _Reporter(run, conductor, options, progress, keep)
         return supervisor.run(
             ["-m", *argv] if options.module else list(argv),
@@ -159,14 +160,15 @@ def _conducted(run: _LiveRun, conductor: Conductor, reporter: _Reporter) -> Iter
 
 
 class _Progress:
-    """One line on standard error that says what is tried now; without a terminal, a line for each change."""
+    """One line on standard error: what is tried now, and what the budget leaves. Without a terminal, one a change."""
 
     def __init__(self, budget_s: float) -> None:
-        self.budget_s = budget_s
+        self.left_s: Callable[[], float] = lambda: budget_s
         self._shown = False
 
     def trying(self, change: Change, number: int) -> None:
-        line = f"pipebench: trying {named(change)} ({number + 1})"
+        left_s = max(0.0, self.left_s())
+        line = f"pipebench: trying {named(change)} ({number + 1}), {left_s:.0f} s left"
         if sys.stderr.isatty():
             sys.stderr.write(f"\r\x1b[2K{line[: columns(sys.stderr) - 1]}")
             self._shown = True

@@ -342,9 +342,11 @@ def no_result(found: BeforeAfter) -> str:
         return f"the head has no result of {listed([printable(one) for one in found.lost])}"
     some = any(one.gated for one in found.rows)
     rows = listed([name_of(one) for one in found.rows if one.gated and one.verdict in UNJUDGED], "; ")
-    if some and not rows:
+    if some and not rows and found.beside:
         slower = listed([name_of(one) for one in by_size(found.beside)], "; ")
         return f"it is not about {slower}, slower for certain, and no rate is told to be faster all the same"
+    if some and not rows:
+        return f"in so much noise it would only see a row that is {percent(found.sees or 0.0)} slower"
     return (
         f"not every row could be judged ({rows})"
         if some
@@ -359,12 +361,7 @@ def _gate(found: BeforeAfter) -> Iterator[str]:
     if found.gate == NO_RESULT:
         yield f"The gate of {limit} has no result: {no_result(found)}."
         return
-    seen = sorted(
-        over.high / over.speedup * (1 + found.fail_above) - 1
-        for one in found.rows
-        if one.gated and one.judgement and (over := one.judgement.head_over_base)
-    )
-    least = f" It sees a row that is {percent(seen[len(seen) // 2])} slower, and seldom less." if seen else ""
+    least = f" It sees a row that is {percent(found.sees)} slower, and seldom less." if found.sees is not None else ""
     yield f"The gate of {limit} is passed.{_about(found)}{least}"
 
 

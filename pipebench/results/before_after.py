@@ -32,6 +32,7 @@ FEWER, MORE, SAME = "fewer", "more", "same"  # of an exact count
 NO_FLOOR = "run-to-run difference unknown"
 CPU = "CPU time"  # the name of the row of what workers compute for a sample
 ROW_VERDICTS = (FASTER, SLOWER, NOT_TOLD, NO_FLOOR, TOO_FEW, NOT_MEASURED, FEWER, MORE, SAME)
+_BLIND = 1.0  # slower: a gate that does not see that tells nothing
 UNJUDGED = (NO_FLOOR, TOO_FEW, NOT_MEASURED)  # of rows
 VERDICTS = (FASTER, SLOWER, MIXED, NOT_TOLD, NOT_MEASURED)
 
@@ -147,9 +148,10 @@ class BeforeAfter:
     it changed for certain. `appeared` are the notes that only the head has, `vanished` those that only the base has.
 
     `fail_above` is the gate: with 0.05, a row fails it whose whole interval is more than 5 % slower. A run that ended
-    early has not every row, so nothing passes it. It has no result either if a row that it is not about is slower for
-    certain (`beside`), unless every rate that it is about became faster for certain. `verdict`, `gate` and `exceeding`
-    (the names of the rows that fail) follow from the rows.
+    early has not every row, so nothing passes it. Unless every rate that it is about became faster for certain, it has
+    no result either if a row that it is not about is slower for certain (`beside`), or if it would not see a row that
+    takes twice as long (`sees`). `verdict`, `gate` and `exceeding` (the names of the rows that fail) follow from the
+    rows.
     """
 
     kind: Kind
@@ -188,6 +190,11 @@ class BeforeAfter:
         """The rows that are slower for certain, by more than a gate allows, and that no gate is about."""
         return tuple(_beside(self.rows, self.fail_above or 0.0))
 
+    @property
+    def sees(self) -> float | None:
+        """How much slower a row must be that the gate sees: of half of the rows that are not known to be faster."""
+        return None if self.fail_above is None else _sees(self.rows, self.fail_above)
+
 
 def _over(rows: Sequence[Row], limit: float) -> list[Row]:
     gated = [one for one in rows if one.gated]
@@ -196,6 +203,12 @@ def _over(rows: Sequence[Row], limit: float) -> list[Row]:
 
 def _beside(rows: Sequence[Row], limit: float) -> list[Row]:
     return [one for one in rows if not one.gated and one.unit in ("s", "per-s") and one.exceeds(limit)]
+
+
+def _sees(rows: Sequence[Row], limit: float) -> float | None:
+    untold = [one.judgement for one in rows if one.gated and one.judgement and one.verdict != FASTER]
+    seen = sorted(one.head_over_base.high / one.head_over_base.speedup * (1 + limit) - 1 for one in untold)
+    return seen[len(seen) // 2] if seen else None
 
 
 def _outweighed(gated: Sequence[Row]) -> bool:
@@ -211,7 +224,9 @@ def _gate(rows: Sequence[Row], lost: bool, limit: float | None, over: Sequence[R
     if over:
         return GATE_FAILED
     gated = [one for one in rows if one.gated]
-    unclear = any(one.verdict in UNJUDGED for one in gated) or (_beside(rows, limit) and not _outweighed(gated))
+    unclear = any(one.verdict in UNJUDGED for one in gated)
+    hidden = bool(_beside(rows, limit)) or (_sees(rows, limit) or 0.0) > _BLIND
+    unclear |= hidden and not _outweighed(gated)
     return NO_RESULT if unclear or lost or not gated else GATE_PASSED
 
 

@@ -94,6 +94,15 @@ def test_cpu_time_is_told_where_others_had_the_cores():
     assert "loading by CPU time 3.00× (" in verdict(found)
 
 
+def test_a_gate_that_would_not_see_twice_the_time_is_not_passed():
+    """Found: a gate of 5 % was passed between 97 and 57 samples/s, because only 1463 % would have failed it."""
+    found = compared(_run(foreign=1.4), _run(0.6, foreign=1.4), FILES, fail_above=0.05)
+    assert found.gate == "no result" and found.sees > 1
+    assert "in so much noise it would only see a row that is" in " ".join(text.table(root(before_after=found)).split())
+    assert compared(_run(), _run(), FILES, fail_above=0.05).gate == "passed"
+    assert compared(_run(foreign=1.4), _run(20.0, foreign=1.4), FILES, fail_above=0.05).gate == "passed"
+
+
 @pytest.mark.parametrize(("foreign", "verdict"), [(0.0, "slower"), (1.1, UNTOLD), (None, UNTOLD)])
 def test_cpu_time_holds_what_others_do_on_the_same_core(foreign, verdict):
     """Found: one script with one worker took 4.2 to 6.3 ms a sample on 2 threads of one core, beside others."""
