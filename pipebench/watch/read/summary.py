@@ -88,8 +88,9 @@ def summarise(
     spans = _spans(run, in_loop, loop)
     numbers = [one.loader for one in loaders]
     used = host(run, numbers, footprint)
+    nothing, lines = nothing_watched(processes), [one for process in run.of_script() for one in process.lines]
     result = WatchResult(
-        verdict=nothing_watched(processes),
+        verdict=nothing,
         next_move=None,
         stages=stages,
         loop=loop,
@@ -125,7 +126,7 @@ def summarise(
         host=used,
         drilled=drilled_rows(run, stages, looks),
         wait_parts=_wait_parts(run, in_loop, loop),
-        bound=bound_result([one for process in run.of_script() for one in process.lines]) if options.bound else None,
+        bound=bound_result(lines) if options.bound and not nothing.lacks else None,
         account=None if options.bound else account(run, lived, in_loop),
         costs=() if options.bound else _costs(run, described, in_loop),
         spans=spans,

@@ -17,6 +17,7 @@ from pipebench.watch.record.lines import (
     LoopSums,
     Moment,
     NewStage,
+    NotRecognised,
     PassBegun,
     PassEnded,
     ProcessStarted,
@@ -126,3 +127,10 @@ def test_tokens_are_a_fact_of_the_loader() -> None:
     sums = FetchSums(1, 0, 40 * MS, batches=2, samples=16, busy_ns=MS, content=Content(2, 16, 600, 1_000))
     content = _result(_found(1), PassBegun(1, 0, 0), _turns(1, 5), worker=(sums,)).loaders[0].content
     assert content is not None and (content.samples, content.tokens, content.padding_share) == (8, 300, 0.4)
+
+
+def test_a_torch_that_is_not_recognised_is_the_reason_and_no_loop_is_missed() -> None:
+    strange = NotRecognised("2.99.0", ["_DatasetKind.create_fetcher"])
+    result = _result(strange, bound=True)
+    assert _verdict(result).lacks == ("_DatasetKind.create_fetcher",) and result.bound is None
+    assert _result(bound=True).bound is not None

@@ -8,11 +8,18 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import types
+from pathlib import Path
 from typing import Any
 
 import pytest
 import warm
 from watching import PATIENCE_S, script
+
+from pipebench.watch.record.recording import Recording, Settings
+from pipebench.watch.script import arrivals
+from pipebench.watch.script.phases import compiling
+from pipebench.watch.worker import pickling
 
 NEEDED = {
     "_BaseDataLoaderIter": "_BaseDataLoaderIter.__next__",
@@ -80,3 +87,22 @@ def test_the_report_of_a_command_says_which_name_is_missing(before: list[str]) -
     said = " ".join(done.stderr.split())
     assert "has no _MultiProcessingDataLoaderIter._reset, which recording needs. The script ran as without" in said
     assert "DataLoader was iterated" not in said and "iterated no DataLoader" not in said
+
+
+def test_a_pin_memory_thread_that_is_called_otherwise_runs_as_it_would(tmp_path: Path) -> None:
+    module: Any = types.ModuleType("pin_memory")
+    module._pin_memory_loop = lambda **named: named
+    recording = Recording(Settings(str(tmp_path)), "script")
+    arrivals.watch_pinning(recording, arrivals.Arrivals(), module)
+    assert module._pin_memory_loop(queues=2) == {"queues": 2} and recording.faults == 1
+    recording.stop()
+
+
+def test_a_storage_of_another_kind_is_pickled_all_the_same() -> None:
+    reducers = pickling._Reducers({}, None, pickling.Crossing())
+    assert reducers._reduce_storage(lambda one: "reduced", object()) == "reduced"
+
+
+def test_a_compiler_without_its_question_is_not_compiling(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "torch", types.SimpleNamespace(compiler=object()))
+    assert not compiling()
