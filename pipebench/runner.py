@@ -25,6 +25,7 @@ from pipebench.host import machine
 from pipebench.host.children import how
 from pipebench.host.clock import Clock, DeviceClock, WallClock
 from pipebench.host.gaps import GAP, Gaps, without_gap
+from pipebench.host.heap import map_free_memory, settle
 from pipebench.native.building import NativeError
 from pipebench.task import RunnerSpec, SkipCode, Task, Unavailable, Variant, Work, Workload
 from pipebench.units import printable
@@ -50,7 +51,6 @@ class Attempt:
     seconds: float = 0.0
 
 
-SETTLING_BYTES = 31 << 20
 Find = Callable[[str], tuple[Task, Variant]]
 
 
@@ -82,7 +82,7 @@ class LocalRunner:
         self._inputs: dict[tuple[str, Workload, tuple[str, ...]], list[Any]] = {}
         self._armed: dict[str, tuple[Task, Variant, Workload, list[Any], Callable[[int], None]]] = {}
         self._opencv_threads: int | None = None
-        _settle_allocator()
+        settle()
 
     def prepare(self, identity: str, workload: Workload) -> Prepared:
         """Builds the variant's hot callable. Imports, handles and tables are made here, outside the timed part."""
@@ -173,8 +173,7 @@ class LocalRunner:
     def _taken(self, identity: str, calls: int) -> tuple[float, str | None]:
         """Where outputs stay alive, an untimed call comes first: rows in between may have taken the memory it needs.
 
-        What they left may not fit, and then the heap grows. Its end is touched first, as in a process that has run for
-        a while: otherwise a collate into ordinary memory took ten times as long here as in a loader without workers.
+        What they left may not fit, and then the heap grows: into memory that is mapped, as in an older process.
         """
         task, variant, workload, inputs, block = self._armed[identity]
         self._threads(variant)
@@ -184,7 +183,7 @@ class LocalRunner:
         gc.disable()
         try:
             if task.alive:
-                touch_free_memory()
+                map_free_memory()
                 block(1)
             return clock.elapsed(lambda: block(calls)), warning
         finally:
@@ -216,21 +215,6 @@ class LocalRunner:
         ):
             cv2.setNumThreads(wanted)
             self._opencv_threads = wanted
-
-
-def _settle_allocator() -> None:
-    """Brings glibc's malloc into its settled state by freeing one large block.
-
-    Freeing a block raises the size below which malloc keeps memory for reuse (to at most 32 MiB; see mallopt(3),
-    M_MMAP_THRESHOLD). Before that, each image-sized buffer goes back to the kernel and is faulted in again, which can
-    double the time of a decode. Without this, a row would depend on the variants that ran before it in its process.
-    """
-    bytearray(SETTLING_BYTES)
-
-
-def touch_free_memory() -> None:
-    """Writes to memory at the end of the heap and frees it, so that the kernel has mapped what comes from there."""
-    b"1" * (SETTLING_BYTES - (1 << 20))  # smaller than what was freed before, so it is of the heap: see above
 
 
 class ChildRunner:

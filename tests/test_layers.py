@@ -14,8 +14,8 @@ import pipebench
 ROOT = Path(pipebench.__file__).parent
 HOUSE = {
     "": "errors units stats ring",
-    "host": "clock gaps children known_bad screen interrupts private redaction cgroups identity machine limits named "
-    "page_cache scratch whole_files",
+    "host": "clock gaps heap children known_bad screen interrupts private redaction cgroups identity machine limits "
+    "named page_cache scratch whole_files",
     "native": "building passing region resized transforms packing",
     "task": "",
     "results": "sync_points measurement usual_pipeline loading consumers windows drilled account costs hand_off "

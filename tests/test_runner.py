@@ -10,9 +10,10 @@ import pytest
 from tiny import IDENTITY, WORKLOAD, first_keys
 
 from pipebench import stage
+from pipebench.host.heap import map_free_memory
 from pipebench.lab.fresh import FreshRunner
 from pipebench.lab.timing import Plan, measure
-from pipebench.runner import ChildRunner, LocalRunner, RunnerDied, Runners, touch_free_memory
+from pipebench.runner import ChildRunner, LocalRunner, RunnerDied, Runners
 from pipebench.task import RunnerSpec, Task, Variant, Work
 
 
@@ -116,7 +117,7 @@ def test_memory_at_the_end_of_the_heap_is_mapped_before_outputs_that_stay_alive_
     local = LocalRunner(find=lambda identity: (given, one))
     local.prepare(one.id, WORKLOAD)
     local.arm(one.id, WORKLOAD, ("a",))
-    monkeypatch.setattr("pipebench.runner.touch_free_memory", lambda: done.append("touch"))
+    monkeypatch.setattr("pipebench.runner.map_free_memory", lambda: done.append("touch"))
     del done[:]
     local.reading(one.id, 2)
     assert done == ["touch", "call", "call", "call"]
@@ -124,6 +125,6 @@ def test_memory_at_the_end_of_the_heap_is_mapped_before_outputs_that_stay_alive_
 
 def test_what_is_allocated_after_the_touch_is_in_pages_that_are_mapped():
     LocalRunner()
-    touch_free_memory()
+    map_free_memory()
     before = getrusage(RUSAGE_SELF).ru_minflt
     assert len(b"2" * (12 << 20)) and getrusage(RUSAGE_SELF).ru_minflt - before < 300  # of 3,072 pages

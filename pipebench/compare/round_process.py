@@ -27,7 +27,7 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 LARGE, SMALL = 16, 300  # blocks of padding
-SETTLING_BYTES = 31 << 20  # see `pipebench.runner`; freed before anything else: only a block of its own settles malloc
+SETTLING_BYTES = 31 << 20  # see `host/heap.py`; freed before anything else: only a block of its own settles malloc
 WARM_S = 0.3  # no further call to warm up after this: it may take seconds to start a loader's workers
 BATCHED = ("transform", "collate", "transfer", "step", "loader")  # a call does a whole batch, whatever keys it gets
 SOURCES = {"bench": "functions", "asv": "asv_suites", "pytest": "pytest_side"}  # by the first part of an identity

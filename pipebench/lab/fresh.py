@@ -24,7 +24,8 @@ from pipebench import stage
 from pipebench.errors import said_by
 from pipebench.host.children import how
 from pipebench.host.gaps import Gaps
-from pipebench.runner import SETTLING_BYTES, ChildRunner, LocalRunner, RunnerDied, Runners
+from pipebench.host.heap import settle
+from pipebench.runner import ChildRunner, LocalRunner, RunnerDied, Runners
 from pipebench.task import RunnerSpec, Task, Variant, Workload
 from pipebench.units import printable
 
@@ -204,7 +205,7 @@ def serve(descriptor: int) -> None:
     import torch
 
     torch.set_num_threads(1)
-    bytearray(SETTLING_BYTES)
+    settle()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     pipe, served = Connection(descriptor), _Served()
     with contextlib.suppress(EOFError, ConnectionError):

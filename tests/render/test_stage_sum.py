@@ -63,6 +63,13 @@ def test_a_loader_of_other_batches_or_with_workers_is_not_compared(row):
     assert "The loader with 0 workers" not in verdict(row)
 
 
+def test_transforms_are_measured_in_smaller_batches_than_the_loader_makes():
+    of_64 = replace(Workload(), batch_size=64)
+    stages = tuple(one if one.stage == "transform" else replace(one, workload=of_64) for one in STAGES)
+    said = tables.verdict(Report(2, measurements=stages, loader=(loader(180.0, batch=64),)))
+    assert "The loader with 0 workers does the same in one process, batch 64: 180 samples/s, 10 % below" in said
+
+
 def test_without_its_own_collate_there_is_no_sum():
     assert stage_sum.gap((), (loader(180.0),)) == ""
     assert "loader with 0" not in tables.verdict(Report(2, measurements=STAGES[:4], loader=(loader(180.0),)))
