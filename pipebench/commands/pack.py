@@ -8,7 +8,6 @@ from pathlib import Path
 import click
 
 from pipebench.errors import UsageError
-from pipebench.host.interrupts import interruptible
 from pipebench.terminal import as_json, laid_out, progress, text_or_json
 
 _UNITS = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9}
@@ -38,7 +37,6 @@ def command(source: str, destination: Path, segment: int, keep_tables: bool, sha
     from pipebench.pack.writing import write_index
     from pipebench.render import packing
 
-    click.get_current_context().with_resource(interruptible())
     shard_bytes = None if shards is None else _bytes(shards)
     sources.check_apart(source, destination)
     targets = sources.targets(source)
