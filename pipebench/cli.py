@@ -18,7 +18,7 @@ from pipebench import __version__, commands
 from pipebench.commands._lab import LAB, not_installed
 from pipebench.commands._script import no_option
 from pipebench.errors import PipebenchError, UsageError, did_you_mean
-from pipebench.host.interrupts import INTERRUPTED
+from pipebench.host.interrupts import INTERRUPTED, interruptible
 from pipebench.terminal import prepared, say
 from pipebench.units import printable
 
@@ -56,14 +56,15 @@ def main() -> None:
     """Runs the command line. An error becomes two lines on standard error and an exit status."""
     prepared()
     try:
-        _in_a_folder()
-        status = cli.main(standalone_mode=False)
+        with interruptible():
+            _in_a_folder()
+            status = cli.main(standalone_mode=False)
     except click.NoSuchOption as error:
         status = _said(no_option(error.option_name, error.ctx)) if error.ctx is not None else error.exit_code
     except click.ClickException as error:
         error.show()
         status = error.exit_code
-    except click.Abort:
+    except (click.Abort, KeyboardInterrupt):
         status = INTERRUPTED
     except PipebenchError as error:
         status = _said(error)

@@ -117,8 +117,12 @@ def _from_a_child(settings: Own) -> tuple[list[str], dict[str, str]]:
     child = context.Process(target=_send, args=(sender, settings))
     child.start()
     sender.close()
-    while not receiver.poll(0.05) and child.exitcode is None:
-        pass
+    try:
+        while not receiver.poll(0.05) and child.exitcode is None:
+            pass
+    except KeyboardInterrupt:
+        child.kill()  # who interrupts does not wait for the user's code
+        raise
     try:
         answer = json.loads(receiver.recv_bytes()) if receiver.poll() else None
     except EOFError:

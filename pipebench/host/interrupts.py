@@ -28,13 +28,18 @@ def interruptible() -> Iterator[Interrupts]:
 
     Further ones do nothing, because a terminal that is closed and a scheduler send several. A second Ctrl-C is a
     person's: it ends the process at once. What that leaves behind is removed by the next run (see `host.scratch`).
+    In a forked child, signals do what they did before the block: who ends a child does not wait for what it saves.
     """
     here = threading.current_thread() is threading.main_thread()
     before = {one: signal.getsignal(one) for one in _INTERRUPTS if here}
     ours = [one for one, handler in before.items() if handler != signal.SIG_IGN]  # `nohup` ignores SIGHUP
-    found = Interrupts()
+    found, owner = Interrupts(), os.getpid()
 
     def interrupt(number: int, frame: object) -> None:
+        if os.getpid() != owner:
+            signal.signal(number, before[signal.Signals(number)])
+            signal.raise_signal(number)
+            return
         for one in ours:
             signal.signal(one, end_at_once if one == signal.SIGINT else signal.SIG_IGN)
         found.came = True

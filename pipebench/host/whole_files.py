@@ -74,7 +74,7 @@ def alone(folder: Path) -> Iterator[None]:
 
 
 def _draft(path: Path) -> tuple[int, str]:
-    return tempfile.mkstemp(prefix=f".{path.name[:100]}.", dir=path.parent)
+    return tempfile.mkstemp(prefix=f".{path.name[:50]}.", dir=path.parent)
 
 
 def _unwritable(path: Path, error: OSError, remedy: str) -> PipebenchError:

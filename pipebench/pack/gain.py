@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import os
 import random
 import statistics
 import time
@@ -90,7 +91,7 @@ def _boxed(pair: tuple[Extent, Extent]) -> tuple[tuple[bytes, bytes], Box] | Non
         return None
     if min(width, height) <= SIDE:
         return None
-    rng = random.Random(pair[0].path + str(pair[0].offset))
+    rng = random.Random(os.fsencode(pair[0].path) + b"%d" % pair[0].offset)  # the path need not be UTF-8
     return data, (rng.randint(0, width - SIDE), rng.randint(0, height - SIDE), SIDE, SIDE)
 
 

@@ -16,6 +16,7 @@ import msgspec
 
 from pipebench.data import listing
 from pipebench.errors import PipebenchError, SampleError
+from pipebench.host.whole_files import check_writable, write_whole
 from pipebench.units import printable
 
 NAME = ".pipebench-pack.jsonl"
@@ -59,19 +60,19 @@ class Entry:
 class Journal:
     """The journal of the folder `destination`, which is made if it is missing.
 
-    Raises PipebenchError if the folder holds what no earlier run wrote, or was written with other options.
+    Raises PipebenchError if it cannot be written, holds what no earlier run wrote, or was written with other options.
     """
 
     def __init__(self, destination: Path, options: dict[str, object]) -> None:
         self._folder = destination
         self._path = destination / NAME
         self.entries: dict[str, Entry] = {}
-        destination.mkdir(parents=True, exist_ok=True)
+        check_writable(self._path)
         lines = self._lines()
         if not lines:
             if any(one.name != NAME for one in os.scandir(destination)):
                 raise PipebenchError(f"{printable(destination)} is not empty.", "Name a new folder.")
-            self._path.write_text(json.dumps(options) + "\n", encoding="utf-8")
+            write_whole(self._path, json.dumps(options).encode() + b"\n")
         elif (found := self._read(lines[0], dict[str, Any])) != options:
             raise PipebenchError(
                 f"{printable(destination)} was written with other options: {printable(json.dumps(found))[:200]}",
@@ -96,8 +97,8 @@ class Journal:
 
     def _read(self, line: bytes, kind: type[Line]) -> Line:
         try:
-            return msgspec.json.decode(line, type=kind)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            return msgspec.convert(json.loads(line), kind)  # `json`, as msgspec refuses names that are not UTF-8
+        except (ValueError, RecursionError) as error:
             raise PipebenchError(f"{printable(self._path)} is not what pack wrote", _REMEDY) from error
 
     def finished(self, name: str, signature: str) -> Entry | None:

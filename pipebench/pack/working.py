@@ -6,6 +6,7 @@ Every file gets its name when it is whole, so a run that was interrupted goes on
 
 from __future__ import annotations
 
+import errno
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -25,6 +26,7 @@ from pipebench.pack.writing import Writer
 from pipebench.results.packing import Packing
 from pipebench.units import printable
 
+_FULL = (errno.ENOSPC, errno.EDQUOT)
 AHEAD = 8  # members under way for each core
 _JPEG = b"\xff\xd8\xff"
 Progress = Callable[[int, int, str], None]
@@ -100,9 +102,8 @@ class Packer:
                     self._progress(self._done_bytes, total, "packing")
             except OSError as error:
                 problem = f"cannot write into {printable(self._destination)}: {error.strerror or error}"
-                raise PipebenchError(
-                    problem, "free some space and run it again: it goes on where it stopped"
-                ) from error
+                remedy = "free some space" if error.errno in _FULL else "mend that"
+                raise PipebenchError(problem, f"{remedy} and run it again: it goes on where it stopped") from error
             finally:
                 pool.shutdown(wait=True, cancel_futures=True)
                 if self._writer is not None:

@@ -25,7 +25,7 @@ class Writer:
 
     def __init__(self, folder: Path, target: Target) -> None:
         self.path = folder / target.name
-        self._draft = self.path.with_name(self.path.name + UNFINISHED)
+        self._draft = self.path.with_name(self.path.name[:50] + UNFINISHED)  # a name has 255 bytes at most
         self.path.parent.mkdir(parents=True, exist_ok=True)
         self._is_tar = target.is_tar
         self._file = self._draft.open("wb")

@@ -1,5 +1,6 @@
 """Ctrl-C, SIGTERM, SIGHUP and SIGKILL, sent to the real commands: what was measured is kept, and nothing is left."""
 
+import contextlib
 import json
 import os
 import signal
@@ -12,6 +13,8 @@ from pathlib import Path
 
 import pytest
 import warm
+
+from pipebench.host.interrupts import interruptible
 
 PATIENCE_S = 150
 LAB = Path(__file__).parents[1] / "results" / "saved" / "lab.json"
@@ -239,3 +242,28 @@ def test_to_show_a_report_after_a_signal_imports_nothing_more():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert done.stdout == "[]\n", (done.stdout, done.stderr)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_the_users_loader_does_not_outlive_init(number, tmp_path):
+    """It stays in a call of the user's, in a process of its own."""
+    subprocess.run(["git", "init", "--quiet", "."], cwd=tmp_path, check=True)
+    (tmp_path / "slow.py").write_text(
+        "import pathlib, time\ndef make_loader():\n    pathlib.Path('called').touch()\n    time.sleep(600)\n"
+    )
+    running = Running(tmp_path, "init", "slow:make_loader")
+    running.until_true((tmp_path / "called").exists)
+    running.send(number)
+    status, _ = running.ended()
+    assert (status, running.said.strip(), running.files_left) == (130, "", [])
+
+
+def test_a_forked_child_ends_as_if_nothing_were_to_be_saved():
+    with interruptible():
+        child = os.fork()
+        if not child:
+            with contextlib.suppress(BaseException):
+                signal.raise_signal(signal.SIGTERM)
+                time.sleep(1)
+            os._exit(0)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGTERM

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 import warm
@@ -150,3 +151,9 @@ def test_a_full_standard_output_is_said(tmp_path):
 def test_nothing_is_left_beside_a_report(tmp_path):
     done = pipebench(*COMMANDS["run"], "--export-json", "r.json", cwd=tmp_path)
     assert done.returncode == 0 and os.listdir(tmp_path) == ["r.json"]
+
+
+def test_a_report_may_have_the_longest_name(tmp_path):
+    name = "漢" * 83 + ".json"  # 254 bytes
+    done = pipebench("show", Path(__file__).parents[1] / "results/saved/lab.json", "--export-json", name, cwd=tmp_path)
+    assert (done.returncode, os.listdir(tmp_path)) == (0, [name]), done.stderr
