@@ -34,7 +34,7 @@ import torch
 
 sys.path.insert(0, os.fspath(Path(__file__).absolute().parent))
 
-from advice_plants import INDEPENDENT, PLANTED, Planted
+from advice_plants import INDEPENDENT, PLANTED, SECOND, Planted
 from advice_report import report
 
 from pipebench.advise.command import AdviseOptions, advise
@@ -56,6 +56,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--runs", type=int, default=2, help="plain runs of each kind")
     parser.add_argument("--within", type=float, default=3600.0, help="seconds for a script: then no more plain runs")
     parser.add_argument("--independent", action="store_true", help="the scripts by another author")
+    parser.add_argument("--second", action="store_true", help="the scripts by a third author")
     parser.add_argument("--save", type=Path, help="append the lines to this file")
     parser.add_argument("--report", type=Path, help="run nothing: print the report of these lines")
     asked = parser.parse_args(arguments)
@@ -71,7 +72,7 @@ def _read(file: Path) -> Iterable[dict[str, object]]:
 
 
 def _run(asked: argparse.Namespace) -> Iterable[dict[str, object]]:
-    known = INDEPENDENT if asked.independent else PLANTED
+    known = SECOND if asked.second else INDEPENDENT if asked.independent else PLANTED
     for name in asked.names or known:
         with tempfile.TemporaryDirectory() as folder:
             line = _line(known[name], Path(folder), asked)

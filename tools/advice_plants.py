@@ -82,10 +82,11 @@ PLANTED = {one.name: one for one in (
 
 
 def _independent(
-    name: str, cause: str, best: str = "", tried: str = "--epochs 1000000", present: str = "", **more: Any
-) -> Planted:
+    name: str, cause: str, best: str = "", tried: str = "--epochs 1000000", present: str = "",
+    folder: str = "independent", **more: Any,
+) -> Planted:  # fmt: skip
     """One of `tests/advice/independent`: its defaults are the slow settings, and its runs have one length."""
-    return _planted(name, cause, present, best, tried, folder="independent", **more)
+    return _planted(name, cause, present, best, tried, folder=folder, **more)
 
 
 # What is right is what the author of the scripts wrote (tests/advice/independent/README.md).
@@ -104,4 +105,26 @@ INDEPENDENT = {one.name: one for one in (
                  code="callbacks"),
     _independent("seven", "the model takes the time", tried="steps=1000000000"),
     _independent("eight", "the batch sampler draws slowly", "--fixed", code="sampler"),
+)}  # fmt: skip
+
+
+def _second(name: str, cause: str, best: str = "", tried: str = "--epochs 1000000", **more: Any) -> Planted:
+    """One of `tests/advice/second`, by another author, who had seen neither the rules nor the other scripts."""
+    return _independent(name, cause, best, tried, folder="second", **more)
+
+
+# What is right is what the author of the scripts wrote (tests/advice/second/README.md).
+SECOND = {one.name: one for one in (
+    _second("one", "no workers, and reads from a file share", "--workers 4",
+            remedy="num_workers together", code="no-workers"),
+    _second("two", "workers open an archive anew in each pass", "--persistent",
+            remedy="persistent_workers together", code="start-up"),
+    _second("three", "the first window of a shard waits for it", "prefetch=12", "epochs=1000000",
+            remedy="prefetch_factor num_workers together", code="periodic-stalls head-of-line"),
+    _second("four", "a checkpoint every 4 steps on a slow drive", "--fixed", code="callbacks"),
+    _second("five", "the sampler draws one index after the other", "--fixed", code="sampler"),
+    _second("six", "validation every 10 steps, whose workers start anew", "--validate-every 30 --keep-validation",
+            code="validation start-up"),
+    _second("seven", "a transform builds its filters for each sample", "--fixed", code="stage"),
+    _second("eight", "the model takes the time"),
 )}  # fmt: skip
