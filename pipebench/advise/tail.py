@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pipebench.watch.read.decoding import decoded
+from pipebench.watch.read.decoding import decoded, whole_lines
 from pipebench.watch.record.lines import Line, ProcessStarted
 from pipebench.watch.record.record_file import SUFFIX
 
@@ -23,12 +23,8 @@ class Tail:
             self._path = next((one for one in sorted(self.folder.glob(f"*{SUFFIX}")) if _is_script(one)), None)
         if self._path is None or not self._path.exists():
             return []
-        with self._path.open("rb") as file:
-            file.seek(self._read)
-            text = file.read()
-        whole = text[: text.rfind(b"\n") + 1]
-        self._read += len(whole)
-        return [one for one in map(decoded, whole.splitlines()) if one is not None]
+        lines, self._read = whole_lines(self._path, self._read)
+        return [one for one in map(decoded, lines) if one is not None]
 
 
 def _is_script(path: Path) -> bool:

@@ -9,6 +9,7 @@ from functools import cache
 from pipebench.predict.passports import passport_of, setting_of, simulated
 from pipebench.predict.planning import foreseen
 from pipebench.results.advice import Advice, Change, Finding
+from pipebench.results.costs import Passport
 from pipebench.results.watched import WatchResult
 from pipebench.stats import Speedup
 
@@ -18,17 +19,7 @@ Foretell = Callable[[Change], Speedup | None]
 def foretelling(watched: WatchResult, loader: int) -> Foretell:
     """The speed-up of a loader's loop by a change of it, as the simulation says. None: it does not know the change."""
     passport = passport_of(watched, loader=loader)
-
-    @cache
-    def of(workers: int, prefetch_factor: int) -> Speedup:
-        assert passport is not None
-        return foreseen(passport, workers, prefetch_factor)
-
-    def told(change: Change) -> Speedup | None:
-        known = passport is not None and simulated(change)
-        return of(*setting_of(change, passport.costs)) if known and passport is not None else None
-
-    return told
+    return _by(passport) if passport is not None else lambda change: None
 
 
 def with_predictions(advice: Advice, watched: WatchResult) -> Advice:
@@ -39,10 +30,18 @@ def with_predictions(advice: Advice, watched: WatchResult) -> Advice:
     passport = passport_of(watched, advice)
     if passport is None:
         return advice
+    told = _by(passport)
 
     def of(one: Finding) -> Finding:
-        if one.gain is not None or one.reason not in ("budget", "pass-length") or not simulated(one.change):
-            return one
-        return replace(one, predicted=foreseen(passport, *setting_of(one.change, passport.costs)))
+        untried = one.gain is None and one.reason in ("budget", "pass-length")
+        return replace(one, predicted=told(one.change)) if untried else one
 
     return replace(advice, findings=tuple(map(of, advice.findings)))
+
+
+def _by(passport: Passport) -> Foretell:
+    @cache
+    def of(workers: int, prefetch_factor: int) -> Speedup:
+        return foreseen(passport, workers, prefetch_factor)
+
+    return lambda change: of(*setting_of(change, passport.costs)) if simulated(change) else None

@@ -9,8 +9,8 @@ from pipebench.stats import Speedup
 
 Value = str | int | float | bool | None
 Outcome = Literal["gain", "no-gain", "slower", "unclear", "not-tried"]
-_CLEARLY = 0.95
 Ended = Literal["done", "budget", "script-ended", "refused", "fault"]
+_CLEARLY = 0.95  # of a speed-up: what is less is clearly less
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple, get_args
 
 from pipebench.results import usual_pipeline
 from pipebench.results.account import Cause
-from pipebench.results.advice import Advice
+from pipebench.results.advice import Advice, Finding
 from pipebench.results.before_after import UNJUDGED, BeforeAfter
 from pipebench.results.calibration import GOAL_SPAN_S, Calibration
 from pipebench.results.check import Check
@@ -104,22 +104,30 @@ def _of_advice(found: Advice, parts: Any) -> ReportVerdict:
     chosen = found.chosen
     if chosen is not None and chosen.gain is not None:
         gain = chosen.gain
-        settings = {f"set.{name}": value for name, value in chosen.change.settings.items()}
         of_run = {"run_speedup": chosen.run.speedup} if chosen.run is not None else {}
-        evidence |= {"remedy": chosen.change.remedy, "title": chosen.change.title, **settings, **_speed(gain), **of_run}
+        evidence |= {
+            "remedy": chosen.change.remedy,
+            "title": chosen.change.title,
+            **_settings(chosen),
+            **_speed(gain),
+            **of_run,
+        }
         return ReportVerdict("advise", "change", evidence)
     if found.ended == "refused":
         evidence |= {"refusal": found.refusal}
         told = found.followed
         if told is None or told.predicted is None:
             return ReportVerdict("advise", "refused", evidence)
-        settings = {f"set.{name}": value for name, value in told.change.settings.items()}
-        evidence |= {"remedy": told.change.remedy, **settings, **_speed(told.predicted)}
+        evidence |= {"remedy": told.change.remedy, **_settings(told), **_speed(told.predicted)}
         return ReportVerdict("advise", "predicted", evidence)
     tried = any(one.gain is not None and not one.change.knock_out for one in found.findings)
     left = any(one.gain is None and not one.change.of_script for one in found.findings)
     untried = not tried and (left or found.ended in ("script-ended", "fault"))
     return ReportVerdict("advise", "not-tried" if untried else "nothing-gains", evidence)
+
+
+def _settings(found: Finding) -> Evidence:
+    return {f"set.{name}": value for name, value in found.change.settings.items()}
 
 
 def _speed(found: Any) -> Evidence:

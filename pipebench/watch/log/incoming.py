@@ -56,11 +56,9 @@ class Incoming:
         return []
 
     def _lines(self, name: str) -> Iterator[Came]:
-        with suppress(FileNotFoundError), open(self._folder / name, "rb") as file:  # renamed: its disk is full
-            file.seek(self._read.get(name, 0))
-            whole, newline, _ = file.read().rpartition(b"\n")
-            self._read[name] = self._read.get(name, 0) + len(whole) + len(newline)
-            for one in whole.split(b"\n"):
+        with suppress(FileNotFoundError):  # renamed: its disk is full
+            lines, self._read[name] = decoding.whole_lines(self._folder / name, self._read.get(name, 0))
+            for one in lines:
                 if one.partition(b'"')[2].partition(b'"')[0] in _WANTED and (line := decoding.decoded(one)) is not None:
                     yield Came(name, line, _end(line))
 

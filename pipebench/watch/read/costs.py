@@ -139,7 +139,8 @@ def _loop(
     waits = sum(one.phases_ns[WAIT] for one in turns)
     parts = [sum(one.wait_parts_ns[part] for one in turns if one.wait_parts_ns) for part in range(len(WAIT_PARTS))]
     own = parts[SAMPLER] + parts[AFTER] + max(0, waits - sum(parts) + parts[_REST]) if any(parts) else 0
-    receive, pin = min(parts[RECEIVE] + parts[UNPICKLE], most_received_s / _NS * count), parts[PIN]
+    received, pin = parts[RECEIVE] + parts[UNPICKLE], parts[PIN]
+    receive = min(received, most_received_s / _NS * count)
     cpu, waited = _per_iteration(run, found.loader)
     if not found.workers:  # then the fetches are the thread's own work, and have figures of their own
         batches = sum(one.batches for one in fetches)
@@ -159,7 +160,7 @@ def _loop(
         own_s=had * own / count * _NS,
         send_s=had * parts[SEND] / count * _NS,
         receive_s=had * receive / count * _NS,
-        late_s=(parts[RECEIVE] + parts[UNPICKLE] - receive) / count * _NS,
+        late_s=(received - receive) / count * _NS,
         pin_s=had * pin / count * _NS,
     )
 

@@ -41,6 +41,14 @@ def _durations(buckets: dict[int, int]) -> bool:
     return all(0 <= one <= _LONGEST for one in buckets)
 
 
+def whole_lines(path: Path, begin: int) -> tuple[list[bytes], int]:
+    """The lines of a file from byte `begin` on, and where they end. A line that is half written waits."""
+    with path.open("rb") as file:
+        file.seek(begin)
+        whole, newline, _ = file.read().rpartition(b"\n")
+    return whole.split(b"\n"), begin + len(whole) + len(newline)
+
+
 def read(path: Path) -> tuple[list[Line], int]:
     """The lines of one file, and how many were left out. A process that is killed may not finish its last line."""
     with path.open("rb") as file:

@@ -10,6 +10,7 @@ from fetched_rows import CLOCK
 
 from pipebench.watch.record.patches import Patches
 from pipebench.watch.stages import finding_transforms
+from pipebench.watch.stages.webdataset import watch_pipeline
 
 
 @pytest.fixture
@@ -27,3 +28,15 @@ def rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
     yield run
     patches.undo()
+
+
+@pytest.fixture
+def patched() -> Iterator[None]:
+    """The pipelines of webdataset are watched; afterwards they are as they were."""
+    import webdataset.pipeline
+
+    patches = Patches()
+    watch_pipeline(patches, webdataset.pipeline)
+    yield
+    patches.undo()
+    assert webdataset.DataPipeline.invoke.__code__.co_filename.endswith("pipeline.py")

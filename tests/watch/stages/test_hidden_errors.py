@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,20 +12,10 @@ from pipebench import watching
 from pipebench.render.watch_notes import sentence
 from pipebench.results.watched import Note
 from pipebench.watch.record.lines import FetchSums
-from pipebench.watch.record.patches import Patches
 from pipebench.watch.record.worker_lines import Hidden
-from pipebench.watch.stages.webdataset import watch_pipeline
 
 wds = pytest.importorskip("webdataset")
 GOES_ON = wds.handlers.ignore_and_continue
-
-
-@pytest.fixture
-def patched() -> Iterator[None]:
-    patches = Patches()
-    watch_pipeline(patches, __import__("webdataset.pipeline").pipeline)
-    yield
-    patches.undo()
 
 
 def _samples() -> list[dict[str, Any]]:

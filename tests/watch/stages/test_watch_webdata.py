@@ -19,9 +19,7 @@ from watching import plain, script, watched
 from pipebench import watching
 from pipebench.results.watched import Note
 from pipebench.watch.record import exclusive_time
-from pipebench.watch.record.patches import Patches
 from pipebench.watch.script import iterators, phases, webdataset_loader
-from pipebench.watch.stages.webdataset import watch_pipeline
 
 wds = pytest.importorskip("webdataset")
 SHARDS, SAMPLES = 2, 6
@@ -40,15 +38,6 @@ def shards(tmp_path: Path) -> list[str]:
                     member.size = len(data)
                     tar.addfile(member, io.BytesIO(data))
     return found
-
-
-@pytest.fixture
-def patched() -> Iterator[None]:
-    patches = Patches()
-    watch_pipeline(patches, __import__("webdataset.pipeline").pipeline)
-    yield
-    patches.undo()
-    assert wds.DataPipeline.invoke.__code__.co_filename.endswith("pipeline.py")
 
 
 class Planted:
