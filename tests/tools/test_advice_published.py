@@ -1,5 +1,6 @@
 """The table of the advice on published scripts: what was promised, and what the patched script gained plainly."""
 
+import json
 import sys
 from pathlib import Path
 
@@ -7,6 +8,7 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "tools"))
 
 from advice_published import Published, by_hand, report, shown
 
+DOCS = Path(__file__).parents[2] / "docs"
 LINE = {"at": "2026-11-23T05:00:00+00:00", "load": 1.25, "budget_s": 60.0, "patched": True}
 
 
@@ -26,6 +28,11 @@ def test_a_promise_is_held_against_the_plain_runs_of_the_latest_line():
     assert [line.split("  ")[0] for line in rows] == ["script", "train.py", "main.py", "fit.py", "idle.py"]
     assert rows[1].split()[-3:] == ["1.55", "yes", "1.2"] and rows[2].split()[-3:] == ["1.00", "no", "1.2"]
     assert rows[3].endswith("not written        1.2") and rows[4].split() == ["idle.py", "nothing", "1.2"]
+
+
+def test_the_published_table_is_the_report_of_the_published_lines():
+    lines = (DOCS / "results" / "advice_published.jsonl").read_text().splitlines()
+    assert f"```\n{report(map(json.loads, lines))}```\n" in (DOCS / "figures" / "advice.md").read_text()
 
 
 def test_a_change_is_shown_as_it_is_written():
