@@ -11,7 +11,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from pipebench.remedies import persistent_workers
 from pipebench.remedies.seen import WORTH, Seen, without
 from pipebench.results.advice import Change, Finding, Value
 
@@ -88,10 +87,8 @@ def _down(seen: Seen, counts: dict[int, Finding]) -> int | None:
 def _change(seen: Seen, workers: int) -> Change:
     more = workers - seen.workers
     settings: dict[str, Value] = {"num_workers": workers}
-    cost = seen.processes(more)
     live_on = not seen.workers and seen.loader.passes > 1 and (seen.pass_s or math.inf) < _SHORT_PASS_S
     if live_on:
         settings["persistent_workers"] = True
-        cost = f"{cost}, {persistent_workers.COST}"
     predicted = seen.promise if more > 0 else None
-    return Change("num_workers", settings, cost, by_passes=live_on, predicted=predicted)
+    return Change("num_workers", settings, seen.processes(more), by_passes=live_on, predicted=predicted)
