@@ -93,7 +93,7 @@ def _of(folder: str) -> Callable[..., Planted]:
 
 
 # What is right is what the author of the scripts wrote (README.md of the folder).
-_independent, _second = map(_of, ("independent", "second"))
+_independent, _second, _third = map(_of, ("independent", "second", "third"))
 INDEPENDENT = (
     _independent("one", "samples wait for a network, one worker", "--num-workers 8",
                  remedy="num_workers together", code="workers-blocked"),
@@ -124,6 +124,21 @@ SECOND = (
     _second("seven", "a transform builds its filters for each sample", "--fixed", code="stage"),
     _second("eight", "the model takes the time"),
 )  # fmt: skip
+THIRD = (
+    _third("one", "12 workers seek on one disc", "-j 3",
+           remedy="num_workers together", code="workers-blocked storage"),
+    _third("two", "each worker fetches recordings when it starts", "--keep-procs",
+           remedy="persistent_workers together", code="start-up"),
+    _third("three", "the storage stops for 0.9 s of each 1.9 s", "--prefetch_factor 8",
+           remedy="prefetch_factor num_workers together", code="periodic-stalls head-of-line workers-blocked"),
+    _third("four", "all workers share one lock around the read", "--handle-per-process", code="workers-blocked stage"),
+    _third("five", "one query a row, and no workers", "bulk_query=1 workers=2", "epochs=1000000",
+           remedy="num_workers together", code="no-workers"),
+    _third("six", "reports in each step, and validation without workers", "--report-every 20 --val-workers 3",
+           code="callbacks validation"),
+    _third("seven", "batches are ready in time"),
+    _third("eight", "a whole scan is preprocessed for each patch", "--cut-first", code="stage"),
+)  # fmt: skip
 
-SETS = {"scripts": PLANTED, "independent": INDEPENDENT, "second": SECOND}
+SETS = {"scripts": PLANTED, "independent": INDEPENDENT, "second": SECOND, "third": THIRD}
 """The scripts by folder of `tests/advice`."""
