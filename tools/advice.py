@@ -1,13 +1,13 @@
 """Checks the advice against plain runs: each planted script before and after the advised change, timed on its own.
 
-    python tools/advice.py [NAME ...] [--budget 40] [--runs 2] [--save docs/results/advice.jsonl]
-    python tools/advice.py --independent [NAME ...]       # the scripts of another author
+    python tools/advice.py [NAME ...] [--budget 180] [--runs 2] [--save docs/results/advice.jsonl]
+    python tools/advice.py --set independent [NAME ...]   # the scripts of another author
     python tools/advice.py --report docs/results/advice.jsonl
 
-For each script of tests/advice/scripts whose cause is known (`advice_plants.py`), `pipebench advise` gives its advice.
+For each script whose cause is known (`advice_plants.py`), `pipebench advise` gives its advice.
 Then the script runs plainly: as it is, with the advised change written into its source, and with the best change that
 is known, in turn. Each script appends a line to the file; the report is made from these lines (`advice_report.py`).
-It takes about two minutes for each script.
+It takes two to five minutes for each script.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ import torch
 
 sys.path.insert(0, os.fspath(Path(__file__).absolute().parent))
 
-from advice_plants import INDEPENDENT, PLANTED, SECOND, Planted
+from advice_plants import SETS, Planted
 from advice_report import report
 
-from pipebench.advise.command import AdviseOptions, advise
+from pipebench.advise.command import BUDGET_S, AdviseOptions, advise
 from pipebench.render.advice import named, verdict
 from pipebench.results.account import Account
 from pipebench.results.advice import Advice, Snippet
@@ -52,11 +52,10 @@ def main(arguments: Sequence[str]) -> int:
     """Runs the scripts and prints the report."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", help="scripts (default: all)", metavar="NAME")
-    parser.add_argument("--budget", type=float, default=40.0, help="seconds for advise")
+    parser.add_argument("--budget", type=float, default=BUDGET_S, help="seconds for advise")
     parser.add_argument("--runs", type=int, default=2, help="plain runs of each kind")
     parser.add_argument("--within", type=float, default=3600.0, help="seconds for a script: then no more plain runs")
-    parser.add_argument("--independent", action="store_true", help="the scripts by another author")
-    parser.add_argument("--second", action="store_true", help="the scripts by a third author")
+    parser.add_argument("--set", choices=SETS, default="scripts", help="a folder of tests/advice")
     parser.add_argument("--save", type=Path, help="append the lines to this file")
     parser.add_argument("--report", type=Path, help="run nothing: print the report of these lines")
     asked = parser.parse_args(arguments)
@@ -72,7 +71,7 @@ def _read(file: Path) -> Iterable[dict[str, object]]:
 
 
 def _run(asked: argparse.Namespace) -> Iterable[dict[str, object]]:
-    known = SECOND if asked.second else INDEPENDENT if asked.independent else PLANTED
+    known = {one.name: one for one in SETS[asked.set]}
     for name in asked.names or known:
         with tempfile.TemporaryDirectory() as folder:
             line = _line(known[name], Path(folder), asked)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -48,7 +49,7 @@ def _planted(name: str, cause: str, present: str, best: str, tried: str, *, reme
     )  # fmt: skip
 
 
-PLANTED = {one.name: one for one in (
+PLANTED = (
     _planted("sleeping", "samples wait for a network, cores are idle", "2 150", "16 1500", "2 *",
              remedy="num_workers together", code="workers-blocked"),
     _planted("storage", "samples are read from storage", "2 400", "8 1000", "2 *",
@@ -78,25 +79,28 @@ PLANTED = {one.name: one for one in (
              remedy="together", code="start-up workers-blocked"),
     _planted("callbacks_waits", "the loop sends metrics, and samples wait", "2 80", "8 600", "2 *",
              remedy="num_workers together", code="workers-blocked callbacks"),
-)}  # fmt: skip
+)  # fmt: skip
 
 
-def _independent(
-    name: str, cause: str, best: str = "", tried: str = "--epochs 1000000", present: str = "",
-    folder: str = "independent", **more: Any,
-) -> Planted:  # fmt: skip
-    """One of `tests/advice/independent`: its defaults are the slow settings, and its runs have one length."""
-    return _planted(name, cause, present, best, tried, folder=folder, **more)
+def _of(folder: str) -> Callable[..., Planted]:
+    """For a folder of `tests/advice` by another author: the defaults are the slow settings; runs have one length."""
+
+    def planted(name: str, cause: str, best: str = "", tried: str = "--epochs 1000000", present: str = "",
+                **more: Any) -> Planted:  # fmt: skip
+        return _planted(name, cause, present, best, tried, folder=folder, **more)
+
+    return planted
 
 
-# What is right is what the author of the scripts wrote (tests/advice/independent/README.md).
-INDEPENDENT = {one.name: one for one in (
+# What is right is what the author of the scripts wrote (README.md of the folder).
+_independent, _second, _third = map(_of, ("independent", "second", "third"))
+INDEPENDENT = (
     _independent("one", "samples wait for a network, one worker", "--num-workers 8",
                  remedy="num_workers together", code="workers-blocked"),
     _independent("two", "workers open an archive anew in each pass", "--epochs 20 --persistent", present="--epochs 20",
                  remedy="persistent_workers together", code="start-up"),
     _independent("three", "a slow sample holds up the order", "--any-order",
-                 remedy="in_order prefetch_factor together", code="head-of-line", any_order=True),
+                 remedy="in_order prefetch_factor together", code="head-of-line", any_order=True, by_hand="in_order"),
     _independent("four", "a shard of many batches takes long to open", "--prefetch-factor 32",
                  "--steps 1000000000", remedy="prefetch_factor together", code="periodic-stalls"),
     _independent("five", "38 MB of NumPy arrays are handed over", "--fixed",
@@ -105,16 +109,8 @@ INDEPENDENT = {one.name: one for one in (
                  code="callbacks"),
     _independent("seven", "the model takes the time", tried="steps=1000000000"),
     _independent("eight", "the batch sampler draws slowly", "--fixed", code="sampler"),
-)}  # fmt: skip
-
-
-def _second(name: str, cause: str, best: str = "", tried: str = "--epochs 1000000", **more: Any) -> Planted:
-    """One of `tests/advice/second`, by another author, who had seen neither the rules nor the other scripts."""
-    return _independent(name, cause, best, tried, folder="second", **more)
-
-
-# What is right is what the author of the scripts wrote (tests/advice/second/README.md).
-SECOND = {one.name: one for one in (
+)  # fmt: skip
+SECOND = (
     _second("one", "no workers, and reads from a file share", "--workers 4",
             remedy="num_workers together", code="no-workers"),
     _second("two", "workers open an archive anew in each pass", "--persistent",
@@ -127,4 +123,22 @@ SECOND = {one.name: one for one in (
             code="validation start-up"),
     _second("seven", "a transform builds its filters for each sample", "--fixed", code="stage"),
     _second("eight", "the model takes the time"),
-)}  # fmt: skip
+)  # fmt: skip
+THIRD = (
+    _third("one", "12 workers seek on one disc", "-j 3",
+           remedy="num_workers together", code="workers-blocked storage"),
+    _third("two", "each worker fetches recordings when it starts", "--keep-procs",
+           remedy="persistent_workers together", code="start-up"),
+    _third("three", "the storage stops for 0.9 s of each 1.9 s", "--prefetch_factor 8",
+           remedy="prefetch_factor num_workers together", code="periodic-stalls head-of-line workers-blocked"),
+    _third("four", "all workers share one lock around the read", "--handle-per-process", code="workers-blocked stage"),
+    _third("five", "one query a row, and no workers", "bulk_query=1 workers=2", "epochs=1000000",
+           remedy="num_workers together", code="no-workers"),
+    _third("six", "reports in each step, and validation without workers", "--report-every 20 --val-workers 3",
+           code="callbacks validation"),
+    _third("seven", "batches are ready in time"),
+    _third("eight", "a whole scan is preprocessed for each patch", "--cut-first", code="stage"),
+)  # fmt: skip
+
+SETS = {"scripts": PLANTED, "independent": INDEPENDENT, "second": SECOND, "third": THIRD}
+"""The scripts by folder of `tests/advice`."""

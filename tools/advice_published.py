@@ -6,7 +6,8 @@
 The scripts are those of `real_scripts.py` that read images, unmodified, on an embedded data set. `advise` runs each one
 and writes its advice as a patch; `git apply` changes a copy of the script by it. Then the script and the copy train in
 turn. The time of an epoch, with its validation and its checkpoint, is that of a long run less that of a short one, so
-what is done once does not count. A script whose advice is no patch is only listed with what was advised.
+what is done once does not count. If the script's library makes the loader, an argument stands for the patch. Where
+there is neither, the script is only listed with what was advised.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -50,6 +51,7 @@ class Published:
     find: Callable[[], Path]
     arguments: tuple[str, ...]
     seeded: bool = False
+    by_hand: Mapping[str, str] = field(default_factory=dict)  # settings of a loader that the script's library makes
 
 
 def scripts(place: Place) -> list[Published]:
@@ -60,13 +62,13 @@ def scripts(place: Place) -> list[Published]:
             lambda: place.checkout(
                 "examples/imagenet/main.py", "f67ca2cd730bf91afe0504694abf07b88cbd03ac8c8a0426023620d29175c158"
             ),
-            ("-a", "shufflenet_v2_x0_5", "-b", "16", "-j", "2", "--seed", "7", "--no-accel", images),
+            ("-a", "shufflenet_v2_x0_5", "-b", "16", "-j", "0", "--seed", "7", "--no-accel", images),
         ),
         Published(
             "references/classification/train.py (torchvision)",
             lambda: sources.vision(place.cache / "sources") / "train.py",
             (
-                "--data-path", images, "--device", "cpu", "--model", "shufflenet_v2_x0_5", "-b", "8", "-j", "1",
+                "--data-path", images, "--device", "cpu", "--model", "shufflenet_v2_x0_5", "-b", "8", "-j", "0",
                 "--output-dir", "out", "--train-crop-size", "64", "--val-crop-size", "64",
             ),
             seeded=True,
@@ -81,6 +83,7 @@ def scripts(place: Place) -> list[Published]:
                 "--workers", "1", "--device", "cpu", "--warmup-epochs", "0", "--num-classes", "6", "--output", "out",
                 "--experiment", "run", "--seed", "7",
             ),
+            by_hand={"num_workers": "--workers"},
         ),
     ]  # fmt: skip
 
@@ -115,14 +118,28 @@ def tried(place: Place, one: Published, folder: Path, asked: argparse.Namespace)
     chosen = advice["findings"][advice["best"]]
     promised = chosen["run"] or chosen["gain"]
     line |= {"advised": shown(chosen["change"]), "promised": [promised[key] for key in ("speedup", "low", "high")]}
-    if not patch.exists():
+    changed = one
+    if patch.exists():
+        subprocess.run(["git", "apply", patch], cwd=folder / "advised", check=True)
+    elif (arguments := by_hand(one, chosen["change"])) is not None:
+        changed = replace(one, arguments=arguments)
+    else:
         return {**line, "plain": {}}
-    subprocess.run(["git", "apply", patch], cwd=folder / "advised", check=True)
     plain: dict[str, list[float]] = {"present": [], "advised": []}
     for _ in range(asked.runs):
-        for kind, found in plain.items():
-            found.append(_epoch_s(place, one, folder / kind, script.name))
-    return {**line, "patched": True, "plain": plain}
+        plain["present"].append(_epoch_s(place, one, folder / "present", script.name))
+        plain["advised"].append(_epoch_s(place, changed, folder / "advised", script.name))
+    return {**line, "patched": patch.exists(), "plain": plain}
+
+
+def by_hand(one: Published, change: Mapping[str, Any]) -> tuple[str, ...] | None:
+    """The script's arguments with this change. None: it has none for all of it."""
+    if change["edits"] or change["one_thread"] or not set(change["settings"]) <= set(one.by_hand):
+        return None
+    arguments = list(one.arguments)
+    for name, value in change["settings"].items():
+        arguments[arguments.index(one.by_hand[name]) + 1] = str(value)
+    return tuple(arguments)
 
 
 def shown(change: Mapping[str, Any]) -> str:
@@ -159,9 +176,10 @@ def _cells(line: Mapping[str, Any]) -> tuple[str, ...]:
     told = "{:.2f} ({:.2f}-{:.2f})".format(*promised) if promised else ""
     pairs = zip(plain.get("present", ()), plain.get("advised", ()), strict=True)
     gains = [before / after for before, after in pairs]
-    gain = f"{median(gains):.2f}" if gains else "no patch" if promised else ""
+    gain = f"{median(gains):.2f}" if gains else "not written" if promised else ""
+    changed = (line["advised"] or "nothing") + (" (an argument)" if gains and not line["patched"] else "")
     held = ("yes" if promised[1] <= median(gains) <= promised[2] else "no") if gains else ""
-    return line["name"], line["advised"] or "nothing", told, gain, held, f"{line['load']:.1f}"
+    return line["name"], changed, told, gain, held, f"{line['load']:.1f}"
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -31,7 +31,8 @@ from pipebench.results.secrets import without_secrets
 from pipebench.results.watched import WatchResult
 from pipebench.watch.launch import supervisor
 from pipebench.watch.launch.footprint import Looker, looked_at
-from pipebench.watch.read.gather import gather
+from pipebench.watch.read.gather import Process, Run, ShownTime, gather
+from pipebench.watch.read.stalls import lengths_of
 from pipebench.watch.read.summary import summarise
 from pipebench.watch.record.lines import Line
 from pipebench.watch.record.options import WatchOptions
@@ -78,6 +79,7 @@ class _LiveRun:
 
     def __post_init__(self) -> None:
         self._tail = Tail(self.folder)
+        self._processes: list[Process] = []
 
     def now(self) -> float:
         return time.monotonic()
@@ -95,9 +97,9 @@ class _LiveRun:
         options = WatchOptions(module=self.options.module)
         if status < _BY_SIGNAL:  # else nobody has waited for the workers
             self.looker.note_load()
-        processes = gather(self.folder)
-        found = summarise(processes, options, status, usable_cores(), self.looker.found)
-        return dataclasses.replace(found, timeline=timeline(processes, found.loaders_in_loop))
+        self._processes = gather(self.folder)
+        found = summarise(self._processes, options, status, usable_cores(), self.looker.found)
+        return dataclasses.replace(found, timeline=timeline(self._processes, found.loaders_in_loop))
 
     def seen(self, watched: WatchResult, made: LoaderMade, all_made: Mapping[int, LoaderMade]) -> Seen | None:
         loader = next((one for one in watched.loaders if one.loader == made.loader), None)
@@ -106,9 +108,11 @@ class _LiveRun:
         settings = dict(made.settings)
         device = watched.device_idle is not None
         allowed = {"any_order": self.options.any_order, "discards": self.options.discard}
+        lengths = lengths_of(Run(self._processes, ShownTime(), (made.loader,)), made.loader)
         return Seen(
-            watched, loader, settings, made.batches, device, free_memory(), **allowed, made=made, all_made=all_made
-        )
+            watched, loader, settings, made.batches, device, free_memory(), **allowed, made=made, all_made=all_made,
+            lengths=lengths,
+        )  # fmt: skip
 
     def foretelling(self, seen: Seen) -> Foretell:
         return foretelling(seen.watched, seen.loader.loader)

@@ -273,7 +273,7 @@ class Conductor:
         self._trial = Trial(self._trial.number + 1, [], earlier)
         self.run.order(Order(
             self._trial.number, self.seen.loader.loader, dict(change.settings), change.one_thread, by,
-            window_s(self.budget_s), period=period(self.seen),
+            window_s(self.seen, self.budget_s), period=period(self.seen),
             edits={name: dict(how) for name, how in change.edits.items()}, discards=change.discards,
         ))  # fmt: skip
         self._discarded |= change.discards

@@ -12,6 +12,7 @@ from pipebench.watch.record.trial_lines import TrialWindow
 
 LEAST_PAIRS = 3
 MOST_PAIRS = 7
+_MOST_IN_ALL = 4 * MOST_PAIRS  # what is not told by so many is told by no more
 _HOPELESS = 0.9
 # Of a gain: the ratio of the interval's ends at which more pairs are not worth their time. Runs differ by as much.
 _PRECISE = 1.2
@@ -92,8 +93,7 @@ def unclear(findings: Sequence[Finding]) -> int | None:
         for place, one in enumerate(findings)
         if one.outcome == "unclear"
         and one.gain
-        and one.by == "windows"
-        and len(one.ratios) <= MOST_PAIRS
+        and len(one.ratios) < _MOST_IN_ALL
         and not (one.change.knock_out or one.change.gives_up)
     ]
     speedup, place = max(open_ones, default=(0.0, 0))

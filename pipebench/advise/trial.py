@@ -8,10 +8,14 @@ from dataclasses import dataclass
 from pipebench.advise import judging
 from pipebench.remedies.seen import Seen
 from pipebench.results.advice import Change, Difference
+from pipebench.watch.read.stalls import scatter
 from pipebench.watch.record.trial_lines import TrialFailed, TrialLine, TrialRepeats, TrialSyncs, TrialWindow
 from pipebench.watch.trial.stretches import TIMES_AHEAD, burst_of
 
 _WINDOW_SHARE = 1 / 180  # of the budget: the shortest window, so 1 s of the default
+_LONGEST_SHARE = 1 / 20  # of the budget: what a window for uneven iterations may last
+_EVEN = 0.15  # standard deviation of the means of windows: a pair of them then tells a gain of a half
+_BLOCKS = 6  # of the watched iterations, to see how uneven they are
 _LEAST_PAIRS = 2  # of windows that a pass must have room for
 
 
@@ -52,9 +56,20 @@ class Trial:
             self.difference = Difference(line.largest, line.mean, line.span, line.values)
 
 
-def window_s(budget_s: float) -> float:
-    """The shortest window, in seconds."""
-    return max(0.2, budget_s * _WINDOW_SHARE)
+def window_s(seen: Seen, budget_s: float) -> float:
+    """The shortest window, in seconds. It is longer where slow iterations are so rare that not every window has some.
+
+    Means of n blocks of independent lengths scatter by 1/sqrt(n) of what one block does.
+    """
+    shortest = max(0.2, budget_s * _WINDOW_SHARE)
+    burst = burst_of(seen.workers, period(seen))
+    timed = _timed(seen, seen.workers, seen.number("prefetch_factor"), shortest)
+    block = max(burst, min(timed, len(seen.lengths) // _BLOCKS) // burst * burst)
+    found = scatter(seen.lengths, block)
+    if found is None:
+        return shortest
+    needed_s = block * (found / _EVEN) ** 2 * seen.iteration_s
+    return max(shortest, min(needed_s, budget_s * _LONGEST_SHARE))
 
 
 def has_room(seen: Seen, change: Change, budget_s: float) -> bool:
@@ -63,7 +78,7 @@ def has_room(seen: Seen, change: Change, budget_s: float) -> bool:
         return True
     workers = int(change.settings.get("num_workers", seen.workers) or 0)
     prefetch = int(change.settings.get("prefetch_factor", seen.number("prefetch_factor")) or 0)
-    pair = _present_batches(seen, budget_s) + _stretch_batches(seen, workers, prefetch, window_s(budget_s))
+    pair = _present_batches(seen, budget_s) + _stretch_batches(seen, workers, prefetch, window_s(seen, budget_s))
     return seen.batches >= _LEAST_PAIRS * pair
 
 
@@ -85,15 +100,19 @@ def not_now(change: Change, by_passes: bool, needed: float | None, left_s: float
 
 
 def _present_batches(seen: Seen, budget_s: float) -> int:
-    return _stretch_batches(seen, seen.workers, seen.number("prefetch_factor"), window_s(budget_s))
+    return _stretch_batches(seen, seen.workers, seen.number("prefetch_factor"), window_s(seen, budget_s))
 
 
 def _stretch_batches(seen: Seen, workers: int, prefetch: int, shortest_s: float) -> int:
     """About how many batches a stretch has: see `watch.trial.stretches`."""
     ahead = workers * (prefetch or 2)
-    burst = burst_of(workers, period(seen))
-    timed = max(TIMES_AHEAD * ahead, burst, math.ceil(shortest_s / max(1e-6, seen.iteration_s)))
-    return ahead + burst + timed + ahead
+    return ahead + burst_of(workers, period(seen)) + _timed(seen, workers, prefetch, shortest_s) + ahead
+
+
+def _timed(seen: Seen, workers: int, prefetch: int, shortest_s: float) -> int:
+    """About how many batches a window has."""
+    times_ahead = TIMES_AHEAD * workers * (prefetch or 2)
+    return max(times_ahead, burst_of(workers, period(seen)), math.ceil(shortest_s / max(1e-6, seen.iteration_s)))
 
 
 def period(seen: Seen) -> int:

@@ -1,21 +1,24 @@
 """More or fewer workers. A ladder: twice as many as long as it helps, up to and past the usable cores.
 
 Workers that wait for storage or a network need no core, so cores are no limit. Workers that compute take cores from
-each other and from the training, so half as many can be better than twice as many.
+each other and from the training, so half as many can be better than twice as many. The first workers of a loader with
+short passes live on after a pass, because their start would take much of the next one.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 
 from pipebench.remedies.seen import WORTH, Seen, without
-from pipebench.results.advice import Change, Finding
+from pipebench.results.advice import Change, Finding, Value
 
 PLACE = 2
 MOST_PER_CORE = 8
 MOST = 64
 _MEMORY_SHARE = 0.5  # of free memory
+_SHORT_PASS_S = 5.0  # the start of workers takes some tenths of a second, or some seconds
 
 
 def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
@@ -83,6 +86,9 @@ def _down(seen: Seen, counts: dict[int, Finding]) -> int | None:
 
 def _change(seen: Seen, workers: int) -> Change:
     more = workers - seen.workers
-    return Change(
-        "num_workers", {"num_workers": workers}, seen.processes(more), predicted=seen.promise if more > 0 else None
-    )
+    settings: dict[str, Value] = {"num_workers": workers}
+    live_on = not seen.workers and seen.loader.passes > 1 and (seen.pass_s or math.inf) < _SHORT_PASS_S
+    if live_on:
+        settings["persistent_workers"] = True
+    predicted = seen.promise if more > 0 else None
+    return Change("num_workers", settings, seen.processes(more), by_passes=live_on, predicted=predicted)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pipebench.results.account import AccountRow
@@ -24,7 +24,7 @@ class Seen:
 
     `any_order` says that the user allows trials that change the order of batches, and `discards` that he allows those
     after which the weights are worth nothing. `free_bytes` is free memory. `made` is where the loader was made, and
-    `all_made` where each loader of the script was.
+    `all_made` where each loader of the script was. `lengths` are successive iterations of a pass, in any unit.
     """
 
     watched: WatchResult
@@ -37,6 +37,7 @@ class Seen:
     discards: bool = False
     made: LoaderMade | None = None
     all_made: Mapping[int, LoaderMade] = field(default_factory=dict)
+    lengths: Sequence[float] = ()
 
     def number(self, name: str) -> int:
         found = self.settings.get(name)

@@ -189,8 +189,10 @@ def fitted(one: Table, width: int) -> Table | None:
     return form if _different_names(form) == known else None
 
 
-def _different_names(one: Table) -> int:
-    return len({tuple(cell for index, cell in enumerate(row) if index not in one.numeric) for row in one.rows})
+def _different_names(one: Table) -> tuple[int, int]:
+    """How many rows differ in their names, and how many in the first one."""
+    names = {tuple(cell for index, cell in enumerate(row) if index not in one.numeric) for row in one.rows}
+    return len(names), len({row[0] for row in one.rows})
 
 
 def _with_names_of(one: Table, most: int) -> Table:

@@ -150,9 +150,10 @@ def _no_workers(one: Cause, values: Any, part: str) -> str:
 
 
 def _waits(one: Cause, part: str) -> str:
-    late_s = float(one.values.get("late_s", 0.0))
-    late = f", {seconds(late_s)} of it while receiving" if late_s >= _SMALLEST * one.s else ""
-    return f"Waiting for the workers of loader {one.loader} took {part}{late}"
+    parts = (("while receiving", "late_s"), ("for a core that they had", "core_s"))
+    large = [(words, float(one.values.get(name, 0.0))) for words, name in parts]
+    told = "".join(f", {seconds(s)} of it {words}" for words, s in large if s >= _SMALLEST * one.s > 0)
+    return f"Waiting for the workers of loader {one.loader} took {part}{told}"
 
 
 def _busy(values: Any) -> str:

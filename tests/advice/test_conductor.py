@@ -123,17 +123,16 @@ def test_what_noise_hid_is_tried_again_while_there_is_time():
     run = Planted(lambda order: gains.get(order.settings.get("num_workers"), lambda: 1.0)(), seen(0.5))
     first = _advice(run, 400).findings[0]
     orders = [one for one in run.orders if one.settings and one.settings.get("num_workers") == 4]
-    assert (
-        len(orders) == 2 and len(first.ratios) == 2 * MOST_PAIRS and first.ratios[MOST_PAIRS:] == (1.25,) * MOST_PAIRS
-    )
+    assert len(orders) > 1 and len(first.ratios) == len(orders) * MOST_PAIRS and first.outcome == "gain"
+    assert first.ratios[MOST_PAIRS:] == (1.25,) * MOST_PAIRS * (len(orders) - 1)
 
 
-def test_a_gain_that_noise_hid_twice_stays_unclear_and_ends_the_search():
+def test_a_gain_that_noise_always_hides_stays_unclear_and_ends_the_search():
     noise = cycle([0.8, 1.6, 1.0, 1.5, 0.9, 1.4, 1.2])
     run = Planted(lambda order: next(noise), seen(0.5))
     advice = _advice(run, 10_000)
     assert advice.ended == "done" and {one.outcome for one in advice.findings} == {"unclear"}
-    assert all(len(one.ratios) <= 2 * MOST_PAIRS for one in advice.findings)
+    assert all(len(one.ratios) <= 4 * MOST_PAIRS for one in advice.findings)
 
 
 @pytest.mark.parametrize(("cause", "rungs"), [("storage", [4, 8, 16]), ("stage", [4])])

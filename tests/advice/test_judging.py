@@ -92,3 +92,14 @@ def test_only_a_change_that_may_be_advised_is_tried_again(kind, again):
     scattered = (0.8, 1.6, 1.0, 1.5)
     found = Finding(Change("one", {}, **kind), "unclear", gain(scattered), scattered)
     assert unclear([found]) == again
+
+
+@pytest.mark.parametrize("by", ["windows", "passes"])
+def test_what_noise_hides_is_tried_again_until_more_pairs_would_not_help(by):
+    some = (1.31, 1.17, 0.977, 1.24, 1.27, 1.3, 1.3)
+
+    def of(ratios):
+        return [Finding(Change("one", {}), "unclear", gain(ratios), ratios, by)]
+
+    assert unclear(of(some)) == unclear(of(3 * some)) == 0
+    assert unclear(of(4 * some)) is None

@@ -73,6 +73,16 @@ def test_a_copy_of_the_workers_memory_is_the_cost():
     assert num_workers.propose(seen(0.01, num_workers=8), []).cost == "−6 processes"
 
 
+@pytest.mark.parametrize(("passes", "batches", "live_on"), [(3, 20, True), (1, 20, False), (3, 400, False)])
+def test_the_first_workers_of_short_passes_live_on(passes, batches, live_on):
+    """An iteration takes 0.1 s. Of one pass, or of passes of 40 s, the start of workers costs little."""
+    figures = seen(0.5, batches=batches, loader=replace(LOADER, passes=passes), num_workers=0)
+    change = num_workers.propose(figures, [])
+    assert (change.settings.get("persistent_workers", False), change.by_passes) == (live_on, live_on)
+    present = num_workers.propose(replace(figures, settings={**figures.settings, "num_workers": 2}), [])
+    assert present.settings == {"num_workers": 4}
+
+
 @pytest.mark.parametrize(
     ("figures", "asked"),
     [

@@ -61,3 +61,12 @@ def test_rows_whose_shortened_names_would_look_alike_are_not_shortened():
     assert "'pillow'" in shown and "'opencv'" in shown and "…" not in shown
     apart = dataclasses.replace(found, rows=(found.rows[0], ("read/image", "1.00", "2.00")))
     assert "…" in layout.text([apart], width=60)
+
+
+def test_the_first_names_stay_different_whatever_else_a_row_holds():
+    rows = [
+        (f"→ num_workers={count}, persistent_workers=True", "2.67×", f"+{count} processes, much memory")
+        for count in (2, 4)
+    ]
+    shown = layout.text([Table("", ("remedy", "gain", "cost"), tuple(rows), frozenset({1}))], width=60)
+    assert "num_workers=2," in shown and "num_workers=4," in shown

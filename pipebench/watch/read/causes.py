@@ -226,9 +226,25 @@ def _busy(seen: Seen, one: LoaderResult, workers: Sequence[WorkerResult], whole:
     elif runnable <= _BLOCKED and (idle >= min(_IDLE_CORES, max(LEAST_CORES, used)) or _asleep(workers) >= _BLOCKED):
         yield from _blocked(cause, workers)
     elif runnable >= _ON_CPU or used + (script or 0.0) < 0.9 * cores:
-        yield replace(cause, code="stage")
+        yield replace(_with_cores(seen, one, cause, used), code="stage")
     if script is not None and used + script >= 0.9 * cores:
-        yield replace(cause, code="cores-used-up")
+        yield replace(_with_cores(seen, one, cause, used), code="cores-used-up")
+
+
+def _with_cores(seen: Seen, one: LoaderResult, cause: Cause, used: float) -> Cause:
+    """The cause, with what the loop waited for cores that the workers had: training is slower for it, too."""
+    cores = seen.result.usable_cores
+    waited = _without_core_s(seen, one) * used / max(1e-9, used + others(seen.result.host, cores))
+    if used + (seen.script_cores or 0.0) < 0.9 * cores or not waited:
+        return cause
+    saved = (cause.recoverable_s or 0.0) + waited
+    return replace(cause, s=cause.s + waited, recoverable_s=saved, values={**cause.values, "core_s": waited})
+
+
+def _without_core_s(seen: Seen, one: LoaderResult) -> float:
+    """How long the loop's own thread was ready to run and had no core."""
+    kept = [line.core_wait_ns for line in seen.run.turns(one.loader)]
+    return (max(kept) - min(kept)) / 1e9 if kept else 0.0
 
 
 def competing(seen: Seen) -> Iterable[Cause]:
@@ -236,9 +252,8 @@ def competing(seen: Seen) -> Iterable[Cause]:
     cores = seen.result.usable_cores
     for one in seen.in_loop:
         used = sum(map(cores_of, seen.workers(one)))
-        kept = [line.core_wait_ns for line in seen.run.turns(one.loader)]
-        if one.workers > cores and used >= _MOST_OF_CORES * cores and kept:
-            waited = (max(kept) - min(kept)) / 1e9
+        if one.workers > cores and used >= _MOST_OF_CORES * cores and seen.run.turns(one.loader):
+            waited = _without_core_s(seen, one)
             found = {"workers": one.workers, "cores_used": used, "usable_cores": cores}
             yield Cause("workers-compete", waited, waited, one.loader, {**found})
 

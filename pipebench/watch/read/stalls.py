@@ -1,8 +1,9 @@
-"""Finds waits that come at a regular distance: every so many batches, the loop waits. Pure."""
+"""Uneven iterations: waits that come at a regular distance, and how far means of blocks of iterations scatter. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from statistics import fmean, stdev
 from typing import NamedTuple
 
 from pipebench.watch.read.gather import Run
@@ -11,6 +12,7 @@ _LONGEST = 64  # batches
 _LEAST_PERIODS = 4
 _ALIKE = 0.5  # autocorrelation: half of the scatter of the waits repeats with the period
 _SHARE = 0.5  # of all waits lies at one place of the period
+_LEAST_BLOCKS = 4
 
 
 class Period(NamedTuple):
@@ -27,6 +29,24 @@ def waits_of(run: Run, loader: int, first: int) -> list[int]:
         waits = [one.taken - one.asked for one in line.arrivals]
         passes.setdefault(line.number_of_pass, []).extend(waits)
     return max(passes.values(), key=len, default=[])[first:]
+
+
+def lengths_of(run: Run, loader: int) -> list[int]:
+    """The iterations of one pass in the loop's order, in ns, without the first: of the longest pass."""
+    passes: dict[int, list[int]] = {}
+    for line in run.turns(loader):
+        passes.setdefault(line.number_of_pass, []).extend(one.left - one.asked for one in line.arrivals if one.left)
+    return max(passes.values(), key=len, default=[])[1:]
+
+
+def scatter(lengths: Sequence[float], block: int) -> float | None:
+    """The standard deviation of the means of whole blocks of successive iterations, as a share of their mean.
+
+    None: there are too few blocks. Waits that come in bursts even out within a block; a slow batch that few blocks have
+    does not.
+    """
+    means = [fmean(lengths[begin : begin + block]) for begin in range(0, len(lengths) - block + 1, block)]
+    return stdev(means) / fmean(means) if len(means) >= _LEAST_BLOCKS and any(means) else None
 
 
 def period_of(waits: Sequence[int]) -> Period | None:

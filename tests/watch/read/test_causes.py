@@ -210,6 +210,30 @@ def test_workers_and_the_script_use_all_cores() -> None:
     assert list(found) == ["stage", "cores-used-up"] and all(one.unsure for one in found.values())
 
 
+@pytest.mark.parametrize(("cores", "more"), [(2, 0.4), (4, 0.0)])
+def test_cores_that_the_workers_take_from_training_could_be_saved_too(cores: int, more: float) -> None:
+    run = Planted()
+    run.loader(**TRAINS, wait_for_worker=1000, passes=2, no_core=400, cpu=200)
+    for number in range(2):
+        run.worker(number)
+    account = run.account(cores)
+    one = next(cause for cause in account.causes if cause.code == "stage")
+    assert one.s == one.recoverable_s == pytest.approx(2.0 + more)
+    assert ("400 ms of it for a core that they had" in said(account)) == bool(more)
+
+
+def test_cores_that_other_processes_take_are_not_the_workers() -> None:
+    """The workers use 2 cores, others 2."""
+    run = Planted()
+    run.loader(**TRAINS, wait_for_worker=1000, passes=2, no_core=400, cpu=200)
+    for number in range(2):
+        run.worker(number)
+    run.outside(10)
+    account = run.account(2, Footprint(load=Load(10.0, 20.0, 0.0), machine_cores=2))
+    one = next(cause for cause in account.causes if cause.code == "stage")
+    assert one.values["core_s"] == pytest.approx(0.2, rel=0.05)
+
+
 @pytest.mark.parametrize(("workers", "process_cpu", "found"), [(6, 250, True), (2, 250, False), (6, 20, False)])
 def test_more_workers_than_cores_take_them_from_the_loop(workers: int, process_cpu: int, found: bool) -> None:
     """Two passes. In each the loop's thread has no core for 400 ms. A worker uses a share of one, fetching or not."""

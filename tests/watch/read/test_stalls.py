@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from pipebench.watch.read.stalls import period_of
+from pipebench.watch.read.stalls import period_of, scatter
 
 
 @pytest.mark.parametrize("period", [2, 3, 8, 17, 50])
@@ -37,3 +37,13 @@ def test_too_few_batches_have_no_period() -> None:
 
 def test_one_stall_is_no_period() -> None:
     assert period_of([0] * 100 + [9_000_000] + [0] * 100) is None
+
+
+def test_the_scatter_of_blocks() -> None:
+    """Of independent lengths it falls with the root of the block. What repeats within a block does not count."""
+    chance = random.Random(3)
+    lengths = [chance.expovariate(1.0) for _ in range(40_000)]
+    assert scatter(lengths, 1) == pytest.approx(1.0, rel=0.05)
+    assert scatter(lengths, 25) == pytest.approx(0.2, rel=0.05)
+    assert scatter([4.0, 0.0, 1.0, 3.0] * 10, 2) == 0.0
+    assert scatter([1.0] * 11, 4) is None and scatter([0.0] * 16, 4) is None
