@@ -91,9 +91,8 @@ class Placement:
             known.pop(self.key(tensor), None)
             return
         try:
-            known[self.key(tensor)] = _weak(
-                tensor.untyped_storage()
-            )  # while it is kept, no other storage gets its address
+            # while it is kept, no other storage gets its address
+            known[self.key(tensor)] = _weak(tensor.untyped_storage())
         except (NotImplementedError, RuntimeError, ValueError):
             return
         if len(known) > _SWEEP:
