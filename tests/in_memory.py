@@ -10,3 +10,7 @@ def encoded(image, format="JPEG", **options):
     file = io.BytesIO()
     (image if isinstance(image, Image.Image) else Image.fromarray(image)).save(file, format, **options)
     return file.getvalue()
+
+
+def encoded_image(format, size):
+    return encoded(Image.new("RGB", size, "teal"), format)

@@ -30,7 +30,7 @@ def truth(base_rounds, head_rounds):
     }  # fmt: skip
 
 
-def clopper_pearson(hits, of, sure=SURE):
+def clopper_pearson(hits, of):
     """The exact interval of a counted share (Clopper and Pearson, Biometrika 26 (1934), 404-413)."""
 
     def exactly(count, share):
@@ -47,7 +47,7 @@ def clopper_pearson(hits, of, sure=SURE):
             low, high = (middle, high) if goes_down(middle) > level else (low, middle)
         return (low + high) / 2
 
-    tail = (1 - sure) / 2
+    tail = (1 - SURE) / 2
     low = where(lambda share: at_most(hits - 1, share), 1 - tail) if hits else 0.0
     high = where(lambda share: at_most(hits, share), tail) if hits < of else 1.0
     return low, high

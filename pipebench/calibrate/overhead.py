@@ -38,9 +38,9 @@ def span_s() -> float:
         for _ in range(REPEATS):
             local.timer = timer
             timer.begin()
-            watched.append(_block_ns(wrapped, CALLS))
+            watched.append(_block_ns(wrapped))
             local.timer = None
-            alone.append(_block_ns(plain, CALLS))
+            alone.append(_block_ns(plain))
     finally:
         local.timer = None
         if collecting:
@@ -48,9 +48,9 @@ def span_s() -> float:
     return (min(watched) - min(alone)) / CALLS * 1e-9
 
 
-def _block_ns(function: Callable[[], object], times: int) -> int:
+def _block_ns(function: Callable[[], object]) -> int:
     began = time.perf_counter_ns()
-    for _ in range(times):
+    for _ in range(CALLS):
         function()
     return time.perf_counter_ns() - began
 

@@ -102,7 +102,9 @@ def index_batches(loader: Any, dataset: Any, count: int, after: int = 0) -> list
     if inner is None or _counts_from_zero(inner):
         indices: list[Any] = list(range(min(after, len(dataset)), min(after + count, len(dataset))))
     else:
-        indices = list(itertools.islice(_from_sampler(inner), after, after + count))
+        batches = inner.batch_sampler
+        drawn = iter(inner.sampler) if batches is None else itertools.chain.from_iterable(batches)
+        indices = list(itertools.islice(drawn, after, after + count))
     size = getattr(inner, "batch_size", None) or CHUNK
     return [indices[at : at + size] for at in range(0, len(indices), size)]
 
@@ -122,10 +124,6 @@ def _counts_from_zero(loader: Any) -> bool:
     """Whether the indices 0 to n - 1 are what the dataset takes: both samplers are torch's own."""
     samplers = (loader.sampler, loader.batch_sampler)
     return all(one is None or type(one).__module__.startswith("torch.utils.data.") for one in samplers)
-
-
-def _from_sampler(loader: Any) -> Iterator[Any]:
-    return iter(loader.sampler) if loader.batch_sampler is None else itertools.chain.from_iterable(loader.batch_sampler)
 
 
 def reading(loader: Any, dataset: Any, count: int) -> OpenCall:

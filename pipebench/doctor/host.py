@@ -142,7 +142,7 @@ def observed(data: Path | None, progress: Callable[[int, int, str], None]) -> Ho
         earlier=earlier,
         later=later,
         versions=dict(machine.versions(_LIBRARIES)),
-        pair=_required("torchvision"),
+        pair=_required_by_torchvision(),
         answers=answers,
         late=late,
         smi=smi,
@@ -171,7 +171,7 @@ def said(told: Sequence[Answer | None], deadline_s: float) -> tuple[dict[str, di
     return answers, late
 
 
-def _required(library: str) -> tuple[str, ...]:
+def _required_by_torchvision() -> tuple[str, ...]:
     with contextlib.suppress(metadata.PackageNotFoundError):
-        return tuple(metadata.requires(library) or ())
+        return tuple(metadata.requires("torchvision") or ())
     return ()

@@ -10,7 +10,6 @@ from pipebench.host.limits import LONGEST_TEMPORARY, batches_under_way, descript
 from pipebench.results.examination import Finding
 from pipebench.units import printable, size
 
-_TENSORS = 2  # in a batch: images and labels
 _AMPLE_LIMIT = 65536  # descriptors
 _USUAL_LIMIT = 1024  # descriptors: the soft limit of most systems
 _LITTLE = 1 << 30  # bytes
@@ -41,7 +40,7 @@ def shared_memory(host: Host) -> Finding:
 
 @check
 def descriptors(host: Host) -> Finding:
-    limit, needed = host.descriptors, descriptors_needed(host.workers, PREFETCH, _TENSORS)
+    limit, needed = host.descriptors, descriptors_needed(host.workers, PREFETCH)
     sharing = host.answers.get("torch", {}).get("sharing", "")
     how = f"; torch shares tensors by {sharing}" if sharing else ""
     if limit is None:

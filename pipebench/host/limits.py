@@ -18,6 +18,7 @@ from pipebench.units import printable, size
 
 SHARED_MEMORY = Path("/dev/shm")
 _IN_HAND = 2  # batches that a loop holds while it waits for the next: the last one, and the one that is handed over
+_TENSORS = 2  # in a batch: images and labels
 _PIPES_PER_WORKER = 4  # descriptors: two ends of its index queue, its sentinel, its share of the resource tracker
 # Bytes of the path of the folder for temporary files: that of a socket (unix(7)), less what multiprocessing adds.
 LONGEST_TEMPORARY = 107 - len("/pymp-12345678/listener-12345678")
@@ -26,26 +27,24 @@ _LEAST_DESCRIPTORS = 256
 _MARGIN = 32  # descriptors that remain for everything else
 
 
-def check_resources(
-    workers: int, prefetch: int, batch_bytes: int, tensors: int = 2, *, shared: Path = SHARED_MEMORY
-) -> None:
+def check_resources(workers: int, prefetch: int, batch_bytes: int) -> None:
     """Raises PipebenchError if the batches on their way need more shared memory or descriptors than there are.
 
-    `prefetch` is per worker, and `tensors` is per batch. Without workers nothing is checked.
+    `prefetch` is per worker. Without workers nothing is checked.
     """
     if workers == 0:
         return
     if problem := no_room_for_sockets():
         raise PipebenchError(problem, SHORTER)
     batches = batches_under_way(workers, prefetch)
-    needed, free = batches * batch_bytes, free_bytes(shared)
+    needed, free = batches * batch_bytes, free_bytes(SHARED_MEMORY)
     if free is not None and needed > free:
         raise PipebenchError(
-            f"{batches} batches of {size(batch_bytes)} on their way need {size(needed)} of {printable(shared)}, "
+            f"{batches} batches of {size(batch_bytes)} on their way need {size(needed)} of {SHARED_MEMORY}, "
             f"which has {size(free)} free",
             "enlarge it (docker run --shm-size), or use a smaller --batch-size or fewer --workers",
         )
-    allowed, wanted = descriptors(), descriptors_needed(workers, prefetch, tensors)
+    allowed, wanted = descriptors(), descriptors_needed(workers, prefetch)
     if allowed is not None and wanted > allowed:
         raise PipebenchError(
             f"{batches} batches and {workers} workers need about {wanted} file descriptors; {allowed} are left",
@@ -58,9 +57,9 @@ def batches_under_way(workers: int, prefetch: int) -> int:
     return workers * prefetch + _IN_HAND
 
 
-def descriptors_needed(workers: int, prefetch: int, tensors: int) -> int:
+def descriptors_needed(workers: int, prefetch: int) -> int:
     """About how many descriptors batches under way take: one for each tensor in shared memory, and the pipes."""
-    return batches_under_way(workers, prefetch) * tensors + workers * _PIPES_PER_WORKER + _MARGIN
+    return batches_under_way(workers, prefetch) * _TENSORS + workers * _PIPES_PER_WORKER + _MARGIN
 
 
 def descriptor_limit(hard: bool = False) -> int | None:

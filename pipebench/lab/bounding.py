@@ -25,11 +25,6 @@ def chosen(rows: Iterable[Row]) -> Row | None:
     return max(found, key=lambda row: over(row, found[0]).speedup, default=None)
 
 
-def _surely_faster(found: Speedup) -> bool:
-    """Whether the interval excludes 1, and there are enough readings for an interval."""
-    return found.low > 1 and found.confidence >= CONFIDENCE
-
-
 class Bound:
     """The ceiling of a task, and the speed of each row beside it. Without a ceiling, no row has a share."""
 
@@ -37,7 +32,8 @@ class Bound:
         rows = list(rows)
         self.row = chosen(rows)
         beside = [(one.variant.name, self.beside(one)) for one in rows]
-        self.beaten = [(name, found) for name, found in beside if found is not None and _surely_faster(found)]
+        # surely faster: the interval excludes 1, and there are enough readings for an interval
+        self.beaten = [(name, one) for name, one in beside if one and one.low > 1 and one.confidence >= CONFIDENCE]
 
     def beside(self, row: Row) -> Speedup | None:
         """The speed of a row over that of the ceiling; None if the row does less work, or either was not timed."""

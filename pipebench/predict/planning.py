@@ -60,7 +60,8 @@ def foreseen(passport: Passport, workers: int, prefetch_factor: int) -> Speedup:
 
 def _error(checks: Sequence[Check]) -> float:
     """The error of the model, as one standard deviation: what it is elsewhere, and what it was in this run."""
-    return math.hypot(MODEL_ERROR, _rms([math.log1p(one.error) for one in checks]))
+    errors = [math.log1p(one.error) for one in checks]
+    return math.hypot(MODEL_ERROR, math.hypot(*errors) / math.sqrt(len(errors) or 1))
 
 
 def _fed(found: Plan) -> bool | None:
@@ -190,7 +191,3 @@ class _Question:
 
 def _rate(one: Prediction) -> float:
     return one.samples_per_s.value
-
-
-def _rms(values: Sequence[float]) -> float:
-    return math.sqrt(sum(one * one for one in values) / len(values)) if values else 0.0

@@ -13,7 +13,6 @@ from pipebench.results.comparison import (
     Comparison,
     Judgement,
     Measured,
-    Run,
     Said,
     exceeding,
     unjudged,
@@ -72,13 +71,10 @@ def _runs(found: Comparison) -> Iterator[str]:
     for number, run in enumerate(found.runs, 1):
         host = printable(run.machine.host) if run.machine else "an unknown machine"
         load = f", load {_load(run.load)}" if run.load else ""
-        yield f"run {number} of {len(found.runs)}: {_when(run)} on {host}{load}"
+        when = printable(run.created) if run.created else "at an unknown time"
+        yield f"run {number} of {len(found.runs)}: {when} on {host}{load}"
     if len({run.machine.host for run in found.runs if run.machine}) > 1:
         yield "the runs are of several machines with the same processor"
-
-
-def _when(run: Run) -> str:
-    return printable(run.created) if run.created else "at an unknown time"
 
 
 def _load(load: tuple[float, float]) -> str:

@@ -57,7 +57,7 @@ def table(result: StudyResult) -> Table:
     """One row for each step: its figure, its speed-up over the row before, and the author's speed-up."""
     scale = seconds_scale([row.seconds.median for row in result.rows if row.seconds])
     timed, counted = _shown(result)
-    authors = _author_has_figures(result)
+    authors = any(row.author.speedup for row in result.rows)
     rows = [
         (*_cells(row, before, scale, timed, counted), *([_authors(row)] if authors else []))
         for row, before in zip(result.rows, [None, *result.rows], strict=False)
@@ -85,10 +85,6 @@ def _cells(row: StudyRow, before: StudyRow | None, scale: Scale, timed: bool, co
         cells.append(f"{row.count:g}" if row.count is not None else "")
     cells.append(_change(row, before))
     return tuple(cells)
-
-
-def _author_has_figures(result: StudyResult) -> bool:
-    return any(row.author.speedup for row in result.rows)
 
 
 def _authors(row: StudyRow) -> str:

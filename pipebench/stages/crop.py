@@ -280,12 +280,11 @@ def region_crop(workload: Workload) -> Cropping:
     On one machine, 58 % of its time is entropy decoding of what lies above and in the box, 27 % the reconstruction of
     the box, and 10 % the change from interleaved channels to planes.
     """
+    return lambda given: _box_of(given.data, given)
 
-    def crop(given: Cut) -> Any:
-        filled = region.decode_and_fill(given.data, given.box, (given.width, given.height))
-        return filled.permute(2, 0, 1).contiguous()
 
-    return crop
+def _box_of(data: bytes, given: Cut) -> Any:
+    return region.decode_and_fill(data, given.box, (given.width, given.height)).permute(2, 0, 1).contiguous()
 
 
 @variant(
@@ -317,12 +316,7 @@ def region_packed_resized(workload: Workload) -> Cropping:
 @variant("crop/fixed-256", name="region-packed", **_REGION)
 def region_packed(workload: Workload) -> Cropping:
     """`region` on a packed copy (`pipebench pack`): only the stretches that the box touches are read."""
-
-    def crop(given: Cut) -> Any:
-        filled = region.decode_and_fill(given.packed, given.box, (given.width, given.height))
-        return filled.permute(2, 0, 1).contiguous()
-
-    return crop
+    return lambda given: _box_of(given.packed, given)
 
 
 @variant(

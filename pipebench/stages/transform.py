@@ -165,19 +165,19 @@ def conv(workload: Workload) -> Transforming:
     return lambda given: [convolve2d(mask, cross, mode="same") > 0 for mask in given.masks]
 
 
+def dilated(mask: Any) -> Any:
+    wide = mask.copy()
+    wide[1:] |= mask[:-1]
+    wide[:-1] |= mask[1:]
+    wide[:, 1:] |= mask[:, :-1]
+    wide[:, :-1] |= mask[:, 1:]
+    return wide
+
+
 @variant("transform/dilate", name="bool-or")
 def bool_or(workload: Workload) -> Transforming:
     """Dilation by ORs of the shifted mask."""
-
-    def dilate(mask: Any) -> Any:
-        wide = mask.copy()
-        wide[1:] |= mask[:-1]
-        wide[:-1] |= mask[1:]
-        wide[:, 1:] |= mask[:, :-1]
-        wide[:, :-1] |= mask[:, 1:]
-        return wide
-
-    return lambda given: [dilate(mask) for mask in given.masks]
+    return lambda given: [dilated(mask) for mask in given.masks]
 
 
 def _cv_dilate(workload: Workload) -> Transforming:

@@ -84,12 +84,7 @@ def _dilated(mask: Any, ors: bool) -> Any:
         from scipy.signal import convolve2d
 
         return convolve2d(mask, CROSS, mode="same").astype(bool)
-    wide = mask.copy()
-    wide[1:] |= mask[:-1]
-    wide[:-1] |= mask[1:]
-    wide[:, 1:] |= mask[:, :-1]
-    wide[:, :-1] |= mask[:, 1:]
-    return wide
+    return transform.dilated(mask)
 
 
 def _coloured(pixels: Any) -> Any:

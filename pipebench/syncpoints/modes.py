@@ -34,9 +34,9 @@ class Operators(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch ha
         book, placement = self._book, self._book.placement
         sight = book.stack.look()
         book.saw_region(sight)
-        name, overload = func._schema.name, func._schema.overload_name
+        name = func._schema.name
         inputs = list(tensors((args, kwargs)))
-        call = reviewed_operators.OperatorCall(name, overload, args, kwargs, placement.on_device, placement.pinned)
+        call = reviewed_operators.OperatorCall(name, args, kwargs, placement.on_device, placement.pinned)
         reason = self._reason(call, inputs, [str(tag).rpartition(".")[2] for tag in func.tags])
         began = time.perf_counter()
         result = func(*args, **kwargs)

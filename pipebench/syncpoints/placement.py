@@ -45,10 +45,6 @@ def tensors(value: Any, depth: int = 3) -> Iterator[torch.Tensor]:
         yield from tensors(list(value.values()), depth)
 
 
-def _expired(storage: Any) -> bool:
-    return bool(storage.expired())
-
-
 class Placement:
     """Which tensors live on a device.
 
@@ -95,13 +91,12 @@ class Placement:
             known.pop(self.key(tensor), None)
             return
         try:
-            known[self.key(tensor)] = _weak(
-                tensor.untyped_storage()
-            )  # while it is kept, no other storage gets its address
+            # while it is kept, no other storage gets its address
+            known[self.key(tensor)] = _weak(tensor.untyped_storage())
         except (NotImplementedError, RuntimeError, ValueError):
             return
         if len(known) > _SWEEP:
-            for key in [key for key, storage in known.items() if _expired(storage)]:
+            for key in [key for key, storage in known.items() if storage.expired()]:
                 del known[key]
 
     def note_outputs(self, inputs: list[torch.Tensor], outputs: Any, *, host: bool) -> None:

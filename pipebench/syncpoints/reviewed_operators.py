@@ -19,7 +19,6 @@ class OperatorCall:
     """One call of an operator below autograd: its name without the overload, its arguments, and where tensors live."""
 
     name: str
-    overload: str
     args: tuple[Any, ...]
     kwargs: Mapping[str, Any]
     on_device: Callable[[Any], bool]

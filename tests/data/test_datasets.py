@@ -105,18 +105,15 @@ def test_a_second_use_builds_nothing(tmp_path):
     assert inode(tmp_path) == first and not calls
 
 
-def flip_a_byte(folder):
-    path = next(folder.rglob("000001.jpg"))
+def flip_a_byte(folder, file="000001.jpg"):
+    path = next(folder.rglob(file))
     data = bytearray(path.read_bytes())
     data[1000] ^= 1
     path.write_bytes(data)
 
 
 def flip_a_byte_of_the_shard(folder):
-    path = next(folder.rglob("*.tar"))
-    data = bytearray(path.read_bytes())
-    data[1000] ^= 1
-    path.write_bytes(data)
+    flip_a_byte(folder, "*.tar")
 
 
 def delete_a_file(folder):

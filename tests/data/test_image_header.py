@@ -5,7 +5,7 @@ import warnings
 import zlib
 
 import pytest
-from in_memory import encoded
+from in_memory import encoded_image
 from PIL import Image, UnidentifiedImageError, features
 
 from pipebench import stage
@@ -13,11 +13,6 @@ from pipebench.data.image_header import FORMATS, MAX_PIXELS, image_size
 from pipebench.errors import SampleError
 from pipebench.stages.crop import Cut
 from pipebench.task import Workload
-
-
-def encoded_image(format, size):
-    return encoded(Image.new("RGB", size, "teal"), format)
-
 
 JPEG = encoded_image("JPEG", (16, 8))
 

@@ -8,8 +8,7 @@ import socket
 import tarfile
 
 import pytest
-from in_memory import encoded
-from PIL import Image
+from in_memory import encoded_image
 from soon import within
 
 from pipebench.data import listing
@@ -22,10 +21,6 @@ def never_hangs():
     """A FIFO that is opened would block for ever: fail instead."""
     with within(20):
         yield
-
-
-def encoded_image(format, size):
-    return encoded(Image.new("RGB", size, "teal"), format)
 
 
 JPEG = encoded_image("JPEG", (16, 8))

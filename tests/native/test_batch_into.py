@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import ctypes
 import gc
-import os
 import pickle
 import random
-import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
 from region_jpegs import encode
 from test_region import any_box
+from test_ring import block_of
 from torch.utils.data import DataLoader, Dataset, default_collate
 
 import pipebench
@@ -32,10 +32,6 @@ def crop(index):
 def decoded(index, exact=False):
     one = crop(index)
     return resized.decode_and_resize(one.data, one.box, (SIDE, SIDE), exact=exact, flip=one.flip)
-
-
-def block_of(batch):
-    return os.fstat(batch.untyped_storage()._share_fd_cpu_()[0]).st_ino
 
 
 class Crops(Dataset):
@@ -142,11 +138,8 @@ def test_threads_share_one_ring():
             held = held[-2:]
             wrong.extend(first for first, batch in held if not torch.equal(batch[1], decoded(first + 1)))
 
-    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(work, range(4)))
     assert wrong == []
 
 

@@ -13,7 +13,7 @@ import os
 import random
 import subprocess
 import sys
-import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -339,11 +339,8 @@ def test_the_gil_is_released_and_threads_do_not_disturb_each_other():
             if not np.array_equal(region.decode_and_crop(files[index], box).numpy(), cut(expected[index], box)):
                 wrong.append((index, box))
 
-    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(6) as pool:
+        list(pool.map(work, range(6)))
     assert wrong == []
 
 

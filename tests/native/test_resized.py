@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import random
-import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -281,11 +281,8 @@ def test_threads_do_not_disturb_each_other():
             if not torch.equal(out, expected[order]):
                 wrong.append(seed)
 
-    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(work, range(4)))
     assert wrong == []
 
 

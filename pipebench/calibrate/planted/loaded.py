@@ -26,15 +26,15 @@ UNITS = 14  # of about 65 µs, in each of the three parts of a sample
 _spent = dict.fromkeys(STAGES, 0)
 
 
-def crunch(units: int) -> None:
-    for _ in range(units):
+def crunch() -> None:
+    for _ in range(UNITS):
         zlib.crc32(BLOCK)
 
 
 class First:
     def __call__(self, value: int) -> int:
         began = perf_counter_ns()
-        crunch(UNITS)
+        crunch()
         _spent["first"] += perf_counter_ns() - began
         return value
 
@@ -42,7 +42,7 @@ class First:
 class Second:
     def __call__(self, value: int) -> int:
         began = perf_counter_ns()
-        crunch(UNITS)
+        crunch()
         _spent["second"] += perf_counter_ns() - began
         return value
 
@@ -57,7 +57,7 @@ class Loaded(Dataset[Any]):
 
     def __getitem__(self, index: int) -> Any:
         began = perf_counter_ns()
-        crunch(UNITS)
+        crunch()
         found = self.transform(index)
         _spent["sample"] += perf_counter_ns() - began
         return found
@@ -66,7 +66,7 @@ class Loaded(Dataset[Any]):
 def collate(samples: list[int]) -> dict[str, int]:
     """The batch is what its stages took, in nanoseconds."""
     began = perf_counter_ns()
-    crunch(UNITS)
+    crunch()
     _spent["collate"] += perf_counter_ns() - began
     batch = dict(_spent)
     _spent.update(dict.fromkeys(STAGES, 0))

@@ -115,10 +115,6 @@ class OnDevice:
         self.idle.append(max(0, got - max(asked, self.free)))
 
 
-def _threaded(pool: ThreadPoolExecutor) -> None:
-    list(pool.map(work, (STEP, STEP // 2)))
-
-
 def loop(scenario: str, step: Callable[[], Any], device: OnDevice | None) -> list[tuple[int, int, int, int, int]]:
     """(asked, began, ready, arrived, got) of every batch, in nanoseconds of the clock that all processes share.
 
@@ -155,7 +151,7 @@ def main() -> None:
     launches = OnDevice() if args.device else Launches()
     steps: dict[str, Callable[[], Any]] = {
         "plain": lambda: work(STEP),
-        "threads": lambda: _threaded(pool),
+        "threads": lambda: list(pool.map(work, (STEP, STEP // 2))),
         "launches": launches.step,
     }
     device = launches if isinstance(launches, OnDevice) else None

@@ -96,7 +96,9 @@ def account(run: Run, lived: tuple[int, int] | None = None, in_loop: Sequence[in
         total = [sum(column) for column in zip(*passes.values(), strict=True)]
         found = tuple(_rows_of(loader, total, _share(saving.get(loader, {}), passes), _idle_share(run, loader)))
         if not trained & set(passes):  # then what the loop does is its purpose
-            found = tuple(_without_saving(found, "other"))
+            found = tuple(
+                one if one.code != "other" else replace(one, recoverable_s=None, reason=None) for one in found
+            )
         inside += found if trains else (_validation(loader, found),)
     ends = [
         AccountRow(name, spent.outside[name] * _NS) for name in ("interpreter", "before-loops") if name in spent.outside
@@ -142,10 +144,6 @@ def _rows_of(
             yield replace(row, recoverable_s=ns * part * _NS, reason=REASONS[name])
         else:
             yield row
-
-
-def _without_saving(rows: Iterable[AccountRow], code: str) -> Iterable[AccountRow]:
-    return (replace(one, recoverable_s=None, reason=None) if one.code == code else one for one in rows)
 
 
 def _validation(loader: int, rows: Sequence[AccountRow]) -> AccountRow:
