@@ -6,12 +6,13 @@ from collections.abc import Iterable
 
 from pipebench.render.cells import Table
 from pipebench.render.layout import Line, Part
-from pipebench.results.ranks import RankRow, Ranks
+from pipebench.results.ranks import RankRow, Ranks, SlowStage
 from pipebench.units import Scale, counted, percent, printable, seconds, seconds_scale
 
 _FEW = 8  # ranks in the short report
 _UNEVEN = 1.05
 _WORTH_A_WORD = 0.02  # of the loop
+_WORTH_A_PART = 0.05  # of what a sample takes longer
 _LEGEND = "Own work: all but backward and collectives. last: share of the steps to which it came last."
 _PARTS = {"wait": "waits {} longer for batches", "work": "works {} longer between two collectives"}
 
@@ -52,8 +53,21 @@ def _why(found: Ranks) -> Iterable[str]:
         theirs = f"{seconds(stage.others_s)} on" if stage.others_s else "does not run on"
         yield (
             f"{printable(stage.name)} ({printable(stage.kind)}) takes {seconds(stage.s)} of a sample there, and "
-            f"{theirs} {_others(found)}."
+            f"{theirs} {_others(found)}.{_of_worker(stage)}"
         )
+    if (longer := found.longer) is not None:
+        more = {
+            "computing": longer.cpu_s,
+            "without a core": longer.core_wait_s,
+            "blocked (storage, a network, a lock, sleep)": longer.blocked_s,
+        }
+        whole = sum(more.values())
+        parts = (f"{seconds(s)} {what}" for what, s in more.items() if s >= _WORTH_A_PART * whole)
+        yield f"Its workers take {seconds(whole)} longer for a sample: {', '.join(parts)}."
+
+
+def _of_worker(stage: SlowStage) -> str:
+    return "" if stage.worker is None else f" Worker {stage.worker} causes it, with {seconds(stage.worker_s)}."
 
 
 def _uneven(found: Ranks) -> Iterable[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
 import subprocess
 import sys
@@ -12,7 +13,8 @@ from typing import Any
 import pytest
 from watching import PATIENCE_S, script, watch_command
 
-pytestmark = pytest.mark.long
+from pipebench.watch.record.kernel_counts import core_wait_ns
+
 SPAWNS = """
 import os, sys
 import torch.multiprocessing
@@ -40,8 +42,8 @@ def _free_port() -> int:
         return int(one.getsockname()[1])
 
 
-def _torchrun(folder: Path, *arguments: str) -> tuple[subprocess.CompletedProcess[str], dict[str, Any]]:
-    start = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+def _torchrun(folder: Path, *arguments: str, ranks: int = 2) -> tuple[subprocess.CompletedProcess[str], dict[str, Any]]:
+    start = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks)]
     return _watched([*start, script("ranked"), *arguments], folder)
 
 
@@ -58,6 +60,7 @@ def _is_slow(report: dict[str, Any]) -> None:
     assert ranks["stage"]["s"] > 0.02 and ranks["stage"]["s"] > 4 * ranks["stage"]["others_s"]
 
 
+@pytest.mark.long
 def test_a_rank_with_slow_storage_is_named(tmp_path: Path) -> None:
     done, report = _torchrun(tmp_path, "1", "0.02")
     assert done.returncode == 0, done.stderr
@@ -67,6 +70,35 @@ def test_a_rank_with_slow_storage_is_named(tmp_path: Path) -> None:
     assert [one["ended"] for one in report["command"]["programs"]] == ["ended", "ended"]
 
 
+@pytest.mark.parametrize(
+    ("kind", "part", "ranks", "slow_s"),
+    [
+        pytest.param("storage", "blocked_s", 4, "0.03", marks=pytest.mark.slow),
+        pytest.param("shard", "cpu_s", 2, "0.03", marks=pytest.mark.slow),
+        pytest.param("shard", "cpu_s", 4, "0.03", marks=pytest.mark.long),
+        pytest.param("cores", "core_wait_s", 2, "0.005", marks=pytest.mark.slow),
+        pytest.param("cores", "core_wait_s", 4, "0.005", marks=pytest.mark.long),
+    ],
+)
+def test_each_kind_of_straggler_is_named_with_its_cause(
+    kind: str, part: str, ranks: int, slow_s: str, tmp_path: Path
+) -> None:
+    """The workers of the last rank sleep, compute, or have a core that four others use. The rest is far smaller."""
+    if kind == "cores" and (len(os.sched_getaffinity(0)) < 2 or core_wait_ns() == 0):
+        pytest.skip("needs two cores, and a Linux that says how long a thread had none")
+    slow = ranks - 1
+    done, report = _torchrun(tmp_path, str(slow), slow_s, "-1", "1", kind, ranks=ranks)
+    assert done.returncode == 0, done.stderr
+    found = report["command"]["ranks"]
+    assert (found["of"], len(found["rows"]), found["straggler"], found["part"]) == (ranks, ranks, slow, "wait")
+    assert found["stage"]["name"] == "Numbers.__getitem__"
+    longer = found["longer"]
+    planted = longer.pop(part)
+    assert planted > 0.01 and planted > 2 * max(longer.values())
+    assert found["cost_s"] > 0.3 * planted * 60
+
+
+@pytest.mark.long
 def test_a_rank_that_is_killed_is_named_and_the_other_reported(tmp_path: Path) -> None:
     done, report = _torchrun(tmp_path, "0", "0.01", "1")
     assert done.returncode == 1
@@ -77,6 +109,7 @@ def test_a_rank_that_is_killed_is_named_and_the_other_reported(tmp_path: Path) -
     assert {one["rank"] for one in report["command"]["ranks"]["rows"]} == {0, 1}
 
 
+@pytest.mark.long
 def test_ranks_that_a_script_spawns_are_programs(tmp_path: Path) -> None:
     (tmp_path / "spawns.py").write_text(SPAWNS)
     done, report = _watched(
