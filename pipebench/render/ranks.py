@@ -19,7 +19,8 @@ _PARTS = {"wait": "waits {} longer for batches", "work": "works {} longer betwee
 
 def parts(found: Ranks, *, full: bool = False) -> list[Part]:
     """The verdict on the ranks, and a row for each."""
-    return [Line(_verdict(found), "bold"), *_why(found), *_uneven(found), _table(found, full)]
+    table = [_table(found, full)] if found.steps else []
+    return [Line(_verdict(found), "bold"), *_why(found), *_uneven(found), *table]
 
 
 def _verdict(found: Ranks) -> str:

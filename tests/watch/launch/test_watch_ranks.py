@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from watching import PATIENCE_S, script, watch_command
 
+from pipebench.cli import cli
 from pipebench.watch.record.kernel_counts import core_wait_ns
 
 SPAWNS = """
@@ -45,6 +47,20 @@ def _free_port() -> int:
 def _torchrun(folder: Path, *arguments: str, ranks: int = 2) -> tuple[subprocess.CompletedProcess[str], dict[str, Any]]:
     start = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks)]
     return _watched([*start, script("ranked"), *arguments], folder)
+
+
+def _two_nodes(folder: Path, *arguments: str) -> dict[str, Any]:
+    """Two agents with a rank each, as on two machines, each under its own watch; and what is shown of both."""
+    meet = ["--nnodes", "2", "--nproc-per-node", "1", "--master-addr", "127.0.0.1", "--master-port", str(_free_port())]
+    nodes = []
+    for number in range(2):
+        start = [sys.executable, "-m", "torch.distributed.run", *meet, "--node-rank", str(number), script("ranked")]
+        options = {"command": True, "export_json": str(folder / f"node{number}.json")}
+        nodes.append(subprocess.Popen(watch_command(options, [*start, *arguments]), stderr=subprocess.DEVNULL))
+    for one in nodes:
+        one.wait(PATIENCE_S)
+    shown = ["show", "--merge", str(folder), "--format", "json"]
+    return json.loads(CliRunner().invoke(cli, shown, catch_exceptions=False).output)
 
 
 def _is_slow(report: dict[str, Any]) -> None:
@@ -98,8 +114,24 @@ def test_each_kind_of_straggler_is_named_with_its_cause(
     assert found["cost_s"] > 0.3 * planted * 60
 
 
+@pytest.mark.slow
+def test_the_reports_of_two_nodes_name_the_slow_rank_together(tmp_path: Path) -> None:
+    report = _two_nodes(tmp_path, "1", "0.02")
+    _is_slow(report)
+    assert report["command"]["status"] == 0
+
+
 @pytest.mark.long
-def test_a_rank_that_is_killed_is_named_and_the_other_reported(tmp_path: Path) -> None:
+def test_a_rank_that_is_killed_on_another_node_is_named_and_its_first_steps_are_compared(tmp_path: Path) -> None:
+    report = _two_nodes(tmp_path, "0", "0.02", "1")
+    command = report["command"]
+    ended = {one["rank"]: one["ended"] for one in command["programs"]}
+    assert ended[1] == "cut" and ended[0] in ("failed", "cut")
+    assert command["status"] == 1 and command["ranks"]["steps"] >= 6
+
+
+@pytest.mark.long
+def test_a_rank_that_is_killed_is_is_named_and_the_other_reported(tmp_path: Path) -> None:
     done, report = _torchrun(tmp_path, "0", "0.01", "1")
     assert done.returncode == 1
     ended = {one["rank"]: one for one in report["command"]["programs"]}

@@ -130,6 +130,7 @@ def test_ranks_without_a_common_step_are_not_compared() -> None:
     found = compared(2, [_rank(0, 1), Rank(1, 101, (), NOTHING)])
     assert (found.steps, found.cost_s, found.straggler) == (0, 0, None)
     assert "they are not compared" in " ".join(_text(found).split())
+    assert "Own part" not in _text(found)  # nobody knows it
 
 
 def test_ranks_on_other_machines_are_said() -> None:
