@@ -20,10 +20,10 @@ _PARTS = {"wait": "waits {} longer for batches", "work": "works {} longer betwee
 def parts(found: Ranks, *, full: bool = False) -> list[Part]:
     """The verdict on the ranks, and a row for each."""
     table = [_table(found, full)] if found.steps else []
-    return [Line(_verdict(found), "bold"), *_why(found), *_uneven(found), *table]
+    return [Line(verdict(found), "bold"), *_why(found), *_uneven(found), *table]
 
 
-def _verdict(found: Ranks) -> str:
+def verdict(found: Ranks) -> str:
     seen = f"{counted(len(found.rows), 'rank')} train together"
     if len(found.rows) < found.of:
         seen = f"{len(found.rows)} of {found.of} ranks were seen here"

@@ -46,7 +46,9 @@ class WatchedCommand:
     `others` counts the Python processes that imported torch and did neither. `hidden` are those that could not record
     themselves, because they ignore PYTHONPATH: their command lines, shortened. `status` is the exit status.
 
-    `ranks` compares the ranks that train together with the program that is shown (None: it trains alone).
+    `ranks` compares the ranks that train together with the program that is shown (None: it trains alone). `attempt`
+    counts how often Slurm had put the job into its queue again before. Of a merged report, `earlier` compares the ranks
+    of each attempt before the last.
     """
 
     command: tuple[str, ...]
@@ -56,3 +58,5 @@ class WatchedCommand:
     others: int = 0
     hidden: tuple[str, ...] = ()
     ranks: Ranks | None = None
+    attempt: int = 0
+    earlier: tuple[Ranks, ...] = ()
