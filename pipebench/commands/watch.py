@@ -175,7 +175,10 @@ def _check_command(argv: list[str], bound: bool) -> None:
     """Raises `UsageError` for a command that cannot be started, and for `--bound`."""
     name = argv[0]
     if bound:
-        raise UsageError("--bound needs a script, and after -- comes a command", "name the script, without --")
+        raise UsageError(
+            "--bound needs a script, and after -- comes a command",
+            "name the script, without --; of several ranks: torchrun ... -m pipebench watch --bound ... train.py",
+        )
     if shutil.which(name) is None:
         script = " (pipebench watch without -- runs a Python script)" if name.endswith(".py") else ""
         raise UsageError(f"there is no command {name}", f"name a program as in a shell{script}")
