@@ -10,6 +10,7 @@ from pipebench.results.ranks import RankRow, Ranks, SlowStage
 from pipebench.units import Scale, counted, percent, printable, seconds, seconds_scale
 
 _FEW = 8  # ranks in the short report
+_FEW_MISSING = 2
 _UNEVEN = 1.05
 _WORTH_A_WORD = 0.02  # of the loop
 _WORTH_A_PART = 0.05  # of what a sample takes longer
@@ -26,7 +27,7 @@ def parts(found: Ranks, *, full: bool = False) -> list[Part]:
 def verdict(found: Ranks) -> str:
     seen = f"{counted(len(found.rows), 'rank')} train together"
     if len(found.rows) < found.of:
-        seen = f"{len(found.rows)} of {found.of} ranks were seen here"
+        seen = f"{len(found.rows)} of {found.of} ranks were seen here{_missing(found)}"
     if not found.steps:
         return f"{seen}. No step of all of them was recorded, so they are not compared."
     cost = f"{seconds(found.cost_share * found.step_s)} of each step of {seconds(found.step_s)}"
@@ -43,6 +44,12 @@ def verdict(found: Ranks) -> str:
         f"{seen}. Waiting for the last of them costs {cost} ({percent(found.cost_share)}; predicted, not tried). "
         "No single rank causes it."
     )
+
+
+def _missing(found: Ranks) -> str:
+    """Which few ranks left no report: they, or what watched them, were killed."""
+    missing = sorted(set(range(found.of)) - {one.rank for one in found.rows})
+    return f", without rank {' and '.join(map(str, missing))}" if len(missing) <= _FEW_MISSING else ""
 
 
 def _others(found: Ranks) -> str:

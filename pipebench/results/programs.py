@@ -20,7 +20,8 @@ class Program:
     `ended` is "ended", "failed" (an exception that nothing caught: `error`), "cut" (its records have no end: it was
     killed, or left by `os._exit`) or "running" (it lived on when the command had ended).
 
-    `watched` are its figures; None: they are those of `Report.watched`. Of a rank, `steps` are those that were kept.
+    `watched` are its figures; None: they are those of `Report.watched`. Of a rank, `steps` are those that were kept
+    (none in a merged report).
     `host` is its machine in a report that was merged from several ("": that of the report).
     """
 

@@ -18,7 +18,8 @@ Found = tuple[Report, Program, WatchResult]
 def merged(reports: Sequence[Report]) -> Report:
     """One report of the ranks in all these reports. Own times of steps are durations, so clocks need not agree.
 
-    Its figures are those of the rank that the others wait for, or of the first one. A job that was queued again has
+    Its figures are those of the rank that the others wait for, or of the first one. It is without their steps, which
+    are compared by now and can be millions. A job that was queued again has
     reports of several attempts: the last one is shown, after a comparison of those before. Raises PipebenchError if
     there are no ranks, or if they are not of one training.
     """
@@ -35,7 +36,7 @@ def merged(reports: Sequence[Report]) -> Report:
     ranks = _compared(found)
     shown = 0 if ranks.straggler is None else [one.rank for _, one, _ in found].index(ranks.straggler)
     programs = tuple(
-        dataclasses.replace(one, watched=None if place == shown else figures, host=_host(report))
+        dataclasses.replace(one, watched=None if place == shown else figures, host=_host(report), steps=())
         for place, (report, one, figures) in enumerate(found)
     )
     status = max((report.command.status for report in last if report.command is not None), default=0)

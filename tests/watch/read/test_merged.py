@@ -55,6 +55,7 @@ def test_a_straggler_on_another_machine_is_found(tmp_path: Path) -> None:
     found = merged([load(one) for one in sorted(tmp_path.iterdir())])
     assert found.watched is not None and found.watched.usable_cores == 12
     assert found.command is not None and found.command.ranks is not None
+    assert not any(one.steps for one in found.command.programs)  # 256 ranks of a long run have more than a million
     assert [one.watched.usable_cores if one.watched else None for one in found.command.programs] == [10, 11, None, 13]
     assert [one.host for one in found.command.programs] == ["node0", "node0", "node1", "node1"]
     assert [one.last_share for one in found.command.ranks.rows] == [0, 0, 1, 0]
