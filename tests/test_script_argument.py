@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import click
 import pytest
 
@@ -36,6 +38,25 @@ def test_a_notebook_is_refused_with_the_recipe() -> None:
     assert problem == "folder/train.ipynb is a notebook, and watch runs Python files"
     assert "jupyter nbconvert --to script folder/train.ipynb; then: pipebench watch folder/train.py" in remedy
     assert "`%%pipebench` above a cell" in remedy
+
+
+def test_a_program_in_place_of_a_script_is_refused() -> None:
+    """`advise -- python -m torch.distributed.run ...` ended in a syntax error of the script `python`."""
+    for command, name in ((advise, "advise"), (watch, "watch")):
+        problem, remedy = _refused([sys.executable, "-m", "torch.distributed.run"], command, name)
+        assert problem == f"{sys.executable} is a program, and {name} runs a Python script"
+        assert "pipebench watch -- COMMAND" in remedy
+
+
+def test_advise_is_refused_on_one_of_several_ranks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    problem, remedy = _refused(["train.py"], advise, "advise")
+    assert problem.startswith("this is one of 2 ranks") and "without torchrun" in remedy
+
+
+def test_bound_of_a_command_is_refused_with_what_ranks_can_do() -> None:
+    words = ["--bound", "--yes-discard-weights", "--", "sh", "-c", "true"]
+    assert "torchrun ... -m pipebench watch --bound" in _refused(words)[1]
 
 
 def test_options_of_the_script_are_its_own() -> None:

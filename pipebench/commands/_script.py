@@ -27,6 +27,11 @@ def check_script(argv: Sequence[str], context: click.Context) -> None:
     first = argv[0]
     if first.startswith("-") and len(first) > 1:
         raise no_option(first.partition("=")[0], context)
+    if _is_program(first):
+        raise UsageError(
+            f"{printable(first)} is a program, and {name} runs a Python script",
+            "name the script; pipebench watch -- COMMAND watches all Python programs of a command",
+        )
     if first.endswith(".ipynb"):
         script = first.removesuffix(".ipynb") + ".py"
         raise UsageError(
@@ -34,3 +39,12 @@ def check_script(argv: Sequence[str], context: click.Context) -> None:
             f"make one: jupyter nbconvert --to script {first}; then: pipebench {name} {script}. Inside a notebook, "
             "`%%pipebench` above a cell watches it, after `%load_ext pipebench`",
         )
+
+
+def _is_program(file: str) -> bool:
+    """Whether it is machine code, such as `python` itself, which would end in a syntax error."""
+    try:
+        with open(file, "rb") as found:
+            return found.read(4) == b"\x7fELF"
+    except OSError:
+        return False

@@ -70,6 +70,12 @@ class _WithCommands(click.Command):
     "--log-every", type=click.IntRange(1), metavar="N", help="With --log: a point each N iterations.  [default: 50]"
 )
 @click.option("--show-names", is_flag=True, help="With --log: paths in names of stages too.")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="DIR",
+    help="Save the report of a command in a folder that many machines share, and do not show it.",
+)
 @click.option("--export-json", type=FILE, metavar="FILE", help="Save the report.")
 @paged
 @click.option("--export-trace", type=FILE, metavar="FILE", help="Save a trace for Perfetto.")
@@ -91,6 +97,7 @@ def command(
     log: tuple[str, ...],
     log_every: int | None,
     show_names: bool,
+    out: Path | None,
     export_json: Path | None,
     export_html: Path | None,
     export_trace: Path | None,
@@ -117,12 +124,19 @@ def command(
         _check_command(argv, bound)
     else:
         check_script(argv, context)
+    from pipebench.watch.command import out_file, watch
+
+    if out is not None:
+        if not is_command or export_json is not None:
+            raise UsageError(
+                "--out saves the report of a command, as --export-json does",
+                "put -- before the command, or name one of them",
+            )
+        export_json = out_file(out)
     sinks = _sinks(log, bound, log_every is not None or show_names)
     files = [Path(one.place) for one in sinks if one.is_file]
     asked = (export_json, export_html, export_trace, passport)
     export_json, export_html, export_trace, passport, *_ = places(force, *asked, *files)
-    from pipebench.watch.command import watch
-
     options = WatchOptions(
         steps=steps,
         warmup=warmup,
@@ -138,7 +152,9 @@ def command(
     )
     made: list[Report] = []
     kept = saved_at(export_json, passport, export_html, None if style == "table" else made)
-    status = watch(options, argv, kept, full=full, show=style == "table")
+    status = watch(options, argv, kept, full=full, show=style == "table" and out is None)
+    if out is not None and export_json is not None and export_json.exists():
+        click.echo(f"pipebench: the report is {export_json}; `pipebench show --merge {out}` shows all ranks", err=True)
     for report in made:
         click.echo(rendered(report, style, full), nl=False)
     return status
@@ -159,7 +175,10 @@ def _check_command(argv: list[str], bound: bool) -> None:
     """Raises `UsageError` for a command that cannot be started, and for `--bound`."""
     name = argv[0]
     if bound:
-        raise UsageError("--bound needs a script, and after -- comes a command", "name the script, without --")
+        raise UsageError(
+            "--bound needs a script, and after -- comes a command",
+            "name the script, without --; of several ranks: torchrun ... -m pipebench watch --bound ... train.py",
+        )
     if shutil.which(name) is None:
         script = " (pipebench watch without -- runs a Python script)" if name.endswith(".py") else ""
         raise UsageError(f"there is no command {name}", f"name a program as in a shell{script}")

@@ -25,6 +25,7 @@ def heading(found: WatchedCommand, main: WatchResult, *, full: bool = False) -> 
     shown, together = found.programs[found.shown], found.ranks
     made: list[Sparing] = []
     if together is not None:
+        made += [f"Before the job was queued again: {ranks.verdict(one)}" for one in found.earlier]
         made += ranks.parts(together, full=full)
     if len(found.programs) > (1 if together is None else len(together.rows)):
         made.append(_table(found, main, full))

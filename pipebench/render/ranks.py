@@ -6,25 +6,28 @@ from collections.abc import Iterable
 
 from pipebench.render.cells import Table
 from pipebench.render.layout import Line, Part
-from pipebench.results.ranks import RankRow, Ranks
+from pipebench.results.ranks import RankRow, Ranks, SlowStage
 from pipebench.units import Scale, counted, percent, printable, seconds, seconds_scale
 
 _FEW = 8  # ranks in the short report
+_FEW_MISSING = 2
 _UNEVEN = 1.05
 _WORTH_A_WORD = 0.02  # of the loop
+_WORTH_A_PART = 0.05  # of what a sample takes longer
 _LEGEND = "Own work: all but backward and collectives. last: share of the steps to which it came last."
 _PARTS = {"wait": "waits {} longer for batches", "work": "works {} longer between two collectives"}
 
 
 def parts(found: Ranks, *, full: bool = False) -> list[Part]:
     """The verdict on the ranks, and a row for each."""
-    return [Line(_verdict(found), "bold"), *_why(found), *_uneven(found), _table(found, full)]
+    table = [_table(found, full)] if found.steps else []
+    return [Line(verdict(found), "bold"), *_why(found), *_uneven(found), *table]
 
 
-def _verdict(found: Ranks) -> str:
+def verdict(found: Ranks) -> str:
     seen = f"{counted(len(found.rows), 'rank')} train together"
     if len(found.rows) < found.of:
-        seen = f"{len(found.rows)} of {found.of} ranks were seen here"
+        seen = f"{len(found.rows)} of {found.of} ranks were seen here{_missing(found)}"
     if not found.steps:
         return f"{seen}. No step of all of them was recorded, so they are not compared."
     cost = f"{seconds(found.cost_share * found.step_s)} of each step of {seconds(found.step_s)}"
@@ -43,6 +46,12 @@ def _verdict(found: Ranks) -> str:
     )
 
 
+def _missing(found: Ranks) -> str:
+    """Which few ranks left no report: they, or what watched them, were killed."""
+    missing = sorted(set(range(found.of)) - {one.rank for one in found.rows})
+    return f", without rank {' and '.join(map(str, missing))}" if len(missing) <= _FEW_MISSING else ""
+
+
 def _others(found: Ranks) -> str:
     return "the other rank" if len(found.rows) == 2 else "the median of the others"
 
@@ -52,8 +61,21 @@ def _why(found: Ranks) -> Iterable[str]:
         theirs = f"{seconds(stage.others_s)} on" if stage.others_s else "does not run on"
         yield (
             f"{printable(stage.name)} ({printable(stage.kind)}) takes {seconds(stage.s)} of a sample there, and "
-            f"{theirs} {_others(found)}."
+            f"{theirs} {_others(found)}.{_of_worker(stage)}"
         )
+    if (longer := found.longer) is not None:
+        more = {
+            "computing": longer.cpu_s,
+            "without a core": longer.core_wait_s,
+            "blocked (storage, a network, a lock, sleep)": longer.blocked_s,
+        }
+        whole = sum(more.values())
+        parts = (f"{seconds(s)} {what}" for what, s in more.items() if s >= _WORTH_A_PART * whole)
+        yield f"Its workers take {seconds(whole)} longer for a sample: {', '.join(parts)}."
+
+
+def _of_worker(stage: SlowStage) -> str:
+    return "" if stage.worker is None else f" Worker {stage.worker} causes it, with {seconds(stage.worker_s)}."
 
 
 def _uneven(found: Ranks) -> Iterable[str]:

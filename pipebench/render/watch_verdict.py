@@ -21,6 +21,11 @@ def verdict(found: Verdict) -> str:
     """What limits the loop, with the evidence."""
     if found.lacks:
         return not_recognised(found)
+    if found.elsewhere:
+        return (
+            "This block watched nothing: its process was watched already when it began, by `pipebench watch` or by a "
+            "block around it. That report holds what ran inside."
+        )
     if found.limit == "nothing-watched":
         return "Nothing was watched: the script iterated no DataLoader, and no optimiser stepped in a loop without one."
     if found.limit == "no-such-loader":

@@ -20,7 +20,8 @@ class Program:
     `ended` is "ended", "failed" (an exception that nothing caught: `error`), "cut" (its records have no end: it was
     killed, or left by `os._exit`) or "running" (it lived on when the command had ended).
 
-    `watched` are its figures; None: they are those of `Report.watched`. Of a rank, `steps` are those that were kept.
+    `watched` are its figures; None: they are those of `Report.watched`. Of a rank, `steps` are those that were kept
+    (none in a merged report).
     `host` is its machine in a report that was merged from several ("": that of the report).
     """
 
@@ -46,7 +47,9 @@ class WatchedCommand:
     `others` counts the Python processes that imported torch and did neither. `hidden` are those that could not record
     themselves, because they ignore PYTHONPATH: their command lines, shortened. `status` is the exit status.
 
-    `ranks` compares the ranks that train together with the program that is shown (None: it trains alone).
+    `ranks` compares the ranks that train together with the program that is shown (None: it trains alone). `attempt`
+    counts how often Slurm had put the job into its queue again before. Of a merged report, `earlier` compares the ranks
+    of each attempt before the last.
     """
 
     command: tuple[str, ...]
@@ -56,3 +59,5 @@ class WatchedCommand:
     others: int = 0
     hidden: tuple[str, ...] = ()
     ranks: Ranks | None = None
+    attempt: int = 0
+    earlier: tuple[Ranks, ...] = ()

@@ -37,12 +37,30 @@ class RankRow:
 
 @dataclass(frozen=True)
 class SlowStage:
-    """A stage that takes one rank longer: seconds a sample there, and of the median of the other ranks."""
+    """A stage that takes one rank longer: seconds a sample there, and of the median of the other ranks.
+
+    `worker` causes nearly all of the difference, with `worker_s` a sample (None: the rank's workers share it).
+    """
 
     name: str
     kind: str
     s: float
     others_s: float
+    worker: int | None = None
+    worker_s: float = 0.0
+
+
+@dataclass(frozen=True)
+class LongerSamples:
+    """By how many seconds a sample takes the workers of one rank longer than those of the median of the other ranks.
+
+    They compute longer for `cpu_s`, have no core for `core_wait_s` longer, and for `blocked_s` longer they wait for
+    something else: storage, a network, a lock, sleep. A negative figure is shorter.
+    """
+
+    cpu_s: float
+    core_wait_s: float
+    blocked_s: float
 
 
 @dataclass(frozen=True)
@@ -54,7 +72,8 @@ class Ranks:
     much is saved if the last rank is as fast as the median one; nobody has tried it.
 
     `straggler` is the rank that causes most of the cost (None: none is told from chance). Its `part` of a step is
-    `behind_s` longer than the median of the others. `stage` is the stage of its loading that differs most.
+    `behind_s` longer than the median of the others. `stage` is the stage of its loading that differs most, and
+    `longer` says what its workers do meanwhile (None: it has no workers, or theirs are no slower).
     """
 
     of: int
@@ -67,3 +86,4 @@ class Ranks:
     part: Literal["wait", "work"] | None = None
     behind_s: float = 0.0
     stage: SlowStage | None = None
+    longer: LongerSamples | None = None

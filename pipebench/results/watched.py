@@ -239,6 +239,8 @@ class Verdict:
     batch that the feeder thread of a worker pickles, and that the worker makes the batch. `by_thread`: the loader has
     no workers, and a thread beside the loop iterates it.
 
+    `elsewhere`: nothing was watched in a block, because its process was watched already.
+
     `torch` and `lacks` are set if nothing was watched because this version of torch lacks these names.
     """
 
@@ -269,6 +271,7 @@ class Verdict:
     samples: int = 0
     startup_s: float | None = None
     by_thread: bool = False
+    elsewhere: bool = False
     torch: str = ""
     lacks: tuple[str, ...] = ()
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import os
+import platform
+import secrets
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
@@ -177,6 +180,7 @@ def observe_command(
             stood = [*standstill_notes(ended.stood, ended.lived), *stopped_programs(records, ended.pid)]
             notes = [*_traced(shown, options.export_trace), *_faults(programs), *stood]
             steps = timeline(shown, main.loaders_in_loop)
+            command = dataclasses.replace(command, attempt=_attempt())
             report(dataclasses.replace(main, notes=(*main.notes, *notes), timeline=steps), command)
 
         return supervisor.run_command(
@@ -217,6 +221,17 @@ def _folder(options: WatchOptions) -> Iterator[Path]:
             "the folder for records is not empty", "name an empty folder, or one that does not exist yet"
         )
     yield options.records.resolve()
+
+
+def out_file(folder: Path) -> Path:
+    """A file for a report in a folder that many machines share: no other process has the same, and none is locked."""
+    return folder / f"{platform.node()}-{secrets.token_hex(8)}.json"
+
+
+def _attempt() -> int:
+    """How often Slurm has put this job into its queue again."""
+    count = os.environ.get("SLURM_RESTART_COUNT", "")
+    return int(count) if count.isdigit() else 0
 
 
 def _settings(options: WatchOptions, folder: Path) -> Settings:

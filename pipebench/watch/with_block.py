@@ -13,11 +13,13 @@ from pipebench.errors import PipebenchError
 from pipebench.host.machine import usable_cores
 from pipebench.host.scratch import Scratch
 from pipebench.results.watched import WatchResult
-from pipebench.watch.launch.watched_script import WatchedScript
+from pipebench.watch.launch.watched_script import WatchedScript, is_watched
 from pipebench.watch.read.gather import gather
 from pipebench.watch.read.summary import summarise
 from pipebench.watch.record.options import WatchOptions
 from pipebench.watch.record.recording import Settings, told
+
+_ASIDE = "this process is watched already, so a `with` block in it records nothing; the report of the whole holds it"
 
 
 class WatchedBlock(WatchResult):
@@ -42,7 +44,8 @@ class Watching:
     """Watches what runs inside the block. Afterwards `result` says where the time went, and all patches are removed.
     Before, to read it is an error.
 
-    If a loader's workers were started before the block, their stages are not seen.
+    If a loader's workers were started before the block, their stages are not seen. If the process is watched already
+    (by `pipebench watch`, or by a block around this one), that recording has all, and this block says so.
 
     >>> import pipebench
     >>> with pipebench.watching() as watched:
@@ -52,6 +55,7 @@ class Watching:
     """
 
     _result: WatchedBlock | None = None
+    _aside = False
 
     def __init__(self, *, functions: tuple[str, ...] = (), warmup: int = 0, every: int = 50) -> None:
         self._options = WatchOptions(functions=functions, warmup=warmup, every=every)
@@ -66,6 +70,11 @@ class Watching:
 
     def __enter__(self) -> Watching:
         self._result = None
+        self._aside = is_watched()
+        if self._aside:  # the patches of two recordings would hide each other's workers
+            self._latest = iter(())
+            sys.stderr.write(f"pipebench: {_ASIDE}\n")
+            return self
         self._scratch = Scratch("watch")
         chosen = self._options
         self._began = perf_counter_ns()
@@ -84,6 +93,11 @@ class Watching:
         return next(self._latest, {})
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if self._aside:
+            nothing = summarise([], self._options, int(kind is not None), usable_cores())
+            verdict = dataclasses.replace(nothing.verdict, elsewhere=True)
+            self._result = _block(dataclasses.replace(nothing, verdict=verdict, notes=()))
+            return
         try:
             try:
                 self._script.finish()
@@ -91,10 +105,13 @@ class Watching:
                 lived = self._began, perf_counter_ns()
                 processes = gather(self._scratch.path)
                 found = summarise(processes, self._options, int(kind is not None), usable_cores(), lived=lived)
-                named = {one.name: getattr(found, one.name) for one in dataclasses.fields(found)}
-                self._result = WatchedBlock(**named)
+                self._result = _block(found)
         finally:
             self._scratch.remove()
+
+
+def _block(found: WatchResult) -> WatchedBlock:
+    return WatchedBlock(**{one.name: getattr(found, one.name) for one in dataclasses.fields(found)})
 
 
 def _latest(folder: Path) -> Iterator[dict[str, float]]:

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
 from PIL import ImageFile
 from torch.utils.data import DataLoader
@@ -48,6 +49,23 @@ def test_a_block_is_watched_and_put_back(images: Path) -> None:
     assert [one.iterations for one in watched.result.loaders] == [3, 3]
     assert {"Resize", "ToTensor", "ImageFile.load"} <= {one.name for one in watched.result.stages if one.loader == 2}
     assert all(one.samples == 24 for one in watched.result.stages)
+
+
+def test_a_block_in_a_watched_process_stands_aside(images: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Two recordings would hide each other's workers."""
+    with watching() as outer:
+        with watching() as inner:
+            _loop(images, 2)
+            assert inner.latest() == {}
+        _loop(images, 0)
+    first, second = outer.result.loaders
+    assert first.watched and (first.samples, second.samples) == (24, 24)
+    assert not [one for one in outer.result.notes if one.code == "workers-not-watched"]
+    assert "is watched already" in capsys.readouterr().err
+    assert inner.result.verdict.elsewhere and "That report holds what ran inside" in " ".join(str(inner.result).split())
+    with watching() as after:
+        _loop(images, 0)
+    assert after.result.loaders[0].samples == 24
 
 
 def test_the_examples_hold() -> None:

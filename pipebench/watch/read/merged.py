@@ -7,52 +7,72 @@ from collections.abc import Iterator, Sequence
 
 from pipebench.errors import PipebenchError
 from pipebench.results.programs import Program, WatchedCommand
+from pipebench.results.ranks import Ranks
 from pipebench.results.report import Report
 from pipebench.results.watched import WatchResult
 from pipebench.watch.read.ranks import Rank, compared
+
+Found = tuple[Report, Program, WatchResult]
 
 
 def merged(reports: Sequence[Report]) -> Report:
     """One report of the ranks in all these reports. Own times of steps are durations, so clocks need not agree.
 
-    Its figures are those of the rank that the others wait for, or of the first one. Raises PipebenchError if there are
-    no ranks, or if they are not of one training.
+    Its figures are those of the rank that the others wait for, or of the first one. It is without their steps, which
+    are compared by now and can be millions. A job that was queued again has
+    reports of several attempts: the last one is shown, after a comparison of those before. Raises PipebenchError if
+    there are no ranks, or if they are not of one training.
     """
-    found = [(report, one, figures) for report in reports for one, figures in _ranks_in(report)]
-    if not found:
+    attempts: dict[int, list[Report]] = {}
+    for report in reports:
+        attempts.setdefault(report.command.attempt if report.command is not None else 0, []).append(report)
+    seen = [(attempts[number], its) for number in sorted(attempts) if (its := _of_attempt(attempts[number]))]
+    if not seen:
         raise PipebenchError(
             "these reports have no ranks that train together",
-            "save one on each machine: pipebench watch --export-json FILE -- torchrun train.py",
+            "save one on each machine: pipebench watch --out FOLDER -- torchrun train.py",
         )
+    *earlier, (last, found) = seen
+    ranks = _compared(found)
+    shown = 0 if ranks.straggler is None else [one.rank for _, one, _ in found].index(ranks.straggler)
+    programs = tuple(
+        dataclasses.replace(one, watched=None if place == shown else figures, host=_host(report), steps=())
+        for place, (report, one, figures) in enumerate(found)
+    )
+    status = max((report.command.status for report in last if report.command is not None), default=0)
+    report, _, figures = found[shown]
+    before = tuple(_compared(each) for _, each in earlier)
+    return dataclasses.replace(
+        report,
+        partial=any(one.partial for one in last),
+        watched=figures,
+        command=WatchedCommand((), status, programs, shown, ranks=ranks, earlier=before),
+    )
+
+
+def _of_attempt(reports: Sequence[Report]) -> list[Found]:
+    """The ranks in the reports of one attempt, in order."""
+    found = [(report, one, figures) for report in reports for one, figures in _ranks_in(report)]
     numbers, of = [one.rank or 0 for _, one, _ in found], {one.ranks for _, one, _ in found}
     if len(of) > 1 or len(set(numbers)) < len(numbers):
         raise PipebenchError(
             "these reports are not of one training: a rank is there twice, or their numbers of ranks differ",
             "give the reports of one run a folder of their own",
         )
-    ranks = compared(
+    return sorted(found, key=lambda each: each[1].rank or 0)
+
+
+def _compared(found: Sequence[Found]) -> Ranks:
+    return compared(
         max(one.ranks or 1 for _, one, _ in found),
         [Rank(one.rank or 0, one.pid, one.steps, figures) for _, one, figures in found],
-    )
-    found.sort(key=lambda each: each[1].rank or 0)
-    shown = 0 if ranks.straggler is None else [one.rank for _, one, _ in found].index(ranks.straggler)
-    programs = tuple(
-        dataclasses.replace(one, watched=None if place == shown else figures, host=_host(report))
-        for place, (report, one, figures) in enumerate(found)
-    )
-    status = max((report.command.status for report in reports if report.command is not None), default=0)
-    report, _, figures = found[shown]
-    return dataclasses.replace(
-        report,
-        partial=any(one.partial for one in reports),
-        watched=figures,
-        command=WatchedCommand((), status, programs, shown, ranks=ranks),
     )
 
 
 def _ranks_in(report: Report) -> Iterator[tuple[Program, WatchResult]]:
-    """The programs of a report that train with others, each with its figures."""
-    for one in report.command.programs if report.command is not None else ():
+    """The programs of a report that train with others, each with its figures. If ranks were started anew, the last."""
+    programs = report.command.programs if report.command is not None else ()
+    for one in {one.rank: one for one in programs}.values():
         figures = one.watched or report.watched
         if one.rank is not None and figures is not None:
             yield one, figures

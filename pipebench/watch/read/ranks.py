@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, median, median_low
 from typing import Literal
 
-from pipebench.results.ranks import RankRow, Ranks, SlowStage, StepOfRank
+from pipebench.results.ranks import LongerSamples, RankRow, Ranks, SlowStage, StepOfRank
 from pipebench.results.watched import StageResult, WatchResult
 from pipebench.watch.record.sampling import STEP_BITS, weight
 
@@ -18,6 +18,8 @@ _FEWEST = 10  # steps
 _SURE = 3.0  # standard deviations of the number of times that one of equal ranks would come last
 _WORTH_NAMING = 0.02  # of the loop
 _MOST = 0.5  # of the cost
+_NEARLY_ALL = 0.8  # of what a stage takes longer
+_SLOWER = 0.1  # of a sample of the others
 
 
 @dataclass(frozen=True)
@@ -82,25 +84,63 @@ def _explained(found: Ranks, slow: RankRow, ranks: Sequence[Rank]) -> Ranks:
     work = slow.work_s - median(one.work_s for one in others)
     part: Literal["wait", "work"] = "wait" if wait >= work else "work"
     its = {one.rank: one.watched for one in ranks}
-    stage = _slow_stage(its.pop(slow.rank), list(its.values())) if part == "wait" else None
-    return dataclasses.replace(found, straggler=slow.rank, part=part, behind_s=max(wait, work), stage=stage)
+    there = its.pop(slow.rank)
+    stage = _slow_stage(there, list(its.values())) if part == "wait" else None
+    longer = _longer(there, list(its.values()))
+    return dataclasses.replace(
+        found, straggler=slow.rank, part=part, behind_s=max(wait, work), stage=stage, longer=longer
+    )
 
 
 def _slow_stage(slow: WatchResult, others: Sequence[WatchResult]) -> SlowStage | None:
     """The stage whose time for a sample differs most from the median of the other ranks, if it is longer."""
     there = [_stages(one) for one in others]
     differ = [
-        SlowStage(name, kind, s, median(one.get((name, kind), 0.0) for one in there))
-        for (name, kind), s in _stages(slow).items()
+        _of_worker(stage, SlowStage(*key, stage.exclusive_s_per_sample, median(map(_per_sample(key), there))))
+        for key, stage in _stages(slow).items()
     ]
     most = max(differ, key=lambda one: one.s - one.others_s, default=None)
     return most if most is not None and most.s > most.others_s else None
 
 
-def _stages(found: WatchResult) -> dict[tuple[str, str], float]:
-    """Seconds a sample of each stage of the training loaders. The feeder thread works beside the others."""
+def _per_sample(key: tuple[str, str]) -> Callable[[Mapping[tuple[str, str], StageResult]], float]:
+    return lambda stages: stages[key].exclusive_s_per_sample if key in stages else 0.0
+
+
+def _of_worker(stage: StageResult, found: SlowStage) -> SlowStage:
+    """The stage with the worker that causes nearly all of what it takes longer, if one of several does."""
+    more = [max(0.0, one - found.others_s) for one in stage.by_worker_s]
+    if len(more) < 2 or max(more) < _NEARLY_ALL * sum(more):
+        return found
+    worker = more.index(max(more))
+    return dataclasses.replace(found, worker=worker, worker_s=stage.by_worker_s[worker])
+
+
+def _stages(found: WatchResult) -> dict[tuple[str, str], StageResult]:
+    """The stages of the training loaders. The feeder thread works beside the others."""
     stages: Iterable[StageResult] = (one for one in found.stages if one.loader in found.loaders_in_loop)
-    return {(one.name, one.kind): one.exclusive_s_per_sample for one in stages if one.kind != "serialise"}
+    return {(one.name, one.kind): one for one in stages if one.kind != "serialise"}
+
+
+def _longer(slow: WatchResult, others: Sequence[WatchResult]) -> LongerSamples | None:
+    """By what a sample takes the workers of a rank longer than those of the others, if it does."""
+    there, theirs = _sample(slow), [found for one in others if (found := _sample(one)) is not None]
+    if there is None or not theirs:
+        return None
+    usual = [median(each) for each in zip(*theirs, strict=True)]
+    more = [one - other for one, other in zip(there, usual, strict=True)]
+    return LongerSamples(*more) if sum(more) > _SLOWER * sum(usual) else None
+
+
+def _sample(found: WatchResult) -> tuple[float, float, float] | None:
+    """Seconds of a sample in which a worker computed, had no core, and waited for something else."""
+    workers = [one for one in found.workers if one.loader in found.loaders_in_loop]
+    samples = sum(one.samples for one in workers)
+    if not samples:
+        return None
+    busy, cpu = sum(one.busy_s for one in workers) / samples, sum(one.cpu_s for one in workers) / samples
+    no_core = sum(one.core_wait_s for one in workers) / samples
+    return cpu, no_core, max(0.0, busy - cpu - no_core)
 
 
 def _step_s(one: Rank) -> float:

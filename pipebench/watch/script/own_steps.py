@@ -12,7 +12,7 @@ from pipebench.watch.record.record_file import BACKWARD, WAIT
 from pipebench.watch.record.recording import Recording
 from pipebench.watch.record.sampling import STEP_BITS, thinned
 
-_EACH = 32  # steps a line
+_EACH = 32  # steps a line; fewer in the first lines
 
 
 class OwnTime:
@@ -46,9 +46,9 @@ class OwnTime:
         """The optimiser has stepped."""
         if thinned(self._number, STEP_BITS):
             self._kept.append(OwnStep(self._number, self._wait, max(0, self._work - self._together)))
-            if len(self._kept) == _EACH:
-                self.write()
         self._number += 1
+        if len(self._kept) == _EACH or self._number & (self._number - 1) == 0:  # a rank that is killed early has some
+            self.write()
         self._wait = self._work = self._together = 0
 
     def write(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
 import subprocess
 import sys
@@ -10,9 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from watching import PATIENCE_S, script, watch_command
 
-pytestmark = pytest.mark.long
+from pipebench.cli import cli
+from pipebench.watch.record.kernel_counts import core_wait_ns
+
 SPAWNS = """
 import os, sys
 import torch.multiprocessing
@@ -40,9 +44,23 @@ def _free_port() -> int:
         return int(one.getsockname()[1])
 
 
-def _torchrun(folder: Path, *arguments: str) -> tuple[subprocess.CompletedProcess[str], dict[str, Any]]:
-    start = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+def _torchrun(folder: Path, *arguments: str, ranks: int = 2) -> tuple[subprocess.CompletedProcess[str], dict[str, Any]]:
+    start = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks)]
     return _watched([*start, script("ranked"), *arguments], folder)
+
+
+def _two_nodes(folder: Path, *arguments: str) -> dict[str, Any]:
+    """Two agents with a rank each, as on two machines, each under its own watch; and what is shown of both."""
+    meet = ["--nnodes", "2", "--nproc-per-node", "1", "--master-addr", "127.0.0.1", "--master-port", str(_free_port())]
+    nodes = []
+    for number in range(2):
+        start = [sys.executable, "-m", "torch.distributed.run", *meet, "--node-rank", str(number), script("ranked")]
+        options = {"command": True, "export_json": str(folder / f"node{number}.json")}
+        nodes.append(subprocess.Popen(watch_command(options, [*start, *arguments]), stderr=subprocess.DEVNULL))
+    for one in nodes:
+        one.wait(PATIENCE_S)
+    shown = ["show", "--merge", str(folder), "--format", "json"]
+    return json.loads(CliRunner().invoke(cli, shown, catch_exceptions=False).output)
 
 
 def _is_slow(report: dict[str, Any]) -> None:
@@ -58,6 +76,7 @@ def _is_slow(report: dict[str, Any]) -> None:
     assert ranks["stage"]["s"] > 0.02 and ranks["stage"]["s"] > 4 * ranks["stage"]["others_s"]
 
 
+@pytest.mark.long
 def test_a_rank_with_slow_storage_is_named(tmp_path: Path) -> None:
     done, report = _torchrun(tmp_path, "1", "0.02")
     assert done.returncode == 0, done.stderr
@@ -67,7 +86,52 @@ def test_a_rank_with_slow_storage_is_named(tmp_path: Path) -> None:
     assert [one["ended"] for one in report["command"]["programs"]] == ["ended", "ended"]
 
 
-def test_a_rank_that_is_killed_is_named_and_the_other_reported(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("kind", "part", "ranks", "slow_s"),
+    [
+        pytest.param("storage", "blocked_s", 4, "0.03", marks=pytest.mark.slow),
+        pytest.param("shard", "cpu_s", 2, "0.03", marks=pytest.mark.slow),
+        pytest.param("shard", "cpu_s", 4, "0.03", marks=pytest.mark.long),
+        pytest.param("cores", "core_wait_s", 2, "0.005", marks=pytest.mark.slow),
+        pytest.param("cores", "core_wait_s", 4, "0.005", marks=pytest.mark.long),
+    ],
+)
+def test_each_kind_of_straggler_is_named_with_its_cause(
+    kind: str, part: str, ranks: int, slow_s: str, tmp_path: Path
+) -> None:
+    """The workers of the last rank sleep, compute, or have a core that four others use. The rest is far smaller."""
+    if kind == "cores" and (len(os.sched_getaffinity(0)) < 2 or core_wait_ns() == 0):
+        pytest.skip("needs two cores, and a Linux that says how long a thread had none")
+    slow = ranks - 1
+    done, report = _torchrun(tmp_path, str(slow), slow_s, "-1", "1", kind, ranks=ranks)
+    assert done.returncode == 0, done.stderr
+    found = report["command"]["ranks"]
+    assert (found["of"], len(found["rows"]), found["straggler"], found["part"]) == (ranks, ranks, slow, "wait")
+    assert found["stage"]["name"] == "Numbers.__getitem__"
+    longer = found["longer"]
+    planted = longer.pop(part)
+    assert planted > 0.01 and planted > 2 * max(longer.values())
+    assert found["cost_s"] > 0.3 * planted * 60
+
+
+@pytest.mark.slow
+def test_the_reports_of_two_nodes_name_the_slow_rank_together(tmp_path: Path) -> None:
+    report = _two_nodes(tmp_path, "1", "0.02")
+    _is_slow(report)
+    assert report["command"]["status"] == 0
+
+
+@pytest.mark.long
+def test_a_rank_that_is_killed_on_another_node_is_named_and_its_first_steps_are_compared(tmp_path: Path) -> None:
+    report = _two_nodes(tmp_path, "0", "0.02", "1")
+    command = report["command"]
+    ended = {one["rank"]: one["ended"] for one in command["programs"]}
+    assert ended[1] == "cut" and ended[0] in ("failed", "cut")
+    assert command["status"] == 1 and command["ranks"]["steps"] >= 6
+
+
+@pytest.mark.long
+def test_a_rank_that_is_killed_is_is_named_and_the_other_reported(tmp_path: Path) -> None:
     done, report = _torchrun(tmp_path, "0", "0.01", "1")
     assert done.returncode == 1
     ended = {one["rank"]: one for one in report["command"]["programs"]}
@@ -77,6 +141,7 @@ def test_a_rank_that_is_killed_is_named_and_the_other_reported(tmp_path: Path) -
     assert {one["rank"] for one in report["command"]["ranks"]["rows"]} == {0, 1}
 
 
+@pytest.mark.long
 def test_ranks_that_a_script_spawns_are_programs(tmp_path: Path) -> None:
     (tmp_path / "spawns.py").write_text(SPAWNS)
     done, report = _watched(

@@ -16,7 +16,14 @@ from pipebench.results.programs import Program, WatchedCommand
 from pipebench.results.ranks import StepOfRank
 from pipebench.results.report import Report, load, save
 from pipebench.results.watched import StageResult, WatchResult
+from pipebench.watch.launch.footprint import Footprint
+from pipebench.watch.launch.stacks import Looks
+from pipebench.watch.read.gather import Process
 from pipebench.watch.read.merged import merged
+from pipebench.watch.read.programs import Records, programs_of
+from pipebench.watch.record.lines import LoaderFound, LoopSums, Moment, PassBegun, ProcessStarted
+from pipebench.watch.record.options import WatchOptions
+from pipebench.watch.record.program_lines import OwnStep, OwnSteps, ProgramStarted, RankFound
 
 NODE = Machine("node", "", "", "", 2.0, 1, 1, "", None, "fork")
 
@@ -48,6 +55,7 @@ def test_a_straggler_on_another_machine_is_found(tmp_path: Path) -> None:
     found = merged([load(one) for one in sorted(tmp_path.iterdir())])
     assert found.watched is not None and found.watched.usable_cores == 12
     assert found.command is not None and found.command.ranks is not None
+    assert not any(one.steps for one in found.command.programs)  # 256 ranks of a long run have more than a million
     assert [one.watched.usable_cores if one.watched else None for one in found.command.programs] == [10, 11, None, 13]
     assert [one.host for one in found.command.programs] == ["node0", "node0", "node1", "node1"]
     assert [one.last_share for one in found.command.ranks.rows] == [0, 0, 1, 0]
@@ -58,6 +66,57 @@ def test_a_rank_that_each_machine_watches_alone_is_merged_too() -> None:
     assert found.command is not None and found.command.ranks is not None
     assert [one.rank for one in found.command.programs] == [0, 1, 2, 3] and found.command.status == 3
     assert found.command.ranks.straggler == 2
+
+
+def _attempt(number: int, *reports: Report) -> list[Report]:
+    return [replace(one, command=replace(one.command, attempt=number)) for one in reports if one.command is not None]
+
+
+def test_a_job_that_was_queued_again_continues_its_report(tmp_path: Path) -> None:
+    before = _attempt(0, _report("node0", [0, 1], status=9), _report("node1", [2, 3], status=9))
+    after = _attempt(1, _report("node7", [0, 1]), _report("node8", [2, 3]))
+    found = merged([*after, *before, *_attempt(2, Report(2, command=WatchedCommand(("torchrun",), 1)))])
+    assert found.command is not None and found.command.ranks == found.command.earlier[0]
+    assert found.command.status == 0
+    assert [one.host for one in found.command.programs] == ["node7", "node7", "node8", "node8"]
+    for number, one in enumerate([*before, *after]):
+        save(one, tmp_path / f"{number}.json")
+    done = CliRunner().invoke(cli, ["show", "--merge", str(tmp_path)], catch_exceptions=False)
+    said = " ".join(done.output.split())
+    assert "Before the job was queued again: 4 ranks train together. Rank 2 comes last in 100 % of the steps" in said
+
+
+def test_of_ranks_that_were_started_anew_under_one_watch_the_last_are_merged() -> None:
+    """As by `torchrun --max-restarts`."""
+    one = _report("node", [0, 1], 2)
+    assert one.command is not None
+    programs = [*(replace(_program(rank, 2), pid=rank, ended="cut") for rank in (0, 1)), *one.command.programs]
+    found = merged([replace(one, command=replace(one.command, programs=tuple(programs), shown=2))])
+    assert found.command is not None and [each.pid for each in found.command.programs] == [100, 101]
+
+
+def _records(rank: int, shift: int) -> Records:
+    """A rank on a machine whose clock shows `shift` more."""
+    steps = [OwnStep(one, 31 * MS if rank == 1 else MS, MS) for one in range(STEPS)]
+    lines = [
+        ProcessStarted(100 + rank, "script", shift), ProgramStarted(shift, 1, ["train.py"]), RankFound(rank, 2),
+        LoaderFound(1, "Photos", 1, 8, "fork", 2), PassBegun(1, 0, shift),
+        LoopSums(1, 0, 1, shift + MS, STEPS, STEPS, [0, 0, 0, 60 * STEPS * MS, 0, 0, 0]), OwnSteps(steps),
+        Moment("end", shift + 9000 * MS),
+    ]  # fmt: skip
+    return Records([Process(lines)], Footprint(), Looks())
+
+
+def test_clocks_that_differ_by_weeks_change_nothing() -> None:
+    """A step is a duration on its own machine's clock, so there is no offset to estimate."""
+
+    def of(shift: int) -> Report:
+        made = [programs_of((), [_records(rank, rank * shift)], WatchOptions(), 0, 2.0) for rank in (0, 1)]
+        return merged([Report(2, watched=watched, command=command) for watched, command in made])
+
+    assert of(10**15) == of(0) == of(-(10**12))
+    command = of(10**15).command
+    assert command is not None and command.ranks is not None and command.ranks.straggler == 1
 
 
 @pytest.mark.parametrize(

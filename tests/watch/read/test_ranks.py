@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from pipebench.render import layout
 from pipebench.render.ranks import parts
 from pipebench.results.ranks import Ranks, StepOfRank
-from pipebench.results.watched import PhaseResult, StageResult, Verdict, WatchResult
+from pipebench.results.watched import PhaseResult, StageResult, Verdict, WatchResult, WorkerResult
 from pipebench.watch.read.ranks import Rank, compared
 from pipebench.watch.record.sampling import STEP_BITS, thinned, weight
 
@@ -32,6 +33,10 @@ def _rank(number: int, wait_ms: float, work_ms: float = 5.0, read_s: float = 0.0
     return Rank(number, 100 + number, own, replace(NOTHING, stages=stages))
 
 
+def _worker(number: int, busy_s: float, cpu_s: float, core_wait_s: float = 0.0) -> WorkerResult:
+    return WorkerResult(1, number, (), 50, 100, 0, busy_s, cpu_s, 1.0, 0.0, 0, True, core_wait_s=core_wait_s)
+
+
 def _text(found: Ranks, width: int = 80) -> str:
     return layout.text(parts(found), width=width)
 
@@ -52,6 +57,46 @@ def test_the_rank_that_the_others_wait_for_is_named_with_its_cost_and_its_stage(
     assert "it waits 20.0 ms longer for batches than the median of the others" in said
     assert "Photos.read (read) takes 21.0 ms of a sample there, and 1.00 ms on the median of the others." in said
     assert all(len(line) <= 80 for line in _text(found).splitlines())
+
+
+@pytest.mark.parametrize(
+    ("slow", "said"),
+    [
+        ((2.5, 0.5), "20.0 ms longer for a sample: 20.0 ms blocked (storage, a network, a lock, sleep)."),
+        ((2.5, 0.5, 2.0), "20.0 ms longer for a sample: 20.0 ms without a core."),
+        ((2.5, 2.5), "20.0 ms longer for a sample: 20.0 ms computing."),
+        ((2.5, 1.0, 1.3), "20.0 ms longer for a sample: 5.00 ms computing, 13.0 ms without a core, 2.00 ms blocked"),
+    ],
+    ids=["slow storage", "fewer cores", "heavier samples", "all of them"],
+)
+@pytest.mark.parametrize("of", [2, 4])
+def test_slow_storage_fewer_cores_and_heavier_samples_are_told_apart(of: int, slow: Any, said: str) -> None:
+    ranks = [_rank(number, 21 if number == 1 else 1) for number in range(of)]
+    for number, one in enumerate(ranks):
+        workers = (_worker(0, *(slow if number == 1 else (0.5, 0.5))),)
+        ranks[number] = replace(one, watched=replace(one.watched, workers=workers))
+    found = compared(of, ranks)
+    assert found.straggler == 1
+    assert said in " ".join(_text(found).split())
+
+
+def test_the_one_slow_worker_of_a_rank_is_named() -> None:
+    ranks = [_rank(0, 1), _rank(1, 21)]
+    for by_worker_s, worker in (((0.001, 0.041, 0.001), 1), ((0.021, 0.021, 0.021), None), ((0.021,), None)):
+        stage = replace(_stage("Photos.read", 0.021), by_worker_s=by_worker_s)
+        ranks[1] = replace(ranks[1], watched=replace(NOTHING, stages=(stage,)))
+        found = compared(2, ranks)
+        assert found.stage is not None and found.stage.worker == worker
+        assert ("Worker 1 causes it, with 41.0 ms." in " ".join(_text(found).split())) == (worker == 1)
+
+
+def test_workers_that_are_no_slower_are_not_spoken_of() -> None:
+    ranks = [_rank(0, 1), _rank(1, 1, work_ms=25)]
+    for number, one in enumerate(ranks):
+        ranks[number] = replace(one, watched=replace(NOTHING, workers=(_worker(0, 0.5 + number / 50, 0.5),)))
+    found = compared(2, ranks)
+    assert (found.straggler, found.longer) == (1, None)
+    assert "Its workers" not in _text(found)
 
 
 def test_a_rank_that_works_longer_is_told_from_one_that_waits() -> None:
@@ -85,10 +130,13 @@ def test_ranks_without_a_common_step_are_not_compared() -> None:
     found = compared(2, [_rank(0, 1), Rank(1, 101, (), NOTHING)])
     assert (found.steps, found.cost_s, found.straggler) == (0, 0, None)
     assert "they are not compared" in " ".join(_text(found).split())
+    assert "Own part" not in _text(found)  # nobody knows it
 
 
 def test_ranks_on_other_machines_are_said() -> None:
-    assert "2 of 8 ranks were seen here" in _text(compared(8, [_rank(4, 1), _rank(5, 1)]))
+    assert "2 of 8 ranks were seen here. None" in _text(compared(8, [_rank(4, 1), _rank(5, 1)]))
+    killed = " ".join(_text(compared(4, [_rank(0, 1), _rank(2, 1)])).split())
+    assert "2 of 4 ranks were seen here, without rank 1 and 3." in killed
 
 
 def test_kept_steps_stand_for_all_steps_and_all_ranks_keep_the_same() -> None:

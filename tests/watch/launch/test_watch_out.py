@@ -1,0 +1,69 @@
+"""`watch --out`: many processes on many machines, as `srun` starts them, save their reports in one shared folder."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from watching import PATIENCE_S, script
+
+from pipebench.cli import cli
+from pipebench.errors import UsageError
+from pipebench.results.report import load
+
+WATCH = [sys.executable, "-m", "pipebench", "watch"]
+
+
+def _together(commands: list[list[str]], names: list[dict[str, str]]) -> list[tuple[int, str]]:
+    """Runs the commands at the same time: the exit status and standard error of each."""
+    begun = [
+        subprocess.Popen(one, env={**os.environ, **more}, stderr=subprocess.PIPE, text=True)
+        for one, more in zip(commands, names, strict=True)
+    ]
+    errors = [one.communicate(timeout=PATIENCE_S)[1] for one in begun]
+    return [(one.returncode, error) for one, error in zip(begun, errors, strict=True)]
+
+
+def test_each_process_saves_a_report_of_its_own_and_says_where(tmp_path: Path) -> None:
+    out = tmp_path / "not" / "there"
+    restarted = [{"SLURM_RESTART_COUNT": str(number)} for number in range(3)]
+    for status, said in _together([[*WATCH, "--out", str(out), "--", "sh", "-c", "exit 3"]] * 3, restarted):
+        assert status == 3
+        assert len(said.splitlines()) == 1 and f"pipebench show --merge {out}" in said
+    found = [load(one).command for one in out.iterdir()]  # nothing else is there: no lock, and no draft
+    assert sorted(one.attempt for one in found if one is not None) == [0, 1, 2]
+    assert [one.status for one in found if one is not None] == [3, 3, 3]
+
+
+@pytest.mark.parametrize(
+    "arguments", [["train.py"], ["--export-json", "one.json", "--", "sh"]], ids=["a script", "two places"]
+)
+def test_what_out_is_not_for_is_refused(arguments: list[str], tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("")
+    arguments = [str(tmp_path / one) if one.endswith(".py") else one for one in arguments]
+    done = CliRunner().invoke(cli, ["watch", "--out", str(tmp_path / "reports"), *arguments])
+    assert isinstance(done.exception, UsageError) and not (tmp_path / "reports").exists()
+
+
+@pytest.mark.slow
+def test_ranks_that_are_watched_one_by_one_are_compared_in_the_shared_folder(tmp_path: Path) -> None:
+    """Each is a task of `srun`: its own watch, its own records in its own folder for temporary files."""
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        meet = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(one.getsockname()[1]), "WORLD_SIZE": "2"}
+    names = [{**meet, "RANK": str(rank), "TMPDIR": str(tmp_path / f"node{rank}")} for rank in range(2)]
+    for rank in range(2):
+        (tmp_path / f"node{rank}").mkdir()
+    command = [*WATCH, "--out", str(tmp_path / "shared"), "--", sys.executable, script("ranked"), "1", "0.02"]
+    assert [status for status, _ in _together([command] * 2, names)] == [0, 0]
+    assert len(list((tmp_path / "shared").iterdir())) == 2
+    shown = ["show", "--merge", str(tmp_path / "shared"), "--format", "json"]
+    ranks = json.loads(CliRunner().invoke(cli, shown, catch_exceptions=False).output)["command"]["ranks"]
+    assert (ranks["of"], ranks["straggler"], ranks["part"]) == (2, 1, "wait")
+    assert ranks["longer"]["blocked_s"] > 0.015
