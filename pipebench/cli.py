@@ -17,7 +17,7 @@ import click
 from pipebench import __version__, commands
 from pipebench.commands._lab import LAB, not_installed
 from pipebench.commands._script import no_option
-from pipebench.errors import PipebenchError, UsageError, did_you_mean
+from pipebench.errors import PipebenchError, UsageError, did_you_mean, remedy_of
 from pipebench.host.interrupts import INTERRUPTED, interruptible
 from pipebench.terminal import prepared, say
 from pipebench.units import printable
@@ -56,9 +56,9 @@ def main() -> None:
     """Runs the command line. An error becomes two lines on standard error and an exit status."""
     prepared()
     try:
-        with interruptible():
+        with interruptible() as interrupts:
             _in_a_folder()
-            status = cli.main(standalone_mode=False)
+            status = cli.main(prog_name="pipebench", standalone_mode=False, obj=interrupts)
     except click.NoSuchOption as error:
         status = _said(no_option(error.option_name, error.ctx)) if error.ctx is not None else error.exit_code
     except click.ClickException as error:
@@ -74,9 +74,8 @@ def main() -> None:
         sys.stderr.close()
         status = 1
     except OSError as error:
-        say(f"pipebench: {error.strerror or error}")
-        say("check where its output goes", "  ")
-        status = 1
+        where = f": {printable(error.filename)}" if error.filename else ""
+        status = _said(PipebenchError(f"{error.strerror or error}{where}", remedy_of(error, "mend its output")))
     sys.exit(status if isinstance(status, int) else 0)
 
 

@@ -2,8 +2,23 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterable
 from dataclasses import dataclass
+
+FULL = (errno.ENOSPC, errno.EDQUOT)
+_REMEDIES = {  # of errors of the system, by number (errno(3)); {else} is what else helps, there where it happened
+    errno.EMFILE: "raise the limit of open files of a process (ulimit -n)",
+    errno.ENFILE: "end other programs: this machine has as many files open as it may (sysctl fs.file-max)",
+    errno.ENOMEM: "free some memory, or raise the limit of this process (ulimit -v)",
+    errno.ENOSPC: "free some space or inodes there (df -h, df -i), or {else}",
+    errno.EDQUOT: "free some space there, as your quota is used up (quota -s), or {else}",
+    errno.EROFS: "{else}, as that one is mounted read-only",
+    errno.EACCES: "give your user the right to it (ls -ld), or {else}",
+    errno.EPERM: "give your user the right to it (ls -ld), or {else}",
+    errno.EIO: "{else}, as that disk fails (dmesg says more)",
+    errno.ENAMETOOLONG: "choose shorter names",
+}
 
 
 class PipebenchError(Exception):
@@ -20,6 +35,11 @@ class PipebenchError(Exception):
 
 class UsageError(PipebenchError):
     """The command line asks for something that does not exist. The exit status is 2."""
+
+
+def remedy_of(error: OSError, otherwise: str) -> str:
+    """What helps where the system refuses something. `otherwise`: what helps if its number does not tell."""
+    return _REMEDIES.get(error.errno or 0, "{else}").replace("{else}", otherwise)
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

@@ -16,7 +16,7 @@ from pipebench.commands._ab_saved import annotate, judged_again, two
 from pipebench.commands._lab import need_lab
 from pipebench.commands._percent import Percent
 from pipebench.errors import PipebenchError, UsageError
-from pipebench.host.interrupts import INTERRUPTED, interruptible
+from pipebench.host.interrupts import INTERRUPTED
 from pipebench.host.redaction import named_so
 from pipebench.terminal import delivered, exported, formatted, nameless, paged, places, progress, say, whole
 
@@ -166,7 +166,6 @@ def command(
     heard: list[tuple[Said, ...]] = [()]
     load = os.getloadavg()[0]
     status, failure = 0, None
-    click.get_current_context().with_resource(interruptible())
     try:
         with progress() as advance:
             compare(

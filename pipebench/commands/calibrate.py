@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from pipebench.commands._lab import need_lab
-from pipebench.host.interrupts import INTERRUPTED, interruptible
+from pipebench.host.interrupts import INTERRUPTED, Interrupts
 from pipebench.host.whole_files import check_writable
 from pipebench.terminal import delivered, exported, formatted, paged, places, progress, say
 
@@ -38,14 +38,14 @@ def command(
     from pipebench.results.report import new
 
     check_writable(calibration_file())
-    with interruptible() as interrupts:
-        try:
-            with progress() as advance:
-                told, chosen = itertools.count(), plans(full)
-                total = whole.activities(chosen, load)
-                found = whole.calibrate(chosen, lambda line: advance(next(told), total, line.strip()), load)
-        except KeyboardInterrupt:
-            say("pipebench: interrupted before anything was measured; nothing was saved")
-            return INTERRUPTED
-        delivered(new(calibration=found, partial=interrupts.came), style, export_json, export_html)
+    interrupts = click.get_current_context().ensure_object(Interrupts)
+    try:
+        with progress() as advance:
+            told, chosen = itertools.count(), plans(full)
+            total = whole.activities(chosen, load)
+            found = whole.calibrate(chosen, lambda line: advance(next(told), total, line.strip()), load)
+    except KeyboardInterrupt:
+        say("pipebench: interrupted before anything was measured; nothing was saved")
+        return INTERRUPTED
+    delivered(new(calibration=found, partial=interrupts.came), style, export_json, export_html)
     return INTERRUPTED if interrupts.came else 0

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from pipebench.commands.data import say_if_shadowed
-from pipebench.host.interrupts import INTERRUPTED, interruptible
+from pipebench.host.interrupts import INTERRUPTED
 from pipebench.terminal import exported, formatted, libraries_silenced, place, progress, rendered
 
 
@@ -32,7 +32,6 @@ def command(path: str, limit: int | None, full: bool, style: str, export_json: P
     from pipebench.results import report
 
     say_if_shadowed(path)
-    click.get_current_context().with_resource(interruptible())
     with libraries_silenced(), progress() as advance:
         advance(0, 0, "listing")
         listed = datasets.load(path, limit=limit, progress=advance)

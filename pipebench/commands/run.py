@@ -12,7 +12,7 @@ import click
 from pipebench.commands._lab import need_lab
 from pipebench.commands.data import say_if_shadowed
 from pipebench.errors import PipebenchError
-from pipebench.host.interrupts import INTERRUPTED, interruptible
+from pipebench.host.interrupts import INTERRUPTED
 from pipebench.terminal import (
     exported,
     formatted,
@@ -216,7 +216,6 @@ def _measured(
     ready_to_render()
     kept = _Kept(export_json)
     status = 0
-    click.get_current_context().with_resource(interruptible())
     try:
         with progress() as advance:
             whole_run.run(selection, workload, passes, device=device, feeding=feeding, progress=advance, keep=kept)

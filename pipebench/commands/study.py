@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from pipebench.commands._lab import need_lab
-from pipebench.host.interrupts import INTERRUPTED, interruptible
+from pipebench.host.interrupts import INTERRUPTED, Interrupts
 from pipebench.terminal import delivered, exported, formatted, laid_out, paged, places, progress, say, whole
 
 if TYPE_CHECKING:
@@ -46,16 +46,16 @@ def command(
         return 0
     study = studies.find(name)
     export_json, export_html = places(force, export_json, export_html)
-    with interruptible() as interrupts:
-        try:
-            with progress() as advance:
-                result = study.run(size, advance)
-        except KeyboardInterrupt:
-            say("pipebench: interrupted before every step was timed; nothing was saved")
-            return INTERRUPTED
-        from pipebench.results.report import new
+    interrupts = click.get_current_context().ensure_object(Interrupts)
+    try:
+        with progress() as advance:
+            result = study.run(size, advance)
+    except KeyboardInterrupt:
+        say("pipebench: interrupted before every step was timed; nothing was saved")
+        return INTERRUPTED
+    from pipebench.results.report import new
 
-        delivered(new(studies=(result,), partial=interrupts.came), style, export_json, export_html)
+    delivered(new(studies=(result,), partial=interrupts.came), style, export_json, export_html)
     return INTERRUPTED if interrupts.came else 0
 
 

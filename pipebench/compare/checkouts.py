@@ -22,7 +22,7 @@ from pathlib import Path
 
 from pipebench.compare import asv_suites, submodules
 from pipebench.compare.import_roots import INSTALLED, must_be_built
-from pipebench.errors import PipebenchError, UsageError
+from pipebench.errors import PipebenchError, UsageError, remedy_of
 from pipebench.host import machine, private
 from pipebench.units import printable
 
@@ -32,7 +32,8 @@ MADE_BY = 2  # the rules by which a checkout is made: with another number, all a
 INSTALL = ("install", "--quiet", "--no-deps", "--target", INSTALLED)
 STATE = ".git/pipebench-state"  # in a checkout: what its tracked files were when it was made
 _GIT = ("git", "-c", "core.hooksPath=/dev/null", "-c", "advice.detachedHead=false")
-_FULL = "free some space, or set PIPEBENCH_CACHE to a folder on another disk"
+_ELSEWHERE = "set PIPEBENCH_CACHE to a folder on another disk"
+_FULL = f"free some space, or {_ELSEWHERE}"
 
 
 @dataclass(frozen=True)
@@ -136,7 +137,8 @@ def _make(folder: Path, fill: Callable[[Path], None]) -> None:
         if not folder.exists():
             raise PipebenchError(f"{printable(folder)} cannot be written", _FULL)
     except OSError as error:
-        raise PipebenchError(f"{printable(folder)} cannot be written: {error.strerror or error}", _FULL) from error
+        problem = f"{printable(folder)} cannot be written: {error.strerror or error}"
+        raise PipebenchError(problem, remedy_of(error, _ELSEWHERE)) from error
     finally:
         if partial is not None:
             shutil.rmtree(partial, ignore_errors=True)

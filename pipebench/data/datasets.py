@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TextIO
 from pipebench.data import in_tars, listing, patterns
 from pipebench.data.image_header import image_size
 from pipebench.data.listing import Dataset, Extent, Sample, Shard
-from pipebench.errors import PipebenchError, SampleError
+from pipebench.errors import FULL, PipebenchError, SampleError, remedy_of
 from pipebench.host import machine
 from pipebench.host.whole_files import alone
 from pipebench.native import packing
@@ -175,11 +175,13 @@ def _embedded(name: str, limit: int | None, progress: Progress, cache: Path) -> 
         _build(name, manifest, count, folder, lambda done, total, what: progress(done, total, what + again))
     except OSError as error:
         problem = f"The dataset {name} cannot be built in {printable(folder)}: {error.strerror or error}."
-        raise PipebenchError(problem, _room(count, manifest)) from error
+        raise PipebenchError(problem, _remedy(error, count, manifest)) from error
     return _read_index(name, folder)
 
 
-def _room(count: int, manifest: dict[str, Any]) -> str:
+def _remedy(error: OSError, count: int, manifest: dict[str, Any]) -> str:
+    if error.errno not in FULL:
+        return remedy_of(error, "set PIPEBENCH_CACHE to a folder that can be written to")
     pixels = max(width * height for width, height in manifest["sizes"])
     needed = size(2.5 * count * pixels * 2.5 / 8)  # twice (files and shards), at 2.5 bits per pixel, and some more
     return f"Free about {needed} there, or set PIPEBENCH_CACHE to a folder that has them and can be written to."

@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from pipebench.errors import PipebenchError, UsageError
+from pipebench.errors import PipebenchError, UsageError, remedy_of
 from pipebench.units import printable
 
 
@@ -34,7 +34,7 @@ def check_writable(path: Path) -> None:
         os.close(descriptor)
         os.unlink(temporary)
     except OSError as error:
-        raise _unwritable(path, error, "choose another place: nothing has been started") from error
+        raise _unwritable(path, error, "nothing has been started") from error
 
 
 def write_whole(path: Path, content: bytes, mode: int = 0o666) -> None:
@@ -56,7 +56,7 @@ def write_whole(path: Path, content: bytes, mode: int = 0o666) -> None:
         if temporary is not None:
             with contextlib.suppress(OSError):
                 os.unlink(temporary)
-        raise _unwritable(path, error, "free some space or choose another place; the file is as it was") from error
+        raise _unwritable(path, error, "the file is as it was") from error
 
 
 @contextlib.contextmanager
@@ -77,8 +77,9 @@ def _draft(path: Path) -> tuple[int, str]:
     return tempfile.mkstemp(prefix=f".{path.name[:50]}.", dir=path.parent)
 
 
-def _unwritable(path: Path, error: OSError, remedy: str) -> PipebenchError:
-    return PipebenchError(f"cannot write {printable(path)}: {error.strerror}", remedy)
+def _unwritable(path: Path, error: OSError, kept: str) -> PipebenchError:
+    remedy = remedy_of(error, "choose another place")
+    return PipebenchError(f"cannot write {printable(path)}: {error.strerror}", f"{remedy}; {kept}")
 
 
 def _umask() -> int:

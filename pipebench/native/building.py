@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Literal
 
-from pipebench.errors import PipebenchError
+from pipebench.errors import PipebenchError, remedy_of
 from pipebench.host import machine, private
 from pipebench.host.whole_files import write_whole
 
@@ -147,7 +147,8 @@ def _version(compiler: list[str]) -> bytes:
     try:
         said = subprocess.run([*compiler, "--version"], capture_output=True, check=False, timeout=60)
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise NativeError("no-compiler", f"the compiler {compiler[0]!r} does not start: {error}", _COMPILER) from error
+        remedy = remedy_of(error, _COMPILER) if isinstance(error, OSError) else _COMPILER
+        raise NativeError("no-compiler", f"the compiler {compiler[0]!r} does not start: {error}", remedy) from error
     return shlex.join(compiler).encode() + b"\0" + said.stdout
 
 
@@ -210,7 +211,7 @@ def _writable(folder: Path) -> Iterator[None]:
     except PipebenchError as error:
         raise NativeError("not-built", error.problem, error.remedy) from error
     except OSError as error:
-        remedy = "set PIPEBENCH_CACHE to a folder that can be written"
+        remedy = remedy_of(error, "set PIPEBENCH_CACHE to a folder that can be written")
         problem = f"{folder} cannot be written: {error.strerror or error}"
         raise NativeError("not-built", problem, remedy) from error
     except subprocess.TimeoutExpired as error:

@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from pipebench import __version__
-from pipebench.errors import BadSample, PipebenchError
+from pipebench.errors import BadSample, PipebenchError, remedy_of
 from pipebench.host import machine, redaction
 from pipebench.host.machine import Machine
 from pipebench.host.whole_files import write_whole
@@ -213,7 +213,7 @@ def _content(path: Path, name: str) -> bytes:
             raise PipebenchError(f"{name} has {size(length)}, more than any report", "name a pipebench report")
         return path.read_bytes()
     except OSError as error:
-        raise PipebenchError(f"cannot read {name}: {error.strerror}", "check the path and its permissions") from error
+        raise PipebenchError(f"cannot read {name}: {error.strerror}", remedy_of(error, "check the path")) from error
 
 
 @dataclass(frozen=True)
