@@ -44,8 +44,8 @@ def command(source: str, destination: Path, segment: int, keep_tables: bool, sha
     targets = sources.targets(source)
     if shard_bytes is not None:
         targets = sources.in_shards(targets, shard_bytes)
-    journal = Journal(destination, {"segment": segment, "keep_tables": keep_tables, "shard_bytes": shard_bytes})
-    with progress() as advance:
+    options = {"segment": segment, "keep_tables": keep_tables, "shard_bytes": shard_bytes}
+    with Journal(destination, options) as journal, progress() as advance:
         result = Packer(destination, journal, segment, keep_tables, advance).run(targets)
     if shard_bytes is not None and not result.failures:
         write_index(destination, targets)

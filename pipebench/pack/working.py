@@ -6,7 +6,6 @@ Every file gets its name when it is whole, so a run that was interrupted goes on
 
 from __future__ import annotations
 
-import errno
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -16,7 +15,7 @@ from pathlib import Path
 
 from pipebench.data import listing
 from pipebench.data.listing import IMAGE_SUFFIXES, Extent
-from pipebench.errors import BadSample, PipebenchError, SampleError
+from pipebench.errors import BadSample, PipebenchError, SampleError, remedy_of
 from pipebench.host import machine
 from pipebench.native import packing
 from pipebench.pack import gain
@@ -26,8 +25,9 @@ from pipebench.pack.writing import Writer
 from pipebench.results.packing import Packing
 from pipebench.units import printable
 
-_FULL = (errno.ENOSPC, errno.EDQUOT)
 AHEAD = 8  # members under way for each core
+TOGETHER = 64  # complete files that wait for the disk together: a disk takes nearly as long for one alone
+TOGETHER_BYTES = 1 << 26
 _JPEG = b"\xff\xd8\xff"
 Progress = Callable[[int, int, str], None]
 
@@ -85,6 +85,7 @@ class Packer:
         self._cpu_s = 0.0
         self._packed_now = 0  # bytes before, in this run
         self._writer: Writer | None = None
+        self._complete: list[tuple[Writer, Entry]] = []  # not yet named
         self._file = Counts()  # of the file that is being written
         self._samples: list[tuple[Extent, Extent]] = []
 
@@ -97,17 +98,20 @@ class Packer:
         total = sum(one.source_bytes for one in targets)
         with ThreadPoolExecutor(cores) as pool:
             try:
-                for step in _ahead(self._steps(todo, pool), cores * AHEAD):
-                    self._take(step)
-                    self._progress(self._done_bytes, total, "packing")
+                try:
+                    for step in _ahead(self._steps(todo, pool), cores * AHEAD):
+                        self._take(step)
+                        self._progress(self._done_bytes, total, "packing")
+                finally:
+                    self._name_complete()
             except OSError as error:
                 problem = f"cannot write into {printable(self._destination)}: {error.strerror or error}"
-                remedy = "free some space" if error.errno in _FULL else "mend that"
-                raise PipebenchError(problem, f"{remedy} and run it again: it goes on where it stopped") from error
+                remedy = remedy_of(error, "mend that")
+                raise PipebenchError(problem, f"{remedy}; run again, it goes on where it stopped") from error
             finally:
                 pool.shutdown(wait=True, cancel_futures=True)
-                if self._writer is not None:
-                    self._writer.discard()
+                for left in (*(one for one, _ in self._complete), *([self._writer] if self._writer else [])):
+                    left.discard()
         elapsed = time.monotonic() - begin
         self._progress(total, total, "measuring a crop")
         return Packing(
@@ -174,13 +178,25 @@ class Packer:
 
     def _end(self, writer: Writer, target: Target) -> None:
         size = writer.complete()
-        self._journal.note(Entry(target.name, target.signature, size, self._file))
-        writer.name()
+        self._complete.append((writer, Entry(target.name, target.signature, size, self._file)))
         self._writer = None
+        if len(self._complete) >= TOGETHER or sum(entry.size for _, entry in self._complete) >= TOGETHER_BYTES:
+            self._name_complete()
         self._counts.add(self._file)
         self._done_bytes += target.source_bytes
         for pair in self._samples:
             self._pairs.add(*pair)
+
+    def _name_complete(self) -> None:
+        """Names the complete files once their bytes, and the journal's lines about them, are on the disk."""
+        if not self._complete:
+            return
+        with ThreadPoolExecutor(16) as pool:
+            list(pool.map(lambda one: one[0].sync(), self._complete))
+        self._journal.note([entry for _, entry in self._complete])
+        while self._complete:
+            self._complete[0][0].name()
+            del self._complete[0]
 
 
 def _ahead(steps: Iterator[Step], many: int) -> Iterator[Step]:

@@ -21,11 +21,12 @@ from pipebench.units import printable
 
 
 class Writer:
-    """Writes the members of `target` below `folder`. `finish` completes it, `discard` leaves nothing behind."""
+    """Writes the members of `target` below `folder`: `add` each, `complete`, `sync`, `name`; or `discard` all of it."""
 
     def __init__(self, folder: Path, target: Target) -> None:
         self.path = folder / target.name
-        self._draft = self.path.with_name(self.path.name[:50] + UNFINISHED)  # a name has 255 bytes at most
+        number = crc32(os.fsencode(target.name))  # several are unfinished at once, and a name has 255 bytes at most
+        self._draft = self.path.with_name(f"{self.path.name[:40]}.{number:08x}{UNFINISHED}")
         self.path.parent.mkdir(parents=True, exist_ok=True)
         self._is_tar = target.is_tar
         self._file = self._draft.open("wb")
@@ -65,8 +66,6 @@ class Writer:
         if self._is_tar:  # two empty blocks end it, and it is filled up as `tarfile` does
             end = self._file.tell() + 2 * tarfile.BLOCKSIZE
             self._file.write(bytes(2 * tarfile.BLOCKSIZE + -end % tarfile.RECORDSIZE))
-            self._file.flush()
-            os.fsync(self._file.fileno())
         self._file.close()
         with open(self._draft, "rb") as file:
             for begin, size, wanted in self._sums:
@@ -76,6 +75,11 @@ class Writer:
         if self._mtime_ns is not None:
             os.utime(self._draft, ns=(self._mtime_ns, self._mtime_ns))
         return self._draft.stat().st_size
+
+    def sync(self) -> None:
+        """Waits until the complete file is on the disk."""
+        with self._draft.open("rb") as file:
+            os.fsync(file.fileno())
 
     def name(self) -> None:
         """Gives the complete file its final name."""

@@ -5,12 +5,13 @@ import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from PIL import Image
 from repos import pipebench
 
-from pipebench.pack import journal
+from pipebench.pack import journal, sources, working
 
 NAMES = [b"caf\xe9.jpg", b"a\nb.jpg", b"\x1b[31m.jpg", b"-rf.jpg", b"n" * 251 + b".jpg", ("漢" * 83).encode() + b".jpg"]
 INTERRUPTED = """
@@ -61,3 +62,39 @@ def test_a_signal_leaves_no_file_that_is_not_whole(number, source, tmp_path):
     done = subprocess.run(line, cwd=tmp_path, capture_output=True, text=True, timeout=120)
     assert done.returncode == 130 and "Traceback" not in done.stderr
     assert os.listdir(tmp_path / "packed") == [journal.NAME]
+
+
+def test_two_packs_into_one_folder_the_second_refuses_and_a_dead_one_is_in_nobodys_way(source, tmp_path):
+    holding = (
+        "import signal\nfrom pathlib import Path\nfrom pipebench.pack.journal import Journal\n"
+        "options = {'segment': 96, 'keep_tables': False, 'shard_bytes': None}\n"
+        "with Journal(Path('packed'), options): print('holds', flush=True); signal.pause()\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", holding], cwd=tmp_path, stdout=subprocess.PIPE, text=True) as first:
+        assert first.stdout.readline() == "holds\n"
+        second = pipebench("pack", "source", "packed", cwd=tmp_path)
+        first.kill()
+    assert (second.returncode, second.stdout) == (1, "")
+    assert second.stderr.splitlines()[0] == "pipebench: another process packs into packed"
+    third = pipebench("pack", "source", "packed", cwd=tmp_path)
+    assert third.returncode == 0, third.stderr
+
+
+@pytest.mark.parametrize("name", ["a.jpg", "a.tar"])
+def test_no_file_has_its_name_before_it_and_its_note_are_on_the_disk(name, tmp_path, monkeypatch):
+    done = []
+
+    def noted(what):
+        real = getattr(os, what)
+        monkeypatch.setattr(os, what, lambda *given: (done.append((what, kept(given[0]))), real(*given))[1])
+
+    def kept(place):
+        return Path(f"/proc/self/fd/{place}").resolve().name if isinstance(place, int) else Path(place).name
+
+    for what in ("fsync", "replace"):
+        noted(what)
+    target = sources.Target(name, name.endswith(".tar"), 0, "", list)
+    with journal.Journal(tmp_path / "packed", {}) as held:
+        working.Packer(tmp_path / "packed", held, 96, False, lambda *_: None).run([target], 1)
+    draft = next(one for what, one in done if what == "replace")
+    assert done[-3:] == [("fsync", draft), ("fsync", journal.NAME), ("replace", draft)]

@@ -57,9 +57,9 @@ def pack(source, destination, cores=2, **options):
     targets = sources.targets(str(source))
     if options["shard_bytes"]:
         targets = sources.in_shards(targets, options["shard_bytes"])
-    written = journal.Journal(destination, options)
-    packer = working.Packer(destination, written, options["segment"], options["keep_tables"], lambda *_: None)
-    return packer.run(targets, cores)
+    with journal.Journal(destination, options) as written:
+        packer = working.Packer(destination, written, options["segment"], options["keep_tables"], lambda *_: None)
+        return packer.run(targets, cores)
 
 
 def files(folder):
