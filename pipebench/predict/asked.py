@@ -38,7 +38,7 @@ def handed_over(costs: LoopCosts) -> LoopCosts:
 
 def _consumed(costs: LoopCosts, samples_per_s: float) -> LoopCosts:
     """A device consumes so many samples per second, works while the loop takes the next batch, and needs no core."""
-    received = costs.received_s if costs.pin_s is None else 0.0
+    received = costs.receive_s if costs.pin_s is None else 0.0
     rest = max(0.0, costs.samples / samples_per_s - costs.own_s - costs.send_s - received)
     return replace(costs, step_s=(rest,), step_cpu_s=0.0)
 

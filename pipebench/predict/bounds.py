@@ -26,14 +26,14 @@ def bounds(costs: LoopCosts, setting: Setting) -> dict[str, float]:
     cores = _per_s(setting.cores, core_s(costs, setting.workers))
     if not setting.workers:
         return {"loop": _per_s(1, costs.made_s + costs.own_s + (costs.pin_s or 0.0) + step_s), "cores": cores}
-    received = costs.received_s if costs.pin_s is None else 0.0
+    received = costs.receive_s if costs.pin_s is None else 0.0
     made_s = max(costs.made_s + costs.between_s, costs.feeder_cpu_s + costs.feeder_blocked_s)
     found = {
         "loop": _per_s(1, costs.own_s + costs.send_s + received + step_s),
         "workers": _per_s(setting.workers, made_s),
         "cores": cores,
     }
-    return found if costs.pin_s is None else found | {"pin": _per_s(1, costs.received_s + costs.pin_s)}
+    return found if costs.pin_s is None else found | {"pin": _per_s(1, costs.receive_s + costs.pin_s)}
 
 
 def _per_s(amount: float, seconds: float) -> float:

@@ -14,9 +14,14 @@ from collections import deque
 from collections.abc import Generator
 from typing import Any, NamedTuple, TypeAlias
 
+QUOTA_PERIOD_S = 0.1  # the default of Linux and of container runtimes
+
 
 class Cpu(NamedTuple):
-    """Computes for so long, if no other thread wants the cores. `threads` is how many cores it then uses."""
+    """Computes for so long, if no other thread wants the cores. `threads` is how many cores it then uses.
+
+    0: it waits for another thread to compute for so long.
+    """
 
     seconds: float
     threads: float = 1.0
@@ -46,13 +51,22 @@ Thread: TypeAlias = Generator[Cpu | Blocked | Take, Any, None]
 
 
 class Cores:
-    """So many cores, and the time `now` in seconds. `others` cores' worth of foreign threads always want to run too."""
+    """So many cores, and the time `now` in seconds. `others` cores' worth of foreign threads always want to run too.
 
-    def __init__(self, cores: float, others: float = 0.0) -> None:
-        if cores <= 0:
+    With a `quota` below the cores, threads run on all of them until the core-seconds of a period are spent. Then all of
+    them wait for the next period, as Linux does it (`cpu.max`, CFS bandwidth control). Foreign threads have no part in
+    it.
+    """
+
+    def __init__(self, cores: float, others: float = 0.0, quota: float | None = None) -> None:
+        if cores <= 0 or (quota is not None and quota <= 0):
             raise ValueError("a machine has more than 0 cores")
         self.cores, self.others = cores, others
         self.now = 0.0
+        self._each_period = self._refilled = math.inf
+        if quota is not None and quota < cores:
+            self._each_period, self._refilled = quota * QUOTA_PERIOD_S, QUOTA_PERIOD_S
+        self._left = self._each_period
         self._clock = 0.0
         self._wanted = 0.0
         self._computing: list[tuple[float, int, Thread, float]] = []
@@ -98,18 +112,25 @@ class Cores:
             heapq.heappush(self._blocked, (self.now + asked.seconds, self._events, thread))
 
     def _advance(self) -> None:
-        """Moves to the next end of computing or of blocking."""
+        """Moves to the next end of computing, of blocking, of the quota, or of its period."""
         if not self._computing and not self._blocked:
             raise RuntimeError("every thread waits for another one")
-        rate = min(1.0, self.cores / (self._wanted + self.others)) if self._computing else 1.0
-        computed = self.now + (self._computing[0][0] - self._clock) / rate if self._computing else math.inf
+        rate = self.cores / max(self.cores, self._wanted + self.others) if self._left else 0.0
+        use = rate * self._wanted
+        computed = self.now + (self._computing[0][0] - self._clock) / rate if self._computing and rate else math.inf
         woken = self._blocked[0][0] if self._blocked else math.inf
-        at = min(computed, woken)
+        spent = self.now + self._left / use if use else math.inf
+        at = min(computed, woken, spent, self._refilled)
         self._clock += (at - self.now) * rate
+        self._left -= (at - self.now) * use
         self.now = at
-        if computed <= woken:
+        if at == self._refilled:
+            self._left, self._refilled = self._each_period, at + QUOTA_PERIOD_S
+        elif at == spent:
+            self._left = 0.0
+        elif computed <= woken:
             self._clock, _, thread, threads = heapq.heappop(self._computing)
-            self._wanted = self._wanted - threads if self._computing else 0.0
+            self._wanted = max(0.0, self._wanted - threads) if self._computing else 0.0
+            self._ready.append((thread, None))
         else:
-            thread = heapq.heappop(self._blocked)[2]
-        self._ready.append((thread, None))
+            self._ready.append((heapq.heappop(self._blocked)[2], None))

@@ -7,6 +7,7 @@ the loop takes batches in order. Each worker makes one batch after the other, an
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from pipebench.predict.cores import Blocked, Cores, Cpu, Queue, Take, Thread
 from pipebench.results.costs import LoopCosts
 
 _SLICES = 4  # a batch blocks and computes in turn, sample by sample: this many turns are told apart
+_LATE = 8  # parts of a wait for a worker: so often, the wait looks whether the worker still computes
 _ROWS = 61  # a prime, so that no worker gets the same rows again and again
 _LEAST_TURNS = 4  # of the whole store of batches, in the timed part
 _MOST = 4096
@@ -24,7 +26,10 @@ _LEAST_S = 1e-6  # of a loop that costs nothing
 
 @dataclass(frozen=True)
 class Setting:
-    """The setting of a prediction: the loader's knobs, the cores, and those that others keep busy."""
+    """The setting of a prediction: the loader's knobs, the cores, and those that others keep busy.
+
+    A part of a core is a quota, as a container has it: 1.5 are two cores, and 1.5 core-seconds per second on them.
+    """
 
     workers: int
     prefetch_factor: int
@@ -48,7 +53,7 @@ class Simulated:
 def simulate(costs: LoopCosts, setting: Setting) -> Simulated:
     """How fast the loop runs in this setting."""
     first, last = _length(costs, setting)
-    cores = Cores(setting.cores, setting.others)
+    cores = Cores(math.ceil(setting.cores), setting.others, quota=setting.cores)
     ends: list[float] = []
     loop = _alone(cores, costs, last, ends) if not setting.workers else _with_workers(cores, costs, setting, last, ends)
     cores.run(loop)
@@ -79,22 +84,24 @@ def _alone(cores: Cores, costs: LoopCosts, batches: int, ends: list[float]) -> T
 
 def _with_workers(cores: Cores, costs: LoopCosts, setting: Setting, batches: int, ends: list[float]) -> Thread:
     asked = [Queue() for _ in range(setting.workers)]
+    computing = [False] * setting.workers
     sent, pinned = Queue(), Queue()
-    for indices in asked:
+    for number, indices in enumerate(asked):
         made = Queue()
-        cores.start(_worker(cores, costs, indices, made))
+        cores.start(_worker(cores, costs, indices, made, computing, number))
         cores.start(_feeder(cores, costs, made, sent))
     if costs.pin_s is not None:
-        cores.start(_pinning(cores, costs, sent, pinned))
+        cores.start(_pinning(cores, costs, sent, pinned, computing))
     arriving = sent if costs.pin_s is None else pinned
     here: set[int] = set()
     for batch in range(setting.ahead):
         cores.put(asked[batch % setting.workers], batch)
     for batch in range(batches):
         while batch not in here:
-            here.add((yield Take(arriving)))
+            arrived = yield Take(arriving)
+            here.add(arrived)
             if costs.pin_s is None:
-                yield from _received(costs)
+                yield from _received(costs, computing, arrived)
         here.remove(batch)
         yield Cpu(costs.own_s + costs.send_s)
         cores.put(asked[batch % setting.workers], batch + setting.ahead)
@@ -102,10 +109,13 @@ def _with_workers(cores: Cores, costs: LoopCosts, setting: Setting, batches: int
         ends.append(cores.now)
 
 
-def _worker(cores: Cores, costs: LoopCosts, indices: Queue, made: Queue) -> Thread:
+def _worker(cores: Cores, costs: LoopCosts, indices: Queue, made: Queue, computing: list[bool], number: int) -> Thread:
     while True:
         batch = yield Take(indices)
-        yield from _made(costs, batch)
+        for part in _made(costs, batch):
+            computing[number] = isinstance(part, Cpu)
+            yield part
+        computing[number] = False
         cores.put(made, batch)
         yield Cpu(costs.between_s)
 
@@ -118,18 +128,20 @@ def _feeder(cores: Cores, costs: LoopCosts, made: Queue, sent: Queue) -> Thread:
         cores.put(sent, batch)
 
 
-def _pinning(cores: Cores, costs: LoopCosts, sent: Queue, pinned: Queue) -> Thread:
+def _pinning(cores: Cores, costs: LoopCosts, sent: Queue, pinned: Queue, computing: list[bool]) -> Thread:
     while True:
         batch = yield Take(sent)
-        yield from _received(costs)
+        yield from _received(costs, computing, batch)
         yield Cpu(costs.pin_s or 0.0)
         cores.put(pinned, batch)
 
 
-def _received(costs: LoopCosts) -> Iterator[Cpu | Blocked]:
+def _received(costs: LoopCosts, computing: list[bool], batch: int) -> Iterator[Cpu | Blocked]:
+    """Receives a batch. While its worker computes, it waits for the interpreter's lock of the worker."""
     yield Cpu(costs.receive_s)
-    if costs.late_s:
-        yield Blocked(costs.late_s)
+    for _ in range(_LATE if costs.late_s else 0):
+        if computing[batch % len(computing)]:
+            yield Cpu(costs.late_s / _LATE, threads=0)
 
 
 def _made(costs: LoopCosts, batch: int) -> Iterator[Cpu | Blocked]:

@@ -18,11 +18,11 @@ class LoopCosts:
     make a batch: it then takes `cpu_s` seconds on so many cores. `step_s` is the wall time of each iteration besides
     `next()`, and `step_cpu_s` the mean CPU time in it, of all threads.
 
-    Means per batch: `own_s` is what the loop's thread works in `next()` with or without workers (the sampler, torch's
-    own code), `send_s` sends indices, `receive_s` receives and unpickles a batch, and `late_s` is how long it waits in
-    the middle of a batch for a worker that computes. `between_s` is what a worker does between two batches.
-    `feeder_cpu_s` and `feeder_blocked_s` are of the thread that pickles a batch. `pin_s` is of the pin-memory thread
-    (None: nothing is pinned).
+    Means per batch: `own_s` is what the loop's thread works in `next()` with or without workers (the sampler,
+    torch's own code), `send_s` sends indices, `receive_s` receives and unpickles a batch, and `late_s` is how long
+    it waits in the middle of a batch for the interpreter's lock of a worker, which computes. `between_s` is what a
+    worker does between two batches. `feeder_cpu_s` and `feeder_blocked_s` are of the thread that pickles a batch.
+    `pin_s` is of the pin-memory thread (None: nothing is pinned).
 
     `iteration_s` is the measured time of an iteration, start-up not included. `core_wait_s` is the mean time in which
     the thread that made a batch was ready to run but had no core. `read_bytes` are the bytes that were read for a batch

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import random
+from dataclasses import replace
 
 import pytest
 from made_up_costs import made, setting
@@ -64,11 +65,37 @@ def test_the_serial_part_of_the_loop_is_no_faster_with_more_workers() -> None:
     assert simulate(costs, setting(64)).batches_per_s == pytest.approx(100.0, rel=0.01)
 
 
-def test_a_late_batch_holds_the_loop_but_no_core() -> None:
+def test_a_batch_waits_for_the_lock_of_a_worker_that_computes_but_takes_no_core() -> None:
+    """One worker computes all the time: each batch is received 4 ms later, and nothing of that is on a core."""
     costs = made(cpu=0.01, own_s=0.004, send_s=0.001, receive_s=0.001, late_s=0.004)
-    assert simulate(costs, setting(64, 64)).batches_per_s == pytest.approx(100.0, rel=0.01)
-    assert bounds(costs, setting(2, 1))["loop"] == pytest.approx(100.0)
+    assert simulate(costs, setting(1)).batches_per_s == pytest.approx(100.0, rel=0.01)
+    slower = simulate(replace(costs, step_s=(0.005,)), setting(1)).batches_per_s
+    assert 1 / 0.015 < slower < 0.95 / 0.011
+    assert bounds(costs, setting(2, 1))["loop"] == pytest.approx(1 / 0.006)
     assert bounds(costs, setting(2, 1))["cores"] == pytest.approx(1 / 0.016)
+
+
+def test_a_batch_of_a_worker_that_has_nothing_to_do_is_not_late() -> None:
+    """The loop computes for 50 ms, so both workers have long filled their queues."""
+    costs = made(cpu=0.01, step=0.05, late_s=0.02)
+    assert simulate(costs, setting(2)).batches_per_s == pytest.approx(20.0, rel=0.01)
+
+
+def test_a_worker_that_sleeps_gives_its_lock_away() -> None:
+    costs = made(blocked=0.02, step=0.015, late_s=0.01)
+    assert simulate(costs, setting(1)).batches_per_s == pytest.approx(50.0, rel=0.01)
+
+
+def test_a_quota_that_is_not_used_up_slows_nothing() -> None:
+    """A worker needs a third of a core, in pieces: half a core is enough, and each piece has a whole one."""
+    costs = made(cpu=0.01, blocked=0.02)
+    assert simulate(costs, setting(1, cores=0.5)).batches_per_s == pytest.approx(1 / 0.03, rel=0.02)
+
+
+def test_a_quota_that_is_used_up_stops_all_until_its_period_ends() -> None:
+    """0.15 core-seconds in each 0.1 s, on two cores: 75 ms of work and 25 ms of nothing."""
+    assert simulate(made(cpu=0.005), setting(2, cores=1.5)).batches_per_s == pytest.approx(300.0, rel=0.02)
+    assert simulate(made(cpu=0.005, step=0.1), setting(1, cores=0.25)).batches_per_s == pytest.approx(10.0, rel=0.01)
 
 
 def test_a_pin_memory_thread_works_beside_the_loop() -> None:
