@@ -5,9 +5,10 @@
 
 A case is one of `prediction_script.PLANTED`, `images`, or `DATA:floats` for the reference loader over an embedded
 data set. In each of three rounds, its passport is taken at one worker, and the script runs in each setting of
-`questions`, in random order and each in a process of its own. Of three runs, the one of median speed counts. A shared
-machine is not equally busy in each run. So a run is watched too, and its prediction is for the number of other
-threads that it met: the model is checked, not whether others keep still.
+`questions`, in random order and each in a process of its own. Some passports are also taken on a part of the machine,
+and asked for more. Of three runs, the one of median speed counts. A shared machine is not equally busy in each run.
+So a run is watched too, and its prediction is for the number of other threads that it met: the model is checked, not
+whether others keep still.
 
 `run` appends a line with the passport and the measured times. `report` predicts from the passports, so a changed model
 needs no new measurement, and prints the table. Settings with whole cores run with an affinity to them, as `taskset`
@@ -27,7 +28,7 @@ import random
 import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -61,6 +62,8 @@ class Question:
 
 
 FITTED = Question("fitted", 1)
+SMALLER = (Question("1 core", 1, cores=1), Question("a quota of 0.5 cores", 1, cores=0.5))  # fitted there, too
+UPWARDS = ("1 workers, 1 core", "4 workers, 1 core", "1 workers", "2 workers", "4 workers")
 LADDER = tuple(Question(f"{workers} workers", workers) for workers in (0, 1, 2, 4, 8))
 ONE_CORE = tuple(Question(f"{workers} workers, 1 core", workers, cores=1) for workers in (0, 1, 2, 4))
 QUOTAS = tuple(
@@ -114,7 +117,7 @@ def _kept(case: str, asked: argparse.Namespace, until: float) -> bool:
     began, before = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"), os.getloadavg()[0]
     found: dict[str, list[tuple[float, Passport]]] = {}
     for _ in range(asked.rounds):
-        wanted = [FITTED, *questions(case)]
+        wanted = [FITTED, *questions(case), *(SMALLER if case in ("compute", "mixed") else ())]
         random.shuffle(wanted)
         for one in wanted:
             ran = run(case, one, asked.seconds) if time.monotonic() < until else None
@@ -122,6 +125,7 @@ def _kept(case: str, asked: argparse.Namespace, until: float) -> bool:
                 found.setdefault(one.label, []).append(ran)
     runs = {label: sorted(each, key=lambda one: one[0])[len(each) // 2] for label, each in found.items()}
     fitted = runs.pop(FITTED.label, None)
+    smaller = {one.label: runs.pop(one.label)[1] for one in SMALLER if one.label in runs}
     if fitted is None:
         sys.stderr.write(f"{case}: no passport\n")
         return False
@@ -132,6 +136,7 @@ def _kept(case: str, asked: argparse.Namespace, until: float) -> bool:
         "s_per_iteration": _rounded({label: spent for label, (spent, _) in runs.items()}),
         "others": _rounded({label: passport.others for label, (_, passport) in runs.items()}),
         "passport": _rounded(msgspec.to_builtins(fitted[1])),
+        "smaller": _rounded(msgspec.to_builtins(smaller)),
     }
     with asked.save.open("a") as file:
         file.write(json.dumps(line, separators=(",", ":")) + "\n")
@@ -195,13 +200,17 @@ def _lines(file: Path) -> list[dict[str, Any]]:
 
 @dataclass(frozen=True)
 class Row:
-    """One prediction beside what was measured, in batches per second. `inside`: its interval held the truth."""
+    """One prediction beside what was measured, in batches per second. `inside`: its interval held the truth.
+
+    `fitted`: the smaller machine on which the passport was taken, if it was one.
+    """
 
     case: str
     label: str
     predicted: float
     measured: float
     inside: bool
+    fitted: str = ""
 
     @property
     def error(self) -> float:
@@ -216,17 +225,25 @@ def rows(lines: Iterable[dict[str, Any]], own_load: bool = True) -> Iterator[Row
     """
     for line in lines:
         passport = msgspec.convert(line["passport"], type=Passport)
-        for one in questions(line["case"]):
-            if one.label in line["s_per_iteration"]:
-                found = _predicted(passport, one, line["others"][one.label] if own_load else passport.others)
-                truth = 1 / line["s_per_iteration"][one.label]
-                inside = found.low <= truth <= found.high
-                yield Row(line["case"], one.label, found.value, truth, inside)
+        asked = [one for one in questions(line["case"]) if one.label in line["s_per_iteration"]]
+        for one in asked:
+            yield _row(line, one, passport, passport.cores, line["others"][one.label] if own_load else passport.others)
+        for fitted, saved in line.get("smaller", {}).items():
+            small = msgspec.convert(saved, type=Passport)
+            for one in asked:
+                if one.label in UPWARDS and (one.cores or passport.cores) > small.cores:
+                    others = line["others"][one.label] if own_load else 0.0
+                    yield replace(_row(line, one, small, passport.cores, others), fitted=fitted)
 
 
-def _predicted(passport: Passport, one: Question, others: float) -> Figure:
+def _row(line: dict[str, Any], one: Question, passport: Passport, cores: float, others: float) -> Row:
+    found = _predicted(passport, one, cores if one.cores is None else one.cores, others)
+    truth = 1 / line["s_per_iteration"][one.label]
+    return Row(line["case"], one.label, found.value, truth, found.low <= truth <= found.high)
+
+
+def _predicted(passport: Passport, one: Question, cores: float, others: float) -> Figure:
     """Batches per second. A quota is the process's own: others take nothing of it."""
-    cores = passport.cores if one.cores is None else one.cores
     if cores != round(cores):
         others = 0.0
     setting = Setting(one.workers, passport.costs.prefetch_factor, cores, others)
@@ -240,16 +257,20 @@ def table(lines: list[dict[str, Any]]) -> Iterator[str]:
     yield "|---|---|---|---|---|---|"
     for one in found:
         inside = "inside" if one.inside else "outside"
+        label = f"{one.label}, fitted on {one.fitted}" if one.fitted else one.label
         yield (
-            f"| `{one.case}` | {one.label} | {one.predicted:,.1f} | {one.measured:,.1f} | {100 * one.error:+.1f} % | "
+            f"| `{one.case}` | {label} | {one.predicted:,.1f} | {one.measured:,.1f} | {100 * one.error:+.1f} % | "
             f"{inside} |"
         )
     yield ""
     yield summary("all", found)
+    whole = [one for one in found if not one.fitted]
     for part in ("0 workers", "1 workers", "2 workers", "4 workers", "8 workers"):
-        yield summary(f"{part}, all cores", [one for one in found if one.label == part])
+        yield summary(f"{part}, all cores", [one for one in whole if one.label == part])
     for part in ("1 core", "quota", "faster", "uint8"):
-        yield summary(part, [one for one in found if part in one.label])
+        yield summary(part, [one for one in whole if part in one.label])
+    for small in SMALLER:
+        yield summary(f"upwards, fitted on {small.label}", [one for one in found if one.fitted == small.label])
     yield summary("planted costs", [one for one in found if ":" not in one.case])
     yield summary("reference loader", [one for one in found if ":" in one.case])
     yield summary(

@@ -33,6 +33,17 @@ def test_the_table_counts_errors_and_intervals(tool):
     assert "| `sleep` | 2 workers | 20.0 | 33.3 | -40.0 % | outside |" in text
 
 
+def test_a_passport_of_a_smaller_machine_is_asked_for_more(tool):
+    """Ten milliseconds of computing: 100 a second on one core, and 50 with half a core."""
+    line = _line("compute", {"1 workers, 1 core": 0.01, "2 workers": 0.005, "8 workers": 0.001})
+    small = Passport(made(cpu=0.01), (), 0.5)
+    line["smaller"] = {"a quota of 0.5 cores": msgspec.to_builtins(small)}
+    found = {one.label: one for one in tool.rows([line]) if one.fitted}
+    assert set(found) == {"1 workers, 1 core", "2 workers"}  # no other is asked for
+    assert all(one.error == pytest.approx(0.0, abs=0.02) and one.inside for one in found.values())
+    assert "| `compute` | 2 workers, fitted on a quota of 0.5 cores | 200.0 |" in "\n".join(tool.table([line]))
+
+
 def test_numbers_are_kept_short(tool):
     assert tool._rounded({"a": (0.123456789, 3, None)}) == {"a": [0.12346, 3, None]}
 
