@@ -17,7 +17,7 @@ from pipebench.commands._lab import need_lab
 from pipebench.commands._percent import Percent
 from pipebench.errors import PipebenchError, UsageError
 from pipebench.host.interrupts import INTERRUPTED
-from pipebench.host.redaction import named_so
+from pipebench.host.redaction import public, redacted_in
 from pipebench.terminal import delivered, exported, formatted, nameless, paged, places, progress, say, whole
 
 if TYPE_CHECKING:
@@ -32,8 +32,6 @@ MAIN = (
     "collate/float32/default", "step/small/eager",
 )  # fmt: skip
 GATE_FAILED = 3
-# Variables whose values a report may have: those that set threads, memory and languages.
-_SHOWN = ("OMP_", "MKL_", "OPENBLAS_", "OPENCV_", "KMP_", "MALLOC_", "TORCH", "PYTORCH_", "CUDA_", "PYTHON", "LC_")
 
 
 @click.command("ab", short_help="Compare two commits: what became slower, and how sure that is")
@@ -162,6 +160,7 @@ def command(
         say(f"pipebench: {note}")
         say("give --base-python or --head-python if the difference matters", "  ")
     labels = _labels(sides)
+    hidden = [value for side in sides for name, value in side.environment if not public(name)]
     kept: list[list[Change]] = [[]]
     heard: list[tuple[Said, ...]] = [()]
     load = os.getloadavg()[0]
@@ -186,6 +185,7 @@ def command(
         say("pipebench: interrupted; the report covers the rounds so far")
         status, failure = INTERRUPTED, "interrupted"
     except PipebenchError as error:
+        error.problem, error.remedy = redacted_in([error.problem, error.remedy], hidden)  # what a side has written
         failure = error.problem
         raise
     finally:
@@ -193,7 +193,7 @@ def command(
         found = Comparison(*labels, tuple(kept[-1]), fail_above, measured, data if settled is None else None)
         found = replace(found, load=(load, os.getloadavg()[0]), said=heard[-1], seeded=True)
         found = replace(found, fail_on_change=fail_on_change, allow_changed=allow_changed, most_rounds=rounds)
-        found = without_secrets(found, [value for side in sides for name, value in side.environment if _hidden(name)])
+        found = without_secrets(found, hidden)
         _deliver(found, failure, style, export_json, export_html, sent=github and not show_names)
         if github:
             annotate(found if show_names else nameless(found), settled, commits[1][0].folder)
@@ -288,11 +288,6 @@ def _runner(name: str | None) -> Any:
     return known[name]
 
 
-def _hidden(name: str) -> bool:
-    """Whether a report must not have the value of this variable."""
-    return not name.startswith(_SHOWN) or named_so(name)
-
-
 def _labels(sides: Sequence[Side]) -> tuple[str, str]:
     """The two names of a report, told apart by their settings where they are one commit.
 
@@ -301,7 +296,7 @@ def _labels(sides: Sequence[Side]) -> tuple[str, str]:
     made = []
     for side in sides:
         extra = [side.runner.name] if side.runner else []
-        extra += [f"{name}={value}" if not _hidden(name) else name for name, value in side.environment]
+        extra += [f"{name}={value}" if public(name) else name for name, value in side.environment]
         made.append(" ".join([side.label, *extra]))
     if made[0] == made[1] and sides[0].environment != sides[1].environment:
         made = [f"{label} ({which})" for label, which in zip(made, ("base", "head"), strict=True)]

@@ -9,12 +9,12 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from pipebench.compare import bounded
 from pipebench.compare.import_roots import import_roots, must_be_built
 from pipebench.errors import PipebenchError
 from pipebench.host.whole_files import write_whole
@@ -94,7 +94,9 @@ def _import_path(*options: str) -> list[str]:
     """The import path of a new process of this Python, without the current folder and without PYTHONPATH."""
     clean = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     command = [sys.executable, "-P", *options, "-c", _PATHS]
-    found: list[str] = json.loads(subprocess.run(command, env=clean, check=True, capture_output=True, text=True).stdout)
+    said = bounded.done(command, Path.cwd(), bounded.GIT_S, "python -c", clean)
+    said.check_returncode()
+    found: list[str] = json.loads(said.stdout)
     return found
 
 

@@ -20,7 +20,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pipebench.compare import asv_suites, submodules
+from pipebench.compare import asv_suites, bounded, submodules
 from pipebench.compare.import_roots import INSTALLED, must_be_built
 from pipebench.errors import PipebenchError, UsageError, remedy_of
 from pipebench.host import machine, private
@@ -31,7 +31,7 @@ KEPT_LINES = 8
 MADE_BY = 2  # the rules by which a checkout is made: with another number, all are made anew
 INSTALL = ("install", "--quiet", "--no-deps", "--target", INSTALLED)
 STATE = ".git/pipebench-state"  # in a checkout: what its tracked files were when it was made
-_GIT = ("git", "-c", "core.hooksPath=/dev/null", "-c", "advice.detachedHead=false")
+_GIT = ("git", "-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "advice.detachedHead=false")
 _ELSEWHERE = "set PIPEBENCH_CACHE to a folder on another disk"
 _FULL = f"free some space, or {_ELSEWHERE}"
 
@@ -190,26 +190,23 @@ def _install(what: str, python: str, partial: Path) -> None:
 def _build(what: str, command: list[str], python: str, partial: Path) -> None:
     beside = f"{Path(python).parent}{os.pathsep}{os.environ.get('PATH', '')}"
     try:
-        done = subprocess.run(
-            command, cwd=partial, env={**os.environ, "PATH": beside}, check=False,
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
-        )  # fmt: skip
+        done = bounded.done(command, partial, bounded.BUILD_S, shlex.join(command), {**os.environ, "PATH": beside})
     except FileNotFoundError as error:
         raise PipebenchError(f"{what} does not build: there is no {command[0]}", "name it by its path") from error
     if done.returncode != 0:
-        said = f"`{shlex.join(command)}` ended with status {done.returncode}: {_last(done.stdout)}"
-        remedy = _FULL if "No space left" in done.stdout else "compare commits that build"
+        heard = f"{done.stdout}\n{done.stderr}"
+        said = f"`{shlex.join(command)}` ended with status {done.returncode}: {printable(_last(heard))}"
+        remedy = _FULL if "No space left" in heard else "compare commits that build"
         raise PipebenchError(f"{what} does not build: {said}", remedy)
 
 
 def _last(text: str | None) -> str:
-    return " | ".join((text or "").strip().splitlines()[-KEPT_LINES:])
+    return " | ".join([one for one in (text or "").splitlines() if one.strip()][-KEPT_LINES:]).strip()
 
 
 def _git(*arguments: str, at: Path) -> str:
-    done = subprocess.run(
-        [*_GIT, *arguments], cwd=at, check=True, capture_output=True, text=True, errors="surrogateescape"
-    )
+    done = bounded.done([*_GIT, *arguments], at, bounded.GIT_S, f"git {arguments[0]}")
+    done.check_returncode()
     return done.stdout.strip()
 
 

@@ -15,6 +15,7 @@ from pipebench.errors import PipebenchError
 from pipebench.units import printable
 
 CONFIG = "pipebench.toml"
+MOST_BYTES = 1 << 20
 MOST_WORKERS = 1024
 WHOLE = "all"  # all transforms, one after the other
 
@@ -104,6 +105,8 @@ def load(path: Path) -> Own:
     try:
         if not path.is_file():
             raise ValueError("it is not a regular file")  # to read a pipe could take for ever
+        if path.stat().st_size > MOST_BYTES:
+            raise ValueError(f"it has more than {MOST_BYTES >> 20} MiB")
         found = tomllib.loads(path.read_text(encoding="utf-8"))
         sample = _sample(found.pop("sample", {}))
         lists: dict[str, Any] = {name: tuple(one) if isinstance(one, list) else one for name, one in found.items()}

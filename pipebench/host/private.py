@@ -7,12 +7,14 @@ import grp
 import os
 import pwd
 import stat
+from collections.abc import Iterator
 from pathlib import Path
 
 from pipebench.errors import PipebenchError
 from pipebench.units import printable
 
 _ROOT, _UNMAPPED = 0, 65534  # in a container of a user without rights, the host's root has the second number
+_MOST_LINKS = 40  # as many as Linux follows (path_resolution(7))
 _OTHERS, _GROUP = stat.S_IWOTH, stat.S_IWGRP
 
 
@@ -25,11 +27,29 @@ def trusted(folder: Path) -> Path:
     Raises PipebenchError that names the folder to mend.
     """
     place = Path(os.path.realpath(folder))
-    way = dict.fromkeys((*reversed(Path(os.path.abspath(folder)).parents), *reversed(place.parents)))
-    for one in way:
+    for one in _way(folder):
         _refuse(one, folder, {os.geteuid(), _ROOT, _UNMAPPED}, sticky=stat.S_ISVTX)
     _refuse(place, folder, {os.geteuid()}, sticky=0)
     return folder
+
+
+def _way(folder: Path) -> Iterator[Path]:
+    """Each folder and each link through which the system goes to a folder, the links of links too."""
+    at, links = Path("/"), 0
+    left = [*reversed((Path.cwd() / folder).parts[1:])]
+    yield at
+    while left:
+        part = left.pop()
+        if part == "..":
+            at = at.parent
+            continue
+        yield at / part
+        if not (at / part).is_symlink():
+            at /= part
+        elif (links := links + 1) <= _MOST_LINKS:
+            target = Path(os.readlink(at / part))
+            at = Path("/") if target.is_absolute() else at
+            left += reversed([one for one in target.parts if one != target.anchor])
 
 
 def owned(descriptor: int) -> bool:
@@ -40,14 +60,15 @@ def owned(descriptor: int) -> bool:
 
 def _refuse(one: Path, folder: Path, owners: set[int], sticky: int) -> None:
     try:
-        found = os.stat(one)
+        found = os.lstat(one)
     except OSError:
         return
-    if not stat.S_ISDIR(found.st_mode):  # as where it does not exist: whoever uses it says what is wrong
+    is_link = stat.S_ISLNK(found.st_mode)  # its owner can turn it to another folder; its rights say nothing
+    if not stat.S_ISDIR(found.st_mode) and not is_link:  # whoever uses it says what is wrong
         return
     if found.st_uid not in owners:
         why, mend = f"belongs to {_user(found.st_uid)}", "give it to your user (chown)"
-    elif not found.st_mode & sticky and (who := _writers(found)):
+    elif not is_link and not found.st_mode & sticky and (who := _writers(found)):
         why, mend = f"can be changed by {who}", "take their rights (chmod go-w)"
     else:
         return

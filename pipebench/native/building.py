@@ -31,6 +31,7 @@ from pipebench.host.whole_files import write_whole
 PILLOW_SIMD = "12.1.1.post0"
 _FLAGS = ("-std=gnu11", "-O3", "-fPIC", "-shared", "-fvisibility=hidden", "-Wl,-z,defs", "-Wl,-z,now")
 _KEPT_LINES = 12
+_MOST_BYTES = 64 << 20  # no library of ours is near it
 _SEAL = b"\npipebench: sha256 "  # at the end of a library, before the digest
 
 _TURBO = "apt-get install libjpeg62-turbo-dev (Ubuntu: libjpeg-turbo8-dev) or dnf install libjpeg-turbo-devel"
@@ -189,7 +190,7 @@ def _as_written(path: Path) -> bool:
     """Whether a library is a whole file of this user, with the content that was written. No link is followed."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)  # a FIFO does not block
     with open(descriptor, "rb") as file:
-        if not private.owned(descriptor):
+        if not private.owned(descriptor) or os.fstat(descriptor).st_size > _MOST_BYTES:
             return False
         library, seal, digest = file.read().rpartition(_SEAL)
     return bool(seal) and hashlib.sha256(library).digest() == digest

@@ -1,6 +1,7 @@
 """Secrets: planted in each place where one may be, and looked for in everything that is shown or saved."""
 
 import json
+from urllib.parse import quote
 
 import pytest
 import repos
@@ -90,6 +91,13 @@ def test_ab_with_variables_of_one_side(repo, tmp_path):
     assert "using …" in found
 
 
+def test_a_side_that_says_a_variable_and_does_not_start(repo):
+    (repo / "timed.py").write_text("import os, sys\nsys.stderr.write('at ' + os.environ['STORE'])\nos._exit(3)\n")
+    repos.commit(repo, "two")
+    done = repos.pipebench("ab", "HEAD", "HEAD", "--base-env", f"STORE={SECRET}", "--head-env", "STORE=x", cwd=repo)
+    assert done.returncode == 1 and "it wrote: at …" in done.stderr and SECRET not in done.stdout + done.stderr
+
+
 def test_a_build_that_says_a_secret(repo, planted):
     command = f"sh -c 'echo fetching https://me:{SECRET}@example.org with $STORE_API_KEY; exit 1'"
     done = repos.pipebench("ab", "HEAD", "HEAD", "--build", command, cwd=repo)
@@ -112,6 +120,23 @@ def test_a_variable_without_a_name_is_not_repeated(repo):
         ("PGPASSWORD=abc psql", "PGPASSWORD=… psql"),
         ("Authorization: Bearer abc.def.ghi", "Authorization: Bearer …"),
         ("ghp_0123456789abcdefABCD", "…"),
+        ("https://me:pa@ss@host/a:b https://me:pa/ss@host", "https://…@host/a:b https://…@host"),
+        ("see http://localhost:8080/@vite", "see http://localhost:8080/@vite"),
+        ("next=https%3A%2F%2Fme%3Ap%40host", "next=https%3A%2F%2F…%40host"),
+        ("s3?X-Amz-Credential=abc&X-Amz-Signature=def&x=1", "s3?X-Amz-Credential=…&X-Amz-Signature=…&x=1"),
+        ("?AWSAccessKeyId=abc&Signature=def", "?AWSAccessKeyId=…&Signature=…"),
+        ("?X-Goog-Signature=abc&y=1", "?X-Goog-Signature=…&y=1"),
+        ("connect(user='me', password='abc d', port=1)", "connect(user='me', password='…', port=1)"),
+        ("key(b'a', token=b'abc')", "key(b'a', token=b'…')"),
+        ("{'password': 'abc', 'x': 1}", "{'password': '…', 'x': 1}"),
+        (r"said {\"api_key\": \"abc\", 1}", r"said {\"api_key\": \"…\", 1}"),
+        ("aws_secret_access_key = abc", "aws_secret_access_key = …"),
+        ("SECRET_KEY=abc DB_PASS=abc MYSQL_PWD=abc", "SECRET_KEY=… DB_PASS=… MYSQL_PWD=…"),
+        ("Authorization: Basic abcd==", "Authorization: Basic …"),
+        ("Command '['get', '--password', 'abc', '-v']' failed", "Command '['get', '--password', '…', '-v']' failed"),
+        ("eyJhbGciOiJIUzI1NiJ9.eyJhYmNkZWZnaGlqIn0.abc-def", "…"),
+        ("token = next(tokens)", "token = next(tokens)"),
+        ("by author, password (old)", "by author, password (old)"),
         ("512 tokens, tokenizer=bert, key=5, mail me@host", "512 tokens, tokenizer=bert, key=5, mail me@host"),
         ("--tokenizer gpt2 --password --next", "--tokenizer gpt2 --password --next"),
     ],
@@ -128,6 +153,9 @@ def test_what_is_taken_out_and_what_stays(text, left):
         (["pipebench", "ab", "a", "b", "--base-env", "STORE=not-a-word", "--head-env", "OMP_NUM_THREADS=2"],
          "--base-env 'STORE=…' --head-env OMP_NUM_THREADS=2"),
         (["pipebench", "run", "--data", "https://me:pass@host/a b\x1b"], "--data 'https://…@host/a b\\x1b'"),
+        (["pipebench", "ab", "a", "b", "--base-env=STORE=abc", "--head-env", "PIN=12", "--head-env=OMP_NUM_THREADS=2"],
+         "'--base-env=STORE=…' --head-env 'PIN=…' --head-env=OMP_NUM_THREADS=2"),
+        (["pipebench", "watch", "train.py", "+hub.token='a b'"], "'+hub.token='\"'\"'…'\"'\"''"),
     ],
 )  # fmt: skip
 def test_the_command_line_of_a_report_can_be_copied_and_holds_no_secret(argv, line, monkeypatch):
@@ -144,3 +172,23 @@ def test_a_report_without_a_secret_is_the_same_object(monkeypatch):
     assert secrets.without_secrets(one).failure == "12 of 12"
     monkeypatch.setenv("A_TOKEN", "12 of 12")
     assert secrets.without_secrets(one).failure == "…" and b"12 of 12" not in report.encode(one)
+
+
+@pytest.mark.parametrize(
+    "text", ["{}", "said {!r}", "%s", "https://host/{quoted}", "the first line"],
+)  # fmt: skip
+def test_a_variable_as_others_write_it(text, monkeypatch):
+    """With the newline of a file at its end, escaped by Python or JSON, in an address, and one line of it."""
+    value = 'it\'s "here"/and\\there'
+    monkeypatch.setenv("STORE_TOKEN", f"{value}\n")
+    monkeypatch.setenv("STORE_PRIVATE_KEY", "--- begin\nthe first line\n--- end\n")
+    said = text.replace("%s", json.dumps(value)).format(value, quoted=quote(value, safe=""))
+    assert "…" in redaction.redacted(said) and "here" not in redaction.redacted(said)
+    assert redaction.may_hold(said)
+
+
+@pytest.mark.parametrize("part", ["a.", "a://b:", "eyJ-", "password='\\", "secret-", "?a", "\\"])
+def test_a_long_text_takes_no_longer_than_its_length_asks(part):
+    """A search whose time grows with the square of the length would take minutes."""
+    text = "token " + part * (400_000 // len(part))
+    assert len(redaction.redacted(text)) > 10

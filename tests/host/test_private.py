@@ -34,6 +34,29 @@ def test_where_a_link_leads_is_looked_at_and_where_it_lies(tmp_path):
         (tmp_path / name).chmod(0o755)
 
 
+def test_each_link_of_a_chain_is_looked_at(tmp_path):
+    for name in ("real", "between"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "between" / "second").symlink_to("../real")
+    (tmp_path / "first").symlink_to("between/second")
+    assert private.trusted(tmp_path / "first") and private.trusted(tmp_path / "first" / "native")
+    (tmp_path / "between").chmod(0o777)
+    with pytest.raises(PipebenchError, match="between can be changed by everybody"):
+        private.trusted(tmp_path / "first")
+    (tmp_path / "loop").symlink_to("loop")
+    assert private.trusted(tmp_path / "loop")  # whoever makes a folder there hears of it
+
+
+def test_a_link_of_another_user_can_be_turned_to_another_folder(tmp_path, monkeypatch):
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to("real")
+    known = os.lstat
+    theirs = os.stat_result([*known(tmp_path / "link")[:4], 4242, *known(tmp_path / "link")[5:]])
+    monkeypatch.setattr(os, "lstat", lambda path, **more: theirs if str(path).endswith("link") else known(path, **more))
+    with pytest.raises(PipebenchError, match="link belongs to user 4242"):
+        private.trusted(tmp_path / "link")
+
+
 @pytest.mark.parametrize(("alone", "refused"), [(True, False), (False, True)])
 def test_a_group_may_write_if_it_has_no_other_member(tmp_path, monkeypatch, alone, refused):
     tmp_path.chmod(0o775)
