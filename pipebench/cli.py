@@ -57,11 +57,12 @@ def main() -> None:
     prepared()
     try:
         with interruptible() as interrupts:
-            _in_a_folder()
+            _in_its_place()
             status = cli.main(prog_name="pipebench", standalone_mode=False, obj=interrupts)
     except click.NoSuchOption as error:
         status = _said(no_option(error.option_name, error.ctx)) if error.ctx is not None else error.exit_code
     except click.ClickException as error:
+        vars(error)["message"] = printable(error.message)  # it may quote an argument
         error.show()
         status = error.exit_code
     except (click.Abort, KeyboardInterrupt):
@@ -86,7 +87,9 @@ def _said(error: PipebenchError) -> int:
     return 2 if isinstance(error, UsageError) else 1
 
 
-def _in_a_folder() -> None:
+def _in_its_place() -> None:
+    if sys.stdout is None:
+        raise PipebenchError("standard output is closed", "send it to a file, or to /dev/null")
     try:
         os.getcwd()
     except OSError as error:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from pipebench.render.layout import Part
     from pipebench.results.report import Report
 
+_STANDARD = 2  # the descriptor of standard error, the last of the standard streams
 _FULL = "pipebench.full"  # in the context of a command: whether --full was given
 WHOLE_LINES = 10_000  # columns: so many that no line wraps
 Shown = TypeVar("Shown")
@@ -237,8 +238,13 @@ def prepared() -> None:
     """Makes standard output and standard error bear what they cannot show or take.
 
     A character that the encoding lacks is written as its escape. What standard error does not take, because its disk
-    is full or its reader gone, is lost; a measurement does not end because of it.
+    is full or its reader gone, is lost; a measurement does not end because of it. Of the three standard streams, one
+    that was closed leads to nothing: else its number goes to the next file that is opened, and prints go into that.
     """
+    while (opened := os.open(os.devnull, os.O_RDWR)) <= _STANDARD:
+        os.set_inheritable(opened, True)
+    os.close(opened)
+    sys.stderr = sys.stderr or os.fdopen(_STANDARD, "w", closefd=False)
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
     if isinstance(sys.stderr, io.TextIOWrapper):

@@ -8,7 +8,8 @@ from pathlib import Path
 import click
 
 from pipebench.errors import UsageError
-from pipebench.terminal import delivered, exported, formatted, place, whole
+from pipebench.terminal import delivered, exported, formatted, place, sensible, whole
+from pipebench.units import printable
 
 _UNITS = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 
@@ -19,7 +20,7 @@ def _bytes_per_s(context: click.Context, option: click.Parameter, text: str | No
         return None
     found = re.fullmatch(r"(\d+(?:\.\d+)?) ?([kMGT]?)B(?:/s)?", text)
     if found is None or not float(found[1]):
-        raise UsageError(f"{option.name}: {text} is no rate", "write it as 2GB/s or 500MB/s")
+        raise UsageError(f"{option.name}: {printable(text)} is no rate", "write it as 2GB/s or 500MB/s")
     return float(found[1]) * _UNITS[found[2]]
 
 
@@ -28,7 +29,7 @@ def _faster(context: click.Context, option: click.Parameter, texts: tuple[str, .
     found = [re.fullmatch(r"(.+)=(\d+(?:\.\d+)?)x?", text) for text in texts]
     wrong = [text for text, one in zip(texts, found, strict=True) if one is None or not float(one[2])]
     if wrong:
-        raise UsageError(f"--faster: {wrong[0]} names no stage with a factor", "write it as decode=2x")
+        raise UsageError(f"--faster: {printable(wrong[0])} names no stage with a factor", "write it as decode=2x")
     return tuple((one[1], float(one[2])) for one in found if one is not None)
 
 
@@ -84,4 +85,5 @@ def command(
 
     passport = passport_in(report.load(file))
     asked = Asked(workers, prefetch_factor, cores, consumer, devices, faster, storage, network)
-    delivered(report.new(plan=plan(passport, asked)), style, export_json)
+    found = sensible(file, lambda: plan(passport, asked))
+    delivered(report.new(plan=found), style, export_json)

@@ -11,6 +11,7 @@ import click
 from pipebench.commands._script import check_script
 from pipebench.errors import UsageError
 from pipebench.terminal import formatted, keep, paged, places, rendered
+from pipebench.units import printable
 from pipebench.watch.record.options import WatchOptions
 
 if TYPE_CHECKING:
@@ -181,7 +182,7 @@ def _check_command(argv: list[str], bound: bool) -> None:
         )
     if shutil.which(name) is None:
         script = " (pipebench watch without -- runs a Python script)" if name.endswith(".py") else ""
-        raise UsageError(f"there is no command {name}", f"name a program as in a shell{script}")
+        raise UsageError(f"there is no command {printable(name)}", f"name a program as in a shell{script}")
 
 
 def saved_at(

@@ -35,10 +35,14 @@ _COPY = "import shutil, sys, sysconfig; shutil.copy(sys.argv[1], sysconfig.get_p
 def write(repo: Path) -> str:
     """Writes `.asv/fast.conf.json` and `.asv/packages.pth` beside `asv.conf.json`, and returns the former's name."""
     try:
+        if (repo / FULL).exists() and not (repo / FULL).is_file():
+            raise ValueError("it is not a regular file")  # to read a pipe could take for ever
         full = json.loads(_MORE_THAN_JSON.sub(r"\1", (repo / FULL).read_text(encoding="utf-8")))
+        if not isinstance(full, dict):
+            raise ValueError("it holds no object")
     except FileNotFoundError as missing:
         raise PipebenchError(f"{FULL} does not exist", "write one: pipebench init MODULE:MAKE_LOADER") from missing
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise PipebenchError(f"{FULL} cannot be read: {error}", "mend it: `asv check` says what is wrong") from error
     lines = [*borrowed_folders(repo), *_finders(repo)]
     write_whole(repo / ".asv" / PACKAGES, "".join(f"{line}\n" for line in lines).encode())

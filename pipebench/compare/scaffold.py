@@ -47,6 +47,8 @@ class Scaffold:
 
 
 def _differs(path: Path, text: str) -> bool:
+    if path.exists() and not path.is_file():  # to read a pipe or a device could take for ever
+        return True
     try:
         return path.read_text(encoding="utf-8") != text
     except FileNotFoundError:
@@ -155,7 +157,9 @@ def _looked_at(settings: Own) -> tuple[list[str], dict[str, str]]:
         return users_loader.transform_names(settings), users_loader.not_measured(settings)
     except Unavailable as missing:
         raise PipebenchError(missing.reason, "name functions that exist, as module:function") from missing
-    except (Exception, SystemExit) as error:  # whatever their code raises
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # whatever their code raises
         what = (
             f"{settings.loader} or its transform cannot be used: {type(error).__name__}: {printable(str(error))[:300]}"
         )

@@ -6,8 +6,9 @@ import sys
 
 import pytest
 import repos
+from soon import within
 
-from pipebench.compare import asv_suites, config
+from pipebench.compare import asv_suites, config, scaffold
 from pipebench.errors import PipebenchError
 
 FINE = 'loader = "sampledata:make_loader"\n'
@@ -64,7 +65,15 @@ def test_a_broken_asv_configuration_is_as_none(content, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "how", ["sys.exit(0)", "os._exit(0)", "os.kill(os.getpid(), 9)", "raise KeyboardInterrupt", "return 5"]
+    "how",
+    [
+        "sys.exit(0)",
+        "os._exit(0)",
+        "os.kill(os.getpid(), 9)",
+        "raise KeyboardInterrupt",
+        "raise GeneratorExit",
+        "return 5",
+    ],
 )
 def test_a_loader_that_leaves_does_not_make_init_succeed(how, tmp_path):
     (tmp_path / "mine.py").write_text(f"import os, sys\ndef make_loader():\n    {how}\n")
@@ -72,6 +81,23 @@ def test_a_loader_that_leaves_does_not_make_init_succeed(how, tmp_path):
     repos.commit(tmp_path, "one")
     done = repos.pipebench("init", "mine:make_loader", cwd=tmp_path)
     assert done.returncode != 0 and not (tmp_path / config.CONFIG).exists() and "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("content", ["pipe", "[" * 100_000, "7", "{"])
+def test_a_fast_configuration_of_a_broken_one_is_refused_by_name(content, tmp_path):
+    repos.git(tmp_path, "init", "--quiet")
+    full = tmp_path / "asv.conf.json"
+    os.mkfifo(full) if content == "pipe" else full.write_text(content)
+    with within(60):
+        done = repos.pipebench("init", "--fast", cwd=tmp_path)
+    assert done.returncode == 1 and "asv.conf.json cannot be read" in done.stderr and "Traceback" not in done.stderr
+
+
+def test_init_reads_no_pipe_and_no_device(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "device").symlink_to("/dev/zero")
+    with within(60):
+        assert scaffold.Scaffold(tmp_path, {"pipe": "", "device": "", "none": ""}).existing == ["pipe", "device"]
 
 
 @pytest.mark.parametrize("workers", ["-1", "0,-2", "1000000", "two"])
