@@ -241,9 +241,11 @@ def prepared() -> None:
     is full or its reader gone, is lost; a measurement does not end because of it. Of the three standard streams, one
     that was closed leads to nothing: else its number goes to the next file that is opened, and prints go into that.
     """
-    while (opened := os.open(os.devnull, os.O_RDWR)) <= _STANDARD:
-        os.set_inheritable(opened, True)
-    os.close(opened)
+    for number in range(_STANDARD + 1):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # it gets the lowest free number: this one
     sys.stderr = sys.stderr or os.fdopen(_STANDARD, "w", closefd=False)
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -52,13 +52,17 @@ class Decoders:
         return tuple(variant.name for variant, _ in self.built)
 
     def tried(self, given: Encoded) -> dict[str, SampleError | None]:
-        """Every decoder that is made for the image, with its error or None. Without the reference's pixels, only it."""
+        """Every decoder that is made for the image, with its error or None. Without the reference's pixels, only it.
+
+        Raises MemoryError if there is none for the reference.
+        """
         (variant, call), *others = self.built
         expected, error = _output(call, given)
         found = {variant.name: error}
         for variant, call in others if error is None else ():
             if variant.unfit is None or variant.unfit(given) is None:
-                found[variant.name] = _beside(variant, call, given, expected)
+                with suppress(ImportError, MemoryError):  # it was not tried, and says nothing of the image
+                    found[variant.name] = _beside(variant, call, given, expected)
         return found
 
 
@@ -81,6 +85,8 @@ def installed(names: Iterable[str] = ()) -> Decoders:
 def _output(call: Callable[[Encoded], Any], given: Encoded) -> tuple[Any, SampleError | None]:
     try:
         return call(given), None
+    except (ImportError, MemoryError):  # of this machine, not of the image
+        raise
     except Exception as error:  # whatever a library raises on one image is that image's fault
         return None, SampleError(kind_of(error), printable(said_by(error))[:200])
 

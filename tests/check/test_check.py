@@ -95,6 +95,15 @@ def test_a_decoder_that_disagrees_is_said_with_how_much(tmp_path):
     assert one.found[0].detail.startswith("swapped: it differs from the reference by ")
 
 
+@pytest.mark.parametrize("lacking", [MemoryError("no memory"), ImportError("partially initialized")])
+def test_what_the_machine_lacks_says_nothing_of_an_image(tmp_path, lacking):
+    def fails(pixels):
+        raise lacking
+
+    write(tmp_path, {"a.jpg": JPEG})
+    assert check(tmp_path, decoders(fails=fails)).findings == ()
+
+
 @pytest.mark.parametrize("orientation", range(2, 9))
 def test_a_decoder_that_turns_an_image_is_no_disagreement_and_the_file_is_good(tmp_path, orientation):
     """Pillow itself says what turned means. What differs after turning is a disagreement."""
