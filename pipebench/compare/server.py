@@ -21,6 +21,7 @@ from typing import Any
 from pipebench.compare import heard
 from pipebench.compare.schedule import Reading
 from pipebench.errors import PipebenchError
+from pipebench.host.children import kill_all_with
 from pipebench.host.scratch import Scratch
 from pipebench.runner import ChildRunner, RunnerDied, RunnerFailed
 from pipebench.task import RunnerSpec
@@ -29,6 +30,7 @@ TIMEOUT_S = 300.0  # for an answer: an import, a set-up, or a few calls of what 
 ENDING_S = 10.0  # for a child to end, once it was told to
 NOT_HERE = "sys.path[:] = [one for one in sys.path if one]"
 FOR_ALL_ROUNDS = ("start", "prime", "keep")
+_MARK = "PIPEBENCH_AB"  # a side's own folder, in the environment of all that it starts
 DOING = {
     "start": "it imports the code", "prime": "it makes the inputs", "fork": "it ends the process of the round before",
     "reading": "it is in a reading", "show": "it shows its output", "examine": "it works on other inputs",
@@ -67,7 +69,7 @@ class Server(ChildRunner):
         spec = side.runner or RunnerSpec(side.label)
         fixed = (("PYTHONHASHSEED", "0"), ("OMP_NUM_THREADS", "1"), ("PYTHONPATH", ""))
         self._scratch = Scratch("ab")  # the child's, which nobody but the next run would remove if we were killed
-        settings = (*fixed, *spec.environment, *side.environment, ("PIPEBENCH_AB", os.fspath(self._scratch.path)))
+        settings = (*fixed, *spec.environment, *side.environment, (_MARK, os.fspath(self._scratch.path)))
         self._errors = self.errors = heard.opened()
         super().__init__(RunnerSpec(side.label, spec.path, settings), side.executable)
 
@@ -176,15 +178,21 @@ class Server(ChildRunner):
                 os.killpg(self._process.pid, signal.SIGKILL)
             self._process.kill()
             self._process.wait()
+        self._kill_daemons()
 
     def close(self) -> None:
         """Ends the process: it exits when its pipe closes, and is killed with its child if it does not."""
         self._pipe.close()
         try:
             self._process.wait(timeout=2)
+            self._kill_daemons()
         except subprocess.TimeoutExpired:
             self._kill()
         self._scratch.remove()
+
+    def _kill_daemons(self) -> None:
+        """Ends what the benchmarks have started in sessions of their own."""
+        kill_all_with(_MARK, os.fspath(self._scratch.path))
 
     def read_once(self, identity: str, calls: int) -> Reading:
         try:

@@ -1,4 +1,4 @@
-"""How processes of `multiprocessing` ended. Nothing here waits for one. Standard library only."""
+"""How processes of `multiprocessing` ended, and the end of what they left. Nothing waits. Standard library only."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import contextlib
 import os
 import signal
 from collections.abc import Iterator
+from pathlib import Path
 from types import TracebackType
 from typing import Any
 
@@ -25,6 +26,18 @@ def ended(process: Any) -> int | None:
         return found.si_status if found.si_code == os.CLD_EXITED else -found.si_status
     code = process.exitcode  # a child of the fork server
     return None if code is None else int(code)
+
+
+def kill_all_with(variable: str, value: str) -> None:
+    """Kills each process whose environment began with this variable: what a child started, in any session.
+
+    The value must be of one child alone. Processes of other users, and those that changed users, cannot be looked at.
+    """
+    wanted = os.fsencode(f"{variable}={value}")
+    for one in filter(str.isdecimal, os.listdir("/proc")):
+        with contextlib.suppress(OSError):
+            if int(one) != os.getpid() and wanted in Path("/proc", one, "environ").read_bytes().split(b"\0"):
+                os.kill(int(one), signal.SIGKILL)
 
 
 def named(number: int) -> str:

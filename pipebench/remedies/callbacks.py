@@ -12,6 +12,9 @@ HOW = ("Log every 50th iteration, and move what needs no weights to a thread or 
 
 
 def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
+    causes = seen.watched.account.causes if seen.watched.account else ()
+    if any(one.code == "callbacks" and one.recoverable_s is None for one in causes):
+        return None  # with a device: it may be what the loop waits for
     spent = sum(found for found, row in account_s(seen, "other") if row.recoverable_s)
     predicted = without(seen, spent)
     if predicted < WORTH:

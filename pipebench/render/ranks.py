@@ -79,9 +79,15 @@ def _of_worker(stage: SlowStage) -> str:
 
 
 def _uneven(found: Ranks) -> Iterable[str]:
-    most, least = (pick(found.rows, key=lambda one: one.samples) for pick in (max, min))
-    if most.samples > _UNEVEN * least.samples:
-        yield f"Rank {most.rank} loaded {counted(most.samples, 'sample')}, and rank {least.rank} {least.samples:,}."
+    amounts = {"samples": [float(one.samples) for one in found.rows]}
+    tokens = [one.tokens for one in found.rows if one.tokens is not None]
+    if len(tokens) == len(found.rows):
+        amounts["tokens"] = tokens
+    for what, each in amounts.items():
+        most, least = max(each), min(each)
+        if most > _UNEVEN * least:
+            there, other = (found.rows[each.index(amount)].rank for amount in (most, least))
+            yield f"Rank {there} loaded {most:,.0f} {what}, and rank {other} {least:,.0f}."
 
 
 def _row(found: Ranks, rank: int) -> RankRow:

@@ -91,7 +91,7 @@ def _nothing(account: Account) -> str:
 def _sentence(one: Cause, account: Account) -> str:
     part = f"{seconds(one.s)} of the run's {seconds(account.wall_s)} ({percent(one.s / account.wall_s)})"
     text = _SENTENCES[one.code](one, one.values, part)
-    unsure = " Other causes of the same time are possible." if one.unsure else ""
+    unsure = " Other causes of the same time are possible." if one.unsure and "even" not in one.values else ""
     device = " Not verified on a GPU." if one.on_device else ""
     return printable(f"{text}{unsure}{device}")
 
@@ -267,6 +267,7 @@ def _training(one: Cause, values: Any, part: str) -> str:
     return f"Training itself took {part}, most of it {values['phase']}: {seconds(values['phase_s'])}.{first}"
 
 
+_EVEN = " It takes as long in each iteration and needs no core, so it may be a wait for a device."
 _SENTENCES: dict[str, Callable[[Cause, Any, str], str]] = {
     "start-up": _start_up,
     "validation": _validation,
@@ -278,6 +279,7 @@ _SENTENCES: dict[str, Callable[[Cause, Any, str], str]] = {
     ),
     "callbacks": lambda one, values, part: (
         f"Work in the loop besides training (callbacks, logging, metrics) took {part}."
+        + (_EVEN if "even" in values else "")
         + _at_most(one, "Doing it less often, or in another thread,")
     ),
     "no-workers": _no_workers,

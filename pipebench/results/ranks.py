@@ -23,7 +23,8 @@ class RankRow:
 
     It waited for batches for `wait_s`, and worked for `work_s`: forward, the optimiser, everything but backward and
     collectives, in which the ranks wait for each other. `last_share` is the share of the steps to whose collective it
-    came last. What that cost the others is `cost_s` in all. `samples` are those that it loaded.
+    came last. What that cost the others is `cost_s` in all. `samples` are those that it loaded, with about so many
+    `tokens` (None: its batches show none).
     """
 
     rank: int
@@ -33,6 +34,7 @@ class RankRow:
     last_share: float
     cost_s: float
     samples: int
+    tokens: float | None = None
 
 
 @dataclass(frozen=True)

@@ -141,13 +141,14 @@ def crashes(): return lambda: os.kill(os.getpid(), signal.SIGSEGV)
 def broken(): raise KeyError("no")
 def sleeps(): return __import__("time").sleep, 600
 def forks(): return __import__("subprocess").run, ["sleep", "601"]
+def daemon(): return abs, __import__("subprocess").Popen(["sleep", "602"], start_new_session=True).pid
 """
 
 
 @pytest.fixture
 def server(tmp_path):
     (tmp_path / "ending.py").write_text(ENDING)
-    names = ("fine", "exits", "leaves", "crashes", "broken", "sleeps", "forks")
+    names = ("fine", "exits", "leaves", "crashes", "broken", "sleeps", "forks", "daemon")
     entries = [{"name": name, "setup": f"ending:{name}"} for name in names]
     made = Server(Side("one", tmp_path, roots=(tmp_path,)), {"sources": {"bench": entries}}, timeout_s=60.0)
     yield made
@@ -178,6 +179,20 @@ def test_code_that_ends_its_process_has_failed_and_the_next_round_goes_on(server
     assert asked(server, "arm", "bench/fine", {}, 0.005)["work"] == (1, 0, 0)
     server.leave()
     asked(server, "fork")
+
+
+def test_a_daemon_of_a_benchmark_ends_with_its_side(server):
+    """It has a session and a group of its own, and whoever has started it is gone."""
+    server.send("start")
+    server.start()
+    asked(server, "fork")
+    asked(server, "arm", "bench/daemon", {}, 0.005)
+    mark = server._scratch.path.name
+    (daemon,) = (one for one in psutil.process_iter(["cmdline"]) if one.info["cmdline"] == ["sleep", "602"])
+    assert mark in daemon.environ()["PIPEBENCH_AB"] and os.getsid(daemon.pid) == daemon.pid
+    server.leave()
+    server.close()
+    wait_for_the_end(daemon.pid)
 
 
 def test_an_interruption_before_an_answer_is_read_leaves_no_traceback_on_the_side(server):

@@ -12,6 +12,7 @@ from functools import cached_property
 from pipebench.results.account import Account, AccountRow, Cause
 from pipebench.results.watched import LoaderResult, StageResult, WatchResult, WorkerResult
 from pipebench.watch.read.gather import Run, loaders_found
+from pipebench.watch.read.like_a_device import like_a_device
 from pipebench.watch.read.moves import LEAST_CORES, cores_of, longest_hand_off_s, others, slow_hand_off, waited_for
 from pipebench.watch.read.stalls import period_of, waits_of
 from pipebench.watch.record.record_file import BACKWARD, FORWARD, OPTIMISER
@@ -154,8 +155,11 @@ def _plain(code: str, *rows: str, on_device: bool = False) -> Callable[[Seen], I
 
 def callbacks(seen: Seen) -> Iterable[Cause]:
     """The part of training loops that is neither waiting nor training: logging, callbacks, clipping."""
-    if any(one.training for one in seen.in_loop):
-        yield Cause("callbacks", seen.s("other"), seen.saved("other"))
+    training = [one for one in seen.in_loop if one.training]
+    even = bool(training) and all(like_a_device(seen.run, one.loader) for one in training)
+    if training:
+        saved = None if even and seen.result.device_idle is not None else seen.saved("other")
+        yield Cause("callbacks", seen.s("other"), saved, values={"even": 1} if even else {}, unsure=even)
 
 
 def no_workers(seen: Seen) -> Iterable[Cause]:
@@ -361,6 +365,8 @@ KINDS: tuple[Callable[[Seen], Iterable[Cause]], ...] = (
 def causes(run: Run, result: WatchResult, account: Account) -> tuple[Cause, ...]:
     """The causes that matter, the largest first; then memory that grows, training, and what is done once.
 
+    What may be a wait for a device stands behind the others.
+
     Those of the loops take 5 % of the loops' time and 2 % of the recorded run or more, and something could be saved of
     them as far as is known.
     """
@@ -370,4 +376,4 @@ def causes(run: Run, result: WatchResult, account: Account) -> tuple[Cause, ...]
     large = [one for one in found if one.s >= least > 0 and one.recoverable_s != 0.0]
     device = result.device_idle is not None
     large = [replace(one, on_device=one.on_device or device) for one in large]
-    return (*sorted(large, key=lambda one: -one.s), *memory(seen), *training(seen), *once(seen))
+    return (*sorted(large, key=lambda one: ("even" in one.values, -one.s)), *memory(seen), *training(seen), *once(seen))

@@ -47,6 +47,7 @@ def compared(of: int, ranks: Sequence[Rank]) -> Ranks:
             last_share=lasts[place] / len(common) if common else 0.0,
             cost_s=costs[place] * _NS,
             samples=sum(loader.samples for loader in one.watched.loaders if loader.training),
+            tokens=_tokens(one.watched),
         )
         for place, (one, its) in enumerate(zip(ranks, own, strict=True))
     )
@@ -141,6 +142,12 @@ def _sample(found: WatchResult) -> tuple[float, float, float] | None:
     busy, cpu = sum(one.busy_s for one in workers) / samples, sum(one.cpu_s for one in workers) / samples
     no_core = sum(one.core_wait_s for one in workers) / samples
     return cpu, no_core, max(0.0, busy - cpu - no_core)
+
+
+def _tokens(found: WatchResult) -> float | None:
+    """The tokens that the training loaders handed over."""
+    shown = ((one.content, one.samples) for one in found.loaders if one.training)
+    return sum(a.tokens / a.samples * samples for a, samples in shown if a is not None and a.tokens) or None
 
 
 def _step_s(one: Rank) -> float:

@@ -6,9 +6,11 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from made_up_trials import LOADER
 
 from pipebench.render import layout
 from pipebench.render.ranks import parts
+from pipebench.results.batches import BatchContent
 from pipebench.results.ranks import Ranks, StepOfRank
 from pipebench.results.watched import PhaseResult, StageResult, Verdict, WatchResult, WorkerResult
 from pipebench.watch.read.ranks import Rank, compared
@@ -103,6 +105,16 @@ def test_a_rank_that_works_longer_is_told_from_one_that_waits() -> None:
     found = compared(2, [_rank(0, 1, work_ms=5), _rank(1, 1, work_ms=15, read_s=0.5)])
     assert (found.straggler, found.part, found.stage) == (1, "work", None)
     assert found.cost_share == pytest.approx(0.2)
+
+
+@pytest.mark.parametrize(("tokens", "said"), [(120.0, "Rank 1 loaded 6,000 tokens, and rank 0 5,000."), (101.0, "")])
+def test_uneven_tokens_are_said_where_samples_are_even(tokens: float, said: str) -> None:
+    ranks = [_rank(0, 1), _rank(1, 1)]
+    for number, each in enumerate((100.0, tokens)):
+        loader = replace(LOADER, training=True, samples=200, content=BatchContent(4.0, each))
+        ranks[number] = replace(ranks[number], watched=replace(NOTHING, loaders=(loader,)))
+    found = " ".join(_text(compared(2, ranks)).split())
+    assert said in found and ("tokens" in found) == bool(said) and "loaded" not in found.replace(said, "")
 
 
 def test_ranks_that_take_turns_are_not_called_stragglers() -> None:
