@@ -21,7 +21,7 @@ _PARTS = {"wait": "waits {} longer for batches", "work": "works {} longer betwee
 def parts(found: Ranks, *, full: bool = False) -> list[Part]:
     """The verdict on the ranks, and a row for each."""
     table = [_table(found, full)] if found.steps else []
-    return [Line(verdict(found), "bold"), *_why(found), *_uneven(found), *table]
+    return [Line(verdict(found), "bold"), *_why(found), *_in_all(found), *_uneven(found), *table]
 
 
 def verdict(found: Ranks) -> str:
@@ -76,6 +76,18 @@ def _why(found: Ranks) -> Iterable[str]:
 
 def _of_worker(stage: SlowStage) -> str:
     return "" if stage.worker is None else f" Worker {stage.worker} causes it, with {seconds(stage.worker_s)}."
+
+
+def _in_all(found: Ranks) -> Iterable[str]:
+    """What the straggler costs the job, unless it is below what the report calls worth a word."""
+    if found.straggler is None or found.saved_share < _WORTH_A_WORD:
+        return
+    stage = found.stage
+    worker = f" (worker {stage.worker}, {printable(stage.name)})" if stage and stage.worker is not None else ""
+    yield (
+        f"In all, rank {found.straggler}{worker} costs the job {percent(found.saved_share)}; at the median rank: "
+        f"+{found.hours_a_day:.1f} h a day."
+    )
 
 
 def _uneven(found: Ranks) -> Iterable[str]:

@@ -75,7 +75,8 @@ class Ranks:
 
     `straggler` is the rank that causes most of the cost (None: none is told from chance). Its `part` of a step is
     `behind_s` longer than the median of the others. `stage` is the stage of its loading that differs most, and
-    `longer` says what its workers do meanwhile (None: it has no workers, or theirs are no slower).
+    `longer` says what its workers do meanwhile (None: it has no workers, or theirs are no slower). `saved_share` is the
+    share of the loop's time that is saved if this rank alone is like the median of the others.
     """
 
     of: int
@@ -89,3 +90,10 @@ class Ranks:
     behind_s: float = 0.0
     stage: SlowStage | None = None
     longer: LongerSamples | None = None
+    saved_share: float = 0.0
+
+    @property
+    def hours_a_day(self) -> float:
+        """Hours of each day of training that the job spends on work instead of waiting, if the straggler is like the
+        median of the others: 24 x `saved_share`."""
+        return 24 * self.saved_share

@@ -27,6 +27,7 @@ RANKS = Ranks(
     part="wait",
     behind_s=0.02,
     stage=SlowStage("Photos.read", "function", 0.0104, 0.0011),
+    saved_share=0.4,
 )
 
 

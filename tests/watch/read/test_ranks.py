@@ -92,6 +92,42 @@ def test_the_one_slow_worker_of_a_rank_is_named() -> None:
         assert ("Worker 1 causes it, with 41.0 ms." in " ".join(_text(found).split())) == (worker == 1)
 
 
+def test_what_a_straggler_costs_a_day_is_said() -> None:
+    found = compared(4, [_rank(0, 1), _rank(1, 1), _rank(2, 1), _rank(3, 21)])
+    assert found.saved_share == pytest.approx(0.4)
+    assert found.hours_a_day == pytest.approx(9.6)
+    said = "In all, rank 3 costs the job 40 %; at the median rank: +9.6 h a day."
+    assert said in " ".join(_text(found).split())
+    stage = replace(_stage("Photos.read", 0.021), by_worker_s=(0.001, 0.041, 0.001))
+    slow = _rank(3, 21)
+    slow = replace(slow, watched=replace(slow.watched, stages=(stage,)))
+    found = compared(4, [_rank(0, 1), _rank(1, 1), _rank(2, 1), slow])
+    assert "In all, rank 3 (worker 1, Photos.read) costs the job 40 %" in " ".join(_text(found).split())
+
+
+def test_only_the_stragglers_own_part_counts_for_a_day() -> None:
+    found = compared(4, [_rank(0, 1), _rank(1, 1), _rank(2, 16), _rank(3, 21)])
+    assert (found.straggler, found.cost_share) == (3, pytest.approx(0.4))
+    assert found.saved_share == pytest.approx(0.1)  # without it the others wait for rank 2
+
+
+def test_what_any_rank_would_cost_by_chance_is_taken_off() -> None:
+    """The straggler is last by 10 ms in three steps of four, the other in the rest."""
+    first, second = _rank(0, 1), _rank(1, 1)
+    for number in range(1, STEPS):
+        late = first if number % 4 == 0 else second
+        late.steps[number] = StepOfRank(number, 11 * MS, 5 * MS)  # type: ignore[index]
+    found = compared(2, [first, second])
+    assert found.straggler == 1
+    assert found.saved_share == pytest.approx((75 - 24) / 99 * 0.2)
+
+
+def test_what_a_day_would_gain_is_not_said_below_what_the_report_can_tell() -> None:
+    found = compared(4, [_rank(0, 1), _rank(1, 1), _rank(2, 20.5), _rank(3, 21)])
+    assert found.straggler == 3 and found.saved_share == pytest.approx(0.01)
+    assert "a day" not in _text(found)
+
+
 def test_workers_that_are_no_slower_are_not_spoken_of() -> None:
     ranks = [_rank(0, 1), _rank(1, 1, work_ms=25)]
     for number, one in enumerate(ranks):
