@@ -43,7 +43,7 @@ HOUSE = {
     "programs",
     "watch.launch.hook": "pipebench_hook sitecustomize",
     "watch.read": "decoding gather described account bound drilled hand_off costs over_time host_use moves "
-    "verdict waiting stalls series causes notes summary ranks programs merged",
+    "like_a_device verdict waiting stalls series causes notes summary ranks programs merged",
     "watch.log.sinks": "csv jsonl tensorboard wandb",
     "watch.log": "incoming queue_fill worker_memory live writing writers",
     "watch.trace": "tracks device_timeline excerpt perfetto",

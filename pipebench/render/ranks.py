@@ -86,7 +86,7 @@ def _in_all(found: Ranks) -> Iterable[str]:
     worker = f" (worker {stage.worker}, {printable(stage.name)})" if stage and stage.worker is not None else ""
     yield (
         f"In all, rank {found.straggler}{worker} costs the job {percent(found.saved_share)}; at the median rank: "
-        f"+{found.hours_a_day:.1f} h a day."
+        f"+{found.hours_a_day:.1f} h a day (predicted)."
     )
 
 

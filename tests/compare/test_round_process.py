@@ -141,7 +141,7 @@ def crashes(): return lambda: os.kill(os.getpid(), signal.SIGSEGV)
 def broken(): raise KeyError("no")
 def sleeps(): return __import__("time").sleep, 600
 def forks(): return __import__("subprocess").run, ["sleep", "601"]
-def daemon(): return abs, __import__("subprocess").Popen(["sleep", "602"], start_new_session=True).pid
+def daemon(): return abs, __import__("subprocess").call(["setsid", "--fork", "sleep", "602"])
 """
 
 
