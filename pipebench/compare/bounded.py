@@ -15,6 +15,13 @@ from pipebench.units import printable
 
 GIT_S = 300.0
 BUILD_S = 3600.0
+# What git sets for its hooks and aliases (`git rev-parse --local-env-vars`), without its configuration. By these, a git
+# that works in another folder would change the user's repository.
+_OF_A_REPOSITORY = frozenset((
+    "GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_OBJECT_DIRECTORY", "GIT_DIR", "GIT_WORK_TREE", "GIT_IMPLICIT_WORK_TREE",
+    "GIT_GRAFT_FILE", "GIT_INDEX_FILE", "GIT_NO_REPLACE_OBJECTS", "GIT_REPLACE_REF_BASE", "GIT_PREFIX",
+    "GIT_SHALLOW_FILE", "GIT_COMMON_DIR", "GIT_INTERNAL_SUPER_PREFIX",
+))  # fmt: skip
 
 
 def done(
@@ -22,13 +29,15 @@ def done(
 ) -> subprocess.CompletedProcess[str]:
     """What a command gave that has ended; errors name it as `named`.
 
-    It has nobody to ask: no terminal, and nothing on its standard input. Its outputs are files, so what it leaves
-    behind cannot keep them open. Raises PipebenchError where it did not end in time; it is killed then with all that
-    it started, and so it is if this process is interrupted.
+    It works in the repository of the folder `at`, also where a hook of git started us. It has nobody to ask: no
+    terminal, and nothing on its standard input. Its outputs are files, so what it leaves behind cannot keep them
+    open. Raises PipebenchError where it did not end in time; it is killed then with all that it started, and so it
+    is if this process is interrupted.
     """
+    own = {name: value for name, value in (environment or os.environ).items() if name not in _OF_A_REPOSITORY}
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         process = subprocess.Popen(
-            command, cwd=at, env=environment, stdin=subprocess.DEVNULL, stdout=out, stderr=err, start_new_session=True
+            command, cwd=at, env=own, stdin=subprocess.DEVNULL, stdout=out, stderr=err, start_new_session=True
         )
         try:
             status = process.wait(timeout=limit_s)

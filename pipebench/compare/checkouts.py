@@ -28,7 +28,7 @@ from pipebench.units import printable
 
 WORKING_TREE = "."
 KEPT_LINES = 8
-MADE_BY = 2  # the rules by which a checkout is made: with another number, all are made anew
+MADE_BY = 3  # the rules by which a checkout is made: with another number, all are made anew
 INSTALL = ("install", "--quiet", "--no-deps", "--target", INSTALLED)
 STATE = ".git/pipebench-state"  # in a checkout: what its tracked files were when it was made
 _GIT = ("git", "-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "advice.detachedHead=false")
@@ -100,7 +100,7 @@ def checked_out(repo: Path, name: str, build: str | None = None, python: str = s
     sha = resolve(repo, name)
     settings = hashlib.sha256(f"{MADE_BY}\0{repo}\0{build}\0{python}".encode()).hexdigest()[:12]
     folder = private.trusted(machine.cache_folder().absolute() / "ab") / f"{sha[:16]}-{settings}"
-    if not _is_as_made(folder):
+    if not _is_as_made(folder) or submodules.could_be_filled(repo, sha, folder, _git):
         _sweep(folder.parent)
         shutil.rmtree(folder, ignore_errors=True)
         _make(folder, lambda partial: _fill(repo, sha, name, build, python, partial))
@@ -119,9 +119,18 @@ def _is_as_made(folder: Path) -> bool:
 
 
 def _state(folder: Path) -> str:
-    """The commit of a checkout and a digest of what differs from it: nothing, or what building has written."""
-    changed = _git("diff", "--no-ext-diff", "--no-textconv", "--binary", "--submodule=diff", "HEAD", at=folder)
-    digest = hashlib.sha256(changed.encode(errors="surrogateescape")).hexdigest()
+    """The commit of a checkout and a digest of what differs from it: nothing, or what building has written.
+
+    Of what is installed, the names and sizes of the files.
+    """
+    changed = _git("diff", "--no-ext-diff", "--no-textconv", "--binary", "--submodule=diff",
+                   "--ignore-submodules=untracked", "HEAD", at=folder)  # fmt: skip
+    built = sorted(
+        f"{one.relative_to(folder)} {one.lstat().st_size}"
+        for one in (folder / INSTALLED).rglob("*")
+        if one.is_file() and one.suffix != ".pyc"
+    )
+    digest = hashlib.sha256("\n".join((changed, *built)).encode(errors="surrogateescape")).hexdigest()
     return f"{_git('rev-parse', 'HEAD', at=folder)} {digest}"
 
 

@@ -43,6 +43,12 @@ def fill(repo: Path, sha: str, target: Path, git: Git) -> None:
         fill(source, one.sha, place, git)
 
 
+def could_be_filled(repo: Path, sha: str, target: Path, git: Git) -> bool:
+    """Whether a submodule is empty in the checkout at `target`, and the user has initialised it since."""
+    empty = [one for one in _submodules(target, sha, git) if not (target / one.path / ".git").exists()]
+    return any(_source(repo, one.path, _name(target, sha, one.path, git), git) is not None for one in empty)
+
+
 def _submodules(clone: Path, sha: str, git: Git) -> Iterator[_Submodule]:
     for entry in git("ls-tree", "-r", "-z", "--full-tree", sha, at=clone).split("\0"):
         facts, _, path = entry.partition("\t")
@@ -51,28 +57,27 @@ def _submodules(clone: Path, sha: str, git: Git) -> Iterator[_Submodule]:
 
 
 def _source(repo: Path, path: str, name: str | None, git: Git) -> Path | None:
-    """The user's clone of a submodule: in its place in the working tree or, from another commit, in .git/modules.
+    """The user's clone of a submodule: in .git/modules by its name, or in its place in the working tree.
 
     `repo` has a working tree, or is a folder of .git/modules itself.
     """
-    if (repo / path / ".git").exists():
-        return repo / path
-    if name is None:
-        return None
-    kept = repo / "modules" / name
-    if (repo / ".git").exists():
-        kept = repo / git("rev-parse", "--git-path", f"modules/{name}", at=repo)
-    return kept if (kept / "HEAD").exists() else None
+    if name is not None:
+        kept = repo / "modules" / name
+        if (repo / ".git").exists():
+            kept = repo / git("rev-parse", "--git-path", f"modules/{name}", at=repo)
+        if (kept / "HEAD").exists():  # also of a submodule whose place another one has now
+            return kept
+    return repo / path if (repo / path / ".git").exists() else None
 
 
 def _name(clone: Path, sha: str, path: str, git: Git) -> str | None:
     """The name under which .gitmodules of that commit has the submodule at `path`."""
     try:
-        found = git("config", "--blob", f"{sha}:.gitmodules", "--get-regexp", r"^submodule\..*\.path$", at=clone)
+        found = git("config", "-z", "--blob", f"{sha}:.gitmodules", "--get-regexp", r"^submodule\..*\.path$", at=clone)
     except subprocess.CalledProcessError:
         return None
-    for line in found.splitlines():
-        key, _, value = line.partition(" ")
+    for entry in found.split("\0"):
+        key, _, value = entry.partition("\n")
         if value == path:
             return key.removeprefix("submodule.").removesuffix(".path")
     return None

@@ -139,9 +139,10 @@ def _pinning(cores: Cores, costs: LoopCosts, sent: Queue, pinned: Queue, computi
 def _received(costs: LoopCosts, computing: list[bool], batch: int) -> Iterator[Cpu | Blocked]:
     """Receives a batch. While its worker computes, it waits for the interpreter's lock of the worker."""
     yield Cpu(costs.receive_s)
-    for _ in range(_LATE if costs.late_s else 0):
+    late_s = min(costs.late_s, fmean(costs.cpu_s))  # after a batch, the lock is free; a quota made the wait longer
+    for _ in range(_LATE if late_s else 0):
         if computing[batch % len(computing)]:
-            yield Cpu(costs.late_s / _LATE, threads=0)
+            yield Cpu(late_s / _LATE, threads=0)
 
 
 def _made(costs: LoopCosts, batch: int) -> Iterator[Cpu | Blocked]:

@@ -1,6 +1,7 @@
 """Each side of a comparison runs the code of its own commit, or the comparison is refused."""
 
 import os
+import shlex
 import shutil
 import sys
 import venv
@@ -315,50 +316,23 @@ def test_a_checkout_is_used_again_with_what_its_build_wrote(repo):
     assert (folder / "made").stat().st_ino == before and "BUILT" in (folder / "mine" / "other.py").read_text()
 
 
-@pytest.fixture
-def with_submodule(repo, tmp_path):
-    """Two commits of `repo`, the second with a newer commit of its submodule `part`."""
-    part = tmp_path / "part"
-    part.mkdir()
-    repos.git(part, "init", "--quiet")
-    (part / "part.py").write_text("SIZE = 1\n")
-    repos.commit(part, "one")
-    repos.git(repo, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(part), "part")
-    repos.commit(repo, "with a part")
-    (part / "part.py").write_text("SIZE = 2\n")
-    newer = repos.commit(part, "two")
-    repos.git(repo / "part", "fetch", "--quiet")
-    repos.git(repo / "part", "checkout", "--quiet", newer)
-    repos.commit(repo, "with a newer part")
-    return repo
+def test_what_was_installed_and_is_gone_is_installed_again(repo):
+    build = f"mkdir -p {checkouts.INSTALLED}/fast && touch {checkouts.INSTALLED}/fast/made.so"
+    command = f"sh -c {shlex.quote(build)}"
+    made = checkouts.checked_out(repo, "HEAD", command, sys.executable).folder / checkouts.INSTALLED / "fast/made.so"
+    made.unlink()
+    checkouts.checked_out(repo, "HEAD", command, sys.executable)
+    assert made.exists()
 
 
-def test_submodules_are_those_of_each_commit(with_submodule):
-    texts = [checkouts.checked_out(with_submodule, name).folder / "part" / "part.py" for name in ("HEAD~1", "HEAD")]
-    assert [text.read_text() for text in texts] == ["SIZE = 1\n", "SIZE = 2\n"]
-
-
-def test_a_submodule_that_was_removed_since_is_filled_in_all_the_same(with_submodule):
-    repos.git(with_submodule, "rm", "--quiet", "part")
-    repos.commit(with_submodule, "without it")
-    old, new = (checkouts.checked_out(with_submodule, name).folder for name in ("HEAD~1", "HEAD"))
-    assert (old / "part" / "part.py").read_text() == "SIZE = 2\n" and not (new / "part").exists()
-
-
-def test_an_edit_in_a_cached_submodule_is_noticed(with_submodule):
-    file = checkouts.checked_out(with_submodule, "HEAD").folder / "part" / "part.py"
-    file.write_text("SIZE = 3\n")
-    checkouts.checked_out(with_submodule, "HEAD")
-    assert file.read_text() == "SIZE = 2\n"
-
-
-def test_a_submodule_that_was_never_initialised_stays_empty(with_submodule, tmp_path):
-    repos.git(tmp_path, "clone", "--quiet", str(with_submodule), "clone")
-    assert os.listdir(checkouts.checked_out(tmp_path / "clone", "HEAD").folder / "part") == []
-
-
-def test_a_submodule_without_the_recorded_commit_is_named(with_submodule, tmp_path):
-    repos.git(with_submodule, "update-index", "--cacheinfo", f"160000,{'1' * 40},part")
-    repos.git(with_submodule, "commit", "--quiet", "--message", "a commit that nobody has")
-    with pytest.raises(PipebenchError, match="submodule part lacks commit 11111111"):
-        checkouts.checked_out(with_submodule, "HEAD")
+def test_the_users_repository_does_not_change_where_git_has_started_us(repo, monkeypatch):
+    """As in a hook of a linked worktree, or an alias."""
+    (repo / "more.py").write_text("")
+    repos.commit(repo, "two")
+    branch = repos.git(repo, "symbolic-ref", "HEAD")
+    monkeypatch.setenv("GIT_DIR", os.fspath(repo / ".git"))
+    monkeypatch.setenv("GIT_INDEX_FILE", os.fspath(repo / ".git/index"))
+    folder = checkouts.checked_out(repo, "HEAD~1").folder
+    monkeypatch.undo()
+    assert repos.git(repo, "symbolic-ref", "HEAD") == branch and not repos.git(repo, "status", "--porcelain")
+    assert not (folder / "more.py").exists()

@@ -109,9 +109,14 @@ def _most_received_s(
     """The longest that receiving a batch can have kept the script's process at work.
 
     While a worker computes, its other threads wait for the interpreter's lock in the middle of a batch. What the size
-    of the batch does not explain is then a wait for them, without a core.
+    of the batch does not explain is then a wait for them, without a core. The time in which a worker had no core, as in
+    the pauses of a quota, is not counted.
     """
-    spans = [(sum(one.cpu_ns for one in each), each[-1].end - each[0].begin) for each in lines if each]
+    spans = [
+        (sum(one.cpu_ns for one in each), each[-1].end - each[0].begin - sum(one.core_wait_ns for one in each))
+        for each in lines
+        if each
+    ]
     if not followed or sum(cpu for cpu, _ in spans) < _COMPUTES * sum(span for _, span in spans):
         return math.inf
     return explained_s(pipe_bytes, statistics.fmean(one.made.tensors for one in followed))

@@ -97,13 +97,18 @@ def test_the_parts_of_the_wait_go_where_they_are_spent() -> None:
     assert found.step_s[0] == pytest.approx(0.007) and found.step_cpu_s == pytest.approx(0.003)
 
 
-@pytest.mark.parametrize(("cpu_ms", "received_s"), [(9, 0.0005), (4, 0.008)])
-def test_a_small_batch_is_received_late_because_its_worker_computes(cpu_ms: int, received_s: float) -> None:
-    """One small tensor explains 0.5 ms. A worker that sleeps keeps no lock, so there the time was spent."""
+@pytest.mark.parametrize(("cpu_ms", "no_core_ms", "received_s"), [(9, 0, 0.0005), (4, 0, 0.008), (4, 5, 0.0005)])
+def test_a_small_batch_is_received_late_because_its_worker_computes(
+    cpu_ms: int, no_core_ms: int, received_s: float
+) -> None:
+    """One small tensor explains 0.5 ms. A worker that sleeps keeps no lock, so there the time was spent.
+
+    One that has no core, as in the pauses of a quota, does not sleep.
+    """
     fetches, turns = [], []
     for nth in range(20):
         handed = HandedOver(nth, 0, nth, 10 * nth * MS, 10 * (nth + 1) * MS, 0, 0, 7, 0, 1, 5000, 0, 0)
-        fetches.append(_fetch(10 * nth, cpu=cpu_ms, handed=[handed]))
+        fetches.append(_fetch(10 * nth, cpu=cpu_ms, core_wait_ns=no_core_ms * MS, handed=[handed]))
         turns.append(_turn(nth, wait=9, parts={WORKERS: 1, RECEIVE: 8}, arrivals=[Arrival(nth, 1, 0, 0, 0, 0, 0, 0)]))
     found = _costs([fetches], turns, cpu_ms=12)
     assert found is not None and found.receive_s == pytest.approx(received_s)
