@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 TOOLS = Path(__file__).absolute().parents[2] / "tools"
 DOCS = TOOLS.parent / "docs"
 
@@ -93,9 +95,10 @@ def test_the_readings_are_kept_by_process(tool):
     assert found["cost"] == [0.1, 0.05, 0.2]
 
 
-def test_the_page_shows_what_the_file_says():
+@pytest.mark.parametrize("name", ["repeatability.jsonl", "repeatability_amd.jsonl"])
+def test_the_page_shows_what_the_file_says(name):
     """The table of the page is the tool's output on the stored runs."""
-    stored = DOCS / "results" / "repeatability.jsonl"
+    stored = DOCS / "results" / name
     said = subprocess.run(
         [sys.executable, os.fspath(TOOLS / "repeatability.py"), "report", os.fspath(stored)],
         capture_output=True, text=True, check=True,
