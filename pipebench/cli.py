@@ -22,7 +22,7 @@ from pipebench.host.interrupts import INTERRUPTED, interruptible
 from pipebench.terminal import prepared, say
 from pipebench.units import printable
 
-_NO_MEMORY = re.compile("failed to map segment|[Cc]annot allocate memory")  # what a loader of libraries says
+_NO_MEMORY = re.compile("failed to map segment|[Cc]annot allocate memory|start new thread")  # in the words of libraries
 
 
 class _Commands(click.Group):
@@ -69,7 +69,7 @@ def main() -> None:
         status = INTERRUPTED
     except PipebenchError as error:
         status = _said(error)
-    except (MemoryError, ImportError) as error:
+    except (MemoryError, ImportError, RuntimeError) as error:
         status = _lacking(error)
     except BrokenPipeError:
         sys.stderr.close()
@@ -96,11 +96,11 @@ def _in_its_place() -> None:
         raise PipebenchError("the current folder does not exist any more", "change to one that exists") from error
 
 
-def _lacking(error: MemoryError | ImportError) -> int:
+def _lacking(error: MemoryError | ImportError | RuntimeError) -> int:
     """Says what is lacking, memory or a package, and returns the exit status. What is another fault is raised again."""
     if isinstance(error, ModuleNotFoundError) and error.name in LAB:
         return _said(not_installed([error.name]))
-    if isinstance(error, ImportError) and not _NO_MEMORY.search(str(error)):
+    if not isinstance(error, MemoryError) and not _NO_MEMORY.search(str(error)):
         raise error
     say("pipebench: there is not enough memory for this process")
     say("free some, or raise its limit (ulimit -v); fewer --workers and smaller batches need less", "  ")

@@ -29,8 +29,10 @@ def command(path: str, limit: int | None, full: bool, style: str, export_json: P
     export_json = place(export_json, force)
     from pipebench.check import decoding, whole
     from pipebench.data import datasets
+    from pipebench.host.limits import check_address_space
     from pipebench.results import report
 
+    check_address_space()
     say_if_shadowed(path)
     with libraries_silenced(), progress() as advance:
         advance(0, 0, "listing")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import multiprocessing.util
 import os
+import resource
 import tempfile
 from collections.abc import Iterator
 from multiprocessing.context import get_spawning_popen, set_spawning_popen
@@ -24,6 +25,7 @@ _PIPES_PER_WORKER = 4  # descriptors: two ends of its index queue, its sentinel,
 LONGEST_TEMPORARY = 107 - len("/pymp-12345678/listener-12345678")
 _LEAST_SHARED = 64 << 20  # bytes of shared memory: what docker gives unless told otherwise
 _LEAST_DESCRIPTORS = 256
+_LEAST_ADDRESSES = 768 << 20  # bytes of address space: with 500 MB, importing decoders ended by SIGSEGV
 _MARGIN = 32  # descriptors that remain for everything else
 
 
@@ -49,6 +51,16 @@ def check_resources(workers: int, prefetch: int, batch_bytes: int) -> None:
         raise PipebenchError(
             f"{batches} batches and {workers} workers need about {wanted} file descriptors; {allowed} are left",
             f"ulimit -n {wanted + 1024}, or use fewer --workers",
+        )
+
+
+def check_address_space() -> None:
+    """Raises PipebenchError if this process has not the address space that the import of native libraries needs."""
+    allowed = resource.getrlimit(resource.RLIMIT_AS)[0]
+    if allowed != resource.RLIM_INFINITY and allowed < _LEAST_ADDRESSES:
+        raise PipebenchError(
+            f"this process may have {size(allowed)} of address space; decoders need {size(_LEAST_ADDRESSES)} or more",
+            "raise its limit: ulimit -v unlimited",
         )
 
 

@@ -8,6 +8,7 @@ import pytest
 import repos
 from soon import within
 
+from pipebench import cli
 from pipebench.compare import asv_suites, config, scaffold
 from pipebench.errors import PipebenchError
 
@@ -144,3 +145,25 @@ def test_an_address_space_that_is_too_small(kilobytes, tmp_path):
     done = in_shell(line, tmp_path, OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1")
     assert done.returncode == 1 and b"Traceback" not in done.stderr, done.stderr
     assert b"not enough memory" in done.stderr and b"ulimit -v" in done.stderr, done.stderr
+
+
+def test_check_needs_address_space_for_native_libraries(tmp_path):
+    """With so little, their import ended by SIGSEGV."""
+    done = in_shell("ulimit -v 500000; pipebench check .", tmp_path)
+    assert done.returncode == 1 and b"Traceback" not in done.stderr
+    assert b"of address space; decoders need" in done.stderr and b"ulimit -v unlimited" in done.stderr
+
+
+def test_a_thread_that_cannot_start_is_a_lack_of_memory(monkeypatch, capsys):
+    def raises(**_):
+        raise RuntimeError(said)
+
+    monkeypatch.setattr(cli, "prepared", lambda: None)
+    monkeypatch.setattr(cli.cli, "main", raises)
+    said = "can't start new thread"
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    assert ended.value.code == 1 and "not enough memory" in capsys.readouterr().err
+    said = "a fault"
+    with pytest.raises(RuntimeError, match=said):
+        cli.main()
