@@ -139,6 +139,8 @@ def _rows_of(
             row = replace(row, on_device=True)
         if name in saving_ns:
             yield replace(row, recoverable_s=min(ns, saving_ns[name]) * _NS, reason="persistent-workers")
+        elif name == "other" and idle_share is not None:
+            yield row  # the loop may wait for the device in it
         elif name in REASONS:
             part = idle_share if idle_share is not None and name in _WAITS else 1.0
             yield replace(row, recoverable_s=ns * part * _NS, reason=REASONS[name])

@@ -62,6 +62,8 @@ def test_it_stands_behind_other_causes_and_is_said(monkeypatch: pytest.MonkeyPat
 
 def test_on_a_device_nothing_is_promised_of_it() -> None:
     run = Planted()
-    run.loader(**TRAINS, other=900, idle=0)
-    (found,) = (one for one in run.account().causes if one.code == "callbacks")
+    run.loader(**TRAINS, other=900, wait_for_worker=100, idle=0)
+    account = run.account()
+    assert [one.recoverable_s for one in account.rows if one.code == "other"] == [None]
+    (found,) = (one for one in account.causes if one.code == "callbacks")
     assert found.recoverable_s is None and found.unsure
