@@ -17,6 +17,7 @@ from pipebench.predict.cores import Blocked, Cores, Cpu, Queue, Take, Thread
 from pipebench.results.costs import LoopCosts
 
 _SLICES = 4  # a batch blocks and computes in turn, sample by sample: this many turns are told apart
+_LONG_S = 10.0  # beside the period of a quota, 0.1 s
 _LATE = 8  # parts of a wait for a worker: so often, the wait looks whether the worker still computes
 _ROWS = 61  # a prime, so that no worker gets the same rows again and again
 _LEAST_TURNS = 4  # of the whole store of batches, in the timed part
@@ -53,12 +54,21 @@ class Simulated:
 def simulate(costs: LoopCosts, setting: Setting) -> Simulated:
     """How fast the loop runs in this setting."""
     first, last = _length(costs, setting)
-    cores = Cores(math.ceil(setting.cores), setting.others, quota=setting.cores)
+    cores = _cores(costs, setting)
     ends: list[float] = []
     loop = _alone(cores, costs, last, ends) if not setting.workers else _with_workers(cores, costs, setting, last, ends)
     cores.run(loop)
     begun = ends[first - 1] if first else 0.0
     return Simulated((last - first) / max(_LEAST_S, ends[-1] - begun), last, ends[-1])
+
+
+def _cores(costs: LoopCosts, setting: Setting) -> Cores:
+    """The cores, with their quota if it is one. Over many of its periods, a quota is a core of that speed."""
+    waits = (costs.own_s, costs.send_s, costs.receive_s, costs.feeder_cpu_s, costs.feeder_blocked_s, costs.pin_s or 0.0)
+    longest = max(*costs.cpu_s, *costs.blocked_s, *costs.step_s, *waits, costs.between_s)
+    if setting.cores == round(setting.cores) or longest > _LONG_S * setting.cores:
+        return Cores(setting.cores, setting.others)
+    return Cores(math.ceil(setting.cores), setting.others, quota=setting.cores)
 
 
 def _length(costs: LoopCosts, setting: Setting) -> tuple[int, int]:

@@ -17,6 +17,7 @@ from pipebench.stats import CONFIDENCE, Speedup
 
 MODEL_ERROR = 0.12  # about the root mean square of relative errors: docs/figures/prediction.md
 _MOST_WORKERS = 128
+_LEAST_RATIO = 1e-9  # of a prediction to what was measured: figures that no run gives are no reason to fail
 _HELPS = 1.02
 _NEARLY = 0.98
 _FED = 0.97  # of what the consumers use
@@ -60,7 +61,7 @@ def foreseen(passport: Passport, workers: int, prefetch_factor: int) -> Speedup:
 
 def _error(checks: Sequence[Check]) -> float:
     """The error of the model, as one standard deviation: what it is elsewhere, and what it was in this run."""
-    errors = [math.log1p(one.error) for one in checks]
+    errors = [math.log(max(_LEAST_RATIO, 1 + one.error)) for one in checks]
     return math.hypot(MODEL_ERROR, math.hypot(*errors) / math.sqrt(len(errors) or 1))
 
 

@@ -7,6 +7,12 @@ from dataclasses import dataclass
 from statistics import fmean
 
 KEPT = 256  # batches, and iterations
+_MOST_AHEAD = 1 << 16  # batches
+
+
+def _can_be(workers: int, prefetch_factor: int) -> float:
+    """0 for a setting that no loader has: a simulation of it would have no end."""
+    return 1.0 if 0 <= workers <= _MOST_AHEAD and 0 <= workers * prefetch_factor <= _MOST_AHEAD else 0.0
 
 
 @dataclass(frozen=True)
@@ -58,6 +64,7 @@ class LoopCosts:
         yield from (self.samples, self.iteration_s, self.threads, self.prefetch_factor)
         for listed in (self.cpu_s, self.blocked_s, self.step_s):
             yield from (len(listed), 1.0 if min(listed, default=0.0) >= 0 else 0.0)
+        yield _can_be(self.workers, self.prefetch_factor)
 
     @property
     def received_s(self) -> float:
@@ -86,6 +93,10 @@ class Tried:
     workers: int
     prefetch_factor: int
     speedup: float
+
+    def divisors(self) -> Iterator[float]:
+        """A figure that is above 0 for every setting that was tried."""
+        yield _can_be(self.workers, self.prefetch_factor)
 
 
 @dataclass(frozen=True)

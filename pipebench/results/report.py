@@ -287,7 +287,9 @@ def _divisors(report: Report) -> Iterator[float]:
     for costs in (*found, *([report.passport.costs] if report.passport is not None else [])):
         yield from costs.divisors()
     if report.passport is not None:
-        yield from (report.passport.cores, *(one.speedup for one in report.passport.tried))
+        yield report.passport.cores
+        for tried in report.passport.tried:
+            yield from (tried.speedup, *tried.divisors())
     yield from figures(report.comparison.changes if report.comparison else ())
     yield from (author for study in report.studies for row in study.rows if (author := row.author.speedup) is not None)
 

@@ -181,6 +181,13 @@ def test_code_that_ends_its_process_has_failed_and_the_next_round_goes_on(server
     asked(server, "fork")
 
 
+def _runs(process, command):
+    try:
+        return process.cmdline() == command
+    except psutil.Error:
+        return False
+
+
 def test_a_daemon_of_a_benchmark_ends_with_its_side(server):
     """It has a session and a group of its own, and whoever has started it is gone."""
     server.send("start")
@@ -188,7 +195,10 @@ def test_a_daemon_of_a_benchmark_ends_with_its_side(server):
     asked(server, "fork")
     asked(server, "arm", "bench/daemon", {}, 0.005)
     mark = server._scratch.path.name
-    (daemon,) = (one for one in psutil.process_iter(["cmdline"]) if one.info["cmdline"] == ["sleep", "602"])
+    until = time.monotonic() + 60
+    while not (found := [one for one in psutil.process_iter() if _runs(one, ["sleep", "602"])]):
+        assert time.monotonic() < until
+    (daemon,) = found
     assert mark in daemon.environ()["PIPEBENCH_AB"] and os.getsid(daemon.pid) == daemon.pid
     server.leave()
     server.close()

@@ -12,7 +12,7 @@ from made_up_costs import made, setting
 
 from pipebench.predict.bounds import bounds
 from pipebench.predict.loader import simulate
-from pipebench.results.costs import LoopCosts
+from pipebench.results.costs import LoopCosts, Tried
 
 
 @pytest.mark.parametrize(("workers", "expected"), [(0, 1 / 0.11), (1, 10.0), (2, 20.0), (5, 50.0), (16, 100.0)])
@@ -116,6 +116,21 @@ def test_other_processes_take_their_share() -> None:
 def test_what_is_made_ahead_counts_only_once() -> None:
     """The store of finished batches is not throughput: the timed part begins after it was emptied."""
     assert simulate(made(blocked=0.1), setting(1, prefetch=50)).batches_per_s == pytest.approx(10.0)
+
+
+@pytest.mark.parametrize(
+    ("workers", "ahead", "known"),
+    [(0, 2, True), (64, 1024, True), (-1, 2, False), (2**62, 1, False), (64, 2**62, False)],
+)
+def test_a_setting_that_no_loader_has_is_refused_where_it_is_read(workers: int, ahead: int, known: bool) -> None:
+    costs = made(cpu=0.1, workers=workers, prefetch_factor=ahead)
+    assert all(one > 0 for one in costs.divisors()) == known
+    assert all(one > 0 for one in Tried(workers, ahead, 1.0).divisors()) == known
+
+
+def test_a_quota_beside_long_work_is_a_slower_core_and_ends() -> None:
+    costs = made(cpu=1e9, blocked=1e9)
+    assert simulate(costs, setting(1, cores=0.5)).batches_per_s == pytest.approx(1 / 3e9, rel=0.05)
 
 
 def test_no_cores_are_no_machine() -> None:
