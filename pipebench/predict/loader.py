@@ -39,7 +39,8 @@ class Setting:
 
     @property
     def ahead(self) -> int:
-        return self.workers * self.prefetch_factor
+        """Batches that are made ahead. A store that outlasts the simulation is as good as a deeper one."""
+        return self.workers * min(self.prefetch_factor, max(2, _MOST // max(1, self.workers)))
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,8 @@ def simulate(costs: LoopCosts, setting: Setting) -> Simulated:
 def _cores(costs: LoopCosts, setting: Setting) -> Cores:
     """The cores, with their quota if it is one. Over many of its periods, a quota is a core of that speed."""
     waits = (costs.own_s, costs.send_s, costs.receive_s, costs.feeder_cpu_s, costs.feeder_blocked_s, costs.pin_s or 0.0)
-    longest = max(*costs.cpu_s, *costs.blocked_s, *costs.step_s, *waits, costs.between_s)
+    computed = max(costs.cpu_s) * max(1.0, costs.threads)
+    longest = max(computed, *costs.blocked_s, *costs.step_s, costs.step_cpu_s, *waits, costs.between_s)
     if setting.cores == round(setting.cores) or longest > _LONG_S * setting.cores:
         return Cores(setting.cores, setting.others)
     return Cores(math.ceil(setting.cores), setting.others, quota=setting.cores)

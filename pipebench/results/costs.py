@@ -7,12 +7,14 @@ from dataclasses import dataclass
 from statistics import fmean
 
 KEPT = 256  # batches, and iterations
+_MOST_WORKERS = 4096
 _MOST_AHEAD = 1 << 16  # batches
+_MOST_TRIED = 64  # settings: the ladder of workers and that of batches ahead have about ten each
 
 
 def _can_be(workers: int, prefetch_factor: int) -> float:
     """0 for a setting that no loader has: a simulation of it would have no end."""
-    return 1.0 if 0 <= workers <= _MOST_AHEAD and 0 <= workers * prefetch_factor <= _MOST_AHEAD else 0.0
+    return 1.0 if 0 <= workers <= _MOST_WORKERS and 0 <= prefetch_factor <= _MOST_AHEAD else 0.0
 
 
 @dataclass(frozen=True)
@@ -64,6 +66,7 @@ class LoopCosts:
         yield from (self.samples, self.iteration_s, self.threads, self.prefetch_factor)
         for listed in (self.cpu_s, self.blocked_s, self.step_s):
             yield from (len(listed), 1.0 if min(listed, default=0.0) >= 0 else 0.0)
+        yield 1.0 if len(self.cpu_s) == len(self.blocked_s) else 0.0
         yield _can_be(self.workers, self.prefetch_factor)
 
     @property
@@ -94,10 +97,6 @@ class Tried:
     prefetch_factor: int
     speedup: float
 
-    def divisors(self) -> Iterator[float]:
-        """A figure that is above 0 for every setting that was tried."""
-        yield _can_be(self.workers, self.prefetch_factor)
-
 
 @dataclass(frozen=True)
 class Passport:
@@ -112,3 +111,10 @@ class Passport:
     cores: float
     others: float = 0.0
     tried: tuple[Tried, ...] = ()
+
+    def divisors(self) -> Iterator[float]:
+        """Figures that are above 0 in every run."""
+        yield from self.costs.divisors()
+        yield from (self.cores, 1.0 if len(self.tried) <= _MOST_TRIED else 0.0)
+        for one in self.tried:
+            yield from (one.speedup, _can_be(one.workers, one.prefetch_factor))

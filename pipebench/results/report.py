@@ -283,13 +283,10 @@ def _divisors(report: Report) -> Iterator[float]:
         bound = training.bound
         rates = (bound.live, bound.bound, bound.bound_busy, bound.bound_device)
         yield from (rate.samples_per_s for rate in rates if rate is not None)
-    found = report.watched.costs if report.watched is not None else ()
-    for costs in (*found, *([report.passport.costs] if report.passport is not None else [])):
+    for costs in report.watched.costs if report.watched is not None else ():
         yield from costs.divisors()
     if report.passport is not None:
-        yield report.passport.cores
-        for tried in report.passport.tried:
-            yield from (tried.speedup, *tried.divisors())
+        yield from report.passport.divisors()
     yield from figures(report.comparison.changes if report.comparison else ())
     yield from (author for study in report.studies for row in study.rows if (author := row.author.speedup) is not None)
 

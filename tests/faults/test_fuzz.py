@@ -18,7 +18,7 @@ from pipebench.results import report
 from pipebench.results.costs import Passport
 from pipebench.results.plan import Asked
 from pipebench.results.report import Report
-from pipebench.terminal import of_file
+from pipebench.terminal import of_file, sensible
 from pipebench.watch.read.decoding import KINDS
 from pipebench.watch.read.gather import gather
 from pipebench.watch.read.summary import summarise
@@ -29,22 +29,16 @@ SOON_S = 60  # only what would never end takes so long
 PARTS = sorted(set(typing.get_type_hints(Report)) - {"schema_version", "created", "pipebench", "partial"})
 
 
-@pytest.fixture(autouse=True)
-def ends():
-    with within(SOON_S):
-        yield
-
-
-def shown_or_refused(file, root):
+def shown_or_refused(file, root, shown=lambda found, file: None):
     file.write_text(json.dumps(root))
     try:
-        found = report.load(file)
-        for style in ("table", "markdown"):
-            of_file(found, file, style, full=True)
+        with within(SOON_S):
+            found = report.load(file)
+            for style in ("table", "markdown"):
+                of_file(found, file, style, full=True)
+            shown(found, file)
     except PipebenchError as refused:
         assert file.name in refused.problem, refused.problem
-        return None
-    return found
 
 
 def each(examples, slow):
@@ -65,12 +59,14 @@ def test_a_report_of_any_figures(part, count, tmp_path):
 
 @each(10, 300)
 def test_a_passport_of_any_figures_is_planned_or_refused(count, tmp_path):
+    def planned(found, file):
+        made = sensible(file, lambda: plan(passport_in(found), Asked()))  # as `pipebench plan` does
+        text.table(report.new(plan=made))
+
     @at_most(count)
     @hypothesis.given(shaped(Passport))
     def check(found):
-        loaded = shown_or_refused(tmp_path / "r.json", {"schema_version": 2, "passport": found})
-        if loaded is not None:
-            text.table(report.new(plan=plan(passport_in(loaded), Asked())))
+        shown_or_refused(tmp_path / "r.json", {"schema_version": 2, "passport": found}, planned)
 
     check()
 
@@ -85,8 +81,9 @@ def test_records_of_any_figures_give_a_report(count, tmp_path):
     @hypothesis.given(strategies.lists(line, max_size=12))
     def check(lines):
         (tmp_path / "1-1.spans").write_text("\n".join(lines) + "\n")
-        found = summarise(gather(tmp_path), WatchOptions(), 0, 2.0)
-        text.table(report.of_watch(found, None), full=True)
+        with within(SOON_S):
+            found = summarise(gather(tmp_path), WatchOptions(), 0, 2.0)
+            text.table(report.of_watch(found, None), full=True)
 
     check()
 

@@ -12,7 +12,7 @@ from made_up_costs import made, setting
 
 from pipebench.predict.bounds import bounds
 from pipebench.predict.loader import simulate
-from pipebench.results.costs import LoopCosts, Tried
+from pipebench.results.costs import LoopCosts, Passport, Tried
 
 
 @pytest.mark.parametrize(("workers", "expected"), [(0, 1 / 0.11), (1, 10.0), (2, 20.0), (5, 50.0), (16, 100.0)])
@@ -120,17 +120,30 @@ def test_what_is_made_ahead_counts_only_once() -> None:
 
 @pytest.mark.parametrize(
     ("workers", "ahead", "known"),
-    [(0, 2, True), (64, 1024, True), (-1, 2, False), (2**62, 1, False), (64, 2**62, False)],
+    [(0, 2, True), (64, 1024, True), (-1, 2, False), (2**62, 1, False), (64, 2**62, False), (0, 2**62, False)],
 )
 def test_a_setting_that_no_loader_has_is_refused_where_it_is_read(workers: int, ahead: int, known: bool) -> None:
     costs = made(cpu=0.1, workers=workers, prefetch_factor=ahead)
     assert all(one > 0 for one in costs.divisors()) == known
-    assert all(one > 0 for one in Tried(workers, ahead, 1.0).divisors()) == known
+    tried = Passport(made(cpu=0.1), (), 2.0, tried=(Tried(workers, ahead, 1.0),))
+    assert all(one > 0 for one in tried.divisors()) == known
 
 
-def test_a_quota_beside_long_work_is_a_slower_core_and_ends() -> None:
-    costs = made(cpu=1e9, blocked=1e9)
-    assert simulate(costs, setting(1, cores=0.5)).batches_per_s == pytest.approx(1 / 3e9, rel=0.05)
+def test_figures_that_no_run_has_together_are_refused_where_they_are_read() -> None:
+    assert min(made(cpu=[0.1, 0.2], blocked=[0.1, 0.2]).divisors()) > 0
+    assert min(replace(made(cpu=[0.1, 0.2]), blocked_s=(0.1,)).divisors()) == 0
+    assert min(Passport(made(cpu=0.1), (), 2.0, tried=(Tried(1, 2, 1.0),) * 65).divisors()) == 0
+
+
+def test_a_store_that_outlasts_the_simulation_is_not_filled() -> None:
+    costs = made(cpu=[0.1, 0.3], blocked=[0.1, 0.2])
+    deep, deeper = (simulate(costs, setting(1, prefetch=ahead)) for ahead in (4096, 2**40))
+    assert deep == deeper
+
+
+@pytest.mark.parametrize("more", [{"cpu": 1e9, "blocked": 1e9}, {"blocked": 1e9, "step": 2e9, "step_cpu_s": 1e9}])
+def test_a_quota_beside_long_work_is_a_slower_core_and_ends(more: dict[str, float]) -> None:
+    assert simulate(made(**more), setting(1, cores=0.5)).batches_per_s == pytest.approx(1 / 3e9, rel=0.05)
 
 
 def test_no_cores_are_no_machine() -> None:

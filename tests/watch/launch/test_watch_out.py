@@ -52,14 +52,17 @@ def test_what_out_is_not_for_is_refused(arguments: list[str], tmp_path: Path) ->
 
 
 @pytest.mark.slow
-def test_ranks_that_are_watched_one_by_one_are_compared_in_the_shared_folder(tmp_path: Path) -> None:
-    """Each is a task of `srun`: its own watch, its own records in its own folder for temporary files."""
+def test_ranks_that_are_watched_one_by_one_are_compared_in_the_shared_folder(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Each is a task of `srun`: its own watch, its own records in its own folder for temporary files.
+
+    The name of that folder is short: with more than 107 characters, torch cannot hand a batch over (unix(7)).
+    """
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
         meet = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(one.getsockname()[1]), "WORLD_SIZE": "2"}
-    names = [{**meet, "RANK": str(rank), "TMPDIR": str(tmp_path / f"node{rank}")} for rank in range(2)]
-    for rank in range(2):
-        (tmp_path / f"node{rank}").mkdir()
+    names = [{**meet, "RANK": str(rank), "TMPDIR": str(tmp_path_factory.mktemp("node"))} for rank in range(2)]
     command = [*WATCH, "--out", str(tmp_path / "shared"), "--", sys.executable, script("ranked"), "1", "0.02"]
     assert [status for status, _ in _together([command] * 2, names)] == [0, 0]
     assert len(list((tmp_path / "shared").iterdir())) == 2
