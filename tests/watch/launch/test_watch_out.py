@@ -26,7 +26,11 @@ def _together(commands: list[list[str]], names: list[dict[str, str]]) -> list[tu
         subprocess.Popen(one, env={**os.environ, **more}, stderr=subprocess.PIPE, text=True)
         for one, more in zip(commands, names, strict=True)
     ]
-    errors = [one.communicate(timeout=PATIENCE_S)[1] for one in begun]
+    try:
+        errors = [one.communicate(timeout=PATIENCE_S)[1] for one in begun]
+    finally:
+        for one in begun:
+            one.terminate()
     return [(one.returncode, error) for one, error in zip(begun, errors, strict=True)]
 
 
