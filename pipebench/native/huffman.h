@@ -67,7 +67,7 @@ static int derive(struct table *table) {
     table->offset[size] = (int32_t)index - (int32_t)code;
     for (unsigned each = 0; each < table->bits[size]; each++, code++, index++) {
       unsigned symbol = table->values[index];
-      if (code >= 1u << size || table->size[symbol] != 0) return 0;
+      if (code + 1 >= 1u << size || table->size[symbol] != 0) return 0; /* no code is all ones */
       table->code[symbol] = (uint32_t)code << (symbol & 15);
       table->size[symbol] = (unsigned char)size;
       if (size <= FAST_BITS)

@@ -49,11 +49,14 @@ struct recoding {
 static int read_tables(struct recoding *it, const unsigned char *at, size_t bytes) {
   for (size_t count = 0; bytes > 0; at += 17 + count, bytes -= 17 + count) {
     if (bytes < 17 || (at[0] & 0xEF) >= TABLES) return 0;
-    struct table *table = at[0] & 0x10 ? &it->ac[at[0] & 15] : &it->dc[at[0] & 15];
+    int is_dc = (at[0] & 0x10) == 0;
+    struct table *table = is_dc ? &it->dc[at[0] & 15] : &it->ac[at[0] & 15];
     count = 0;
     for (int size = 1; size <= 16; size++) count += table->bits[size] = at[size];
     if (count > 256 || bytes < 17 + count) return 0;
     memcpy(table->values, at + 17, count);
+    for (size_t index = 0; index < count; index++)
+      if (is_dc && table->values[index] > 15) return 0; /* libjpeg refuses it */
     if (!derive(table)) return 0;
   }
   return 1;
