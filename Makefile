@@ -52,7 +52,7 @@ test-slow: setup
 
 # what takes longer than CI may: asv over commits, long fuzzing, whole programs under every fault
 test-long: setup
-	$(BIN)/python -m pytest $(PARALLEL) -m long
+	$(BIN)/python -m pytest $(PARALLEL) -m "long and not timing"
 
 test-timing: setup
 	$(BIN)/python -m pytest -m timing

@@ -128,6 +128,7 @@ def test_the_column_of_pillow_simd_has_no_figure_of_anything_else(repo, results)
     assert found["simd"] <= {"'pillow'"}  # where it was built
 
 
+@pytest.mark.timing  # twice as slow is not significant to asv where other work is
 def test_continuous_finds_it_and_exits_1(repo):
     only = ["--bench", r"decode.*'opencv'"]
     done = asv(repo, "continuous", "HEAD~1", "HEAD", "--factor", "1.5", *only, check=False)

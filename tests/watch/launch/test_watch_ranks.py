@@ -91,9 +91,9 @@ def test_a_rank_with_slow_storage_is_named(tmp_path: Path) -> None:
     [
         pytest.param("storage", "blocked_s", 4, "0.03", marks=pytest.mark.slow),
         pytest.param("shard", "cpu_s", 2, "0.03", marks=pytest.mark.slow),
-        pytest.param("shard", "cpu_s", 4, "0.03", marks=pytest.mark.long),
+        pytest.param("shard", "cpu_s", 4, "0.03", marks=[pytest.mark.long, pytest.mark.timing]),
         pytest.param("cores", "core_wait_s", 2, "0.005", marks=pytest.mark.slow),
-        pytest.param("cores", "core_wait_s", 4, "0.005", marks=pytest.mark.long),
+        pytest.param("cores", "core_wait_s", 4, "0.005", marks=[pytest.mark.long, pytest.mark.timing]),
     ],
 )
 def test_each_kind_of_straggler_is_named_with_its_cause(

@@ -24,7 +24,7 @@ PARTS = {
     "worker's end": (batch_sums.Sums, "write"),
     "leaf": (library_calls, "_watch_load"),
     "import": (library_calls, "watch_module"),
-    "undo": (patches, "_exchange_held"),
+    "undo": (patches.Patches, "undo"),
     "end": (phases.LoopPhases, "finish"),
 }
 if sys.argv[1] in PARTS:
