@@ -29,7 +29,7 @@ from pathlib import Path
 import noise_report
 from noise_plant import WARMING, kept_in, rounds_in, summed
 
-METHOD = 2  # how rounds are made and judged; `docs/figures/noise.md` says what each method is
+METHOD = 3  # how rounds are made and judged; `docs/figures/noise.md` says what each method is
 CHANGES = (0.01, 0.02, 0.03, 0.05, 0.10)
 ROOT = Path(__file__).absolute().parent.parent
 PLANTING = "\n\nfrom pipebench.noise_plant import plant\n\nplant(LocalRunner, {change!r})\n"

@@ -11,9 +11,11 @@ part is for sides that do not. It compares the fastest quarter of each side's ro
 their best draws can be compared. It counts as much as the first where the two sides of a round differ as much as two
 rounds do, and less the more alike the sides of a round are.
 
-The rounds of a side come from one server, which imports once. What is constant for a server, and not for a commit, is
-in all its rounds, and no exchange of rounds shows it. Two servers of equal code differed by up to 1.1 % for a whole run
-(see docs/figures/noise.md). So an interval is widened by `SERVERS` on both sides; a smaller difference is never told.
+Many rounds come from one pair of servers, which import once. What is constant for a server, and not for a commit, is in
+all its rounds, and no exchange of rounds shows it: see docs/figures/noise.md. A run has several pairs of servers, one
+after the other, and what they draw averages out. `SERVERS` is how far the rounds of one pair may be off, with the
+confidence of a family of six; of k pairs it is that over the root of k. It is independent of the rounds, so the two
+halves of an interval add up by their squares.
 
 Rounds of several runs can be judged together. A run is a block: its rounds are first divided by the speed of the run
 (the lowest quarter of its rounds, base and head together), because one run may have found the machine slower than
@@ -38,7 +40,7 @@ MIDDLE = 0.6  # share of the rounds' speed-ups that counts: as many are left out
 USUAL = 0.8  # share of the rounds that says how far rounds, and the two sides of a round, are apart
 SWAPS = 6000  # random exchanges of base and head
 CACHED = 50_000  # numbers processed at once, so that they stay in the processor's cache
-SERVERS = 0.02  # how far two servers of equal code may be apart, in all their rounds alike
+SERVERS = 0.02  # how far one pair of servers of equal code may be apart, in all its rounds alike
 WIDEST, STEPS = 8.0, 14  # the search for the ends of an interval: up to this factor away, to 0.02 %
 
 
@@ -55,16 +57,20 @@ def round_times(pairs: Sequence[Pair]) -> Pair:
     return math.exp(level - half), math.exp(level + half)
 
 
-def judge(rounds: Sequence[Sequence[Pair]], benchmarks: int = 1, runs: Sequence[int] = ()) -> Judgement:
+def judge(
+    rounds: Sequence[Sequence[Pair]], benchmarks: int = 1, runs: Sequence[int] = (), servers: Sequence[int] = ()
+) -> Judgement:
     """The speed-up of head over base, with the interval that a family of `benchmarks` comparisons needs.
 
-    `runs` has the number of rounds of each run, in the order of `rounds`, where more than one run is judged.
+    `runs` has the number of rounds of each run, in the order of `rounds`, where more than one run is judged. `servers`
+    has the number of rounds of each pair of servers; without it, each run had one pair.
 
     The interval comes from an inverted permutation test of paired data (Lehmann and Romano, Testing Statistical
     Hypotheses, sections 5.8 and 5.14). It holds every factor f for which this is true: after the head's times are
     multiplied by f, exchanging base and head at random within rounds gives a difference as large as the observed one in
     more than `ALARMS / benchmarks` of `SWAPS` tries. The test is exact for any noise that does not prefer a side. The
-    interval is then widened by `SERVERS`. With fewer than `rounds_needed` rounds it cannot detect any change.
+    interval is then widened by what the servers may be apart. With fewer than `rounds_needed` rounds it cannot detect
+    any change.
     """
     wanted = wanted_confidence(benchmarks)
     base, head, swaps = _times_and_swaps(rounds, runs)
@@ -75,18 +81,28 @@ def judge(rounds: Sequence[Sequence[Pair]], benchmarks: int = 1, runs: Sequence[
 
     reached = 1.0 - min(1.0, 2.0 * 0.5 ** len(base))
     low, high = _end(possible, middle, 1 / WIDEST), _end(possible, middle, WIDEST)
-    low, high = low / (1 + SERVERS), high * (1 + SERVERS)
+    apart = _apart(servers or runs or [len(rounds)])
+    low = middle * math.exp(-math.hypot(math.log(low / middle), apart))
+    high = middle * math.exp(math.hypot(math.log(high / middle), apart))
     return Judgement(Speedup(middle, low, high, min(wanted, reached)), len(rounds), wanted)
 
 
-def differs(rounds: Sequence[Sequence[Pair]], benchmarks: int = 1, runs: Sequence[int] = ()) -> bool:
+def differs(
+    rounds: Sequence[Sequence[Pair]], benchmarks: int = 1, runs: Sequence[int] = (), servers: Sequence[int] = ()
+) -> bool:
     """Whether `judge` would report a difference; cheaper, because it does not search the ends of the interval."""
     wanted = wanted_confidence(benchmarks)
     base, head, swaps = _times_and_swaps(rounds, runs)
-    slower, reach = float(_difference(base, head, _unlike(base, head))), math.log(1 + SERVERS)
-    if len(rounds) < rounds_needed(wanted) or abs(slower) <= reach:
+    slower, apart = float(_difference(base, head, _unlike(base, head))), _apart(servers or runs or [len(rounds)])
+    if len(rounds) < rounds_needed(wanted) or abs(slower) <= apart:
         return False
-    return _chance(base, head - math.copysign(reach, slower), swaps) <= 1.0 - wanted
+    nearest = math.sqrt(slower**2 - apart**2)  # half an interval of the rounds that just reaches no difference
+    return _chance(base, head - math.copysign(abs(slower) - nearest, slower), swaps) <= 1.0 - wanted
+
+
+def _apart(servers: Sequence[int]) -> float:
+    """How far the mean of pairs of servers may be off, as a logarithm. Each counts by its number of rounds."""
+    return math.log(1 + SERVERS) * math.sqrt(sum(one**2 for one in servers)) / sum(servers)
 
 
 def holds(

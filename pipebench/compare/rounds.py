@@ -1,13 +1,15 @@
 """Measures two commits, or two settings of one commit, against each other.
 
-Each side has one live server (`round_process`). For every round, each server forks a fresh process, and the two
-processes take short readings in turn. `permutation` judges the rounds. The benchmarks take turns too, so that each is
-measured over the whole length of the run. The benchmarks that vary most get more rounds.
+Each side has a live server (`round_process`). For every round, each server forks a fresh process, and the two processes
+take short readings in turn. `permutation` judges the rounds. The benchmarks take turns too, so that each is measured
+over the whole length of the run. The benchmarks that vary most get more rounds. A few times in a run both servers are
+replaced by new ones: a server may be faster than another one of equal code, in all of its rounds.
 """
 
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import time
 from collections.abc import Callable, Sequence
@@ -26,6 +28,7 @@ from pipebench.compare.schedule import (
     lacking_s,
     needed,
     paired,
+    renewals,
     turns,
 )
 from pipebench.compare.server import TIMEOUT_S, Server, Side
@@ -75,19 +78,21 @@ def compare(
     servers: list[Server] = []
     try:
         progress(0, 1, f"starting {base.label} and {head.label}")
+        begin = now()
         servers += [_server(base, own, timeout_s)]
         servers += [_server(head, own, timeout_s)]
         for server in servers:
             server.send("start")
         found = dict.fromkeys(identity for server in servers for identity in server.start())
         rows += [Row(identity) for identity in found]
+        start_s = now() - begin
         if not rows:
             raise PipebenchError("neither side has a benchmark of this name", "choose another, or write one")
-        _size_all(rows, servers, knobs, project, progress, own is not None, now)
+        start_s += _size_all(rows, servers, knobs, project, progress, own is not None, now)
         begin = now()
         looking.look_at_all(rows, servers, knobs, own is None, progress)
         deadline -= now() - begin + ROUND_S * len(rows)  # as long as the second look at the end will take
-        _measure(rows, servers, knobs, deadline, budget_s is None, most_rounds, progress, now)
+        _measure(rows, servers, knobs, deadline, budget_s is None, most_rounds, progress, now, start_s)
         looking.look_at_all(rows, servers, knobs, own is None, progress)
     finally:
         for server in servers:
@@ -118,21 +123,28 @@ def _size_all(
     progress: Progress,
     users: bool,
     now: Callable[[], float],
-) -> None:
+) -> float:
+    """Sizes all benchmarks. Returns the seconds in which the servers made what they keep for all rounds."""
+    primed_s = 0.0
     for index, row in enumerate(rows):
         progress(index, len(rows), "sizing benchmarks")
         with _failing(row, servers):
-            both(servers, "prime", row.identity, knobs)
             begin = now()
+            both(servers, "prime", row.identity, knobs)
+            primed = now()
             both(servers, "fork")
             answers = both(servers, "arm", row.identity, knobs, SHORT_S)
-            _take(row, answers, [server.side.label for server in servers], now() - begin)
+            _take(row, answers, [server.side.label for server in servers], now() - primed)
+            primed_s += primed - begin
             _prove(servers, project)
             once_a_side = users and row.live and all(both(servers, "worth_keeping", row.identity))
             for server in servers:
                 server.leave()
             if once_a_side:
+                begin = now()
                 both(servers, "keep", row.identity)
+                primed_s += now() - begin
+    return primed_s
 
 
 def _prove(servers: Sequence[Server], project: proof.Project | None) -> None:
@@ -172,20 +184,28 @@ def _measure(
     most_rounds: int,
     progress: Progress,
     now: Callable[[], float],
+    start_s: float = 0.0,
 ) -> None:
     """Takes rounds until the time is up. Each live benchmark gets at least one.
 
     If the deadline may be later, each live benchmark gets the rounds that a judgement needs. The progress says how long
-    this is expected to take, from the start: by the sizing, and then by the rounds of each benchmark.
+    this is expected to take, from the start: by the sizing, and then by the rounds of each benchmark. The servers are
+    replaced at even distances, as often as their start, which takes `start_s` seconds, is cheap beside the rounds.
     """
     begin = now()
     progress(0, 1000, expectation(rows, deadline - begin, may_be_later, most_rounds))
+    lacking = lacking_s(rows, most_rounds)
+    span = max(deadline - begin, lacking if may_be_later else 0.0)
+    waiting = [begin + one for one in renewals(span, math.inf if may_be_later else span - lacking, start_s)]
 
     def fits(row: Row) -> bool:
         least = min(most_rounds, needed(rows)) if may_be_later else 1
         return len(row.rounds) < least or now() + row.cost_s <= deadline
 
     for row in turns(rows, most_rounds, fits):
+        if waiting and now() >= waiting[0]:
+            waiting = [one for one in waiting if one > now()]
+            _renew(rows, servers)
         started = now()
         with _failing(row, servers):
             order = servers if len(row.rounds) % 2 else servers[::-1]
@@ -196,6 +216,19 @@ def _measure(
         share = (now() - begin) / max(1e-9, deadline - begin)
         what = expectation(rows, deadline - begin, may_be_later, most_rounds, now() - begin)
         progress(round(1000 * min(1.0, share)), 1000, what)
+
+
+def _renew(rows: Sequence[Row], servers: Sequence[Server]) -> None:
+    """Replaces both servers by new processes of the same code, which make again what they keep for all rounds."""
+    answers = [server.begin_again() for server in servers]
+    for server, count in zip(servers, answers, strict=True):
+        try:
+            server.made_again(count)
+        except RunnerDied as error:
+            problem = f"{server.side.label} does not start again: {error}{heard.last(server.errors)}"
+            raise PipebenchError(problem, "look at what it does when it is imported a second time") from error
+    for row in rows:
+        row.servers.append(0)
 
 
 def _round(
@@ -266,9 +299,10 @@ def _change(row: Row, family: int) -> Change:
         notes = (*notes, f"{again} taken again, because a side was stopped (SIGSTOP) or the machine suspended")
     if not row.rounds or not row.live:
         return Change(row.identity, skipped=row.skipped, failed=row.failed, notes=notes)
+    servers = tuple(filter(None, row.servers))
     return Change(
         row.identity,
-        judge(row.judged, family),
+        judge(row.judged, family, servers=servers),
         min(pair[0] for one in row.judged for pair in one) / row.calls,
         min(pair[1] for one in row.judged for pair in one) / row.calls,
         row.samples,
@@ -278,4 +312,5 @@ def _change(row: Row, family: int) -> Change:
         head_samples_per_call=row.head_samples if row.head_samples != row.samples else 0,
         outputs=row.outputs,
         without_waiting=row.waits_known,
+        servers=servers,
     )

@@ -39,7 +39,8 @@ def loaded(path: Path) -> Saved:
         problem = f"{name} is a report of another command: it holds no comparison"
         raise PipebenchError(problem, "name a file that `pipebench ab --export-json` wrote")
     for one in report.comparison.changes:
-        if one.judgement and (not one.rounds or sum(run.rounds for run in one.runs) != len(one.rounds)):
+        counts = (sum(run.rounds for run in one.runs), sum(one.servers or [len(one.rounds)]))
+        if one.judgement and (not one.rounds or set(counts) != {len(one.rounds)} or min(one.servers, default=1) < 1):
             problem = f"{name} does not have all rounds of {printable(one.benchmark)}"
             raise PipebenchError(problem, "name a file that `pipebench ab --export-json` wrote, unchanged")
     return Saved(name, report, report.comparison)
@@ -85,7 +86,8 @@ def _judged(changes: Sequence[Change], progress: Progress) -> tuple[Change, ...]
         progress(index, len(changes), "judging the rounds")
         whole = one.live and one.rounds
         runs = [run.rounds for run in one.blocks]
-        made.append(replace(one, judgement=judge(one.rounds, family, runs=runs)) if whole else one)
+        judged = judge(one.rounds, family, runs, one.servers) if whole else one.judgement
+        made.append(replace(one, judgement=judged))
     return tuple(made)
 
 
@@ -107,6 +109,7 @@ def _joined(found: Sequence[Change | None]) -> Change:
         measured[0],
         rounds=tuple(pairs for one in measured for pairs in one.rounds),
         blocks=tuple(block for one in measured for block in one.runs),
+        servers=tuple(count for one in measured for count in one.servers or [len(one.rounds)]),
         notes=tuple(notes),
         outputs=next((one.outputs for one in measured if one.changed), measured[0].outputs),
         without_waiting=all(one.without_waiting for one in measured),

@@ -18,6 +18,8 @@ ROUND_S = 0.25  # for the readings of a round: as long as it takes to start and 
 LEAST_PAIRS = 5
 LONG_S = 1.0  # after so long a round ends also with fewer pairs
 FAR = 4.0  # sides that differ in speed by more than this take different numbers of calls for a reading
+MOST_SERVERS = 6  # pairs, one after the other
+STARTING = 0.2  # the share of the time in which rounds are taken that starts of further servers may take
 
 
 Reading = tuple[float, float | None]  # seconds, and how many of them it waited for a processor, if that is known
@@ -53,6 +55,7 @@ class Row:
     rounds: list[tuple[Pair, ...]] = field(default_factory=list)
     ready: list[tuple[Pair, ...]] = field(default_factory=list)  # as far as known: `rounds` without their waiting
     apart: list[float] = field(default_factory=list)  # for each round |log(head / base)|, in ascending order
+    servers: list[int] = field(default_factory=lambda: [0])  # the rounds of each pair of servers
     skipped: str | None = None
     failed: str | None = None
     notes: list[str] = field(default_factory=list)
@@ -102,10 +105,21 @@ class Row:
     def add(self, pairs: tuple[Pair, ...], ready: tuple[Pair, ...] | None = None) -> None:
         """Adds a round. `ready` are its pairs without the time that a side waited for a processor, if that is known."""
         self.rounds.append(pairs)
+        self.servers[-1] += 1
         if ready is not None:
             self.ready.append(ready)
         base, head = round_times(ready or pairs)
         bisect.insort(self.apart, abs(math.log(head / base)))
+
+
+def renewals(seconds: float, spare_s: float, start_s: float) -> list[float]:
+    """When the servers are replaced, in seconds from the first round: at even distances over so many `seconds`.
+
+    A start takes `start_s`, and all of them no more than `STARTING` of the time and than what the rounds can spare.
+    """
+    more = int(min(STARTING * seconds, spare_s) / start_s) if start_s > 0 else 0
+    pairs = 1 + max(0, min(MOST_SERVERS - 1, more))
+    return [seconds * share / pairs for share in range(1, pairs)]
 
 
 def lacking_s(rows: Sequence[Row], most_rounds: int) -> float:

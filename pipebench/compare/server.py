@@ -155,14 +155,30 @@ class Server(ChildRunner):
         return False
 
     def _replace(self) -> None:
-        """Starts another process, which makes again what the last one had made for all rounds."""
+        """Starts another process, and waits until it is ready."""
         self._kill()
         self._pipe.close()
+        self.made_again(self._again())
+
+    def begin_again(self) -> int:
+        """Starts another process. Returns what `made_again` needs; so both sides can start at once."""
+        self._end()
+        self._child = None
+        return self._again()
+
+    def _again(self) -> int:
+        """Asks a new process for what the last one had made for all rounds. Returns the number of answers to come."""
         self._start()
         again, self._kept = self._kept, []
         for method, arguments in again:
+            self.send(method, *arguments)
+        return len(again)
+
+    def made_again(self, answers: int) -> None:
+        """Waits until a new process is ready. Raises `RunnerDied` if it is gone."""
+        for _ in range(answers):
             with contextlib.suppress(RunnerFailed):  # then each round makes it for itself
-                self._ask(method, *arguments)
+                self.receive()
 
     def _kill_child(self) -> None:
         """Kills the process of the last round with its workers, if its parent still waits for it."""
@@ -181,6 +197,10 @@ class Server(ChildRunner):
         self._kill_daemons()
 
     def close(self) -> None:
+        self._end()
+        self._scratch.remove()
+
+    def _end(self) -> None:
         """Ends the process: it exits when its pipe closes, and is killed with its child if it does not."""
         self._pipe.close()
         try:
@@ -188,7 +208,6 @@ class Server(ChildRunner):
             self._kill_daemons()
         except subprocess.TimeoutExpired:
             self._kill()
-        self._scratch.remove()
 
     def _kill_daemons(self) -> None:
         """Ends what the benchmarks have started in sessions of their own."""

@@ -119,6 +119,8 @@ class Change:
     `head_samples_per_call` is 0 where a call of the head has as many samples as one of the base. `blocks` are the runs
     that were joined, in the order of their rounds; empty if there was one run.
 
+    `servers` has the rounds of each pair of servers, in the order of the rounds; empty if each run had one pair.
+
     `without_waiting`: the readings leave out the time that a side was ready to run and waited for a processor.
 
     The last four fields follow from the others. `verdict` is one of `VERDICTS`. `detectable` is the smallest relative
@@ -140,6 +142,7 @@ class Change:
     blocks: tuple[Block, ...] = ()
     outputs: Outputs | None = None
     without_waiting: bool = False
+    servers: tuple[int, ...] = ()
     verdict: str = field(init=False, default="")
     detectable: float | None = field(init=False, default=None)
     base_s_per_sample: float | None = field(init=False, default=None)

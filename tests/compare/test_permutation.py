@@ -77,3 +77,36 @@ def test_what_two_servers_of_equal_code_may_be_apart_is_never_told(apart, told):
     rng = random.Random(6)
     rounds = [[(1.0, (1 + apart) * rng.uniform(1, 1.002))] for _ in range(36)]
     assert (judge(rounds, 6).told, differs(rounds, 6)) == (told, told)
+
+
+@pytest.mark.parametrize(
+    ("servers", "told"), [((), False), ((36,), False), ((18, 18), True), ((33, 3), False), ((9, 9, 9, 9), True)]
+)
+def test_what_servers_draw_averages_out_over_several_pairs(servers, told):
+    """1.6 %, in all rounds: more than two pairs of servers are apart on average, and less than one pair may be."""
+    rng = random.Random(6)
+    rounds = [[(1.0, 1.016 * rng.uniform(1, 1.002))] for _ in range(36)]
+    found = judge(rounds, 6, servers=servers)
+    assert (found.told, differs(rounds, 6, servers=servers)) == (told, told)
+
+
+def test_an_interval_and_whether_rounds_differ_agree():
+    rng = random.Random(8)
+    for _ in range(40):
+        rounds = rounds_of(rng, 16, change=rng.uniform(-0.06, 0.06), pairs=4)
+        servers = rng.choice([(), (8, 8), (4, 4, 4, 4)])
+        assert judge(rounds, 6, servers=servers).told == differs(rounds, 6, servers=servers)
+
+
+def test_intervals_hold_a_change_where_servers_of_equal_code_are_apart():
+    """Each pair of servers draws its own 0.6 % for all its rounds. One miss in 300 is expected."""
+    rng = random.Random(9)
+    missed = 0
+    for _ in range(50):
+        rounds = []
+        for _ in range(4):
+            drawn = 1.03 * (1 + rng.gauss(0, 0.006))
+            rounds += [[(base, drawn * head)] for base, head in ((rng.gauss(1, 0.003), rng.gauss(1, 0.003)),) * 9]
+        found = judge(rounds, 6, servers=(9, 9, 9, 9)).head_over_base
+        missed += not found.low <= 1 / 1.03 <= found.high
+    assert missed <= 1

@@ -11,7 +11,7 @@ import psutil
 import pytest
 from torch.utils.data import DataLoader
 
-from pipebench.compare import as_made, proof, round_process
+from pipebench.compare import as_made, proof, round_process, rounds
 from pipebench.compare.config import Own
 from pipebench.compare.server import Server, Side
 from pipebench.errors import PipebenchError
@@ -262,6 +262,30 @@ def test_a_server_that_does_not_answer_is_replaced_and_makes_again_what_it_had_m
     assert [method for method, _ in server._kept] == ["start", "prime"]
     asked(server, "fork")
     assert asked(server, "arm", "bench/fine", {}, 0.005)["work"] == (1, 0, 0)
+
+
+def test_a_side_that_begins_again_makes_again_what_it_had_made(server):
+    server.send("start")
+    server.start()
+    asked(server, "prime", "bench/fine", {})
+    asked(server, "fork")
+    first, child = server._process, server._child
+    server.leave()
+    server.made_again(server.begin_again())
+    assert first.poll() is not None and server._process.pid != first.pid
+    wait_for_the_end(child)
+    assert [method for method, _ in server._kept] == ["start", "prime"]
+    asked(server, "fork")
+    assert asked(server, "arm", "bench/fine", {}, 0.005)["work"] == (1, 0, 0)
+
+
+def test_a_side_that_cannot_begin_again_is_named(server):
+    server.send("start")
+    server.start()
+    os.kill(server._process.pid, signal.SIGKILL)
+    server._executable = "/bin/false"
+    with pytest.raises(PipebenchError, match="one does not start again: the one process left with exit status 1"):
+        rounds._renew([], [server])
 
 
 def test_an_import_that_does_not_end_stops_the_comparison_and_names_the_side(server):

@@ -107,13 +107,23 @@ def test_what_a_changed_output_means_can_be_decided_later(save, capsys):
     assert ab("--rejudge", file, "--allow-changed") == 0 and "0.909" in capsys.readouterr().out
 
 
+def test_runs_that_are_joined_have_the_servers_of_both(save):
+    one, other = replace(change(), servers=(4, 6)), change(seed=2)
+    files = [save("a.json", of_ab(one)), save("b.json", of_ab(other))]
+    found = saved.pooled([saved.loaded(Path(file)) for file in files], None, lambda *_: None).comparison.changes[0]
+    assert found.servers == (4, 6, 10)
+    spoilt = save("c.json", of_ab(replace(change(), servers=(5, 4))))
+    with pytest.raises(PipebenchError, match="does not have all rounds"):
+        saved.loaded(Path(spoilt))
+
+
 def test_what_is_saved_again_can_be_loaded_and_judged_again(save, tmp_path, capsys):
     file, more = save("a.json", of_ab(change())), save("b.json", of_ab(change(seed=2)))
     both = str(tmp_path / "both.json")
     assert ab("--pool", file, more, "--fail-above", "3%", "--export-json", both) == 3
     table = capsys.readouterr().out
     assert "run 1 of 2: " in table and "run 2 of 2: " in table and "load 0.5 before, 1.5 after" in table
-    assert ab("--rejudge", both, "--fail-above", "8%") == 0
+    assert ab("--rejudge", both, "--fail-above", "9%") == 0
     third = save("c.json", of_ab(change(seed=3)))
     assert ab("--pool", both, third, "--fail-above", "3%", "--format", "json") == 3
     text = capsys.readouterr().out

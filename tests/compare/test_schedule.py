@@ -1,11 +1,12 @@
 """How long readings and whole comparisons are, and what is said of it before they begin."""
 
 import itertools
+import math
 
 import pytest
 
 from pipebench.compare import rounds, schedule
-from pipebench.compare.schedule import READING_S, Row
+from pipebench.compare.schedule import READING_S, Row, renewals
 
 
 class Clock:
@@ -149,3 +150,42 @@ def test_a_benchmark_runs_alone_if_it_does_on_both_sides(head, alone):
     with pytest.raises(StopIteration):
         rounds._round(row, sides, sides, {}, iter([0.0]).__next__)
     assert [given[1] for given in told] == [alone]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "spare_s", "start_s", "at"),
+    [
+        (180.0, math.inf, 9.0, [36.0, 72.0, 108.0, 144.0]),
+        (180.0, math.inf, 0.5, [30.0, 60.0, 90.0, 120.0, 150.0]),
+        (180.0, 20.0, 9.0, [60.0, 120.0]),
+        (180.0, -20.0, 9.0, []),
+        (180.0, math.inf, 40.0, []),
+        (180.0, math.inf, 0.0, []),
+    ],
+)
+def test_servers_are_replaced_as_often_as_their_start_is_cheap(seconds, spare_s, start_s, at):
+    assert renewals(seconds, spare_s, start_s) == pytest.approx(at)
+
+
+def test_the_rounds_of_each_pair_of_servers_are_counted(monkeypatch):
+    """Six pairs of servers in 180 s; a start takes 2 s, and a round of either benchmark 1 s."""
+    clock, begun = Clock(), []
+
+    class Starting:
+        def begin_again(self):
+            begun.append(clock.s)
+            return 3
+
+        def made_again(self, answers):
+            clock.s += answers / 3  # two of them
+
+    def one_round(row, *_):
+        clock.s += 1.0
+        return ((1.0, 1.0),), None
+
+    monkeypatch.setattr(rounds, "_round", one_round)
+    rows = [Row(name, expected_s=1.0) for name in ("one", "two")]
+    rounds._measure(rows, [Starting(), Starting()], {}, 180.0, False, 1000, lambda *_: None, clock, 2.0)
+    assert begun[::2] == [30.0, 60.0, 90.0, 120.0, 150.0]
+    assert [sum(each) for each in zip(*(row.servers for row in rows), strict=True)] == [30, 28, 28, 28, 28, 28]
+    assert all(len(row.rounds) == sum(row.servers) for row in rows)
