@@ -152,7 +152,26 @@ def report(lines):
     every = [mean_and_error(one) for ways in found.values() for one in ways[WAYS[-1][0]].values() if len(one) > 2]
     far = sum(abs(mean) > FAR * error for mean, error in every)
     said.append(f"further from 0 than {FAR:.0f} standard errors: {far} of {len(every)}")
+    likeliest, most = apart(every)
+    said.append(
+        f"what a pair of servers adds, as a standard deviation: {100 * likeliest:.2f} % (at most {100 * most:.2f} %)"
+    )
     return "\n".join(said) + "\n"
+
+
+def apart(every):
+    """The standard deviation of what pairs of servers draw, by maximum likelihood, and the largest that is likely.
+
+    `every` has the mean of each pair of servers and its standard error. A mean is normal around 0 with both variances.
+    The largest is the end of the likelihood interval of 95 % (Wilks, 1938).
+    """
+
+    def likelihood(spread):
+        return -0.5 * sum(math.log(spread**2 + error**2) + mean**2 / (spread**2 + error**2) for mean, error in every)
+
+    steps = [one * 1e-4 for one in range(500)]
+    best = max(steps, key=likelihood)
+    return best, max(one for one in steps if likelihood(one) >= likelihood(best) - 1.92)
 
 
 def mean_and_error(values):

@@ -1,5 +1,8 @@
 """The report on what makes rounds vary: made-up rounds whose spread is known."""
 
+import math
+import random
+
 import pytest
 
 
@@ -42,4 +45,13 @@ def test_a_report_in_full(tool):
         "benchmark              by pair of servers\n"
         "read       -0.01 (0.71) %  +9.52 (0.64) %\n"
         "further from 0 than 2 standard errors: 1 of 2\n"
+        "what a pair of servers adds, as a standard deviation: 4.99 % (at most 4.99 %)\n"
     )
+
+
+def test_what_servers_draw_is_found_beside_the_error_of_their_means(tool):
+    rng = random.Random(3)
+    for drawn in (0.0, 0.005, 0.01):
+        every = [(rng.gauss(0, math.hypot(drawn, error)), error) for error in [0.002, 0.004, 0.008] * 200]
+        likeliest, most = tool.apart(every)
+        assert likeliest == pytest.approx(drawn, abs=0.001) and likeliest <= most < drawn + 0.002
