@@ -36,14 +36,14 @@ HOUSE = {
     "watch.worker": "pickling stack_place contents batch_sums standins fetching",
     "watch.script": "made lost_workers wait_parts arrivals device_idle main_thread own_steps phases ranks loop_spans "
     "without_loader optimisers relays spawned_workers transfers iterators webdataset_loader",
-    "watch.bound": "batches schedule alternation live_batches session",
+    "watch.bound": "batches schedule alternation agreement live_batches session",
     "watch.trial": "resting dealing edits examining memo compared chains pictures arms stretches passes session "
     "patching",
     "watch.launch": "watched_script standstill over_time footprint own_code stacks supervisor bootstrap program "
     "programs",
     "watch.launch.hook": "pipebench_hook sitecustomize",
-    "watch.read": "decoding gather described account bound drilled hand_off costs over_time host_use moves "
-    "like_a_device verdict waiting stalls series causes notes summary ranks programs merged",
+    "watch.read": "decoding gather described account bound bound_of_ranks drilled hand_off costs over_time host_use "
+    "moves like_a_device verdict waiting stalls series causes notes summary ranks programs merged",
     "watch.log.sinks": "csv jsonl tensorboard wandb",
     "watch.log": "incoming queue_fill worker_memory live writing writers",
     "watch.trace": "tracks device_timeline excerpt perfetto",

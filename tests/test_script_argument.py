@@ -46,6 +46,7 @@ def test_a_program_in_place_of_a_script_is_refused() -> None:
         problem, remedy = _refused([sys.executable, "-m", "torch.distributed.run"], command, name)
         assert problem == f"{sys.executable} is a program, and {name} runs a Python script"
         assert "pipebench watch -- COMMAND" in remedy
+        assert _refused(["sh", "-c", "true"], command, name)[0] == f"sh is a program, and {name} runs a Python script"
 
 
 def test_advise_is_refused_on_one_of_several_ranks(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -54,9 +55,13 @@ def test_advise_is_refused_on_one_of_several_ranks(monkeypatch: pytest.MonkeyPat
     assert problem.startswith("this is one of 2 ranks") and "without torchrun" in remedy
 
 
-def test_bound_of_a_command_is_refused_with_what_ranks_can_do() -> None:
-    words = ["--bound", "--yes-discard-weights", "--", "sh", "-c", "true"]
-    assert "torchrun ... -m pipebench watch --bound" in _refused(words)[1]
+def test_bound_is_refused_on_one_of_several_ranks_which_would_choose_windows_of_its_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    problem, remedy = _refused(["--bound", "--yes-discard-weights", "train.py"])
+    assert problem == "this is one of 2 ranks: each would choose windows of its own"
+    assert "pipebench watch --bound --yes-discard-weights -- torchrun ... train.py" in remedy
 
 
 def test_options_of_the_script_are_its_own() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 from collections.abc import Sequence
 
 import click
@@ -41,8 +43,17 @@ def check_script(argv: Sequence[str], context: click.Context) -> None:
         )
 
 
+def check_alone(why: str, remedy: str) -> None:
+    """Raises `UsageError` in one of several ranks, which wait for each other in every step."""
+    ranks = os.environ.get("WORLD_SIZE", "")
+    if ranks.isdigit() and int(ranks) > 1:
+        raise UsageError(f"this is one of {ranks} ranks: {why}", remedy)
+
+
 def _is_program(file: str) -> bool:
-    """Whether it is machine code, such as `python` itself, which would end in a syntax error."""
+    """Whether it is machine code, such as `python` itself, which would end in a syntax error, or only a command."""
+    if not os.path.exists(file) and shutil.which(file) is not None:
+        return True
     try:
         with open(file, "rb") as found:
             return found.read(4) == b"\x7fELF"

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from pipebench.commands._script import check_script
+from pipebench.commands._script import check_alone, check_script
 from pipebench.errors import UsageError
 from pipebench.terminal import exported, formatted, keep, paged, places, rendered
 
@@ -69,7 +68,10 @@ def command(
     if not argv:
         raise UsageError("there is no script to try", "name one: pipebench advise train.py [its arguments]")
     check_script(argv, click.get_current_context())
-    _check_alone()
+    check_alone(
+        "each would measure what is tried on the others, too",
+        "try it on one rank, without torchrun; pipebench watch -- torchrun ... compares the ranks",
+    )
     export_json, export_html, patch, passport = places(force, export_json, export_html, patch, passport)
     from pipebench.advise.command import AdviseOptions, advise
 
@@ -80,16 +82,6 @@ def command(
     for report in made:
         click.echo(rendered(report, style, full), nl=False)
     return status
-
-
-def _check_alone() -> None:
-    """Raises `UsageError` in one of several ranks, which wait for each other in every step."""
-    ranks = os.environ.get("WORLD_SIZE", "")
-    if ranks.isdigit() and int(ranks) > 1:
-        raise UsageError(
-            f"this is one of {ranks} ranks: each would measure what is tried on the others, too",
-            "try it on one rank, without torchrun; pipebench watch -- torchrun ... compares the ranks",
-        )
 
 
 def saved_at(

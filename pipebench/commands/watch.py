@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pipebench.commands._script import check_script
+from pipebench.commands._script import check_alone, check_script
 from pipebench.errors import UsageError
 from pipebench.terminal import formatted, keep, paged, places, rendered
 from pipebench.units import printable
@@ -111,8 +111,8 @@ def command(
     """Run SCRIPT unmodified and show where the time of each iteration goes, inside the workers too.
 
     After `--` comes any COMMAND, such as `torchrun train.py` or a shell script: each Python process that it starts is
-    watched. The report goes to standard error, as JSON or Markdown to standard output; the exit status is that of the
-    script or command.
+    watched. With --bound, all ranks have the same windows; they must be on one machine. The report goes to standard
+    error, as JSON or Markdown to standard output; the exit status is that of the script or command.
     """
     is_command = context.meta[_IS_COMMAND] and module is None
     if bound and not discard:
@@ -122,9 +122,15 @@ def command(
         )
     argv = [module, *command_line] if module else list(command_line)
     if is_command:
-        _check_command(argv, bound)
+        _check_command(argv)
     else:
         check_script(argv, context)
+        if bound:
+            check_alone(
+                "each would choose windows of its own",
+                "put pipebench in front of them all: "
+                "pipebench watch --bound --yes-discard-weights -- torchrun ... train.py",
+            )
     from pipebench.watch.command import out_file, watch
 
     if out is not None:
@@ -172,14 +178,9 @@ def _sinks(log: tuple[str, ...], bound: bool, more: bool) -> list[Destination]:
     return destinations(log) if log else []
 
 
-def _check_command(argv: list[str], bound: bool) -> None:
-    """Raises `UsageError` for a command that cannot be started, and for `--bound`."""
+def _check_command(argv: list[str]) -> None:
+    """Raises `UsageError` for a command that cannot be started."""
     name = argv[0]
-    if bound:
-        raise UsageError(
-            "--bound needs a script, and after -- comes a command",
-            "name the script, without --; of several ranks: torchrun ... -m pipebench watch --bound ... train.py",
-        )
     if shutil.which(name) is None:
         script = " (pipebench watch without -- runs a Python script)" if name.endswith(".py") else ""
         raise UsageError(f"there is no command {printable(name)}", f"name a program as in a shell{script}")

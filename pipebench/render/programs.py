@@ -30,6 +30,8 @@ def heading(found: WatchedCommand, main: WatchResult, *, full: bool = False) -> 
     if len(found.programs) > (1 if together is None else len(together.rows)):
         made.append(_table(found, main, full))
     most = ", which spent the most time in loops" if together is None else ""
+    if main.bound is not None and main.bound.ranks:
+        most = ", which waits longest for batches"
     below = f"Below: {_who(shown)}{most}."
     if len(found.programs) > 1:
         made.append(f"{below} --full shows every program.")

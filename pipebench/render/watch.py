@@ -14,6 +14,7 @@ from pipebench.results.measurement import FOREIGN_LIMIT, STEAL_LIMIT
 from pipebench.results.watched import (
     BoundResult,
     LoaderResult,
+    RankBound,
     StageResult,
     WaitPart,
     WatchResult,
@@ -302,13 +303,38 @@ def bound_parts(found: BoundResult, *, full: bool = True) -> list[Part]:
     best = found.device_over_live or max(gains, key=lambda one: one.speedup)
     most = f"Without any data work, training could be at most {spoken(best)} as fast. {_trust(best)}"
     table = Table(
-        f"Live and replayed windows: {found.rounds} rounds of {found.window} batches of loader {found.loader}",
+        f"Live and replayed windows{_of_all(found)}: {found.rounds} rounds of {found.window} batches of loader "
+        f"{found.loader}",
         ("batches", "samples/s", "speed-up"),
         (("live", f"{found.live.samples_per_s:,.0f}", "1"), *_rates(found)),
         frozenset({1, 2}),
     )
     whole = "  The other tables are of live iterations; figures of workers are of the whole run."
-    return [most.strip(), table, *notes, whole] if full else [most.strip(), table]
+    made: list[Part] = [most.strip(), table, *_bound_of_ranks(found.ranks, full)]
+    return [*made, *notes, whole] if full else made
+
+
+def _of_all(found: BoundResult) -> str:
+    return f" of all {len(found.ranks)} ranks" if found.ranks else ""
+
+
+def _bound_of_ranks(ranks: Sequence[RankBound], full: bool) -> list[Part]:
+    """Which rank the others wait for in live windows, and what each has of the job's samples."""
+    if not ranks:
+        return []
+    slow = max(ranks, key=lambda one: one.wait_s)
+    others = max(one.wait_s for one in ranks if one is not slow)
+    said = f"In live windows, rank {slow.rank} waits longest for batches: {seconds(slow.wait_s)} of an iteration"
+    made: list[Part] = [f"{said}; of the others, none more than {seconds(others)}."]
+    if full:
+        scale = seconds_scale([slow.wait_s])
+        rows = [
+            (str(one.rank), f"{one.live_per_s:,.0f}", f"{one.bound_per_s:,.0f}", scale.number(one.wait_s))
+            for one in ranks
+        ]
+        headers = ("rank", "samples/s, live", "ready, workers idle", f"wait in live, {scale.unit}")
+        made.append(Table("Each rank's part of it", headers, tuple(rows), frozenset(range(4))))
+    return made
 
 
 def _trust(best: Speedup) -> str:

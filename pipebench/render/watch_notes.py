@@ -153,6 +153,30 @@ _SENTENCES: dict[str, Callable[[Values], str]] = {
     "bound-outgrew-memory": lambda found: "The batches of a window do not fit the memory that is free.",
     "bound-no-records": lambda found: "The records of the bound could not be written.",
     "bound-fault": lambda found: "A fault of pipebench ended the measurement of the bound.",
+    "bound-ranks-apart": lambda found: (
+        f"This is one of {found['ranks']} ranks, and they have no folder in common in which to agree on windows. Put "
+        "pipebench in front: pipebench watch --bound --yes-discard-weights -- torchrun ... train.py."
+    ),
+    "bound-one-machine": lambda found: (
+        f"The bound needs all ranks on one machine, and {found['here']} of {found['ranks']} are on this one."
+    ),
+    "bound-rank-silent": lambda found: (
+        f"The ranks were not in step: rank {found['rank']} did not come to the first window within "
+        f"{seconds(found['waited_s'])}."
+    ),
+    "bound-ranks-differ": lambda found: (
+        "The ranks were not in step: at the first window, one had had more batches of its pass than another."
+    ),
+    "bound-rank-missing": lambda found: (
+        f"The ranks were not in step: rank {found['rank']} of {found['ranks']} has no windows."
+    ),
+    "bound-rank-short": lambda found: (
+        f"The ranks were not in step to the end: rank {found['rank']} had {found['windows']} of {found['of']} windows."
+    ),
+    "bound-not-in-step": lambda found: (
+        f"The ranks were not in step in {found['windows']} of {found['of']} windows, which were left out: one had them "
+        "at another time."
+    ),
     "bound-not-on-device": lambda found: (
         "Nothing was replayed from the device's memory, because a window does not fit there."
     ),

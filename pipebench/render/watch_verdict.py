@@ -264,7 +264,7 @@ _TRIED = {
 def next_command(result: WatchResult, *, of_command: bool) -> str | None:
     """The command to run next, to learn more about what limits the loop. None if there is no such command.
 
-    `of_command`: a whole command was watched, not a script. Neither `advise` nor `--bound` take one.
+    `of_command`: a whole command was watched, not a script. `advise` takes none.
     """
     found, move = result.verdict, result.next_move
     if found.limit in ("no-loader", "not-followed") and not result.spans:

@@ -333,6 +333,20 @@ class WatchResult:
 
 
 @dataclass(frozen=True)
+class RankBound:
+    """One rank's part of the bound of a job: its own samples per second in the windows of all ranks.
+
+    It waited for batches for `wait_s` of a live iteration. The rank that waits longest is the one that the others wait
+    for; the shares that all ranks have in the job's rates agree if they have equal batches.
+    """
+
+    rank: int
+    live_per_s: float
+    bound_per_s: float
+    wait_s: float
+
+
+@dataclass(frozen=True)
 class BoundResult:
     """The throughput of live training, and of training whose batches are ready (replayed).
 
@@ -345,6 +359,9 @@ class BoundResult:
     `swept` says that the batches of a window (`window_bytes`) were smaller than 1.2 times the last-level cache.
     Therefore other memory of that size (1.2 times the cache) was written before replays, to empty the cache.
     `complete` is false if the run ended before its planned rounds were done.
+
+    Of several ranks, all of this is of the whole job: the samples of all ranks in the windows in which they were in
+    step. `ranks` has a row for each.
     """
 
     loader: int | None = None
@@ -362,3 +379,4 @@ class BoundResult:
     swept: bool = False
     complete: bool = False
     notes: tuple[Note, ...] = ()
+    ranks: tuple[RankBound, ...] = ()

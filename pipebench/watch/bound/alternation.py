@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from pipebench.watch.bound import batches
 from pipebench.watch.bound.schedule import BUSY, DEVICE, LIVE, REPLAY_LEAD, Place, Schedule
-from pipebench.watch.record.bound_lines import BoundRoundVoid, BoundWindow, Reason
+from pipebench.watch.record.bound_lines import BoundRoundVoid, BoundWindow, CountedIteration, Reason
 
 Draw = Callable[[], Any]
 
@@ -56,15 +56,6 @@ class Means:
     batch_size: int | None = None
 
 
-@dataclass
-class _Counted:
-    """What has been counted so far in the current window."""
-
-    seconds: float = 0.0
-    samples: int = 0
-    iterations: int = 0
-
-
 class Alternation:
     """Follows a schedule. `report` receives a line after each window, and a line for each round that is void."""
 
@@ -78,8 +69,10 @@ class Alternation:
         self._source: LiveBatches | None = None
         self._began: float | None = None
         self._skip = 0
-        self._window = _Counted()
+        self._window: list[CountedIteration] = []
+        self._opened = 0.0
         self._samples = 0
+        self._waited_s = 0.0
         self._interval_s = 0.0
         self._last: tuple[Any, tuple[int, ...]] | None = None
         self._held: list[tuple[Any, tuple[int, ...]]] = []
@@ -107,20 +100,22 @@ class Alternation:
         if self._began is not None:
             if last or self._source is None or self._source.over():
                 self.means.finish()
-            self._window.seconds += self.means.now() - self._began
-            self._window.samples += self._samples
-            self._window.iterations += 1
+            spent = self.means.now() - self._began
+            self._window.append(CountedIteration(place.number, spent, self._samples, self._waited_s))
             self._began = None
         if last and self._place is not None:
             self._end_window(place)
             self._place = None
 
     def _end_window(self, place: Place) -> None:
-        window, self._window = self._window, _Counted()
-        if place.kind == LIVE and window.iterations:
-            self._interval_s = window.seconds / window.iterations
-        first = self.step - self.schedule.window
-        self.report(BoundWindow(place.round, place.kind, window.seconds, window.samples, window.iterations, first))
+        window, self._window = self._window, []
+        seconds = sum(one.seconds for one in window)
+        if place.kind == LIVE and window:
+            self._interval_s = seconds / len(window)
+        self.report(BoundWindow(
+            place.round, place.kind, seconds, sum(one.samples for one in window), len(window),
+            self.step - self.schedule.window, self._opened, self.means.now(), window,
+        ))  # fmt: skip
 
     def interrupt(self) -> None:
         """Notes that the pass has ended, or that another begins. Drawing stops; the window goes on in the next pass."""
@@ -143,6 +138,7 @@ class Alternation:
             self._skip = self.schedule.window  # no batch is left to draw: the workers are no longer busy
         if place.number == 0:
             self.means.finish()
+            self._opened = self.means.now()
         counted = place.measured and not self._skip
         self._began = self.means.now() if counted else None
         try:
@@ -186,7 +182,9 @@ class Alternation:
 
     def _drawn(self, place: Place, source: LiveBatches, recorded: Callable[[Draw], Any] | None) -> Any:
         self._look_for_changes()
+        before = self.means.now()
         batch = recorded(source.draw) if recorded else source.draw()
+        self._waited_s = self.means.now() - before
         if source.cold:
             self._warm_up(place, source)
             self._began = None
@@ -242,5 +240,6 @@ class Alternation:
 
     def _replayed(self, place: Place) -> Any:
         batch = self._ready.pop(place.number)
+        self._waited_s = 0.0
         self._samples = batches.samples(batch, self.means.batch_size)
         return batch

@@ -2,6 +2,9 @@
 
 The script gets other batches than it asked for, so its weights are worth nothing. The process ends at once, and nothing
 of the script runs on the way out: not the rest of the script, no `atexit` function, no `finally` block.
+
+One of several ranks has the windows of all (`agreement`). If there are none, it trains on with live batches until the
+steps are done, so that no rank waits in vain for one that left.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ from typing import Any, NoReturn
 from pipebench.host import machine
 from pipebench.host.limits import SHARED_MEMORY, descriptors, free_bytes, free_memory
 from pipebench.watch.bound import batches
+from pipebench.watch.bound.agreement import Offer, Ranks, decided, together
 from pipebench.watch.bound.alternation import Alternation, Means, Refused
 from pipebench.watch.bound.live_batches import LiveSource, length_of
 from pipebench.watch.bound.schedule import (
@@ -25,12 +29,13 @@ from pipebench.watch.bound.schedule import (
     IDLE,
     LARGEST_WINDOW,
     LEAST_WINDOW,
-    least_steps,
-    planned,
+    Schedule,
 )
 from pipebench.watch.record.bound_lines import BoundEnded, BoundPlan, Reason
+from pipebench.watch.record.program_lines import RankFound
 from pipebench.watch.record.recording import Recording
 from pipebench.watch.script.phases import LoopPhases
+from pipebench.watch.script.ranks import present
 
 MEASURED, FAILED = 0, 1  # the exit statuses
 # Times the last-level cache: a replayed window is at least this large, or this much is written before the replay.
@@ -52,6 +57,9 @@ class Bound:
         self.steps = recording.settings.bound or 0
         self.number: int | None = None
         self.alternation: Alternation | None = None
+        self.rank: RankFound | None = None  # known from the first window on
+        self._ranks: Ranks | None = None
+        self._ended = self._leaving = False
         self._loaders: weakref.WeakKeyDictionary[Any, Callable[[], Any]] = weakref.WeakKeyDictionary()
         self._given: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
         self._script: Any = None  # the script's own iterator in the current pass
@@ -81,8 +89,8 @@ class Bound:
         """What the script gets from `next(iterator)`. `recorded(iterator, draw)` draws for the loop's table."""
         if os.getpid() != self.recording.pid:
             return plain(iterator)
-        if not self.recording.on:
-            self.leave(FAILED, Reason("bound-no-records", {}))
+        if not self.recording.on and not self._ended:
+            self._give_up(Reason("bound-no-records", {}))
         if not self._chosen(iterator):
             found = recorded(iterator, plain)
             self._given[iterator] = self._given.get(iterator, 0) + 1
@@ -113,14 +121,18 @@ class Bound:
         found = recorded(iterator, plain)
         given = self._given[iterator] = self._given.get(iterator, 0) + 1
         self._guarded(lambda: self._plan(iterator, found, given))
+        this = self.loop.passes.get(iterator)
+        if this is not None:
+            self.loop.recorded(this)  # no phase has the wait for the other ranks
         return found
 
     def _alternated(self, iterator: Any, plain: Plain, recorded: Recorded, alternation: Alternation) -> Any:
         if not alternation.goes_on:
             self.loop.leave(iterator)
         self._guarded(alternation.close)
+        alternation = self.alternation or alternation
         if alternation.done:
-            self.leave(MEASURED)
+            self.leave(FAILED if self._ended else MEASURED)
         if self._script is not iterator or self._source is None:
             self._end_pass()
             self._source = self._attached(iterator, plain)
@@ -131,7 +143,8 @@ class Bound:
             self._end_pass()
             return recorded(iterator, _exhausted)
         except Refused as error:
-            self.leave(FAILED, error.reason)
+            self._give_up(error.reason)
+            return self.batch(iterator, plain, recorded)
 
     def _attached(self, iterator: Any, plain: Plain) -> LiveSource:
         loader = self._loaders.get(iterator, _nothing)()
@@ -152,15 +165,35 @@ class Bound:
         try:
             act()
         except Refused as error:
-            self.leave(FAILED, error.reason)
+            self._give_up(error.reason)
         except Exception as error:
             self.recording.fault("measuring the bound", error)
-            self.leave(FAILED, Reason("bound-fault", {}))
+            self._give_up(Reason("bound-fault", {}))
+
+    def _give_up(self, problem: Reason) -> None:
+        """Ends the run; one of several ranks goes on without windows until the end of the steps."""
+        self.rank = self.rank or present()
+        if self.rank is None:
+            self.leave(FAILED, problem)
+        self._end_measuring(problem)
+        step = self.alternation.step if self.alternation is not None else 0
+        means = Means(time.perf_counter, _nothing, _nothing, 0.0)
+        self.alternation = Alternation(Schedule(self.steps, 0, LEAST_WINDOW, 0, ()), means, self.recording.write)
+        self.alternation.step = step
+
+    def _end_measuring(self, problem: Reason | None) -> None:
+        if not self._ended:
+            self._ended = True
+            self.recording.write(BoundEnded(problem))
 
     def _plan(self, iterator: Any, batch: Any, given: int) -> None:
+        self.rank = present()
+        if self.rank is not None:
+            since = self.recording.file.began * 1e-9
+            self._ranks = together(self.recording.settings.shared, self.rank, since)
         one, workers = max(1, batches.nbytes(batch)), int(getattr(iterator, "_num_workers", 0))
         notes: list[Reason] = []
-        budget = (free_memory() or 1 << 62) * _MEMORY_SHARE
+        budget = (free_memory() or 1 << 62) * _MEMORY_SHARE / self._of
         most, why, left = min(self._limits(iterator, batch, budget))
         replays = [IDLE, BUSY] if workers else [IDLE]
         device = _cuda()
@@ -170,17 +203,14 @@ class Bound:
                 notes.append(Reason("bound-not-on-device", {}))
             else:
                 most, replays = min(most, room), [*replays, DEVICE]
-        if most < 2:
-            raise Refused("bound-no-window", batch_bytes=one, limit=why, left=left)
         if most < LARGEST_WINDOW and why != "":
             notes.append(Reason("bound-small-windows", {"batches": most, "limit": why, "left": left}))
         length = length_of(self._loaders.get(iterator, _nothing)())
         lead = max(1, min(workers, length // 4 if length else workers))
         begin = max(BEGIN, self.recording.settings.warmup)
-        schedule = planned(self.steps, begin, lead, tuple(replays), most, max(1, workers))
-        if not schedule.rounds:
-            needed = least_steps(begin, lead, tuple(replays))
-            raise Refused("bound-few-steps", steps=self.steps, needed=needed)
+        offer = Offer(given, one, most, why, left, lead, workers, replays)
+        ranks = self._ranks
+        schedule = ranks.agreed(offer, self.steps, begin) if ranks else decided([offer], self.steps, begin)
         if workers and schedule.window % workers:
             notes.append(Reason("bound-bursts", {"batches": schedule.window, "workers": workers}))
         swept = self._sweeper(one * schedule.window)
@@ -195,16 +225,21 @@ class Bound:
         ))  # fmt: skip
         self.alternation = Alternation(schedule, means, self.recording.write)
 
+    @property
+    def _of(self) -> int:
+        """How many processes share the memory of the machine."""
+        return 1 if self.rank is None else self.rank.of
+
     def _limits(self, iterator: Any, batch: Any, budget: float) -> Iterator[tuple[int, str, int]]:
         """The limits on the number of batches in a window, each with what is scarce, and how much of it is left."""
         one, workers = max(1, batches.nbytes(batch)), int(getattr(iterator, "_num_workers", 0))
         yield LARGEST_WINDOW, "", 0
-        yield int(budget // one), "memory", int(budget / _MEMORY_SHARE)
+        yield int(budget // one), "memory", int(budget * self._of / _MEMORY_SHARE)
         if workers and not getattr(iterator, "_pin_memory", False):  # batches stay in shared memory for a whole window
             flying = workers * (int(iterator._prefetch_factor) + 1)
             shared, files = free_bytes(SHARED_MEMORY), descriptors()
             if shared is not None:
-                yield int(0.9 * shared // one) - flying, "shared memory", int(shared)
+                yield int(0.9 * shared / self._of // one) - flying, "shared memory", int(shared)
             if files is not None:
                 tensors = max(1, sum(1 for _ in batches.leaves(batch)))
                 yield (files - _DESCRIPTORS) // tensors - flying, "file descriptors", files
@@ -230,15 +265,20 @@ class Bound:
     def rest(self) -> None:
         """Stops drawing, because the script has come to its own end."""
         self._end_pass()
+        if self._ranks is not None and not self._leaving and os.getpid() == self.recording.pid:
+            self._ranks.leaves()
 
     def leave(self, status: int, problem: Reason | None = None) -> NoReturn:
         """Ends the process at once. Its workers end first, so that they can write their records."""
-        self.recording.write(BoundEnded(problem))
+        self._leaving = True
+        self._end_measuring(problem)
         self._end_pass()
         for iterator in list(self.loop.passes):
             if (shutdown := getattr(iterator, "_shutdown_workers", None)) is not None:
                 self.recording.guarded("ending workers", shutdown)
         self.recording.guarded("ending the recording", self.finish)
+        if self._ranks is not None:
+            self.recording.guarded("waiting for the other ranks", self._ranks.leave_together)
         for stream in (sys.stdout, sys.stderr):
             if stream is not None:
                 self.recording.guarded("flushing what the script printed", stream.flush)

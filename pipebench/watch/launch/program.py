@@ -29,7 +29,7 @@ def begin(run: str, began: int) -> None:
     except FileNotFoundError:
         return
     os.mkdir(os.path.join(folder, stack_place.FOLDER))
-    watched = WatchedScript(dataclasses.replace(settings, folder=folder))
+    watched = WatchedScript(dataclasses.replace(settings, folder=folder, shared=run))
     watched.recording.write(ProgramStarted(began, os.getppid(), list(getattr(sys, "argv", []))))
     rank = from_environment()
     if rank is not None:

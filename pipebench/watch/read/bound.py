@@ -22,12 +22,15 @@ def bound_result(lines: Sequence[Line]) -> BoundResult:
         return BoundResult(notes=(_note(end.problem) if end and end.problem else Note("no-training-loop"),))
     windows = _windows(lines)
     live, pairs = windows.get(LIVE, {}), {kind: _pairs(windows, kind) for kind in (IDLE, BUSY, DEVICE)}
+    rates = {kind: throughput([mine for mine, _ in found]) if found else None for kind, found in pairs.items()}
     return BoundResult(
         loader=plan.loader,
         rounds=len(pairs[IDLE]),
         window=plan.window,
         live=throughput(list(live.values())) if live else None,
-        **{kind: throughput([mine for mine, _ in found]) for kind, found in pairs.items() if found},
+        bound=rates[IDLE],
+        bound_busy=rates[BUSY],
+        bound_device=rates[DEVICE],
         bound_over_live=_over_live(pairs[IDLE]),
         busy_over_live=_over_live(pairs[BUSY]),
         device_over_live=_over_live(pairs[DEVICE]),

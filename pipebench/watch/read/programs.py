@@ -13,6 +13,7 @@ from pipebench.results.ranks import Ranks, StepOfRank
 from pipebench.results.watched import Note, WatchResult
 from pipebench.watch.launch.footprint import Footprint
 from pipebench.watch.launch.stacks import Looks
+from pipebench.watch.read.bound_of_ranks import bound_of_ranks
 from pipebench.watch.read.gather import Process, loaders_found
 from pipebench.watch.read.notes import seen_stopped
 from pipebench.watch.read.ranks import Rank, compared
@@ -70,6 +71,8 @@ def programs_of(
     loaded = sorted((one for one in every if loaders_found(one.processes)), key=_began)
     found = [_program(one, _began(loaded[0]), options, usable_cores) for one in loaded]
     shown, ranks = _shown(found, loaded)
+    if options.bound:  # replays are no steps of a rank's own
+        shown, ranks = _with_bounds(found, loaded, shown), None
     main = None if shown is None else found[shown].watched
     if shown is None or main is None:
         verdicts = [nothing_watched(one.processes) for one in every]
@@ -126,6 +129,21 @@ def _shown(found: Sequence[Program], records: Sequence[Records]) -> tuple[int | 
     )
     chosen = ranks.rows[0].rank if ranks.straggler is None else ranks.straggler
     return next(place for place in together if found[place].rank == chosen), ranks
+
+
+def _with_bounds(found: list[Program], records: Sequence[Records], shown: int | None) -> int | None:
+    """Gives the bound of each job to that of its ranks which waits longest. Returns the place of what is shown."""
+    for group in _groups(records):
+        its = {found[place].rank or 0: place for place in group}
+        of = found[group[0]].ranks or len(its)
+        job = bound_of_ranks(of, {rank: records[place].script.lines for rank, place in its.items()})
+        longest = its[max(job.ranks, key=lambda one: one.wait_s).rank] if job.ranks else group[0]
+        for place in group:
+            if (watched := found[place].watched) is not None and watched.bound is not None:
+                bound = job if place == longest else None
+                found[place] = dataclasses.replace(found[place], watched=dataclasses.replace(watched, bound=bound))
+        shown = longest if shown in group else shown
+    return shown
 
 
 def _groups(records: Sequence[Records]) -> list[list[int]]:

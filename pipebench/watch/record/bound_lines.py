@@ -31,11 +31,21 @@ class BoundPlan:
     notes: list[Reason] = field(default_factory=list)
 
 
+class CountedIteration(NamedTuple):
+    """A counted iteration: its number within its window, its seconds, its samples, and how long it waited for them."""
+
+    number: int
+    seconds: float
+    samples: int
+    waited_s: float = 0.0
+
+
 @dataclass
 class BoundWindow:
     """One window of `--bound`. Written after the window.
 
-    `kind` is one of the kinds in `bound.schedule`. `first` is the window's first iteration in the schedule.
+    `kind` is one of the kinds in `bound.schedule`. `first` is the window's first iteration in the schedule. It lasted
+    from `begin` to `end` by a clock that all processes of the machine share; `each` are the iterations that count.
     """
 
     round: int
@@ -44,6 +54,9 @@ class BoundWindow:
     samples: int
     iterations: int
     first: int = 0
+    begin: float = 0.0
+    end: float = 0.0
+    each: list[CountedIteration] = field(default_factory=list)
 
 
 @dataclass

@@ -25,7 +25,8 @@ class Settings:
     """What every watched process must know. The values are plain, so they can be sent to a spawned process.
 
     `bound` is the number of iterations after which a run that measures the bound ends; None if it is not measured.
-    `trial` says that changed loaders will be tried, by `orders`.
+    `trial` says that changed loaders will be tried, by `orders`. `shared` is the folder that all programs of a command
+    share ("": a script was started alone).
     """
 
     folder: str
@@ -36,6 +37,7 @@ class Settings:
     functions: tuple[str, ...] = ()
     bound: int | None = None
     trial: bool = False
+    shared: str = ""
 
     def encoded(self) -> str:
         """The settings as JSON text, for the arguments of the process that runs the script."""

@@ -31,6 +31,16 @@ def from_environment(names: Mapping[str, str] = os.environ) -> RankFound | None:
         return None
 
 
+def present() -> RankFound | None:
+    """Which rank this process is now: by its process group, else by its launcher. None: it trains alone."""
+    module = sys.modules.get(PROCESS_GROUP)
+    if module is not None and module.is_initialized():
+        found: RankFound | None = _found(module.get_rank(), module.get_world_size(), os.environ)
+    else:
+        found = from_environment()
+    return found if found is not None and found.of > 1 else None
+
+
 def _found(rank: int, of: int, names: Mapping[str, str]) -> RankFound:
     local = names.get("LOCAL_RANK", "")
     meeting = " ".join(names.get(one, "") for one in _MEETING)
@@ -44,7 +54,7 @@ def watch_process_group(loop: LoopPhases, module: Any) -> None:
     def tell() -> None:
         found = _found(module.get_rank(), module.get_world_size(), os.environ)
         recording.write(found)
-        if found.of > 1 and loop.own is None:
+        if found.of > 1 and loop.own is None and recording.settings.bound is None:  # a replay is no step of its own
             loop.own = OwnTime(recording)
             _watch_collectives(loop, module)
 

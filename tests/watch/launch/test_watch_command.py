@@ -126,7 +126,6 @@ def test_signals_arrive_as_without_us(how: str, number: int, times: int, send: C
     [
         (["--", "no-such-command"], "there is no command no-such-command"),
         (["--", "train.py"], "there is no command train.py"),
-        (["--bound", "--yes-discard-weights", "--", "true"], "--bound needs a script, and after -- comes a command"),
         (["--"], "there is no script to watch"),
     ],
 )
