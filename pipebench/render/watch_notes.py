@@ -175,7 +175,7 @@ _SENTENCES: dict[str, Callable[[Values], str]] = {
     ),
     "bound-not-in-step": lambda found: (
         f"The ranks were not in step in {found['windows']} of {found['of']} windows, which were left out: one had them "
-        "at another time."
+        "at another time, or at another rate."
     ),
     "bound-not-on-device": lambda found: (
         "Nothing was replayed from the device's memory, because a window does not fit there."

@@ -18,6 +18,7 @@ from pipebench.watch.record.bound_lines import BoundEnded, BoundPlan, BoundRound
 from pipebench.watch.record.lines import Line
 
 _OVERLAP = 0.5  # of the time that a window of any rank takes; ranks that step together differ by a part of a step
+_AGREE = 1.25  # the same iterations take no rank longer than another by more than this factor
 Together = Mapping[int, BoundWindow]  # by rank
 
 
@@ -34,15 +35,15 @@ def bound_of_ranks(of: int, ranks: Mapping[int, Sequence[Line]]) -> BoundResult:
         return BoundResult(notes=_once([*bound_result(problems[:1]).notes, missing] if problems else [missing]))
     every = _windows(ranks)
     shared = {key: one for key, one in every.items() if len(one) == of}
-    stepped = {key: one for key, one in shared.items() if _in_step(one)}
+    counted = {key: _counted(one) for key, one in shared.items()}
+    stepped = {key: one for key, one in counted.items() if _in_step(one)}
     plan = dataclasses.replace(plans[0], swept=any(one.swept for one in plans.values()), notes=_reasons(plans))
     ended = [*problems[:1]] if problems else [BoundEnded(None)] * (len(ends) == of)
     void = [BoundRoundVoid(one.round) for each in ranks.values() for one in each if isinstance(one, BoundRoundVoid)]
-    counted = {key: its for key, one in stepped.items() if (its := _counted(one))[0].iterations}
-    found = bound_result([plan, *void, *(_job(one) for one in counted.values()), *ended])
+    found = bound_result([plan, *void, *(_job(one) for one in stepped.values()), *ended])
     notes = [*_short(every, of), *_apart(len(shared) - len(stepped), len(shared))]
     gone = {one.round for one in void}
-    used = [one for key, one in counted.items() if key[0] not in gone]
+    used = [one for key, one in stepped.items() if key[0] not in gone and one[0].iterations]
     return dataclasses.replace(found, notes=_once([*notes, *found.notes]), ranks=tuple(_rows(used)))
 
 
@@ -78,11 +79,11 @@ def _apart(windows: int, of: int) -> Iterator[Note]:
 
 
 def _in_step(windows: Together) -> bool:
-    """Whether all ranks had this window at the same iterations, and for the most part at the same time."""
-    its = windows.values()
+    """Whether all ranks had this window at the same iterations, mostly at the same time, and took as long for them."""
+    its, spent = windows.values(), [one.seconds for one in windows.values()]
     whole = max(one.end for one in its) - min(one.begin for one in its)
     common = min(one.end for one in its) - max(one.begin for one in its)
-    return len({one.first for one in its}) == 1 and common > _OVERLAP * whole
+    return len({one.first for one in its}) == 1 and common > _OVERLAP * whole and max(spent) <= _AGREE * min(spent)
 
 
 def _counted(windows: Together) -> dict[int, BoundWindow]:

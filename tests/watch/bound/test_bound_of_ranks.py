@@ -32,11 +32,14 @@ def _window(turn: int, kind: str, wait_s: float, **more: Any) -> BoundWindow:
     """A window of iterations of two samples, which begins 100 s after the one before it."""
     begin = 100.0 * (3 * turn + list(STEP_S).index(kind))
     waited_s = wait_s if kind == LIVE else 0.0
-    each = [CountedIteration(number, STEP_S[kind], 2, waited_s) for number in range(WINDOW)]
-    found = BoundWindow(
-        turn, kind, STEP_S[kind] * WINDOW, 2 * WINDOW, WINDOW, turn * 20, begin, begin + STEP_S[kind] * WINDOW, each
-    )
+    each = _each(STEP_S[kind], waited_s)
+    spent = STEP_S[kind] * WINDOW
+    found = BoundWindow(turn, kind, spent, 2 * WINDOW, WINDOW, turn * 20, begin, begin + spent, each)
     return replace(found, **more)
+
+
+def _each(step_s: float, waited_s: float) -> list[CountedIteration]:
+    return [CountedIteration(number, step_s, 2, waited_s) for number in range(WINDOW)]
 
 
 def _rank(wait_s: float) -> list[Line]:
@@ -77,8 +80,8 @@ def test_an_iteration_counts_if_it_counts_on_every_rank() -> None:
     assert found.live.samples == (20, 20, 12, 20, 20, 20) and found.live.readings_s[2] == 12.0
 
 
-@pytest.mark.parametrize("more", [{"begin": 12.0, "end": 32.0}, {"first": 3}])
-def test_a_window_that_a_rank_had_at_another_time_or_iteration_is_left_out(more: dict[str, Any]) -> None:
+@pytest.mark.parametrize("more", [{"begin": 12.0, "end": 32.0}, {"first": 3}, {"each": _each(5.1, 0.1)}])
+def test_a_window_that_a_rank_had_at_another_time_or_iteration_or_rate_is_left_out(more: dict[str, Any]) -> None:
     found = bound_of_ranks(2, {0: _rank(0.1), 1: _changed(_rank(3.0), 0, LIVE, **more)})
     assert found.rounds == ROUNDS - 1 and found.live is not None and found.live.samples_per_s == 1.0
     assert found.notes == (Note("bound-not-in-step", {"windows": 1, "of": 18}),)
