@@ -21,6 +21,8 @@ _MOST_NOTES = 2  # on what was not tried
 _MOST_LINES = 3  # of a snippet
 _REFUSALS = {
     "iterable": "The dataset is iterable: its workers choose the samples, so two loaders cannot share them.",
+    "ranks": "This is one of several ranks, which wait for each other in every step: a trial would measure the others, "
+    "too. Try it on one rank; `pipebench watch -- COMMAND` compares the ranks.",
 }
 _ENDED = {
     "script-ended": "The script ended before everything was tried; a longer training leaves time for the rest.",
@@ -36,6 +38,7 @@ _NOT_TRIED = {
     "short-passes": "a pass is too short for windows",
     "of-script": "`advise` changes no code of yours",
     "iterable": "the dataset is iterable",
+    "ranks": "the ranks wait for each other",
     "workers-compute": "the workers compute also while they wait for their turn, so windows cannot tell",
     "no-arrays": "the workers have no NumPy",
     "no-workers": "the loader has no workers",

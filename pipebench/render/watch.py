@@ -28,6 +28,7 @@ _WORTH_A_WORD = 0.005  # of an iteration
 _NEARLY_ALL = 0.995
 _NAME = 28  # columns of a stage's name in a sentence
 _AFTER_NOTES = 50  # in the order in which a short page leaves parts out
+_NOT_IN_STEP = ("bound-not-in-step", "bound-rank-short")  # in the short report, too
 _FEW_STAGES, _FEW_NOTES = 3, 3  # rows in the short report, which fits a screen of 30 lines
 
 
@@ -311,7 +312,8 @@ def bound_parts(found: BoundResult, *, full: bool = True) -> list[Part]:
     )
     whole = "  The other tables are of live iterations; figures of workers are of the whole run."
     made: list[Part] = [most.strip(), table, *_bound_of_ranks(found.ranks, full)]
-    return [*made, *notes, whole] if full else made
+    apart = [f"  {sentence(note)}" for note in found.notes if note.code in _NOT_IN_STEP]
+    return [*made, *notes, whole] if full else [*made, *apart]
 
 
 def _of_all(found: BoundResult) -> str:

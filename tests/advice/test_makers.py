@@ -4,8 +4,10 @@ import sys
 import types
 
 import pytest
+import torch
 from fakes import Loader, Script, World
 
+from pipebench.watch.trial import patching
 from pipebench.watch.trial.patching import Makers
 
 
@@ -82,3 +84,11 @@ def test_a_changed_loader_serves_only_the_loader_of_which_it_is_a_copy(tmp_path,
         assert not [one for one in script.windows if one.changed]
     else:
         assert not script.failures and any(one.changed for one in script.windows)
+
+
+def test_the_loader_of_one_of_several_ranks_is_not_tried(monkeypatch):
+    loader = torch.utils.data.DataLoader([1, 2])
+    assert patching._refusal(loader) == ""
+    monkeypatch.setenv("RANK", "1")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    assert patching._refusal(loader) == "ranks"

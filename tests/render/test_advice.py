@@ -119,6 +119,7 @@ def test_another_order_is_not_called_the_same():
         ({"findings": FINDINGS[2:3], "best": None, "ended": "script-ended"}, "No gain was found, but not everything"),
         ({"findings": FINDINGS[5:], "best": None, "ended": "script-ended"}, "not tried; at most 1.80×"),
         ({"findings": (), "best": None, "ended": "refused", "refusal": "iterable"}, "The dataset is iterable"),
+        ({"findings": (), "best": None, "ended": "refused", "refusal": "ranks"}, "This is one of several ranks, which"),
         ({"findings": FORETOLD, "best": None, "foretold": 0, "ended": "refused", "refusal": "iterable"},
          "num_workers=4 is predicted to make the training loop 1.90× (1.85–1.95) as fast. This was not tried: the"),
         ({"findings": (), "best": None, "ended": "refused"}, "No loader whose loop trains was seen"),

@@ -13,6 +13,7 @@ from pipebench.watch.record.patches import Patches, unseen
 from pipebench.watch.record.recording import Recording
 from pipebench.watch.record.trial_lines import FunctionPlace, LoaderMade
 from pipebench.watch.script.made import Calls, calls_to, within
+from pipebench.watch.script.ranks import present
 from pipebench.watch.trial import arms
 from pipebench.watch.trial.session import Trial
 
@@ -93,7 +94,7 @@ def _refusal(loader: Any) -> str:
     data: Any = sys.modules["torch.utils.data"]
     if isinstance(loader.dataset, data.IterableDataset):
         return "iterable"
-    return ""
+    return "" if present() is None else "ranks"
 
 
 class Trying:

@@ -85,7 +85,9 @@ def test_a_window_that_a_rank_had_at_another_time_or_iteration_or_rate_is_left_o
     found = bound_of_ranks(2, {0: _rank(0.1), 1: _changed(_rank(3.0), 0, LIVE, **more)})
     assert found.rounds == ROUNDS - 1 and found.live is not None and found.live.samples_per_s == 1.0
     assert found.notes == (Note("bound-not-in-step", {"windows": 1, "of": 18}),)
-    assert sentence(found.notes[0]).startswith("The ranks were not in step in 1 of 18 windows")
+    said = sentence(found.notes[0])
+    assert said.startswith("The ranks were not in step in 1 of 18 windows")
+    assert said in " ".join(layout.text(bound_parts(found, full=False)).split())
 
 
 def test_ranks_that_were_never_in_step_have_no_bound() -> None:
