@@ -139,10 +139,10 @@ def test_without_one_of_them_no_rank_has_windows_and_none_waits_for_ever(
 
 def test_the_files_of_an_earlier_run_with_the_same_address_say_nothing(tmp_path: Path) -> None:
     _all(tmp_path, 2, {0: 0.0, 1: 0.0}, _agree)
-    alone, _ = _all(tmp_path, 2, {1: 0.0}, _agree, began=5.0)
-    assert alone[1][0] == "bound-rank-silent"
-    first, _ = _all(tmp_path, 2, {0: 0.0}, _agree, began=5.0 + 3 * PATIENCE_S)
+    first, _ = _all(tmp_path, 2, {0: 0.0}, _agree, began=5.0)
     assert first[0][0] == "bound-rank-silent"
+    alone, _ = _all(tmp_path, 2, {1: 0.0}, _agree, began=5.0 + 3 * PATIENCE_S)
+    assert alone[1][0] == "bound-rank-silent"
     both, _ = _all(tmp_path, 2, {0: 2.0, 1: 0.0}, _agree, began=5.0 + 6 * PATIENCE_S)
     assert set(both.values()) == {decided([OFFER], STEPS, BEGIN)}
 

@@ -102,8 +102,10 @@ def test_ranks_that_were_never_in_step_have_no_bound() -> None:
 
 
 def test_a_round_that_is_void_on_one_rank_is_void_for_the_job() -> None:
-    found = bound_of_ranks(2, {0: _rank(0.1), 1: [*_rank(3.0), BoundRoundVoid(1)]})
+    void = [*_changed(_rank(3.0), 1, LIVE, each=_each(4.0, 90.0)), BoundRoundVoid(1)]
+    found = bound_of_ranks(2, {0: _rank(0.1), 1: void})
     assert found.rounds == ROUNDS - 1 and Note("round-void") in found.notes
+    assert found.ranks[1].wait_s == pytest.approx(3.0)
 
 
 def test_a_rank_that_ends_early_or_dies_costs_its_windows_and_is_named() -> None:

@@ -64,6 +64,17 @@ def test_batches_that_come_in_bursts_are_measured_at_their_true_rate() -> None:
     assert len(live) >= 8 and {one.seconds / one.iterations for one in live} == {LIVE_S + STEP_S}
 
 
+def test_a_window_says_when_it_was_and_what_each_iteration_took_and_waited() -> None:
+    world = World(planned(60, 3, 2, (IDLE,)))
+    world.run()
+    live, ready = [one for one in world.lines if isinstance(one, BoundWindow)][:2]
+    numbers = list(range(world.alternation.schedule.window))
+    assert live.each == [(number, LIVE_S + STEP_S, 4, LIVE_S) for number in numbers]
+    assert ready.each == [(number, STEP_S, 4, 0.0) for number in numbers]
+    assert (live.end - live.begin, ready.end - ready.begin) == (live.seconds, ready.seconds)
+    assert live.end <= ready.begin
+
+
 def test_too_few_steps_make_no_round() -> None:
     assert planned(10, 3, 2, (IDLE, BUSY)).rounds == 0
 
