@@ -16,7 +16,7 @@ HOUSE = {
     "": "errors units stats ring",
     "host": "clock gaps heap children known_bad screen interrupts private redaction cgroups identity machine limits "
     "named page_cache scratch whole_files",
-    "native": "building passing region resized transforms packing",
+    "native": "building passing region resized transforms multi_picture packing",
     "task": "",
     "results": "sync_points measurement usual_pipeline loading consumers windows drilled account costs hand_off "
     "batches over_time next_move watched training calibration check comparison before_after studies advice plan "

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pipebench.errors import SampleError
-from pipebench.native import passing
+from pipebench.native import multi_picture, passing
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -26,8 +26,9 @@ def pack(data: Buffer, segment: int = SEGMENT, keep_tables: bool = False) -> byt
 
     The interval is the divisor of the MCUs in a row (blocks of 8 to 32 pixels) that is nearest to `segment`, or the
     whole row where the nearest is more than three times as far apart or as near. The Huffman tables are optimised, or
-    kept with `keep_tables`. All other segments are kept, and what follows the end of the image. The coefficients of
-    the result were read again and are those of `data`, so every decoder shows the same pixels.
+    kept with `keep_tables`. All other segments are kept, and what follows the end of the image; only where an index of
+    several pictures (MPO) says that the others lie, is changed. The coefficients of the result were read again and are
+    those of `data`, so every decoder shows the same pixels.
 
     Raises `SampleError`, its `kind` being `unsupported` (progressive, arithmetic coding, 12 bits, lossless, CMYK),
     `not-jpeg`, `truncated`, `corrupt`, `too-large` or `empty`; `NativeError` where the library cannot be built. The
@@ -43,7 +44,7 @@ def pack(data: Buffer, segment: int = SEGMENT, keep_tables: bool = False) -> byt
     )  # fmt: skip
     if kind:
         raise passing.error(kind, message)
-    return ctypes.string_at(out, written.value)
+    return multi_picture.moved(ctypes.string_at(pointer, length), ctypes.string_at(out, written.value))
 
 
 def pack_if_possible(data: bytes) -> bytes:

@@ -99,6 +99,36 @@ def test_everything_else_is_kept():
     assert after.applist == before.applist and after.quantization == before.quantization
 
 
+def pictures(data):
+    """The pixels of every picture of an MPO."""
+    with Image.open(io.BytesIO(data)) as file:
+        assert file.format == "MPO"
+        return [(file.seek(index), file.tobytes())[1] for index in range(file.n_frames)]
+
+
+@pytest.mark.parametrize("ours", [True, False])
+def test_pictures_behind_the_first_are_found(ours):
+    others = [Image.fromarray(region_jpegs.picture()[at:, at:]) for at in (0, 100, 333)]
+    data = encoded(others[0], "MPO", save_all=True, append_images=others[1:], quality=90)
+    data = data if ours else data[:2] + b"\xff" + data[2:]  # libjpeg writes it
+    packed = packing.pack(data)
+    assert len(packed) != len(data) and len(pictures(packed)) == 3
+    assert pictures(packed) == [image.tobytes() for image in map(reopened, others)]
+    assert packing.pack(packed) == packed
+
+
+def reopened(image):
+    return Image.open(io.BytesIO(encoded(image, quality=90)))
+
+
+@pytest.mark.parametrize("cut", range(0, 90, 7))
+def test_an_index_of_pictures_that_makes_no_sense_is_kept(cut):
+    data = encode("4:2:0", 101, 64)
+    index = b"MPF\0" + bytes.fromhex("4d4d002a00000008000300000007000000043031303001b002000700000fff00000020")[:cut]
+    segment = b"\xff\xe2" + (2 + len(index)).to_bytes(2, "big") + index
+    assert segment in packing.pack(data[:2] + segment + data[2:])
+
+
 def test_nothing_is_added_to_a_file_without_jfif():
     data = encode("4:2:0", 101, 64)
     length = 2 + int.from_bytes(data[4:6], "big")
