@@ -83,16 +83,27 @@ def _one_thread() -> Iterator[None]:
 
 
 def _boxed(pair: tuple[Extent, Extent]) -> tuple[tuple[bytes, bytes], Box] | None:
-    """The bytes before and after, and a random box in the image; None for an image no larger than the box."""
+    """The bytes before and after, and a random box in the image; None for an image no larger than the box, or one that
+    Pillow cannot open."""
     try:
         data = listing.read_extent(pair[0]), listing.read_extent(pair[1])
         width, height = region.image_size(data[0])
     except SampleError:
         return None
-    if min(width, height) <= SIDE:
+    if min(width, height) <= SIDE or not _opens(data[0]):
         return None
     rng = random.Random(os.fsencode(pair[0].path) + b"%d" % pair[0].offset)  # the path need not be UTF-8
     return data, (rng.randint(0, width - SIDE), rng.randint(0, height - SIDE), SIDE, SIDE)
+
+
+def _opens(data: bytes) -> bool:
+    from PIL import Image
+
+    try:
+        Image.open(io.BytesIO(data)).load()
+    except Exception:  # Pillow raises errors of many types
+        return False
+    return True
 
 
 def _usually(data: tuple[bytes, bytes], box: Box) -> object:

@@ -20,9 +20,9 @@ import msgspec
 from pipebench.data import listing
 from pipebench.errors import PipebenchError, SampleError, remedy_of
 from pipebench.host.whole_files import check_writable
+from pipebench.pack.sources import JOURNAL as NAME
 from pipebench.units import printable
 
-NAME = ".pipebench-pack.jsonl"
 UNFINISHED = ".pipebench-packing"  # the suffix of a file that is being written
 _REMEDY = "name a new folder, or remove this one and pack again"
 Line = TypeVar("Line")

@@ -16,7 +16,7 @@ from pipebench.data.listing import Extent
 from pipebench.errors import PipebenchError, SampleError
 from pipebench.host.whole_files import write_whole
 from pipebench.pack.journal import UNFINISHED
-from pipebench.pack.sources import Member, Target, key
+from pipebench.pack.sources import Member, Target, count_samples
 from pipebench.units import printable
 
 
@@ -109,7 +109,7 @@ def write_index(folder: Path, shards: Sequence[Target]) -> None:
     rows = [
         {
             "url": one.name,
-            "nsamples": len({key(member.name) for member in one.members()}),
+            "nsamples": count_samples(one.members()),
             "filesize": (folder / one.name).stat().st_size,
         }
         for one in shards
