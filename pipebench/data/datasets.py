@@ -105,7 +105,10 @@ def image_bytes(dataset: Dataset) -> int:
 
 def tars(path_or_pattern: str) -> list[str]:
     """The paths of one tar or of a pattern of tars. PipebenchError where one cannot be used, or there is none."""
-    return patterns.tars(_paths(path_or_pattern))
+    found = _paths(path_or_pattern)
+    if all(map(listing.is_image, found)):
+        raise PipebenchError(f"{printable(path_or_pattern)} is an image, and no folder.", "Name its folder, or a .tar.")
+    return patterns.tars(found)
 
 
 def _paths(path_or_pattern: str) -> list[str]:

@@ -105,3 +105,8 @@ def test_an_image_that_pillow_cannot_open_does_not_end_the_run(folder, tmp_path,
     (folder / "cats" / "odd.jpg").write_bytes(data[:2] + b"\xff\x01" + data[2:])  # a marker that libjpeg passes over
     done = CliRunner().invoke(command, [str(folder), str(tmp_path / "out")], standalone_mode=False)
     assert done.exception is None and "3 images packed" in done.output and "on 2 images" in done.output
+
+
+def test_a_single_image_is_no_source(folder):
+    with pytest.raises(PipebenchError, match=r"a\.jpg is an image, and no folder"):
+        sources.targets(str(folder / "cats" / "a.jpg"))
