@@ -166,6 +166,7 @@ class Packer:
     def _write(self, step: Step) -> None:
         if self._writer is None:
             self._writer, self._file, self._samples = Writer(self._destination, step.target), Counts(), []
+            self._writer.open()
         if step.member is None:
             return self._end(self._writer, step.target)
         given = step.treated.result() if step.treated else Treated(None, Counts())

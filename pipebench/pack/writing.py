@@ -9,6 +9,7 @@ import os
 import tarfile
 from collections.abc import Sequence
 from pathlib import Path
+from typing import BinaryIO
 from zlib import crc32
 
 from pipebench.data import listing
@@ -21,17 +22,24 @@ from pipebench.units import printable
 
 
 class Writer:
-    """Writes the members of `target` below `folder`: `add` each, `complete`, `sync`, `name`; or `discard` all of it."""
+    """Writes the members of `target` below `folder`: `open`, `add` each, `complete`, `sync`, `name`; or `discard` all.
+
+    It is opened once its owner has it, so that a signal in between leaves no file that nobody discards.
+    """
+
+    _file: BinaryIO
 
     def __init__(self, folder: Path, target: Target) -> None:
         self.path = folder / target.name
         number = crc32(os.fsencode(target.name))  # several are unfinished at once, and a name has 255 bytes at most
         self._draft = self.path.with_name(f"{self.path.name[:40]}.{number:08x}{UNFINISHED}")
-        self.path.parent.mkdir(parents=True, exist_ok=True)
         self._is_tar = target.is_tar
-        self._file = self._draft.open("wb")
         self._sums: list[tuple[int, int, int]] = []  # offset, bytes and CRC of what was packed
         self._mtime_ns: int | None = None
+
+    def open(self) -> None:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        self._file = self._draft.open("wb")
 
     def add(self, member: Member, data: bytes | None) -> Extent:
         """Writes `data`, or the member as it is in the source. Returns where it will lie."""
@@ -86,7 +94,8 @@ class Writer:
         os.replace(self._draft, self.path)
 
     def discard(self) -> None:
-        self._file.close()
+        with contextlib.suppress(AttributeError):  # it was not opened
+            self._file.close()
         with contextlib.suppress(OSError):
             self._draft.unlink()
 

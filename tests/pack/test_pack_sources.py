@@ -2,6 +2,7 @@
 
 import json
 import os
+import pathlib
 import tarfile
 
 import pytest
@@ -110,3 +111,16 @@ def test_an_image_that_pillow_cannot_open_does_not_end_the_run(folder, tmp_path,
 def test_a_single_image_is_no_source(folder):
     with pytest.raises(PipebenchError, match=r"a\.jpg is an image, and no folder"):
         sources.targets(str(folder / "cats" / "a.jpg"))
+
+
+def test_a_signal_that_comes_as_a_file_is_opened_leaves_none(folder, tmp_path, monkeypatch):
+    opened = pathlib.Path.open
+
+    def interrupted(path, *mode):
+        opened(path, *mode).close()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(pathlib.Path, "open", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        pack(folder, tmp_path / "packed")
+    assert files(tmp_path / "packed") == {}
