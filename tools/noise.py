@@ -29,6 +29,7 @@ from pathlib import Path
 import noise_report
 from noise_plant import WARMING, kept_in, rounds_in, summed
 
+SERVERS = 0.006  # what a simulated pair of servers draws, as a standard deviation: see `tools/noise_parts.py`
 METHOD = 3  # how rounds are made and judged; `docs/figures/noise.md` says what each method is
 CHANGES = (0.01, 0.02, 0.03, 0.05, 0.10)
 ROOT = Path(__file__).absolute().parent.parent
@@ -136,16 +137,17 @@ def runs(chosen, change, out):
             out.flush()
 
 
-def simulated(rng, rounds, placement, change, pairs=50, noise=0.05, spoilt=0.05):
+def simulated(rng, servers, placement, change, pairs=50, noise=0.05, spoilt=0.05, spread=SERVERS):
     """Simulated rounds of a call of 1 s; the head takes `change` more.
 
-    `placement` is the spread of the speed of processes, from where they lie in memory: each at a place of its own. A
-    share `spoilt` of the rounds is disturbed. The added work takes the same time wherever a process lies. Therefore no
-    factor makes the two sides exchangeable, and the simulation can show whether an interval contains the change.
+    `servers` has the rounds of each pair of servers, which adds what it draws to all of them. `placement` is the spread
+    of the speed of processes, from where they lie in memory: each at a place of its own. A share `spoilt` of the rounds
+    is disturbed. The added work takes the same time wherever a process lies. Therefore no factor makes the two sides
+    exchangeable, and the simulation can show whether an interval contains the change.
     """
     made = []
-    for _ in range(rounds):
-        base = 1 + rng.gauss(0, placement)
+    for own in (own for rounds in servers for own in [rng.gauss(0, spread)] * rounds):
+        base = 1 + rng.gauss(0, placement) + own
         head = 1 + rng.gauss(0, placement) + change
         head *= 1 + (rng.uniform(0, 1) if rng.random() < spoilt else 0)
         base *= 1 + (rng.uniform(0, 1) if rng.random() < spoilt else 0)
@@ -153,26 +155,27 @@ def simulated(rng, rounds, placement, change, pairs=50, noise=0.05, spoilt=0.05)
     return made
 
 
-def simulate(draws, out, rounds=30):
+def simulate(draws, out, servers=(5,) * 6):
     """Writes the share of false alarms in families of six, the power and the coverage, for each spread of placement.
 
     Coverage uses a quarter of the draws.
     """
     from pipebench.compare import permutation
 
+    def drawn(change):
+        return simulated(rng, servers, placement, change)
+
+    def differs(change):
+        return permutation.differs(drawn(change), 6, servers=servers)
+
     rng = random.Random(0)
-    out.write(f"{rounds} rounds, {draws} families of six\n")
+    out.write(f"{sum(servers)} rounds of {len(servers)} pairs of servers, {draws} families of six\n")
     found = "  ".join(f"{change:+.0%} found" for change in CHANGES)
     out.write(f"placement         false alarms  {found}  +3% covered\n")
     for placement in (0.01, 0.02, 0.04):
-        alarms = sum(
-            any(permutation.differs(simulated(rng, rounds, placement, 0.0), 6) for _ in range(6)) for _ in range(draws)
-        )
-        found = [
-            sum(permutation.differs(simulated(rng, rounds, placement, change), 6) for _ in range(draws))
-            for change in CHANGES
-        ]
-        judged = [permutation.judge(simulated(rng, rounds, placement, 0.03), 6) for _ in range(max(1, draws // 4))]
+        alarms = sum(any(differs(0.0) for _ in range(6)) for _ in range(draws))
+        found = [sum(differs(change) for _ in range(draws)) for change in CHANGES]
+        judged = [permutation.judge(drawn(0.03), 6, servers=servers) for _ in range(max(1, draws // 4))]
         intervals = [one.head_over_base for one in judged]
         covered = sum(one.low <= 1 / 1.03 <= one.high for one in intervals)
         shares = "  ".join(f"{count / draws:>9.1%}" for count in found)
@@ -182,42 +185,43 @@ def simulate(draws, out, rounds=30):
         out.flush()
 
 
-JOINED = {  # two runs: how slow the machine is, its placement, its rounds, and the share of rounds that are disturbed
-    "alike": ((1, 0.01, 24, 0.05), (1, 0.01, 24, 0.05)),
-    "one twice as slow": ((1, 0.01, 24, 0.05), (2, 0.01, 24, 0.05)),
-    "one disturbed": ((1, 0.01, 24, 0.05), (1.2, 0.03, 24, 0.3)),
+JOINED = {  # two runs: how slow the machine is, its placement, and the share of rounds that are disturbed
+    "alike": ((1, 0.01, 0.05), (1, 0.01, 0.05)),
+    "one twice as slow": ((1, 0.01, 0.05), (2, 0.01, 0.05)),
+    "one disturbed": ((1, 0.01, 0.05), (1.2, 0.03, 0.3)),
 }
 
 
-def joined(draws, out):
-    """Writes how often the interval of two joined runs contains the truth, and how often they find a change of 1 %.
+def joined(draws, out, servers=(6,) * 4):
+    """Writes how often the interval of two joined runs contains the truth, and how often they find a change of 2 %.
 
-    The interval is one of 80 %, so that a loss of coverage shows in few draws. A change is found as in a family of six.
+    Each run has `servers`. The interval is one of 80 %, so that a loss of coverage shows in few draws. It is one of the
+    rounds alone: there, servers draw nothing. A change is found as in a family of six.
     """
     from pipebench.compare import permutation
 
     rng = random.Random(0)
-    out.write(f"{draws} pairs of runs; intervals of 80 %\n")
-    out.write("runs               equal covered  +3% covered  +1% found: one run  both\n")
+    counts = [sum(servers)] * 2
+    out.write(f"{draws} pairs of runs, each with {len(servers)} pairs of servers; intervals of 80 %\n")
+    out.write("runs               equal covered  +3% covered  +2% found: one run  both\n")
     for name, runs in JOINED.items():
-        counts = [rounds for _, _, rounds, _ in runs]
 
-        def drawn(change, runs=runs):
+        def drawn(change, spread, runs=runs):
             return [
                 [(slow * base, slow * head) for base, head in pairs]
-                for slow, placement, rounds, spoilt in runs
-                for pairs in simulated(rng, rounds, placement, change, pairs=5, spoilt=spoilt)
+                for slow, placement, spoilt in runs
+                for pairs in simulated(rng, servers, placement, change, pairs=5, spoilt=spoilt, spread=spread)
             ]
 
         covered = [
-            sum(permutation.holds(drawn(change), 1 / (1 + change), 1, 0.2, counts) for _ in range(draws)) / draws
+            sum(permutation.holds(drawn(change, 0.0), 1 / (1 + change), 1, 0.2, counts) for _ in range(draws)) / draws
             for change in (0.0, 0.03)
         ]
         found = [0, 0]
         for _ in range(draws):
-            rounds = drawn(0.01)
-            found[0] += permutation.differs(rounds[: counts[0]], 6)
-            found[1] += permutation.differs(rounds, 6, runs=counts)
+            rounds = drawn(0.02, SERVERS)
+            found[0] += permutation.differs(rounds[: counts[0]], 6, servers=servers)
+            found[1] += permutation.differs(rounds, 6, counts, servers * 2)
         shares = f"{covered[0]:>13.1%}  {covered[1]:>11.1%}  {found[0] / draws:>18.1%}  {found[1] / draws:>4.0%}"
         out.write(f"{name:<17}  {shares}\n")
         out.flush()
