@@ -36,9 +36,11 @@ def fill(repo: Path, sha: str, target: Path, git: Git) -> None:
             git("clone", "--quiet", "--shared", "--no-checkout", os.fspath(source), os.fspath(place), at=target)
             git("checkout", "--quiet", "--detach", one.sha, at=place)
         except subprocess.CalledProcessError as error:
+            shallow = git("rev-parse", "--is-shallow-repository", at=source).strip() == "true"
+            wanted = "--unshallow (in a workflow: fetch-depth: 0)" if shallow else "--all"
             raise PipebenchError(
                 f"submodule {printable(one.path)} lacks commit {one.sha[:8]}, which {sha[:8]} needs",
-                f"fetch it: git -C {printable(one.path)} fetch --all",
+                f"fetch it: git -C {printable(one.path)} fetch {wanted}",
             ) from error
         fill(source, one.sha, place, git)
 

@@ -82,6 +82,22 @@ def test_a_submodule_that_is_initialised_later_is_filled_in_then(with_submodule,
     assert (folder / "part" / "part.py").read_text() == "SIZE = 2\n"
 
 
+def test_a_shallow_submodule_is_fetched_as_the_error_says(with_submodule, tmp_path):
+    clone = tmp_path / "shallow"
+    repos.git(tmp_path, "clone", "--quiet", f"file://{with_submodule}", str(clone))
+    allowed = ("-c", "protocol.file.allow=always")
+    repos.git(clone, "submodule", "--quiet", "init")
+    repos.git(clone, "config", "submodule.part.url", f"file://{tmp_path / 'part'}")  # of a path, depth is ignored
+    repos.git(clone, *allowed, "submodule", "--quiet", "update", "--depth", "1")
+    checkouts.checked_out(clone, "HEAD")
+    with pytest.raises(PipebenchError, match="submodule part lacks commit") as raised:
+        checkouts.checked_out(clone, "HEAD~1")
+    said = "git -C part fetch --unshallow"
+    assert said in raised.value.remedy
+    repos.git(clone, *allowed, *said.split()[1:])
+    checkouts.checked_out(clone, "HEAD~1")
+
+
 def test_a_submodule_without_the_recorded_commit_is_named(with_submodule, tmp_path):
     repos.git(with_submodule, "update-index", "--cacheinfo", f"160000,{'1' * 40},part")
     repos.git(with_submodule, "commit", "--quiet", "--message", "a commit that nobody has")

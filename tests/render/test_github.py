@@ -1,7 +1,9 @@
 """The annotations of a comparison: what is slower, where, and how it is escaped."""
 
-from pipebench.render import github
-from pipebench.results.comparison import Change, Comparison, Judgement
+from dataclasses import replace
+
+from pipebench.render import github, same_work
+from pipebench.results.comparison import Change, Comparison, Difference, Judgement, Outputs
 from pipebench.stats import Speedup
 
 
@@ -19,6 +21,19 @@ def test_what_fails_the_gate_is_an_error_and_what_is_slower_a_warning():
         "::warning title=broken::failed: it: broke,\\n100 %25",
         "::warning title=small::takes 4.0 %25 longer (2.0 %25 to 6.0 %25) than in main (0123); the limit is 5.0 %25",
     ]
+
+
+def test_a_changed_output_is_told_though_it_is_not_slower():
+    other = Outputs("changed", Difference("dtype", "output", "[0]", "float32", "float64"))
+    fast, slow = (replace(change(name, longer), outputs=other) for name, longer in (("fast", 0.8), ("slow", 1.2)))
+    found = Comparison("main", "mine", (fast, slow))
+    said = same_work.notes(other)[0]
+    assert said.startswith("changed output: ") and "float64" in said
+    slower = "takes 20.0 %25 longer (18.0 %25 to 22.0 %25) than in main"
+    told = [f"title=slow::{slower}; {said}", f"title=fast::{said}"]
+    assert github.commands(found, {}) == [f"::warning {one}" for one in told]
+    assert github.commands(replace(found, fail_on_change=True), {}) == [f"::error {one}" for one in told]
+    assert github.commands(replace(found, allow_changed=True), {}) == [f"::warning title=slow::{slower}"]
 
 
 def test_no_more_than_github_shows_and_none_is_lost():
