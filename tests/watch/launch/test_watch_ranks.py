@@ -91,7 +91,7 @@ def test_a_rank_with_slow_storage_is_named(tmp_path: Path) -> None:
     [
         pytest.param("storage", "blocked_s", 4, "0.03", marks=pytest.mark.slow),
         pytest.param("shard", "cpu_s", 2, "0.03", marks=pytest.mark.slow),
-        pytest.param("shard", "cpu_s", 4, "0.03", marks=[pytest.mark.long, pytest.mark.timing]),
+        pytest.param("shard", "cpu_s", 4, "0.03", marks=pytest.mark.long),
         pytest.param("cores", "core_wait_s", 2, "0.005", marks=pytest.mark.slow),
         pytest.param("cores", "core_wait_s", 4, "0.005", marks=[pytest.mark.long, pytest.mark.timing]),
     ],
@@ -99,7 +99,10 @@ def test_a_rank_with_slow_storage_is_named(tmp_path: Path) -> None:
 def test_each_kind_of_straggler_is_named_with_its_cause(
     kind: str, part: str, ranks: int, slow_s: str, tmp_path: Path
 ) -> None:
-    """The workers of the last rank sleep, compute, or have a core that four others use. The rest is far smaller."""
+    """The workers of the last rank sleep, compute, or have a core that four others use. The rest is far smaller.
+
+    Other programs may use the cores too: a rank that computes may wait for them.
+    """
     if kind == "cores" and (len(os.sched_getaffinity(0)) < 2 or core_wait_ns() == 0):
         pytest.skip("needs two cores, and a Linux that says how long a thread had none")
     slow = ranks - 1
@@ -110,6 +113,7 @@ def test_each_kind_of_straggler_is_named_with_its_cause(
     assert found["stage"]["name"] == "Numbers.__getitem__"
     longer = found["longer"]
     planted = longer.pop(part)
+    longer.pop("core_wait_s", None)
     assert planted > 0.01 and planted > 2 * max(longer.values())
     assert found["cost_s"] > 0.3 * planted * 60
 
