@@ -144,7 +144,7 @@ def observe(
             result = summarise(
                 processes, options, ended.status, usable_cores(), looker.found, reader.found, ended.lived, ended.stood
             )
-            notes = (*result.notes, *_traced(processes, options.export_trace))
+            notes = (*result.notes, *_traced(processes, options.export_trace, say))
             steps = timeline(processes, result.loaders_in_loop)
             found.append(dataclasses.replace(result, notes=notes, timeline=steps))
             report(found[0])
@@ -178,7 +178,7 @@ def observe_command(
             pid = None if command.shown is None else command.programs[command.shown].pid
             shown = next((one.processes for one in records if one.script.pid == pid), [])
             stood = [*standstill_notes(ended.stood, ended.lived), *stopped_programs(records, ended.pid)]
-            notes = [*_traced(shown, options.export_trace), *_faults(programs), *stood]
+            notes = [*_traced(shown, options.export_trace, say), *_faults(programs), *stood]
             steps = timeline(shown, main.loaders_in_loop)
             command = dataclasses.replace(command, attempt=_attempt())
             report(dataclasses.replace(main, notes=(*main.notes, *notes), timeline=steps), command)
@@ -246,15 +246,17 @@ def _settings(options: WatchOptions, folder: Path) -> Settings:
     )
 
 
-def _traced(processes: list[Process], place: Path | None) -> Iterator[Note]:
-    """Writes the trace if `place` is given. Yields a note with the reason if it could not be written."""
+def _traced(processes: list[Process], place: Path | None, say: Callable[[str], object]) -> Iterator[Note]:
+    """Writes the trace if `place` is given. If that fails, says so and yields a note: a short report may lack notes."""
     if place is None:
         return
     try:
         write_trace(processes, place)
     except PipebenchError as error:
+        say(_told_problem(error))
         yield Note("trace-not-written", {"problem": error.problem, "remedy": error.remedy})
     except Exception as error:
+        say(f"pipebench: there is no trace, because of a fault of pipebench ({inert(told(error))})\n")
         yield Note("fault-outside", {"what": "writing the trace", "fault": told(error)})
 
 
@@ -262,7 +264,11 @@ def _guarded(say: Callable[[str], object], act: Callable[[], object]) -> None:
     try:
         act()
     except PipebenchError as error:
-        say(f"pipebench: {inert(error.problem)}\n  {inert(error.remedy)}\n")
+        say(_told_problem(error))
     except Exception as error:
         what = inert(f"{type(error).__name__}: {error}")
         say(f"pipebench: this run has no report, because of a fault of pipebench ({what})\n")
+
+
+def _told_problem(error: PipebenchError) -> str:
+    return f"pipebench: {inert(error.problem)}\n  {inert(error.remedy)}\n"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -78,6 +80,16 @@ def test_a_trace_that_cannot_be_written_is_in_the_notes(tmp_path: Path) -> None:
     assert (found.status, found.out) == (0, OUT), found.err
     note = r"The trace was not written: cannot write \S+/file/trace: File exists\. .*"
     assert _noted(found, note), found.watch["notes"]
+
+
+def test_a_short_report_says_that_a_trace_was_not_written(tmp_path: Path) -> None:
+    """The place was checked before the script started. The script itself makes it unusable."""
+    (tmp_path / "train.py").write_text("import os, shutil\nshutil.rmtree('there')\nopen('there', 'w').close()\n")
+    line = [sys.executable, "-m", "pipebench", "watch", "--export-trace", "there/t.json"]
+    for how in (["train.py"], ["--out", "kept", "--", sys.executable, "train.py"]):
+        (tmp_path / "there").unlink(missing_ok=True)
+        done = subprocess.run([*line, *how], cwd=tmp_path, capture_output=True, text=True, timeout=100)
+        assert done.returncode == 0 and "pipebench: cannot write " in done.stderr, done.stderr
 
 
 def test_a_fault_in_the_trace_is_in_the_notes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
