@@ -11,7 +11,7 @@ import enum
 import hashlib
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, ItemsView, Mapping, Sequence, Set, ValuesView
 from typing import Any
 
 Leaf = tuple[str, str, str, tuple[int, ...], str, str]  # part, place, type, shape, dtype, digest
@@ -21,7 +21,7 @@ Numbers = Callable[[], Any] | None
 MOST_LEAVES = 20_000  # what comes after is one leaf
 DEEPEST = 40
 CHECKOUT = "<checkout>"  # stands in texts for the folder of the commit, which differs between the sides
-PLAIN = ("builtins", "datetime", "decimal", "fractions", "pathlib", "uuid", "torch", "ipaddress")  # a repr says it all
+PLAIN = ("builtins", "datetime", "decimal", "fractions", "pathlib", "uuid", "ipaddress")  # a repr says it all
 NUMBERS = (bool, int, float)
 NAMED = ("function", "builtin_function_or_method", "method", "type", "module")
 
@@ -114,13 +114,17 @@ class Leaves:
         if value.is_nested:
             self._items(place, list(value.unbind()), type(value).__name__)
             return
-        plain = value.detach()
-        plain = (plain if plain.layout == torch.strided else plain.to_dense()).as_subclass(torch.Tensor)
-        plain = plain.int_repr() if plain.is_quantized else plain
+        if getattr(value, "__dict__", None):  # such as the format of bounding boxes
+            self._entries(place, vars(value), type(value).__name__, ".{}")
+        plain, kind = value.detach(), type(value).__name__
+        if plain.layout != torch.strided:  # to make it dense is work that is left to whoever uses it
+            plain, kind = plain.to_dense(), f"{kind}, {str(plain.layout).removeprefix('torch.')}"
+        plain = plain.as_subclass(torch.Tensor)
+        plain = plain.dequantize() if plain.is_quantized else plain
         plain = plain.cpu().resolve_conj().resolve_neg().contiguous()
         raw = plain.reshape(-1).view(torch.uint8).numpy()
         dtype = str(value.dtype).removeprefix("torch.")
-        self._put(place, type(value).__name__, tuple(value.shape), dtype, raw, lambda: _numbers(torch, plain))
+        self._put(place, kind, tuple(value.shape), dtype, raw, lambda: _numbers(torch, plain))
 
     def _array(self, place: str, value: Any) -> None:
         numpy = _numpy()
@@ -145,8 +149,9 @@ class Leaves:
         numbers = (lambda: _numpy().frombuffer(raw, "u1")) if eight else None
         self._put(place, kind, shape, value.mode, raw + palette, numbers)
 
-    def _mapping(self, place: str, value: Mapping[Any, Any]) -> None:
-        self._entries(place, {self._text(repr(key)): one for key, one in value.items()}, type(value).__name__)
+    def _mapping(self, place: str, value: Mapping[Any, Any] | ItemsView[Any, Any]) -> None:
+        items = value if isinstance(value, ItemsView) else value.items()
+        self._entries(place, {self._text(repr(key)): one for key, one in items}, type(value).__name__)
 
     def _entries(self, place: str, entries: Mapping[str, Any], kind: str, way: str = "[{}]") -> None:
         names = sorted(entries)
@@ -171,11 +176,25 @@ class Leaves:
             self._add(f"{place}[{index}]", one)
 
     def _set(self, place: str, value: Any) -> None:
-        raw = "\n".join(sorted(self._text(repr(one)) for one in value)).encode("utf-8", "surrogatepass")
-        self._put(place, type(value).__name__, (len(value),), "", raw)
+        """A set by the leaves of its members: the repr of one can leave something out, and of a set has any order."""
+        members = []
+        for one in value:
+            taken = Leaves(self._folder)
+            taken._above = [*self._above]
+            taken.add("member", "", one)
+            self.unread |= taken.unread
+            members.append(repr(taken.found))
+        self._put(place, type(value).__name__, (len(members),), "", "\n".join(sorted(members)).encode())
+
+    def _values(self, place: str, value: ValuesView[Any]) -> None:
+        self._items(place, list(value), type(value).__name__)
 
     def _arraylike(self, place: str, value: Any) -> None:
+        """An object that NumPy can read, by its values and its public attributes, such as a label."""
         self._array(place, _numpy().asarray(value))
+        held = {name: one for name, one in getattr(value, "__dict__", {}).items() if not name.startswith("_")}
+        if held:  # what is private may be a cache, as in a table of pandas
+            self._entries(place, held, type(value).__name__, ".{}")
 
     def _object(self, place: str, value: Any) -> None:
         """An object by its attributes."""
@@ -219,7 +238,8 @@ def _is(module: str, name: str) -> Callable[[Any], bool]:
 def _by_repr(value: Any) -> bool:
     """Whether a value is of a type whose repr says all of it."""
     own: Any = type(value).__repr__
-    known = type(value).__module__.partition(".")[0] in PLAIN and own is not object.__repr__
+    module = type(value).__module__
+    known = (module == "torch" or module.partition(".")[0] in PLAIN) and own is not object.__repr__
     return value is None or isinstance(value, enum.Enum | os.PathLike | complex) or known
 
 
@@ -235,8 +255,9 @@ KINDS: tuple[tuple[Callable[[Any], bool], Callable[[Leaves, str, Any], None]], .
     (_is("numpy", "ndarray"), Leaves._array),
     (_is("numpy", "generic"), Leaves._array),
     (_is("PIL.Image", "Image"), Leaves._image),
-    (lambda one: isinstance(one, Mapping), Leaves._mapping),
+    (lambda one: isinstance(one, Mapping | ItemsView), Leaves._mapping),
     (lambda one: isinstance(one, list | tuple), Leaves._sequence),
+    (lambda one: isinstance(one, ValuesView), Leaves._values),
     (lambda one: isinstance(one, Set), Leaves._set),
     (lambda one: type(one).__name__ in NAMED, Leaves._thing),
     (_by_repr, Leaves._plain),

@@ -22,6 +22,7 @@ VARIES = "?"  # stands for what is not the same twice on one side
 # of half a unit apart. Less than single precision is compared exactly, because a unit there is 0.1 % or more.
 ROUNDING_ULPS = 4
 ROUNDED = ("float32", "float64", "float")
+EXACT = ("float16", "bfloat16", "complex64", "complex128")  # 0.0 equals -0.0, and one NaN another; nothing else does
 CACHED = 0.5  # the share of the inputs that must be answered from the cache; one may set something up for itself
 
 Within = Callable[[], bool]  # whether the task's own tolerance allows the difference
@@ -278,12 +279,14 @@ def _all_rounded(sides: tuple[Shown, Shown], places: set[tuple[str, str]]) -> bo
 def _rounded(base: Shown, head: Shown, index: int) -> bool:
     dtype = base.leaves[index][4]
     alike = base.leaves[index][:5] == head.leaves[index][:5]
-    if not alike or dtype not in ROUNDED or index not in (base.contents or {}) or index not in (head.contents or {}):
+    fetched = all(index in (one.contents or {}) for one in (base, head))
+    if not alike or not fetched or dtype not in (*ROUNDED, *EXACT):
         return False
     ours, theirs = _array(base, index), _array(head, index)
     unit = float(np.finfo(np.float32 if dtype == "float32" else np.float64).eps)
     scale = float(np.abs(ours[np.isfinite(ours)]).max(initial=0.0))
-    return bool(_apart(ours, theirs).max(initial=0.0) <= ROUNDING_ULPS * unit * scale)
+    allowed = 0.0 if dtype in EXACT else ROUNDING_ULPS * unit * scale
+    return bool(_apart(ours, theirs).max(initial=0.0) <= allowed)
 
 
 def _blamed(found: Difference, base: Shown, head: Shown) -> Difference:

@@ -49,6 +49,25 @@ def picture(level=7):
     return Image.new("RGB", (4, 3), (level, 0, 0))
 
 
+def boxes(form):
+    return tv_tensors.BoundingBoxes(torch.tensor([[0, 0, 2, 2]]), format=form, canvas_size=(4, 4))
+
+
+def weighing(weight):
+    made = torch.nn.Linear(1, 1, bias=False)
+    torch.nn.init.constant_(made.weight, weight)
+    return made
+
+
+class Labelled:
+    def __init__(self, label):
+        self.label = label
+
+    def __array__(self, dtype=None, copy=None):
+        return np.zeros(2)
+
+
+ANOTHER_MIDDLE = torch.arange(5000).index_fill(0, torch.tensor([2500]), 0)  # where its repr has an ellipsis
 CHANGES = {
     "tensor": (torch.zeros(3, 2), torch.tensor([[0.0, 0], [0, 0], [0, 1]])),
     "scalar tensor": (torch.tensor(1.0), torch.tensor(2.0)),
@@ -82,6 +101,13 @@ CHANGES = {
     "type of the number": ([1, 2], [1.0, 2.0]),
     "dtype": (torch.zeros(2), torch.zeros(2, dtype=torch.float64)),
     "function": (digests, taken),
+    "layout": (torch.eye(3), torch.eye(3).to_sparse()),
+    "scale": tuple(torch.quantize_per_tensor(torch.arange(4.0) * by, by, 0, torch.qint8) for by in (1.0, 0.5)),
+    "module": (weighing(1.0), weighing(2.0)),
+    "attribute of a tensor": (boxes("XYXY"), boxes("XYWH")),
+    "attribute beside an array": (Labelled(1), Labelled(2)),
+    "values of a dict": ({"a": torch.arange(5000)}.values(), {"a": ANOTHER_MIDDLE}.values()),
+    "items of a dict": ({"a": torch.arange(5000)}.items(), {"a": ANOTHER_MIDDLE}.items()),
 }
 
 
@@ -118,9 +144,17 @@ def test_a_picture_that_is_still_to_be_decoded_is_another_output(tmp_path):
 
 
 def test_the_order_of_a_dict_and_the_memory_of_an_array_do_not_matter():
-    assert digests({"a": 1, "b": 2}) == digests({"b": 2, "a": 1})
+    one, other = {"a": 1, "b": 2}, {"b": 2, "a": 1}
+    assert digests(one) == digests(other) and digests(one.items()) == digests(other.items())
     assert digests(np.arange(6).reshape(2, 3).T.copy()) == digests(np.arange(6).reshape(2, 3).T)
     assert digests(torch.arange(6).reshape(2, 3).T.contiguous()) == digests(torch.arange(6).reshape(2, 3).T)
+
+
+def test_the_order_of_a_set_in_a_set_does_not_matter():
+    one, other = frozenset([0, 8]), frozenset([8, 0])
+    assert repr(one) != repr(other)
+    assert digests({one}) == digests({other})
+    assert digests({(1, one)}) == digests({(1, other)})
 
 
 def test_the_folder_of_the_commit_is_the_same_on_both_sides():
