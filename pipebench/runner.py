@@ -82,6 +82,7 @@ class LocalRunner:
         self._inputs: dict[tuple[str, Workload, tuple[str, ...]], list[Any]] = {}
         self._armed: dict[str, tuple[Task, Variant, Workload, list[Any], Callable[[int], None]]] = {}
         self._opencv_threads: int | None = None
+        self._last: str | None = None  # what was read last, since it was armed
         settle()
 
     def prepare(self, identity: str, workload: Workload) -> Prepared:
@@ -156,6 +157,7 @@ class LocalRunner:
 
         block(task.alive + 1 if task.alive else 0)
         self._armed[called or identity] = (task, variant, workload, inputs, block)
+        self._last = None
         return Work(
             sum(work.samples for work in works),
             sum(work.input_bytes for work in works),
@@ -171,9 +173,9 @@ class LocalRunner:
         return found, warning or (GAP if again else None)
 
     def _taken(self, identity: str, calls: int) -> tuple[float, str | None]:
-        """Where outputs stay alive, an untimed call comes first: rows in between may have taken the memory it needs.
+        """Where outputs stay alive, an untimed call comes first if another row was read last: it may hold their memory.
 
-        What they left may not fit, and then the heap grows: into memory that is mapped, as in an older process.
+        What it left may not fit, and then the heap grows: into memory that is mapped, as in an older process.
         """
         task, variant, workload, inputs, block = self._armed[identity]
         self._threads(variant)
@@ -182,9 +184,10 @@ class LocalRunner:
         collecting = gc.isenabled()
         gc.disable()
         try:
-            if task.alive:
+            if task.alive and self._last != identity:
                 map_free_memory()
                 block(1)
+            self._last = identity
             return clock.elapsed(lambda: block(calls)), warning
         finally:
             if collecting:

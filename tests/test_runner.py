@@ -113,14 +113,23 @@ def test_memory_at_the_end_of_the_heap_is_mapped_before_outputs_that_stay_alive_
         "t/t", "", lambda workload: [("a",)], lambda workload, keys: [None], lambda output, given: None,
         lambda output, expected, variant: None, lambda given, output: Work(1, 0, 0), lambda workload: 1, alive=2,
     )  # fmt: skip
-    one = Variant("t/t", "v", lambda workload: lambda given: done.append("call"))
-    local = LocalRunner(find=lambda identity: (given, one))
-    local.prepare(one.id, WORKLOAD)
-    local.arm(one.id, WORKLOAD, ("a",))
+    known = {f"t/t/{name}": Variant("t/t", name, lambda workload: lambda given: done.append("call")) for name in "vw"}
+    local = LocalRunner(find=lambda identity: (given, known[identity]))
+    for one in known:
+        local.prepare(one, WORKLOAD)
+        local.arm(one, WORKLOAD, ("a",))
     monkeypatch.setattr("pipebench.runner.map_free_memory", lambda: done.append("touch"))
-    del done[:]
-    local.reading(one.id, 2)
-    assert done == ["touch", "call", "call", "call"]
+
+    def made(one):
+        del done[:]
+        local.reading(one, 2)
+        return done[:]
+
+    fresh = ["touch", "call", "call", "call"]
+    assert made("t/t/v") == fresh and made("t/t/v") == ["call", "call"]
+    assert made("t/t/w") == fresh and made("t/t/v") == fresh
+    local.arm("t/t/v", WORKLOAD, ("a",))
+    assert made("t/t/v") == fresh
 
 
 def test_what_is_allocated_after_the_touch_is_in_pages_that_are_mapped():

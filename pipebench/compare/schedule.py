@@ -14,11 +14,12 @@ from pipebench.compare.permutation import round_times
 from pipebench.results.comparison import Outputs, Pair, rounds_needed, wanted_confidence
 
 READING_S = 0.0005  # much longer than a request (20 µs), much shorter than the time slices of a busy host
-ROUND_S = 0.25  # for the readings of a round: as long as it takes to start and end its processes on a busy host
+ROUND_S = 0.12  # for the readings of a round: most of what rounds differ by is drawn with their processes
 LEAST_PAIRS = 5
 LONG_S = 1.0  # after so long a round ends also with fewer pairs
 FAR = 4.0  # sides that differ in speed by more than this take different numbers of calls for a reading
 MOST_SERVERS = 6  # pairs, one after the other
+TO_WIDEST = 3  # rounds for the benchmarks that vary most, for each one that a benchmark gets in turn
 STARTING = 0.2  # the share of the time in which rounds are taken that starts of further servers may take
 
 
@@ -143,7 +144,7 @@ def turns(rows: Sequence[Row], most_rounds: int, fits: Callable[[Row], bool] = l
     """Yields the benchmark that gets the next round, of those that still fit into the time; ends if none does.
 
     First each benchmark in turn gets the rounds that a judgement needs. Then each gets one round in turn, followed by
-    the same number of rounds for those that vary most. Only numbers of rounds and `width` decide. Exchanging base and
+    `TO_WIDEST` times as many for those that vary most. Only numbers of rounds and `width` decide. Exchanging base and
     head in a round leaves both as they are, so the permutation test stays exact.
     """
 
@@ -153,7 +154,7 @@ def turns(rows: Sequence[Row], most_rounds: int, fits: Callable[[Row], bool] = l
     while in_turn := unfinished():
         poor = [one for one in in_turn if len(one.rounds) < needed(rows)]
         yield from (one for one in poor or in_turn if one in unfinished())
-        for _ in in_turn if not poor else ():
+        for _ in range(TO_WIDEST * len(in_turn)) if not poor else ():
             if left := unfinished():
                 yield max(left, key=lambda one: one.width)
 

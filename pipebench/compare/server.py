@@ -29,6 +29,7 @@ from pipebench.task import RunnerSpec
 TIMEOUT_S = 300.0  # for an answer: an import, a set-up, or a few calls of what is measured
 ENDING_S = 10.0  # for a child to end, once it was told to
 NOT_HERE = "sys.path[:] = [one for one in sys.path if one]"
+INSTALLED = ("site-packages", "dist-packages")
 FOR_ALL_ROUNDS = ("start", "prime", "keep")
 _MARK = "PIPEBENCH_AB"  # a side's own folder, in the environment of all that it starts
 DOING = {
@@ -83,9 +84,10 @@ class Server(ChildRunner):
         folders = self.side.roots or ((self.side.folder,) if self.side.folder else ())
         ahead = [*first, *map(os.fspath, folders)]
         here = Path(__file__).parent
-        child, package = here / "round_process.py", here.parent
+        child, tree, home = here / "round_process.py", os.fspath(here.parents[1]), self._home_of(here.parent)
         serving = (
-            f"import os, sys; {NOT_HERE}; sys.path[:0] = {ahead!r}; sys.path.append({os.fspath(package.parent)!r})\n"
+            f"import os, sys; {NOT_HERE}\n"
+            f"sys.path[:] = [*{ahead!r}, *(one for one in sys.path if one not in ({tree!r}, {home!r})), {home!r}]\n"
             f"ahead = [*{ahead!r}, *filter(None, [os.environ.get('PYTHONPATH')])]\n"
             "os.environ.update(PYTHONPATH=os.pathsep.join(ahead), PYTHONSAFEPATH='1')\n"
             f"code = compile(open({os.fspath(child)!r}, encoding='utf-8').read(), {os.fspath(child)!r}, 'exec')\n"
@@ -99,6 +101,20 @@ class Server(ChildRunner):
             "ctypes.CDLL(None).personality(0x0040000)\n"
             f"os.execv(sys.executable, [sys.executable, '-c', {serving!r}])\n"
         )
+
+    def _home_of(self, package: Path) -> str:
+        """A folder from which the child imports pipebench: where it is installed, or one with nothing else in it.
+
+        A source tree has more packages, such as `benchmarks`. They would hide those of a side that are plain folders: a
+        package wins over a folder without an `__init__.py`, wherever the two are on the path.
+        """
+        if package.parent.name in INSTALLED:
+            return os.fspath(package.parent)
+        only = self._scratch.path / "path"
+        only.mkdir(exist_ok=True)
+        with contextlib.suppress(FileExistsError):  # the process is not the first
+            (only / package.name).symlink_to(package, target_is_directory=True)
+        return os.fspath(only)
 
     def start(self) -> list[str]:
         """Waits until the side is imported; `start` was sent before. Returns the benchmarks that it has found.

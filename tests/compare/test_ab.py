@@ -286,7 +286,7 @@ def test_each_benchmark_first_gets_the_rounds_that_it_needs_and_then_those_that_
         given.append(row.identity)
         row.add(((1.0, 1.0 if row is steady else 1.0 + len(row.rounds) % 5),))
     assert given[: 2 * needed] == ["steady", "varying"] * needed
-    assert given[2 * needed : 2 * needed + 8] == ["steady", "varying", "varying", "varying"] * 2
+    assert given[2 * needed : 2 * needed + 8] == ["steady", *["varying"] * 7]
     assert given.count("steady") == given.count("varying") == 3 * needed
 
 

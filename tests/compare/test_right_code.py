@@ -286,6 +286,14 @@ def test_a_program_that_a_benchmark_starts_runs_the_code_of_its_side(monkeypatch
         modules_of(rounds.Side("one", side, roots=(side,)), {"loader": "asks:make_loader"})
 
 
+def test_a_plain_folder_of_a_side_is_not_hidden_by_a_package_of_ours(tmp_path):
+    """pipebench runs from its source tree here, which has a package of this name."""
+    (tmp_path / "benchmarks").mkdir()
+    (tmp_path / "benchmarks" / "loads.py").write_text("def make_loader(): return []\n")
+    modules = modules_of(rounds.Side("one", tmp_path, roots=(tmp_path,)), {"loader": "benchmarks.loads:make_loader"})
+    assert modules["benchmarks.loads"] == str(tmp_path / "benchmarks" / "loads.py")
+
+
 @pytest.fixture
 def repo(tmp_path):
     folder = project(tmp_path / "repo", ".")
