@@ -20,6 +20,7 @@ import sys
 import time
 from pathlib import Path
 
+from noise_plant import middle
 from noise_report import table
 
 ROOT = Path(__file__).absolute().parent.parent
@@ -105,7 +106,7 @@ def spread(values):
 def ratio(line, ready):
     """log(head / base) of a round, as `pipebench ab` takes it: with the time that a side waited, or without it."""
     sides = [[seconds - (waited if ready else 0.0) for seconds, waited in pair] for pair in line["read"]]
-    return statistics.median(math.log(head / base) for base, head in sides)
+    return middle([math.log(head / base) for base, head in sides])
 
 
 def known(line):

@@ -99,6 +99,11 @@ def summed(line, readings):
     """What the last `readings` of a round say: nanoseconds of the calls and of the added work."""
     _, call_ns, more_ns = zip(*line["read"][-readings:], strict=True)
     return {
-        "call_ns": sum(call_ns), "more_ns": sum(more_ns), "middle_call_ns": statistics.median(call_ns),
-        "share": statistics.median(more / call for call, more in zip(call_ns, more_ns, strict=True)),
+        "call_ns": sum(call_ns), "more_ns": sum(more_ns), "middle_call_ns": middle(call_ns),
+        "share": middle([more / call for call, more in zip(call_ns, more_ns, strict=True)]),
     }  # fmt: skip
+
+
+def middle(values):
+    """The mean of two medians, as `pipebench ab` takes it: every second reading follows one of its own side."""
+    return statistics.fmean(statistics.median(kind) for kind in (values[::2], values[1::2]) if kind)

@@ -16,8 +16,8 @@ SURE = 0.95  # the confidence of the intervals of counts
 def truth(base_rounds, head_rounds):
     """The true change of one benchmark in one run, by the clock of the added work.
 
-    `true` is the median over rounds of the added work divided by the call. Each round has the median of its readings,
-    because `pipebench ab` takes the median of its pairs. `call_change` says how much longer the original call took in
+    `true` is the median over rounds of the added work divided by the call. Each round has the middle of its readings,
+    as `pipebench ab` takes it. `call_change` says how much longer the original call took in
     the head than in the base. It is 0 if the added work does not disturb the call.
     """
     shares = [one["share"] for one in head_rounds]

@@ -14,8 +14,8 @@ from pipebench.compare.permutation import round_times
 from pipebench.results.comparison import Outputs, Pair, rounds_needed, wanted_confidence
 
 READING_S = 0.0005  # much longer than a request (20 µs), much shorter than the time slices of a busy host
-ROUND_S = 0.12  # for the readings of a round: most of what rounds differ by is drawn with their processes
-LEAST_PAIRS = 5
+ROUND_S = 0.25  # for the readings of a round: as long as it takes to start and end its processes on a busy host
+LEAST_PAIRS = 6
 LONG_S = 1.0  # after so long a round ends also with fewer pairs
 FAR = 4.0  # sides that differ in speed by more than this take different numbers of calls for a reading
 MOST_SERVERS = 6  # pairs, one after the other

@@ -20,12 +20,25 @@ def rounds_of(rng, count, change=0.0, placement=0.01, pairs=20, spoilt=0.0):
     return made
 
 
-def test_a_round_gives_the_median_ratio_and_the_median_level_of_its_pairs():
-    pairs = [(1.0, 2.0), (8.0, 16.0), (2.0, 4.0), (1.0, 1.0), (2.0, 40.0)]
+def test_a_round_gives_the_middle_ratio_and_the_middle_level_of_its_pairs():
+    pairs = [(1.0, 2.0), (8.0, 16.0), (2.0, 4.0), (1.0, 1.0), (2.0, 40.0), (2.0, 4.0)]
     assert round_times(pairs) == pytest.approx((2.0, 4.0))
     assert round_times([(head, base) for base, head in pairs]) == pytest.approx((4.0, 2.0))
     with pytest.raises(ValueError):
         round_times([])
+
+
+def test_who_reads_first_is_faster_and_says_nothing_of_the_sides():
+    """By a quarter, in turn: no median of all pairs tells which of the two kinds it is of."""
+    rng = random.Random(7)
+
+    def pairs(head, count):
+        turns = [((0.8, head), (1.0, 0.8 * head))[number % 2] for number in range(count)]
+        return [(base * rng.uniform(1, 1.01), head * rng.uniform(1, 1.01)) for base, head in turns]
+
+    for count in (6, 24, 25):
+        base, head = round_times(pairs(1.03, count))
+        assert head / base == pytest.approx(1.03, rel=0.01)
 
 
 def test_a_lottery_of_placement_that_both_sides_draw_from_is_no_change():

@@ -13,9 +13,9 @@ def line(place, head, waited=0.0, run=1.0):
     return {"run": run, "load": 2.0, "benchmark": "read", "place": place, "parts_s": parts_s, "read": read}
 
 
-def test_the_median_pair_of_a_round_counts_with_and_without_its_waiting(tool):
+def test_the_middle_pair_of_a_round_counts_with_and_without_its_waiting(tool):
     one = line("same", 1.0)
-    one["read"] = [[[1.0, 0.0], [1.0, 0.0]], [[1.0, 0.0], [1.5, 0.5]], [[1.0, 0.0], [1.5, 0.5]]]
+    one["read"] = [[[1.0, 0.0], [1.0, 0.0]], *[[[1.0, 0.0], [1.5, 0.5]]] * 4]
     assert tool.ratio(one, ready=True) == pytest.approx(0.0)
     assert tool.ratio(one, ready=False) == pytest.approx(0.405465)
 
