@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import itertools
 import statistics
-import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from pipebench.calibrate.running import FOLDER, environment
+from pipebench.calibrate.running import FOLDER, ended
 from pipebench.errors import PipebenchError
 from pipebench.host.scratch import Scratch
 from pipebench.results.calibration import PlantedFigure, judged
@@ -33,8 +32,7 @@ def bounds(progress: Callable[[str], object]) -> list[PlantedFigure]:
     with Scratch("calibrate") as folder:
         truth = folder / "truth"
         progress("plain run: the time of an iteration besides its step\n")
-        done = subprocess.run([sys.executable, str(_SCRIPT), str(truth), "--ready"], env=environment())
-        besides_s = besides(_noted(truth, done.returncode))
+        besides_s = besides(_noted(truth, ended([sys.executable, str(_SCRIPT), str(truth), "--ready"])))
         progress("planted run: a known bound\n")
         options = WatchOptions(bound=True, steps=_STEPS, records=folder / "records", ours=True)
         status, _ = observe(options, [str(_SCRIPT), str(truth)], sys.stderr.write)

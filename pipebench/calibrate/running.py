@@ -35,8 +35,15 @@ def plainly(script: str, *arguments: str) -> dict[str, Any]:
     with Scratch("calibrate") as folder:
         truth = folder / "truth.json"
         command = [sys.executable, str(FOLDER / script), str(truth), *arguments]
-        done = subprocess.run(command, env=environment(), stdin=subprocess.DEVNULL)
-        return _read(truth, done.returncode)
+        return _read(truth, ended(command))
+
+
+def ended(command: Sequence[str]) -> int:
+    """Runs a planted script and returns its status.
+
+    Ctrl-C does not reach it, or it would print a traceback of its own. It is killed when our wait is interrupted.
+    """
+    return subprocess.run(command, env=environment(), stdin=subprocess.DEVNULL, process_group=0).returncode
 
 
 def watched(script: str, *arguments: str) -> tuple[dict[str, Any], WatchResult]:
