@@ -19,6 +19,7 @@ LEAST_PAIRS = 6
 LONG_S = 1.0  # after so long a round ends also with fewer pairs
 FAR = 4.0  # sides that differ in speed by more than this take different numbers of calls for a reading
 MOST_SERVERS = 6  # pairs, one after the other
+STEADY = 24  # rounds: with fewer, a few extreme ones make an interval far wider than the root of their number says
 TO_WIDEST = 3  # rounds for the benchmarks that vary most, for each one that a benchmark gets in turn
 STARTING = 0.2  # the share of the time in which rounds are taken that starts of further servers may take
 
@@ -143,16 +144,16 @@ def expectation(rows: Sequence[Row], seconds: float, may_be_later: bool, most_ro
 def turns(rows: Sequence[Row], most_rounds: int, fits: Callable[[Row], bool] = lambda row: True) -> Iterator[Row]:
     """Yields the benchmark that gets the next round, of those that still fit into the time; ends if none does.
 
-    First each benchmark in turn gets the rounds that a judgement needs. Then each gets one round in turn, followed by
-    `TO_WIDEST` times as many for those that vary most. Only numbers of rounds and `width` decide. Exchanging base and
-    head in a round leaves both as they are, so the permutation test stays exact.
+    First each benchmark in turn gets the rounds that a judgement needs, and `STEADY` if there is time. Then each gets
+    one round in turn, followed by `TO_WIDEST` times as many for those that vary most. Only numbers of rounds and
+    `width` decide. Exchanging base and head in a round leaves both as they are, so the permutation test stays exact.
     """
 
     def unfinished() -> list[Row]:
         return [one for one in rows if one.live and len(one.rounds) < most_rounds and fits(one)]
 
     while in_turn := unfinished():
-        poor = [one for one in in_turn if len(one.rounds) < needed(rows)]
+        poor = [one for one in in_turn if len(one.rounds) < max(STEADY, needed(rows))]
         yield from (one for one in poor or in_turn if one in unfinished())
         for _ in range(TO_WIDEST * len(in_turn)) if not poor else ():
             if left := unfinished():
