@@ -26,10 +26,12 @@ from noise_report import table
 ROOT = Path(__file__).absolute().parent.parent
 PARTS = ("fork", "build", "read", "leave")
 WAYS = (
-    ("own place, all time", "own", False),
-    ("same place, all time", "same", False),
-    ("same place, ready", "same", True),
+    ("own place, all time", "own", False, middle),
+    ("same place, all time", "same", False, middle),
+    ("same place, ready", "same", True, middle),
+    ("the same, one median", "same", True, statistics.median),
 )
+JUDGED = WAYS[2][0]  # what `pipebench ab` does
 NORMAL = 1.349  # quartiles of a normal distribution are so many standard deviations apart
 FAR = 2.0  # standard errors
 
@@ -103,10 +105,16 @@ def spread(values):
     return (high - low) / NORMAL
 
 
-def ratio(line, ready):
-    """log(head / base) of a round, as `pipebench ab` takes it: with the time that a side waited, or without it."""
+def ratios(line, ready):
+    """log(head / base) of each pair: with the time that a side waited, or without it."""
     sides = [[seconds - (waited if ready else 0.0) for seconds, waited in pair] for pair in line["read"]]
-    return middle([math.log(head / base) for base, head in sides])
+    return [math.log(head / base) for base, head in sides]
+
+
+def just_read(line):
+    """How much faster a side is that has just read, as a logarithm: the head in even pairs, the base in the others."""
+    found = ratios(line, ready=True)
+    return (statistics.median(found[1::2]) - statistics.median(found[::2])) / 2
 
 
 def known(line):
@@ -117,10 +125,10 @@ def by_way(lines):
     """For each benchmark and way, the ratios of its rounds by run. Rounds whose waiting is not known are left out."""
     found = {}
     for line in filter(known, lines):
-        for name, place, ready in WAYS:
+        for name, place, ready, of_round in WAYS:
             if line["place"] == place:
                 runs = found.setdefault(line["benchmark"], {}).setdefault(name, {})
-                runs.setdefault(line["run"], []).append(ratio(line, ready))
+                runs.setdefault(line["run"], []).append(of_round(ratios(line, ready)))
     return found
 
 
@@ -134,23 +142,25 @@ def report(lines):
         "standard deviation of a round's log(head / base), by its quartiles",
     ]
     found = by_way(lines)
-    cells = [["benchmark", *(name for name, _, _ in WAYS), "rounds"]]
+    cells = [["benchmark", *(name for name, *_ in WAYS), "rounds"]]
     for name, ways in found.items():
-        pooled = [[one for run in ways[way].values() for one in run] for way, _, _ in WAYS]
+        pooled = [[one for run in ways[way].values() for one in run] for way, *_ in WAYS]
         cells.append([name, *(f"{100 * spread(one):.1f} %" for one in pooled), str(len(pooled[-1]))])
     said += [*table(cells), "", "seconds of a round, median"]
-    cells = [["benchmark", *PARTS, "pairs"]]
+    cells = [["benchmark", *PARTS, "pairs", "faster who has just read"]]
     for name in found:
         own = [line for line in lines if line["benchmark"] == name]
         parts = [f"{statistics.median(line['parts_s'][part] for line in own):.2f}" for part in PARTS]
-        cells.append([name, *parts, str(round(statistics.median(len(line["read"]) for line in own)))])
-    said += [*table(cells), "", "mean log(head / base) of each pair of servers (standard error), same place, ready"]
+        pairs = str(round(statistics.median(len(line["read"]) for line in own)))
+        faster = statistics.median(just_read(line) for line in own if known(line) and len(line["read"]) > 1)
+        cells.append([name, *parts, pairs, f"{100 * faster:+.1f} %"])
+    said += [*table(cells), "", f"mean log(head / base) of each pair of servers (standard error), {JUDGED}"]
     cells = [["benchmark", "by pair of servers"]]
     for name, ways in found.items():
-        means = [mean_and_error(one) for one in ways[WAYS[-1][0]].values() if len(one) > 2]
+        means = [mean_and_error(one) for one in ways[JUDGED].values() if len(one) > 2]
         cells.append([name, "  ".join(f"{100 * mean:+.2f} ({100 * error:.2f}) %" for mean, error in means)])
     said += table(cells)
-    every = [mean_and_error(one) for ways in found.values() for one in ways[WAYS[-1][0]].values() if len(one) > 2]
+    every = [mean_and_error(one) for ways in found.values() for one in ways[JUDGED].values() if len(one) > 2]
     far = sum(abs(mean) > FAR * error for mean, error in every)
     said.append(f"further from 0 than {FAR:.0f} standard errors: {far} of {len(every)}")
     likeliest, most = apart(every)

@@ -3,7 +3,7 @@
 A round is a fresh pair of processes, one for each side, which take short readings in turn. Two readings that follow
 each other find the host alike, so a round gives the middle ratio of its pairs: the mean of two medians, one of the
 pairs in which the base read first and one of the others. The side that reads first has just read, at the end of the
-pair before, and finds its own data in the caches. So it can be faster by a quarter, and one median of all pairs would
+pair before, and finds its own data in the caches. So it can be faster by a tenth, and one median of all pairs would
 lie anywhere between the two kinds. What a process draws once, such as its place in memory, can change its speed by more
 than 10 % for its whole life. More readings within a pair cannot show this, so the unit of repetition is the round.
 

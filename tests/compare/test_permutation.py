@@ -29,7 +29,7 @@ def test_a_round_gives_the_middle_ratio_and_the_middle_level_of_its_pairs():
 
 
 def test_who_reads_first_is_faster_and_says_nothing_of_the_sides():
-    """By a quarter, in turn: no median of all pairs tells which of the two kinds it is of."""
+    """By a fifth, in turn: no median of all pairs tells which of the two kinds it is of."""
     rng = random.Random(7)
 
     def pairs(head, count):

@@ -16,13 +16,20 @@ def line(place, head, waited=0.0, run=1.0):
 def test_the_middle_pair_of_a_round_counts_with_and_without_its_waiting(tool):
     one = line("same", 1.0)
     one["read"] = [[[1.0, 0.0], [1.0, 0.0]], *[[[1.0, 0.0], [1.5, 0.5]]] * 4]
-    assert tool.ratio(one, ready=True) == pytest.approx(0.0)
-    assert tool.ratio(one, ready=False) == pytest.approx(0.405465)
+    assert tool.middle(tool.ratios(one, ready=True)) == pytest.approx(0.0)
+    assert tool.middle(tool.ratios(one, ready=False)) == pytest.approx(0.405465)
+
+
+def test_how_much_faster_a_side_is_that_has_just_read(tool):
+    one = line("same", 1.0)
+    one["read"] = [[[1.0, 0.0], [0.9, 0.0]], [[0.9, 0.0], [1.0, 0.0]]] * 3
+    assert tool.just_read(one) == pytest.approx(-math.log(0.9))
+    assert tool.middle(tool.ratios(one, ready=True)) == pytest.approx(0.0)
 
 
 def test_rounds_whose_waiting_is_not_known_are_left_out(tool):
     found = tool.by_way([line("same", 1.1), line("same", 9.9, waited=None), line("own", 1.2)])
-    assert [len(run) for ways in found["read"].values() for run in ways.values()] == [1, 1, 1]
+    assert [len(run) for ways in found["read"].values() for run in ways.values()] == [1, 1, 1, 1]
 
 
 def test_a_report_in_full(tool):
@@ -34,12 +41,12 @@ def test_a_report_in_full(tool):
         "15 rounds of equal code from 2 pairs of servers; load 2.0 to 2.0, median 2.0\n"
         "\n"
         "standard deviation of a round's log(head / base), by its quartiles\n"
-        "benchmark  own place, all time  same place, all time  same place, ready  rounds\n"
-        "read                     7.4 %                 6.6 %              6.7 %      10\n"
+        "benchmark  own place, all time  same place, all time  same place, ready  the same, one median  rounds\n"
+        "read                     7.4 %                 6.6 %              6.7 %                 6.7 %      10\n"
         "\n"
         "seconds of a round, median\n"
-        "benchmark  fork  build  read  leave  pairs\n"
-        "read       0.10   0.20  0.25   0.05      3\n"
+        "benchmark  fork  build  read  leave  pairs  faster who has just read\n"
+        "read       0.10   0.20  0.25   0.05      3                    +0.0 %\n"
         "\n"
         "mean log(head / base) of each pair of servers (standard error), same place, ready\n"
         "benchmark              by pair of servers\n"
