@@ -22,7 +22,7 @@ _SHORTEST = 8  # characters: shorter values are words and numbers that occur eve
 _PUBLIC = ("OMP_", "MKL_", "OPENBLAS_", "OPENCV_", "KMP_", "MALLOC_", "TORCH", "PYTORCH_", "CUDA_", "PYTHON", "LC_")
 _WORDS = (
     r"token|secret(?:[_-]?key)?|password|passwd|passphrase|credentials?|api[_-]?key|access[_-]?key(?:[_-]?id)?"
-    r"|private[_-]?key|(?<=[_.-])(?:pass|pwd)|(?<![a-z])auth"
+    r"|private[_-]?key|account[_-]?key|wandb[_-]?key|(?<=[_.-])(?:pass|pwd)|(?<![a-z])auth"
 )
 _TOKENS = (
     r"gh[pousr]_|github_pat_|hf_|sk-|sk_(?:live|test)_|xox[a-z]-|glpat-|AKIA|ASIA|AIza|ya29\.|npm_|pypi-|dop_v1_"
@@ -32,6 +32,7 @@ _PART = rf"[\w.-]*(?:{_WORDS})(?![a-z])"  # `hf_token` and `--api-key`, but not 
 _KEY = rf"(?<![\w.-]){_PART}\\*[\"']?"  # the quote of a dictionary's key, escaped in a text within a text
 _UNQUOTED = r"(?![bruf]{0,2}\\*[\"'])"
 _NAME = re.compile(rf"\w*(?:{_WORDS})(?![a-z])\w*", re.IGNORECASE)
+_HOOKS = r"https://(?:hooks\.slack\.com|(?:\w+\.)?discord(?:app)?\.com/api/webhooks)/"  # who has the address may write
 _HINT = re.compile(rf"://|%3A%2F%2F|[?&#;][\w-]*(?:key|sig)|{_WORDS}|bearer|authorization|{_TOKENS}", re.IGNORECASE)
 _FORMS = (
     *(
@@ -54,6 +55,7 @@ _FORMS = (
             (rf"((?<!\S)-{_PART}\s+)(?:'[^'{HIDDEN}]*'|\"[^\"{HIDDEN}]*\"|[^\s\"'-][^\s\"']*)", rf"\1{HIDDEN}"),
             (rf"((?<![\w.-])-{_PART}[\"'],\s*[\"'])[^\"']+", rf"\1{HIDDEN}"),  # in a list of arguments
             (r"\b(Bearer\s+)[\w.~+/=-]{8,}", rf"\1{HIDDEN}"),
+            (rf"({_HOOKS})[^\s\"'<>)]+", rf"\1{HIDDEN}"),
         )
     ),
     (re.compile(rf"\b(?:{_TOKENS})[\w.-]{{12,}}"), HIDDEN),
