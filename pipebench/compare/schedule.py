@@ -70,12 +70,14 @@ class Row:
 
     @property
     def width(self) -> float:
-        """About how wide its interval is: the range between the quartiles of `apart`, over the root of their number.
+        """About how wide its interval is: the range of `apart` without its ends, over the root of their number.
 
-        A large change does not matter, because this is a range; its direction does not, because `apart` is absolute.
+        A tenth is left out at each end: less, and one spoilt round decides; more, and rounds that are far off now and
+        then do not count, which make an interval wide. A large change does not matter, because this is a range; its
+        direction does not, because `apart` is absolute.
         """
         count = len(self.apart)
-        return (self.apart[count * 3 // 4] - self.apart[count // 4]) / math.sqrt(count) if count else math.inf
+        return (self.apart[count * 9 // 10] - self.apart[count // 10]) / math.sqrt(count) if count else math.inf
 
     @property
     def cost_s(self) -> float:
