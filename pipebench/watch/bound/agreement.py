@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import time
 import zlib
 from collections.abc import Callable, Mapping, Sequence
@@ -60,12 +61,26 @@ def decided(offers: Sequence[Offer], steps: int, begin: int) -> Schedule:
 
 def together(folder: str, found: RankFound, since: float) -> Ranks:
     """The ranks of this training. Raises `Refused` if they have no folder in common."""
-    here = os.environ.get("LOCAL_WORLD_SIZE", "")
-    if here.isdigit() and int(here) < found.of:
-        raise Refused("bound-one-machine", ranks=found.of, here=int(here))
+    here = ranks_here(os.environ)
+    if here is not None and here < found.of:
+        raise Refused("bound-one-machine", ranks=found.of, here=here)
     if not folder:
         raise Refused("bound-ranks-apart", ranks=found.of)
     return Ranks(folder, found, since)
+
+
+def ranks_here(names: Mapping[str, str]) -> int | None:
+    """How many ranks the launcher has started on this machine: torchrun, Open MPI, MPICH or srun. None: not known.
+
+    srun gives the tasks of each node as `2(x3),1`: three nodes with two, and one with one.
+    """
+    for name in ("LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"):
+        if (value := names.get(name, "")).isdigit():
+            return int(value)
+    nodes = re.findall(r"(\d+)(?:\(x(\d+)\))?", names.get("SLURM_STEP_TASKS_PER_NODE", ""))
+    tasks = [int(count) for count, times in nodes for _ in range(int(times or 1))]
+    number = names.get("SLURM_NODEID", "")
+    return tasks[int(number)] if number.isdigit() and int(number) < len(tasks) else None
 
 
 class Ranks:

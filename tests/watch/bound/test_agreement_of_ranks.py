@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from pipebench.watch.bound import agreement
-from pipebench.watch.bound.agreement import LEAVING_S, PATIENCE_S, Offer, Ranks, decided, together
+from pipebench.watch.bound.agreement import LEAVING_S, PATIENCE_S, Offer, Ranks, decided, ranks_here, together
 from pipebench.watch.bound.alternation import Refused
 from pipebench.watch.bound.schedule import BUSY, DEVICE, IDLE, Schedule
 from pipebench.watch.record.bound_lines import Reason
@@ -152,6 +152,23 @@ def test_ranks_leave_together_but_wait_for_a_dead_one_only_a_while(tmp_path: Pat
     assert min(ended.values()) >= 4.0 and max(ended.values()) <= 5.0
     _, ended = _all(tmp_path, 2, {0: 0.0}, Ranks.leave_together, began=100.0)
     assert LEAVING_S <= ended[0] <= LEAVING_S + 1
+
+
+@pytest.mark.parametrize(
+    ("names", "here"),
+    [
+        ({}, None),
+        ({"LOCAL_WORLD_SIZE": "2", "SLURM_STEP_TASKS_PER_NODE": "1", "SLURM_NODEID": "0"}, 2),  # srun torchrun
+        ({"OMPI_COMM_WORLD_LOCAL_SIZE": "4"}, 4),
+        ({"SLURM_STEP_TASKS_PER_NODE": "4", "SLURM_NODEID": "0"}, 4),
+        ({"SLURM_STEP_TASKS_PER_NODE": "2(x3),1", "SLURM_NODEID": "2"}, 2),
+        ({"SLURM_STEP_TASKS_PER_NODE": "2(x3),1", "SLURM_NODEID": "3"}, 1),
+        ({"SLURM_STEP_TASKS_PER_NODE": "2(x3),1", "SLURM_NODEID": "4"}, None),
+        ({"SLURM_STEP_TASKS_PER_NODE": "many", "SLURM_NODEID": "0"}, None),
+    ],
+)
+def test_a_launcher_says_how_many_ranks_are_on_this_machine(names: dict[str, str], here: int | None) -> None:
+    assert ranks_here(names) == here
 
 
 def test_ranks_on_several_machines_or_without_a_folder_in_common_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
