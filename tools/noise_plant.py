@@ -4,7 +4,8 @@ The added work is an empty loop after each call. The clock reads the processor t
 between call and loop, and after the loop. So the true share of the added work is known without the statistics and
 without the clock of `pipebench ab`. The base has the same clock and a loop of no steps, so the two commits differ in
 one number only. When a process ends, it appends one line with its readings to a file in the folder `$NOISE_CLOCK`, one
-for each benchmark. It writes nothing while readings are taken.
+for each benchmark, and plans the loop of the next one. While a process measures, it writes nothing and has no history
+in its memory: the two sides would get other places for their buffers.
 
 The first process of a benchmark finds out how long a call is; then each round has one; the last ones look at outputs.
 """
@@ -67,7 +68,8 @@ def plant(runner, change, clock=time.thread_time_ns):
         done = plain_arm(self, identity, workload, keys)
         *rest, block = self._armed[identity]
         path = kept_in(folder, change, identity)
-        steps = steps_for(change, rounds_in(path), lambda: block(1), clock)
+        planned = read(path.with_suffix(".steps"))
+        steps = int(planned) if planned else steps_for(change, [], lambda: block(1), clock)
 
         def longer(calls):
             begin = clock()
@@ -90,9 +92,23 @@ def plant(runner, change, clock=time.thread_time_ns):
         if taken:
             with armed["path"].open("a") as file:
                 file.write(json.dumps({"steps": armed["steps"], "read": taken}) + "\n")
+            if rounds := rounds_in(armed["path"]):
+                armed["path"].with_suffix(".steps").write_text(f"{steps_for(change, rounds, None, clock):015d}")
         plain_exit(status)
 
     runner.arm, runner.reading, os._exit = arm, reading, leave
+
+
+def read(path):
+    """A short text without Python's buffers, which would lie among those of the benchmark; empty without a file."""
+    try:
+        file = os.open(path, os.O_RDONLY)
+    except FileNotFoundError:
+        return b""
+    try:
+        return os.read(file, 16)
+    finally:
+        os.close(file)
 
 
 def summed(line, readings):

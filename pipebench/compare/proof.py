@@ -14,7 +14,17 @@ INSTALLED = ("site-packages", "dist-packages")
 OURS = frozenset(  # read by their paths
     f"pipebench_{name}"
     for name in (
-        *("round", "other_commits", "leaves", "one_pass", "ready_clock", "one_function", "other_inputs", "gaps"),
+        *(
+            "round",
+            "other_commits",
+            "leaves",
+            "one_pass",
+            "ready_clock",
+            "one_function",
+            "other_inputs",
+            "gaps",
+            "heap",
+        ),
         *("functions", "asv_suites", "pytest_side"),
     )
 )

@@ -27,7 +27,6 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 LARGE, SMALL = 16, 300  # blocks of padding
-SETTLING_BYTES = 31 << 20  # see `host/heap.py`; freed before anything else: only a block of its own settles malloc
 WARM_S = 0.3  # no further call to warm up after this: it may take seconds to start a loader's workers
 BATCHED = ("transform", "collate", "transfer", "step", "loader")  # a call does a whole batch, whatever keys it gets
 SOURCES = {"bench": "functions", "asv": "asv_suites", "pytest": "pytest_side"}  # by the first part of an identity
@@ -46,7 +45,8 @@ def _beside(name: str) -> Any:
 
 
 OTHER, LEAVES, ONE_PASS, CLOCK = map(_beside, ("other_commits", "leaves", "one_pass", "ready_clock"))
-ONE_FUNCTION, OTHER_INPUTS, GAPS = map(_beside, ("one_function", "other_inputs", "../host/gaps"))
+ONE_FUNCTION, OTHER_INPUTS = map(_beside, ("one_function", "other_inputs"))
+GAPS, HEAP = map(_beside, ("../host/gaps", "../host/heap"))
 
 
 class _Died(Exception):
@@ -104,8 +104,9 @@ class Side:
     def begin(self, placement: int | None = None, alone: bool = False) -> int:
         """Makes a fresh runner, whose memory lies elsewhere than in the last round. Returns the process id.
 
-        The number `placement` decides where: the same one on both sides gives equal code equal places. It also decides
-        on which processor a process that runs alone is measured: one may be slower than another for a while.
+        The number `placement` decides where: the same one on both sides gives equal code equal places, and large
+        buffers of code that differs a little places that are alike. It also decides on which processor a process that
+        runs alone is measured: one may be slower than another for a while.
         """
         from pipebench.runner import LocalRunner
 
@@ -113,6 +114,7 @@ class Side:
         self._processor = rng.choice(sorted(os.sched_getaffinity(0))) if alone else None
         self._padding = [bytearray(rng.randrange(1, 1 << 18)) for _ in range(LARGE)]
         self._padding += [bytes(rng.randrange(16, 4096)) for _ in range(SMALL)]
+        HEAP.end_at(rng.randrange(0, HEAP.ALIKE, 16))
         self._runner = LocalRunner(self._clock, self._find)
         self._gaps.__enter__()  # for the life of this process
         return os.getpid()
@@ -331,7 +333,7 @@ def _failure(error: BaseException) -> str:
 
 def serve(descriptor: int, own: dict[str, Any] | None = None, folder: str | None = None) -> None:
     """Answers requests until the pipe closes. `fork` hands the pipe to a child; `leave` gives it back to the server."""
-    bytearray(SETTLING_BYTES)
+    HEAP.settle()  # before anything else: only a block of its own settles malloc
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     pipe, side = Connection(descriptor), Side(own, folder)
     status = 0

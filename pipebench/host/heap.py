@@ -1,6 +1,10 @@
 """The state of this process's heap that readings are taken in: that of a process which has run for a while (glibc)."""
 
+import ctypes
+
 SETTLING_BYTES = 31 << 20
+ALIKE = 2 << 20  # caches, pages and the processor's guesses about addresses see no further bits
+_PROBE = 8 << 20
 
 
 def settle() -> None:
@@ -20,3 +24,15 @@ def map_free_memory() -> None:
     Without this, a collate into ordinary memory took ten times as long in the lab as in a loader without workers.
     """
     b"1" * (SETTLING_BYTES - (1 << 20))  # smaller than what was freed before, so it is of the heap
+
+
+def end_at(offset: int) -> None:
+    """Makes the used part of a settled heap end at an address that is `offset` modulo `ALIKE`, for the whole process.
+
+    Large buffers come from there. Two programs that differ by a few small objects then get them at addresses that look
+    alike. A block is asked for and made smaller, so that it ends there; it is never freed.
+    """
+    libc = ctypes.CDLL(None)
+    libc.malloc.restype = libc.realloc.restype = ctypes.c_void_p
+    if block := libc.malloc(ctypes.c_size_t(_PROBE)):
+        libc.realloc(ctypes.c_void_p(block), ctypes.c_size_t((offset - block) % ALIKE or ALIKE))

@@ -2,7 +2,9 @@
 
 import multiprocessing
 import os
+import platform
 import signal
+import subprocess
 import sys
 import time
 import types
@@ -16,6 +18,17 @@ from pipebench.compare.config import Own
 from pipebench.compare.server import Server, Side
 from pipebench.errors import PipebenchError
 from pipebench.runner import RunnerFailed
+
+ALLOCATES = """
+import ctypes, sys
+from pipebench.host import heap
+heap.settle()
+kept = bytes(int(sys.argv[1]))
+heap.end_at(48)
+found = ctypes.CDLL(None).malloc
+found.restype = ctypes.c_void_p
+print(found(1 << 20) % heap.ALIKE)
+"""
 
 
 class Reading:
@@ -45,6 +58,16 @@ def test_a_start_that_took_longer_than_warming_up_may_is_warm_enough(monkeypatch
     side._runner.s = 12.0
     side._fastest("x", round_process.WARM_S)
     assert side._runner.calls == 0
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="another libc has its own heap")
+def test_large_buffers_of_sides_that_differ_a_little_lie_at_places_that_are_alike():
+    """Whatever was allocated before: as in two commits of which one has a few more objects."""
+    said = [
+        subprocess.run([sys.executable, "-c", ALLOCATES, str(more)], capture_output=True, text=True, check=True).stdout
+        for more in (0, 777, 123_456)
+    ]
+    assert len(set(said)) == 1 and int(said[0]) % 16 == 0
 
 
 def test_what_a_side_reads_by_its_path_is_not_taken_for_the_projects_code():

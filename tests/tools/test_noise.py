@@ -190,6 +190,10 @@ def test_the_plant_records_its_own_time(tool, monkeypatch, tmp_path):
     assert line == {"steps": 15, "read": [[1, 1000, 30], [4, 4000, 120], [4, 4000, 120]]}
     said = {"call_ns": 8000, "more_ns": 240, "middle_call_ns": 4000, "share": 0.03}
     assert plant.summed(line, 2) == said  # without the reading that warms up
+    assert int(plant.read(path.with_suffix(".steps"))) == 15 and plant.read(tmp_path / "none") == b""
+    path.with_suffix(".steps").write_text("000000000000020")
+    assert runner.arm("read/image/open", None, ()) == "work"
+    assert runner.reading("read/image/open", 1) == (1040, None)
 
 
 def test_the_plant_follows_what_a_call_takes_in_a_round(tool):
