@@ -156,9 +156,10 @@ def command(
     sides = [_side(one, python, which, settings, settled) for which, (one, python) in zip(wanted, commits, strict=True)]
     if own is None:
         _something_differs(sides)
-    for note in checkouts.dependencies_differ(repo, base, head) if sides[0].executable == sides[1].executable else ():
+    same = sides[0].executable == sides[1].executable
+    for note, remedy in checkouts.notes(repo, base, head, [one for one, _ in commits], same):
         say(f"pipebench: {note}")
-        say("give --base-python or --head-python if the difference matters", "  ")
+        say(remedy, "  ")
     labels = _labels(sides)
     hidden = [value for side in sides for name, value in side.environment if not public(name)]
     kept: list[list[Change]] = [[]]

@@ -2,7 +2,6 @@
 
 import os
 import platform
-import subprocess
 import sys
 from types import SimpleNamespace
 from unittest.mock import Mock
@@ -12,6 +11,7 @@ import repos
 
 from pipebench.commands.ab import _deliver, _status
 from pipebench.compare import checkouts, rounds, schedule
+from pipebench.compare.bounded import GitFailed
 from pipebench.errors import PipebenchError, UsageError
 from pipebench.render import ab, layout, text
 from pipebench.results import comparison
@@ -158,7 +158,7 @@ def test_a_repository_of_another_user_is_not_called_none(monkeypatch, tmp_path):
     """As in a container of a workflow. The remedy is git's own."""
     said = "fatal: detected dubious ownership in repository at '/work'\nTo add an exception, call:\n\n\tgit config {}\n"
     remedy = "--global --add safe.directory /work"
-    refused = subprocess.CalledProcessError(128, "git", stderr=said.format(remedy))
+    refused = GitFailed("planted", said.format(remedy))
     monkeypatch.setattr(checkouts, "_git", Mock(side_effect=refused))
     with pytest.raises(PipebenchError, match="belongs to another user") as found:
         checkouts.repository(tmp_path)
