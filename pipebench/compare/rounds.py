@@ -275,11 +275,12 @@ def readings(row: Row, servers: Sequence[Server], now: Callable[[], float]) -> l
 def _failing(row: Row, servers: Sequence[Server]) -> Any:
     """Records an error in a round as the failure of its benchmark, and makes both servers ready for the next round.
 
-    Raises `PipebenchError` if a server has died.
+    Raises `PipebenchError` if a server has died. That is the benchmark's failure too: what is saved shall say so.
     """
     try:
         yield
     except RunnerDied as error:
+        row.failed = str(error)
         last = "".join(heard.last(server.errors) for server in servers)
         raise PipebenchError(f"{error} in {row.identity}{last}", "leave this benchmark out with --stage") from error
     except RunnerFailed as error:

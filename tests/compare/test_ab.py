@@ -17,6 +17,7 @@ from pipebench.render import ab, layout, text
 from pipebench.results import comparison
 from pipebench.results.comparison import Judgement
 from pipebench.results.report import load
+from pipebench.runner import RunnerDied
 from pipebench.stats import Speedup
 
 
@@ -304,6 +305,21 @@ def test_without_a_budget_the_time_grows_to_what_a_judgement_needs(may_be_later,
     rounds._measure(rows, [], {}, 101.0, may_be_later, 1000, lambda done, of, what: said.append(what), lambda: clock[0])
     assert [len(row.rounds) for row in rows] == [each, each]
     assert said[-1] == "comparing for about " + ("3 min" if may_be_later else "2 min; a judgement needs 3 min")
+
+
+def test_a_benchmark_that_ends_the_process_of_its_side_passes_no_gate_in_what_is_saved(monkeypatch):
+    """Its rounds so far would suffice."""
+
+    def a_round(row, *_):
+        if len(row.rounds) == 9:
+            raise RunnerDied("the head process was killed by SIGKILL")
+        return ((1.0, 1.0),), None
+
+    monkeypatch.setattr(rounds, "_round", a_round)
+    row = schedule.Row("bench/one")
+    with pytest.raises(PipebenchError, match="killed by SIGKILL in bench/one"):
+        rounds._measure([row], [], {}, 101.0, False, 1000, lambda *_: None, lambda: 0.0)
+    assert comparison.Comparison("base", "head", tuple(rounds._changes([row])), 0.05).gate == comparison.NO_RESULT
 
 
 def test_where_nothing_was_measured_no_empty_table_comes_before_the_error(capsys):
