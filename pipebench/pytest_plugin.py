@@ -62,10 +62,32 @@ def pytest_configure(config: pytest.Config) -> None:
             if against is None:
                 raise pytest.UsageError(f"--pipebench-{name} needs --pipebench-against COMMIT")
             limits += [f"--{name}", value]
+    _refuse(against, config.getoption("--pipebench-budget"), config.getoption("--pipebench-fail-above"), file, config)
     timed = config.getoption("--pipebench") or (file is not None and against is None)
     if (timed or against) and config.getoption("numprocesses", None):
         raise pytest.UsageError("pipebench times one test after another: leave out -n")
     config.stash[_RUN] = _Run(timed, against, None if file is None else Path(file).absolute(), limits)
+
+
+def _refuse(against: str | None, budget: str | None, limit: str | None, file: str | None, config: Any) -> None:
+    """Raises pytest.UsageError, before any test runs, for what could not be compared or saved after all of them."""
+    if against is None and file is None:
+        return
+    from pipebench.compare import checkouts
+    from pipebench.errors import PipebenchError
+    from pipebench.terminal import place
+    from pipebench.units import fraction
+
+    try:
+        if against is not None:
+            checkouts.resolve(checkouts.repository(config.rootpath), against)
+        if budget is not None and not budget.replace(".", "", 1).isdecimal():
+            raise ValueError(f"{budget!r} is not a number of seconds")
+        if limit is not None:
+            fraction(limit)
+        place(None if file is None else Path(file).absolute(), force=True)
+    except (PipebenchError, ValueError) as error:
+        raise pytest.UsageError(f"pipebench: {error}") from error
 
 
 class Timing:
@@ -145,7 +167,19 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     if run.measurements or comparison is not None:
         run.report = reports.new(measurements=tuple(run.measurements), comparison=comparison)
         if run.file is not None:
-            reports.save(run.report, run.file)
+            _save(run.report, run.file, session)
+
+
+def _save(report: Report, file: Path, session: pytest.Session) -> None:
+    """Saves the report. The run fails if it cannot be saved, and goes on to show it."""
+    from pipebench.errors import PipebenchError
+    from pipebench.results.report import save
+
+    try:
+        save(report, file)
+    except PipebenchError as error:
+        sys.stderr.write(f"\npipebench: {error}\n")
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
 def _compared(run: _Run, folder: Path) -> tuple[int, Any]:

@@ -14,7 +14,9 @@ import pytest
 import repos
 
 from pipebench import pytest_plugin
+from pipebench.commands._ab_choice import measures
 from pipebench.compare import pytest_side, rounds
+from pipebench.errors import UsageError
 from pipebench.lab import one_task
 from pipebench.results import report as reports
 from pipebench.results.comparison import Change, Comparison
@@ -112,6 +114,33 @@ def test_limits_of_a_comparison_need_one(pytester):
     done.stderr.fnmatch_lines(["*--pipebench-budget needs --pipebench-against COMMIT"])
 
 
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--pipebench-against", "nosuch"], "there is no commit 'nosuch'"),
+        (["--pipebench-against", "HEAD", "--pipebench-budget", "abc"], "'abc' is not a number of seconds"),
+        (["--pipebench-against", "HEAD", "--pipebench-fail-above", "x"], "'x' is not a percentage such as 5%"),
+        (["--pipebench-save", "."], "is not a regular file"),
+    ],
+)
+def test_what_would_be_refused_at_the_end_is_refused_before_a_test_runs(options, said, pytester):
+    pytester.makepyfile("def test_it():\n    open('ran', 'w')\n")
+    repos.git(pytester.path, "init", "--quiet")
+    repos.commit(pytester.path, "one")
+    done = pytester.runpytest(*PLUGIN, *options)
+    assert done.ret == pytest.ExitCode.USAGE_ERROR and said in done.stderr.str()
+    assert not (pytester.path / "ran").exists()
+
+
+def test_a_report_that_cannot_be_saved_is_shown_and_the_run_fails(pytester):
+    """Its place was good when the run began."""
+    pytester.makepyfile("import os\n\ndef test_it(pipebench):\n    os.mkdir('report.json')\n    pipebench(int)\n")
+    done = pytester.runpytest(*PLUGIN, "--pipebench-save", "report.json")
+    assert done.ret == pytest.ExitCode.TESTS_FAILED
+    done.stdout.fnmatch_lines(["*= pipebench =*", "Functions of the tests"])
+    assert "pipebench: cannot write" in done.stderr.str() and "Traceback" not in done.stderr.str()
+
+
 def test_timing_in_many_processes_at_once_is_refused(pytester):
     pytest.importorskip("xdist")
     done = pytester.runpytest(*PLUGIN, "--pipebench", "-n", "2")
@@ -121,6 +150,9 @@ def test_timing_in_many_processes_at_once_is_refused(pytester):
 
 @pytest.mark.parametrize("status", [0, 3])
 def test_against_a_commit_the_tests_that_ran_are_compared_by_ab(status, pytester, monkeypatch):
+    pytester.makepyfile(test_it=TESTS)
+    repos.git(pytester.path, "init", "--quiet", "--initial-branch=main")
+    repos.commit(pytester.path, "one")
     commands = []
 
     def ab(command, **_):
@@ -130,7 +162,6 @@ def test_against_a_commit_the_tests_that_ran_are_compared_by_ab(status, pytester
         return subprocess.CompletedProcess(command, status)
 
     monkeypatch.setattr(pytest_plugin.subprocess, "run", ab)
-    pytester.makepyfile(test_it=TESTS)
     options = ["--pipebench-against", "main", "--pipebench-fail-above", "5%", "--pipebench-save", "both.json"]
     done = pytester.runpytest(*PLUGIN, *options)
     ((_, _, _, *command),) = commands
@@ -190,6 +221,10 @@ def test_note(pipebench, log, name):
     log.write("returned ")
     log.flush()
 
+@pytest.mark.parametrize("name", [1, 2], ids=["größe", "weite"])
+def test_named(pipebench, name):
+    assert pipebench(int, name) == name
+
 def test_wrong(pipebench):
     assert pipebench(int) == 5, "it is wrong"
 
@@ -231,8 +266,8 @@ def test_a_side_serves_what_its_tests_call(server, tmp_path):
     server.send("start")
     names = server.start()
     assert names == [f"pytest/tests/test_served.py::{name}" for name in (
-        "test_note[a/b]", "test_note[c]", "test_wrong", "test_not_here", "test_compares", "test_twice",
-        "test_expected_to_fail")]  # fmt: skip
+        "test_note[a/b]", "test_note[c]", r"test_named[gr\xf6\xdfe]", "test_named[weite]", "test_wrong",
+        "test_not_here", "test_compares", "test_twice", "test_expected_to_fail")]  # fmt: skip
     home = server._scratch.path  # the next run removes it if this one is killed
     assert list(home.glob("pipebench-pytest-*"))
     server.fork()
@@ -272,11 +307,22 @@ def test_a_test_that_is_not_measured_says_why(test, answer, server):
     server.leave()
 
 
-def test_a_test_that_fails_is_not_measured(server):
+def test_a_test_whose_id_pytest_escapes_is_measured(server):
     server.send("start")
     server.start()
     server.fork()
-    with pytest.raises(rounds.RunnerFailed, match="RuntimeError: the test fails: AssertionError: it is wrong"):
+    name = r"pytest/tests/test_served.py::test_named[gr\xf6\xdfe]"
+    assert server._ask("arm", name, {}, 1.0)["work"] == (1, 0, 0)
+    assert server.read_once(name, 1)[0] > 0
+    server.leave()
+
+
+def test_a_test_that_fails_is_not_measured_and_its_place_is_that_of_the_test(server):
+    server.send("start")
+    server.start()
+    server.fork()
+    said = r"^the test fails: AssertionError: it is wrong\b.*\(tests/test_served.py:\d+\)$"
+    with pytest.raises(rounds.RunnerFailed, match=said):
         server._ask("arm", "pytest/tests/test_served.py::test_wrong", {}, 1.0)
     server.recover()
 
@@ -293,6 +339,17 @@ def test_a_test_that_calls_twice_is_refused_and_the_next_one_is_measured(server)
     server.fork()
     assert server._ask("arm", names[0], {}, 1.0)["work"] == (1, 0, 0)
     server.leave()
+
+
+def test_a_test_is_seen_from_the_current_folder_and_never_outside_of_a_side(tmp_path, monkeypatch):
+    (tmp_path / "repo" / "part").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "repo" / "part")
+    names = ["test_it.py::test[/a]", f"{tmp_path}/repo/tests/test_it.py::test", "../tests"]
+    own, _ = measures(None, (), (), None, names, tmp_path / "repo")
+    tests = ["test_it.py::test[/a]", "../tests/test_it.py::test", "../tests"]
+    assert own["sources"]["pytest"] == {"tests": tests, "within": "part"}
+    with pytest.raises(UsageError, match="is not in the repository"):
+        measures(None, (), (), None, ["../../test_it.py"], tmp_path / "repo")
 
 
 def test_two_commits_are_compared_by_their_tests_below_the_current_folder(tmp_path):

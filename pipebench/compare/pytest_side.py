@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import os
+import re
 import shutil
 import tempfile
 import types
@@ -22,6 +23,12 @@ OPTIONS = (
     "-q", "-p", "no:cacheprovider", "-p", f"no:{PLUGIN}", "-o", "addopts=",
     "-W", "ignore::pytest.PytestAssertRewriteWarning",
 )  # fmt: skip
+
+
+class Fails(RuntimeError):
+    """A test that does not pass. What it says has its place, in the test."""
+
+    has_place = True
 
 
 class Source:
@@ -102,7 +109,7 @@ class Source:
             self._call = call if is_inside else None
             inside()
 
-        report = self._run([name], at_call)
+        report = self._run([name], at_call, chosen=name)
         if reached and (is_inside or report is None):
             return True
         self._why_not = self._reason(name, report)
@@ -118,7 +125,7 @@ class Source:
             return self._unavailable(f"skipped: {said.removeprefix('Skipped: ')}")
         crash = getattr(report.longrepr, "reprcrash", None)
         lines = str(crash.message if crash else report.longrepr).strip().splitlines() or ["it did not pass"]
-        return RuntimeError(f"the test fails: {lines[0]}")
+        return Fails(f"the test fails: {lines[0]}" + (f" ({crash.path}:{crash.lineno})" if crash else ""))
 
     def _no_such(self, name: str) -> Exception:
         if self._compares:
@@ -133,15 +140,27 @@ class Source:
         arguments: Sequence[str],
         at_call: Callable[[Callable[[], Any]], None],
         collected: Callable[[Any], None] = lambda session: None,
+        chosen: str = "",
     ) -> Any:
-        """Runs pytest. The first report of a test that was skipped or failed; None if there is none."""
+        """Runs pytest. The first report of a test that was skipped or failed; None if there is none.
+
+        Each time that pytest collects in one process, it escapes the ids that a test names once more. So a `chosen`
+        test with such an id is looked for among all that its function has.
+        """
         import pytest
 
+        def choose(items: list[Any]) -> None:
+            if "\\" in chosen:
+                items[:] = [one for one in items if _unescaped(one.nodeid) == _unescaped(chosen)][:1]
+
+        if "\\" in chosen:
+            arguments = [chosen.partition("[")[0]]
         reports: list[Any] = []
         serving: Any = types.ModuleType("pipebench_serving")
         serving.pipebench = pytest.fixture(name="pipebench")(lambda: Timing(at_call, self._is_comparing))
         serving.pytest_runtest_logreport = lambda report: None if report.passed else reports.append(report)
         serving.pytest_collectreport = lambda report: None if report.passed else reports.append(report)
+        serving.pytest_collection_modifyitems = choose
         serving.pytest_collection_finish = collected
         os.chdir(self._root)
         try:
@@ -153,6 +172,11 @@ class Source:
 
     def _is_comparing(self) -> None:
         self._compares = True
+
+
+def _unescaped(node: str) -> str:
+    """A node id, the same however often it was escaped."""
+    return re.sub(r"\\+", r"\\", node)
 
 
 class Timing:

@@ -326,7 +326,8 @@ def _first_line(error: BaseException) -> str:
 def _failure(error: BaseException) -> str:
     """What is said of an error, with its place in the code."""
     at = traceback.extract_tb(error.__traceback__)[-1]
-    return str(error) if isinstance(error, _Died) else f"{_first_line(error)} ({at.filename}:{at.lineno})"
+    whole = isinstance(error, _Died) or hasattr(error, "has_place")
+    return str(error) if whole else f"{_first_line(error)} ({at.filename}:{at.lineno})"
 
 
 def serve(descriptor: int, own: dict[str, Any] | None = None, folder: str | None = None) -> None:
