@@ -238,6 +238,9 @@ def test_twice(pipebench):
     pipebench(int)
     pipebench(float)
 
+def test_lacks(pipebench, nothing):
+    pipebench(int)
+
 @pytest.mark.xfail(strict=True)
 def test_expected_to_fail(pipebench):
     pipebench(int, "x")
@@ -267,7 +270,8 @@ def test_a_side_serves_what_its_tests_call(server, tmp_path):
     names = server.start()
     assert names == [f"pytest/tests/test_served.py::{name}" for name in (
         "test_note[a/b]", "test_note[c]", r"test_named[gr\xf6\xdfe]", "test_named[weite]", "test_wrong",
-        "test_not_here", "test_compares", "test_twice", "test_expected_to_fail")]  # fmt: skip
+        "test_not_here", "test_compares", "test_twice", "test_lacks",
+        "test_expected_to_fail")]  # fmt: skip
     home = server._scratch.path  # the next run removes it if this one is killed
     assert list(home.glob("pipebench-pytest-*"))
     server.fork()
@@ -317,13 +321,19 @@ def test_a_test_whose_id_pytest_escapes_is_measured(server):
     server.leave()
 
 
-def test_a_test_that_fails_is_not_measured_and_its_place_is_that_of_the_test(server):
+@pytest.mark.parametrize(
+    ("test", "said"),
+    [
+        ("test_wrong", r"AssertionError: it is wrong\b.*\(tests/test_served.py:\d+\)"),
+        ("test_lacks", "fixture 'nothing' not found"),
+    ],
+)
+def test_a_test_that_fails_is_not_measured_and_its_place_is_that_of_the_test(test, said, server):
     server.send("start")
     server.start()
     server.fork()
-    said = r"^the test fails: AssertionError: it is wrong\b.*\(tests/test_served.py:\d+\)$"
-    with pytest.raises(rounds.RunnerFailed, match=said):
-        server._ask("arm", "pytest/tests/test_served.py::test_wrong", {}, 1.0)
+    with pytest.raises(rounds.RunnerFailed, match=f"^the test fails: {said}$"):
+        server._ask("arm", f"pytest/tests/test_served.py::{test}", {}, 1.0)
     server.recover()
 
 
@@ -355,10 +365,11 @@ def test_a_test_is_seen_from_the_current_folder_and_never_outside_of_a_side(tmp_
 def test_two_commits_are_compared_by_their_tests_below_the_current_folder(tmp_path):
     folder = tmp_path / "repo" / "part"
     folder.mkdir(parents=True)
-    (folder / "test_it.py").write_text("def test_it(pipebench):\n    pipebench(int)\n")
+    (tmp_path / "repo" / "conftest.py").write_text("import pytest\n\n@pytest.fixture\ndef n():\n    return 3\n")
+    (folder / "test_it.py").write_text("def test_it(pipebench, n):\n    pipebench(int, n)\n")
     repos.git(tmp_path / "repo", "init", "--quiet")
     repos.commit(tmp_path / "repo", "one")
-    (folder / "test_it.py").write_text("def test_it(pipebench):\n    pipebench(int)\n\ntest_new = test_it\n")
+    (folder / "test_it.py").write_text("def test_it(pipebench, n):\n    pipebench(int, n)\n\ntest_new = test_it\n")
     options = ["--pytest", "test_it.py", "--rounds", "2", "--format", "json"]
     done = repos.pipebench("ab", "HEAD", ".", *options, cwd=folder)
     assert done.returncode == 0, done.stderr

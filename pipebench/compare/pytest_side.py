@@ -36,7 +36,8 @@ class Source:
 
     def __init__(self, words: Any, settings: dict[str, Any], folder: str | None) -> None:
         self._words, self._tests = words, settings["tests"]
-        self._root = Path(folder or ".") / settings["within"]
+        self._top = Path(folder or ".")
+        self._root = self._top / settings["within"]
         self._call: Callable[[], Any] | None = None
         self._compares = False  # whether the last test called `pipebench.compare`
         self._why_not: Exception | None = None  # why the last test did not get to its call
@@ -125,7 +126,8 @@ class Source:
             return self._unavailable(f"skipped: {said.removeprefix('Skipped: ')}")
         crash = getattr(report.longrepr, "reprcrash", None)
         lines = str(crash.message if crash else report.longrepr).strip().splitlines() or ["it did not pass"]
-        return Fails(f"the test fails: {lines[0]}" + (f" ({crash.path}:{crash.lineno})" if crash else ""))
+        said = next((one.removeprefix("E").strip() for one in lines if one.startswith("E  ")), lines[0])
+        return Fails(f"the test fails: {said}" + (f" ({crash.path}:{crash.lineno})" if crash else ""))
 
     def _no_such(self, name: str) -> Exception:
         if self._compares:
@@ -164,7 +166,7 @@ class Source:
         serving.pytest_collection_finish = collected
         os.chdir(self._root)
         try:
-            places = [f"--rootdir={self._root}", f"--basetemp={self._home}/{os.getpid()}"]
+            places = [f"--rootdir={self._root}", f"--confcutdir={self._top}", f"--basetemp={self._home}/{os.getpid()}"]
             pytest.main([*OPTIONS, *places, *arguments], plugins=[serving])
         except Exception as error:  # for example a warning that its configuration makes an error, at the very end
             reports.append(types.SimpleNamespace(skipped=False, longrepr=f"{type(error).__name__}: {error}"))
