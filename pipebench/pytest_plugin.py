@@ -66,6 +66,8 @@ def pytest_configure(config: pytest.Config) -> None:
     timed = config.getoption("--pipebench") or (file is not None and against is None)
     if (timed or against) and config.getoption("numprocesses", None):
         raise pytest.UsageError("pipebench times one test after another: leave out -n")
+    if timed:  # before a test can stop the clocks
+        import pipebench.lab.one_task  # noqa: F401  # its clocks are those of its import
     config.stash[_RUN] = _Run(timed, against, None if file is None else Path(file).absolute(), limits)
 
 

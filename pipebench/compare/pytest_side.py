@@ -12,6 +12,7 @@ import functools
 import os
 import re
 import shutil
+import sys
 import tempfile
 import types
 from collections.abc import Callable, Sequence
@@ -58,8 +59,14 @@ class Source:
             found.extend(one.nodeid for one in session.items if "pipebench" in getattr(one, "fixturenames", ()))
 
         if there:
-            self._run(["--collect-only", "--continue-on-collection-errors", *there], lambda call: None, collected)
+            options = ["--collect-only", "--continue-on-collection-errors"]
+            self._run([*options, *there], lambda call: None, collected, failed=self._not_collected)
         return list(dict.fromkeys(found))
+
+    def _not_collected(self, report: Any) -> None:
+        """Says which file cannot be collected: none of its tests is found, and nothing else would say so."""
+        if not report.skipped:
+            sys.stderr.write(f"{report.nodeid or 'the tests'} cannot be collected: {_said(report)}\n")
 
     def prime(self, name: str) -> None:
         """Nothing: fixtures are set up in every round's process."""
@@ -124,10 +131,7 @@ class Source:
         if report.skipped:
             said = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
             return self._unavailable(f"skipped: {said.removeprefix('Skipped: ')}")
-        crash = getattr(report.longrepr, "reprcrash", None)
-        lines = str(crash.message if crash else report.longrepr).strip().splitlines() or ["it did not pass"]
-        said = next((one.removeprefix("E").strip() for one in lines if one.startswith("E  ")), lines[0])
-        return Fails(f"the test fails: {said}" + (f" ({crash.path}:{crash.lineno})" if crash else ""))
+        return Fails(f"the test fails: {_said(report)}")
 
     def _no_such(self, name: str) -> Exception:
         if self._compares:
@@ -143,6 +147,7 @@ class Source:
         at_call: Callable[[Callable[[], Any]], None],
         collected: Callable[[Any], None] = lambda session: None,
         chosen: str = "",
+        failed: Callable[[Any], None] = lambda report: None,
     ) -> Any:
         """Runs pytest. The first report of a test that was skipped or failed; None if there is none.
 
@@ -155,13 +160,18 @@ class Source:
             if "\\" in chosen:
                 items[:] = [one for one in items if _unescaped(one.nodeid) == _unescaped(chosen)][:1]
 
+        def not_collected(report: Any) -> None:
+            if not report.passed:
+                reports.append(report)
+                failed(report)
+
         if "\\" in chosen:
             arguments = [chosen.partition("[")[0]]
         reports: list[Any] = []
         serving: Any = types.ModuleType("pipebench_serving")
         serving.pipebench = pytest.fixture(name="pipebench")(lambda: Timing(at_call, self._is_comparing))
         serving.pytest_runtest_logreport = lambda report: None if report.passed else reports.append(report)
-        serving.pytest_collectreport = lambda report: None if report.passed else reports.append(report)
+        serving.pytest_collectreport = not_collected
         serving.pytest_collection_modifyitems = choose
         serving.pytest_collection_finish = collected
         os.chdir(self._root)
@@ -174,6 +184,14 @@ class Source:
 
     def _is_comparing(self) -> None:
         self._compares = True
+
+
+def _said(report: Any) -> str:
+    """Why a test or a file failed, in one line with its place."""
+    crash = getattr(report.longrepr, "reprcrash", None)
+    lines = str(crash.message if crash else report.longrepr).strip().splitlines() or ["it did not pass"]
+    said = next((one.removeprefix("E").strip() for one in lines if one.startswith("E  ")), lines[0])
+    return f"{said} ({crash.path}:{crash.lineno})" if crash else said
 
 
 def _unescaped(node: str) -> str:

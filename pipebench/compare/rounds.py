@@ -87,7 +87,8 @@ def compare(
         rows += [Row(identity) for identity in found]
         start_s = now() - begin
         if not rows:
-            raise PipebenchError("neither side has a benchmark of this name", "choose another, or write one")
+            why = heard.last(servers[1].errors) or heard.last(servers[0].errors)
+            raise PipebenchError(f"neither side has a benchmark of this name{why}", "choose another, or write one")
         start_s += _size_all(rows, servers, knobs, project, progress, own is not None, now)
         begin = now()
         looking.look_at_all(rows, servers, knobs, own is None, progress)
