@@ -15,7 +15,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -100,7 +100,7 @@ class Timing:
 
     def __call__(self, function: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
         """Runs `function(*arguments, **named)` and returns its result. Times it if an option asks for that."""
-        self._use()
+        self._use([function])
         output = function(*arguments, **named)
         self._run.tests.append(self._test)
         if self._run.timed:
@@ -112,7 +112,7 @@ class Timing:
 
         With `--pipebench`, times them in turn, and says how many times as fast as the first the others are.
         """
-        self._use()
+        self._use(functions)
         if len(functions) < 2:
             raise pytest.UsageError("pipebench.compare takes two functions or more")
         outputs = tuple(function() for function in functions)
@@ -120,7 +120,11 @@ class Timing:
             self._time(functions, functions)
         return outputs
 
-    def _use(self) -> None:
+    def _use(self, functions: Sequence[Callable[..., Any]]) -> None:
+        from pipebench.compare.one_function import idle
+
+        if problem := next(filter(None, map(idle, functions)), None):
+            raise pytest.UsageError(problem)
         if self._is_used:
             raise pytest.UsageError("a test calls pipebench once: parametrize it, or use pipebench.compare(a, b)")
         self._is_used = True

@@ -80,6 +80,7 @@ def test_settings_are_compared_once_each_by_default(pytester):
     [
         ("pipebench(int); pipebench(int)", "a test calls pipebench once"),
         ("pipebench.compare(int)", "takes two functions or more"),
+        ("def made(n):\n        yield n\n    pipebench(made, 5)", "generator function made does none of its work"),
     ],
 )
 def test_wrong_use_is_said(body, said, pytester):

@@ -1,7 +1,9 @@
 """`[[benchmark]]` in pipebench.toml: any function, found, checked and refused."""
 
+import functools as standard
 import json
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -99,6 +101,28 @@ def test_a_set_up_gives_a_callable_or_one_with_its_arguments(source):
 def test_what_a_set_up_must_return_is_said(source):
     with pytest.raises(TypeError, match=r"a setup returns a callable, or a tuple .* not 5"):
         source(setup="timed:nothing").call("one")[0]()
+
+
+@pytest.mark.parametrize(
+    ("function", "said"),
+    [
+        ("def made(*given):\n    yield 1\n", "of the generator function made .* lambda: list"),
+        ("async def made(*given):\n    return 1\n", "of the coroutine function made .* asyncio.run"),
+        ("async def made(*given):\n    yield 1\n", "of the generator function made"),
+        ("class Made:\n    def __call__(self, *given):\n        yield 1\nmade = Made()\n", "function Made"),
+    ],
+)
+@pytest.mark.parametrize("arguments", [(), (5,)])
+def test_a_function_of_which_a_call_does_no_work_is_refused(function, said, arguments):
+    space = {}
+    exec(function, space)
+    with pytest.raises(TypeError, match=said):
+        one_function.of_commit(lambda: functions._bound((space["made"], *arguments)), None)
+
+
+@pytest.mark.parametrize("function", [int, max, [].append, Path, standard.partial(int, "7"), standard.cache(len)])
+def test_any_other_function_does_its_work(function):
+    assert one_function.idle(function) is None
 
 
 def test_a_check_that_returns_false_fails_and_one_that_returns_nothing_does_not(source):
