@@ -65,7 +65,7 @@ def pytest_configure(config: pytest.Config) -> None:
     _refuse(against, config.getoption("--pipebench-budget"), config.getoption("--pipebench-fail-above"), file, config)
     timed = config.getoption("--pipebench") or (file is not None and against is None)
     if (timed or against) and config.getoption("numprocesses", None):
-        raise pytest.UsageError("pipebench times one test after another: leave out -n")
+        raise pytest.UsageError("pipebench times one test after another: give -n 0, or leave out -n")
     if timed:  # before a test can stop the clocks
         import pipebench.lab.one_task  # noqa: F401  # its clocks are those of its import
     config.stash[_RUN] = _Run(timed, against, None if file is None else Path(file).absolute(), limits)
