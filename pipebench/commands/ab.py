@@ -237,10 +237,11 @@ def _side(commit: Commit, python: str, which: str, settings: dict[str, Any], own
 
 def _project(repo: Path, sides: Sequence[Side], own: Own | None) -> Project:
     """The project, with its modules in either commit, in the working tree, and those that its benchmarks name."""
-    from pipebench.compare.import_roots import import_roots, names_in
+    from pipebench.compare.import_roots import import_roots, names_in, plain_folders_in
     from pipebench.compare.proof import Project
 
-    names = names_in(import_roots(repo, own.roots if own else ())).union(*(side.names for side in sides))
+    roots = [*import_roots(repo, own.roots if own else ()), *(root for side in sides for root in side.roots)]
+    names = (names_in(roots) | plain_folders_in(roots)).union(*(side.names for side in sides))
     named = own.modules if own else frozenset()
     return Project(repo, names | named, named, measures_pipebench=own is None)
 

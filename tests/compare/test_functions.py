@@ -210,6 +210,20 @@ def test_the_modules_that_entries_name_are_those_of_the_project(repo):
         proof.refuse_foreign("one", copy, repo, frozenset(), project)
 
 
+def test_a_plain_folder_that_another_checkout_completes_is_the_projects(repo, tmp_path):
+    folder = tmp_path / "side"
+    (folder / "company" / "data").mkdir(parents=True)
+    (folder / "company" / "data" / "__init__.py").write_text("")
+    (folder / "photos").mkdir()
+    sides = [rounds.Side(name, folder, roots=(folder,)) for name in ("one", "two")]
+    project = ab._project(repo, sides, config.load(repo / config.CONFIG))
+    assert project.names == {"timed", "company"}
+    with pytest.raises(PipebenchError, match=r"one did not run its own code: it imported company.extra from /other"):
+        proof.refuse_foreign("one", {"company.extra": "/other/company/extra.py"}, folder, frozenset(), project)
+    installed = {"company.extra": "/usr/lib/python3/site-packages/company/extra.py"}
+    proof.refuse_foreign("one", installed, folder, frozenset(), project)  # a part of its own, by its maker
+
+
 def test_stage_and_variant_choose_functions_too(repo):
     done = repos.pipebench("ab", "HEAD", "HEAD", "--variant", "nosuch", cwd=repo)
     assert done.returncode == 2 and "choose from bench/double, bench/plain, bench/more" in done.stderr
