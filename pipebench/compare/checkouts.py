@@ -31,6 +31,7 @@ WORKING_TREE = "."
 KEPT_LINES = 8
 MADE_BY = 3  # the rules by which a checkout is made: with another number, all are made anew
 INSTALL = ("install", "--quiet", "--no-deps", "--target", INSTALLED)
+LFS = r"^filter\.lfs\."  # its settings of git
 POINTER, LARGEST_POINTER = b"version https://git-lfs.github.com/spec/", 1024  # bytes
 STATE = ".git/pipebench-state"  # in a checkout: what its tracked files were when it was made
 _GIT = ("git", "-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "advice.detachedHead=false")
@@ -110,7 +111,11 @@ def checked_out(repo: Path, name: str, build: str | None = None, python: str = s
     sha = resolve(repo, name)
     settings = hashlib.sha256(f"{MADE_BY}\0{repo}\0{build}\0{python}".encode()).hexdigest()[:12]
     folder = private.trusted(machine.cache_folder().absolute() / "ab") / f"{sha[:16]}-{settings}"
-    if not _is_as_made(folder) or submodules.could_be_filled(repo, sha, folder, _git) or _could_be_smudged(folder):
+    if (
+        not _is_as_made(folder)
+        or submodules.could_be_filled(repo, sha, folder, _git)
+        or _could_be_smudged(repo, folder)
+    ):
         _sweep(folder.parent)
         shutil.rmtree(folder, ignore_errors=True)
         _make(folder, lambda partial: _fill(repo, sha, name, build, python, partial))
@@ -176,6 +181,8 @@ def _fill(repo: Path, sha: str, name: str, build: str | None, python: str, parti
         _git("clone", "--quiet", "--shared", "--no-checkout", os.fspath(repo), os.fspath(partial), at=repo)
         if _git("rev-parse", "--is-shallow-repository", at=repo) == "true":
             _share_shallow(repo, partial)
+        for setting in _settings(repo, LFS):  # `git lfs install --local`, as in a workflow
+            _git("config", *setting, at=partial)
         _fetch_the_rest(repo, sha, what)
         _git("checkout", "--quiet", "--detach", sha, at=partial)
         submodules.fill(repo, sha, partial, _git)
@@ -202,7 +209,7 @@ def _fetch_the_rest(repo: Path, sha: str, what: str) -> None:
 
     As git does whenever it needs such a file, it adds objects to the user's clone and changes nothing else.
     """
-    if not _has_setting(repo, r"^remote\..*\.promisor$"):
+    if not _settings(repo, r"^remote\..*\.promisor$"):
         return
     empty = _git("hash-object", "-t", "tree", "--stdin", at=repo)
     try:
@@ -214,11 +221,12 @@ def _fetch_the_rest(repo: Path, sha: str, what: str) -> None:
         raise PipebenchError(problem, remedy) from error
 
 
-def _has_setting(repo: Path, names: str) -> bool:
+def _settings(repo: Path, names: str) -> list[tuple[str, str]]:
     try:
-        return bool(_git("config", "--get-regexp", names, at=repo))
+        lines = _git("config", "--get-regexp", names, at=repo).splitlines()
     except GitFailed:  # its status where there is none
-        return False
+        return []
+    return [(name, value) for name, _, value in (one.partition(" ") for one in lines)]
 
 
 def _install(what: str, python: str, partial: Path) -> None:
@@ -317,9 +325,9 @@ def _pointers(folder: Path) -> list[tuple[int, str]]:
     return [(len(found), found[0])] if found else []
 
 
-def _could_be_smudged(folder: Path) -> bool:
+def _could_be_smudged(repo: Path, folder: Path) -> bool:
     """Whether a checkout has pointers of Git LFS, and git has a filter for them: there was none, or it lacked them."""
-    return _has_setting(folder, r"^filter\.lfs\.(smudge|process)$") and bool(_pointers(folder))
+    return bool(_settings(repo, LFS) and _pointers(folder))
 
 
 def _is_pointer(path: Path) -> bool:

@@ -56,12 +56,16 @@ class Source:
         there = [one for one in self._tests if (self._root / one.partition("::")[0]).exists()]
 
         def collected(session: Any) -> None:
-            found.extend(one.nodeid for one in session.items if "pipebench" in getattr(one, "fixturenames", ()))
+            found.extend(one.nodeid for one in session.items if self._uses_fixture(one))
 
         if there:
             options = ["--collect-only", "--continue-on-collection-errors"]
             self._run([*options, *there], lambda call: None, collected, failed=self._not_collected)
         return list(dict.fromkeys(found))
+
+    def _uses_fixture(self, item: Any) -> bool:
+        """Whether a test names the fixture, or is named itself: it may ask for the fixture while it runs."""
+        return "pipebench" in getattr(item, "fixturenames", ()) or item.nodeid in self._tests
 
     def _not_collected(self, report: Any) -> None:
         """Says which file cannot be collected: none of its tests is found, and nothing else would say so."""

@@ -85,7 +85,7 @@ def test_what_git_refuses_is_an_error_and_no_traceback(origin):
         checkouts.is_dirty(origin)
 
 
-def test_pointers_of_lfs_are_named_until_a_filter_can_fill_them(origin, monkeypatch, tmp_path):
+def test_pointers_of_lfs_are_named_until_a_filter_can_fill_them(origin):
     """The filter stands for git-lfs: what it writes is no pointer."""
     (origin / ".gitattributes").write_text("*.bin filter=lfs -text\n")
     for name in ("one.bin", "two.bin", "text.md"):
@@ -98,7 +98,6 @@ def test_pointers_of_lfs_are_named_until_a_filter_can_fill_them(origin, monkeypa
 
     commit, notes = said()
     assert notes == [f"{commit.label}: one.bin (and 1 more) is a pointer of Git LFS, without the contents"]
-    (tmp_path / "config").write_text('[filter "lfs"]\n\tsmudge = echo contents\n')
-    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(tmp_path / "config"))
+    repos.git(origin, "config", "filter.lfs.smudge", "echo contents")
     commit, notes = said()
     assert notes == [] and (commit.folder / "two.bin").read_text() == "contents\n"

@@ -60,7 +60,13 @@ def test_expected_to_fail(pipebench):
 
 def test_without():
     pass
+
+def test_asks(request):
+    request.getfixturevalue("pipebench")(int)
 """
+
+
+WANTED = ("test_served.py", "test_served.py::test_asks", "test_broken.py", "absent.py")
 
 
 @pytest.fixture
@@ -72,11 +78,7 @@ def server(tmp_path, monkeypatch):
     (tmp_path / "tests" / "test_served.py").write_text(SERVED)
     (tmp_path / "tests" / "test_broken.py").write_text("import nothing_of_the_kind\n")
     (tmp_path / "pytest.ini").write_text("[pytest]\naddopts = -n 2 --nosuch\nfilterwarnings = error\n")
-    own = {
-        "sources": {
-            "pytest": {"tests": [f"tests/{one}.py" for one in ("test_served", "test_broken", "absent")], "within": "."}
-        }
-    }
+    own = {"sources": {"pytest": {"tests": [f"tests/{one}" for one in WANTED], "within": "."}}}
     found = rounds.Server(rounds.Side("one", tmp_path, roots=(tmp_path,)), own)
     yield found
     found.close()
@@ -89,7 +91,7 @@ def test_a_side_serves_what_its_tests_call(server, tmp_path):
     assert names == [f"pytest/tests/test_served.py::{name}" for name in (
         "test_note[a/b]", "test_note[c]", r"test_named[gr\xf6\xdfe]", "test_named[weite]", "test_wrong",
         "test_not_here", "test_compares", "test_twice", "test_lacks", "test_stopped",
-        "test_expected_to_fail")]  # fmt: skip
+        "test_expected_to_fail", "test_asks")]  # fmt: skip
     home = server._scratch.path  # the next run removes it if this one is killed
     assert list(home.glob("pipebench-pytest-*"))
     server.fork()
