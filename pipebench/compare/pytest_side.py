@@ -8,6 +8,7 @@ and imports nothing of pipebench.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import re
@@ -58,9 +59,15 @@ class Source:
         def collected(session: Any) -> None:
             found.extend(one.nodeid for one in session.items if self._uses_fixture(one))
 
-        if there:
+        def collect(some: list[str]) -> None:
             options = ["--collect-only", "--continue-on-collection-errors"]
-            self._run([*options, *there], lambda call: None, collected, failed=self._not_collected)
+            self._run([*options, *some], lambda call: None, collected, failed=self._not_collected)
+
+        if there:
+            collect(there)
+        if not found and len(there) > 1:  # where one is lacking, pytest collects none
+            for one in there:
+                collect([one])
         return list(dict.fromkeys(found))
 
     def _uses_fixture(self, item: Any) -> bool:
@@ -176,6 +183,7 @@ class Source:
         serving.pipebench = pytest.fixture(name="pipebench")(lambda: Timing(at_call, self._is_comparing))
         serving.pytest_runtest_logreport = lambda report: None if report.passed else reports.append(report)
         serving.pytest_collectreport = not_collected
+        serving.pytest_configure = _keep_import_mode
         serving.pytest_collection_modifyitems = choose
         serving.pytest_collection_finish = collected
         os.chdir(self._root)
@@ -188,6 +196,14 @@ class Source:
 
     def _is_comparing(self) -> None:
         self._compares = True
+
+
+def _keep_import_mode(config: Any) -> None:
+    """The one option of `addopts` that decides whether a test can be imported at all."""
+    with contextlib.suppress(OSError, UnicodeDecodeError):
+        text = config.inipath.read_text(encoding="utf-8") if config.inipath else ""
+        if found := re.search(r"--import-mode[\s=\"',]+(prepend|append|importlib)\b", text):
+            config.option.importmode = found[1]
 
 
 def _said(report: Any) -> str:

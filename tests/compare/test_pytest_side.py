@@ -187,3 +187,33 @@ def test_a_test_that_calls_twice_is_refused_and_the_next_one_is_measured(server)
     server.fork()
     assert server._ask("arm", names[0], {}, 1.0)["work"] == (1, 0, 0)
     server.leave()
+
+
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [
+        ("pyproject.toml", '[tool.pytest.ini_options]\naddopts = ["--import-mode=importlib", "--nosuch"]\n'),
+        ("pytest.ini", "[pytest]\naddopts = --nosuch --import-mode importlib\n"),
+    ],
+)
+def test_files_of_one_name_are_imported_as_the_configuration_says(file, text, tmp_path):
+    (tmp_path / file).write_text(text)
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "test_it.py").write_text("def test_it(pipebench):\n    pipebench(int)\n")
+    assert listed(tmp_path, "a", "b") == ["pytest/a/test_it.py::test_it", "pytest/b/test_it.py::test_it"]
+
+
+def test_a_test_that_a_commit_lacks_does_not_hide_the_others(tmp_path):
+    (tmp_path / "test_it.py").write_text("def test_it(pipebench):\n    pipebench(int)\n")
+    assert listed(tmp_path, "test_it.py::test_it", "test_it.py::test_other") == ["pytest/test_it.py::test_it"]
+
+
+def listed(folder, *tests):
+    own = {"sources": {"pytest": {"tests": list(tests), "within": "."}}}
+    server = rounds.Server(rounds.Side("one", folder, roots=(folder,)), own)
+    try:
+        server.send("start")
+        return server.start()
+    finally:
+        server.close()
