@@ -191,7 +191,9 @@ class Source:
             places = [f"--rootdir={self._root}", f"--confcutdir={self._top}", f"--basetemp={self._home}/{os.getpid()}"]
             pytest.main([*OPTIONS, *places, *arguments], plugins=[serving])
         except Exception as error:  # for example a warning that its configuration makes an error, at the very end
-            reports.append(types.SimpleNamespace(skipped=False, longrepr=f"{type(error).__name__}: {error}"))
+            said = f"{type(error).__name__}: {error}"
+            reports.append(types.SimpleNamespace(skipped=False, nodeid="", longrepr=said))
+            failed(reports[-1])
         return reports[0] if reports else None
 
     def _is_comparing(self) -> None:

@@ -1,8 +1,10 @@
 """The tests of a commit, served by one side of a comparison: `pipebench ab --pytest`."""
 
+from unittest.mock import Mock
+
 import pytest
 
-from pipebench.compare import heard, rounds
+from pipebench.compare import heard, pytest_side, rounds
 
 SERVED = """
 import time
@@ -207,6 +209,16 @@ def test_files_of_one_name_are_imported_as_the_configuration_says(file, text, tm
 def test_a_test_that_a_commit_lacks_does_not_hide_the_others(tmp_path):
     (tmp_path / "test_it.py").write_text("def test_it(pipebench):\n    pipebench(int)\n")
     assert listed(tmp_path, "test_it.py::test_it", "test_it.py::test_other") == ["pytest/test_it.py::test_it"]
+
+
+def test_a_plugin_that_stops_pytest_is_said(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)
+    monkeypatch.setattr(pytest, "main", Mock(side_effect=ValueError("planted")))
+    source = pytest_side.Source(None, {"tests": ["."], "within": "."}, str(tmp_path))
+    assert source.listed() == []
+    source.close()
+    assert capsys.readouterr().err == "the tests cannot be collected: ValueError: planted\n"
 
 
 def listed(folder, *tests):
