@@ -15,7 +15,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -62,10 +62,34 @@ def pytest_configure(config: pytest.Config) -> None:
             if against is None:
                 raise pytest.UsageError(f"--pipebench-{name} needs --pipebench-against COMMIT")
             limits += [f"--{name}", value]
+    _refuse(against, config.getoption("--pipebench-budget"), config.getoption("--pipebench-fail-above"), file, config)
     timed = config.getoption("--pipebench") or (file is not None and against is None)
     if (timed or against) and config.getoption("numprocesses", None):
-        raise pytest.UsageError("pipebench times one test after another: leave out -n")
+        raise pytest.UsageError("pipebench times one test after another: give -n 0, or leave out -n")
+    if timed:  # before a test can stop the clocks
+        import pipebench.lab.one_task  # noqa: F401  # its clocks are those of its import
     config.stash[_RUN] = _Run(timed, against, None if file is None else Path(file).absolute(), limits)
+
+
+def _refuse(against: str | None, budget: str | None, limit: str | None, file: str | None, config: Any) -> None:
+    """Raises pytest.UsageError, before any test runs, for what could not be compared or saved after all of them."""
+    if against is None and file is None:
+        return
+    from pipebench.compare import checkouts
+    from pipebench.errors import PipebenchError
+    from pipebench.terminal import place
+    from pipebench.units import fraction
+
+    try:
+        if against is not None:
+            checkouts.resolve(checkouts.repository(config.rootpath), against)
+        if budget is not None and not budget.replace(".", "", 1).isdecimal():
+            raise ValueError(f"{budget!r} is not a number of seconds")
+        if limit is not None:
+            fraction(limit)
+        place(None if file is None else Path(file).absolute(), force=True)
+    except (PipebenchError, ValueError) as error:
+        raise pytest.UsageError(f"pipebench: {error}") from error
 
 
 class Timing:
@@ -76,7 +100,7 @@ class Timing:
 
     def __call__(self, function: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
         """Runs `function(*arguments, **named)` and returns its result. Times it if an option asks for that."""
-        self._use()
+        self._use([function])
         output = function(*arguments, **named)
         self._run.tests.append(self._test)
         if self._run.timed:
@@ -88,7 +112,7 @@ class Timing:
 
         With `--pipebench`, times them in turn, and says how many times as fast as the first the others are.
         """
-        self._use()
+        self._use(functions)
         if len(functions) < 2:
             raise pytest.UsageError("pipebench.compare takes two functions or more")
         outputs = tuple(function() for function in functions)
@@ -96,7 +120,11 @@ class Timing:
             self._time(functions, functions)
         return outputs
 
-    def _use(self) -> None:
+    def _use(self, functions: Sequence[Callable[..., Any]]) -> None:
+        from pipebench.compare.one_function import idle
+
+        if problem := next(filter(None, map(idle, functions)), None):
+            raise pytest.UsageError(problem)
         if self._is_used:
             raise pytest.UsageError("a test calls pipebench once: parametrize it, or use pipebench.compare(a, b)")
         self._is_used = True
@@ -145,7 +173,19 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     if run.measurements or comparison is not None:
         run.report = reports.new(measurements=tuple(run.measurements), comparison=comparison)
         if run.file is not None:
-            reports.save(run.report, run.file)
+            _save(run.report, run.file, session)
+
+
+def _save(report: Report, file: Path, session: pytest.Session) -> None:
+    """Saves the report. The run fails if it cannot be saved, and goes on to show it."""
+    from pipebench.errors import PipebenchError
+    from pipebench.results.report import save
+
+    try:
+        save(report, file)
+    except PipebenchError as error:
+        sys.stderr.write(f"\npipebench: {error}\n")
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
 def _compared(run: _Run, folder: Path) -> tuple[int, Any]:

@@ -88,6 +88,17 @@ def percent(fraction: float, decimals: int = 0) -> str:
     return f"{100 * fraction:.{decimals}f} %"
 
 
+def fraction(text: str) -> float:
+    """The fraction that a percentage from 0 to 9999 is, with or without its sign. ValueError if it is none."""
+    try:
+        found = float(text.strip().removesuffix("%")) / 100
+    except ValueError:
+        raise ValueError(f"{text!r} is not a percentage such as 5%") from None
+    if not 0 <= found < 100:
+        raise ValueError(f"{text!r} is outside 0 to 9999 %")
+    return found
+
+
 def width(middle: float, low: float, high: float) -> str:
     """How far an interval reaches from its middle: ±18 %, or ×÷4 (from a quarter of it to four times it).
 

@@ -71,14 +71,14 @@ HOUSE = {
     "examining",
     "studies": "input_pipeline metrics sync_points tar_or_files training_loop",
     "compare": "other_commits heard leaves one_pass one_function other_inputs open_call permutation same_work looking "
-    "saved import_roots proof submodules config functions asv_suites pytest_side places sample_parts bare_dataset "
-    "as_made made_once users_loader bounded checkouts borrowed_packages scaffold schedule server rounds ready_clock "
-    "round_process",
+    "saved import_roots proof bounded submodules config functions asv_suites pytest_side places sample_parts "
+    "bare_dataset as_made made_once users_loader checkouts borrowed_packages scaffold schedule server rounds "
+    "ready_clock round_process",
     "asvbench": "",
     "terminal": "",
     "pytest_plugin": "",
-    "commands": "_lab _percent _ab_saved _script ab advise build calibrate data check compare doctor init pack plan "
-    "run schema show study syncs watch",
+    "commands": "_lab _percent _ab_choice _ab_saved _script ab advise build calibrate data check compare doctor init "
+    "pack plan run schema show study syncs watch",
     "cli": "",
     "__main__": "",
 }

@@ -14,7 +14,9 @@ import pytest
 import repos
 
 from pipebench import pytest_plugin
-from pipebench.compare import pytest_side, rounds
+from pipebench.commands._ab_choice import measures
+from pipebench.compare import pytest_side
+from pipebench.errors import UsageError
 from pipebench.lab import one_task
 from pipebench.results import report as reports
 from pipebench.results.comparison import Change, Comparison
@@ -78,6 +80,7 @@ def test_settings_are_compared_once_each_by_default(pytester):
     [
         ("pipebench(int); pipebench(int)", "a test calls pipebench once"),
         ("pipebench.compare(int)", "takes two functions or more"),
+        ("def made(n):\n        yield n\n    pipebench(made, 5)", "generator function made does none of its work"),
     ],
 )
 def test_wrong_use_is_said(body, said, pytester):
@@ -112,6 +115,33 @@ def test_limits_of_a_comparison_need_one(pytester):
     done.stderr.fnmatch_lines(["*--pipebench-budget needs --pipebench-against COMMIT"])
 
 
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--pipebench-against", "nosuch"], "there is no commit 'nosuch'"),
+        (["--pipebench-against", "HEAD", "--pipebench-budget", "abc"], "'abc' is not a number of seconds"),
+        (["--pipebench-against", "HEAD", "--pipebench-fail-above", "x"], "'x' is not a percentage such as 5%"),
+        (["--pipebench-save", "."], "is not a regular file"),
+    ],
+)
+def test_what_would_be_refused_at_the_end_is_refused_before_a_test_runs(options, said, pytester):
+    pytester.makepyfile("def test_it():\n    open('ran', 'w')\n")
+    repos.git(pytester.path, "init", "--quiet")
+    repos.commit(pytester.path, "one")
+    done = pytester.runpytest(*PLUGIN, *options)
+    assert done.ret == pytest.ExitCode.USAGE_ERROR and said in done.stderr.str()
+    assert not (pytester.path / "ran").exists()
+
+
+def test_a_report_that_cannot_be_saved_is_shown_and_the_run_fails(pytester):
+    """Its place was good when the run began."""
+    pytester.makepyfile("import os\n\ndef test_it(pipebench):\n    os.mkdir('report.json')\n    pipebench(int)\n")
+    done = pytester.runpytest(*PLUGIN, "--pipebench-save", "report.json")
+    assert done.ret == pytest.ExitCode.TESTS_FAILED
+    done.stdout.fnmatch_lines(["*= pipebench =*", "Functions of the tests"])
+    assert "pipebench: cannot write" in done.stderr.str() and "Traceback" not in done.stderr.str()
+
+
 def test_timing_in_many_processes_at_once_is_refused(pytester):
     pytest.importorskip("xdist")
     done = pytester.runpytest(*PLUGIN, "--pipebench", "-n", "2")
@@ -119,8 +149,29 @@ def test_timing_in_many_processes_at_once_is_refused(pytester):
     done.stderr.fnmatch_lines(["*leave out -n"])
 
 
+STOPPED = """
+import time
+
+def test_stopped(pipebench, monkeypatch):
+    for name in ("perf_counter", "perf_counter_ns", "monotonic", "monotonic_ns"):
+        monkeypatch.setattr(time, name, lambda: 1)
+    pipebench(int)
+"""
+
+
+def test_a_test_that_stops_the_clocks_is_timed_too(pytester):
+    """Another process: this one has imported what is measured with, and its clocks."""
+    pytester.makepyfile(STOPPED)
+    done = pytester.runpytest_subprocess(*PLUGIN, "--pipebench-save", "report.json", timeout=100)
+    assert done.ret == 0
+    assert min(reports.load(pytester.path / "report.json").measurements[0].readings_s) > 0
+
+
 @pytest.mark.parametrize("status", [0, 3])
 def test_against_a_commit_the_tests_that_ran_are_compared_by_ab(status, pytester, monkeypatch):
+    pytester.makepyfile(test_it=TESTS)
+    repos.git(pytester.path, "init", "--quiet", "--initial-branch=main")
+    repos.commit(pytester.path, "one")
     commands = []
 
     def ab(command, **_):
@@ -130,7 +181,6 @@ def test_against_a_commit_the_tests_that_ran_are_compared_by_ab(status, pytester
         return subprocess.CompletedProcess(command, status)
 
     monkeypatch.setattr(pytest_plugin.subprocess, "run", ab)
-    pytester.makepyfile(test_it=TESTS)
     options = ["--pipebench-against", "main", "--pipebench-fail-above", "5%", "--pipebench-save", "both.json"]
     done = pytester.runpytest(*PLUGIN, *options)
     ((_, _, _, *command),) = commands
@@ -166,142 +216,25 @@ def test_the_entry_point_has_the_name_of_the_module():
     assert project["entry-points"]["pytest11"] == {pytest_side.PLUGIN: pytest_plugin.__name__}
 
 
-SERVED = """
-import pytest
-
-PLACES = []
-
-@pytest.fixture
-def log(tmp_path):
-    PLACES.append(tmp_path)
-    with open("log", "a") as file:
-        yield file
-        file.write("torn down ")
-
-def note(log):
-    assert "pipebench-pytest-" in str(PLACES[-1])
-    log.write("called ")
-    log.flush()
-    return 1
-
-@pytest.mark.parametrize("name", ["a/b", "c"])
-def test_note(pipebench, log, name):
-    assert pipebench(note, log) == 1
-    log.write("returned ")
-    log.flush()
-
-def test_wrong(pipebench):
-    assert pipebench(int) == 5, "it is wrong"
-
-def test_not_here(pipebench):
-    pytest.skip("no library")
-
-def test_compares(pipebench):
-    pipebench.compare(int, float)
-
-def test_twice(pipebench):
-    pipebench(int)
-    pipebench(float)
-
-@pytest.mark.xfail(strict=True)
-def test_expected_to_fail(pipebench):
-    pipebench(int, "x")
-
-def test_without():
-    pass
-"""
-
-
-@pytest.fixture
-def server(tmp_path, monkeypatch):
-    """The server of one side, over a folder with the tests above and with options that would get in the way."""
-    (tmp_path / "temporary").mkdir()
-    monkeypatch.setenv("TMPDIR", str(tmp_path / "temporary"))  # of the server
-    (tmp_path / "tests").mkdir()
-    (tmp_path / "tests" / "test_served.py").write_text(SERVED)
-    (tmp_path / "pytest.ini").write_text("[pytest]\naddopts = -n 2 --nosuch\nfilterwarnings = error\n")
-    own = {"sources": {"pytest": {"tests": ["tests/test_served.py", "tests/absent.py"], "within": "."}}}
-    found = rounds.Server(rounds.Side("one", tmp_path, roots=(tmp_path,)), own)
-    yield found
-    found.close()
-
-
-def test_a_side_serves_what_its_tests_call(server, tmp_path):
-    """The counts are of calls: in the whole test, in arming, and in readings."""
-    server.send("start")
-    names = server.start()
-    assert names == [f"pytest/tests/test_served.py::{name}" for name in (
-        "test_note[a/b]", "test_note[c]", "test_wrong", "test_not_here", "test_compares", "test_twice",
-        "test_expected_to_fail")]  # fmt: skip
-    home = server._scratch.path  # the next run removes it if this one is killed
-    assert list(home.glob("pipebench-pytest-*"))
-    server.fork()
-    assert server._ask("arm", names[0], {}, 1.0)["work"] == (1, 0, 0)
-    before = (tmp_path / "log").read_text().split()
-    assert before[: before.index("torn") + 2] == ["called", "returned", "torn", "down"]  # the test as a whole
-    assert server.read_once(names[0], 5)[0] > 0
-    assert len((tmp_path / "log").read_text().split()) == len(before) + 5
-    assert any(file.endswith("tests/test_served.py") for file in server._ask("modules").values())
-    server.leave()
-    server.fork()  # answered when the process before is gone
-    assert (tmp_path / "log").read_text().endswith("called returned torn down ")
-    server._ask("rearm", names[1], {}, ("own",))
-    assert server.read_once(names[1], 1)[0] > 0
-    server.recover()
-    server.close()
-    assert list((tmp_path / "temporary").iterdir()) == [] and not home.exists()  # nothing of `tmp_path` stays
-
-
-@pytest.mark.parametrize(
-    ("test", "answer"),
-    [
-        ("test_not_here", "skipped: no library"),
-        ("test_expected_to_fail", "skipped: it is marked xfail"),
-        ("test_compares", "it compares functions with each other: time it with pytest --pipebench"),
-        (
-            "test_absent",
-            "this commit has no test tests/test_served.py::test_absent that calls pipebench(function, ...)",
-        ),
-    ],
-)
-def test_a_test_that_is_not_measured_says_why(test, answer, server):
-    server.send("start")
-    server.start()
-    server.fork()
-    assert server._ask("arm", f"pytest/tests/test_served.py::{test}", {}, 1.0) == {"skip": answer}
-    server.leave()
-
-
-def test_a_test_that_fails_is_not_measured(server):
-    server.send("start")
-    server.start()
-    server.fork()
-    with pytest.raises(rounds.RunnerFailed, match="RuntimeError: the test fails: AssertionError: it is wrong"):
-        server._ask("arm", "pytest/tests/test_served.py::test_wrong", {}, 1.0)
-    server.recover()
-
-
-def test_a_test_that_calls_twice_is_refused_and_the_next_one_is_measured(server):
-    server.send("start")
-    names = server.start()
-    server.fork()
-    with pytest.raises(rounds.RunnerFailed, match="the test fails: RuntimeError: a test calls pipebench once"):
-        server._ask("arm", "pytest/tests/test_served.py::test_twice", {}, 1.0)
-    server.recover()
-    home = server._scratch.path  # the next run removes it if this one is killed
-    assert list(home.glob("pipebench-pytest-*"))
-    server.fork()
-    assert server._ask("arm", names[0], {}, 1.0)["work"] == (1, 0, 0)
-    server.leave()
+def test_a_test_is_seen_from_the_current_folder_and_never_outside_of_a_side(tmp_path, monkeypatch):
+    (tmp_path / "repo" / "part").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "repo" / "part")
+    names = ["test_it.py::test[/a]", f"{tmp_path}/repo/tests/test_it.py::test", "../tests"]
+    own, _ = measures(None, (), (), None, names, tmp_path / "repo")
+    tests = ["test_it.py::test[/a]", "../tests/test_it.py::test", "../tests"]
+    assert own["sources"]["pytest"] == {"tests": tests, "within": "part"}
+    with pytest.raises(UsageError, match="is not in the repository"):
+        measures(None, (), (), None, ["../../test_it.py"], tmp_path / "repo")
 
 
 def test_two_commits_are_compared_by_their_tests_below_the_current_folder(tmp_path):
     folder = tmp_path / "repo" / "part"
     folder.mkdir(parents=True)
-    (folder / "test_it.py").write_text("def test_it(pipebench):\n    pipebench(int)\n")
+    (tmp_path / "repo" / "conftest.py").write_text("import pytest\n\n@pytest.fixture\ndef n():\n    return 3\n")
+    (folder / "test_it.py").write_text("def test_it(pipebench, n):\n    pipebench(int, n)\n")
     repos.git(tmp_path / "repo", "init", "--quiet")
     repos.commit(tmp_path / "repo", "one")
-    (folder / "test_it.py").write_text("def test_it(pipebench):\n    pipebench(int)\n\ntest_new = test_it\n")
+    (folder / "test_it.py").write_text("def test_it(pipebench, n):\n    pipebench(int, n)\n\ntest_new = test_it\n")
     options = ["--pytest", "test_it.py", "--rounds", "2", "--format", "json"]
     done = repos.pipebench("ab", "HEAD", ".", *options, cwd=folder)
     assert done.returncode == 0, done.stderr

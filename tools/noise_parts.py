@@ -39,7 +39,7 @@ FAR = 2.0  # standard errors
 def take(seconds, save, load):
     """Takes rounds of the six benchmarks in turn for so many seconds, and appends them to `save`."""
     sys.path.insert(0, os.fspath(ROOT))
-    from pipebench.commands.ab import MAIN
+    from pipebench.commands._ab_choice import MAIN
     from pipebench.compare import rounds
     from pipebench.compare.server import Server, Side
 

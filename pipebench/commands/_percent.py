@@ -6,6 +6,8 @@ from typing import Any
 
 import click
 
+from pipebench.units import fraction
+
 
 class Percent(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # generic in some releases of click
     """A percentage from 0 to 9999, with or without its sign, as a fraction."""
@@ -16,9 +18,6 @@ class Percent(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # gener
         if isinstance(value, float):
             return value
         try:
-            found = float(str(value).strip().removesuffix("%")) / 100
-        except ValueError:
-            self.fail(f"{value!r} is not a percentage such as 5%", param, ctx)
-        if not 0 <= found < 100:
-            self.fail(f"{value!r} is outside 0 to 9999 %", param, ctx)
-        return found
+            return fraction(str(value))
+        except ValueError as error:
+            self.fail(str(error), param, ctx)

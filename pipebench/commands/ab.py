@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from pipebench.commands._ab_choice import measures
 from pipebench.commands._ab_saved import annotate, judged_again, two
 from pipebench.commands._lab import need_lab
 from pipebench.commands._percent import Percent
@@ -27,10 +27,6 @@ if TYPE_CHECKING:
     from pipebench.compare.server import Side
     from pipebench.results.comparison import Change, Comparison, Measured, Said
 
-MAIN = (
-    "read/image/open", "decode/rgb/pillow", "crop/resized-224/tensor-first", "transform/flip-normalise/v1-sample",
-    "collate/float32/default", "step/small/eager",
-)  # fmt: skip
 GATE_FAILED = 3
 
 
@@ -150,15 +146,16 @@ def command(
     if checkouts.is_dirty(repo) and checkouts.WORKING_TREE not in (base, head):
         say("pipebench: the comparison leaves out your uncommitted changes")
         say("commit them, or give `.` to compare the working tree", "  ")
-    own, chosen = _measures(settled, stages, names, asv, tests, os.path.relpath(Path.cwd(), repo))
+    own, chosen = measures(settled, stages, names, asv, tests, repo)
     wanted = {"base": base, "head": head}
     commits = [_commit(repo, which, name, build, settings, own) for which, name in wanted.items()]
     sides = [_side(one, python, which, settings, settled) for which, (one, python) in zip(wanted, commits, strict=True)]
     if own is None:
         _something_differs(sides)
-    for note in checkouts.dependencies_differ(repo, base, head) if sides[0].executable == sides[1].executable else ():
+    same = sides[0].executable == sides[1].executable
+    for note, remedy in checkouts.notes(repo, base, head, [one for one, _ in commits], same):
         say(f"pipebench: {note}")
-        say("give --base-python or --head-python if the difference matters", "  ")
+        say(remedy, "  ")
     labels = _labels(sides)
     hidden = [value for side in sides for name, value in side.environment if not public(name)]
     kept: list[list[Change]] = [[]]
@@ -240,10 +237,11 @@ def _side(commit: Commit, python: str, which: str, settings: dict[str, Any], own
 
 def _project(repo: Path, sides: Sequence[Side], own: Own | None) -> Project:
     """The project, with its modules in either commit, in the working tree, and those that its benchmarks name."""
-    from pipebench.compare.import_roots import import_roots, names_in
+    from pipebench.compare.import_roots import import_roots, names_in, plain_folders_in
     from pipebench.compare.proof import Project
 
-    names = names_in(import_roots(repo, own.roots if own else ())).union(*(side.names for side in sides))
+    roots = [*import_roots(repo, own.roots if own else ()), *(root for side in sides for root in side.roots)]
+    names = (names_in(roots) | plain_folders_in(roots)).union(*(side.names for side in sides))
     named = own.modules if own else frozenset()
     return Project(repo, names | named, named, measures_pipebench=own is None)
 
@@ -303,52 +301,6 @@ def _labels(sides: Sequence[Side]) -> tuple[str, str]:
     if made[0] == made[1] and sides[0].executable != sides[1].executable:
         made = [f"{label} {side.executable}" for label, side in zip(made, sides, strict=True)]
     return made[0], made[1]
-
-
-def _measures(
-    own: Own | None,
-    stages: Sequence[str],
-    names: Sequence[str],
-    asv: str | None,
-    tests: Sequence[str],
-    within: str,
-) -> tuple[dict[str, Any] | None, list[str]]:
-    """The settings for the sides, and the identities of what is compared.
-
-    The benchmarks of an asv suite and the tests are found by the sides: these names are not known before.
-    Tests are named from the folder `within` of the repository.
-    """
-    if asv is None and not tests:
-        return own.plain() if own else None, _chosen(own, stages, names)
-    if stages or names:
-        problem = "--asv and --pytest choose benchmarks by their own names"
-        raise UsageError(problem, "leave out --stage and --variant, or --asv and --pytest")
-    sources: dict[str, Any] = {"asv": {"wanted": _regex(asv)}} if asv is not None else {}
-    sources |= {"pytest": {"tests": list(tests), "within": within}} if tests else {}
-    return {"sources": sources}, []
-
-
-def _regex(text: str) -> str:
-    try:
-        return re.compile(text).pattern
-    except re.error as error:
-        raise UsageError(f"{text!r} is not a regular expression: {error}", "write it as for asv's --bench") from error
-
-
-def _chosen(own: Own | None, stages: Sequence[str], names: Sequence[str]) -> list[str]:
-    """Identities of what is compared; a usage error where nothing has the wanted stage or name."""
-    if own is not None:
-        known = own.benchmarks
-        kept = [one for one in known if not stages or one.partition("/")[0] in stages]
-        kept = [one for one in kept if not names or one.rpartition("/")[2] in names]
-        if not kept:
-            raise UsageError("no benchmark has this stage and name", f"choose from {', '.join(known)}")
-        return kept
-    if not stages and not names:
-        return list(MAIN)
-    from pipebench.lab import whole_run
-
-    return [one.id for one in whole_run.select(stages, names).variants if one.runner is None]
 
 
 def _deliver(

@@ -24,6 +24,14 @@ _OF_A_REPOSITORY = frozenset((
 ))  # fmt: skip
 
 
+class GitFailed(PipebenchError):
+    """git ended with another status than 0. `said` is what it wrote to standard error."""
+
+    def __init__(self, problem: str, said: str) -> None:
+        super().__init__(problem, "mend what git reports")
+        self.said = said
+
+
 def done(
     command: Sequence[str], at: Path, limit_s: float, named: str, environment: Mapping[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:

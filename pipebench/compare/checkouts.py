@@ -16,11 +16,12 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from pipebench.compare import asv_suites, bounded, submodules
+from pipebench.compare.bounded import GitFailed
 from pipebench.compare.import_roots import INSTALLED, must_be_built
 from pipebench.errors import PipebenchError, UsageError, remedy_of
 from pipebench.host import machine, private
@@ -30,6 +31,8 @@ WORKING_TREE = "."
 KEPT_LINES = 8
 MADE_BY = 3  # the rules by which a checkout is made: with another number, all are made anew
 INSTALL = ("install", "--quiet", "--no-deps", "--target", INSTALLED)
+LFS = r"^filter\.lfs\."  # its settings of git
+POINTER, LARGEST_POINTER = b"version https://git-lfs.github.com/spec/", 1024  # bytes
 STATE = ".git/pipebench-state"  # in a checkout: what its tracked files were when it was made
 _GIT = ("git", "-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "advice.detachedHead=false")
 _ELSEWHERE = "set PIPEBENCH_CACHE to a folder on another disk"
@@ -53,11 +56,14 @@ def repository(start: Path) -> Path:
     """The top folder of the repository around `start`."""
     try:
         found = _git("rev-parse", "--show-toplevel", at=start)
-    except subprocess.CalledProcessError as error:
+    except GitFailed as error:
         place = printable(start.absolute())
-        if "safe.directory" in error.stderr:
+        if "safe.directory" in error.said:
             problem = f"git refuses the repository of {place}, because it belongs to another user"
-            raise PipebenchError(problem, _last(error.stderr).rpartition("|")[2].strip()) from error
+            raise PipebenchError(problem, _last(error.said).rpartition("|")[2].strip()) from error
+        if "work tree" in error.said:
+            remedy = "run this in a working tree of the repository; git worktree add makes one of a bare repository"
+            raise PipebenchError(f"{place} has no working tree", remedy) from error
         problem = f"{place} is not in a git repository"
         raise PipebenchError(problem, "run this in the repository whose commits you compare") from error
     except FileNotFoundError as error:
@@ -76,10 +82,15 @@ def tree_of(repo: Path, sha: str) -> str:
 
 
 def resolve(repo: Path, name: str) -> str:
-    """The full hash of the commit that `name` means."""
+    """The full hash of the commit that `name` means. UsageError if there is none, or if it may be two."""
+    refs = [f"refs/{kind}/{name}" for kind in ("tags", "heads", "remotes")]
+    there = [one for one in _git("for-each-ref", "--format=%(refname)", *refs, at=repo).splitlines() if one in refs]
+    if len({_git("rev-parse", f"{one}^{{}}", at=repo) for one in there}) > 1:
+        problem = f"{printable(name)!r} is the name of {' and '.join(map(printable, there))}, which differ"
+        raise UsageError(problem, "give one of these instead")
     try:
         return _git("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}", at=repo)
-    except subprocess.CalledProcessError as error:
+    except GitFailed as error:
         shallow = _git("rev-parse", "--is-shallow-repository", at=repo) == "true"
         remedy = "the clone is shallow: git fetch --unshallow (in a workflow: fetch-depth: 0)"
         raise UsageError(
@@ -100,7 +111,11 @@ def checked_out(repo: Path, name: str, build: str | None = None, python: str = s
     sha = resolve(repo, name)
     settings = hashlib.sha256(f"{MADE_BY}\0{repo}\0{build}\0{python}".encode()).hexdigest()[:12]
     folder = private.trusted(machine.cache_folder().absolute() / "ab") / f"{sha[:16]}-{settings}"
-    if not _is_as_made(folder) or submodules.could_be_filled(repo, sha, folder, _git):
+    if (
+        not _is_as_made(folder)
+        or submodules.could_be_filled(repo, sha, folder, _git)
+        or _could_be_smudged(repo, folder)
+    ):
         _sweep(folder.parent)
         shutil.rmtree(folder, ignore_errors=True)
         _make(folder, lambda partial: _fill(repo, sha, name, build, python, partial))
@@ -114,7 +129,7 @@ def _is_as_made(folder: Path) -> bool:
     """Whether a checkout is there and its tracked files, submodules included, are as they were when it was made."""
     try:
         return (folder / STATE).read_text(encoding="utf-8") == _state(folder)
-    except (OSError, subprocess.CalledProcessError):
+    except (OSError, GitFailed):
         return False
 
 
@@ -164,10 +179,15 @@ def _fill(repo: Path, sha: str, name: str, build: str | None, python: str, parti
     what = f"commit {printable(name)} ({sha[:8]})"
     try:
         _git("clone", "--quiet", "--shared", "--no-checkout", os.fspath(repo), os.fspath(partial), at=repo)
+        if _git("rev-parse", "--is-shallow-repository", at=repo) == "true":
+            _share_shallow(repo, partial)
+        for setting in _settings(repo, LFS):  # `git lfs install --local`, as in a workflow
+            _git("config", *setting, at=partial)
+        _fetch_the_rest(repo, sha, what)
         _git("checkout", "--quiet", "--detach", sha, at=partial)
         submodules.fill(repo, sha, partial, _git)
-    except subprocess.CalledProcessError as error:
-        said = printable(_last(error.stderr))
+    except GitFailed as error:
+        said = printable(_last(error.said))
         remedy = _FULL if "No space left" in said else "mend what git reports"
         raise PipebenchError(f"{what} cannot be checked out: {said}", remedy) from error
     if build is not None:
@@ -175,6 +195,38 @@ def _fill(repo: Path, sha: str, name: str, build: str | None, python: str, parti
     elif must_be_built(partial):
         _install(what, python, partial)
     (partial / STATE).write_text(_state(partial), encoding="utf-8")
+
+
+def _share_shallow(repo: Path, partial: Path) -> None:
+    """Shares all objects of a shallow clone: git copies only those of its branches, not what was fetched besides."""
+    objects, shallow = (repo / _git("rev-parse", "--git-path", one, at=repo) for one in ("objects", "shallow"))
+    (partial / ".git" / "objects" / "info" / "alternates").write_text(f"{objects}\n", encoding="utf-8")
+    shutil.copyfile(shallow, partial / ".git" / "shallow")
+
+
+def _fetch_the_rest(repo: Path, sha: str, what: str) -> None:
+    """Fetches what a partial clone (`--filter`) lacks of a commit, all at once: a clone of it knows no place for that.
+
+    As git does whenever it needs such a file, it adds objects to the user's clone and changes nothing else.
+    """
+    if not _settings(repo, r"^remote\..*\.promisor$"):
+        return
+    empty = _git("hash-object", "-t", "tree", "--stdin", at=repo)
+    try:
+        _git("diff", "--shortstat", "--no-ext-diff", "--no-textconv", "--no-renames", empty, sha, at=repo)
+    except GitFailed as error:
+        said = printable(_last(error.said))
+        problem = f"{what} is not whole in this partial clone, and git cannot fetch the rest: {said}"
+        remedy = "fetch all: git fetch --refetch --no-filter (in a workflow: leave out `filter`)"
+        raise PipebenchError(problem, remedy) from error
+
+
+def _settings(repo: Path, names: str) -> list[tuple[str, str]]:
+    try:
+        lines = _git("config", "--get-regexp", names, at=repo).splitlines()
+    except GitFailed:  # its status where there is none
+        return []
+    return [(name, value) for name, _, value in (one.partition(" ") for one in lines)]
 
 
 def _install(what: str, python: str, partial: Path) -> None:
@@ -215,8 +267,10 @@ def _last(text: str | None) -> str:
 
 def _git(*arguments: str, at: Path) -> str:
     done = bounded.done([*_GIT, *arguments], at, bounded.GIT_S, f"git {arguments[0]}")
-    done.check_returncode()
-    return done.stdout.strip()
+    if done.returncode != 0:
+        problem = f"`git {arguments[0]}` in {printable(at)} ended with status {done.returncode}"
+        raise GitFailed(f"{problem}: {printable(_last(done.stderr))}", done.stderr)
+    return done.stdout.removesuffix("\n")  # a name may end with a space
 
 
 def interpreter(repo: Path, needs: Sequence[str]) -> str:
@@ -251,6 +305,35 @@ def dependencies_differ(repo: Path, base: str, head: str) -> list[str]:
     return [
         f"{name} differs between the two commits, but both run with the same packages" for name in changed.splitlines()
     ]
+
+
+def notes(repo: Path, base: str, head: str, commits: Sequence[Commit], same: bool) -> Iterator[tuple[str, str]]:
+    """What a user should know of the two checkouts, with what to do. `same`: one interpreter runs both."""
+    for note in dependencies_differ(repo, base, head) if same else ():
+        yield note, "give --base-python or --head-python if the difference matters"
+    pointers = [(one, count, name) for one in commits for count, name in _pointers(one.folder)]
+    for one, count, name in pointers:
+        more = f" (and {count - 1} more)" if count > 1 else ""
+        problem = f"{one.label}: {printable(name)}{more} is a pointer of Git LFS, without the contents"
+        yield problem, "install git-lfs, fetch them (git lfs fetch --all; in a workflow: lfs: true), and run this again"
+
+
+def _pointers(folder: Path) -> list[tuple[int, str]]:
+    """How many files of a checkout are pointers of Git LFS, and the first of them; empty if none is."""
+    named = _git("ls-files", "-z", "--", ":(attr:filter=lfs)", at=folder).split("\0")
+    found = [one for one in named if one and _is_pointer(folder / one)]
+    return [(len(found), found[0])] if found else []
+
+
+def _could_be_smudged(repo: Path, folder: Path) -> bool:
+    """Whether a checkout has pointers of Git LFS, and git has a filter for them: there was none, or it lacked them."""
+    return bool(_settings(repo, LFS) and _pointers(folder))
+
+
+def _is_pointer(path: Path) -> bool:
+    with contextlib.suppress(OSError):
+        return path.is_file() and path.stat().st_size < LARGEST_POINTER and path.read_bytes().startswith(POINTER)
+    return False
 
 
 def _asv_pythons(repo: Path) -> list[str]:

@@ -66,6 +66,16 @@ def names_in(roots: Sequence[Path]) -> frozenset[str]:
     return frozenset(found)
 
 
+def plain_folders_in(roots: Sequence[Path]) -> frozenset[str]:
+    """The folders in these that have Python files and no `__init__.py`.
+
+    Python joins such a package from all places that have a folder of its name, so another checkout may complete it.
+    """
+    entries = [entry for root in roots if root.is_dir() for entry in root.iterdir() if entry.name.isidentifier()]
+    plain = [one for one in entries if one.is_dir() and not (one / "__init__.py").exists()]
+    return frozenset(one.name for one in plain if any(any(one.glob(part)) for part in ("*.py", "*/*.py")))
+
+
 def _declared(folder: Path) -> Iterator[str]:
     tool = _table(_tables(folder / "pyproject.toml"), "tool")
     yield from _of_setuptools(_table(tool, "setuptools"))

@@ -44,6 +44,7 @@ class Row(Protocol):
     calls: int
     rounds: list[tuple[Pair, ...]]
     outputs: Outputs | None
+    failed: str | None
 
 
 Progress = Callable[[int, int, str], None]
@@ -136,6 +137,7 @@ def look_at_all(
                 seen = again.cached or row.outputs.cached
                 row.outputs = replace(again, at_end=True, cached=seen, unseen=row.outputs.unseen)
         except RunnerDied as error:
+            row.failed = str(error)
             raise PipebenchError(f"{error} in {row.identity}", "leave this benchmark out with --stage") from error
 
 

@@ -5,7 +5,9 @@ This file runs inside a side of a comparison (`round_process` reads it by its pa
 
 from __future__ import annotations
 
+import functools
 import importlib.machinery
+import inspect
 import os
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -34,10 +36,26 @@ class Function:
         return self._samples
 
 
+def idle(function: Callable[..., Any]) -> str | None:
+    """What is wrong with timing a function of which a call does none of its work; None if a call does it."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    code = function if inspect.isroutine(function) else type(function).__call__
+    name = getattr(function, "__name__", type(function).__name__)
+    if inspect.iscoroutinefunction(code):
+        return f"a call of the coroutine function {name} does none of its work: time lambda: asyncio.run({name}(...))"
+    if inspect.isgeneratorfunction(code) or inspect.isasyncgenfunction(code):
+        return f"a call of the generator function {name} does none of its work: time lambda: list({name}(...))"
+    return None
+
+
 def of_commit(build: Callable[[], Call], folder: str | None) -> Call:
     """The callable that `build` makes. RuntimeError: an import of the commit's own code failed, no missing library."""
     try:
-        return build()
+        call = build()
+        if (problem := idle(call)) is not None:
+            raise TypeError(problem)
+        return call
     except ImportError as error:
         if folder and _lies_in(error.name or "", folder):
             problem = f"{type(error).__name__}: {error}; if building makes it, give --build COMMAND"

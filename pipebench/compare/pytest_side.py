@@ -8,9 +8,12 @@ and imports nothing of pipebench.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
+import re
 import shutil
+import sys
 import tempfile
 import types
 from collections.abc import Callable, Sequence
@@ -24,12 +27,19 @@ OPTIONS = (
 )  # fmt: skip
 
 
+class Fails(RuntimeError):
+    """A test that does not pass. What it says has its place, in the test."""
+
+    has_place = True
+
+
 class Source:
     """The tests that `settings["tests"]` names, as paths or node ids below the folder `settings["within"]`."""
 
     def __init__(self, words: Any, settings: dict[str, Any], folder: str | None) -> None:
         self._words, self._tests = words, settings["tests"]
-        self._root = Path(folder or ".") / settings["within"]
+        self._top = Path(folder or ".")
+        self._root = self._top / settings["within"]
         self._call: Callable[[], Any] | None = None
         self._compares = False  # whether the last test called `pipebench.compare`
         self._why_not: Exception | None = None  # why the last test did not get to its call
@@ -47,11 +57,27 @@ class Source:
         there = [one for one in self._tests if (self._root / one.partition("::")[0]).exists()]
 
         def collected(session: Any) -> None:
-            found.extend(one.nodeid for one in session.items if "pipebench" in getattr(one, "fixturenames", ()))
+            found.extend(one.nodeid for one in session.items if self._uses_fixture(one))
+
+        def collect(some: list[str]) -> None:
+            options = ["--collect-only", "--continue-on-collection-errors"]
+            self._run([*options, *some], lambda call: None, collected, failed=self._not_collected)
 
         if there:
-            self._run(["--collect-only", "--continue-on-collection-errors", *there], lambda call: None, collected)
+            collect(there)
+        if not found and len(there) > 1:  # where one is lacking, pytest collects none
+            for one in there:
+                collect([one])
         return list(dict.fromkeys(found))
+
+    def _uses_fixture(self, item: Any) -> bool:
+        """Whether a test names the fixture, or is named itself: it may ask for the fixture while it runs."""
+        return "pipebench" in getattr(item, "fixturenames", ()) or item.nodeid in self._tests
+
+    def _not_collected(self, report: Any) -> None:
+        """Says which file cannot be collected: none of its tests is found, and nothing else would say so."""
+        if not report.skipped:
+            sys.stderr.write(f"{report.nodeid or 'the tests'} cannot be collected: {_said(report)}\n")
 
     def prime(self, name: str) -> None:
         """Nothing: fixtures are set up in every round's process."""
@@ -102,7 +128,7 @@ class Source:
             self._call = call if is_inside else None
             inside()
 
-        report = self._run([name], at_call)
+        report = self._run([name], at_call, chosen=name)
         if reached and (is_inside or report is None):
             return True
         self._why_not = self._reason(name, report)
@@ -116,9 +142,7 @@ class Source:
         if report.skipped:
             said = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
             return self._unavailable(f"skipped: {said.removeprefix('Skipped: ')}")
-        crash = getattr(report.longrepr, "reprcrash", None)
-        lines = str(crash.message if crash else report.longrepr).strip().splitlines() or ["it did not pass"]
-        return RuntimeError(f"the test fails: {lines[0]}")
+        return Fails(f"the test fails: {_said(report)}")
 
     def _no_such(self, name: str) -> Exception:
         if self._compares:
@@ -133,26 +157,68 @@ class Source:
         arguments: Sequence[str],
         at_call: Callable[[Callable[[], Any]], None],
         collected: Callable[[Any], None] = lambda session: None,
+        chosen: str = "",
+        failed: Callable[[Any], None] = lambda report: None,
     ) -> Any:
-        """Runs pytest. The first report of a test that was skipped or failed; None if there is none."""
+        """Runs pytest. The first report of a test that was skipped or failed; None if there is none.
+
+        Each time that pytest collects in one process, it escapes the ids that a test names once more. So a `chosen`
+        test with such an id is looked for among all that its function has.
+        """
         import pytest
 
+        def choose(items: list[Any]) -> None:
+            if "\\" in chosen:
+                items[:] = [one for one in items if _unescaped(one.nodeid) == _unescaped(chosen)][:1]
+
+        def not_collected(report: Any) -> None:
+            if not report.passed:
+                reports.append(report)
+                failed(report)
+
+        if "\\" in chosen:
+            arguments = [chosen.partition("[")[0]]
         reports: list[Any] = []
         serving: Any = types.ModuleType("pipebench_serving")
         serving.pipebench = pytest.fixture(name="pipebench")(lambda: Timing(at_call, self._is_comparing))
         serving.pytest_runtest_logreport = lambda report: None if report.passed else reports.append(report)
-        serving.pytest_collectreport = lambda report: None if report.passed else reports.append(report)
+        serving.pytest_collectreport = not_collected
+        serving.pytest_configure = _keep_import_mode
+        serving.pytest_collection_modifyitems = choose
         serving.pytest_collection_finish = collected
         os.chdir(self._root)
         try:
-            places = [f"--rootdir={self._root}", f"--basetemp={self._home}/{os.getpid()}"]
+            places = [f"--rootdir={self._root}", f"--confcutdir={self._top}", f"--basetemp={self._home}/{os.getpid()}"]
             pytest.main([*OPTIONS, *places, *arguments], plugins=[serving])
         except Exception as error:  # for example a warning that its configuration makes an error, at the very end
-            reports.append(types.SimpleNamespace(skipped=False, longrepr=f"{type(error).__name__}: {error}"))
+            said = f"{type(error).__name__}: {error}"
+            reports.append(types.SimpleNamespace(skipped=False, nodeid="", longrepr=said))
+            failed(reports[-1])
         return reports[0] if reports else None
 
     def _is_comparing(self) -> None:
         self._compares = True
+
+
+def _keep_import_mode(config: Any) -> None:
+    """The one option of `addopts` that decides whether a test can be imported at all."""
+    with contextlib.suppress(OSError, UnicodeDecodeError):
+        text = config.inipath.read_text(encoding="utf-8") if config.inipath else ""
+        if found := re.search(r"--import-mode[\s=\"',]+(prepend|append|importlib)\b", text):
+            config.option.importmode = found[1]
+
+
+def _said(report: Any) -> str:
+    """Why a test or a file failed, in one line with its place."""
+    crash = getattr(report.longrepr, "reprcrash", None)
+    lines = str(crash.message if crash else report.longrepr).strip().splitlines() or ["it did not pass"]
+    said = next((one.removeprefix("E").strip() for one in lines if one.startswith("E  ")), lines[0])
+    return f"{said} ({crash.path}:{crash.lineno})" if crash else said
+
+
+def _unescaped(node: str) -> str:
+    """A node id, the same however often it was escaped."""
+    return re.sub(r"\\+", r"\\", node)
 
 
 class Timing:

@@ -28,8 +28,10 @@ class ReadyClock:
     not alone: other threads of this process ran, or there was a child process.
     """
 
+    timer: Callable[[], float]
+
     def __init__(self) -> None:
-        self.timer: Callable[[], float] = time.perf_counter
+        self.usual = self.timer = time.perf_counter  # a test may replace that of the module, and stop the time
         self.waited_s: float | None = None
         self._counter = _Counter()
 
@@ -46,7 +48,7 @@ class ReadyClock:
         after = read()
         elapsed = self.timer() - begin
         self.waited_s = None
-        if before is not None and after is not None and self.timer is time.perf_counter:
+        if before is not None and after is not None and self.timer is self.usual:
             waited = max(0.0, after - before)
             if waited < elapsed and _alone(others, _others_s(), elapsed):
                 self.waited_s = waited

@@ -21,7 +21,6 @@ import random
 import signal
 import sys
 import sysconfig
-import time
 import traceback
 from multiprocessing.connection import Connection
 from typing import Any
@@ -138,7 +137,7 @@ class Side:
         if source is not None:
             of_commit, facts = source.call(name)
             make = functools.partial(ONE_FUNCTION.of_commit, of_commit, self._folder)
-            self._clock.timer = facts.pop("timer", time.perf_counter)
+            self._clock.timer = facts.pop("timer", self._clock.usual)
             task, variant = ONE_FUNCTION.of_call(OTHER.module("task"), identity, make, **facts)
         elif self._own is None:
             task, variant = OTHER.module("stage").find(identity)
@@ -190,7 +189,7 @@ class Side:
         keys = _keys(task, workload)
         while True:
             work = self._runner.arm(identity, workload, keys)
-            once = self._fastest(identity, time.monotonic() + WARM_S, least=1)
+            once = self._fastest(identity, self._clock.usual() + WARM_S, least=1)
             if once <= short_s or len(keys) <= 1 or task.stage in BATCHED:
                 break
             keys = keys[: max(1, min(len(keys) // 2, int(len(keys) * short_s / once)))]
@@ -201,13 +200,13 @@ class Side:
 
     def _wall_s(self, identity: str) -> float:
         """The seconds of one call. With a clock of its own they include its set-up, because a round waits for it."""
-        begin = time.perf_counter()
+        begin = self._clock.usual()
         seconds = float(self._runner.reading(identity, 1)[0])
-        return seconds if self._clock.timer is time.perf_counter else time.perf_counter() - begin
+        return seconds if self._clock.timer is self._clock.usual else self._clock.usual() - begin
 
     def rearm(self, identity: str, knobs: dict[str, Any], keys: tuple[str, ...]) -> None:
         """Builds the benchmark on exactly these samples and warms it up."""
-        until = time.monotonic() + WARM_S
+        until = self._clock.usual() + WARM_S
         self.build(identity, knobs, keys)
         if self._processor is not None:
             os.sched_setaffinity(0, {self._processor})
@@ -216,7 +215,7 @@ class Side:
     def _fastest(self, identity: str, until: float, least: int = 0) -> float:
         """Seconds of the fastest of three calls. No call begins after `until`, except the first `least`."""
         times = [float("inf")]
-        while len(times) <= least or (len(times) <= 3 and time.monotonic() < until):
+        while len(times) <= least or (len(times) <= 3 and self._clock.usual() < until):
             times.append(self._wall_s(identity))
         return float(min(times))
 
@@ -328,7 +327,8 @@ def _first_line(error: BaseException) -> str:
 def _failure(error: BaseException) -> str:
     """What is said of an error, with its place in the code."""
     at = traceback.extract_tb(error.__traceback__)[-1]
-    return str(error) if isinstance(error, _Died) else f"{_first_line(error)} ({at.filename}:{at.lineno})"
+    whole = isinstance(error, _Died) or hasattr(error, "has_place")
+    return str(error) if whole else f"{_first_line(error)} ({at.filename}:{at.lineno})"
 
 
 def serve(descriptor: int, own: dict[str, Any] | None = None, folder: str | None = None) -> None:

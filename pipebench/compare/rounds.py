@@ -87,7 +87,8 @@ def compare(
         rows += [Row(identity) for identity in found]
         start_s = now() - begin
         if not rows:
-            raise PipebenchError("neither side has a benchmark of this name", "choose another, or write one")
+            why = heard.last(servers[1].errors) or heard.last(servers[0].errors)
+            raise PipebenchError(f"neither side has a benchmark of this name{why}", "choose another, or write one")
         start_s += _size_all(rows, servers, knobs, project, progress, own is not None, now)
         begin = now()
         looking.look_at_all(rows, servers, knobs, own is None, progress)
@@ -275,11 +276,12 @@ def readings(row: Row, servers: Sequence[Server], now: Callable[[], float]) -> l
 def _failing(row: Row, servers: Sequence[Server]) -> Any:
     """Records an error in a round as the failure of its benchmark, and makes both servers ready for the next round.
 
-    Raises `PipebenchError` if a server has died.
+    Raises `PipebenchError` if a server has died. That is the benchmark's failure too: what is saved shall say so.
     """
     try:
         yield
     except RunnerDied as error:
+        row.failed = str(error)
         last = "".join(heard.last(server.errors) for server in servers)
         raise PipebenchError(f"{error} in {row.identity}{last}", "leave this benchmark out with --stage") from error
     except RunnerFailed as error:

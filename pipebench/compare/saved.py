@@ -40,7 +40,8 @@ def loaded(path: Path) -> Saved:
         raise PipebenchError(problem, "name a file that `pipebench ab --export-json` wrote")
     for one in report.comparison.changes:
         counts = (sum(run.rounds for run in one.runs), sum(one.servers or [len(one.rounds)]))
-        if one.judgement and (not one.rounds or set(counts) != {len(one.rounds)} or min(one.servers, default=1) < 1):
+        whole = one.rounds and all(one.rounds) and set(counts) == {len(one.rounds)}
+        if one.judgement and (not whole or min(one.servers, default=1) < 1):
             problem = f"{name} does not have all rounds of {printable(one.benchmark)}"
             raise PipebenchError(problem, "name a file that `pipebench ab --export-json` wrote, unchanged")
     return Saved(name, report, report.comparison)

@@ -80,7 +80,7 @@ def plan(
     settings = Own(loader, transform, (), workers, samples=samples, startup=startup, image=_entry(image))
     names, not_measured = _from_a_child(settings)
     words = {
-        "PROJECT": repo.name.replace('"', "") or "project",
+        "PROJECT": json.dumps(repo.name)[1:-1] or "project",
         "PYTHON": f"{sys.version_info.major}.{sys.version_info.minor}",
         "PIPEBENCH": requirement,
         "INSTALL": json.dumps(used_in_place(repo)),

@@ -31,6 +31,8 @@ ENDING_S = 10.0  # for a child to end, once it was told to
 NOT_HERE = "sys.path[:] = [one for one in sys.path if one]"
 INSTALLED = ("site-packages", "dist-packages")
 FOR_ALL_ROUNDS = ("start", "prime", "keep")
+# By these, coverage and pytest-cov trace every Python that starts: `pytest --cov --pipebench-against main` sets them.
+TRACING = frozenset(("COVERAGE_PROCESS_START", "COVERAGE_PROCESS_CONFIG", "COV_CORE_SOURCE"))
 _MARK = "PIPEBENCH_AB"  # a side's own folder, in the environment of all that it starts
 DOING = {
     "start": "it imports the code", "prime": "it makes the inputs", "fork": "it ends the process of the round before",
@@ -99,6 +101,7 @@ class Server(ChildRunner):
             "import ctypes, os\n"
             "ctypes.CDLL(None).prctl(1, 9)\n"  # PR_SET_PDEATHSIG: it is killed where pipebench is
             "ctypes.CDLL(None).personality(0x0040000)\n"
+            f"for name in {sorted(TRACING - dict(self.side.environment).keys())!r}: os.environ.pop(name, None)\n"
             f"os.execv(sys.executable, [sys.executable, '-c', {serving!r}])\n"
         )
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import subprocess
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from pipebench.compare.bounded import GitFailed
 from pipebench.errors import PipebenchError
 from pipebench.units import printable
 
@@ -35,8 +35,8 @@ def fill(repo: Path, sha: str, target: Path, git: Git) -> None:
         try:
             git("clone", "--quiet", "--shared", "--no-checkout", os.fspath(source), os.fspath(place), at=target)
             git("checkout", "--quiet", "--detach", one.sha, at=place)
-        except subprocess.CalledProcessError as error:
-            shallow = git("rev-parse", "--is-shallow-repository", at=source).strip() == "true"
+        except GitFailed as error:
+            shallow = git("rev-parse", "--is-shallow-repository", at=source) == "true"
             wanted = "--unshallow (in a workflow: fetch-depth: 0)" if shallow else "--all"
             raise PipebenchError(
                 f"submodule {printable(one.path)} lacks commit {one.sha[:8]}, which {sha[:8]} needs",
@@ -76,7 +76,7 @@ def _name(clone: Path, sha: str, path: str, git: Git) -> str | None:
     """The name under which .gitmodules of that commit has the submodule at `path`."""
     try:
         found = git("config", "-z", "--blob", f"{sha}:.gitmodules", "--get-regexp", r"^submodule\..*\.path$", at=clone)
-    except subprocess.CalledProcessError:
+    except GitFailed:
         return None
     for entry in found.split("\0"):
         key, _, value = entry.partition("\n")

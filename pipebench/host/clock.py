@@ -15,12 +15,17 @@ class Clock(Protocol):
 
 
 class WallClock:
-    """Measures host time by `perf_counter_ns`. The pair of calls costs about 0.2 µs."""
+    """Measures host time by `perf_counter_ns`. The pair of calls costs about 0.2 µs.
+
+    It is that of the import: the code that is measured may have stopped the time, as tests with freezegun do.
+    """
+
+    _now_ns = staticmethod(time.perf_counter_ns)
 
     def elapsed(self, block: Callable[[], object]) -> float:
-        begin = time.perf_counter_ns()
+        begin = self._now_ns()
         block()
-        return (time.perf_counter_ns() - begin) * 1e-9
+        return (self._now_ns() - begin) * 1e-9
 
 
 def cpu_s(pids: Iterable[int]) -> float:

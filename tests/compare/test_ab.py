@@ -2,7 +2,6 @@
 
 import os
 import platform
-import subprocess
 import sys
 from types import SimpleNamespace
 from unittest.mock import Mock
@@ -12,11 +11,13 @@ import repos
 
 from pipebench.commands.ab import _deliver, _status
 from pipebench.compare import checkouts, rounds, schedule
+from pipebench.compare.bounded import GitFailed
 from pipebench.errors import PipebenchError, UsageError
 from pipebench.render import ab, layout, text
 from pipebench.results import comparison
 from pipebench.results.comparison import Judgement
 from pipebench.results.report import load
+from pipebench.runner import RunnerDied
 from pipebench.stats import Speedup
 
 
@@ -158,7 +159,7 @@ def test_a_repository_of_another_user_is_not_called_none(monkeypatch, tmp_path):
     """As in a container of a workflow. The remedy is git's own."""
     said = "fatal: detected dubious ownership in repository at '/work'\nTo add an exception, call:\n\n\tgit config {}\n"
     remedy = "--global --add safe.directory /work"
-    refused = subprocess.CalledProcessError(128, "git", stderr=said.format(remedy))
+    refused = GitFailed("planted", said.format(remedy))
     monkeypatch.setattr(checkouts, "_git", Mock(side_effect=refused))
     with pytest.raises(PipebenchError, match="belongs to another user") as found:
         checkouts.repository(tmp_path)
@@ -305,6 +306,21 @@ def test_without_a_budget_the_time_grows_to_what_a_judgement_needs(may_be_later,
     rounds._measure(rows, [], {}, 101.0, may_be_later, 1000, lambda done, of, what: said.append(what), lambda: clock[0])
     assert [len(row.rounds) for row in rows] == [each, each]
     assert said[-1] == "comparing for about " + ("3 min" if may_be_later else "2 min; a judgement needs 3 min")
+
+
+def test_a_benchmark_that_ends_the_process_of_its_side_passes_no_gate_in_what_is_saved(monkeypatch):
+    """Its rounds so far would suffice."""
+
+    def a_round(row, *_):
+        if len(row.rounds) == 9:
+            raise RunnerDied("the head process was killed by SIGKILL")
+        return ((1.0, 1.0),), None
+
+    monkeypatch.setattr(rounds, "_round", a_round)
+    row = schedule.Row("bench/one")
+    with pytest.raises(PipebenchError, match="killed by SIGKILL in bench/one"):
+        rounds._measure([row], [], {}, 101.0, False, 1000, lambda *_: None, lambda: 0.0)
+    assert comparison.Comparison("base", "head", tuple(rounds._changes([row])), 0.05).gate == comparison.NO_RESULT
 
 
 def test_where_nothing_was_measured_no_empty_table_comes_before_the_error(capsys):

@@ -1,7 +1,9 @@
 """`[[benchmark]]` in pipebench.toml: any function, found, checked and refused."""
 
+import functools as standard
 import json
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -101,6 +103,28 @@ def test_what_a_set_up_must_return_is_said(source):
         source(setup="timed:nothing").call("one")[0]()
 
 
+@pytest.mark.parametrize(
+    ("function", "said"),
+    [
+        ("def made(*given):\n    yield 1\n", "of the generator function made .* lambda: list"),
+        ("async def made(*given):\n    return 1\n", "of the coroutine function made .* asyncio.run"),
+        ("async def made(*given):\n    yield 1\n", "of the generator function made"),
+        ("class Made:\n    def __call__(self, *given):\n        yield 1\nmade = Made()\n", "function Made"),
+    ],
+)
+@pytest.mark.parametrize("arguments", [(), (5,)])
+def test_a_function_of_which_a_call_does_no_work_is_refused(function, said, arguments):
+    space = {}
+    exec(function, space)
+    with pytest.raises(TypeError, match=said):
+        one_function.of_commit(lambda: functions._bound((space["made"], *arguments)), None)
+
+
+@pytest.mark.parametrize("function", [int, max, [].append, Path, standard.partial(int, "7"), standard.cache(len)])
+def test_any_other_function_does_its_work(function):
+    assert one_function.idle(function) is None
+
+
 def test_a_check_that_returns_false_fails_and_one_that_returns_nothing_does_not(source):
     check = source(setup="timed:double", check="timed:is_six").call("one")[1]["check"]
     check(6)
@@ -184,6 +208,20 @@ def test_the_modules_that_entries_name_are_those_of_the_project(repo):
     assert project.named == {"timed"} and not project.measures_pipebench
     with pytest.raises(PipebenchError, match="one did not run its own code: it imported timed from /usr"):
         proof.refuse_foreign("one", copy, repo, frozenset(), project)
+
+
+def test_a_plain_folder_that_another_checkout_completes_is_the_projects(repo, tmp_path):
+    folder = tmp_path / "side"
+    (folder / "company" / "data").mkdir(parents=True)
+    (folder / "company" / "data" / "__init__.py").write_text("")
+    (folder / "photos").mkdir()
+    sides = [rounds.Side(name, folder, roots=(folder,)) for name in ("one", "two")]
+    project = ab._project(repo, sides, config.load(repo / config.CONFIG))
+    assert project.names == {"timed", "company"}
+    with pytest.raises(PipebenchError, match=r"one did not run its own code: it imported company.extra from /other"):
+        proof.refuse_foreign("one", {"company.extra": "/other/company/extra.py"}, folder, frozenset(), project)
+    installed = {"company.extra": "/usr/lib/python3/site-packages/company/extra.py"}
+    proof.refuse_foreign("one", installed, folder, frozenset(), project)  # a part of its own, by its maker
 
 
 def test_stage_and_variant_choose_functions_too(repo):

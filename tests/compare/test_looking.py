@@ -140,7 +140,7 @@ class Row:
     identity, keys, calls, live = IDENTITY, ("own",), 1, True
 
     def __init__(self, readings):
-        self.rounds, self.outputs = [((1.0, 1.0),) * readings], None
+        self.rounds, self.outputs, self.failed = [((1.0, 1.0),) * readings], None, None
 
 
 def test_a_benchmark_is_looked_at_before_and_after_its_rounds(side):
@@ -176,8 +176,10 @@ def test_a_pipebench_that_does_not_show_outputs_is_named(side, monkeypatch):
 def test_a_server_that_died_stops_the_comparison(side):
     servers = [side("base"), side("base")]
     servers[1].died = True
+    row = Row(1)
     with pytest.raises(PipebenchError, match="the process ended in transform/own/all"):
-        looking.look_at_all([Row(1)], servers, {}, False, lambda *_: None)
+        looking.look_at_all([row], servers, {}, False, lambda *_: None)
+    assert row.failed == "the process ended"
 
 
 def test_the_tolerance_of_the_lab_is_that_of_its_task():

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import repos
 
-from pipebench.compare import checkouts, proof, rounds
+from pipebench.compare import checkouts, proof, rounds, server
 from pipebench.compare.import_roots import import_roots, must_be_built, names_in
 from pipebench.errors import PipebenchError
 
@@ -284,6 +284,19 @@ def test_a_program_that_a_benchmark_starts_runs_the_code_of_its_side(monkeypatch
     monkeypatch.chdir(tree)
     with pytest.raises(PipebenchError, match=r"<module \W+mine\W+ from \W+mine/__init__"):
         modules_of(rounds.Side("one", side, roots=(side,)), {"loader": "asks:make_loader"})
+
+
+def test_the_coverage_of_a_test_run_does_not_trace_the_sides_unless_it_is_asked_for(monkeypatch, tmp_path):
+    """By these variables it starts with every Python: here they would start it in all rounds."""
+    side = project(tmp_path / "side", ".")
+    (side / "asks.py").write_text("import os\nraise OSError([one for one in os.environ if one.startswith('COV')])\n")
+    for name in server.TRACING:
+        monkeypatch.setenv(name, "")
+    own = {"loader": "asks:make_loader"}
+    with pytest.raises(PipebenchError, match=r"OSError: \[\]"):
+        modules_of(rounds.Side("one", side, roots=(side,)), own)
+    with pytest.raises(PipebenchError, match=r"OSError: \['COVERAGE_PROCESS_START'\]"):
+        modules_of(rounds.Side("one", side, environment=(("COVERAGE_PROCESS_START", ""),), roots=(side,)), own)
 
 
 def test_a_plain_folder_of_a_side_is_not_hidden_by_a_package_of_ours(tmp_path):

@@ -34,9 +34,9 @@ print(found(1 << 20) % heap.ALIKE)
 class Reading:
     """A runner whose calls take `call_s` of a clock that the round's process reads."""
 
-    def __init__(self, monkeypatch, call_s):
+    def __init__(self, side, call_s):
         self.s, self.call_s, self.calls = 0.0, call_s, 0
-        monkeypatch.setattr(round_process.time, "monotonic", lambda: self.s)
+        side._clock.usual = side._clock.timer = lambda: self.s
 
     def reading(self, identity, calls):
         self.calls += 1
@@ -45,16 +45,16 @@ class Reading:
 
 
 @pytest.mark.parametrize(("call_s", "least", "calls"), [(0.01, 0, 3), (0.01, 1, 3), (9.0, 1, 1), (9.0, 0, 1)])
-def test_a_call_that_takes_seconds_is_not_made_three_times(call_s, least, calls, monkeypatch):
+def test_a_call_that_takes_seconds_is_not_made_three_times(call_s, least, calls):
     side = round_process.Side(None)
-    side._runner = Reading(monkeypatch, call_s)
+    side._runner = Reading(side, call_s)
     assert side._fastest("x", round_process.WARM_S, least) == call_s
     assert side._runner.calls == calls
 
 
-def test_a_start_that_took_longer_than_warming_up_may_is_warm_enough(monkeypatch):
+def test_a_start_that_took_longer_than_warming_up_may_is_warm_enough():
     side = round_process.Side(None)
-    side._runner = Reading(monkeypatch, 9.0)
+    side._runner = Reading(side, 9.0)
     side._runner.s = 12.0
     side._fastest("x", round_process.WARM_S)
     assert side._runner.calls == 0

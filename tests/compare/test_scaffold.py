@@ -1,5 +1,6 @@
 """`pipebench init`: what it writes for a loader, and what it says where it cannot."""
 
+import json
 import sys
 
 import pytest
@@ -30,6 +31,12 @@ def test_it_writes_five_files_that_name_the_loader_and_its_transforms(repo):
     ]  # fmt: skip
     assert "@" not in (repo / "asv.conf.json").read_text()
     assert "pipebench ab" in (repo / ".github/workflows/pipebench.yml").read_text()
+
+
+def test_the_name_of_a_folder_is_quoted(repo):
+    folder = repo.rename(repo.parent / 'my "old"\\data')
+    (line,) = [one for one in made(folder).files["asv.conf.json"].splitlines() if '"project"' in one]
+    assert json.loads(f"{{{line.rstrip(',')}}}") == {"project": folder.name}
 
 
 def test_a_file_of_the_users_is_never_overwritten_unasked(repo):
