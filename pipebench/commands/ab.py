@@ -19,6 +19,7 @@ from pipebench.errors import PipebenchError, UsageError
 from pipebench.host.interrupts import INTERRUPTED
 from pipebench.host.redaction import public, redacted_in
 from pipebench.terminal import delivered, exported, formatted, nameless, paged, places, progress, say, whole
+from pipebench.units import counted
 
 if TYPE_CHECKING:
     from pipebench.compare.checkouts import Commit
@@ -325,7 +326,7 @@ def _status(
 ) -> int:
     """3 where a gate failed, 1 where a benchmark failed or nothing was measured or a gate cannot judge, else 0."""
     from pipebench.render import ab, same_work
-    from pipebench.results.comparison import exceeding
+    from pipebench.results.comparison import exceeding, unreached
 
     over = exceeding(changes, limit) if limit is not None else []
     if over:
@@ -337,6 +338,8 @@ def _status(
         return GATE_FAILED
     few = ab.too_few(changes, most_rounds) if limit is not None else None
     why = few or (same_work.uncompared(changes) if on_change else None)
+    if (limit is not None or on_change) and (missing := unreached(changes)):
+        why = why or f"the run was cut short before {counted(len(missing), 'benchmark')} had a round"
     if why:
         say(f"pipebench: the gate has no result: {why}")
         return 1

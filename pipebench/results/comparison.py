@@ -290,7 +290,8 @@ def exceeding(changes: Sequence[Some], limit: float) -> list[Some]:
 def gate(changes: Sequence[Change], limit: float | None, on_change: bool = False) -> str | None:
     """What a gate of this limit says, and with `on_change` a gate on changed outputs. None: no gate.
 
-    No result: a benchmark failed, had too few rounds for the limit, or has outputs that could not be compared.
+    No result: a benchmark failed or was not reached, had too few rounds for the limit, or has outputs that could not be
+    compared.
     """
     if limit is None and not on_change:
         return None
@@ -298,9 +299,15 @@ def gate(changes: Sequence[Change], limit: float | None, on_change: bool = False
     if over or (on_change and any(one.changed for one in changes)):
         return GATE_FAILED
     judged = [one.judgement for one in changes if one.judgement]
-    whole = bool(judged) and not any(one.failed for one in changes) and not (on_change and uncompared(changes))
+    reached = not any(one.failed for one in changes) and not unreached(changes)
+    whole = bool(judged) and reached and not (on_change and uncompared(changes))
     enough = limit is None or all(one.enough for one in judged)
     return GATE_PASSED if whole and enough else NO_RESULT
+
+
+def unreached(changes: Sequence[Change]) -> list[Change]:
+    """The benchmarks that had no round before the run was cut short."""
+    return [one for one in changes if not (one.judgement or one.skipped or one.failed)]
 
 
 def uncompared(changes: Sequence[Change]) -> list[Change]:

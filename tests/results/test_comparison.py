@@ -55,6 +55,7 @@ def test_each_row_has_a_verdict_and_says_what_it_could_tell(one, verdict, detect
         ([change(1.0), Change("d", failed="it broke")], 0.05, "no result"),
         ([Change("a/b/c", judged(1.1, rounds=3))], 0.05, "no result"),
         ([Change("a/b/c", skipped="not here")], 0.05, "no result"),
+        ([change(1.0), Change("d")], 0.05, "no result"),  # the run was cut short before a round of it
     ],
 )
 def test_the_gate_says_what_the_exit_status_says(changes, limit, gate, capsys):
