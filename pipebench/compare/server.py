@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pipebench.compare import heard
+from pipebench.compare import heard, proof
 from pipebench.compare.schedule import Reading
 from pipebench.errors import PipebenchError
 from pipebench.host.children import kill_all_with
@@ -29,7 +29,6 @@ from pipebench.task import RunnerSpec
 TIMEOUT_S = 300.0  # for an answer: an import, a set-up, or a few calls of what is measured
 ENDING_S = 10.0  # for a child to end, once it was told to
 NOT_HERE = "sys.path[:] = [one for one in sys.path if one]"
-INSTALLED = ("site-packages", "dist-packages")
 FOR_ALL_ROUNDS = ("start", "prime", "keep")
 # By these, coverage and pytest-cov trace every Python that starts: `pytest --cov --pipebench-against main` sets them.
 TRACING = frozenset(("COVERAGE_PROCESS_START", "COVERAGE_PROCESS_CONFIG", "COV_CORE_SOURCE"))
@@ -111,7 +110,7 @@ class Server(ChildRunner):
         A source tree has more packages, such as `benchmarks`. They would hide those of a side that are plain folders: a
         package wins over a folder without an `__init__.py`, wherever the two are on the path.
         """
-        if package.parent.name in INSTALLED:
+        if package.parent.name in proof.INSTALLED:
             return os.fspath(package.parent)
         only = self._scratch.path / "path"
         only.mkdir(exist_ok=True)
