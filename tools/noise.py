@@ -30,7 +30,7 @@ import noise_report
 from noise_plant import WARMING, kept_in, rounds_in, summed
 
 SERVERS = 0.006  # what a simulated pair of servers draws, as a standard deviation: see `tools/noise_parts.py`
-METHOD = 4  # how rounds are made and judged; `docs/figures/noise.md` says what each method is
+METHOD = 5  # how rounds are made and judged; `docs/figures/noise.md` says what each method is
 CHANGES = (0.01, 0.02, 0.03, 0.05, 0.10)
 ROOT = Path(__file__).absolute().parent.parent
 PLANTING = "\n\nfrom pipebench.noise_plant import plant\n\nplant(LocalRunner, {change!r})\n"

@@ -32,6 +32,9 @@ NOT_HERE = "sys.path[:] = [one for one in sys.path if one]"
 FOR_ALL_ROUNDS = ("start", "prime", "keep")
 # By these, coverage and pytest-cov trace every Python that starts: `pytest --cov --pipebench-against main` sets them.
 TRACING = frozenset(("COVERAGE_PROCESS_START", "COVERAGE_PROCESS_CONFIG", "COV_CORE_SOURCE"))
+# malloc asks for huge pages (glibc 2.35 and later). Which pages of 4 KiB a process gets is drawn anew in each one, and
+# decides which buffers share a place in the second-level cache: most of how rounds of equal code varied in collate.
+HUGE_PAGES = ("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1")
 _MARK = "PIPEBENCH_AB"  # a side's own folder, in the environment of all that it starts
 DOING = {
     "start": "it imports the code", "prime": "it makes the inputs", "fork": "it ends the process of the round before",
@@ -69,7 +72,8 @@ class Server(ChildRunner):
         self._child: int | None = None  # of the last round
         self.taken_again = 0  # readings, because there was a gap in them
         spec = side.runner or RunnerSpec(side.label)
-        fixed = (("PYTHONHASHSEED", "0"), ("OMP_NUM_THREADS", "1"), ("PYTHONPATH", ""))
+        pages = () if HUGE_PAGES[0] in os.environ else (HUGE_PAGES,)
+        fixed = (("PYTHONHASHSEED", "0"), ("OMP_NUM_THREADS", "1"), ("PYTHONPATH", ""), *pages)
         self._scratch = Scratch("ab")  # the child's, which nobody but the next run would remove if we were killed
         settings = (*fixed, *spec.environment, *side.environment, (_MARK, os.fspath(self._scratch.path)))
         self._errors = self.errors = heard.opened()

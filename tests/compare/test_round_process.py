@@ -15,7 +15,7 @@ from torch.utils.data import DataLoader
 
 from pipebench.compare import as_made, proof, round_process, rounds
 from pipebench.compare.config import Own
-from pipebench.compare.server import Server, Side
+from pipebench.compare.server import HUGE_PAGES, Server, Side
 from pipebench.errors import PipebenchError
 from pipebench.runner import RunnerFailed
 
@@ -210,6 +210,27 @@ def _runs(process, command):
         return process.cmdline() == command
     except psutil.Error:
         return False
+
+
+@pytest.mark.parametrize(
+    ("of_the_user", "of_the_side", "given"),
+    [
+        (None, (), HUGE_PAGES[1]),
+        ("glibc.malloc.hugetlb=0", (), "glibc.malloc.hugetlb=0"),
+        (None, ((HUGE_PAGES[0], ""),), ""),
+    ],
+)
+def test_a_side_asks_for_huge_pages_unless_its_user_says_otherwise(
+    of_the_user, of_the_side, given, tmp_path, monkeypatch
+):
+    monkeypatch.delenv(HUGE_PAGES[0], raising=False)
+    if of_the_user is not None:
+        monkeypatch.setenv(HUGE_PAGES[0], of_the_user)
+    made = Server(Side("one", tmp_path, environment=of_the_side), None)
+    try:
+        assert psutil.Process(made._process.pid).environ()[HUGE_PAGES[0]] == given
+    finally:
+        made.close()
 
 
 def test_a_daemon_of_a_benchmark_ends_with_its_side(server):
