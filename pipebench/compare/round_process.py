@@ -113,7 +113,9 @@ class Side:
         self._processor = rng.choice(sorted(os.sched_getaffinity(0))) if alone else None
         self._padding = [bytearray(rng.randrange(1, 1 << 18)) for _ in range(LARGE)]
         self._padding += [bytes(rng.randrange(16, 4096)) for _ in range(SMALL)]
+        HEAP.give_back()
         HEAP.end_at(rng.randrange(0, HEAP.ALIKE, 16))
+        HEAP.map_free_memory()  # as huge pages, if the kernel has them: these lie alike on both sides, too
         self._runner = LocalRunner(self._clock, self._find)
         self._gaps.__enter__()  # for the life of this process
         return os.getpid()

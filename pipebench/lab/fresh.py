@@ -24,7 +24,7 @@ from pipebench import stage
 from pipebench.errors import said_by
 from pipebench.host.children import how
 from pipebench.host.gaps import Gaps
-from pipebench.host.heap import settle
+from pipebench.host.heap import give_back, settle
 from pipebench.runner import ChildRunner, LocalRunner, RunnerDied, Runners
 from pipebench.task import RunnerSpec, Task, Variant, Workload
 from pipebench.units import printable
@@ -169,17 +169,10 @@ class _Served:
         return token
 
     def begin(self) -> int:
-        """Makes a runner in the forked process, whose memory lies elsewhere than in the last one. Returns its id.
-
-        What the server has freed is given back first. Otherwise it decides whether malloc gives back each batch that is
-        freed (mallopt(3), M_TRIM_THRESHOLD), in all processes of a server alike. Without this, a collate took 2.2 ms in
-        the processes of one server and 5.2 ms in those of the next.
-        """
-        libc = ctypes.CDLL(None)
+        """Makes a runner in the forked process, whose memory lies elsewhere than in the last one. Returns its id."""
         with contextlib.suppress(AttributeError, OSError):
-            libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-        with contextlib.suppress(AttributeError):
-            libc.malloc_trim(0)
+            ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        give_back()
         rng = random.Random(os.urandom(8))
         self._padding = [bytearray(rng.randrange(1, 1 << 18)) for _ in range(LARGE)]
         self._padding += [bytes(rng.randrange(16, 4096)) for _ in range(SMALL)]

@@ -32,6 +32,22 @@ print(found(1 << 20) % heap.ALIKE)
 """
 
 
+MAPPED = """
+import resource, sys
+from pipebench.host import heap
+def faults():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+heap.settle()
+heap.give_back()
+heap.end_at(48)
+if sys.argv[1] == "mapped":
+    heap.map_free_memory()
+before = faults()
+kept = bytearray(b"1" * (8 << 20))
+print(faults() - before)
+"""
+
+
 class Reading:
     """A runner whose calls take `call_s` of a clock that the round's process reads."""
 
@@ -69,6 +85,17 @@ def test_large_buffers_of_sides_that_differ_a_little_lie_at_places_that_are_alik
         for more in (0, 777, 123_456)
     ]
     assert len(set(said)) == 1 and int(said[0]) % 16 == 0
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="the heap of glibc")
+def test_large_buffers_come_from_memory_that_is_mapped():
+    def faults(how):
+        plain = {name: value for name, value in os.environ.items() if name != HUGE_PAGES[0]}
+        command = [sys.executable, "-c", MAPPED, how]
+        return int(subprocess.run(command, capture_output=True, text=True, check=True, timeout=60, env=plain).stdout)
+
+    pages = (8 << 20) // os.sysconf("SC_PAGE_SIZE")
+    assert faults("mapped") < pages // 4 < pages <= faults("not")
 
 
 def test_what_a_side_reads_by_its_path_is_not_taken_for_the_projects_code():
