@@ -37,8 +37,8 @@ HOUSE = {
     "watch.script": "made lost_workers wait_parts arrivals device_idle main_thread own_steps phases ranks loop_spans "
     "without_loader optimisers relays spawned_workers transfers iterators webdataset_loader",
     "watch.bound": "batches schedule alternation agreement live_batches session",
-    "watch.trial": "resting dealing edits examining memo compared chains pictures arms stretches passes session "
-    "patching",
+    "watch.trial": "resting dealing in_step edits examining memo compared chains pictures arms stretches passes "
+    "session patching",
     "watch.launch": "watched_script standstill over_time footprint own_code stacks supervisor bootstrap program "
     "programs",
     "watch.launch.hook": "pipebench_hook sitecustomize",
@@ -51,7 +51,7 @@ HOUSE = {
     "remedies": "seen source opening files as_tensors bytes_across callbacks decoders draft packed_crops from_bytes "
     "in_order knock_out lookup opencv_resize num_workers one_thread persistent_workers pin_memory prefetch_factor "
     "ring_collate sampler_ahead start_method validation",
-    "advise": "judging whole_run sync_cause trial conductor snippet tail command",
+    "advise": "judging whole_run sync_cause trial conductor snippet tail live_run command",
     "before_after": "loaders estimates figures watched differing whole",
     "region": "",
     "batch_into": "",

@@ -45,14 +45,19 @@ def test_a_program_in_place_of_a_script_is_refused() -> None:
     for command, name in ((advise, "advise"), (watch, "watch")):
         problem, remedy = _refused([sys.executable, "-m", "torch.distributed.run"], command, name)
         assert problem == f"{sys.executable} is a program, and {name} runs a Python script"
-        assert "pipebench watch -- COMMAND" in remedy
+        assert remedy == f"name the script, or put -- before a command: pipebench {name} -- {sys.executable} ..."
         assert _refused(["sh", "-c", "true"], command, name)[0] == f"sh is a program, and {name} runs a Python script"
 
 
 def test_advise_is_refused_on_one_of_several_ranks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WORLD_SIZE", "2")
     problem, remedy = _refused(["train.py"], advise, "advise")
-    assert problem.startswith("this is one of 2 ranks") and "without torchrun" in remedy
+    assert problem.startswith("this is one of 2 ranks") and "pipebench advise -- torchrun ... train.py" in remedy
+
+
+def test_a_command_of_advise_that_there_is_not_is_refused() -> None:
+    problem, remedy = _refused(["--", "torchrum", "train.py"], advise, "advise")
+    assert (problem, remedy) == ("there is no command torchrum", "name a program as in a shell")
 
 
 def test_bound_is_refused_on_one_of_several_ranks_which_would_choose_windows_of_its_own(

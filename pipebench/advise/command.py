@@ -6,23 +6,20 @@ import contextlib
 import dataclasses
 import sys
 import threading
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from pipebench.advise.conductor import Conductor
+from pipebench.advise.live_run import CommandRun, LiveRun
 from pipebench.advise.snippet import diff, snippet
-from pipebench.advise.tail import Tail
 from pipebench.errors import PipebenchError
-from pipebench.host.limits import free_memory
-from pipebench.host.machine import usable_cores
 from pipebench.host.scratch import Scratch
 from pipebench.host.screen import colours, columns, encoding
 from pipebench.host.whole_files import write_whole
-from pipebench.predict.untried import Foretell, foretelling, with_predictions
+from pipebench.predict.untried import with_predictions
 from pipebench.remedies import remedies
-from pipebench.remedies.seen import Seen
 from pipebench.render import layout, screen
 from pipebench.render.advice import named, parts
 from pipebench.render.signs import missing
@@ -30,16 +27,9 @@ from pipebench.results.advice import Advice, Change
 from pipebench.results.secrets import without_secrets
 from pipebench.results.watched import WatchResult
 from pipebench.watch.launch import supervisor
-from pipebench.watch.launch.footprint import Looker, looked_at
-from pipebench.watch.read.gather import Process, Run, ShownTime, gather
-from pipebench.watch.read.stalls import lengths_of
-from pipebench.watch.read.summary import summarise
-from pipebench.watch.record.lines import Line
-from pipebench.watch.record.options import WatchOptions
-from pipebench.watch.record.orders import Order, give
+from pipebench.watch.launch.programs import watched_environment
+from pipebench.watch.record.orders import Order
 from pipebench.watch.record.recording import Settings, told
-from pipebench.watch.record.trial_lines import LoaderMade
-from pipebench.watch.trace.excerpt import timeline
 
 BUDGET_S = 180.0
 Keep = Callable[[WatchResult | None, Advice], object]
@@ -49,6 +39,8 @@ Keep = Callable[[WatchResult | None, Advice], object]
 class AdviseOptions:
     """How to try. `stop` ends the script as soon as the advice is there. `patch` is a file for a unified diff.
 
+    `module` and `command` say that what is run is no script, but a module or any command, such as torchrun.
+
     `budget_s` counts from the script's first batch. `any_order` allows trials that change the order of batches.
     `discard` allows trials after which the weights are worth nothing; then the script ends with the advice. Without
     `show`, the advice is not shown, only kept.
@@ -56,6 +48,7 @@ class AdviseOptions:
 
     budget_s: float = BUDGET_S
     module: bool = False
+    command: bool = False
     stop: bool = False
     any_order: bool = False
     discard: bool = False
@@ -65,83 +58,33 @@ class AdviseOptions:
     show: bool = True
 
 
-_BY_SIGNAL = 128  # the status of a script that a signal ended is above that
-
-
-@dataclass
-class _LiveRun:
-    """The running script, for a `Conductor`."""
-
-    folder: Path
-    looker: Looker
-    options: AdviseOptions
-    ended: threading.Event = field(default_factory=threading.Event)
-
-    def __post_init__(self) -> None:
-        self._tail = Tail(self.folder)
-        self._processes: list[Process] = []
-
-    def now(self) -> float:
-        return time.monotonic()
-
-    def wait(self, seconds: float) -> bool:
-        return not self.ended.wait(seconds)
-
-    def lines(self) -> list[Line]:
-        return self._tail.new()
-
-    def order(self, order: Order) -> None:
-        give(str(self.folder), order)
-
-    def watched(self, status: int = 0) -> WatchResult:
-        options = WatchOptions(module=self.options.module)
-        if status < _BY_SIGNAL:  # else nobody has waited for the workers
-            self.looker.note_load()
-        self._processes = gather(self.folder)
-        found = summarise(self._processes, options, status, usable_cores(), self.looker.found)
-        return dataclasses.replace(found, timeline=timeline(self._processes, found.loaders_in_loop))
-
-    def seen(self, watched: WatchResult, made: LoaderMade, all_made: Mapping[int, LoaderMade]) -> Seen | None:
-        loader = next((one for one in watched.loaders if one.loader == made.loader), None)
-        if loader is None or not loader.s_per_iteration:
-            return None
-        settings = dict(made.settings)
-        device = watched.device_idle is not None
-        allowed = {"any_order": self.options.any_order, "discards": self.options.discard}
-        lengths = lengths_of(Run(self._processes, ShownTime(), (made.loader,)), made.loader)
-        return Seen(
-            watched, loader, settings, made.batches, device, free_memory(), **allowed, made=made, all_made=all_made,
-            lengths=lengths,
-        )  # fmt: skip
-
-    def foretelling(self, seen: Seen) -> Foretell:
-        return foretelling(seen.watched, seen.loader.loader)
-
-
 def advise(options: AdviseOptions, argv: Sequence[str], keep: Keep | None = None) -> int:
-    """Runs `argv` (a script and its arguments), tries remedies on it, and reports on standard error.
+    """Runs `argv` (a script and its arguments, or a command line), tries remedies on it, and reports on standard error.
 
-    Returns the script's own exit status. The training is kept. The report comes as soon as everything is tried; the
+    Returns the exit status of what was run. The training is kept. The report comes as soon as everything is tried; the
     script then goes on. `keep` receives the figures of the watched part (None: nothing was watched) and the advice.
     """
     if not argv:
         raise PipebenchError("there is no script to try", "name one: pipebench advise train.py [its arguments]")
     with Scratch("advise") if options.records is None else contextlib.nullcontext(options.records) as folder:
-        run = _LiveRun(folder, Looker(folder), options)
+        kind = CommandRun if options.command else LiveRun
+        run = kind(folder, argv, options.module, options.any_order, options.discard)
         progress = _Progress(options.budget_s)
         conductor = Conductor(run, remedies(), options.budget_s, progress.trying)
         progress.left_s = lambda: conductor.left_s
         reporter = _Reporter(run, conductor, options, progress, keep)
-        return supervisor.run(
-            ["-m", *argv] if options.module else list(argv),
-            Settings(folder=str(folder), trial=True),
-            meanwhile=lambda: _conducted(run, conductor, reporter),
-            afterwards=lambda ended: reporter.report(ended.status),
-        ).status
+        settings = Settings(folder=str(folder), trial=True)
+        around: dict[str, Any] = {
+            "meanwhile": lambda: _conducted(run, conductor, reporter),
+            "afterwards": lambda ended: reporter.report(ended.status),
+        }
+        if options.command:
+            return supervisor.run_command(argv, watched_environment(folder, settings), **around).status
+        return supervisor.run(["-m", *argv] if options.module else list(argv), settings, **around).status
 
 
 @contextlib.contextmanager
-def _conducted(run: _LiveRun, conductor: Conductor, reporter: _Reporter) -> Iterator[None]:
+def _conducted(run: LiveRun, conductor: Conductor, reporter: _Reporter) -> Iterator[None]:
     """Conducts in a thread until the script ends."""
 
     def conduct() -> None:
@@ -154,7 +97,7 @@ def _conducted(run: _LiveRun, conductor: Conductor, reporter: _Reporter) -> Iter
             reporter.report()
 
     thread = threading.Thread(target=conduct, name="pipebench-advise")
-    with looked_at(run.looker.look, run.looker.failed), looked_at(run.looker.glance, run.looker.failed):
+    with run.looking():
         thread.start()
         try:
             yield
@@ -190,7 +133,7 @@ class _Progress:
 class _Reporter:
     """Shows and keeps the advice, once."""
 
-    run: _LiveRun
+    run: LiveRun
     conductor: Conductor
     options: AdviseOptions
     progress: _Progress
@@ -213,7 +156,8 @@ class _Reporter:
         except Exception as error:
             sys.stderr.write(f"pipebench: there is no advice, because of a fault of pipebench ({told(error)})\n")
         if self.ends and not self.run.ended.is_set():
-            self.run.order(Order(1_000_000, leave=True))
+            seen = self.conductor.seen
+            self.run.order(Order(1_000_000, seen.loader.loader if seen else 0, leave=True))
 
     def _report(self, status: int) -> None:
         watched = self.conductor.watched or self.run.watched(status)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Literal, Protocol
 
 from pipebench.advise import judging, sync_cause, whole_run
-from pipebench.advise.trial import Trial, has_room, needed_s, not_now, period, window_s
+from pipebench.advise.trial import Trial, has_room, in_batches, needed_s, not_now, period, window_s
 from pipebench.predict.untried import Foretell
 from pipebench.remedies import Propose
 from pipebench.remedies.seen import WORTH, Seen
@@ -95,6 +95,7 @@ class Conductor:
             refusal=made.refusal if made else "",
             discarded=self._discarded,
             foretold=self._foretold,
+            ranks=self.seen.ranks if self.seen else 1,
         )
 
     def conduct(self) -> None:
@@ -271,10 +272,11 @@ class Conductor:
         assert needed is not None
         earlier = self.findings[again].ratios if again is not None else ()
         self._trial = Trial(self._trial.number + 1, [], earlier)
+        shortest = window_s(self.seen, self.budget_s)
         self.run.order(Order(
-            self._trial.number, self.seen.loader.loader, dict(change.settings), change.one_thread, by,
-            window_s(self.seen, self.budget_s), period=period(self.seen),
-            edits={name: dict(how) for name, how in change.edits.items()}, discards=change.discards,
+            self._trial.number, self.seen.loader.loader, dict(change.settings), change.one_thread, by, shortest,
+            period=period(self.seen), edits={name: dict(how) for name, how in change.edits.items()},
+            discards=change.discards, window=in_batches(self.seen, shortest),
         ))  # fmt: skip
         self._discarded |= change.discards
         self.say(change, len(self.findings) if again is None else again)

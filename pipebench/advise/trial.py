@@ -72,6 +72,11 @@ def window_s(seen: Seen, budget_s: float) -> float:
     return max(shortest, min(needed_s, budget_s * _LONGEST_SHARE))
 
 
+def in_batches(seen: Seen, shortest_s: float) -> int:
+    """The shortest window in batches, for several ranks: seconds would end at another batch on each. 0: one trains."""
+    return math.ceil(shortest_s / max(1e-6, seen.iteration_s)) if seen.ranks > 1 else 0
+
+
 def has_room(seen: Seen, change: Change, budget_s: float) -> bool:
     """Whether a pass has room for some pairs of windows. An unknown length counts as long."""
     if seen.batches is None:

@@ -11,6 +11,33 @@ import click
 from pipebench.errors import UsageError, did_you_mean
 from pipebench.units import printable
 
+_IS_COMMAND = "pipebench: a command"
+
+
+class WithCommands(click.Command):
+    """Notes whether `--` stood before the command line: then it is a command, and not a script."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        before = list(args)
+        left = super().parse_args(ctx, args)
+        line = ctx.params.get("command_line") or ()
+        place = len(before) - len(line) - 1
+        ctx.meta[_IS_COMMAND] = bool(line) and place >= 0 and before[place] == "--"
+        return left
+
+
+def is_a_command(context: click.Context) -> bool:
+    """Whether the command line of a `WithCommands` is any command, and not a script."""
+    return bool(context.meta[_IS_COMMAND])
+
+
+def check_command(argv: Sequence[str], name: str) -> None:
+    """Raises `UsageError` for a command that cannot be started. `name` is ours."""
+    program = argv[0]
+    if shutil.which(program) is None:
+        script = f" (pipebench {name} without -- runs a Python script)" if program.endswith(".py") else ""
+        raise UsageError(f"there is no command {printable(program)}", f"name a program as in a shell{script}")
+
 
 def no_option(name: str, context: click.Context) -> UsageError:
     """The error for an option that a command does not have, with the nearest one that it has."""
@@ -32,7 +59,7 @@ def check_script(argv: Sequence[str], context: click.Context) -> None:
     if _is_program(first):
         raise UsageError(
             f"{printable(first)} is a program, and {name} runs a Python script",
-            "name the script; pipebench watch -- COMMAND watches all Python programs of a command",
+            f"name the script, or put -- before a command: pipebench {name} -- {printable(first)} ...",
         )
     if first.endswith(".ipynb"):
         script = first.removesuffix(".ipynb") + ".py"

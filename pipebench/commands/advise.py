@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from pipebench.commands._script import check_alone, check_script
+from pipebench.commands._script import WithCommands, check_alone, check_command, check_script, is_a_command
 from pipebench.errors import UsageError
 from pipebench.terminal import exported, formatted, keep, paged, places, rendered
 
@@ -21,6 +22,7 @@ FILE = click.Path(path_type=Path, dir_okay=False)
 
 
 @click.command(
+    cls=WithCommands,
     context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
     short_help="Run a script unmodified and try what makes its loading faster",
 )
@@ -42,8 +44,10 @@ FILE = click.Path(path_type=Path, dir_okay=False)
 @formatted
 @exported
 @paged
-@click.argument("command_line", nargs=-1, type=click.UNPROCESSED, metavar="SCRIPT [ARGS]...")
+@click.argument("command_line", nargs=-1, type=click.UNPROCESSED, metavar="SCRIPT [ARGS]... | -- COMMAND...")
+@click.pass_context
 def command(
+    context: click.Context,
     module: str | None,
     budget: float,
     stop: bool,
@@ -61,21 +65,30 @@ def command(
     """Run SCRIPT unmodified, and try on its own training loop which changes of its loader make it faster.
 
     The training is kept: each sample is used once a pass, in the order of the script's sampler. With
-    --yes-discard-weights it is not, and the script ends with the advice. The report goes to standard error, as JSON or
-    Markdown to standard output when the script has ended; the exit status is that of the script.
+    --yes-discard-weights it is not, and the script ends with the advice. After `--` comes any COMMAND, such as
+    `torchrun train.py`: all its ranks try each change at the same batches; they must be on one machine. The report
+    goes to standard error, as JSON or Markdown to standard output when the script has ended; the exit status is that
+    of the script or command.
     """
     argv = [module, *command_line] if module else list(command_line)
     if not argv:
         raise UsageError("there is no script to try", "name one: pipebench advise train.py [its arguments]")
-    check_script(argv, click.get_current_context())
-    check_alone(
-        "each would measure what is tried on the others, too",
-        "try it on one rank, without torchrun; pipebench watch -- torchrun ... compares the ranks",
-    )
+    script = argv[0].endswith(".py") and shutil.which(argv[0]) is None
+    is_command = is_a_command(context) and module is None and not script
+    if is_command:
+        check_command(argv, "advise")
+    else:
+        check_script(argv, context)
+        check_alone(
+            "each would measure what is tried on the others, too",
+            "put pipebench in front of them all: pipebench advise -- torchrun ... train.py",
+        )
     export_json, export_html, patch, passport = places(force, export_json, export_html, patch, passport)
     from pipebench.advise.command import AdviseOptions, advise
 
-    options = AdviseOptions(budget, module is not None, stop, any_order, discard, full, patch, show=style == "table")
+    options = AdviseOptions(
+        budget, module is not None, is_command, stop, any_order, discard, full, patch, show=style == "table"
+    )
     made: list[Report] = []
     kept = None if style == "table" else made
     status = advise(options, argv, saved_at(export_json, passport, export_html, kept))

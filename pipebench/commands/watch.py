@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from pipebench.commands._script import check_alone, check_script
+from pipebench.commands._script import WithCommands, check_alone, check_command, check_script, is_a_command
 from pipebench.errors import UsageError
 from pipebench.terminal import formatted, keep, paged, places, rendered
-from pipebench.units import printable
 from pipebench.watch.record.options import WatchOptions
 
 if TYPE_CHECKING:
@@ -22,23 +20,10 @@ if TYPE_CHECKING:
     from pipebench.watch.log.sinks import Destination
 
 FILE = click.Path(path_type=Path, dir_okay=False)
-_IS_COMMAND = "pipebench.watch: a command"
-
-
-class _WithCommands(click.Command):
-    """Notes whether `--` stood before the command line: then it is a command, and not a script."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        before = list(args)
-        left = super().parse_args(ctx, args)
-        line = ctx.params.get("command_line") or ()
-        place = len(before) - len(line) - 1
-        ctx.meta[_IS_COMMAND] = bool(line) and place >= 0 and before[place] == "--"
-        return left
 
 
 @click.command(
-    cls=_WithCommands,
+    cls=WithCommands,
     context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
     short_help="Run a script unmodified and show where its time goes",
 )
@@ -114,7 +99,7 @@ def command(
     watched. With --bound, all ranks have the same windows; they must be on one machine. The report goes to standard
     error, as JSON or Markdown to standard output; the exit status is that of the script or command.
     """
-    is_command = context.meta[_IS_COMMAND] and module is None
+    is_command = is_a_command(context) and module is None
     if bound and not discard:
         raise UsageError(
             "--bound trains on replayed batches, which spoils the weights of this run",
@@ -122,7 +107,7 @@ def command(
         )
     argv = [module, *command_line] if module else list(command_line)
     if is_command:
-        _check_command(argv)
+        check_command(argv, "watch")
     else:
         check_script(argv, context)
         if bound:
@@ -176,14 +161,6 @@ def _sinks(log: tuple[str, ...], bound: bool, more: bool) -> list[Destination]:
     if bound and log:
         raise UsageError("--bound trains on replayed batches, which would be in the series of --log", "use one of them")
     return destinations(log) if log else []
-
-
-def _check_command(argv: list[str]) -> None:
-    """Raises `UsageError` for a command that cannot be started."""
-    name = argv[0]
-    if shutil.which(name) is None:
-        script = " (pipebench watch without -- runs a Python script)" if name.endswith(".py") else ""
-        raise UsageError(f"there is no command {printable(name)}", f"name a program as in a shell{script}")
 
 
 def saved_at(

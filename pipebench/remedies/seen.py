@@ -24,7 +24,8 @@ class Seen:
 
     `any_order` says that the user allows trials that change the order of batches, and `discards` that he allows those
     after which the weights are worth nothing. `free_bytes` is free memory. `made` is where the loader was made, and
-    `all_made` where each loader of the script was. `lengths` are successive iterations of a pass, in any unit.
+    `all_made` where each loader of the script was. `lengths` are successive iterations of a pass, in any unit. `ranks`
+    is how many ranks of the training share the cores and the memory, each with loaders of its own.
     """
 
     watched: WatchResult
@@ -38,6 +39,7 @@ class Seen:
     made: LoaderMade | None = None
     all_made: Mapping[int, LoaderMade] = field(default_factory=dict)
     lengths: Sequence[float] = ()
+    ranks: int = 1
 
     def number(self, name: str) -> int:
         found = self.settings.get(name)
@@ -59,7 +61,8 @@ class Seen:
 
     @property
     def cores(self) -> float:
-        return self.watched.usable_cores
+        """The usable cores for this rank."""
+        return self.watched.usable_cores / self.ranks
 
     @property
     def wait_share(self) -> float:
@@ -117,11 +120,11 @@ class Seen:
 
     def processes(self, more: int) -> str:
         """What so many more worker processes cost, in words."""
+        each = " a rank" if self.ranks > 1 else ""
         if more <= 0:
-            return f"−{-more} process{'es' if more < -1 else ''}"
-        each = self.worker_bytes
-        memory = f", {size(more * each)}" if each else ""
-        return f"+{more} process{'es' if more > 1 else ''}{memory}"
+            return f"−{-more} process{'es' if more < -1 else ''}{each}"
+        memory = f", {size(more * self.worker_bytes)}" if self.worker_bytes else ""
+        return f"+{more} process{'es' if more > 1 else ''}{memory}{each}"
 
     @property
     def worker_bytes(self) -> float | None:

@@ -21,8 +21,9 @@ _MOST_NOTES = 2  # on what was not tried
 _MOST_LINES = 3  # of a snippet
 _REFUSALS = {
     "iterable": "The dataset is iterable: its workers choose the samples, so two loaders cannot share them.",
-    "ranks": "This is one of several ranks, which wait for each other in every step: a trial would measure the others, "
-    "too. Try it on one rank; `pipebench watch -- COMMAND` compares the ranks.",
+    "ranks": "This is one of several ranks, which wait for each other in every step, and not all of them can be "
+    "reached: put `pipebench advise --` in front of what starts them all, on one machine.",
+    "ranks-differ": "The ranks make their loaders in different ways, so they cannot try a change at the same batches.",
 }
 _ENDED = {
     "script-ended": "The script ended before everything was tried; a longer training leaves time for the rest.",
@@ -39,6 +40,8 @@ _NOT_TRIED = {
     "of-script": "`advise` changes no code of yours",
     "iterable": "the dataset is iterable",
     "ranks": "the ranks wait for each other",
+    "ranks-differ": "the ranks have different loaders",
+    "ranks-apart": "the ranks are many batches apart",
     "workers-compute": "the workers compute also while they wait for their turn, so windows cannot tell",
     "no-arrays": "the workers have no NumPy",
     "no-workers": "the loader has no workers",
@@ -314,7 +317,8 @@ def _closing(advice: Advice, goes_on: bool) -> Iterator[str]:
     training = (
         f"The training is kept: {kept}." if not advice.discarded else "The weights of this run are worth nothing."
     )
-    yield f"Tried for {seconds(advice.spent_s)} of {seconds(advice.budget_s)}. {training}{goes}"
+    together = f", on {advice.ranks} ranks at the same batches" if advice.ranks > 1 else ""
+    yield f"Tried for {seconds(advice.spent_s)} of {seconds(advice.budget_s)}{together}. {training}{goes}"
     yield _next(advice)
 
 

@@ -148,6 +148,7 @@ class Advice:
     no batch at all: no loader can bring more, as long as workers take no core from the training (None: not known, or so
     high that it says nothing). `discarded` says that something was tried that spoils the weights. `foretold` is the
     index of the finding to follow where nothing can be tried on this loader: only the simulation speaks for it.
+    `ranks` is how many ranks of one training tried each change at the same batches; the gain is that of the job.
     """
 
     findings: tuple[Finding, ...]
@@ -163,6 +164,7 @@ class Advice:
     refusal: str = ""
     discarded: bool = False
     foretold: int | None = None
+    ranks: int = 1
 
     @property
     def chosen(self) -> Finding | None:

@@ -173,7 +173,7 @@ def observe_command(
         programs = Programs(folder)
 
         def read(ended: supervisor.Ended) -> None:
-            records = [_records(one) for one in programs.all()]
+            records = [records_of(one) for one in programs.all()]
             main, command = programs_of(argv, records, options, ended.status, usable_cores(), programs.hidden.values())
             pid = None if command.shown is None else command.programs[command.shown].pid
             shown = next((one.processes for one in records if one.script.pid == pid), [])
@@ -197,7 +197,8 @@ def _both(looking: AbstractContextManager[None], following: AbstractContextManag
         yield
 
 
-def _records(one: SeenProgram) -> Records:
+def records_of(one: SeenProgram) -> Records:
+    """What is known now of a program of a command."""
     one.looker.count_kills()
     processes = gather(one.folder)
     return Records(processes, one.looker.found, one.stacks.found, one.runs())

@@ -26,8 +26,12 @@ class Made:
         return self.length
 
 
+def _recording(write):
+    return types.SimpleNamespace(write=write, settings=types.SimpleNamespace(shared=""))
+
+
 def _makers():
-    return Makers(types.SimpleNamespace(write=lambda line: None), {})
+    return Makers(_recording(lambda line: None), {})
 
 
 def _helper(makers, length):
@@ -35,7 +39,7 @@ def _helper(makers, length):
 
 
 def test_a_loader_made_anew_is_known_by_its_kind_whatever_function_makes_it(monkeypatch):
-    monkeypatch.setattr("pipebench.watch.trial.patching._refusal", lambda loader: "")
+    monkeypatch.setattr("pipebench.watch.trial.patching._refusal", lambda loader, whole: "")
     monkeypatch.setattr("pipebench.watch.trial.patching.length_of", len)
     makers, later = _makers(), []
     for number in range(2):
@@ -55,12 +59,12 @@ def test_a_loader_made_anew_is_known_by_its_kind_whatever_function_makes_it(monk
 
 
 def test_the_place_of_a_loader_is_the_users_call_also_where_torchdata_makes_it(monkeypatch):
-    monkeypatch.setattr("pipebench.watch.trial.patching._refusal", lambda loader: "")
+    monkeypatch.setattr("pipebench.watch.trial.patching._refusal", lambda loader, whole: "")
     monkeypatch.setattr("pipebench.watch.trial.patching.length_of", lambda loader: 3)
     written, library = [], {}
     text = "class Loader:\n    def __init__(self, makers): self.batch_size, self.dataset = 4, makers.made(self)"
     exec(compile(text, "/v/torchdata/stateful_dataloader.py", "exec"), library)
-    makers = Makers(types.SimpleNamespace(write=written.append), {})
+    makers = Makers(_recording(written.append), {})
     loader, line = library["Loader"](makers), sys._getframe().f_lineno
     makers.numbers[loader] = 1
     makers.iterated(loader)
@@ -86,9 +90,26 @@ def test_a_changed_loader_serves_only_the_loader_of_which_it_is_a_copy(tmp_path,
         assert not script.failures and any(one.changed for one in script.windows)
 
 
-def test_the_loader_of_one_of_several_ranks_is_not_tried(monkeypatch):
+def test_the_loader_of_one_of_several_ranks_is_tried_only_with_all_of_them(monkeypatch):
     loader = torch.utils.data.DataLoader([1, 2])
-    assert patching._refusal(loader) == ""
+    monkeypatch.delenv("LOCAL_WORLD_SIZE", raising=False)
+    assert [patching._refusal(loader, whole) for whole in (False, True)] == ["", ""]
     monkeypatch.setenv("RANK", "1")
     monkeypatch.setenv("WORLD_SIZE", "2")
-    assert patching._refusal(loader) == "ranks"
+    assert [patching._refusal(loader, whole) for whole in (False, True)] == ["ranks", ""]
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "1")  # the other is on another machine
+    assert patching._refusal(loader, True) == "ranks"
+
+
+def test_a_loader_made_after_the_recording_has_the_number_of_its_kind(monkeypatch):
+    monkeypatch.setattr("pipebench.watch.trial.patching._refusal", lambda loader, whole: "")
+    monkeypatch.setattr("pipebench.watch.trial.patching.length_of", len)
+    makers, numbers = _makers(), []
+    for turn in range(2):
+        made = _helper(makers, 100)
+        if not turn:
+            makers.numbers[made] = 7
+            makers.iterated(made)
+        numbers.append(makers.number_of(made))
+    assert numbers == [7, 7]
+    assert makers.number_of(_helper(makers, 100)) is None  # made by another call

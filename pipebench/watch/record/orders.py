@@ -8,7 +8,7 @@ import os
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-_FILE = "order"
+FILE = "order"
 
 
 @dataclass(frozen=True)
@@ -23,6 +23,9 @@ class Order:
     `edits` are what the workers do otherwise: names of remedies with their arguments, see `watch.trial.edits`.
     `discards` says that the script gets other values than its own, so its weights are worth nothing from then on.
     `examine` is a number of iterations in which sync points are looked for; then nothing else is tried.
+
+    Several ranks begin at the same batch: when the script has got `at` batches from this loader. A window then lasts at
+    least `window` batches, on any rank (0: it lasts `window_s`). `problem` says why this rank does not try it, if so.
     """
 
     number: int
@@ -36,11 +39,14 @@ class Order:
     edits: dict[str, dict[str, Any]] = field(default_factory=dict)
     discards: bool = False
     examine: int = 0
+    at: int = 0
+    window: int = 0
+    problem: str = ""
 
 
-def give(folder: str, order: Order) -> None:
+def give(folder: str, order: Order, name: str = FILE) -> None:
     """Replaces the order in `folder`."""
-    path = os.path.join(folder, _FILE)
+    path = os.path.join(folder, name)
     with open(path + ".new", "w", encoding="utf-8") as file:
         json.dump(vars(order), file)
     os.replace(path + ".new", path)
@@ -49,8 +55,8 @@ def give(folder: str, order: Order) -> None:
 class Orders:
     """Reads the orders of one folder. `latest` costs one system call while nothing changes."""
 
-    def __init__(self, folder: str) -> None:
-        self.path = os.path.join(folder, _FILE)
+    def __init__(self, folder: str, name: str = FILE) -> None:
+        self.path = os.path.join(folder, name)
         self._seen: tuple[int, int] | None = None
 
     def latest(self) -> Order | None:

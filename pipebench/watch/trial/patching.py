@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import functools
+import os
 import sys
 import weakref
 from collections.abc import Callable
 from typing import Any
 
+from pipebench.watch.bound.agreement import ranks_here
 from pipebench.watch.bound.live_batches import length_of
 from pipebench.watch.record.patches import Patches, unseen
 from pipebench.watch.record.recording import Recording
@@ -50,7 +52,8 @@ class Makers:
         place = self._places.get(loader, _UNKNOWN)
         settings = {name: getattr(loader, name) for name in _SETTINGS if hasattr(loader, name)}
         collate = _function_place(getattr(loader, "collate_fn", None))
-        self.recording.write(LoaderMade(number, *place, length_of(loader), settings, _refusal(loader), collate))
+        refusal = _refusal(loader, bool(self.recording.settings.shared))
+        self.recording.write(LoaderMade(number, *place, length_of(loader), settings, refusal, collate))
 
     def has_number(self, loader: Any, number: int) -> bool:
         """Whether `loader` has this number, or was made after the recording and is of the same kind."""
@@ -58,6 +61,10 @@ class Makers:
         if found is not None or loader not in self._calls:
             return found == number
         return self._written.get(number) == self._kind(loader)
+
+    def number_of(self, loader: Any) -> int | None:
+        """The number of `loader`, or of the one of its kind; None if there is none."""
+        return next((number for number in self._written if self.has_number(loader, number)), None)
 
     def _kind(self, loader: Any) -> tuple[object, ...]:
         found = self._kinds.get(loader)
@@ -89,12 +96,16 @@ def _function_place(function: Any) -> FunctionPlace | None:
     return FunctionPlace(getattr(function, "__name__", type(function).__name__), code.co_filename, code.co_firstlineno)
 
 
-def _refusal(loader: Any) -> str:
-    """Why this loader cannot be tried; "" if it can."""
+def _refusal(loader: Any, whole_command: bool) -> str:
+    """Why this loader cannot be tried; "" if it can. Ranks can if all of them belong to the `whole_command`."""
     data: Any = sys.modules["torch.utils.data"]
     if isinstance(loader.dataset, data.IterableDataset):
         return "iterable"
-    return "" if present() is None else "ranks"
+    found = present()
+    if found is None:
+        return ""
+    here = ranks_here(os.environ)
+    return "" if whole_command and (here is None or here >= found.of) else "ranks"
 
 
 class Trying:
@@ -102,7 +113,7 @@ class Trying:
 
     def __init__(self, recording: Recording, numbers: Any, quiet: Callable[[], object]) -> None:
         self.makers = Makers(recording, numbers)
-        self.trial = Trial(recording, self.makers.has_number, quiet)
+        self.trial = Trial(recording, self.makers.has_number, quiet, number_of=self.makers.number_of)
         self.patches = Patches(recording.fault)
 
     def watch(self, module: Any) -> None:

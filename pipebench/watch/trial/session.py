@@ -20,16 +20,22 @@ from pipebench.watch.record.lines import Moment
 from pipebench.watch.record.orders import Order, Orders
 from pipebench.watch.record.recording import Recording, told
 from pipebench.watch.record.trial_lines import TrialDifference, TrialFailed, TrialRepeats, TrialWindow
+from pipebench.watch.script.ranks import present
 from pipebench.watch.trial import arms, edits
 from pipebench.watch.trial.arms import Arm
 from pipebench.watch.trial.dealing import Hand
 from pipebench.watch.trial.edits import Difference, Refused, Repeats
 from pipebench.watch.trial.examining import Examining
+from pipebench.watch.trial.in_step import InStep
 from pipebench.watch.trial.passes import Passes
 from pipebench.watch.trial.resting import Resting
 from pipebench.watch.trial.stretches import Clock, Stretch, Timed
 
 Plain = Callable[[Any], Any]
+
+
+def _nothing(*_: object) -> None:
+    return None
 
 
 class _Pass:
@@ -49,7 +55,10 @@ class _Pass:
 
 
 class Trial:
-    """Everything that is tried in one process. `quiet` ends the recording. `has_number` knows the loaders' numbers."""
+    """Everything that is tried in one process. `quiet` ends the recording.
+
+    `has_number` and `number_of` know the loaders' numbers.
+    """
 
     def __init__(
         self,
@@ -57,11 +66,13 @@ class Trial:
         has_number: Callable[[Any, int], bool],
         quiet: Callable[[], object],
         clock: Clock | None = None,
+        number_of: Callable[[Any], int | None] = _nothing,
     ) -> None:
-        self.recording, self.has_number, self.quiet = recording, has_number, quiet
+        self.recording, self.has_number, self.quiet, self.number_of = recording, has_number, quiet, number_of
         self.pid = os.getpid()
         self.clock = clock or Clock(time.perf_counter, _finish_device)
-        self.orders = Orders(recording.settings.folder)
+        self.orders: Orders | InStep = Orders(recording.settings.folder)
+        self._alone: bool | None = None  # not known before the first batch
         self.order: Order | None = None
         self.turn = 0
         self.off = False
@@ -99,6 +110,12 @@ class Trial:
         """What the script gets from `next(iterator)`."""
         self._obey()
         loader = self._loaders.get(iterator, _nothing)()
+        found = self._examined(iterator, loader, plain, plain_iter)
+        if isinstance(self.orders, InStep):
+            self.orders.came(None if loader is None else self.number_of(loader))
+        return found
+
+    def _examined(self, iterator: Any, loader: Any, plain: Plain, plain_iter: Plain) -> Any:
         if self.examining is None or loader is None or not self.wants(loader):
             return self._batch(iterator, loader, plain, plain_iter)
         try:
@@ -192,8 +209,8 @@ class Trial:
             return Stretch(this.own, self.clock, None)
         if not self.turn % 2:
             this.resting = Resting(this.other.iterator, self.clock.now) if this.other is not None else None
-            return Stretch(this.own, self.clock, order.window_s, period=order.period)
-        lead_s = 0.0
+            return self._timed(this.own, order)
+        fresh = this.other is None
         try:
             if this.other is None:
                 self.spoiled |= order.discards
@@ -201,12 +218,17 @@ class Trial:
                 found = arms.changed(this.loader, order.settings, order.one_thread, order.number, inside)
                 this.other = arms.opened(found, this.own.hand.deal, plain_iter, plain, inside)
                 this.number = order.number
-                lead_s = order.window_s / 2  # the first batches of new workers are slower
             this.resting = Resting(this.own.iterator, self.clock.now)
-            return Stretch(this.other, self.clock, order.window_s, lead_s, order.period)
+            return self._timed(this.other, order, fresh)
         except Exception as error:
             self._failed(this, error)
             return Stretch(this.own, self.clock, None)
+
+    def _timed(self, arm: Arm, order: Order, fresh: bool = False) -> Stretch:
+        """A stretch with a window. It begins later if the workers are new: their first batches are slower."""
+        if order.window:
+            return Stretch(arm, self.clock, 0.0, 0.0, order.period, order.window, order.window // 2 if fresh else 0)
+        return Stretch(arm, self.clock, order.window_s, order.window_s / 2 if fresh else 0.0, order.period)
 
     def _report(self, this: _Pass, found: Timed) -> None:
         if this.resting is not None and this.resting.compute:
@@ -244,12 +266,21 @@ class Trial:
     def _obey(self) -> None:
         """Takes the newest order, if there is one."""
         try:
+            self._join()
             order = self.orders.latest()
         except Exception as error:
             self.fault("reading what to try", error)
             return
         if order is not None:
             self._take(order)
+
+    def _join(self) -> None:
+        """Finds out, once, whether this process is one of several ranks: then they take each order together."""
+        if self._alone is None:
+            found, settings = present(), self.recording.settings
+            self._alone = found is None or not settings.shared
+            if found is not None and settings.shared:
+                self.orders = InStep(settings.folder, settings.shared, found)
 
     def _take(self, order: Order) -> None:
         """Ends what was tried. What the present stretch has asked for still comes; then the order begins."""
@@ -267,6 +298,8 @@ class Trial:
         this = self._now
         if this is not None and this.stretch is not None:
             this.stretch.close()
+        if order.problem:
+            self.recording.write(TrialFailed(order.number, order.problem))
 
     def guarded(self, act: Callable[..., object], *args: Any) -> None:
         """Runs `act`. A fault in it is one line on standard error, and nothing more is tried."""
@@ -301,10 +334,6 @@ class Trial:
                 self.guarded(self.examining.end)
             self.leave_pass()
             self.passes.order_over()
-
-
-def _nothing() -> None:
-    return None
 
 
 def _finish_device() -> None:

@@ -56,17 +56,25 @@ class Stretch:
     """One stretch. `window_s` None: nothing is timed, and the stretch lasts until its hand is closed.
 
     Workers that begin together finish together, so batches come in bursts of one from each worker. Lead and window are
-    whole numbers of bursts, and of `period` batches.
+    whole numbers of bursts, and of `period` batches. The window has at least `least` batches, and the lead `lead` more
+    than the loader makes ahead: without seconds, stretches of several ranks are equal.
     """
 
     def __init__(
-        self, loader: Loader, clock: Clock, window_s: float | None, lead_s: float = 0.0, period: int = 1
+        self,
+        loader: Loader,
+        clock: Clock,
+        window_s: float | None,
+        lead_s: float = 0.0,
+        period: int = 1,
+        least: int = 0,
+        lead: int = 0,
     ) -> None:
         self.loader, self.clock = loader, clock
         self.window_s = window_s
         self.burst = burst_of(loader.workers, period)
-        self.lead = loader.ahead + self.burst if window_s is not None else math.inf
-        self.least = max(self.burst, TIMES_AHEAD * loader.ahead)
+        self.lead = loader.ahead + self.burst + lead if window_s is not None else math.inf
+        self.least = max(self.burst, TIMES_AHEAD * loader.ahead, least)
         self.lead_until = clock.now() + lead_s
         self.served = 0
         self._began: float | None = None

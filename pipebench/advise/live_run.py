@@ -1,0 +1,182 @@
+"""What a `Conductor` sees of a script that runs, or of the program of a command that trains: of ranks, rank 0."""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pipebench.advise.tail import Tail
+from pipebench.host.limits import free_memory
+from pipebench.host.machine import usable_cores
+from pipebench.predict.untried import Foretell, foretelling
+from pipebench.remedies.seen import Seen
+from pipebench.results.watched import WatchResult
+from pipebench.watch.command import records_of
+from pipebench.watch.launch.footprint import Looker, looked_at
+from pipebench.watch.launch.programs import Programs
+from pipebench.watch.read.gather import Process, Run, ShownTime, gather
+from pipebench.watch.read.programs import programs_of
+from pipebench.watch.read.stalls import lengths_of
+from pipebench.watch.read.summary import summarise
+from pipebench.watch.record.lines import Line, Moment
+from pipebench.watch.record.options import WatchOptions
+from pipebench.watch.record.orders import Order, give
+from pipebench.watch.record.program_lines import RankFound
+from pipebench.watch.record.trial_lines import LoaderMade, TrialFailed
+from pipebench.watch.trace.excerpt import timeline
+
+_BY_SIGNAL = 128  # the status of a script that a signal ended is above that
+
+
+@dataclass
+class LiveRun:
+    """The running script, for a `Conductor`. `any_order` and `discards` say what the user allows: see `Seen`."""
+
+    folder: Path
+    argv: Sequence[str]
+    module: bool = False
+    any_order: bool = False
+    discards: bool = False
+    ended: threading.Event = field(default_factory=threading.Event)
+
+    def __post_init__(self) -> None:
+        self.looker = Looker(self.folder)
+        self._tail = Tail(self.folder)
+        self._processes: list[Process] = []
+
+    def now(self) -> float:
+        return time.monotonic()
+
+    def wait(self, seconds: float) -> bool:
+        return not self.ended.wait(seconds)
+
+    def lines(self) -> list[Line]:
+        return self._tail.new()
+
+    def order(self, order: Order) -> None:
+        give(str(self.folder), order)
+
+    def looking(self) -> AbstractContextManager[None]:
+        """Looks at the processes from outside, again and again, while the block runs."""
+        return _looking(self.looker)
+
+    def watched(self, status: int = 0) -> WatchResult:
+        options = WatchOptions(module=self.module)
+        if status < _BY_SIGNAL:  # else nobody has waited for the workers
+            self.looker.note_load()
+        self._processes = gather(self.folder)
+        found = summarise(self._processes, options, status, usable_cores(), self.looker.found)
+        return dataclasses.replace(found, timeline=timeline(self._processes, found.loaders_in_loop))
+
+    @property
+    def ranks(self) -> int:
+        """How many ranks of one training share this machine."""
+        return 1
+
+    def seen(self, watched: WatchResult, made: LoaderMade, all_made: Mapping[int, LoaderMade]) -> Seen | None:
+        loader = next((one for one in watched.loaders if one.loader == made.loader), None)
+        if loader is None or not loader.s_per_iteration:
+            return None
+        free = free_memory()
+        return Seen(
+            watched, loader, dict(made.settings), made.batches, watched.device_idle is not None,
+            None if free is None else free / self.ranks, self.any_order, self.discards, made, all_made,
+            lengths_of(Run(self._processes, ShownTime(), (made.loader,)), made.loader), self.ranks,
+        )  # fmt: skip
+
+    def foretelling(self, seen: Seen) -> Foretell:
+        return foretelling(dataclasses.replace(seen.watched, usable_cores=seen.cores), seen.loader.loader)
+
+
+class CommandRun(LiveRun):
+    """The program of a command whose loader was iterated first; of ranks that train together, rank 0 is asked.
+
+    Rank 0 hands each order to the others. What one of them could not try, the job could not.
+    """
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.programs = Programs(self.folder)
+        self._tails: dict[Path, Tail] = {}
+        self._before: dict[Path, list[Line]] = {}
+        self._main: Path | None = None
+        self._rank: RankFound | None = None
+        self._made: dict[int, LoaderMade] = {}
+        self._over = False
+
+    def wait(self, seconds: float) -> bool:
+        return super().wait(seconds) and not self._over
+
+    def lines(self) -> list[Line]:
+        self.programs.take_new()
+        found: list[Line] = []
+        for one in self.programs.all():
+            new = self._tails.setdefault(one.folder, Tail(one.folder)).new()
+            if self._main is None:
+                self._before.setdefault(one.folder, []).extend(new)
+            elif one.folder == self._main:
+                found += self._of_main(new)
+            else:
+                found += self._of_another(new)
+        if self._main is None and (main := next(filter(self._trains, self._before), None)) is not None:
+            self._main = main
+            before, self._before = self._before, {}
+            found += self._of_main(before.pop(main))
+            found += [line for lines in before.values() for line in self._of_another(lines)]
+        return found
+
+    def _trains(self, folder: Path) -> bool:
+        """Whether this program iterates a loader, and is not another rank than the first."""
+        lines = self._before[folder]
+        rank = next((one for one in reversed(lines) if isinstance(one, RankFound)), None)
+        return any(isinstance(one, LoaderMade) for one in lines) and (rank is None or rank.rank == 0)
+
+    def _of_main(self, lines: Sequence[Line]) -> list[Line]:
+        for one in lines:
+            if isinstance(one, LoaderMade):
+                self._made[one.loader] = one
+            elif isinstance(one, RankFound):
+                self._rank = one
+            self._over |= isinstance(one, Moment) and one.name == "end"
+        return list(lines)
+
+    def _of_another(self, lines: Sequence[Line]) -> Iterator[Line]:
+        """What the job must know of another rank: it cannot try, or its loader is not that of rank 0."""
+        for one in lines if self._rank is not None else ():
+            own = self._made.get(one.loader) if isinstance(one, LoaderMade) else None
+            if isinstance(one, TrialFailed):
+                yield one
+            elif own is not None and one != own:
+                self._made[own.loader] = dataclasses.replace(own, refusal=own.refusal or "ranks-differ")
+                yield self._made[own.loader]
+
+    @property
+    def ranks(self) -> int:
+        return self._rank.of if self._rank is not None else 1
+
+    def order(self, order: Order) -> None:
+        if self._main is not None:
+            give(str(self._main), order)
+
+    def looking(self) -> AbstractContextManager[None]:
+        return _looking(self.programs)
+
+    def watched(self, status: int = 0) -> WatchResult:
+        """The figures of the program that is shown: of ranks, the one that the others wait for, or the first."""
+        records = [records_of(one) for one in self.programs.all()]
+        options = WatchOptions(command=True)
+        found, command = programs_of(self.argv, records, options, status, usable_cores())
+        pid = None if command.shown is None else command.programs[command.shown].pid
+        self._processes = next((one.processes for one in records if one.script.pid == pid), [])
+        return dataclasses.replace(found, timeline=timeline(self._processes, found.loaders_in_loop))
+
+
+@contextmanager
+def _looking(looker: Looker | Programs) -> Iterator[None]:
+    with looked_at(looker.look, looker.failed), looked_at(looker.glance, looker.failed):
+        yield

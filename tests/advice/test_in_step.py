@@ -1,0 +1,181 @@
+"""Several ranks take each order at the same batch, and their windows are the same batches."""
+
+import dataclasses
+import types
+
+import pytest
+from fakes import Loader, Script, World
+
+from pipebench.advise.live_run import CommandRun
+from pipebench.advise.trial import in_batches
+from pipebench.remedies.seen import Seen
+from pipebench.watch.record.lines import Moment
+from pipebench.watch.record.orders import Order, give
+from pipebench.watch.record.program_lines import RankFound
+from pipebench.watch.record.trial_lines import LoaderMade, TrialFailed, TrialWindow
+from pipebench.watch.trial.in_step import AHEAD, InStep
+
+TRIED = Order(1, 3, {"num_workers": 2}, window=10)
+
+
+@pytest.fixture
+def ranks(tmp_path):
+    """Two ranks, and what gives an order to rank 0."""
+    own = [tmp_path / str(number) for number in (0, 1)]
+    for one in own:
+        one.mkdir()
+    both = [InStep(str(one), str(tmp_path), RankFound(rank, 2)) for rank, one in enumerate(own)]
+    return (*both, lambda order: give(str(own[0]), order))
+
+
+def _got(rank, batches, loader=3):
+    for _ in range(batches):
+        rank.came(loader)
+
+
+def test_all_ranks_take_an_order_at_one_batch_a_few_after_that_of_rank_0(ranks):
+    first, second, order = ranks
+    _got(first, 5)
+    _got(second, 4)
+    order(TRIED)
+    assert second.latest() is None  # rank 0 has not handed it on
+    taken = []
+    for number in range(AHEAD + 1):
+        taken.append((number, first.latest(), second.latest()))
+        _got(first, 1)
+        _got(second, 1)
+    at = 5 + AHEAD
+    assert [number for number, one, _ in taken if one] == [AHEAD]
+    assert all(one is None for _, _, one in taken)  # it has had one batch less
+    assert second.latest() == dataclasses.replace(TRIED, at=at)
+    assert first.latest() is None and second.latest() is None
+
+
+def test_only_batches_of_the_loader_of_an_order_count_and_all_do_if_it_names_none(ranks):
+    first, second, order = ranks
+    order(TRIED)
+    assert first.latest() is None
+    for rank in (first, second):
+        _got(rank, AHEAD - 1)
+    _got(second, 50, loader=4)  # a validation that only this rank makes
+    _got(second, 5, loader=None)
+    assert first.latest() is None and second.latest() is None
+    order(Order(2))
+    assert first.latest() is None
+    assert second.latest() == Order(2)  # it tries nothing, so a rank may take it late
+
+
+def test_a_rank_that_has_gone_further_does_not_try_it_and_says_so_but_leaves(ranks):
+    first, second, order = ranks
+    order(TRIED)
+    first.latest()
+    _got(second, AHEAD + 1)
+    assert second.latest() == Order(1, 3, problem="ranks-apart")
+    order(Order(2, 3))
+    first.latest()
+    _got(second, AHEAD)
+    assert second.latest() == Order(2, 3)
+    order(Order(3, 3, leave=True))
+    first.latest()
+    _got(second, AHEAD)
+    assert second.latest().leave
+
+
+class _Rank(Script):
+    """A rank of a fake script whose batches cost `cost_s` more than those of rank 0."""
+
+    def __init__(self, tmp_path, monkeypatch, rank, settings):
+        own = tmp_path / str(rank)
+        own.mkdir()
+        super().__init__(own, monkeypatch, Loader(World(), [[one] for one in range(300)], cost_s=1.0 + rank))
+        self.trial.orders = InStep(str(own), str(tmp_path), RankFound(rank, 2))
+        self.trial.number_of = lambda loader: 1
+        self.trial._alone = False
+
+
+@pytest.mark.parametrize("settings", [{"num_workers": 4}, {"num_workers": 0}, {"prefetch_factor": 5}], ids=str)
+def test_windows_of_ranks_with_other_speeds_are_the_same_batches(tmp_path, monkeypatch, settings):
+    both = [_Rank(tmp_path, monkeypatch, rank, settings) for rank in (0, 1)]
+    had = {}
+
+    def then(number, script):
+        if number == 20 and script is both[0]:
+            script.order(1, settings, window=17)
+
+    for rank, script in enumerate(both):  # rank 0 first: it hands the order on
+        assert script.one_pass(then=lambda number, script=script: then(number, script)) == [[n] for n in range(300)]
+        had[rank] = (
+            [(one.pair, one.changed, one.taken) for one in script.windows],
+            [name for name, _ in script.world.made],
+        )
+    assert had[0] == had[1]
+    windows, makers = had[0]
+    assert len(windows) >= 3 and all(taken >= 17 for _, _, taken in windows)
+    assert makers[: 20 + AHEAD] == ["own"] * (20 + AHEAD) and set(makers) == {"own", "changed"}
+
+
+def test_a_rank_that_cannot_try_keeps_its_own_loader(tmp_path, monkeypatch):
+    both = [_Rank(tmp_path, monkeypatch, rank, {}) for rank in (0, 1)]
+    both[0].order(1, {"num_workers": 4}, window=17)
+    both[0].one_pass(most=1)
+    late = both[1]
+    late.trial.orders.came(1)
+    late.one_pass(then=lambda number: None)
+    assert late.windows or late.failures
+    later = _Rank(tmp_path, monkeypatch, 2, {})
+    _got(later.trial.orders, AHEAD + 1, loader=1)
+    later.one_pass()
+    assert [one.problem for one in later.failures] == ["ranks-apart"] and later.makers() == {"own"}
+
+
+def _made(**more):
+    return LoaderMade(1, "train.py", 3, 3, 0, 9, "main", 100, {"num_workers": 1}, **more)
+
+
+class _Command(CommandRun):
+    """A command whose programs have written these lines, by the names of their folders."""
+
+    def __init__(self, folder, written):
+        super().__init__(folder, ["torchrun"])
+        for name in written:
+            (folder / f"{name}-0").mkdir(parents=True)
+        self.written = {folder / f"{name}-0": lines for name, lines in written.items()}
+
+    def lines(self):
+        for folder in self.written:
+            self._tails[folder] = types.SimpleNamespace(new=lambda folder=folder: self.written.pop(folder, []))
+        return super().lines()
+
+
+def test_rank_0_is_asked_and_what_another_rank_cannot_try_nobody_can(tmp_path):
+    failed = TrialFailed(1, "ranks-apart")
+    run = _Command(tmp_path, {10: [], 20: [RankFound(1, 2), _made(), failed], 30: [RankFound(0, 2), _made()]})
+    assert run.lines() == [RankFound(0, 2), _made(), failed]
+    assert run.ranks == 2
+    run.order(TRIED)
+    assert (tmp_path / "30-0" / "order").exists() and not (tmp_path / "20-0" / "order").exists()
+    assert run.wait(0.0)
+    run.written = {tmp_path / "20-0": [TrialWindow(1, 0, False, 1.0, 9)], tmp_path / "30-0": [Moment("end", 1)]}
+    assert run.lines() == [Moment("end", 1)]
+    assert not run.wait(0.0)
+
+
+def test_ranks_with_other_loaders_are_refused(tmp_path):
+    other = dataclasses.replace(_made(), settings={"num_workers": 2})
+    run = _Command(tmp_path, {20: [RankFound(1, 2), other], 30: [RankFound(0, 2), _made()]})
+    assert run.lines()[-1] == _made(refusal="ranks-differ")
+
+
+def test_another_program_of_the_command_is_no_rank(tmp_path):
+    run = _Command(tmp_path, {20: [_made()], 30: [dataclasses.replace(_made(), line=9), TrialFailed(1, "x")]})
+    assert run.lines() == [_made()]
+    assert run.ranks == 1
+
+
+def test_ranks_share_cores_and_memory_and_have_windows_of_batches():
+    loader = types.SimpleNamespace(s_per_iteration=0.25, loader=1)
+    watched = types.SimpleNamespace(usable_cores=8.0, workers=())
+    two, one = (Seen(watched, loader, {}, 100, ranks=ranks) for ranks in (2, 1))
+    assert (two.cores, one.cores) == (4.0, 8.0)
+    assert (in_batches(two, 1.1), in_batches(one, 1.1)) == (5, 0)
+    assert (two.processes(2), one.processes(2)) == ("+2 processes a rank", "+2 processes")
