@@ -9,7 +9,8 @@ The exit status and the output must be the same, the loop must be seen, and the 
 says how much of the time in which samples are made has a name: a row that is more than the dataset's `__getitem__`.
 Beside it stands the same with the lines of such rows. The exit status is 1 if a program misses a goal.
 
-`--cpu` compares the CPU seconds of the whole command instead, all processes included, in pairs of random order.
+`--cpu` compares the CPU seconds of the whole command instead, all processes included, in pairs of random order, and how
+long it took. With `--times N`, programs train so many times as long.
 `--python` is a Python that has the packages; without it one is made, which takes 2 GB.
 """
 
@@ -23,6 +24,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,6 +41,7 @@ HERE = Path(__file__).with_name("programs")
 GOAL = 0.90  # of the time in which samples are made
 _NAMELESS = (".__getitem__", ".__getitems__", ".__iter__", ".__next__")
 _REMAINDERS = ("fetch", "further stages")
+_COSTS = ("program", "pairs", "CPU plain, s", "watched, s", "more", "interval", "wall, s", "more", "interval", "load")
 _HEADS = ("program", "version", "same", "iterations", "loaders", "named", "and lines", "reaches the goals")
 PACKAGES = (
     "fastai==2.8.12", "litdata==0.2.76", "monai==1.6.1", "kornia==0.9.0", "lightning==2.6.6", "transformers==5.23.0",
@@ -145,12 +148,13 @@ class Place:
 
 @dataclass(frozen=True)
 class Done:
-    """One run: what it said, and the CPU seconds of all its processes."""
+    """One run: what it said, the CPU seconds of all its processes, and how long it took."""
 
     returncode: int
     stdout: str
     stderr: str
     cpu_s: float
+    wall_s: float
 
 
 def run(place: Place, one: Program, watched: bool, report: Path | None = None) -> Done:
@@ -164,14 +168,16 @@ def run(place: Place, one: Program, watched: bool, report: Path | None = None) -
     command += [one.file, *one.arguments] if one.folder else [HERE / one.file, place.made, *one.arguments]
     environment = {**os.environ, **sources.OFFLINE, "PYTHONHASHSEED": "7"}
     with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as complaints:
+        began = time.monotonic()
         process = subprocess.Popen(
             list(map(str, command)), cwd=work, env=environment, stdout=out, stderr=complaints, text=True
         )
         _, status, used = os.wait4(process.pid, 0)
+        wall = time.monotonic() - began
         process.returncode = os.waitstatus_to_exitcode(status)
         for file in (out, complaints):
             file.seek(0)
-        return Done(process.returncode, out.read(), complaints.read(), used.ru_utime + used.ru_stime)
+        return Done(process.returncode, out.read(), complaints.read(), used.ru_utime + used.ru_stime, wall)
 
 
 def named(result: WatchResult) -> tuple[float, float]:
@@ -254,17 +260,25 @@ def once(place: Place, one: Program) -> tuple[list[str], list[str], str]:
 
 
 def cpu(place: Place, one: Program, pairs: int) -> str:
-    """A row: CPU seconds plainly and watched, and how many times as many, with an interval of 95 %."""
-    chance, spent = random.Random(7), {False: [], True: []}
+    """A row: CPU seconds plainly and watched, how much more that is, with a 95 % interval, and the same of the time."""
+    chance, ran = random.Random(7), {False: list[Done](), True: list[Done]()}
     warm(place, one)
     for _ in range(pairs):
         for watched in chance.sample((False, True), 2):
-            spent[watched].append(run(place, one, watched).cpu_s)
-    found = compare(spent[False], spent[True])  # the plain runs are so many times as fast
-    plain, seen = (sum(spent[watched]) / pairs for watched in (False, True))
+            ran[watched].append(run(place, one, watched))
+            if ran[watched][-1].returncode:
+                raise SystemExit(f"{one.name} failed:\n{ran[watched][-1].stderr[-2000:]}")
+    plain, seen = ([done.cpu_s for done in ran[watched]] for watched in (False, True))
+    waited = [[done.wall_s for done in ran[watched]] for watched in (False, True)]
+    cells = [one.name, str(pairs), f"{sum(plain) / pairs:.1f}", f"{sum(seen) / pairs:.1f}", *_more(plain, seen)]
+    cells += [f"{sum(waited[False]) / pairs:.1f}", *_more(*waited), f"{os.getloadavg()[0]:.1f}"]
+    return "| " + " | ".join(cells) + " |"
+
+
+def _more(plain: Sequence[float], watched: Sequence[float]) -> list[str]:
+    found = compare(plain, watched)  # the plain runs are so many times as fast
     more = [f"{value - 1:+.1%}" for value in (found.speedup, found.low, found.high)]
-    load_now = os.getloadavg()[0]
-    return f"| {one.name} | {pairs} | {plain:.2f} | {seen:.2f} | {more[0]} | {more[1]} to {more[2]} | {load_now:.1f} |"
+    return [more[0], f"{more[1]} to {more[2]}"]
 
 
 def report(place: Place, chosen: Sequence[Program]) -> bool:
@@ -293,6 +307,7 @@ def main() -> int:
     parser.add_argument("--python", type=Path, help="a Python that has the packages")
     parser.add_argument("--checkouts", type=Path, help="a folder with clones of nanoGPT and examples")
     parser.add_argument("--cpu", type=int, metavar="PAIRS", help="compare CPU seconds, in so many pairs of runs")
+    parser.add_argument("--times", type=int, default=1, metavar="N", help="with --cpu, train so many times as long")
     parser.add_argument(
         "--keep", type=Path, help="a folder for data and reports, which stays, so that a later call goes on from it"
     )
@@ -307,8 +322,8 @@ def main() -> int:
             (root / "draft").rename(root / "made")
         place = Place(python.absolute(), root / "made", asked.checkouts and asked.checkouts.resolve(), root)
         if asked.cpu:
-            sys.stdout.write("| program | pairs | plain, s | watched, s | more | interval | load |\n")
-            sys.stdout.write("| --- | --- | --- | --- | --- | --- | --- |\n")
+            os.environ["TIMES_AS_LONG"] = str(asked.times)
+            sys.stdout.write("| " + " | ".join(_COSTS) + " |\n" + "| --- " * len(_COSTS) + "|\n")
             for one in chosen:
                 sys.stdout.write(cpu(place, one, asked.cpu) + "\n")
                 sys.stdout.flush()

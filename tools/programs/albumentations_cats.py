@@ -10,6 +10,7 @@ import albumentations as A
 import cv2
 import torch
 from albumentations.pytorch import ToTensorV2
+from loops import longer
 from torch.utils.data import DataLoader, Dataset
 
 
@@ -66,5 +67,5 @@ if __name__ == "__main__":
         torch.nn.Conv2d(3, 16, 3, 2), torch.nn.AdaptiveAvgPool2d(1), torch.nn.Flatten(), torch.nn.Linear(16, 1)
     )
     optimizer = torch.optim.Adam(model.parameters(), 1e-3)
-    for epoch in range(3):
+    for epoch in range(longer(3)):
         print(f"epoch {epoch}: loss {train(train_loader, model, optimizer):.6f}, right {validate(val_loader, model)}")

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import lightning
 import torch
+from loops import longer
 from torch.utils.data import DataLoader
 from torchvision import transforms
 from torchvision.datasets import ImageFolder
@@ -54,7 +55,7 @@ if __name__ == "__main__":
     logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
     lightning.seed_everything(7, workers=True, verbose=False)
     trainer = lightning.Trainer(
-        max_epochs=3, accelerator="cpu", logger=False, enable_progress_bar=False, enable_model_summary=False,
+        max_epochs=longer(3), accelerator="cpu", logger=False, enable_progress_bar=False, enable_model_summary=False,
         enable_checkpointing=False, reload_dataloaders_every_n_epochs=1, fast_dev_run="fast" in sys.argv,
     )  # fmt: skip
     trainer.fit(Classifier(), datamodule=Images(Path(sys.argv[1]) / "images"))

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import torch
+from loops import longer
 from monai import transforms
 from monai.data import CacheDataset, DataLoader, ThreadDataLoader
 from monai.losses import DiceLoss
@@ -43,7 +44,7 @@ if __name__ == "__main__":
     model = UNet(3, in_channels=1, out_channels=2, channels=(4, 8, 16), strides=(2, 2))
     loss_of = DiceLoss(to_onehot_y=True, softmax=True)
     optimiser = torch.optim.Adam(model.parameters(), 1e-3)
-    for epoch in range(6):
+    for epoch in range(longer(6)):
         for batch in loader:
             optimiser.zero_grad()
             loss = loss_of(model(batch["image"]), batch["label"])

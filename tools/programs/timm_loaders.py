@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import torch
+from loops import longer
 from timm import create_model
 from timm.data import create_dataset, create_loader
 from timm.optim import create_optimizer_v2
@@ -22,7 +23,7 @@ if __name__ == "__main__":
     validation = create_loader(create_dataset("", folder, split="val"), is_training=False, **size)
     model = create_model("test_vit", num_classes=4, img_size=64)
     optimiser = create_optimizer_v2(model, "adamw", lr=1e-3)
-    for epoch in range(2):
+    for epoch in range(longer(2)):
         model.train()
         for images, classes in training:
             optimiser.zero_grad()
