@@ -94,8 +94,8 @@ class Rows:
 
     def __init__(self, dataset: Any, folder: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch, **how: Any) -> None:
         monkeypatch.setattr(exclusive_time, "perf_counter_ns", clock)
-        self.sums = Sums(Recording(Settings(str(folder)), "script"), WorkerPlace(1, None, 0))
-        self.sums.write = lambda *_: None  # type: ignore[method-assign]  # keeps what has been added up
+        self.sums = Sums(Recording(Settings(str(folder)), "script"), WorkerPlace(1, None, 0, clock()))
+        self.sums.pace.due = lambda now: False  # type: ignore[method-assign]  # keeps what has been added up
         make = _IterableDatasetFetcher if hasattr(dataset, "__iter__") else _MapDatasetFetcher
         collate = how.get("collate", lambda samples: samples)
         self.fetcher = fetching.watch_fetcher(make(dataset, how.get("batched", True), collate, False), self.sums)

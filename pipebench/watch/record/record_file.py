@@ -43,7 +43,7 @@ class RecordFile:
         self.stopped = False
 
     def write(self, *lines: Line) -> None:
-        if not self.stopped:
+        if lines and not self.stopped:
             self._append(encoded(*lines))
 
     def write_in_full(self, line: BatchInFull | IterationInFull) -> None:
@@ -70,10 +70,11 @@ class RecordFile:
 
 
 class Pace:
-    """Decides when sums are due: after each of the first batches, later at intervals that grow with the process's age.
+    """Decides when sums are due: after each of the first batches, later at intervals that grow with the run's age.
 
     The records therefore grow with the logarithm of the run's length. A killed process loses at most 50 ms times
-    (1 + `earlier`) of its records, or 0.05 % of them.
+    (1 + `earlier`) of its records, or those of 0.05 % of the run (0.2 % if it has a predecessor: a loader that starts
+    new workers for each pass has thousands of them).
     """
 
     def __init__(self, began: int, earlier: int = 0) -> None:
@@ -82,10 +83,11 @@ class Pace:
         self.count = 0
         self.each = max(2, _EACH // (1 + earlier))
         self.shortest = _SHORTEST_NS * (1 + earlier)
+        self.share = 500 if earlier else 2000
 
     def due(self, now: int) -> bool:
         self.count += 1
-        if self.count > self.each and now - self.last < max(self.shortest, (now - self.began) // 2000):
+        if self.count > self.each and now - self.last < max(self.shortest, (now - self.began) // self.share):
             return False
         self.last = now
         return True

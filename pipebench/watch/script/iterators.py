@@ -23,7 +23,7 @@ from pipebench.watch.script.relays import Relays
 from pipebench.watch.script.spawned_workers import WatchedInit
 from pipebench.watch.script.transfers import watch_transfers
 from pipebench.watch.stages import finding_transforms, labels
-from pipebench.watch.worker import fetching, standins
+from pipebench.watch.worker import fetching, stack_place, standins
 from pipebench.watch.worker.batch_sums import Sums, WorkerPlace, collections
 from pipebench.watch.worker.fetching import WatchedWorker
 
@@ -98,6 +98,8 @@ class Loaders:
         self.recording.guarded("watching functions", self._watch_functions)
         began = perf_counter_ns()
         start_method = _start_method(loader)
+        if start_method == "fork" and self.passes[number] >= 0:
+            self.recording.guarded("finding where stacks lie", stack_place.learn)
         self.constructing.append((number, start_method))
         try:
             init = self._init_of(loader, number, start_method)
@@ -115,7 +117,7 @@ class Loaders:
         """The `worker_init_fn` for workers that inherit nothing from this process; None for forked or no workers."""
         if start_method in ("none", "fork"):
             return None
-        place = WorkerPlace(number, None, self.passes[number] + 1)
+        place = WorkerPlace(number, None, self.passes[number] + 1, self.recording.file.began)
         return WatchedInit(self.recording.settings, place, start_method, read(loader, "worker_init_fn"))
 
     def new_pass(self, iterator: Any, number: int, began: int) -> None:
@@ -149,7 +151,9 @@ class Loaders:
         number, _ = self.constructing[-1]
         sums = self.inline.get(number)
         if sums is None:
-            sums = self.inline[number] = Sums(self.recording, WorkerPlace(number, None, self.passes[number] + 1))
+            sums = self.inline[number] = Sums(
+                self.recording, WorkerPlace(number, None, self.passes[number] + 1, self.recording.file.began)
+            )
             labels.watch_record_function(self.recording.patches)
             collections.install(self.recording.patches)
         if number not in self.searched or fetcher.dataset is not self.searched[number]():
@@ -164,7 +168,7 @@ class Loaders:
             loader, start_method = self.constructing[-1]
             self.loop.here.open.clear()
             self.loop.here.bare = None
-            place = WorkerPlace(loader, number, self.passes[loader] + 1)
+            place = WorkerPlace(loader, number, self.passes[loader] + 1, self.recording.file.began)
             self.worker = WatchedWorker(fetching.recording_of(self.recording.settings, place, start_method), place)
             self.worker.prepare(fetcher.dataset)
         return fetching.watch_fetcher(fetcher, self.worker.sums)

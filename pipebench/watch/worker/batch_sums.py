@@ -20,18 +20,20 @@ from pipebench.watch.worker import contents, pickling
 from pipebench.watch.worker.stack_place import Teller
 
 _SLOWEST = 10
+_KEPT_NS = 50_000_000  # lines are appended together: to open the file for each batch costs a tenth of a short one
 
 
 @dataclass(frozen=True)
 class WorkerPlace:
     """Where batches are made: for which loader (from 1), by which worker, and from which pass on (from 0).
 
-    `worker` is None in the script's own process.
+    `worker` is None in the script's own process. `run_began` is when the script's recording began, in nanoseconds.
     """
 
     loader: int
     worker: int | None
     first_pass: int
+    run_began: int
 
 
 class Sums:
@@ -42,7 +44,7 @@ class Sums:
         self.place = place
         self.timer = StageTimer()
         self.teller = Teller(recording, self.timer, place.loader)
-        self.pace = Pace(perf_counter_ns(), place.first_pass)
+        self.pace = Pace(place.run_began, place.first_pass)
         self.number = 0
         self.looks = True
         self.round = place.first_pass - 1
@@ -50,6 +52,8 @@ class Sums:
         self.slow: list[tuple[int, int]] = []
         self.slow_floor = 0
         self.present: PresentSample | None = None  # of a worker
+        self._lines: list[FetchSums] = []
+        self._read = read_bytes()
         self._clear()
 
     def _clear(self) -> None:
@@ -115,24 +119,27 @@ class Sums:
             self._write_in_full(began, now)
         self.fetched += 1
         if due:
-            self.write(now)
-            self.recording.told_to_stop()
+            self._sum_up(now)
+            if now - self._lines[0].begin >= _KEPT_NS:
+                self._append()
+                self.recording.told_to_stop()
 
     def _has_slowest(self) -> bool:
         """Whether this batch contains the slowest sample so far."""
         return bool(self.slow) and max(self.slow)[1] == self.fetched
 
     def _write_in_full(self, began: int, now: int) -> None:
-        self.recording.write()
+        self._append()
         line = BatchInFull(self.place.loader, self.round, self.number, began, now, list(self.timer.log))
         self.recording.file.write_in_full(line)
 
-    def write(self, now: int | None = None, last: bool = False) -> None:
+    def write(self, last: bool = False) -> None:
         """Writes the sums, if there are any. With `last`, the process ends.
 
         The feeder thread may then have done more since the last batch, which is written too. A process that started in
         the first pass also writes its thread pools.
         """
+        self._append()
         if last and self.place.first_pass == 0:
             self.recording.guarded(
                 "looking at thread pools", lambda: self.recording.write(thread_pools.library_threads())
@@ -140,13 +147,27 @@ class Sums:
         hidden = self.timer.hidden
         if not (self.batches or self.failed or hidden.errors or (last and pickling.meter.batches)):
             return
-        self.began = self.began or self.timer.last
-        sums = self.timer.sums
+        self._sum_up(self.timer.last)
+        self._append()
+
+    def _append(self) -> None:
+        """Appends the lines that were kept. What the process has read is asked once, and said to have grown evenly."""
+        if self._lines:
+            before, self._read = self._read, read_bytes()
+            for nth, line in enumerate(self._lines, 1):
+                line.read_bytes = before + (self._read - before) * nth // len(self._lines)
+        self.recording.write(*self._lines)
+        self._lines = []
+
+    def _sum_up(self, now: int) -> None:
+        """Makes a line of the sums until `now`, and begins new ones."""
+        self.began = self.began or now
+        sums, hidden = self.timer.sums, self.timer.hidden
         used = {stage: sums[stage] for stage in range(len(stages.known)) if sums[stage]}
         line = FetchSums(
             self.place.loader,
             self.began,
-            now or self.timer.last,
+            now,
             batches=self.batches,
             samples=self.samples,
             failed=self.failed,
@@ -154,7 +175,6 @@ class Sums:
             cpu_ns=self.cpu,
             core_wait_ns=self.core_wait,
             process_cpu_ns=process_time_ns(),
-            read_bytes=read_bytes(),
             stages_ns=used,
             lengths=self.lengths,
             slow=self.slow_new,
@@ -164,7 +184,7 @@ class Sums:
             content=self.content,
             hidden=hidden,
         )
-        self.recording.write(line)
+        self._lines.append(line)
         self.timer.hidden = hidden._replace(errors=0, spent_ns=0)
         for stage in used:
             sums[stage] = 0

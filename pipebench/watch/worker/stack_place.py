@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import functools
 import os
 import struct
 import sys
 from threading import get_ident
 from types import CodeType, FrameType
-from typing import Any
+from typing import Any, NamedTuple
 
 from pipebench.watch.record.exclusive_time import REST, StageTimer, stages
 from pipebench.watch.record.lines import StackPlace
@@ -87,21 +88,44 @@ class Teller:
                 os.unlink(name + ".part")
 
 
+class _Layout(NamedTuple):
+    """Where things lie in this interpreter's structures, in bytes. `timer` is the place of a timer's present stage."""
+
+    way: list[int]
+    frame: tuple[int, int, int, int]
+    code: tuple[int, int, int, int]
+    instructions: int
+    text: tuple[int, int]
+    timer: int
+
+
 def place_of(timer: StageTimer, loader: int, began: int) -> StackPlace:
     """Where the stack of this thread lies. Raises LayoutError or OSError if it cannot be found."""
+    found = _layout()
+    return StackPlace(
+        os.getpid(), began, loader, _thread_state(), found.way, *found.frame[1:],
+        *found.code, found.instructions, *found.text,
+        id(CodeType), id(timer) + found.timer, id(0), id(1) - id(0),
+    )  # fmt: skip
+
+
+def learn() -> None:
+    """Finds the layout here, for the workers that will be forked from here: it takes each of them milliseconds."""
+    with contextlib.suppress(LayoutError, OSError):  # a worker will say so
+        _layout()
+
+
+@functools.cache
+def _layout() -> _Layout:
     if object.__basicsize__ != _HEAD:
         raise LayoutError("objects have another head than in the usual builds of Python")
     memory = Memory(os.getpid())
-    thread = _thread_state()
     frame = _frame_layout(memory)
     marked = StageTimer()
     marked.current = marker = object()  # type: ignore[assignment]  # only to find the place of the attribute
     stage = _index(memory.words(id(marked), StageTimer.__basicsize__ // 8), id(marker)) * 8
-    return StackPlace(
-        os.getpid(), began, loader, thread, _way_to_frame(memory, thread, frame), *frame[1:],
-        *_code_layout(memory), _instructions_at(memory, frame), *_text_layout(memory),
-        id(CodeType), id(timer) + stage, id(0), id(1) - id(0),
-    )  # fmt: skip
+    way = _way_to_frame(memory, _thread_state(), frame)
+    return _Layout(way, frame, _code_layout(memory), _instructions_at(memory, frame), _text_layout(memory), stage)
 
 
 def _thread_state() -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import weakref
 
 from pipebench.watch.record.exclusive_time import StageTimer
-from pipebench.watch.worker.stack_place import place_of
+from pipebench.watch.worker import stack_place
 
 
 class Batch:
@@ -13,8 +13,9 @@ class Batch:
 
 
 def _caller() -> weakref.ref[Batch]:
+    stack_place._layout.cache_clear()
     batch = Batch()
-    place_of(StageTimer(), 1, 0)
+    stack_place.place_of(StageTimer(), 1, 0)
     return weakref.ref(batch)
 
 

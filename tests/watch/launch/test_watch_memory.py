@@ -34,7 +34,7 @@ def test_records_have_a_bound(tmp_path: Path) -> None:
     """A quarter of a million spans: sums at intervals, and as much in full as there is room for."""
     recording = Recording(Settings(str(tmp_path)), "script")
     recording.file.room = room = 50_000
-    sums = Sums(recording, WorkerPlace(1, None, 0))
+    sums = Sums(recording, WorkerPlace(1, None, 0, time.perf_counter_ns()))
     fetcher = fetching.watch_fetcher(_MapDatasetFetcher(_Samples(), True, len, False), sums)
     batches, began = 3500, time.perf_counter()
     for _ in range(batches):

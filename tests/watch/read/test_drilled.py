@@ -145,6 +145,7 @@ def test_a_layout_that_is_not_recognised_is_a_note_and_nothing_is_told(
     recording = Recording(Settings(str(tmp_path)), "worker")
     timer = StageTimer()
     monkeypatch.setattr(stack_place, "_frame_layout", lambda memory: stack_place._index((1, 2), 64))
+    stack_place._layout.cache_clear()
     teller = Teller(recording, timer, 1)
     timer.sums[stages.number("getitem", "Clips.__getitem__")] = 90
     for _ in range(4):

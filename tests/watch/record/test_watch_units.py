@@ -289,7 +289,7 @@ def test_ten_million_spans_stay_small(tmp_path: Path) -> None:
 
 
 _MANY = """
-import resource, sys
+import resource, sys, time
 from torch.utils.data._utils.fetch import _MapDatasetFetcher
 from pipebench.watch.record import exclusive_time
 from pipebench.watch.worker import fetching
@@ -300,7 +300,7 @@ class Data:
     def __getitem__(self, index):
         for stage in stages:
             stage(index)
-sums = Sums(Recording(Settings(sys.argv[1]), "script"), WorkerPlace(1, None, 0))
+sums = Sums(Recording(Settings(sys.argv[1]), "script"), WorkerPlace(1, None, 0, time.perf_counter_ns()))
 fetcher = fetching.watch_fetcher(_MapDatasetFetcher(Data(), True, lambda samples: None, False), sums)
 indices, spans, before = list(range(64)), 0, None
 while spans < 10_000_000:
