@@ -21,7 +21,7 @@ def heading(found: WatchedCommand, main: WatchResult, *, full: bool = False) -> 
     """What comes before the figures of the program that is shown."""
     if found.shown is None:
         said = not_recognised(main.verdict) if main.verdict.lacks else _nothing(found)
-        return [Line(said, "bold"), *_hidden(found)]
+        return [Line(said, "bold"), *_unwatched(found)]
     shown, together = found.programs[found.shown], found.ranks
     made: list[Sparing] = []
     if together is not None:
@@ -37,7 +37,7 @@ def heading(found: WatchedCommand, main: WatchResult, *, full: bool = False) -> 
         made.append(f"{below} --full shows every program.")
     else:
         made.append(f"{_who(shown)} of the command loads data.")
-    return [*made, *_ends(found.programs), Spare(tuple(_hidden(found)), 30), ""]
+    return [*made, *_ends(found.programs), Spare(tuple(_unwatched(found)), 30), ""]
 
 
 def title(one: Program) -> Line:
@@ -53,6 +53,8 @@ def _who(one: Program) -> str:
 
 def _nothing(found: WatchedCommand) -> str:
     if not found.others:
+        if found.lost:
+            return "Nothing was watched: the Python processes of the command that have torch could not be."
         return "Nothing was watched: no Python process of the command was seen to import torch."
     of = "the one Python process" if found.others == 1 else f"the {found.others} Python processes"
     return (
@@ -61,14 +63,19 @@ def _nothing(found: WatchedCommand) -> str:
     )
 
 
-def _hidden(found: WatchedCommand) -> Iterable[str]:
-    if found.hidden:
-        first, rest = found.hidden[0], len(found.hidden) - 1
-        more = f" and {counted(rest, 'more command')}" if rest else ""
-        yield (
-            f"Not watched: {printable(first)}{more}. Python ran with -I, -E or -S there, so it ignores PYTHONPATH and "
-            "start-up files."
-        )
+def _unwatched(found: WatchedCommand) -> Iterable[str]:
+    for commands, reason in (
+        (found.hidden, "Python ran with -I, -E or -S there, so it ignores PYTHONPATH and start-up files."),
+        (
+            found.lost,
+            "It was started without what pipebench had put into PYTHONPATH and PIPEBENCH_WATCH. Keep both: "
+            "`PYTHONPATH=DIR:$PYTHONPATH`.",
+        ),
+    ):
+        if commands:
+            rest = len(commands) - 1
+            more = f" and {counted(rest, 'more command')}" if rest else ""
+            yield f"Not watched: {printable(commands[0])}{more}. {reason}"
 
 
 def _table(found: WatchedCommand, main: WatchResult, full: bool) -> Table:

@@ -69,7 +69,7 @@ KINDS: dict[str, dict[str, Kind]] = {
     "before_after.Side": {"file": "file", "host": "name"},
     "before_after.Differing": {"base": "said", "head": "said"},
     "verdicts.ReportVerdict": {"evidence": "values"},
-    "programs.WatchedCommand": {"command": "words", "hidden": "words"},
+    "programs.WatchedCommand": {"command": "words", "hidden": "words", "lost": "words"},
     "programs.Program": {"name": "words", "error": "said", "host": "name"},
 }
 _OF_VALUES: dict[str, Kind] = {"sample": "name", "file": "file", "fault": "said", "problem": "said", "remedy": "said"}

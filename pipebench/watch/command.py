@@ -174,7 +174,8 @@ def observe_command(
 
         def read(ended: supervisor.Ended) -> None:
             records = [records_of(one) for one in programs.all()]
-            main, command = programs_of(argv, records, options, ended.status, usable_cores(), programs.hidden.values())
+            unwatched = programs.hidden.values(), programs.lost.values()
+            main, command = programs_of(argv, records, options, ended.status, usable_cores(), *unwatched)
             pid = None if command.shown is None else command.programs[command.shown].pid
             shown = next((one.processes for one in records if one.script.pid == pid), [])
             stood = [*standstill_notes(ended.stood, ended.lived), *stopped_programs(records, ended.pid)]

@@ -94,6 +94,14 @@ def test_a_command_without_a_program_says_what_was_seen(others, said):
     assert "Not watched: python -E x.py." in found
 
 
+def test_a_python_that_was_started_with_another_path_is_named_with_the_remedy():
+    lost = ("train.py", "eval.py")
+    for found in (WatchedCommand(COMMAND, 0, lost=lost), WatchedCommand(COMMAND, 0, (ONE,), 0, lost=lost)):
+        said = " ".join(_whole(found, full=True).split())
+        assert "Not watched: train.py and 1 more command. It was started without what pipebench had put" in said
+        assert "`PYTHONPATH=DIR:$PYTHONPATH`" in said and "was seen to import torch" not in said
+
+
 def test_the_rank_that_ended_first_is_named_first():
     late, early = replace(CUT, pid=7, name="late.py", wall_s=9.0), replace(CUT, pid=8, name="early.py", wall_s=1.0)
     found = " ".join(_whole(WatchedCommand(COMMAND, 1, (ONE, late, early), 0)).split())

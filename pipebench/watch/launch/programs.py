@@ -26,6 +26,7 @@ VARIABLE = "PIPEBENCH_WATCH"
 _PATH = "PYTHONPATH"
 _PYTHON = re.compile(r"python[0-9.]*$")
 _WITH_ARGUMENT = "WX"
+_TORCH = b"/libtorch"
 _EACH = 10  # new programs are looked for each tenth time that stacks are read
 
 
@@ -43,7 +44,7 @@ def ignores_the_hook(command: Sequence[str]) -> bool:
     >>> ignores_the_hook(["/usr/bin/python3.12", "-sI", "train.py"]), ignores_the_hook(["python", "train.py", "-I"])
     (True, False)
     """
-    if not command or not _PYTHON.match(os.path.basename(command[0])):
+    if not _runs_python(command):
         return False
     rest = iter(command[1:])
     for one in rest:
@@ -54,6 +55,26 @@ def ignores_the_hook(command: Sequence[str]) -> bool:
             return True
         if len(letters) > 1 and not letters[1]:
             next(rest, None)
+    return False
+
+
+def _runs_python(command: Sequence[str]) -> bool:
+    return bool(command) and bool(_PYTHON.match(os.path.basename(command[0])))
+
+
+def lost_the_hook(environment: Mapping[str, str]) -> bool:
+    """Whether a process that starts with this environment cannot find our start-up file.
+
+    >>> lost_the_hook({"PYTHONPATH": "."})
+    True
+    """
+    return not environment.get(VARIABLE) or os.fspath(HOOK) not in environment.get(_PATH, "").split(os.pathsep)
+
+
+def _has_torch(pid: int) -> bool:
+    """Whether torch's library is in the memory of this process."""
+    with suppress(OSError), open(f"/proc/{pid}/maps", "rb") as maps:
+        return any(_TORCH in line for line in maps)
     return False
 
 
@@ -93,16 +114,19 @@ def _cpu_s(program: psutil.Process, others: Iterable[int]) -> float:
 class Programs:
     """Looks at every program that has a folder in `folder`, from the moment at which it is found.
 
-    `hidden` are Python processes of the command that ignore our start-up file, by their ids.
+    By their ids, `hidden` are the Python processes of the command that ignore our start-up file. `lost` are those that
+    have torch and never found it, because they were started with another PYTHONPATH.
     """
 
     def __init__(self, folder: Path) -> None:
         self.hidden: dict[int, list[str]] = {}
+        self.lost: dict[int, list[str]] = {}
         self.faults: list[str] = []
         self._folder = folder
         self._found: dict[Path, SeenProgram] = {}
         self._taking = threading.Lock()
         self._own_command = psutil.Process().cmdline()
+        self._own_children = {one.pid for one in psutil.Process().children(recursive=True)}
 
     def all(self) -> list[SeenProgram]:
         """Every program, in the order in which they were found."""
@@ -119,7 +143,7 @@ class Programs:
         for one in self.all():
             one.looker.look()
             one.note_load()
-        self._look_for_hidden()
+        self._look_for_unwatched()
 
     def glance(self) -> None:
         for one in self.all():
@@ -128,12 +152,18 @@ class Programs:
     def failed(self, error: Exception) -> None:
         self.faults.append(told(error))
 
-    def _look_for_hidden(self) -> None:
+    def _look_for_unwatched(self) -> None:
         for one in psutil.Process().children(recursive=True):
+            if one.pid in self._own_children or one.pid in self.hidden or one.pid in self.lost:
+                continue
             with suppress(psutil.Error):
                 command = one.cmdline()
-                if command != self._own_command and ignores_the_hook(command):
-                    self.hidden.setdefault(one.pid, command)
+                if command == self._own_command or not _runs_python(command):
+                    continue
+                if ignores_the_hook(command):
+                    self.hidden[one.pid] = command
+                elif lost_the_hook(one.environ()) and _has_torch(one.pid):
+                    self.lost[one.pid] = command
 
 
 class _Stacks:

@@ -65,6 +65,7 @@ def programs_of(
     status: int,
     usable_cores: float,
     hidden: Iterable[Sequence[str]] = (),
+    lost: Iterable[Sequence[str]] = (),
 ) -> tuple[WatchResult, WatchedCommand]:
     """The figures of the program that is shown, and all programs. `status` is the exit status of the command."""
     every = list(records)
@@ -87,6 +88,7 @@ def programs_of(
         shown=shown,
         others=len(every) - len(loaded),
         hidden=tuple(sorted({named(one) for one in hidden})),
+        lost=tuple(sorted({named(one) for one in lost})),
         ranks=ranks,
     )
 

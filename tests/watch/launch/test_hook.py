@@ -12,7 +12,7 @@ import pytest
 
 from pipebench.watch.launch import programs
 from pipebench.watch.launch.hook import pipebench_hook
-from pipebench.watch.launch.programs import ignores_the_hook, watched_environment
+from pipebench.watch.launch.programs import Programs, ignores_the_hook, watched_environment
 from pipebench.watch.record.recording import Settings
 
 SEES = """
@@ -219,6 +219,35 @@ def test_a_python_that_ignores_the_hook_is_not_watched(
 )
 def test_which_command_lines_ignore_the_hook(command: list[str], ignores: bool) -> None:
     assert ignores_the_hook(command) is ignores
+
+
+_HAS_TORCH = """
+import mmap, sys
+with open(sys.argv[1], "rb") as file:
+    mapped = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ)
+print("ready", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.mark.parametrize(("library", "path", "lost"), [
+    ("libtorch.so", ".", True), ("libtorch.so", None, False), ("libm.so", ".", False),
+])  # fmt: skip
+def test_a_python_with_torch_that_was_started_with_another_path_is_seen(
+    library: str, path: str | None, lost: bool, run_folder: Path, tmp_path: Path
+) -> None:
+    (tmp_path / library).write_text("as torch's library")
+    environment = watched_environment(run_folder, Settings(""))
+    if path is not None:
+        environment["PYTHONPATH"] = path
+    found = Programs(run_folder)
+    command = [sys.executable, "-c", _HAS_TORCH, str(tmp_path / library)]
+    with subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+        assert child.stdout is not None and child.stdin is not None
+        assert child.stdout.readline() == b"ready\n"
+        found.look()
+        child.stdin.close()
+    assert found.lost == ({child.pid: command} if lost else {}) and not found.hidden
 
 
 def test_both_sides_agree_on_the_names() -> None:

@@ -21,7 +21,7 @@ def test_seven_days_of_a_rank_stay_small(tmp_path: Path, passes: int) -> None:
     assert not done.returncode, done.stderr
     grown_kb, faults = map(int, done.stdout.split())
     disk = sum(4096 * -(-path.stat().st_size // 4096) for path in tmp_path.rglob("*") if path.is_file())
-    print(f"passes: {passes}, memory: {grown_kb / 1e3:.1f} MB more, disk: {disk / 1e6:.1f} MB")
+    sys.stdout.write(f"passes: {passes}, memory: {grown_kb / 1e3:.1f} MB more, disk: {disk / 1e6:.1f} MB\n")
     assert not faults
     assert grown_kb * 1024 + disk < MOST, (grown_kb, disk)
 
