@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from pipebench.render import in_loop
 from pipebench.render.cells import Table
 from pipebench.render.frameworks import setting
 from pipebench.render.layout import Line, Part
@@ -264,10 +265,9 @@ def _nth(number: int) -> str:
 
 def _training(one: Cause, values: Any, part: str) -> str:
     first = f" Its first iteration took {seconds(values['first_s'])} of that, once." if "first_s" in values else ""
-    return f"Training itself took {part}, most of it {values['phase']}: {seconds(values['phase_s'])}.{first}"
+    return f"Training itself took {part}, {in_loop.most_of_training(values)}.{first}"
 
 
-_EVEN = " It takes as long in each iteration and needs no core, so it may be a wait for a device."
 _SENTENCES: dict[str, Callable[[Cause, Any, str], str]] = {
     "start-up": _start_up,
     "validation": _validation,
@@ -278,8 +278,7 @@ _SENTENCES: dict[str, Callable[[Cause, Any, str], str]] = {
         f"Copies from the host to the device took {part}." + _at_most(one, "Pinned batches and non_blocking=True")
     ),
     "callbacks": lambda one, values, part: (
-        f"Work in the loop besides training (callbacks, logging, metrics) took {part}."
-        + (_EVEN if "even" in values else "")
+        in_loop.callbacks(values, part)
         + _at_most(one, "Doing it less often, or in another thread,")
     ),
     "no-workers": _no_workers,
