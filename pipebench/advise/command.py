@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pipebench.advise import judging
 from pipebench.advise.conductor import Conductor
 from pipebench.advise.live_run import CommandRun, LiveRun
 from pipebench.advise.snippet import diff, snippet
@@ -161,7 +162,7 @@ class _Reporter:
 
     def _report(self, status: int) -> None:
         watched = self.conductor.watched or self.run.watched(status)
-        advice = without_secrets(with_predictions(self._with_snippet(self.conductor.advice()), watched))
+        advice = without_secrets(self._with_snippet(_foretold(with_predictions(self.conductor.advice(), watched))))
         width, colour = columns(sys.stderr), colours(sys.stderr)
         self.progress.end()
         goes_on = not self.run.ended.is_set() and not self.ends
@@ -182,3 +183,10 @@ class _Reporter:
         if self.options.patch is not None and (text := diff(made, followed.change)) is not None:
             write_whole(self.options.patch, text.encode())
         return dataclasses.replace(advice, snippet=snippet(made, followed.change))
+
+
+def _foretold(advice: Advice) -> Advice:
+    """The advice with the finding that is the best guess, where nothing was shown to gain."""
+    if advice.best is not None or advice.foretold is not None:
+        return advice
+    return dataclasses.replace(advice, foretold=judging.foretold(advice.findings))

@@ -93,12 +93,15 @@ def verdict(advice: Advice) -> str:
     if found is not None:
         return f"{_larger(advice)}{_of_change(found)}"
     if advice.ended == "refused":
-        return "No remedy was tried on this script."
-    return f"{_nothing(advice)}{_given_up(advice)}"
+        return f"{_larger(advice)}No remedy was tried on this script."
+    return f"{_larger(advice)}{_nothing(advice)}{_given_up(advice)}"
 
 
 def _of_change(found: Finding) -> str:
     what = _sentence_case(named(found.change))
+    if found.gain is not None and found.outcome != "gain":
+        pairs = f"each of {len(found.ratios)} pairs was, by {min(found.ratios):.2f}× to {max(found.ratios):.2f}×"
+        return f"{what} probably makes the training loop faster: {pairs}. That is too little to be sure."
     if found.gain is not None:
         return f"{what} makes the training loop {spoken(found.gain)} as fast. It was tried on this run.{_of_run(found)}"
     told = "" if found.predicted is None else f"predicted to make the training loop {spoken(found.predicted)} as fast"
@@ -252,6 +255,7 @@ def _writing(advice: Advice) -> Iterator[Part]:
     """How the user writes the advice."""
     chosen = advice.followed
     if chosen is None:
+        yield from ["", *_by_hand(advice.larger.change)] if advice.larger is not None else []
         return
     place = f"{_short(advice.file)}:{advice.line}" if advice.file else "where the script makes its loader"
     yield ""
