@@ -51,7 +51,7 @@ HOUSE = {
     "remedies": "seen source opening files as_tensors bytes_across callbacks decoders draft packed_crops from_bytes "
     "in_order knock_out lookup opencv_resize num_workers one_thread persistent_workers pin_memory prefetch_factor "
     "ring_collate sampler_ahead start_method validation",
-    "advise": "judging whole_run sync_cause trial conductor snippet tail live_run command",
+    "advise": "judging whole_run sync_cause shared_resource trial conductor snippet tail live_run command",
     "before_after": "loaders estimates figures watched differing whole",
     "region": "",
     "batch_into": "",

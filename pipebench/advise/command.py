@@ -14,6 +14,7 @@ from typing import Any
 from pipebench.advise import judging
 from pipebench.advise.conductor import Conductor
 from pipebench.advise.live_run import CommandRun, LiveRun
+from pipebench.advise.shared_resource import with_shared
 from pipebench.advise.snippet import diff, snippet
 from pipebench.errors import PipebenchError
 from pipebench.host.scratch import Scratch
@@ -162,7 +163,9 @@ class _Reporter:
 
     def _report(self, status: int) -> None:
         watched = self.conductor.watched or self.run.watched(status)
-        advice = without_secrets(self._with_snippet(_foretold(with_predictions(self.conductor.advice(), watched))))
+        found = self.conductor.advice()
+        watched = with_shared(watched, found.findings, found.loader) if found.loader is not None else watched
+        advice = without_secrets(self._with_snippet(_foretold(with_predictions(found, watched))))
         width, colour = columns(sys.stderr), colours(sys.stderr)
         self.progress.end()
         goes_on = not self.run.ended.is_set() and not self.ends

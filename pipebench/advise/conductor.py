@@ -117,6 +117,7 @@ class Conductor:
             self.ended = "refused"
             return
         self._foretell = self.run.foretelling(self.seen)
+        self.seen = replace(self.seen, foretold=self._foretell)
         if made.refusal:
             self.ended = "refused"
             self._only_foretell(self.seen, made.refusal)

@@ -17,6 +17,8 @@ from pipebench.results.advice import Change, Finding, Value
 PLACE = 2
 MOST_PER_CORE = 8
 MOST = 64
+_NEARLY = 0.95  # of the best speed-up: then fewer workers are better
+_CLEARLY = 1.2  # times the speed-up of the lowest rung: then that one is passed over
 _MEMORY_SHARE = 0.5  # of free memory
 _SHORT_PASS_S = 5.0  # the start of workers takes some tenths of a second, or some seconds
 
@@ -38,10 +40,16 @@ def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
 
 
 def _up(seen: Seen, counts: dict[int, Finding]) -> int | None:
-    """The next rung. It is worth a trial if the one before it gained, and more than the one before that."""
+    """The next rung. It is worth a trial if the one before it gained, and more than the one before that.
+
+    If the first trial was of a higher rung and brought nothing, the first rung is tried, too.
+    """
     above = sorted(one for one in counts if one > seen.workers)
+    first = max(2, 2 * seen.workers)
     if not above:
-        found = max(2, 2 * seen.workers)
+        found = _first(seen, first)
+    elif above[0] > first and counts[above[0]].outcome != "gain":
+        found = first
     else:
         gains = [_gain(counts[one]) for one in above]
         before = gains[-2] if len(gains) > 1 else 1.0
@@ -49,6 +57,20 @@ def _up(seen: Seen, counts: dict[int, Finding]) -> int | None:
             return None
         found = 2 * above[-1]
     return found if found <= _most(seen) else None
+
+
+def _first(seen: Seen, lowest: int) -> int:
+    """The rung to begin with. Where cores are no limit, it is the lowest that the simulation holds for nearly the best.
+
+    So a short budget suffices.
+    """
+    rungs = [lowest << more for more in range(MOST.bit_length()) if lowest << more <= _most(seen)]
+    told = {rung: seen.foretold(Change("num_workers", {"num_workers": rung})) for rung in rungs}
+    known = {rung: one.speedup for rung, one in told.items() if one is not None}
+    if not seen.blocked or lowest not in known:
+        return lowest
+    best = min(rung for rung, speedup in known.items() if speedup >= _NEARLY * max(known.values()))
+    return best if known[best] >= _CLEARLY * known[lowest] else lowest
 
 
 def _goes_up(seen: Seen, last: Finding) -> bool:

@@ -147,6 +147,7 @@ def _no_workers(one: Cause, values: Any, part: str) -> str:
     return (
         f"Loader {one.loader} has no workers: making batches inside the loop took {part}{_stage_named(values)}."
         + _at_most(one, f"{setting('num_workers', values.get('made_by', ''))}=1 or more")
+        + in_loop.shared(values)
     )
 
 
@@ -171,7 +172,7 @@ def _blocked(one: Cause, values: Any, part: str) -> str:
     return (
         f"{_waits(one, part)}. {what}: {_busy(values)}, of that "
         f"{percent(values['cpu_share'])} on a core{idle}{_stage_named(values)}."
-        + _at_most(one, "More workers than cores")
+        + (in_loop.shared(values) or _at_most(one, "More workers than cores"))
     )
 
 
@@ -180,7 +181,7 @@ def _storage(one: Cause, values: Any, part: str) -> str:
     return (
         f"{_waits(one, part)}. They wait for storage{rate}: {_busy(values)}, of that "
         f"{percent(values['cpu_share'])} on a core{_stage_named(values)}."
-        + _at_most(one, "More workers than cores, or data in memory,")
+        + (in_loop.shared(values) or _at_most(one, "More workers than cores, or data in memory,"))
     )
 
 
