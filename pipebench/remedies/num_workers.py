@@ -33,7 +33,7 @@ def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
         up = _up(seen, counts)
         if up is not None:
             return _change(seen, up)
-        if any(one.outcome == "gain" for one in tried):
+        if any(one.outcome == "gain" for workers, one in counts.items() if workers > seen.workers):
             return None
     down = _down(seen, counts)
     return _change(seen, down) if down is not None else None
@@ -92,13 +92,14 @@ def _most(seen: Seen) -> float:
 def _down(seen: Seen, counts: dict[int, Finding]) -> int | None:
     """Fewer workers, if they are more than the cores: then they compete with each other and with the training.
 
-    As many as cores first; then half of that, as long as it gains.
+    As many as cores first; then half of that, as long as it gains. Workers that wait need no core, but many of them can
+    be too many for a disc or a server: half as many first.
     """
     if seen.workers <= seen.cores:
         return None
     below = sorted(one for one in counts if one < seen.workers)
     if not below:
-        return max(1, int(seen.cores))
+        return max(1, seen.workers // 2 if seen.blocked else int(seen.cores))
     gains = [_gain(counts[one]) for one in below]
     before = gains[1] if len(gains) > 1 else 1.0
     if below[0] == 1 or counts[below[0]].outcome != "gain" or gains[0] < before * WORTH:
