@@ -21,6 +21,8 @@ from pipebench.watch.record.record_file import BACKWARD, FORWARD, OPTIMISER
 _MATTERS = 0.05  # of the time of the loops; less is within their scatter
 _OF_RUN = 0.02
 _LARGE_ONCE = 0.2  # of the run
+_MOST_ONCE = 0.5  # of the loops: a start of workers that a longer run does not repeat, as far as is known
+_LARGE_VALIDATION = 0.2  # of the loops: less is usual, if it hardly waits
 _BUSY, _BLOCKED, _ON_CPU = 0.8, 0.5, 0.8
 _IDLE_CORES = 0.5
 _MOST_OF_CORES = 0.5  # of the usable ones: then workers, and not other processes, take them from the script
@@ -40,7 +42,9 @@ def start_up(seen: Seen) -> Iterable[Cause]:
         own = [row for row in rows if row.code in ("start-up", "end-of-pass")]
         spent, saved = sum(row.s for row in own), sum(row.recoverable_s or 0.0 for row in own)
         known = described.get(one.loader)
-        if known is None or not one.workers or not (saved or spent >= _LARGE_ONCE * seen.loops_s):
+        seldom = known is not None and (known.persistent or one.passes < 2)  # so far, workers have started once
+        least = _MOST_ONCE if seldom else _LARGE_ONCE
+        if known is None or not one.workers or not (saved or spent >= least * seen.loops_s):
             continue
         yield Cause(
             "start-up", spent, saved or None, one.loader,
@@ -64,6 +68,8 @@ def validation(seen: Seen) -> Iterable[Cause]:
         one = next((one for one in seen.result.loaders if one.loader == row.loader), None)
         waits = sum(inside.recoverable_s or 0.0 for inside in row.inside if inside.reason != "persistent-workers")
         counts = {"passes": one.passes, "iterations": one.iterations, "workers": one.workers} if one else {}
+        if row.s < _LARGE_VALIDATION * seen.loops_s and waits < _MATTERS * seen.loops_s:
+            continue
         yield Cause("validation", row.s, row.recoverable_s, row.loader, {**counts, "waits_s": waits})
 
 
