@@ -34,6 +34,7 @@ from pipebench.watch.record.orders import Order
 from pipebench.watch.record.recording import Settings, told
 
 BUDGET_S = 180.0
+_COMPUTING = ("stage", "cores-used-up", "threads-over-cores", "workers-compete")
 Keep = Callable[[WatchResult | None, Advice], object]
 
 
@@ -165,7 +166,7 @@ class _Reporter:
         watched = self.conductor.watched or self.run.watched(status)
         found = self.conductor.advice()
         watched = with_shared(watched, found.findings, found.loader) if found.loader is not None else watched
-        advice = without_secrets(self._with_snippet(_foretold(with_predictions(found, watched))))
+        advice = without_secrets(self._with_snippet(_foretold(with_predictions(found, watched), watched)))
         width, colour = columns(sys.stderr), colours(sys.stderr)
         self.progress.end()
         goes_on = not self.run.ended.is_set() and not self.ends
@@ -188,8 +189,10 @@ class _Reporter:
         return dataclasses.replace(advice, snippet=snippet(made, followed.change))
 
 
-def _foretold(advice: Advice) -> Advice:
+def _foretold(advice: Advice, watched: WatchResult) -> Advice:
     """The advice with the finding that is the best guess, where nothing was shown to gain."""
     if advice.best is not None or advice.foretold is not None:
         return advice
-    return dataclasses.replace(advice, foretold=judging.foretold(advice.findings))
+    causes = watched.account.causes if watched.account is not None else ()
+    computing = any(one.code in _COMPUTING and one.loader == advice.loader for one in causes)
+    return dataclasses.replace(advice, foretold=judging.foretold(advice.findings, computing))

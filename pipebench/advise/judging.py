@@ -151,17 +151,21 @@ def best(findings: Sequence[Finding]) -> int | None:
     return findings.index(chosen[_nearly_best(chosen)]) if chosen else None
 
 
-def foretold(findings: Sequence[Finding]) -> int | None:
+def foretold(findings: Sequence[Finding], computing: bool = False) -> int | None:
     """The finding to name where none is known to gain: marked as not shown. None: nothing promises enough.
 
     First, what was faster in every pair of a trial that was too short. Else, the best prediction of what was not tried,
-    unless the simulation was wrong about something that was tried.
+    unless the simulation was wrong about something that was tried. More workers are no guess where workers are
+    `computing`: what they gain, they may take from other programs.
     """
-    likely = [(median(one.ratios), place) for place, one in enumerate(findings) if _likely(one)]
+    worth = [
+        (place, one) for place, one in enumerate(findings) if not (computing and one.change.remedy == "num_workers")
+    ]
+    likely = [(median(one.ratios), place) for place, one in worth if _likely(one)]
     if not likely and not any(map(_belied, findings)):
         likely = [
             (one.predicted.speedup, place)
-            for place, one in enumerate(findings)
+            for place, one in worth
             if one.gain is None and one.predicted is not None and promising(one.change, one.predicted)
         ]
     speedup, place = max(likely, key=lambda one: (one[0], -one[1]), default=(0.0, 0))

@@ -151,3 +151,10 @@ def test_a_simulation_that_was_wrong_about_what_was_tried_is_no_ground_for_a_gue
     told = replace(tried, predicted=Speedup(1.85, 1.46, 2.4, 0.95))
     assert foretold([told, _untried(1.5, 1.2)]) is None
     assert foretold([replace(tried, predicted=Speedup(1.01, 0.9, 1.1, 0.95)), _untried(1.5, 1.2)]) == 1
+
+
+def test_more_workers_are_no_guess_where_workers_compute():
+    tried = Finding(Change("num_workers", {"num_workers": 4}), "unclear", gain([1.2, 1.8, 1.5]), (1.2, 1.8, 1.5))
+    assert foretold([tried]) == 0
+    assert foretold([tried, _unclear(1.18, 1.3, 1.44)], computing=True) == 1
+    assert foretold([tried, _untried(1.5, 1.2)], computing=True) is None
