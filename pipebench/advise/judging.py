@@ -166,7 +166,7 @@ def foretold(findings: Sequence[Finding], computing: bool = False) -> int | None
         likely = [
             (one.predicted.speedup, place)
             for place, one in worth
-            if one.gain is None and one.predicted is not None and promising(one.change, one.predicted)
+            if one.gain is None and one.predicted is not None and _promises(one, one.predicted)
         ]
     speedup, place = max(likely, key=lambda one: (one[0], -one[1]), default=(0.0, 0))
     return place if speedup >= _TELLING else None
@@ -177,10 +177,17 @@ def promising(change: Change, told: Speedup) -> bool:
     return told.speedup >= _TELLING if change.asked_for else told.low > 1.0 and told.speedup >= WORTH
 
 
+def _promises(found: Finding, told: Speedup) -> bool:
+    """Whether the simulation promises a gain of what was not tried, or a single pair agrees with it."""
+    agrees = bool(found.ratios) and min(found.ratios) > _TELLING and told.speedup >= _TELLING
+    return agrees or promising(found.change, told)
+
+
 def _likely(found: Finding) -> bool:
-    """Whether each pair of an unclear trial was faster, and enough of them were there."""
+    """Whether each pair of an unclear trial was faster, and enough of them were there: two, if a cause asks for it."""
     real = not (found.change.knock_out or found.change.gives_up or found.change.of_script)
-    return real and found.outcome == "unclear" and len(found.ratios) >= LEAST_PAIRS and min(found.ratios) > WORTH
+    pairs = LEAST_PAIRS - 1 if found.change.asked_for else LEAST_PAIRS
+    return real and found.outcome == "unclear" and len(found.ratios) >= pairs and min(found.ratios) > WORTH
 
 
 def _belied(found: Finding) -> bool:

@@ -104,8 +104,9 @@ def _of_change(found: Finding) -> str:
         return f"{what} probably makes the training loop faster: {pairs}. That is too little to be sure."
     if found.gain is not None:
         return f"{what} makes the training loop {spoken(found.gain)} as fast. It was tried on this run.{_of_run(found)}"
+    why = _NOT_TRIED.get(found.reason, "the trial was too short")
     told = "" if found.predicted is None else f"predicted to make the training loop {spoken(found.predicted)} as fast"
-    return f"{what} is {told}. This was not tried: {_NOT_TRIED[found.reason]}."
+    return f"{what} is {told}. This was not tried: {why}."
 
 
 def _larger(advice: Advice) -> str:

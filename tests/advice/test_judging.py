@@ -134,10 +134,13 @@ def _untried(speedup, low, **more):
         ([_unclear(1.18, 1.3, 1.44)], 0),
         ([_unclear(1.18, 0.9, 1.44)], None),  # one pair was slower
         ([_unclear(1.3, 1.4)], None),  # two pairs
+        ([_unclear(1.3, 1.4, asked_for=True)], 0),
         ([_unclear(1.04, 1.05, 1.06)], None),  # too little to name
         ([_unclear(1.18, 1.3, 1.44, gives_up=True)], None),
         ([_untried(1.5, 1.2)], 0),
         ([_untried(1.5, 0.9)], None),
+        ([replace(_untried(1.5, 0.9), ratios=(1.4,))], 0),  # one pair agrees
+        ([replace(_untried(1.5, 0.9), ratios=(1.0,))], None),
         ([_untried(1.5, 0.9, asked_for=True)], 0),  # a cause of this run speaks for it, too
         ([_untried(1.9, 1.5), _unclear(1.18, 1.3, 1.44)], 1),  # what was tried speaks first
     ],
