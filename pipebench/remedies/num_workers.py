@@ -19,6 +19,7 @@ MOST_PER_CORE = 8
 MOST = 64
 _NEARLY = 0.95  # of the best speed-up: then fewer workers are better
 _CLEARLY = 1.2  # times the speed-up of the lowest rung: then that one is passed over
+_KEPT = 0.8  # of what the simulation said: a rung that brings less disappoints
 _MEMORY_SHARE = 0.5  # of free memory
 _SHORT_PASS_S = 5.0  # the start of workers takes some tenths of a second, or some seconds
 
@@ -42,21 +43,33 @@ def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
 def _up(seen: Seen, counts: dict[int, Finding]) -> int | None:
     """The next rung. It is worth a trial if the one before it gained, and more than the one before that.
 
-    If the first trial was of a higher rung and brought nothing, the first rung is tried, too.
+    If the first trial passed over rungs and brought clearly less than the simulation said, as workers do that wait for
+    one another, these rungs are climbed from the lowest.
     """
-    above = sorted(one for one in counts if one > seen.workers)
-    first = max(2, 2 * seen.workers)
+    above = [one for one in counts if one > seen.workers]  # in the order of their trials
+    lowest = max(2, 2 * seen.workers)
+    begun = above[0] if above else _first(seen, lowest)
     if not above:
-        found = _first(seen, first)
-    elif above[0] > first and counts[above[0]].outcome != "gain":
-        found = first
+        found: int | None = begun
+    elif begun > lowest and _disappoints(seen, counts[begun]):
+        found = _above(seen, counts, [one for one in above if one < begun]) if len(above) > 1 else lowest
+        found = found if found is not None and found < begun else None
     else:
-        gains = [_gain(counts[one]) for one in above]
-        before = gains[-2] if len(gains) > 1 else 1.0
-        if not _goes_up(seen, counts[above[-1]]) or gains[-1] < before * WORTH:
-            return None
-        found = 2 * above[-1]
-    return found if found <= _most(seen) else None
+        found = _above(seen, counts, [one for one in above if one >= begun])
+    return found if found is not None and found <= _most(seen) else None
+
+
+def _above(seen: Seen, counts: dict[int, Finding], tried: list[int]) -> int | None:
+    """Twice the last rung, if that one gained, and more than the one before."""
+    gains = [_gain(counts[one]) for one in tried]
+    before = gains[-2] if len(gains) > 1 else 1.0
+    return 2 * tried[-1] if _goes_up(seen, counts[tried[-1]]) and gains[-1] >= before * WORTH else None
+
+
+def _disappoints(seen: Seen, found: Finding) -> bool:
+    """Whether a rung brought nothing, or clearly less than the simulation said."""
+    told = seen.foretold(found.change)
+    return found.outcome != "gain" or (told is not None and _gain(found) < _KEPT * told.speedup)
 
 
 def _first(seen: Seen, lowest: int) -> int:

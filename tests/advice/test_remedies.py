@@ -181,6 +181,16 @@ def test_a_rung_that_was_passed_over_is_tried_if_the_higher_one_brought_nothing(
     assert num_workers.propose(figures, [_rung(8, "no-gain", 1.0), _rung(4, "no-gain", 1.0)]) is None
 
 
+def test_rungs_below_one_that_disappoints_are_climbed_from_the_lowest():
+    figures = _with_cause(seen(0.7), BLOCKED, {4: 1.8, 8: 2.2, 16: 3.0, 32: 3.0})
+    jump = _rung(16, "gain", 1.2)
+    assert _settings(num_workers.propose(figures, [])) == {"num_workers": 16}
+    assert _settings(num_workers.propose(figures, [jump])) == {"num_workers": 4}
+    assert _settings(num_workers.propose(figures, [jump, _rung(4, "gain", 1.7)])) == {"num_workers": 8}
+    assert num_workers.propose(figures, [jump, _rung(4, "gain", 1.7), _rung(8, "gain", 1.7)]) is None
+    assert num_workers.propose(figures, [_rung(16, "gain", 2.9)]) is None  # 32 are more than may be tried
+
+
 def test_too_many_workers_that_wait_are_halved():
     figures = _with_cause(seen(0.7, num_workers=12), BLOCKED, {})
     assert _settings(num_workers.propose(figures, [])) == {"num_workers": 6}
