@@ -25,7 +25,7 @@ from pipebench.remedies import remedies
 from pipebench.render import layout, screen
 from pipebench.render.advice import named, parts
 from pipebench.render.signs import missing
-from pipebench.results.advice import Advice, Change
+from pipebench.results.advice import ANEW, Advice, Change
 from pipebench.results.secrets import without_secrets
 from pipebench.results.watched import WatchResult
 from pipebench.watch.launch import supervisor
@@ -182,7 +182,7 @@ class _Reporter:
     def _with_snippet(self, advice: Advice) -> Advice:
         made = self.conductor.made.get(advice.loader or 0)
         followed = advice.followed
-        if made is None or followed is None:
+        if made is None or followed is None or followed.reason == ANEW:
             return advice
         if self.options.patch is not None and (text := diff(made, followed.change)) is not None:
             write_whole(self.options.patch, text.encode())

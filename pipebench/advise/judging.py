@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from statistics import median
 
 from pipebench.remedies.seen import WORTH
-from pipebench.results.advice import Change, Finding, Outcome, Value
+from pipebench.results.advice import ANEW, Change, Finding, Outcome, Value
 from pipebench.stats import NORMAL, Speedup, next_run
 from pipebench.watch.record.trial_lines import TrialWindow
 
@@ -156,19 +156,21 @@ def foretold(findings: Sequence[Finding], computing: bool = False) -> int | None
 
     First, what was faster in every pair of a trial that was too short. Else, the best prediction of what was not tried,
     unless the simulation was wrong about something that was tried. More workers are no guess where workers are
-    `computing`: what they gain, they may take from other programs.
+    `computing`: what they gain, they may take from other programs. Workers that could live on if the loader were made
+    once are a guess, too.
     """
     worth = [
         (place, one) for place, one in enumerate(findings) if not (computing and one.change.remedy == "num_workers")
     ]
     likely = [(median(one.ratios), place) for place, one in worth if _likely(one)]
+    anew = [(one.change.predicted or 0.0, place) for place, one in worth if one.reason == ANEW]
     if not likely and not any(map(_belied, findings)):
         likely = [
             (one.predicted.speedup, place)
             for place, one in worth
             if one.gain is None and one.predicted is not None and _promises(one, one.predicted)
         ]
-    speedup, place = max(likely, key=lambda one: (one[0], -one[1]), default=(0.0, 0))
+    speedup, place = max([*likely, *anew], key=lambda one: (one[0], -one[1]), default=(0.0, 0))
     return place if speedup >= _TELLING else None
 
 

@@ -9,7 +9,7 @@ from pipebench.render import layout, watch, watch_account
 from pipebench.render.cells import Table, spoken
 from pipebench.render.layout import Line, Part, Section
 from pipebench.render.watch_verdict import verdict as limit
-from pipebench.results.advice import Advice, Cache, Change, Finding, Snippet
+from pipebench.results.advice import ANEW, Advice, Cache, Change, Finding, Snippet
 from pipebench.results.watched import WatchResult
 from pipebench.units import counted, percent, printable, seconds, size
 
@@ -105,7 +105,10 @@ def _of_change(found: Finding) -> str:
     if found.gain is not None:
         return f"{what} makes the training loop {spoken(found.gain)} as fast. It was tried on this run.{_of_run(found)}"
     why = _NOT_TRIED.get(found.reason, "the trial was too short")
-    told = "" if found.predicted is None else f"predicted to make the training loop {spoken(found.predicted)} as fast"
+    if found.predicted is None:
+        most = found.change.predicted or 1.0
+        return f"{what} could make the loops up to {most:.2f}× as fast (predicted). This was not tried: {why}."
+    told = f"predicted to make the training loop {spoken(found.predicted)} as fast"
     return f"{what} is {told}. This was not tried: {why}."
 
 
@@ -262,6 +265,8 @@ def _writing(advice: Advice) -> Iterator[Part]:
     yield ""
     written = list(_written(advice.snippet)) if advice.snippet is not None else []
     yield from written
+    if chosen.reason == ANEW:
+        yield "Make the loader once, before the first pass, and iterate it in each:"
     if chosen.change.settings and not written:
         yield f"Write, in {place}: DataLoader(..., {named(_keywords(chosen.change))})"
     if chosen.change.one_thread:

@@ -11,6 +11,7 @@ Value = str | int | float | bool | None
 Outcome = Literal["gain", "no-gain", "slower", "unclear", "not-tried"]
 Ended = Literal["done", "budget", "script-ended", "refused", "fault"]
 _CLEARLY = 0.95  # of a speed-up: what is less is clearly less
+ANEW = "new-loader-each-pass"  # why workers could not live on: the script makes its loader again and again
 _NAMED = 1.1  # the least speed-up of a change of the script that is named first
 
 

@@ -161,3 +161,9 @@ def test_more_workers_are_no_guess_where_workers_compute():
     assert foretold([tried]) == 0
     assert foretold([tried, _unclear(1.18, 1.3, 1.44)], computing=True) == 1
     assert foretold([tried, _untried(1.5, 1.2)], computing=True) is None
+
+
+def test_workers_that_could_live_on_are_a_guess_where_the_loader_is_made_anew():
+    change = Change("persistent_workers", {"persistent_workers": True}, predicted=1.8)
+    anew = Finding(change, "not-tried", reason="new-loader-each-pass")
+    assert foretold([anew]) == 0 and foretold([replace(anew, reason="passes-overlap")]) is None
