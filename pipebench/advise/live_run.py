@@ -57,7 +57,7 @@ class LiveRun:
 
     def __post_init__(self) -> None:
         self.looker = Looker(self.folder)
-        self._reader = _UntilTrials(self.folder)
+        self._reader: _UntilTrials | None = None  # of a script alone: a command's folder has one for each program
         self._tail = Tail(self.folder)
         self._processes: list[Process] = []
 
@@ -75,15 +75,18 @@ class LiveRun:
 
     def looking(self) -> AbstractContextManager[None]:
         """Looks at the processes from outside, again and again, while the block runs."""
+        self._reader = _UntilTrials(self.folder)
         return looking(self.looker, self._reader)
 
     def watched(self, status: int = 0) -> WatchResult:
         options = WatchOptions(module=self.module)
-        self._reader.over = True
+        if self._reader is not None:
+            self._reader.over = True
         if status < _BY_SIGNAL:  # else nobody has waited for the workers
             self.looker.note_load()
         self._processes = gather(self.folder)
-        found = summarise(self._processes, options, status, usable_cores(), self.looker.found, self._reader.found)
+        looks = self._reader.found if self._reader is not None else None
+        found = summarise(self._processes, options, status, usable_cores(), self.looker.found, looks)
         return dataclasses.replace(found, timeline=timeline(self._processes, found.loaders_in_loop))
 
     @property
