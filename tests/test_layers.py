@@ -22,8 +22,8 @@ HOUSE = {
     "batches over_time next_move watched training calibration check comparison before_after studies advice plan "
     "packing examination ranks programs secrets names verdicts report schema earlier_runs",
     "render": "cells signs layout screen check frameworks watch_notes feeding consumers stage_sum gains tables lab "
-    "watch_verdict watch_account watch_details watch_drilled watch ranks programs watched study syncs same_work ab "
-    "github calibration advice before_after_rows before_after plan functions packing examination text",
+    "watch_verdict in_loop watch_account watch_details watch_drilled watch ranks programs watched study syncs "
+    "same_work ab github calibration advice before_after_rows before_after plan functions packing examination text",
     "render.pictures": "sheet svg drawing axes forest bound counts errors in_workers ladder of_ranks remedies "
     "resources speedups steps times variants whole_run two_runs",
     "render.html": "markup outline page",
@@ -37,13 +37,13 @@ HOUSE = {
     "watch.script": "made lost_workers wait_parts arrivals device_idle main_thread own_steps phases ranks loop_spans "
     "without_loader optimisers relays spawned_workers transfers iterators webdataset_loader",
     "watch.bound": "batches schedule alternation agreement live_batches session",
-    "watch.trial": "resting dealing in_step edits examining memo compared chains pictures arms stretches passes "
-    "session patching",
+    "watch.trial": "loop_looks resting dealing in_step edits examining memo compared chains pictures arms stretches "
+    "passes session patching",
     "watch.launch": "watched_script standstill over_time footprint own_code stacks supervisor bootstrap program "
     "programs",
     "watch.launch.hook": "pipebench_hook sitecustomize",
-    "watch.read": "decoding gather described account bound bound_of_ranks drilled hand_off costs over_time host_use "
-    "moves like_a_device verdict waiting stalls series causes notes summary ranks programs merged",
+    "watch.read": "decoding gather described like_a_device in_loop account bound bound_of_ranks drilled hand_off costs "
+    "over_time host_use moves verdict waiting stalls series of_causes causes notes summary ranks programs merged",
     "watch.log.sinks": "csv jsonl tensorboard wandb",
     "watch.log": "incoming queue_fill worker_memory live writing writers",
     "watch.trace": "tracks device_timeline excerpt perfetto",
@@ -51,7 +51,7 @@ HOUSE = {
     "remedies": "seen source opening files as_tensors bytes_across callbacks decoders draft packed_crops from_bytes "
     "in_order knock_out lookup opencv_resize num_workers one_thread persistent_workers pin_memory prefetch_factor "
     "ring_collate sampler_ahead start_method validation",
-    "advise": "judging whole_run sync_cause trial conductor snippet tail live_run command",
+    "advise": "judging whole_run sync_cause shared_resource trial conductor snippet tail live_run command",
     "before_after": "loaders estimates figures watched differing whole",
     "region": "",
     "batch_into": "",

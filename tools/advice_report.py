@@ -53,7 +53,7 @@ def right(row: Row) -> bool:
 def held(row: Row) -> bool | None:
     """Whether the promised interval holds the gain of the plain runs. None: nothing was promised."""
     advised = gain(row, "advised")
-    return None if advised is None else row["promised"][1] <= advised <= row["promised"][2]
+    return None if advised is None or not row["promised"] else row["promised"][1] <= advised <= row["promised"][2]
 
 
 def within_limit(row: Row) -> bool | None:

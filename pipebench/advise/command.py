@@ -11,8 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pipebench.advise import judging
 from pipebench.advise.conductor import Conductor
 from pipebench.advise.live_run import CommandRun, LiveRun
+from pipebench.advise.shared_resource import with_shared
 from pipebench.advise.snippet import diff, snippet
 from pipebench.errors import PipebenchError
 from pipebench.host.scratch import Scratch
@@ -23,7 +25,7 @@ from pipebench.remedies import remedies
 from pipebench.render import layout, screen
 from pipebench.render.advice import named, parts
 from pipebench.render.signs import missing
-from pipebench.results.advice import Advice, Change
+from pipebench.results.advice import ANEW, Advice, Change
 from pipebench.results.secrets import without_secrets
 from pipebench.results.watched import WatchResult
 from pipebench.watch.launch import supervisor
@@ -32,6 +34,7 @@ from pipebench.watch.record.orders import Order
 from pipebench.watch.record.recording import Settings, told
 
 BUDGET_S = 180.0
+_COMPUTING = ("stage", "cores-used-up", "threads-over-cores", "workers-compete")
 Keep = Callable[[WatchResult | None, Advice], object]
 
 
@@ -161,7 +164,9 @@ class _Reporter:
 
     def _report(self, status: int) -> None:
         watched = self.conductor.watched or self.run.watched(status)
-        advice = without_secrets(with_predictions(self._with_snippet(self.conductor.advice()), watched))
+        found = self.conductor.advice()
+        watched = with_shared(watched, found.findings, found.loader) if found.loader is not None else watched
+        advice = without_secrets(self._with_snippet(_foretold(with_predictions(found, watched), watched)))
         width, colour = columns(sys.stderr), colours(sys.stderr)
         self.progress.end()
         goes_on = not self.run.ended.is_set() and not self.ends
@@ -177,8 +182,17 @@ class _Reporter:
     def _with_snippet(self, advice: Advice) -> Advice:
         made = self.conductor.made.get(advice.loader or 0)
         followed = advice.followed
-        if made is None or followed is None:
+        if made is None or followed is None or followed.reason == ANEW:
             return advice
         if self.options.patch is not None and (text := diff(made, followed.change)) is not None:
             write_whole(self.options.patch, text.encode())
         return dataclasses.replace(advice, snippet=snippet(made, followed.change))
+
+
+def _foretold(advice: Advice, watched: WatchResult) -> Advice:
+    """The advice with the finding that is the best guess, where nothing was shown to gain."""
+    if advice.best is not None or advice.foretold is not None:
+        return advice
+    causes = watched.account.causes if watched.account is not None else ()
+    computing = any(one.code in _COMPUTING and one.loader == advice.loader for one in causes)
+    return dataclasses.replace(advice, foretold=judging.foretold(advice.findings, computing))

@@ -11,7 +11,7 @@ from pipebench.advise import judging, sync_cause, whole_run
 from pipebench.advise.trial import Trial, has_room, in_batches, needed_s, not_now, period, window_s
 from pipebench.predict.untried import Foretell
 from pipebench.remedies import Propose
-from pipebench.remedies.seen import WORTH, Seen
+from pipebench.remedies.seen import Seen
 from pipebench.results.advice import Advice, Cache, Change, Ended, Finding
 from pipebench.results.watched import LoaderResult, WatchResult
 from pipebench.watch.record.lines import Line, LoopSums, Moment
@@ -21,6 +21,7 @@ from pipebench.watch.record.trial_lines import LoaderMade, TrialLine
 LOOK_S = 6.0  # the shortest time to watch before anything is tried
 LOOK_ITERATIONS = 40
 _LOOK_SHARE = 0.25  # of the budget: the longest time to watch
+_FIRST_PASS_SHARE = 0.125  # of the budget: a first pass that is shorter is watched to its end
 _FOR_STAGES = 0.4  # of the budget: for trials that spoil the weights
 _STEP_S = 0.1
 _EXAMINE_S, _EXAMINE_ITERATIONS = 10.0, 20  # the longest time to look for sync points
@@ -71,6 +72,7 @@ class Conductor:
         self.ended: Ended = "script-ended"
         self.began: float | None = None
         self._turns, self._trials_s = 0, 0.0
+        self._latest = (0, 0)  # the loader that trained last, and its pass
         self._stopped = self._discarded = self._examined = False
         self._trial = Trial(0, [])
         self._predicted: list[Finding] = []
@@ -115,6 +117,7 @@ class Conductor:
             self.ended = "refused"
             return
         self._foretell = self.run.foretelling(self.seen)
+        self.seen = replace(self.seen, foretold=self._foretell)
         if made.refusal:
             self.ended = "refused"
             self._only_foretell(self.seen, made.refusal)
@@ -139,7 +142,7 @@ class Conductor:
         for propose in self.remedies.values():
             ladder: list[Finding] = []
             while (change := propose(seen, ladder)) is not None and (gain := self._foretell(change)) is not None:
-                faster = gain.low > 1.0 and gain.speedup >= WORTH
+                faster = judging.promising(change, gain)
                 ladder.append(Finding(change, "gain" if faster else "no-gain", gain))
             told += ladder
         self._foretold = judging.best(told)
@@ -162,8 +165,16 @@ class Conductor:
         if self.began is None:
             return False
         spent = self.run.now() - self.began
-        settled = spent >= LOOK_S and self._turns >= LOOK_ITERATIONS
+        settled = spent >= LOOK_S and self._turns >= LOOK_ITERATIONS and not self._soon_over(spent)
         return bool(self.made) and (settled or spent >= _LOOK_SHARE * self.budget_s)
+
+    def _soon_over(self, spent: float) -> bool:
+        """Whether the first pass ends soon: then what lies between two passes, as validation, is watched too."""
+        loader, number = self._latest
+        made = self.made.get(loader)
+        if number or made is None or made.batches is None or not self._turns:
+            return False
+        return max(spent, spent * made.batches / self._turns) < _FIRST_PASS_SHARE * self.budget_s
 
     def _read(self) -> None:
         for line in self.run.lines():
@@ -171,6 +182,7 @@ class Conductor:
                 if self.began is None:
                     self.began = self.run.now()
                 self._turns += line.trained
+                self._latest = (line.loader, line.number_of_pass) if line.trained else self._latest
             elif isinstance(line, Moment):
                 self._stopped |= line.name == "stop"
             elif isinstance(line, LoaderMade):
@@ -240,9 +252,10 @@ class Conductor:
     def _limit(self, seen: Seen, change: Change) -> float:
         """The most that a change can bring for passes and what is between them, not for the settled iterations alone.
 
-        It is no more than the upper end of what the simulation says of it.
+        It is no more than the upper end of what the simulation says of it. But the simulation knows no stalls that all
+        workers share, so it does not lower the limit of what a cause in the account asks for.
         """
-        told = self._foretell(change)
+        told = None if change.asked_for else self._foretell(change)
         most = min(change.predicted or seen.most_by_workers, math.inf if told is None else told.high)
         measured = whole_run.share(seen, "passes" if change.by_passes else "windows")
         return most if measured is None else whole_run.amdahl(most, measured)

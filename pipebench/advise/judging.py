@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from statistics import median
 
 from pipebench.remedies.seen import WORTH
-from pipebench.results.advice import Change, Finding, Outcome, Value
+from pipebench.results.advice import ANEW, Change, Finding, Outcome, Value
 from pipebench.stats import NORMAL, Speedup, next_run
 from pipebench.watch.record.trial_lines import TrialWindow
 
@@ -23,6 +24,7 @@ BETWEEN_RUNS = 0.05
 _OF_LARGE_GAINS, _LARGE = 0.10, 1.5
 _OF_TWO = 1.25  # the least that the low end of a gain must be if it rests on two pairs
 _NEARLY = 0.95  # of the best gain: then the cheaper change is better
+_TELLING = 1.1  # the least speed-up that is named though it was not shown
 TOGETHER = "together"
 
 
@@ -147,6 +149,52 @@ def best(findings: Sequence[Finding]) -> int | None:
     """
     chosen = sorted(best_of_each(findings), key=lambda one: (one.change.remedy == TOGETHER, _workers(one)))
     return findings.index(chosen[_nearly_best(chosen)]) if chosen else None
+
+
+def foretold(findings: Sequence[Finding], computing: bool = False) -> int | None:
+    """The finding to name where none is known to gain: marked as not shown. None: nothing promises enough.
+
+    First, what was faster in every pair of a trial that was too short. Else, the best prediction of what was not tried,
+    unless the simulation was wrong about something that was tried. More workers are no guess where workers are
+    `computing`: what they gain, they may take from other programs. Workers that could live on if the loader were made
+    once are a guess, too.
+    """
+    worth = [
+        (place, one) for place, one in enumerate(findings) if not (computing and one.change.remedy == "num_workers")
+    ]
+    likely = [(median(one.ratios), place) for place, one in worth if _likely(one)]
+    anew = [(one.change.predicted or 0.0, place) for place, one in worth if one.reason == ANEW]
+    if not likely and not any(map(_belied, findings)):
+        likely = [
+            (one.predicted.speedup, place)
+            for place, one in worth
+            if one.gain is None and one.predicted is not None and _promises(one, one.predicted)
+        ]
+    speedup, place = max([*likely, *anew], key=lambda one: (one[0], -one[1]), default=(0.0, 0))
+    return place if speedup >= _TELLING else None
+
+
+def promising(change: Change, told: Speedup) -> bool:
+    """Whether the simulation promises a gain. It may be unsure of it where a cause of this run asks for the change."""
+    return told.speedup >= _TELLING if change.asked_for else told.low > 1.0 and told.speedup >= WORTH
+
+
+def _promises(found: Finding, told: Speedup) -> bool:
+    """Whether the simulation promises a gain of what was not tried, or a single pair agrees with it."""
+    agrees = bool(found.ratios) and min(found.ratios) > _TELLING and told.speedup >= _TELLING
+    return agrees or promising(found.change, told)
+
+
+def _likely(found: Finding) -> bool:
+    """Whether each pair of an unclear trial was faster, and enough of them were there: two, if a cause asks for it."""
+    real = not (found.change.knock_out or found.change.gives_up or found.change.of_script)
+    pairs = LEAST_PAIRS - 1 if found.change.asked_for else LEAST_PAIRS
+    return real and found.outcome == "unclear" and len(found.ratios) >= pairs and min(found.ratios) > WORTH
+
+
+def _belied(found: Finding) -> bool:
+    """Whether a trial showed that the simulation promised too much of this change."""
+    return found.gain is not None and found.predicted is not None and found.gain.high < found.predicted.low
 
 
 def _workers(found: Finding) -> int:

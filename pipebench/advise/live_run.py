@@ -18,7 +18,8 @@ from pipebench.remedies.seen import Seen
 from pipebench.results.watched import WatchResult
 from pipebench.watch.command import records_of
 from pipebench.watch.launch.footprint import Looker, looked_at
-from pipebench.watch.launch.programs import Programs
+from pipebench.watch.launch.programs import Programs, looking
+from pipebench.watch.launch.stacks import StackReader
 from pipebench.watch.read.gather import Process, Run, ShownTime, gather
 from pipebench.watch.read.programs import programs_of
 from pipebench.watch.read.stalls import lengths_of
@@ -31,6 +32,16 @@ from pipebench.watch.record.trial_lines import LoaderMade, TrialFailed
 from pipebench.watch.trace.excerpt import timeline
 
 _BY_SIGNAL = 128  # the status of a script that a signal ended is above that
+
+
+class _UntilTrials(StackReader):
+    """Looks at the stacks of workers while the script is watched, and not while changes are tried."""
+
+    over = False
+
+    def look(self) -> None:
+        if not self.over:
+            super().look()
 
 
 @dataclass
@@ -46,6 +57,7 @@ class LiveRun:
 
     def __post_init__(self) -> None:
         self.looker = Looker(self.folder)
+        self._reader: _UntilTrials | None = None  # of a script alone: a command's folder has one for each program
         self._tail = Tail(self.folder)
         self._processes: list[Process] = []
 
@@ -63,14 +75,18 @@ class LiveRun:
 
     def looking(self) -> AbstractContextManager[None]:
         """Looks at the processes from outside, again and again, while the block runs."""
-        return _looking(self.looker)
+        self._reader = _UntilTrials(self.folder)
+        return looking(self.looker, self._reader)
 
     def watched(self, status: int = 0) -> WatchResult:
         options = WatchOptions(module=self.module)
+        if self._reader is not None:
+            self._reader.over = True
         if status < _BY_SIGNAL:  # else nobody has waited for the workers
             self.looker.note_load()
         self._processes = gather(self.folder)
-        found = summarise(self._processes, options, status, usable_cores(), self.looker.found)
+        looks = self._reader.found if self._reader is not None else None
+        found = summarise(self._processes, options, status, usable_cores(), self.looker.found, looks)
         return dataclasses.replace(found, timeline=timeline(self._processes, found.loaders_in_loop))
 
     @property

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import contextlib
 import difflib
+import itertools
 import os
 import re
 from collections.abc import Iterable
@@ -15,7 +16,11 @@ from pipebench.results.advice import Change, Rewrite, Snippet, Value
 from pipebench.watch.record.trial_lines import LoaderMade
 
 _NO_NEWLINE = "\\ No newline at end of file"
-_BEFORE_WORKERS = 5  # positional parameters of a DataLoader before `num_workers`
+_POSITIONS = (
+    "dataset", "batch_size", "shuffle", "sampler", "batch_sampler", "num_workers", "collate_fn", "pin_memory",
+    "drop_last", "timeout", "worker_init_fn", "multiprocessing_context", "generator",
+)  # fmt: skip
+"""The parameters of a DataLoader that can be given without their names, in their order."""
 
 
 def snippet(made: LoaderMade, change: Change) -> Snippet | None:
@@ -84,24 +89,41 @@ def _of_call(made: LoaderMade, settings: dict[str, Value]) -> tuple[Rewrite, ...
     except (OSError, SyntaxError, ValueError):
         return None
     call = source.call_at(made)
-    if call is None or not _takes(call, settings):
+    if call is None or not (call.args or call.keywords):
         return None
 
     def place(node: ast.expr) -> tuple[int, int]:
         return source.begin(node), source.end(node)
 
-    present = {one.arg: one.value for one in call.keywords if one.arg}
+    present = _present(call)
+    starred = any(isinstance(one, ast.Starred) for one in call.args)
+    if starred and any(name in _POSITIONS and name not in present for name in settings):
+        return None
     edits = [(*place(present[name]), repr(value)) for name, value in settings.items() if name in present]
-    added = ", ".join(f"{name}={value!r}" for name, value in settings.items() if name not in present)
     written = [Rewrite(made.file, *one) for one in edits]
-    return (*written, source.with_keyword(call, added)) if added else tuple(written)
+    added = {name: value for name, value in settings.items() if name not in present}
+    hidden = [one.value for one in call.keywords if one.arg is None]
+    if added and hidden:
+        return (*written, *_into_dictionary(source, hidden, added))
+    text = ", ".join(f"{name}={value!r}" for name, value in added.items())
+    return (*written, source.with_keyword(call, text)) if added else tuple(written)
 
 
-def _takes(call: ast.Call, settings: dict[str, Value]) -> bool:
-    """Whether these keywords can be written: the call hides none of them."""
-    if not (call.args or call.keywords):
-        return False
-    hidden = any(one.arg is None for one in call.keywords) or any(isinstance(one, ast.Starred) for one in call.args)
-    if hidden:
-        return settings.keys() <= {one.arg for one in call.keywords}
-    return len(call.args) <= _BEFORE_WORKERS
+def _present(call: ast.Call) -> dict[str, ast.expr]:
+    """The arguments that the call shows, by the name of their parameter."""
+    shown = itertools.takewhile(lambda one: not isinstance(one, ast.Starred), call.args)
+    return {
+        **dict(zip(_POSITIONS, shown, strict=False)),
+        **{one.arg: one.value for one in call.keywords if one.arg},
+    }
+
+
+def _into_dictionary(source: Source, hidden: list[ast.expr], added: dict[str, Value]) -> Iterable[Rewrite]:
+    """Puts the keywords behind those of the dictionaries of a call, which may hold the same ones: the last one counts.
+
+    Several dictionaries become one.
+    """
+    texts = [source.raw[source.begin(one) : source.end(one)].decode() for one in hidden]
+    merged = ", ".join([*(f"**{one}" for one in texts), *(f"{name!r}: {value!r}" for name, value in added.items())])
+    for one, new in zip(hidden, [f"{{{merged}}}", *["{}"] * len(hidden)], strict=False):
+        yield Rewrite(source.file, source.begin(one), source.end(one), new)

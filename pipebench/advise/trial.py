@@ -16,6 +16,7 @@ _WINDOW_SHARE = 1 / 180  # of the budget: the shortest window, so 1 s of the def
 _LONGEST_SHARE = 1 / 20  # of the budget: what a window for uneven iterations may last
 _EVEN = 0.15  # standard deviation of the means of windows: a pair of them then tells a gain of a half
 _BLOCKS = 6  # of the watched iterations, to see how uneven they are
+_LONG_SHARE = 1 / 12  # of the budget: two passes that last longer
 _LEAST_PAIRS = 2  # of windows that a pass must have room for
 
 
@@ -84,7 +85,13 @@ def has_room(seen: Seen, change: Change, budget_s: float) -> bool:
     workers = int(change.settings.get("num_workers", seen.workers) or 0)
     prefetch = int(change.settings.get("prefetch_factor", seen.number("prefetch_factor")) or 0)
     pair = _present_batches(seen, budget_s) + _stretch_batches(seen, workers, prefetch, window_s(seen, budget_s))
-    return seen.batches >= _LEAST_PAIRS * pair
+    return seen.batches >= (1 if _long_and_even(seen, budget_s) else _LEAST_PAIRS) * pair
+
+
+def _long_and_even(seen: Seen, budget_s: float) -> bool:
+    """Whether two passes take much of the budget, and short windows do: then one pair in each pass is enough."""
+    even = window_s(seen, budget_s) <= max(0.2, budget_s * _WINDOW_SHARE)
+    return even and period(seen) == 1 and 2 * (seen.pass_s or 0.0) > budget_s * _LONG_SHARE
 
 
 def needed_s(seen: Seen, by_passes: bool, budget_s: float) -> float | None:

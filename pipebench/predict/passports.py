@@ -13,6 +13,7 @@ from pipebench.results.report import Report
 from pipebench.results.watched import WatchResult
 
 _KNOBS = {"num_workers", "prefetch_factor"}
+_SIMULATED = {*_KNOBS, "persistent_workers"}
 _HARDLY = 0.05
 
 
@@ -84,8 +85,9 @@ def _tried(costs: LoopCosts, advice: Advice) -> Iterator[Tried]:
 
 
 def simulated(change: Change) -> bool:
-    """Whether the simulation knows all of what a change is about."""
-    return bool(change.settings) and set(change.settings) <= _KNOBS and not (change.one_thread or change.edits)
+    """Whether the simulation knows all of what a change is about: in the settled loop, workers persist anyway."""
+    settings = set(change.settings)
+    return bool(settings & _KNOBS) and settings <= _SIMULATED and not (change.one_thread or change.edits)
 
 
 def setting_of(change: Change, costs: LoopCosts) -> tuple[int, int]:

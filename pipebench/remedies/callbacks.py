@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pipebench.remedies.seen import WORTH, Seen, account_s, without
-from pipebench.results.advice import Change, Finding
+from pipebench.results.advice import Change, Finding, Place
 
 PLACE = 11
 HOW = ("Log every 50th iteration, and move what needs no weights to a thread or to the end of a pass.",)
@@ -15,11 +15,17 @@ def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
     causes = seen.watched.account.causes if seen.watched.account else ()
     if any(one.code == "callbacks" and one.recoverable_s is None for one in causes):
         return None  # with a device: it may be what the loop waits for
-    spent = sum(found for found, row in account_s(seen, "other") if row.recoverable_s)
+    spent = sum(row.recoverable_s or 0.0 for _, row in account_s(seen, "other"))
     predicted = without(seen, spent)
     if predicted < WORTH:
         return None
+    values = next((one.values for one in causes if one.code == "callbacks"), {})
+    at = (
+        Place(str(values.get("function") or "the loop"), str(values["file"]), int(values["line"]))
+        if "line" in values
+        else None
+    )
     return Change(
         "callbacks", {}, f"saves up to {spent:.1f} s", predicted=predicted, title="callbacks out of the loop",
-        how=HOW, of_script=True,
+        how=HOW, at=at, of_script=True,
     )  # fmt: skip

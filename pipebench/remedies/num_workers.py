@@ -17,6 +17,9 @@ from pipebench.results.advice import Change, Finding, Value
 PLACE = 2
 MOST_PER_CORE = 8
 MOST = 64
+_NEARLY = 0.95  # of the best speed-up: then fewer workers are better
+_CLEARLY = 1.2  # times the speed-up of the lowest rung: then that one is passed over
+_KEPT = 0.8  # of what the simulation said: a rung that brings less disappoints
 _MEMORY_SHARE = 0.5  # of free memory
 _SHORT_PASS_S = 5.0  # the start of workers takes some tenths of a second, or some seconds
 
@@ -31,24 +34,56 @@ def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
         up = _up(seen, counts)
         if up is not None:
             return _change(seen, up)
-        if any(one.outcome == "gain" for one in tried):
+        if any(one.outcome == "gain" for workers, one in counts.items() if workers > seen.workers):
             return None
     down = _down(seen, counts)
     return _change(seen, down) if down is not None else None
 
 
 def _up(seen: Seen, counts: dict[int, Finding]) -> int | None:
-    """The next rung. It is worth a trial if the one before it gained, and more than the one before that."""
-    above = sorted(one for one in counts if one > seen.workers)
+    """The next rung. It is worth a trial if the one before it gained, and more than the one before that.
+
+    If the first trial passed over rungs and brought clearly less than the simulation said, as workers do that wait for
+    one another, these rungs are climbed from the lowest.
+    """
+    above = [one for one in counts if one > seen.workers]  # in the order of their trials
+    lowest = max(2, 2 * seen.workers)
+    begun = above[0] if above else _first(seen, lowest)
     if not above:
-        found = max(2, 2 * seen.workers)
+        found: int | None = begun
+    elif begun > lowest and _disappoints(seen, counts[begun]):
+        found = _above(seen, counts, [one for one in above if one < begun]) if len(above) > 1 else lowest
+        found = found if found is not None and found < begun else None
     else:
-        gains = [_gain(counts[one]) for one in above]
-        before = gains[-2] if len(gains) > 1 else 1.0
-        if not _goes_up(seen, counts[above[-1]]) or gains[-1] < before * WORTH:
-            return None
-        found = 2 * above[-1]
-    return found if found <= _most(seen) else None
+        found = _above(seen, counts, [one for one in above if one >= begun])
+    return found if found is not None and found <= _most(seen) else None
+
+
+def _above(seen: Seen, counts: dict[int, Finding], tried: list[int]) -> int | None:
+    """Twice the last rung, if that one gained, and more than the one before."""
+    gains = [_gain(counts[one]) for one in tried]
+    before = gains[-2] if len(gains) > 1 else 1.0
+    return 2 * tried[-1] if _goes_up(seen, counts[tried[-1]]) and gains[-1] >= before * WORTH else None
+
+
+def _disappoints(seen: Seen, found: Finding) -> bool:
+    """Whether a rung brought nothing, or clearly less than the simulation said."""
+    told = seen.foretold(found.change)
+    return found.outcome != "gain" or (told is not None and _gain(found) < _KEPT * told.speedup)
+
+
+def _first(seen: Seen, lowest: int) -> int:
+    """The rung to begin with. Where cores are no limit, it is the lowest that the simulation holds for nearly the best.
+
+    So a short budget suffices.
+    """
+    rungs = [lowest << more for more in range(MOST.bit_length()) if lowest << more <= _most(seen)]
+    told = {rung: seen.foretold(Change("num_workers", {"num_workers": rung})) for rung in rungs}
+    known = {rung: one.speedup for rung, one in told.items() if one is not None}
+    if not seen.blocked or lowest not in known:
+        return lowest
+    best = min(rung for rung, speedup in known.items() if speedup >= _NEARLY * max(known.values()))
+    return best if known[best] >= _CLEARLY * known[lowest] else lowest
 
 
 def _goes_up(seen: Seen, last: Finding) -> bool:
@@ -70,13 +105,14 @@ def _most(seen: Seen) -> float:
 def _down(seen: Seen, counts: dict[int, Finding]) -> int | None:
     """Fewer workers, if they are more than the cores: then they compete with each other and with the training.
 
-    As many as cores first; then half of that, as long as it gains.
+    As many as cores first; then half of that, as long as it gains. Workers that wait need no core, but many of them can
+    be too many for a disc or a server: half as many first.
     """
     if seen.workers <= seen.cores:
         return None
     below = sorted(one for one in counts if one < seen.workers)
     if not below:
-        return max(1, int(seen.cores))
+        return max(1, seen.workers // 2 if seen.blocked else int(seen.cores))
     gains = [_gain(counts[one]) for one in below]
     before = gains[1] if len(gains) > 1 else 1.0
     if below[0] == 1 or counts[below[0]].outcome != "gain" or gains[0] < before * WORTH:

@@ -9,11 +9,12 @@ from pipebench.results.advice import Change, Finding
 
 PLACE = 3
 TIMES = 4
+_UNEVEN = ("waiting", "uneven-workers")  # the loop waits though workers rest: a larger store bridges such waits
 _RUNGS = 2  # where batches come in bursts, and the first rung gained
 
 
 def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
-    asked = seen.has_cause("periodic-stalls", "head-of-line")
+    asked = seen.has_cause("periodic-stalls", *_UNEVEN) or (seen.has_cause("head-of-line") and not seen.any_order)
     goes_on = asked and len(tried) < _RUNGS and all(one.outcome == "gain" for one in tried)
     if (tried and not goes_on) or not seen.workers or not seen.waits:
         return None

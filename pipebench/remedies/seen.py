@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pipebench.results.account import AccountRow
-from pipebench.results.advice import Value
+from pipebench.results.advice import Change, Value
 from pipebench.results.watched import LoaderResult, WatchResult
+from pipebench.stats import Speedup
 from pipebench.units import size
 from pipebench.watch.record.trial_lines import LoaderMade
 
 _TELLING = 10.0  # a limit above this says nothing about what a change will bring
 # Parts of a wait that workers do not change. Receiving is none: on a busy machine it holds waits for a worker, too.
 _OF_THE_SCRIPT = ("sampler", "send-indices")
+_BLOCKED = 0.5  # of the time of a sample on a core, at most
 WORTH = 1.03  # a speed-up that is worth an edit
 TRY_FROM = 1.08  # a limit that is worth a trial: runs differ so much that an interval shows hardly less
 
@@ -25,7 +27,8 @@ class Seen:
     `any_order` says that the user allows trials that change the order of batches, and `discards` that he allows those
     after which the weights are worth nothing. `free_bytes` is free memory. `made` is where the loader was made, and
     `all_made` where each loader of the script was. `lengths` are successive iterations of a pass, in any unit. `ranks`
-    is how many ranks of the training share the cores and the memory, each with loaders of its own.
+    is how many ranks of the training share the cores and the memory, each with loaders of its own. `foretold` is what
+    the simulation says of a change of this loader (None: it does not know the change).
     """
 
     watched: WatchResult
@@ -40,6 +43,7 @@ class Seen:
     all_made: Mapping[int, LoaderMade] = field(default_factory=dict)
     lengths: Sequence[float] = ()
     ranks: int = 1
+    foretold: Callable[[Change], Speedup | None] = lambda change: None
 
     def number(self, name: str) -> int:
         found = self.settings.get(name)
@@ -49,6 +53,14 @@ class Seen:
         """Whether the account of the watched run has one of these causes."""
         account = self.watched.account
         return account is not None and any(one.code in codes for one in account.causes)
+
+    @property
+    def blocked(self) -> bool:
+        """Whether making batches needs hardly a core: workers sleep or wait for storage, or would."""
+        if self.has_cause("storage", "workers-blocked"):
+            return True
+        whole, cpu = self.loader.sample_s, self.loader.sample_cpu_s
+        return self.has_cause("no-workers") and None not in (whole, cpu) and (cpu or 0.0) < _BLOCKED * (whole or 0.0)
 
     def could_save(self, code: str) -> float:
         """The seconds that this cause could save of the watched part."""

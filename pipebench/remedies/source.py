@@ -13,6 +13,8 @@ from pipebench.remedies.seen import Seen
 from pipebench.results.advice import Place, Rewrite
 from pipebench.watch.record.trial_lines import LoaderMade
 
+_LOADER = "DataLoader"
+
 
 class Source:
     """One file. `tree` is its code; places count bytes. Raises OSError, SyntaxError or ValueError."""
@@ -43,9 +45,24 @@ class Source:
         wanted = (made.line, made.end_line, made.column, made.end_column)
         for one in self.nodes(ast.Call):
             place = (one.lineno, one.end_lineno, one.col_offset, one.end_col_offset)
-            if place == wanted and isinstance(one, ast.Call) and ast.unparse(one.func).endswith("DataLoader"):
+            if place == wanted and isinstance(one, ast.Call) and self._makes_loader(one.func):
                 return one
         return None
+
+    def _makes_loader(self, function: ast.expr) -> bool:
+        """Whether this is DataLoader, or a name that the file gives to it or to a class or a partial call of it."""
+        if isinstance(function, ast.Attribute) and ast.unparse(function) == "super().__init__":
+            return True  # a class of loaders: it is no other, since the call makes one
+        return ast.unparse(function).split(".")[-1] in {_LOADER, *self._other_names()}
+
+    def _other_names(self) -> Iterator[str]:
+        for node in ast.walk(self.tree):
+            if isinstance(node, ast.ImportFrom):
+                yield from (one.asname for one in node.names if one.name == _LOADER and one.asname)
+            elif isinstance(node, ast.ClassDef) and any(_LOADER in ast.unparse(one) for one in node.bases):
+                yield node.name
+            elif isinstance(node, ast.Assign) and _is_loader(node.value):
+                yield from (ast.unparse(one).split(".")[-1] for one in node.targets)
 
     def imported(self, module: str) -> tuple[Rewrite, ...]:
         """Writes `import module` before the first import of the file, if it is not there. `module` has no dots."""
@@ -73,6 +90,12 @@ class Source:
 def _plain(what: Callable[..., object]) -> str:
     """The text of a class or function, without our comments to the type checker."""
     return re.sub(r"  # type: ignore.*", "", inspect.getsource(what))
+
+
+def _is_loader(value: ast.expr) -> bool:
+    """Whether this is the class itself, or `partial(DataLoader, ...)`."""
+    first = value.args[0] if called(value) == "partial" and isinstance(value, ast.Call) and value.args else value
+    return isinstance(first, ast.Name | ast.Attribute) and ast.unparse(first).split(".")[-1] == _LOADER
 
 
 def _first_line(node: ast.stmt) -> int:

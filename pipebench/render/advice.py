@@ -9,7 +9,7 @@ from pipebench.render import layout, watch, watch_account
 from pipebench.render.cells import Table, spoken
 from pipebench.render.layout import Line, Part, Section
 from pipebench.render.watch_verdict import verdict as limit
-from pipebench.results.advice import Advice, Cache, Change, Finding, Snippet
+from pipebench.results.advice import ANEW, Advice, Cache, Change, Finding, Snippet
 from pipebench.results.watched import WatchResult
 from pipebench.units import counted, percent, printable, seconds, size
 
@@ -93,16 +93,23 @@ def verdict(advice: Advice) -> str:
     if found is not None:
         return f"{_larger(advice)}{_of_change(found)}"
     if advice.ended == "refused":
-        return "No remedy was tried on this script."
-    return f"{_nothing(advice)}{_given_up(advice)}"
+        return f"{_larger(advice)}No remedy was tried on this script."
+    return f"{_larger(advice)}{_nothing(advice)}{_given_up(advice)}"
 
 
 def _of_change(found: Finding) -> str:
     what = _sentence_case(named(found.change))
+    if found.gain is not None and found.outcome != "gain":
+        pairs = f"each of {len(found.ratios)} pairs was, by {min(found.ratios):.2f}× to {max(found.ratios):.2f}×"
+        return f"{what} probably makes the training loop faster: {pairs}. That is too little to be sure."
     if found.gain is not None:
         return f"{what} makes the training loop {spoken(found.gain)} as fast. It was tried on this run.{_of_run(found)}"
-    told = "" if found.predicted is None else f"predicted to make the training loop {spoken(found.predicted)} as fast"
-    return f"{what} is {told}. This was not tried: {_NOT_TRIED[found.reason]}."
+    why = _NOT_TRIED.get(found.reason, "the trial was too short")
+    if found.predicted is None:
+        most = found.change.predicted or 1.0
+        return f"{what} could make the loops up to {most:.2f}× as fast (predicted). This was not tried: {why}."
+    told = f"predicted to make the training loop {spoken(found.predicted)} as fast"
+    return f"{what} is {told}. This was not tried: {why}."
 
 
 def _larger(advice: Advice) -> str:
@@ -252,11 +259,14 @@ def _writing(advice: Advice) -> Iterator[Part]:
     """How the user writes the advice."""
     chosen = advice.followed
     if chosen is None:
+        yield from ["", *_by_hand(advice.larger.change)] if advice.larger is not None else []
         return
     place = f"{_short(advice.file)}:{advice.line}" if advice.file else "where the script makes its loader"
     yield ""
     written = list(_written(advice.snippet)) if advice.snippet is not None else []
     yield from written
+    if chosen.reason == ANEW:
+        yield "Make the loader once, before the first pass, and iterate it in each:"
     if chosen.change.settings and not written:
         yield f"Write, in {place}: DataLoader(..., {named(_keywords(chosen.change))})"
     if chosen.change.one_thread:

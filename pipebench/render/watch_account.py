@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from pipebench.render import in_loop
 from pipebench.render.cells import Table
 from pipebench.render.frameworks import setting
 from pipebench.render.layout import Line, Part
@@ -146,6 +147,7 @@ def _no_workers(one: Cause, values: Any, part: str) -> str:
     return (
         f"Loader {one.loader} has no workers: making batches inside the loop took {part}{_stage_named(values)}."
         + _at_most(one, f"{setting('num_workers', values.get('made_by', ''))}=1 or more")
+        + in_loop.shared(values)
     )
 
 
@@ -170,7 +172,7 @@ def _blocked(one: Cause, values: Any, part: str) -> str:
     return (
         f"{_waits(one, part)}. {what}: {_busy(values)}, of that "
         f"{percent(values['cpu_share'])} on a core{idle}{_stage_named(values)}."
-        + _at_most(one, "More workers than cores")
+        + (in_loop.shared(values) or _at_most(one, "More workers than cores"))
     )
 
 
@@ -179,7 +181,7 @@ def _storage(one: Cause, values: Any, part: str) -> str:
     return (
         f"{_waits(one, part)}. They wait for storage{rate}: {_busy(values)}, of that "
         f"{percent(values['cpu_share'])} on a core{_stage_named(values)}."
-        + _at_most(one, "More workers than cores, or data in memory,")
+        + (in_loop.shared(values) or _at_most(one, "More workers than cores, or data in memory,"))
     )
 
 
@@ -264,10 +266,9 @@ def _nth(number: int) -> str:
 
 def _training(one: Cause, values: Any, part: str) -> str:
     first = f" Its first iteration took {seconds(values['first_s'])} of that, once." if "first_s" in values else ""
-    return f"Training itself took {part}, most of it {values['phase']}: {seconds(values['phase_s'])}.{first}"
+    return f"Training itself took {part}, {in_loop.most_of_training(values)}.{first}"
 
 
-_EVEN = " It takes as long in each iteration and needs no core, so it may be a wait for a device."
 _SENTENCES: dict[str, Callable[[Cause, Any, str], str]] = {
     "start-up": _start_up,
     "validation": _validation,
@@ -278,8 +279,7 @@ _SENTENCES: dict[str, Callable[[Cause, Any, str], str]] = {
         f"Copies from the host to the device took {part}." + _at_most(one, "Pinned batches and non_blocking=True")
     ),
     "callbacks": lambda one, values, part: (
-        f"Work in the loop besides training (callbacks, logging, metrics) took {part}."
-        + (_EVEN if "even" in values else "")
+        in_loop.callbacks(values, part)
         + _at_most(one, "Doing it less often, or in another thread,")
     ),
     "no-workers": _no_workers,

@@ -11,6 +11,8 @@ Value = str | int | float | bool | None
 Outcome = Literal["gain", "no-gain", "slower", "unclear", "not-tried"]
 Ended = Literal["done", "budget", "script-ended", "refused", "fault"]
 _CLEARLY = 0.95  # of a speed-up: what is less is clearly less
+ANEW = "new-loader-each-pass"  # why workers could not live on: the script makes its loader again and again
+_NAMED = 1.1  # the least speed-up of a change of the script that is named first
 
 
 @dataclass(frozen=True)
@@ -109,7 +111,7 @@ class Finding:
     `gain` is the speed-up of the whole training loop, in iterations per second, with the changed loader. Its interval
     is for the speed-up that another such trial would find. It comes from `ratios`, one for each pair of neighbouring
     windows (or of whole passes: `by`). `reason` says why a change was not tried, or why its trial ended. `predicted` is
-    the speed-up by the simulation of what was not tried (None: it does not know this change).
+    the speed-up by the simulation, also of what was tried (None: it does not know this change).
     `difference` is of its samples (None: not measured, because it changes none). `cache` is what a cache of samples
     takes (None: not asked, or the samples differ each time).
 
@@ -147,7 +149,8 @@ class Advice:
     seconds were used. `ended` says why trying ended. `most` is the speed-up that the loop would have if it waited for
     no batch at all: no loader can bring more, as long as workers take no core from the training (None: not known, or so
     high that it says nothing). `discarded` says that something was tried that spoils the weights. `foretold` is the
-    index of the finding to follow where nothing can be tried on this loader: only the simulation speaks for it.
+    index of the finding to follow where nothing was shown to gain: the simulation speaks for it, or each pair of a
+    trial that was too short.
     `ranks` is how many ranks of one training tried each change at the same batches; the gain is that of the job.
     """
 
@@ -178,10 +181,12 @@ class Advice:
 
     @property
     def larger(self) -> Finding | None:
-        """A change of the script besides its loader that could bring clearly more than the finding to follow."""
+        """A change of the script besides its loader that could bring clearly more than the finding to follow.
+
+        Without such a finding, one that could bring enough to be named first.
+        """
         gain = (one.run or one.gain or one.predicted) if (one := self.followed) is not None else None
         others = [one for one in self.findings if one.change.of_script and one.change.predicted]
         most = max(others, key=lambda one: one.change.predicted or 0.0, default=None)
-        if gain is None or most is None or _CLEARLY * (most.change.predicted or 0.0) <= gain.speedup:
-            return None
-        return most
+        least = gain.speedup / _CLEARLY if gain is not None else _NAMED
+        return most if most is not None and (most.change.predicted or 0.0) > least else None

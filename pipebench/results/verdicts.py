@@ -113,13 +113,14 @@ def _of_advice(found: Advice, parts: Any) -> ReportVerdict:
             **of_run,
         }
         return ReportVerdict("advise", "change", evidence)
+    told = found.followed
     if found.ended == "refused":
         evidence |= {"refusal": found.refusal}
-        told = found.followed
-        if told is None or told.predicted is None:
-            return ReportVerdict("advise", "refused", evidence)
-        evidence |= {"remedy": told.change.remedy, **_settings(told), **_speed(told.predicted)}
+    if told is not None and (guess := told.gain or told.predicted) is not None:
+        evidence |= {"remedy": told.change.remedy, **_settings(told), **_speed(guess)}
         return ReportVerdict("advise", "predicted", evidence)
+    if found.ended == "refused":
+        return ReportVerdict("advise", "refused", evidence)
     tried = any(one.gain is not None and not one.change.knock_out for one in found.findings)
     left = any(one.gain is None and not one.change.of_script for one in found.findings)
     untried = not tried and (left or found.ended in ("script-ended", "fault"))

@@ -1,10 +1,22 @@
 """The arithmetic of a trial, and the choice between gains."""
 
 import math
+from dataclasses import replace
 
 import pytest
 
-from pipebench.advise.judging import BETWEEN_RUNS, best, enough, gain, outcome, promised, ratios, together, unclear
+from pipebench.advise.judging import (
+    BETWEEN_RUNS,
+    best,
+    enough,
+    foretold,
+    gain,
+    outcome,
+    promised,
+    ratios,
+    together,
+    unclear,
+)
 from pipebench.results.advice import Change, Finding
 from pipebench.stats import Speedup
 from pipebench.watch.record.trial_lines import TrialWindow
@@ -103,3 +115,55 @@ def test_what_noise_hides_is_tried_again_until_more_pairs_would_not_help(by):
 
     assert unclear(of(some)) == unclear(of(3 * some)) == 0
     assert unclear(of(4 * some)) is None
+
+
+def _unclear(*pairs, **more):
+    change = Change("prefetch_factor", {"prefetch_factor": 8}, **more)
+    return Finding(change, "unclear", gain(pairs), pairs, predicted=Speedup(1.3, 1.1, 1.5, 0.95))
+
+
+def _untried(speedup, low, **more):
+    change = Change("num_workers", {"num_workers": 4}, **more)
+    return Finding(change, "not-tried", reason="budget", predicted=Speedup(speedup, low, 2 * speedup, 0.95))
+
+
+@pytest.mark.parametrize(
+    ("findings", "place"),
+    [
+        ([], None),
+        ([_unclear(1.18, 1.3, 1.44)], 0),
+        ([_unclear(1.18, 0.9, 1.44)], None),  # one pair was slower
+        ([_unclear(1.3, 1.4)], None),  # two pairs
+        ([_unclear(1.3, 1.4, asked_for=True)], 0),
+        ([_unclear(1.04, 1.05, 1.06)], None),  # too little to name
+        ([_unclear(1.18, 1.3, 1.44, gives_up=True)], None),
+        ([_untried(1.5, 1.2)], 0),
+        ([_untried(1.5, 0.9)], None),
+        ([replace(_untried(1.5, 0.9), ratios=(1.4,))], 0),  # one pair agrees
+        ([replace(_untried(1.5, 0.9), ratios=(1.0,))], None),
+        ([_untried(1.5, 0.9, asked_for=True)], 0),  # a cause of this run speaks for it, too
+        ([_untried(1.9, 1.5), _unclear(1.18, 1.3, 1.44)], 1),  # what was tried speaks first
+    ],
+)
+def test_the_best_guess_where_nothing_was_shown(findings, place):
+    assert foretold(findings) == place
+
+
+def test_a_simulation_that_was_wrong_about_what_was_tried_is_no_ground_for_a_guess():
+    tried = Finding(Change("num_workers", {"num_workers": 8}), "no-gain", gain([1.0, 1.01, 0.99]), (1.0, 1.01, 0.99))
+    told = replace(tried, predicted=Speedup(1.85, 1.46, 2.4, 0.95))
+    assert foretold([told, _untried(1.5, 1.2)]) is None
+    assert foretold([replace(tried, predicted=Speedup(1.01, 0.9, 1.1, 0.95)), _untried(1.5, 1.2)]) == 1
+
+
+def test_more_workers_are_no_guess_where_workers_compute():
+    tried = Finding(Change("num_workers", {"num_workers": 4}), "unclear", gain([1.2, 1.8, 1.5]), (1.2, 1.8, 1.5))
+    assert foretold([tried]) == 0
+    assert foretold([tried, _unclear(1.18, 1.3, 1.44)], computing=True) == 1
+    assert foretold([tried, _untried(1.5, 1.2)], computing=True) is None
+
+
+def test_workers_that_could_live_on_are_a_guess_where_the_loader_is_made_anew():
+    change = Change("persistent_workers", {"persistent_workers": True}, predicted=1.8)
+    anew = Finding(change, "not-tried", reason="new-loader-each-pass")
+    assert foretold([anew]) == 0 and foretold([replace(anew, reason="passes-overlap")]) is None

@@ -20,7 +20,10 @@ from pipebench.remedies import (
     start_method,
 )
 from pipebench.remedies.seen import Seen
+from pipebench.results.account import Account, AccountRow, Cause
+from pipebench.results.advice import Change, Finding
 from pipebench.results.watched import WaitPart
+from pipebench.stats import Speedup
 
 BLAS = host(("OpenBLAS", 2, "OPENBLAS_NUM_THREADS=1"))
 SLOW_START = replace(LOADER, later_startup_s=2.0)
@@ -142,3 +145,71 @@ def test_a_torch_without_in_order_is_not_asked_for_it():
     assert _settings(in_order.propose(allowed, [])) == {"in_order": False}
     older = {name: value for name, value in allowed.settings.items() if name != "in_order"}
     assert in_order.propose(replace(allowed, settings=older), []) is None
+
+
+BLOCKED = Cause("workers-blocked", 4.0, 4.0, 1)
+TOLD = {4: 1.8, 8: 2.9, 16: 3.0, 32: 3.0}
+
+
+def _with_cause(figures, cause, told=TOLD):
+    account = Account(10.0, (AccountRow("wait-for-worker", 4.0, 1, 4.0),), (cause,))
+
+    def foretold(change):
+        found = told.get(change.settings.get("num_workers"))
+        return None if found is None else Speedup(found, 0.8 * found, 1.2 * found, 0.95)
+
+    return replace(figures, watched=replace(figures.watched, account=account), foretold=foretold)
+
+
+def _rung(workers, outcome, speedup):
+    change = Change("num_workers", {"num_workers": workers})
+    return Finding(change, outcome, Speedup(speedup, 0.9 * speedup, 1.1 * speedup, 0.95), (speedup,) * 3)
+
+
+def test_where_workers_wait_the_ladder_begins_with_the_rung_that_the_simulation_holds_for_nearly_the_best():
+    assert _settings(num_workers.propose(_with_cause(seen(0.7), BLOCKED), [])) == {"num_workers": 8}
+    computing = replace(BLOCKED, code="stage")
+    assert _settings(num_workers.propose(_with_cause(seen(0.7), computing), [])) == {"num_workers": 4}
+    hardly = {4: 1.8, 8: 2.0, 16: 2.0}
+    assert _settings(num_workers.propose(_with_cause(seen(0.7), BLOCKED, hardly), [])) == {"num_workers": 4}
+
+
+def test_a_rung_that_was_passed_over_is_tried_if_the_higher_one_brought_nothing():
+    figures = _with_cause(seen(0.7), BLOCKED)
+    assert _settings(num_workers.propose(figures, [_rung(8, "no-gain", 1.0)])) == {"num_workers": 4}
+    assert _settings(num_workers.propose(figures, [_rung(8, "gain", 2.5)])) == {"num_workers": 16}
+    assert num_workers.propose(figures, [_rung(8, "no-gain", 1.0), _rung(4, "no-gain", 1.0)]) is None
+
+
+def test_rungs_below_one_that_disappoints_are_climbed_from_the_lowest():
+    figures = _with_cause(seen(0.7), BLOCKED, {4: 1.8, 8: 2.2, 16: 3.0, 32: 3.0})
+    jump = _rung(16, "gain", 1.2)
+    assert _settings(num_workers.propose(figures, [])) == {"num_workers": 16}
+    assert _settings(num_workers.propose(figures, [jump])) == {"num_workers": 4}
+    assert _settings(num_workers.propose(figures, [jump, _rung(4, "gain", 1.7)])) == {"num_workers": 8}
+    assert num_workers.propose(figures, [jump, _rung(4, "gain", 1.7), _rung(8, "gain", 1.7)]) is None
+    assert num_workers.propose(figures, [_rung(16, "gain", 2.9)]) is None  # 32 are more than may be tried
+
+
+def test_too_many_workers_that_wait_are_halved():
+    figures = _with_cause(seen(0.7, num_workers=12), BLOCKED, {})
+    assert _settings(num_workers.propose(figures, [])) == {"num_workers": 6}
+    assert _settings(num_workers.propose(figures, [_rung(6, "gain", 1.6)])) == {"num_workers": 3}
+
+
+def test_workers_that_would_wait_are_known_by_the_cpu_time_of_samples():
+    no_workers = replace(BLOCKED, code="no-workers")
+    waits = replace(LOADER, sample_s=0.01, sample_cpu_s=0.001)
+    figures = _with_cause(seen(0.7, loader=waits, num_workers=0), no_workers, {2: 1.2, 4: 1.8, 8: 2.9})
+    assert _settings(num_workers.propose(figures, [])) == {"num_workers": 8}
+    computes = replace(figures, loader=replace(waits, sample_cpu_s=0.01))
+    assert _settings(num_workers.propose(computes, [])) == {"num_workers": 2}
+
+
+@pytest.mark.parametrize(
+    ("code", "any_order", "asked"),
+    [("waiting", False, True), ("head-of-line", False, True), ("head-of-line", True, False), ("stage", False, False)],
+)
+def test_more_batches_ahead_are_asked_for_where_workers_rest_and_the_loop_waits(code, any_order, asked):
+    figures = replace(_with_cause(seen(0.5), Cause(code, 4.0, 4.0, 1)), any_order=any_order)
+    assert prefetch_factor.propose(figures, []).asked_for is asked

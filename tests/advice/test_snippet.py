@@ -75,17 +75,43 @@ def _found(path, text):
         ("DataLoader(data, shuffle=(order is None))", "DataLoader(data, shuffle=(order is None), num_workers=4)"),
         ("DataLoader(data, batch_size=((8)) ,)", "DataLoader(data, batch_size=((8)), num_workers=4 ,)"),
         ("DataLoader(data, **more, num_workers=2)", "DataLoader(data, **more, num_workers=4)"),
+        ("DataLoader(data, **more)", "DataLoader(data, **{**more, 'num_workers': 4})"),
+        ("DataLoader(data, **config['loader'], shuffle=True)",
+         "DataLoader(data, **{**config['loader'], 'num_workers': 4}, shuffle=True)"),
+        ("DataLoader(data, **a, **b)", "DataLoader(data, **{**a, **b, 'num_workers': 4}, **{})"),
+        ("DataLoader(**vars(args))", "DataLoader(**{**vars(args), 'num_workers': 4})"),
+        ("DataLoader(data, 8, True, None, None, 2)", "DataLoader(data, 8, True, None, None, 4)"),
     ],
-)
+)  # fmt: skip
 def test_what_is_written_can_be_run(tmp_path, call, after):
     assert snippet(_found(tmp_path / "train.py", f"{call}\n"), Change("any", {"num_workers": 4})).after == (after,)
 
 
+def test_a_keyword_that_the_call_may_already_hold_is_not_written(tmp_path):
+    assert diff(_found(tmp_path / "train.py", "DataLoader(*all)"), Change("any", {"num_workers": 4})) is None
+    assert diff(_found(tmp_path / "train.py", "DataLoader(*all)"), Change("any", {"prefetch_factor": 4})) is not None
+
+
+def test_a_dictionary_that_holds_one_of_two_settings_gets_the_other(tmp_path):
+    change = Change("any", {"num_workers": 4, "persistent_workers": True})
+    found = snippet(_found(tmp_path / "train.py", "DataLoader(data, num_workers=n, **more)"), change)
+    assert found.after == ("DataLoader(data, num_workers=4, **{**more, 'persistent_workers': True})",)
+
+
 @pytest.mark.parametrize(
-    "call", ["DataLoader(data, **more)", "DataLoader(*all)", "DataLoader(data, 8, True, None, None, 2)"]
+    "before",
+    [
+        "from torch.utils.data import DataLoader as make",
+        "make = functools.partial(data.DataLoader, drop_last=True)",
+        "make = DataLoader",
+        "class make(data.DataLoader):\n    pass",
+    ],
 )
-def test_a_keyword_that_the_call_may_already_hold_is_not_written(tmp_path, call):
-    assert diff(_found(tmp_path / "train.py", call), Change("any", {"num_workers": 4})) is None
+def test_a_loader_by_another_name_is_found(tmp_path, before):
+    text = f"{before}\nloader = make(data)\n"
+    line = text.count("\n")
+    made = _made(tmp_path / "train.py", text, line, line, 9, 19)
+    assert snippet(made, Change("any", {"num_workers": 4})).after == ("loader = make(data, num_workers=4)",)
 
 
 @pytest.mark.parametrize(

@@ -58,3 +58,11 @@ def test_a_pass_without_room_for_long_windows_is_tried_whole():
 
 def test_few_iterations_tell_nothing():
     assert window_s(replace(seen(), lengths=[0.1, 5.0, 0.1]), BUDGET_S) == 1.0
+
+
+def test_in_a_long_pass_one_pair_of_windows_is_enough():
+    """A pair of 2 and 4 workers takes 58 batches of 0.1 s; two passes take 16 s or more of 180 s."""
+    room = [one for one in range(10, 200) if has_room(replace(seen(), batches=one), MORE, BUDGET_S)]
+    pair = min(one for one in room)
+    assert 2 * pair * 0.1 > BUDGET_S / 12 or has_room(replace(seen(), batches=2 * pair), MORE, BUDGET_S)
+    assert room == list(range(pair, 200))

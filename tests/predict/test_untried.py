@@ -24,7 +24,8 @@ def test_what_could_not_be_tried_is_predicted_where_the_simulation_knows_it() ->
     advice = Advice((_not_tried({"num_workers": 4}), *others), 1, 1, "", 0, 180.0, 60.0, "budget")
     found = with_predictions(advice, WATCHED)
     first = found.findings[0].predicted
-    assert first is not None and first.low < 4.0 < first.high and found.findings[1:] == others
+    assert first is not None and first.low < 4.0 < first.high and found.findings[2:] == others[1:]
+    assert found.findings[1].gain == tried.gain and found.findings[1].predicted is not None  # beside what was tried
 
 
 def test_without_costs_nothing_is_predicted() -> None:

@@ -240,3 +240,30 @@ def test_all_kinds_of_rows_fit_a_screen():
     assert "not tried; at most 1.30×" in whole
     assert "validation every 2nd pass: not tried, `advise` changes no code of yours (its figure is predicted)" in whole
     assert "default_collate from a memo: not tried, somebody changes its result in place" in whole
+
+
+def test_a_guess_is_said_to_be_one():
+    unclear = replace(FINDINGS[3], ratios=(1.2, 1.5, 1.1))
+    text = " ".join(_shown(replace(ADVICE, findings=(unclear,), best=None, foretold=0, snippet=None)).split())
+    assert (
+        "One thread in workers probably makes the training loop faster: each of 3 pairs was, by 1.10× to 1.50×. That "
+        "is too little to be sure." in text
+    )
+    left = replace(FORETOLD[1], reason="budget")
+    text = " ".join(_shown(replace(ADVICE, findings=(left,), best=None, foretold=0, ended="budget")).split())
+    assert "is predicted to make the training loop 3.10×" in text
+    assert "This was not tried: it needs more than the budget leaves." in text
+
+
+@pytest.mark.parametrize("findings", [FINDINGS[3:4], ()])
+def test_without_a_guess_the_largest_change_of_the_script_comes_first(findings):
+    shown = _shown(replace(ADVICE, findings=(*findings, SCRIPT), best=None, snippet=None))
+    assert " ".join(shown.split()).startswith("Validation every 2nd pass could make the loops up to 1.30× as fast")
+
+
+def test_a_loader_that_is_made_anew_is_to_be_made_once():
+    anew = replace(FINDINGS[5], reason="new-loader-each-pass")
+    shown = _shown(replace(ADVICE, findings=(anew,), best=None, foretold=0, snippet=None))
+    text = " ".join(shown.split())
+    assert "persistent_workers=True could make the loops up to 1.80× as fast (predicted)." in text
+    assert "Make the loader once, before the first pass, and iterate it in each:" in text

@@ -12,6 +12,7 @@ from statistics import median
 
 from pipebench.results.account import Account, AccountRow
 from pipebench.watch.read.gather import NO_LOADER, Process, Run, loaders_found
+from pipebench.watch.read.in_loop import told_apart
 from pipebench.watch.record.lines import HandedOver, LoaderFound, LoopSums, PassBegun
 from pipebench.watch.record.record_file import WAIT
 from pipebench.watch.record.spent import ROWS, TimeSpent
@@ -94,7 +95,9 @@ def account(run: Run, lived: tuple[int, int] | None = None, in_loop: Sequence[in
     inside: list[AccountRow] = []
     for (loader, trains), passes in groups.items():
         total = [sum(column) for column in zip(*passes.values(), strict=True)]
-        found = tuple(_rows_of(loader, total, _share(saving.get(loader, {}), passes), _idle_share(run, loader)))
+        apart = told_apart(run, loader)
+        device = apart.device if apart is not None else 0.0
+        found = tuple(_rows_of(loader, total, _share(saving.get(loader, {}), passes), _idle_share(run, loader), device))
         if not trained & set(passes):  # then what the loop does is its purpose
             found = tuple(
                 one if one.code != "other" else replace(one, recoverable_s=None, reason=None) for one in found
@@ -127,8 +130,9 @@ def _idle_share(run: Run, loader: int) -> float | None:
 
 
 def _rows_of(
-    loader: int, spent: Sequence[int], saving_ns: Mapping[str, int], idle_share: float | None
+    loader: int, spent: Sequence[int], saving_ns: Mapping[str, int], idle_share: float | None, device_share: float
 ) -> Iterable[AccountRow]:
+    """The rows of one loader. `device_share` of its "other" seems to be a device's work: nothing is saved of that."""
     for name, ns in zip(ROWS, spent, strict=True):
         if not ns:
             continue
@@ -139,13 +143,17 @@ def _rows_of(
             row = replace(row, on_device=True)
         if name in saving_ns:
             yield replace(row, recoverable_s=min(ns, saving_ns[name]) * _NS, reason="persistent-workers")
-        elif name == "other" and idle_share is not None:
-            yield row  # the loop may wait for the device in it
-        elif name in REASONS:
-            part = idle_share if idle_share is not None and name in _WAITS else 1.0
+        elif name in REASONS and (part := _part(name, idle_share, device_share)) is not None:
             yield replace(row, recoverable_s=ns * part * _NS, reason=REASONS[name])
         else:
             yield row
+
+
+def _part(name: str, idle_share: float | None, device_share: float) -> float | None:
+    """The part of a row that a change could save; None: with a device, the loop may wait for it in that row."""
+    if name == "other":
+        return 1.0 - device_share if idle_share is None else None
+    return idle_share if idle_share is not None and name in _WAITS else 1.0
 
 
 def _validation(loader: int, rows: Sequence[AccountRow]) -> AccountRow:

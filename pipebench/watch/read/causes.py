@@ -6,22 +6,23 @@ Each function knows one kind of cause. Where the figures support two causes of t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import replace
 
 from pipebench.results.account import Account, AccountRow, Cause
-from pipebench.results.watched import LoaderResult, StageResult, WatchResult, WorkerResult
+from pipebench.results.watched import LoaderResult, WatchResult, WorkerResult
 from pipebench.watch.read.gather import Run, loaders_found
+from pipebench.watch.read.in_loop import Apart, told_apart
 from pipebench.watch.read.like_a_device import like_a_device
 from pipebench.watch.read.moves import LEAST_CORES, cores_of, longest_hand_off_s, others, slow_hand_off, waited_for
+from pipebench.watch.read.of_causes import Seen
 from pipebench.watch.read.stalls import period_of, waits_of
 from pipebench.watch.record.record_file import BACKWARD, FORWARD, OPTIMISER
-from pipebench.watch.record.spent import TimeSpent
 
 _MATTERS = 0.05  # of the time of the loops; less is within their scatter
 _OF_RUN = 0.02
-_ONCE = ("interpreter", "before-loops", "after-loops", "exit", "not-recorded")
 _LARGE_ONCE = 0.2  # of the run
+_MOST_ONCE = 0.5  # of the loops: a start of workers that a longer run does not repeat, as far as is known
+_LARGE_VALIDATION = 0.2  # of the loops: less is usual, if it hardly waits
 _BUSY, _BLOCKED, _ON_CPU = 0.8, 0.5, 0.8
 _IDLE_CORES = 0.5
 _MOST_OF_CORES = 0.5  # of the usable ones: then workers, and not other processes, take them from the script
@@ -33,50 +34,6 @@ _FIRST = 0.2  # of training: a first iteration that is mentioned
 _EVEN = 0.75  # of the busiest worker: the mean of all
 
 
-@dataclass(frozen=True)
-class Seen:
-    """What the causes are read from. `s(code, ...)` is the time of these rows in the loops that train."""
-
-    run: Run
-    result: WatchResult
-    account: Account
-
-    def rows(self, *codes: str, loader: int | None = None) -> list[AccountRow]:
-        return [one for one in self.account.rows if one.code in codes and loader in (None, one.loader)]
-
-    def s(self, *codes: str, loader: int | None = None) -> float:
-        return sum(one.s for one in self.rows(*codes, loader=loader))
-
-    def saved(self, *codes: str, loader: int | None = None) -> float | None:
-        found = [one.recoverable_s for one in self.rows(*codes, loader=loader) if one.recoverable_s is not None]
-        return sum(found) if found else None
-
-    @cached_property
-    def loops_s(self) -> float:
-        """The time from the first loop's begin to the last one's end."""
-        return self.account.wall_s - self.s(*_ONCE)
-
-    @cached_property
-    def in_loop(self) -> list[LoaderResult]:
-        return [one for one in self.result.loaders if one.loader in self.result.loaders_in_loop]
-
-    def workers(self, loader: LoaderResult) -> list[WorkerResult]:
-        return [one for one in self.result.workers if one.loader == loader.loader]
-
-    def stage(self, loader: LoaderResult) -> StageResult | None:
-        own = (one for one in self.result.stages if one.loader == loader.loader and one.kind != "serialise")
-        return max(own, key=lambda one: one.exclusive_s_per_sample, default=None)
-
-    @cached_property
-    def script_cores(self) -> float | None:
-        """How many cores the script's own process used in its loops, on average."""
-        script = next(iter(self.run.of_script()), None)
-        lines = [one for one in script.of(TimeSpent) if one.where != "after"] if script is not None else []
-        if len(lines) < 2 or lines[-1].end <= lines[0].end:
-            return None
-        return (lines[-1].cpu_ns - lines[0].cpu_ns) / (lines[-1].end - lines[0].end)
-
-
 def start_up(seen: Seen) -> Iterable[Cause]:
     """Workers that start and end for each pass, of any loader."""
     described = loaders_found(seen.run.processes)
@@ -85,7 +42,9 @@ def start_up(seen: Seen) -> Iterable[Cause]:
         own = [row for row in rows if row.code in ("start-up", "end-of-pass")]
         spent, saved = sum(row.s for row in own), sum(row.recoverable_s or 0.0 for row in own)
         known = described.get(one.loader)
-        if known is None or not one.workers or not (saved or spent >= _LARGE_ONCE * seen.loops_s):
+        seldom = known is not None and (known.persistent or one.passes < 2)  # so far, workers have started once
+        least = _MOST_ONCE if seldom else _LARGE_ONCE
+        if known is None or not one.workers or not (saved or spent >= least * seen.loops_s):
             continue
         yield Cause(
             "start-up", spent, saved or None, one.loader,
@@ -109,6 +68,8 @@ def validation(seen: Seen) -> Iterable[Cause]:
         one = next((one for one in seen.result.loaders if one.loader == row.loader), None)
         waits = sum(inside.recoverable_s or 0.0 for inside in row.inside if inside.reason != "persistent-workers")
         counts = {"passes": one.passes, "iterations": one.iterations, "workers": one.workers} if one else {}
+        if row.s < _LARGE_VALIDATION * seen.loops_s and waits < _MATTERS * seen.loops_s:
+            continue
         yield Cause("validation", row.s, row.recoverable_s, row.loader, {**counts, "waits_s": waits})
 
 
@@ -156,10 +117,33 @@ def _plain(code: str, *rows: str, on_device: bool = False) -> Callable[[Seen], I
 def callbacks(seen: Seen) -> Iterable[Cause]:
     """The part of training loops that is neither waiting nor training: logging, callbacks, clipping."""
     training = [one for one in seen.in_loop if one.training]
+    apart = [(seen.s("other", loader=one.loader), told_apart(seen.run, one.loader)) for one in training]
+    if training and seen.result.device_idle is None and all(told is not None for _, told in apart):
+        yield from _called(seen, [(s, told) for s, told in apart if told is not None])
+        return
     even = bool(training) and all(like_a_device(seen.run, one.loader) for one in training)
     if training:
         saved = None if even and seen.result.device_idle is not None else seen.saved("other")
         yield Cause("callbacks", seen.s("other"), saved, values={"even": 1} if even else {}, unsure=even)
+
+
+def _called(seen: Seen, apart: Sequence[tuple[float, Apart]]) -> Iterable[Cause]:
+    """The part that is no device's work, with the place of most of it."""
+    spent = sum(s * (1 - told.device) for s, told in apart)
+    _, most = max(apart, key=lambda one: one[0] * (1 - one[1].device))
+    unsure = sum(s * told.unsure for s, told in apart) > 0.5 * spent
+    values: dict[str, str | int | float] = {"even": 1} if unsure else {}
+    if most.line:
+        values |= {"file": most.file, "line": most.line, **({"function": most.function} if most.function else {})}
+    yield Cause("callbacks", spent, min(spent, seen.saved("other") or spent), values=values, unsure=unsure)
+
+
+def _device_s(seen: Seen) -> float:
+    """What the loops did besides waiting and training that seems to be a device's work."""
+    if seen.result.device_idle is not None:
+        return 0.0
+    apart = ((one, told_apart(seen.run, one.loader)) for one in seen.in_loop if one.training)
+    return sum(seen.s("other", loader=one.loader) * told.device for one, told in apart if told is not None)
 
 
 def no_workers(seen: Seen) -> Iterable[Cause]:
@@ -314,14 +298,17 @@ def training(seen: Seen) -> Iterable[Cause]:
     phases = ("forward", "backward", "optimiser")
     spent = {phase: seen.s(phase) for phase in phases}
     total = sum(spent.values())
-    if total >= 0.5 * seen.loops_s > 0:
+    device_s = _device_s(seen)
+    if total + device_s >= 0.5 * seen.loops_s > 0:
         largest = max(phases, key=lambda phase: spent[phase])
         on_device = seen.result.device_idle is not None
         first = _first_iteration_s(seen)
         values: dict[str, str | int | float] = {"phase": largest, "phase_s": spent[largest]}
-        if first >= _FIRST * total:
+        if first >= _FIRST * total > 0:
             values["first_s"] = first
-        yield Cause("training", total, values=values, on_device=on_device)
+        if device_s >= _MATTERS * seen.loops_s:
+            values["device_s"] = device_s
+        yield Cause("training", total + device_s, values=values, on_device=on_device)
 
 
 def _first_iteration_s(seen: Seen) -> float:

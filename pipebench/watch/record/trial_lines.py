@@ -36,6 +36,34 @@ class LoaderMade:
     collate: FunctionPlace | None = None
 
 
+class PlaceLooks(NamedTuple):
+    """A line of a loop, and the functions that it was calling, the first one first; none if the line itself ran.
+
+    It was seen in so many `looks`, in so many `turns` of the loop. Between looks that followed each other there,
+    `ns` passed, of which the thread used `cpu_ns` of a core.
+    """
+
+    line: int
+    functions: list[str]
+    looks: int
+    turns: int
+    ns: int
+    cpu_ns: int
+
+
+@dataclass
+class LoopLooks:
+    """Where the thread of a loop was, besides waiting and training, in some looks at random moments.
+
+    The loop took `turns` batches of `loader` meanwhile. Each line is of the time since the last one.
+    """
+
+    loader: int
+    file: str
+    turns: int
+    places: list[PlaceLooks]
+
+
 @dataclass
 class TrialWindow:
     """One timed window, or one whole pass, of a trial. Windows of one `pair` are neighbours in the same pass.

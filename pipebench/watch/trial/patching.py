@@ -17,6 +17,7 @@ from pipebench.watch.record.trial_lines import FunctionPlace, LoaderMade
 from pipebench.watch.script.made import Calls, calls_to, within
 from pipebench.watch.script.ranks import present
 from pipebench.watch.trial import arms
+from pipebench.watch.trial.loop_looks import LoopLooker
 from pipebench.watch.trial.session import Trial
 
 _SETTINGS = ("num_workers", "prefetch_factor", "persistent_workers", "pin_memory", "in_order", "batch_size", "timeout")
@@ -113,20 +114,22 @@ class Trying:
 
     def __init__(self, recording: Recording, numbers: Any, quiet: Callable[[], object]) -> None:
         self.makers = Makers(recording, numbers)
+        self.looker = LoopLooker(recording)
         self.trial = Trial(recording, self.makers.has_number, quiet, number_of=self.makers.number_of)
         self.patches = Patches(recording.fault)
 
     def watch(self, module: Any) -> None:
         """Patches torch.utils.data.dataloader. Called before the recording patches it, so that these stay beneath."""
-        _watch(self.trial, self.makers, module, self.patches)
+        _watch(self.trial, self.makers, self.looker, module, self.patches)
 
     def end(self) -> None:
         """Ends the workers of ours, and puts back what was replaced."""
+        self.looker.end()
         self.trial.guarded(self.trial.end)
         self.patches.undo()
 
 
-def _watch(trial: Trial, makers: Makers, module: Any, patches: Patches) -> None:
+def _watch(trial: Trial, makers: Makers, looker: LoopLooker, module: Any, patches: Patches) -> None:
     loaders, iterators = module.DataLoader, module._BaseDataLoaderIter
     plain_iter, plain_next, plain_check = loaders.__iter__, iterators.__next__, loaders.check_worker_number_rationality
 
@@ -149,7 +152,10 @@ def _watch(trial: Trial, makers: Makers, module: Any, patches: Patches) -> None:
     @unseen
     @functools.wraps(plain_next)
     def __next__(self: Any) -> Any:
-        return plain_next(self) if trial.elsewhere else trial.batch(self, plain_next, plain_iter)
+        if trial.elsewhere:
+            return plain_next(self)
+        with looker.at_batch(lambda: trial.number_of(trial.loader_of(self)), sys._getframe(1), trial.guarded):
+            return trial.batch(self, plain_next, plain_iter)
 
     patches.replace(loaders, "check_worker_number_rationality", check_worker_number_rationality)
     patches.replace(loaders, "__iter__", __iter__)

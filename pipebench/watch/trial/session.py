@@ -109,11 +109,15 @@ class Trial:
     def batch(self, iterator: Any, plain: Plain, plain_iter: Plain) -> Any:
         """What the script gets from `next(iterator)`."""
         self._obey()
-        loader = self._loaders.get(iterator, _nothing)()
+        loader = self.loader_of(iterator)
         found = self._examined(iterator, loader, plain, plain_iter)
         if isinstance(self.orders, InStep):
             self.orders.came(None if loader is None else self.number_of(loader))
         return found
+
+    def loader_of(self, iterator: Any) -> Any:
+        """The loader that the script iterates by `iterator`; None if it is not known."""
+        return self._loaders.get(iterator, _nothing)()
 
     def _examined(self, iterator: Any, loader: Any, plain: Plain, plain_iter: Plain) -> Any:
         if self.examining is None or loader is None or not self.wants(loader):

@@ -47,9 +47,12 @@ class Timed:
 
 
 def burst_of(workers: int, period: int) -> int:
-    """Batches after which the workers are in step with each other and with the period, if that is not too many."""
+    """Batches after which the workers are in step with each other and with the period, if that is not too many.
+
+    Else after whole periods: a window with one more of the slow batches would differ by more than a burst.
+    """
     both = math.lcm(max(1, workers), period)
-    return both if both <= MOST_IN_STEP else max(1, workers)
+    return both if both <= MOST_IN_STEP else max(1, workers, period)
 
 
 class Stretch:

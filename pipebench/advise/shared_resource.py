@@ -1,0 +1,77 @@
+"""Workers that wait for one another: more of them were tried and brought nothing. Told in the account. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+from pipebench.results.account import Cause
+from pipebench.results.advice import Finding
+from pipebench.results.watched import WatchResult
+
+_CAUSES = ("workers-blocked", "storage", "no-workers")
+_MOST_OF = 0.4  # of the looks at a row: a line that is named
+_BELOW = 0.8  # of what a loop without waits would gain: else the loop itself is the limit
+_FEW = 1.25  # the most that an unclear trial may leave open
+
+
+def with_shared(watched: WatchResult, findings: Sequence[Finding], loader: int) -> WatchResult:
+    """The same result. If more workers that wait brought no more, the cause says so, and the line where they wait."""
+    account = watched.account
+    tried = _tried(findings)
+    if account is None or tried is None:
+        return watched
+    causes = tuple(_told(watched, one, tried) if _is_wait(watched, one, loader) else one for one in account.causes)
+    return replace(watched, account=replace(account, causes=causes))
+
+
+def _is_wait(watched: WatchResult, cause: Cause, loader: int) -> bool:
+    """Whether making batches waits for something. Without workers, the CPU time of samples tells."""
+    if cause.code not in _CAUSES or cause.loader != loader:
+        return False
+    one = next((one for one in watched.loaders if one.loader == loader), None)
+    waits = one is not None and (one.sample_cpu_s or 0.0) < 0.5 * (one.sample_s or 0.0)
+    return cause.code != "no-workers" or waits
+
+
+def _tried(findings: Sequence[Finding]) -> tuple[int, int] | None:
+    """The most workers that gained (0: none), and the fewest above them that brought no more.
+
+    None: none were tried, or the loop hardly waits any more.
+    """
+    counts = {
+        int(one.change.settings["num_workers"] or 0): one
+        for one in findings
+        if one.change.remedy == "num_workers" and one.gain is not None
+    }
+    best = max(counts, key=lambda one: _gained(counts[one]), default=0)
+    enough = best if counts and _gained(counts[best]) else 0
+    above = [one for one, found in counts.items() if one > enough and _brought_nothing(found)]
+    if not above:
+        return None
+    limit = counts[min(above)].change.predicted or math.inf
+    return (enough, min(above)) if max(1.0, _gained(counts[best])) < _BELOW * limit else None
+
+
+def _gained(found: Finding) -> float:
+    return found.gain.speedup if found.outcome == "gain" and found.gain is not None else 0.0
+
+
+def _brought_nothing(found: Finding) -> bool:
+    assert found.gain is not None
+    return found.outcome in ("no-gain", "slower", "gain") or (found.outcome == "unclear" and found.gain.high <= _FEW)
+
+
+def _told(watched: WatchResult, cause: Cause, tried: tuple[int, int]) -> Cause:
+    enough, more = tried
+    present = int(cause.values.get("workers", 0))
+    if more <= present:
+        return cause  # fewer workers were tried
+    values = {**cause.values, "enough_workers": enough or present, "tried_workers": more}
+    rows = [one for one in watched.drilled if one.loader == cause.loader and one.lines]
+    if rows:
+        line = max(rows, key=lambda one: one.worker_share).lines[0]
+        if line.line and line.share >= _MOST_OF:
+            values |= {"file": line.file, "line": line.line, "function": line.function}
+    return replace(cause, values=values)

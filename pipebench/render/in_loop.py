@@ -1,0 +1,44 @@
+"""Sentences with the place in the user's code where a loop, or its workers, spend their time. Pure."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from pipebench.units import seconds
+
+_EVEN = " It takes as long in each iteration and needs no core, so it may be a wait for a device."
+
+
+def callbacks(values: Any, part: str) -> str:
+    """The sentence on callbacks and logging, which took `part`, with the place of most of it."""
+    said = f"Work in the loop besides training (callbacks, logging, metrics) took {part}."
+    if values.get("line"):
+        where = _where(values)
+        called = f"{values['function']}, called in {where}" if "function" in values else where
+        said += f" Most of it: {called}."
+    return said + (_EVEN if "even" in values else "")
+
+
+def most_of_training(values: Any) -> str:
+    """The largest part of training: a phase, or lines of the loop that do what a wait for a device does."""
+    device_s = values.get("device_s", 0.0)
+    if device_s > values["phase_s"]:
+        return f"{seconds(device_s)} of it in lines that wait as for a device"
+    return f"most of it {values['phase']}: {seconds(values['phase_s'])}"
+
+
+def shared(values: Any) -> str:
+    """The sentence on workers of which more brought no more, as trials showed; "" if there was no such trial."""
+    if "tried_workers" not in values:
+        return ""
+    at = f" in {values['function']} ({_where(values)})" if values.get("line") else ""
+    more, enough = values["tried_workers"], values["enough_workers"]
+    return (
+        f" {more} workers bring no more than {enough} (tried): they seem to wait for one another{at}, as for a lock, a "
+        "connection or a disc. Let each open its own, or fetch a whole batch at once (__getitems__)."
+    )
+
+
+def _where(values: Any) -> str:
+    return f"{os.path.basename(values['file'])}:{values['line']}"

@@ -1,0 +1,107 @@
+"""Tells what a loop does besides waiting and training: a device's work, or callbacks and logging. Pure.
+
+Looks say in which line the loop was and what that line called. A loop that waits for a device does so in its own lines
+(`loss.item()`) or in a function that trains; callbacks and logging are functions that say so by their names. What takes
+place in some iterations only is no device's work, and neither is what needs a core.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from pipebench.watch.read.gather import Run
+from pipebench.watch.record.trial_lines import LoopLooks, PlaceLooks
+
+Kind = Literal["device", "callbacks", "unsure"]
+_FEWEST = 20  # looks
+_FEWEST_TURNS = 8
+_EACH = 0.8  # of the iterations in which a place that is reached in each of them would be seen by chance
+_ON_CPU = 0.5
+_CALLBACKS = (
+    "log", "logs", "logger", "logging", "metric", "report", "track", "callback", "save", "saver", "saving",
+    "checkpoint",
+    "ckpt", "dump", "write", "send", "upload", "publish", "print", "plot", "draw", "notify", "push", "record",
+    "monitor", "progress", "summar", "emit", "flush", "visual", "snapshot", "backup", "export", "store",
+    "persist", "stats", "board", "wandb", "mlflow", "json", "pickle", "serialization", "display", "render", "post",
+    "eval", "valid", "after", "hook", "on", "event", "archive", "sync_to", "histogram", "tensorboard", "image",
+)  # fmt: skip
+_TRAINING = (
+    "device", "accelerator", "gpu", "cuda", "tpu", "kernel", "synchronize", "item", "step", "train", "forward",
+    "backward", "optim", "model", "loss", "update", "fit", "compute", "net", "run", "iteration", "batch", "epoch",
+    "clip", "scale", "schedul",
+)  # fmt: skip
+_WHOLE = ("on", "log", "logs", "net", "run", "item", "post", "after", "save", "fit")  # words that begin many others
+
+
+@dataclass(frozen=True)
+class Apart:
+    """The shares of what a loop does besides waiting and training; they add up to 1.
+
+    `file`, `line` and `function` are where most of the callbacks are ("": the loop's own line).
+    """
+
+    device: float
+    callbacks: float
+    unsure: float
+    file: str = ""
+    line: int = 0
+    function: str = ""
+
+
+def told_apart(run: Run, loader: int) -> Apart | None:
+    """What looks at the loop of a loader say; None without enough of them."""
+    lines = [one for process in run.of_script() for one in process.of(LoopLooks) if one.loader == loader]
+    turns, places = sum(one.turns for one in lines), _summed(lines)
+    looks = sum(one.looks for one in places)
+    if looks < _FEWEST or turns < _FEWEST_TURNS:
+        return None
+    kinds = [(kind_of(one, turns), one) for one in places]
+    share = {kind: sum(one.looks for found, one in kinds if found == kind) / looks for kind, _ in kinds}
+    others = [one for kind, one in kinds if kind != "device"]
+    most = max(others, key=lambda one: one.looks, default=None)
+    return Apart(
+        share.get("device", 0.0), share.get("callbacks", 0.0), share.get("unsure", 0.0),
+        lines[0].file, most.line if most else 0, most.functions[0] if most and most.functions else "",
+    )  # fmt: skip
+
+
+def _summed(lines: Iterable[LoopLooks]) -> list[PlaceLooks]:
+    """One row for each way of calls, whatever its line: a call of several lines has several."""
+    found: dict[tuple[str, ...] | int, list[PlaceLooks]] = {}
+    for one in (one for line in lines for one in line.places):
+        found.setdefault(tuple(one.functions) or one.line, []).append(one)
+    return [
+        PlaceLooks(same[0].line, same[0].functions, *(sum(getattr(one, name) for one in same) for name in _SUMS))
+        for same in found.values()
+    ]
+
+
+_SUMS = ("looks", "turns", "ns", "cpu_ns")
+
+
+def kind_of(place: PlaceLooks, turns: int) -> Kind:
+    """What a place is, which was seen while the loop made so many turns."""
+    if place.ns and place.cpu_ns > _ON_CPU * place.ns:
+        return "callbacks"
+    words = [word for name in place.functions for word in words_of(name)]
+    each = place.turns >= _EACH * turns * (1 - math.exp(-place.looks / turns))
+    if not each or _any(words, _CALLBACKS):
+        return "callbacks"
+    return "device" if not words or _any(words, _TRAINING) else "unsure"
+
+
+def words_of(name: str) -> list[str]:
+    """The words of a qualified name, in lower case.
+
+    >>> words_of("MetricsClient.send_all.<locals>.run2")
+    ['metrics', 'client', 'send', 'all', 'run']
+    """
+    return [one.lower() for one in re.findall("[A-Z]+(?![a-z])|[A-Z]?[a-z]+", name.replace("<locals>", ""))]
+
+
+def _any(words: Sequence[str], known: Sequence[str]) -> bool:
+    return any(word == one or (one not in _WHOLE and word.startswith(one)) for word in words for one in known)

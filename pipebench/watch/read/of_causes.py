@@ -1,0 +1,57 @@
+"""What the causes of large rows are read from. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from pipebench.results.account import Account, AccountRow
+from pipebench.results.watched import LoaderResult, StageResult, WatchResult, WorkerResult
+from pipebench.watch.read.gather import Run
+from pipebench.watch.record.spent import TimeSpent
+
+ONCE = ("interpreter", "before-loops", "after-loops", "exit", "not-recorded")
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What the causes are read from. `s(code, ...)` is the time of these rows in the loops that train."""
+
+    run: Run
+    result: WatchResult
+    account: Account
+
+    def rows(self, *codes: str, loader: int | None = None) -> list[AccountRow]:
+        return [one for one in self.account.rows if one.code in codes and loader in (None, one.loader)]
+
+    def s(self, *codes: str, loader: int | None = None) -> float:
+        return sum(one.s for one in self.rows(*codes, loader=loader))
+
+    def saved(self, *codes: str, loader: int | None = None) -> float | None:
+        found = [one.recoverable_s for one in self.rows(*codes, loader=loader) if one.recoverable_s is not None]
+        return sum(found) if found else None
+
+    @cached_property
+    def loops_s(self) -> float:
+        """The time from the first loop's begin to the last one's end."""
+        return self.account.wall_s - self.s(*ONCE)
+
+    @cached_property
+    def in_loop(self) -> list[LoaderResult]:
+        return [one for one in self.result.loaders if one.loader in self.result.loaders_in_loop]
+
+    def workers(self, loader: LoaderResult) -> list[WorkerResult]:
+        return [one for one in self.result.workers if one.loader == loader.loader]
+
+    def stage(self, loader: LoaderResult) -> StageResult | None:
+        own = (one for one in self.result.stages if one.loader == loader.loader and one.kind != "serialise")
+        return max(own, key=lambda one: one.exclusive_s_per_sample, default=None)
+
+    @cached_property
+    def script_cores(self) -> float | None:
+        """How many cores the script's own process used in its loops, on average."""
+        script = next(iter(self.run.of_script()), None)
+        lines = [one for one in script.of(TimeSpent) if one.where != "after"] if script is not None else []
+        if len(lines) < 2 or lines[-1].end <= lines[0].end:
+            return None
+        return (lines[-1].cpu_ns - lines[0].cpu_ns) / (lines[-1].end - lines[0].end)

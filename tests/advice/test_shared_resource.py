@@ -1,0 +1,65 @@
+"""Workers that wait for one another: where more of them were tried and brought nothing, the cause says so."""
+
+from dataclasses import replace
+
+import pytest
+from made_up_trials import LOADER, watched
+
+from pipebench.advise.shared_resource import with_shared
+from pipebench.render.watch_account import causes
+from pipebench.results.account import Account, AccountRow, Cause
+from pipebench.results.advice import Change, Finding
+from pipebench.results.drilled import DrilledLine, DrilledRow
+from pipebench.stats import Speedup
+
+LINE = DrilledLine("/home/me/read.py", "Archive.window", 40, "", "with self.guard:", 75, 0.75, 0.6, 0.9)
+
+
+def _run(code="workers-blocked", **values):
+    found = Cause(code, 4.0, 4.0, 1, {"workers": 2, "busy": 0.98, "cpu_share": 0.01, "usable_cores": 2.0, **values})
+    loader = replace(LOADER, sample_s=0.01, sample_cpu_s=0.0001)
+    drilled = (DrilledRow(1, "Windows.__getitem__", "getitem", 0.9, 100, 0, (LINE,)),)
+    account = Account(10.0, (AccountRow("wait-for-worker", 4.0, 1, 4.0),), (found,))
+    return replace(watched(loader=loader), account=account, drilled=drilled)
+
+
+def _tried(workers, outcome, speedup, limit=3.0):
+    gain = Speedup(speedup, 0.95 * speedup, 1.05 * speedup, 0.95)
+    change = Change("num_workers", {"num_workers": workers}, predicted=limit)
+    return Finding(change, outcome, gain, (speedup,) * 3)
+
+
+def _text(found):
+    return " ".join(str(getattr(one, "text", one)) for one in causes(found))
+
+
+def test_more_workers_that_bring_nothing_wait_for_one_another():
+    text = _text(with_shared(_run(), [_tried(4, "no-gain", 1.0)], 1))
+    assert (
+        "4 workers bring no more than 2 (tried): they seem to wait for one another in Archive.window (read.py:40)"
+        in text
+    )
+    assert "More workers than cores" not in text
+
+
+def test_it_is_said_of_the_first_number_that_brings_no_more():
+    tried = [_tried(4, "gain", 1.8), _tried(8, "gain", 1.75), _tried(16, "slower", 0.8)]
+    assert "8 workers bring no more than 4 (tried)" in _text(with_shared(_run(), tried, 1))
+
+
+@pytest.mark.parametrize(
+    "tried",
+    [
+        [],
+        [_tried(4, "gain", 1.8)],
+        [_tried(1, "no-gain", 1.0)],  # fewer
+        [_tried(4, "gain", 2.9), _tried(8, "no-gain", 2.9)],  # the loop hardly waits any more
+        [_tried(4, "unclear", 1.3)],
+    ],
+)
+def test_without_such_a_trial_nothing_is_said(tried):
+    assert "wait for one another" not in _text(with_shared(_run(), tried, 1))
+
+
+def test_workers_that_compute_are_another_matter():
+    assert with_shared(_run("stage"), [_tried(4, "no-gain", 1.0)], 1) == _run("stage")
