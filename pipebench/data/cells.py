@@ -1,0 +1,107 @@
+"""One image in a table: in a row group of a Parquet file, or in a record batch of an Arrow file.
+
+Parquet cannot give one value: what is read is the column's whole chunk in one row group. Arrow's IPC files can, as they
+are mapped and their values have places of their own. pyarrow is imported when a table is opened.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import threading
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from pipebench.data import listing
+from pipebench.errors import SampleError, kind_of, said_by
+from pipebench.units import printable
+
+Form = Literal["parquet", "arrow"]
+_reading = threading.Lock()  # threads that ask for images of one row group wait until it was read once
+
+
+@dataclass(frozen=True)
+class Cell:
+    """Where one image lies: row `row` of the row group or record batch `part`, which is row `index` of the table.
+
+    `column` is the path of the values with the bytes, such as ("image", "bytes") in a data set of Hugging Face.
+    """
+
+    path: str
+    form: Form
+    column: tuple[str, ...]
+    part: int
+    row: int
+    index: int
+
+    def read(self) -> bytes:
+        """The image's bytes. `SampleError`: `vanished`, `unreadable`, `not-regular`, `empty`."""
+        os.close(listing.open_regular(self.path))
+        try:
+            with _reading:
+                facts = os.stat(self.path)
+                values = _part(self.path, self.form, self.column, self.part, (facts.st_mtime_ns, facts.st_size))
+            return value(values, self.row)
+        except SampleError:
+            raise
+        except Exception as error:  # pyarrow raises its own errors, and others, for a file that was cut or altered
+            kind = "vanished" if kind_of(error) == "vanished" else "unreadable"
+            raise SampleError(kind, printable(said_by(error))[:200]) from error
+
+
+def value(values: Any, row: int) -> bytes:
+    """The bytes in one row, copied. SampleError: `empty` where there are none."""
+    data: bytes | None = values[row].as_py()
+    if not data:
+        raise SampleError("empty", "its row has no bytes")
+    return data
+
+
+def forget() -> None:
+    """Closes the tables that `Cell.read` keeps open: the pages of a file that is mapped cannot be dropped."""
+    _part.cache_clear()
+    _arrow.cache_clear()
+
+
+@functools.lru_cache(maxsize=2)
+def _part(path: str, form: Form, column: tuple[str, ...], part: int, state: tuple[int, int]) -> Any:
+    """The values of one row group or record batch. `state` tells a file from what was there before."""
+    if form == "arrow":
+        return picked(_arrow(path, state)[part], column)
+    import pyarrow.parquet
+
+    with pyarrow.parquet.ParquetFile(path) as file:
+        return row_group(file, part, column)
+
+
+@functools.lru_cache(maxsize=4)
+def _arrow(path: str, state: tuple[int, int]) -> list[Any]:
+    import pyarrow
+
+    return batches(pyarrow.memory_map(path))
+
+
+def row_group(file: Any, part: int, column: tuple[str, ...]) -> Any:
+    """The values of the column in one row group of a `ParquetFile`, read with one thread."""
+    return picked(file.read_row_group(part, columns=[".".join(column)], use_threads=False), column)
+
+
+def batches(mapped: Any) -> list[Any]:
+    """The record batches of a mapped Arrow file, in the stream format (what Hugging Face writes) or the file format."""
+    import pyarrow
+
+    if mapped.read(6) == b"ARROW1":
+        reader = pyarrow.ipc.open_file(mapped)
+        return [reader.get_batch(number) for number in range(reader.num_record_batches)]
+    mapped.seek(0)
+    return list(pyarrow.ipc.open_stream(mapped))
+
+
+def picked(table: Any, column: tuple[str, ...]) -> Any:
+    """The values at the path `column` of a pyarrow table or record batch."""
+    from pyarrow import compute
+
+    values = table.column(column[0])
+    for name in column[1:]:
+        values = compute.struct_field(values, name)
+    return values
