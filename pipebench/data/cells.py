@@ -38,15 +38,24 @@ class Cell:
         """The image's bytes. `SampleError`: `vanished`, `unreadable`, `not-regular`, `empty`."""
         os.close(listing.open_regular(self.path))
         try:
+            if self.form == "arrow":
+                return self._mapped()
             with _reading:
                 facts = os.stat(self.path)
-                values = _part(self.path, self.form, self.column, self.part, (facts.st_mtime_ns, facts.st_size))
+                values = _row_group(self.path, self.part, self.column, (facts.st_mtime_ns, facts.st_size))
             return value(values, self.row)
         except SampleError:
             raise
         except Exception as error:  # pyarrow raises its own errors, and others, for a file that was cut or altered
             kind = "vanished" if kind_of(error) == "vanished" else "unreadable"
             raise SampleError(kind, printable(said_by(error))[:200]) from error
+
+    def _mapped(self) -> bytes:
+        """Opens the file for this image alone, because the pages of a file that stays mapped cannot be dropped."""
+        import pyarrow
+
+        with pyarrow.memory_map(self.path) as mapped:
+            return value(picked(batches(mapped)[self.part], self.column), self.row)
 
 
 def value(values: Any, row: int) -> bytes:
@@ -57,28 +66,13 @@ def value(values: Any, row: int) -> bytes:
     return data
 
 
-def forget() -> None:
-    """Closes the tables that `Cell.read` keeps open: the pages of a file that is mapped cannot be dropped."""
-    _part.cache_clear()
-    _arrow.cache_clear()
-
-
 @functools.lru_cache(maxsize=2)
-def _part(path: str, form: Form, column: tuple[str, ...], part: int, state: tuple[int, int]) -> Any:
-    """The values of one row group or record batch. `state` tells a file from what was there before."""
-    if form == "arrow":
-        return picked(_arrow(path, state)[part], column)
+def _row_group(path: str, part: int, column: tuple[str, ...], state: tuple[int, int]) -> Any:
+    """The values of one row group. `state` tells a file from what was there before."""
     import pyarrow.parquet
 
     with pyarrow.parquet.ParquetFile(path) as file:
         return row_group(file, part, column)
-
-
-@functools.lru_cache(maxsize=4)
-def _arrow(path: str, state: tuple[int, int]) -> list[Any]:
-    import pyarrow
-
-    return batches(pyarrow.memory_map(path))
 
 
 def row_group(file: Any, part: int, column: tuple[str, ...]) -> Any:

@@ -19,7 +19,7 @@ from pipebench.units import printable
 
 IMAGE_SUFFIXES = ("jpg", "jpeg", "png", "ppm", "bmp", "pgm", "tif", "tiff", "webp")  # torchvision's IMG_EXTENSIONS
 CUT = "truncated: the shard ends inside this member"
-WANTED = "Name a folder of images or of Parquet files, a .tar, or shards: 'shard-{000..003}.tar', 'shard-*.tar'."
+WANTED = "Name a folder, a .tar, a .parquet, or shards: 'shard-{000..003}.tar', 'shard-*.tar'."
 OTHERS = "Other data than images: `pipebench watch train.py` measures the script that reads it."
 
 

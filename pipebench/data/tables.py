@@ -21,6 +21,7 @@ from pipebench.units import printable
 
 FORMS: tuple[Form, ...] = ("parquet", "arrow")
 _COLUMN = ("image", "bytes")  # of a copy: what the feature `Image` of `datasets` is in a file
+_HUGGING_FACE = {"huggingface": '{"info": {"features": {"image": {"_type": "Image"}}}}'}
 _INSTALL = "pip install 'pipebench[parquet]'"
 
 
@@ -209,7 +210,7 @@ def _as_table(samples: Sequence[Sample]) -> Any:
 
     rows = [{"bytes": one.read(), "path": f"{one.key}.{one.image}"} for one in samples]
     image = pyarrow.struct([("bytes", pyarrow.binary()), ("path", pyarrow.string())])
-    return pyarrow.table({_COLUMN[0]: pyarrow.array(rows, image)})
+    return pyarrow.table({_COLUMN[0]: pyarrow.array(rows, image)}).replace_schema_metadata(_HUGGING_FACE)
 
 
 def _write_parquet(table: Any, path: str) -> None:

@@ -9,10 +9,10 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from pipebench.data import cells, datasets, tables
+from pipebench.data import datasets, tables
 from pipebench.errors import SampleError
 from pipebench.host import page_cache
 from pipebench.task import Task, Unavailable, Variant, Work, Workload, task, variant
@@ -35,6 +35,7 @@ class Source:
     table: str | None = None
     copies: tuple[str, ...] = ()  # where tables with the same samples lie, once they are made
     verified: bool = False
+    held: dict[str, Any] = field(default_factory=dict)  # what a variant keeps open for as long as the source is used
 
     @functools.cached_property
     def files(self) -> list[tuple[str, list[str]]]:
@@ -154,7 +155,6 @@ def _before(workload: Workload, sources: list[Source]) -> str | None:
     """Brings the page cache into the workload's state; returns a warning's code where it could not."""
     paths = [path for source in sources for path in source.paths]
     if workload.cache == "cold":
-        cells.forget()
         page_cache.drop(paths)
         resident = page_cache.residency(paths)
         return "not-cold" if resident is None or resident > COLD_RESIDENCY else None

@@ -119,15 +119,16 @@ def hugging_face(workload: Workload) -> Reading:
     if workload.cache == "cold":
         raise Unavailable("kernel", "datasets keeps its files mapped, and the pages of a mapped file cannot be dropped")
     places = _cells(workload, "arrow")
-    opened: dict[str, Any] = {}
-    for path, name in {(cell.path, cell.column[0]) for cell in places.values()}:
+
+    def opened(path: str, name: str) -> Any:
         found = Dataset.from_file(path).select_columns([name])
-        decodes = isinstance(found.features[name], Image)
-        opened[path] = found.cast_column(name, Image(decode=False)) if decodes else found
+        return found.cast_column(name, Image(decode=False)) if isinstance(found.features[name], Image) else found
 
     def read(source: Source) -> Iterator[tuple[str, Payload]]:
         for key, cell in _placed(places, source):
-            value = opened[cell.path][cell.index]
+            if cell.path not in source.held:  # in the untimed call, like a script at its start
+                source.held[cell.path] = opened(cell.path, cell.column[0])
+            value = source.held[cell.path][cell.index]
             for name in cell.column:
                 value = value[name]
             yield key, (value,)
