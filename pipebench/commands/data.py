@@ -47,7 +47,9 @@ def command(name: str | None, limit: int | None, style: str) -> None:
 
 
 def _holders(listed: Dataset) -> str:
-    return f"{len(listed.tables)} tables" if listed.tables else f"{len(listed.shards)} shards"
+    from pipebench.units import counted
+
+    return counted(len(listed.tables), "table") if listed.tables else f"{len(listed.shards)} shards"
 
 
 def say_if_shadowed(name: str) -> None:

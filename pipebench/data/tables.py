@@ -103,7 +103,7 @@ def _parquet(path: str, column: tuple[str, ...]) -> tuple[tuple[str, ...], list[
     """The column with the images of a Parquet file, and the rows of each of its row groups."""
     import pyarrow.parquet
 
-    with pyarrow.parquet.ParquetFile(path, buffer_size=1 << 16) as file:  # a buffer, so that a start can be read alone
+    with pyarrow.parquet.ParquetFile(path, buffer_size=cells.BUFFER_BYTES) as file:
         facts = file.metadata
 
         def first(one: tuple[str, ...]) -> Iterator[Any]:

@@ -1,7 +1,7 @@
 """Read from tables: Parquet and Arrow files with the bytes of images, what Hugging Face data sets are.
 
 Parquet cannot give one image: a read decodes the column of a whole row group. So the cost of random access follows the
-size of the row groups, and `parquet` reads each row group once. Arrow files are mapped: each image has its own place.
+size of the row groups, and `parquet` reads in order. Arrow files are mapped: each image has its own place.
 """
 
 from __future__ import annotations
@@ -42,18 +42,19 @@ def _placed(places: dict[str, Cell], source: Source) -> list[tuple[str, Cell]]:
 
 @variant("read/image", name="parquet", extra="parquet", library=library("pyarrow"))
 def parquet(workload: Workload) -> Reading:
-    """pyarrow, each row group read once and its images given in order: no random access, or a shuffle by row groups."""
+    """pyarrow, 64 rows of a row group after the other and their images in order: no random access."""
     import pyarrow.parquet
 
     places = _cells(workload, "parquet")
 
     def read(source: Source) -> Iterator[tuple[str, Payload]]:
-        for (path, part), rows in groupby(_placed(places, source), key=lambda row: (row[1].path, row[1].part)):
-            with pyarrow.parquet.ParquetFile(path) as file:
-                values: Any = None
-                for key, cell in rows:
-                    values = cells.row_group(file, part, cell.column) if values is None else values
-                    yield key, (cells.value(values, cell.row),)
+        for path, rows in groupby(_placed(places, source), key=lambda row: row[1].path):
+            with pyarrow.parquet.ParquetFile(path, buffer_size=cells.BUFFER_BYTES) as file:
+                for part, within in groupby(rows, key=lambda row: row[1].part):
+                    found = list(within)
+                    images = cells.in_order(file, part, found[0][1].column, [cell.row for _, cell in found])
+                    for (key, _), image in zip(found, images, strict=True):
+                        yield key, (image,)
 
     return read
 

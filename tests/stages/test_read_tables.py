@@ -1,6 +1,7 @@
 """Reading from tables: the bytes of the files, whatever the rows of a group; a reason where a row cannot run."""
 
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -8,7 +9,7 @@ pyarrow = pytest.importorskip("pyarrow")
 import pyarrow.parquet as parquet  # noqa: E402
 
 from pipebench import stage  # noqa: E402
-from pipebench.data import datasets  # noqa: E402
+from pipebench.data import cells, datasets  # noqa: E402
 from pipebench.lab.timing import Plan, measure  # noqa: E402
 from pipebench.reference.pipeline import FLOATS, Photographs  # noqa: E402
 from pipebench.runner import LocalRunner, Runners  # noqa: E402
@@ -104,3 +105,20 @@ def test_without_its_library_a_row_is_skipped_and_says_what_to_install(monkeypat
 def test_the_reference_loader_reads_tables(tmp_path, images, data):
     dataset = Photographs(Workload(data=write(tmp_path / data, images)), FLOATS)
     assert len(dataset) == 16 and dataset[3][0].shape == (3, 224, 224)
+
+
+def test_reading_in_order_reads_little_more_than_it_counts(tmp_path, images):
+    """One row group of 400 images, of which a quick run times 64: what is counted must be what is read."""
+    workload = Workload(data=write(tmp_path / "a.parquet", images * 25, rows=400), quick=True)
+    task, runner = stage.find("read/image/parquet")[0], LocalRunner()
+    keys = tuple(key for group in task.groups(workload) for key in group)[: task.per_call(workload)]
+    assert runner.prepare("read/image/parquet", workload).skip_code is None
+    work = runner.arm("read/image/parquet", workload, keys)
+    assert work.samples == 64
+    before = _bytes_read()
+    runner.reading("read/image/parquet", 1)
+    assert _bytes_read() - before < 1.3 * work.input_bytes + 4 * cells.BUFFER_BYTES
+
+
+def _bytes_read():
+    return int(Path("/proc/self/io").read_text().split()[1])
