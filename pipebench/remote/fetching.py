@@ -1,7 +1,7 @@
-"""Fetches shards over HTTP as webdataset's pipes do: one request for a shard, which is streamed on a connection of its own.
+"""Fetches shards over HTTP as webdataset's pipes do: one request for a shard, streamed on a connection of its own.
 
-Nothing here waits without an end: connecting and each read have a time-out, retries are bounded, and a stop is seen after
-every read. Each failure has a word, and is counted.
+Nothing here waits without an end: connecting and each read have a time-out, retries are bounded, and a stop is seen
+after every read. Each failure has a word, and is counted.
 """
 
 from __future__ import annotations
@@ -173,7 +173,8 @@ def shard(
             return None
         mine = _Counting(tally, taker() if taker else None)
         try:
-            return fetch(address, tally, stop, mine)
+            fetch(address, tally, stop, mine)
+            return None
         except Failed as failed:
             last = failed
         with tally.lock:

@@ -15,8 +15,8 @@ class Traffic:
     """What happened to requests. A high number of `retries` means that the rate was bought with waiting.
 
     `failures` counts attempts that failed, by how: `timed-out` (no byte for the time-out), `reset`, `cut-short` (fewer
-    bytes than the server had announced), `not-connected`, `tls`, `not-http`, or the status, such as `http-403`. Of them,
-    `retries` were tried again. `given_up` are shards that were not, because a retry cannot help or there were too many.
+    bytes than the server had announced), `not-connected`, `tls`, `not-http`, or the status, such as `http-403`.
+    `retries` of them were tried again. `given_up` are shards that were not: it cannot help, or there were too many.
     """
 
     requests: int = 0
