@@ -58,7 +58,7 @@ HOUSE = {
     "calibrate.planted": "amounts loaded looping replaying stages samples waiting",
     "calibrate": "running attribution bounds overhead under_load waits whole",
     "data": "image_header shard_pattern listing cells in_tars sealed synthetic patterns tables datasets",
-    "remote": "fetching addresses windows looking",
+    "remote": "fetching addresses windows looking whole",
     "pack": "sources journal writing gain working",
     "stages": "agreement read decode read_tables crop transform collate transfer step ceilings",
     "stage": "",

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import click
 
-from pipebench.errors import PipebenchError
 from pipebench.host.interrupts import INTERRUPTED
 from pipebench.terminal import delivered, exported, formatted, paged, places, progress, whole
-
-if TYPE_CHECKING:
-    from pipebench.results.remote import Connections
 
 
 @click.command(short_help="How many connections to a server feed so many images per second")
@@ -61,54 +55,10 @@ def command(
     Attempts that fail (no answer, a reset, half a shard, a refusal) are tried again a few times, counted and reported.
     """
     export_json, export_html = places(force, export_json, export_html)
-    from pipebench.host.redaction import redacted
-    from pipebench.host.scratch import Scratch
-    from pipebench.remote import addresses as listing
-    from pipebench.remote import looking, windows
-    from pipebench.results.remote import Remote
+    from pipebench.remote.whole import Asked, measured
     from pipebench.results.report import new
 
-    fetch = _fetcher(timeout)
-    with Scratch("remote") as folder, progress() as advance:
-        advance(0, 0, "listing shards")
-        shards = listing.resolved(addresses, timeout, retries)
-        advance(0, 0, "looking at the first shard")
-        copy = folder / "beginning.tar"
-        first = looking.look(fetch, shards[0], copy, timeout, retries)
-        found = Remote(
-            addresses=tuple(map(redacted, addresses)), shards=len(shards), feed=feed, images=first.images,
-            looked_bytes=first.looked_bytes, set_bytes=None, look=first.tally.traffic, rows=(),
-            local=looking.local(copy), window_s=seconds, timeout_s=timeout, most_retries=retries,
-            read_bytes=first.tally.bytes_read,
-        )  # fmt: skip
-        server = windows.Server(fetch, shards, seconds, timeout, retries)
-        sizes, rows, complete = dict(first.tally.size_bytes), list[Connections](), False
-
-        def window(count: int) -> Any:
-            nonlocal found
-            one = server.window(count)
-            sizes.update(one.size_bytes)
-            found = replace(found, read_bytes=found.read_bytes + one.bytes_read)
-            return one
-
-        def keep(so_far: list[Connections]) -> None:
-            rows[:] = so_far
-
-        with contextlib.suppress(KeyboardInterrupt):
-            windows.measure(window, feed, connections, found.images_per_s, keep=keep, progress=advance)
-            complete = True
-    of_all = sum(sizes.values()) / len(sizes) * len(shards) if sizes else None
-    found = replace(found, rows=tuple(rows), set_bytes=of_all)
+    with progress() as advance:
+        found, complete = measured(addresses, Asked(feed, connections, seconds, timeout, retries), advance)
     delivered(replace(new(remote=found), partial=not complete), style, export_json, export_html)
-    return INTERRUPTED if not complete else 0 if any(any(one.bytes_per_s) for one in rows) else 1
-
-
-def _fetcher(timeout: float) -> Any:
-    from pipebench.remote.fetching import Fetcher
-
-    try:
-        return Fetcher(timeout)
-    except ImportError as missing:
-        raise PipebenchError(
-            "remote needs urllib3, which is not installed", "pip install 'pipebench[remote]'"
-        ) from missing
+    return INTERRUPTED if not complete else 0 if found.gave else 1

@@ -141,12 +141,12 @@ def _failed(error: BaseException) -> Failed:
         return _failed(error.reason)
     if isinstance(error, of.IncompleteRead | http.client.IncompleteRead):
         return Failed("cut-short")
+    if isinstance(error, of.NewConnectionError | of.ProxyError | ConnectionRefusedError):  # first: some are time-outs
+        return Failed("not-connected")
     if isinstance(error, of.TimeoutError | TimeoutError):
         return Failed("timed-out")
     if isinstance(error, of.SSLError):
         return Failed("tls", permanent=True)
-    if isinstance(error, of.NewConnectionError | of.ProxyError | ConnectionRefusedError):
-        return Failed("not-connected")
     inner = error.args[1] if isinstance(error, of.ProtocolError) and len(error.args) > 1 else None
     if isinstance(inner, BaseException) and inner is not error:
         return _failed(inner)

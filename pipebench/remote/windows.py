@@ -99,8 +99,8 @@ class Server:
 def next_count(rates: Mapping[int, float], feed: float | None, most: int) -> int | None:
     """Which number of connections to try next, after those with these images per second. None: none is needed.
 
-    It doubles until the rate to be fed is reached or, without one, until doubling brings little. Then it tries the number
-    where a line between the last two reaches that rate.
+    It doubles until the rate to be fed is reached or, without one, until doubling brings little. Then it tries where a
+    line between the last two numbers reaches that rate.
     """
     largest = max(rates, default=0)
     if feed is None or not any(rate >= feed for rate in rates.values()):

@@ -105,6 +105,11 @@ class Remote:
         return found is not None and len(found.bytes_per_s) > 1 and self.rate(found).low >= (self.feed or 0.0)
 
     @property
+    def gave(self) -> bool:
+        """Whether any byte came in a window."""
+        return any(any(one.bytes_per_s) for one in self.rows)
+
+    @property
     def best(self) -> Connections:
         """The row with the highest rate."""
         return max(self.rows, key=lambda one: self.rate(one).median)

@@ -6,8 +6,7 @@ import threading
 import pytest
 from servers import faulty, shard
 
-pytest.importorskip("urllib3")
-from pipebench.remote import fetching  # noqa: E402
+from pipebench.remote import fetching
 
 TIMEOUT_S = 0.3
 
