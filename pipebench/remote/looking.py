@@ -67,7 +67,7 @@ def look(fetch: Fetch, address: str, copy: Path, timeout_s: float, retries: int)
     thread.join(timeout_s)
     images, looked_bytes = taking.counted()
     failed = found[0] if found else None
-    if not images and (failed is not None or not looked_bytes):
+    if not images and (failed is not None or not tally.bytes_read):
         kind = failed.kind if failed is not None else "timed-out"
         counts = ", ".join(f"{one} × {count}" for one, count in tally.failures.items()) or kind
         problem = f"the first shard does not come ({counts} in {tally.requests} attempts)"

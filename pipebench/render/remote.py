@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pipebench.render.cells import Table
-from pipebench.render.layout import Line, Part
+from pipebench.render.layout import Line, Spare, Sparing
 from pipebench.results.remote import BUSY, Connections, Remote, Traffic
-from pipebench.stats import Interval
 from pipebench.units import counted, in_mb, in_ms, printable, seconds, size, width
 
 
-def parts(found: Remote, full: bool = False) -> list[Part]:
-    """The answer first, then the evidence. `full` adds nothing to a report of this size but every address."""
-    made: list[Part] = [Line(verdict(found), "bold"), *map(Line, _beside(found)), _table(found)]
-    made += ["", *(Line(line, hanging="  ") for line in _notes(found))]
+def parts(found: Remote, full: bool = False) -> list[Sparing]:
+    """The answer first, then the evidence. `full` adds the addresses."""
+    made: list[Sparing] = [Line(verdict(found), "bold"), *map(Line, _beside(found)), _table(found)]
+    made.append(Spare(("", *(Line(line, hanging="  ") for line in _notes(found)))))
     if full:
         made += ["", *(f"  {printable(one)}" for one in found.addresses)]
     return made
@@ -24,7 +23,7 @@ def verdict(found: Remote) -> str:
     """How many connections feed the wanted rate; without one, what one connection and the best number give."""
     if not found.rows:
         return "Nothing was measured: it was interrupted before the first window ended."
-    first, best, needed = found.rows[0], found.best, found.needed
+    first, best, needed, may_do = found.rows[0], found.best, found.needed, found.may_do
     ones = f"{_connections(first)} {'gives' if first.connections == 1 else 'give'} {_rate(found, first)}"
     if not found.rate(best).median:
         return f"No byte came in any window: {_failures(found.traffic) or 'the server is silent'}."
@@ -32,14 +31,15 @@ def verdict(found: Remote) -> str:
         most = f"; the most is {_rate(found, best)}, with {_connections(best)}" if best is not first else ""
         return f"{ones} images/s{most}."
     wanted = f"{found.feed:,.0f} images/s"
+    if may_do is None:
+        return f"{wanted} cannot be fed: the most is {_rate(found, best)}, with {_connections(best)}. {ones}."
     if needed is None:
-        return f"{wanted} cannot be fed: the most is {_rate(found, best)}, with {_connections(best)}; {ones}."
-    if not found.certain:
-        between = _between(found.rate(needed))
-        return f"To feed {wanted}: perhaps {_connections(needed)} ({between} of 95 %, too wide to be sure); {ones}."
+        return f"To feed {wanted}: perhaps {_connections(may_do)} ({_between(found, may_do)}). {ones}."
     if needed is first:
-        return f"To feed {wanted}: {_connections(needed)}, which {ones.partition(' ')[2].partition(' ')[2]}."
-    return f"To feed {wanted}: {_connections(needed)}; {ones}."
+        return f"To feed {wanted}: {_connections(first)}, which gives {_rate(found, first)}."
+    if needed is may_do:
+        return f"To feed {wanted}: {_connections(needed)}. {ones}."
+    return f"To feed {wanted}: {_connections(needed)}; {may_do.connections} may do ({_between(found, may_do)}). {ones}."
 
 
 def _connections(row: Connections) -> str:
@@ -50,8 +50,10 @@ def _rate(found: Remote, row: Connections) -> str:
     return f"{found.rate(row).median:,.0f}"
 
 
-def _between(rate: Interval) -> str:
-    return f"{rate.low:,.0f} to {rate.high:,.0f}"
+def _between(found: Remote, row: Connections) -> str:
+    """The interval of a row, which says why it is not certain."""
+    rate = found.rate(row)
+    return f"{rate.low:,.0f} to {rate.high:,.0f} images/s" if rate.confidence else "one window only"
 
 
 def _beside(found: Remote) -> Iterator[str]:
@@ -89,7 +91,7 @@ def _row(found: Remote, one: Connections) -> tuple[str, ...]:
     rate, first = found.rate(one), one.first_byte_median_s
     megabytes = in_mb(rate.median * found.looked_bytes / found.images)
     told = width(rate.median, rate.low, rate.high) if rate.confidence else ""
-    mark = "→ " if one is found.needed else "  " if found.feed is not None else ""
+    mark = "→ " if one is (found.needed or found.may_do) else "  " if found.feed is not None else ""
     return (
         f"{mark}{one.connections}",
         f"{rate.median:,.0f}",

@@ -93,16 +93,16 @@ class Remote:
         return Interval(fmean(found), 0.0 if len(found) > 1 else found[0], max(found), 0.0)
 
     @property
-    def needed(self) -> Connections | None:
+    def may_do(self) -> Connections | None:
         """The fewest connections whose rate is the one to be fed, or more. None: none was asked for, or none does."""
         feed = self.feed
         return None if feed is None else next((one for one in self.rows if self.rate(one).median >= feed), None)
 
     @property
-    def certain(self) -> bool:
-        """Whether the whole interval of what is needed is above the rate to be fed."""
-        found = self.needed
-        return found is not None and len(found.bytes_per_s) > 1 and self.rate(found).low >= (self.feed or 0.0)
+    def needed(self) -> Connections | None:
+        """The fewest connections of whose rate the whole interval is the one to be fed, or more. None: none are."""
+        feed, told = self.feed, (one for one in self.rows if self.rate(one).confidence)
+        return None if feed is None else next((one for one in told if self.rate(one).low >= feed), None)
 
     @property
     def gave(self) -> bool:

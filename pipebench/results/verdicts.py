@@ -345,18 +345,19 @@ def _of_examination(found: Examination, parts: Any) -> ReportVerdict:
 
 def _of_remote(found: Remote, parts: Any) -> ReportVerdict:
     """Of an interrupted run without a window, there is none."""
-    traffic, best, needed = found.traffic, found.best, found.needed
+    traffic, best, needed, may_do = found.traffic, found.best, found.needed, found.may_do
     evidence: Evidence = {
         "wanted": found.feed, "connections": needed.connections if needed else None,
-        "images_per_s": found.rate(needed or best).median, "most_images_per_s": found.rate(best).median,
+        "may_do": may_do.connections if may_do else None,
+        "images_per_s": found.rate(needed or may_do or best).median, "most_images_per_s": found.rate(best).median,
         "most_connections": best.connections, "images_per_s_of_one": found.rate(found.rows[0]).median,
         "requests": traffic.requests, "failed": traffic.failed, "retries": traffic.retries,
         "given_up": traffic.given_up,
     }  # fmt: skip
     if found.feed is None:
         return ReportVerdict("remote", "measured", evidence)
-    known: OfRemote = "feeds-rate" if found.certain else "may-feed-rate"
-    return ReportVerdict("remote", known if needed else "does-not-feed-rate", evidence)
+    code: OfRemote = "feeds-rate" if needed else "may-feed-rate" if may_do else "does-not-feed-rate"
+    return ReportVerdict("remote", code, evidence)
 
 
 _OF_PART: dict[str, Callable[[Any, Any], ReportVerdict]] = {
