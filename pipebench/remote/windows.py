@@ -100,7 +100,8 @@ def next_count(rates: Mapping[int, float], feed: float | None, most: int) -> int
     """Which number of connections to try next, after those with these images per second. None: none is needed.
 
     It doubles until the rate to be fed is reached or, without one, until doubling brings little. Then it tries where a
-    line between the last two numbers reaches that rate.
+    line between the last two numbers reaches that rate, and a little more than the largest if that alone does: its
+    interval may be wide.
     """
     largest = max(rates, default=0)
     if feed is None or not any(rate >= feed for rate in rates.values()):
@@ -112,11 +113,12 @@ def next_count(rates: Mapping[int, float], feed: float | None, most: int) -> int
         return min(most, 2 * largest) if largest else 1
     enough = min(count for count, rate in rates.items() if rate >= feed)
     below = max((count for count in rates if count < enough), default=enough)
-    if enough - below < 2:
-        return None
-    share = (feed - rates[below]) / (rates[enough] - rates[below])
-    wanted = below + math.ceil(share * (enough - below))
-    return wanted if wanted < enough else None
+    if enough - below >= 2:
+        share = (feed - rates[below]) / (rates[enough] - rates[below])
+        wanted = below + math.ceil(share * (enough - below))
+        if wanted < enough:
+            return wanted
+    return min(most, enough + max(1, enough // 4)) if enough == largest < most else None
 
 
 def measure(

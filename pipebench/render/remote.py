@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from statistics import median
 
 from pipebench.render.cells import Table
 from pipebench.render.layout import Line, Spare, Sparing
@@ -76,15 +77,14 @@ def _failures(traffic: Traffic) -> str:
 
 def _table(found: Remote) -> Table:
     rows = [_row(found, one) for one in found.rows]
-    if found.local is not None:
-        for name, rates in (("copy, cold", found.local.cold_bytes_per_s), ("copy, warm", found.local.warm_bytes_per_s)):
-            if rates:
-                middle = sorted(rates)[len(rates) // 2]
-                rows.append(
-                    (f"local {name}", f"{found.images_per_s(middle):,.0f}", "", f"{in_mb(middle):,.1f}", *[""] * 4)
-                )
-    headers = ("connections", "images/s", "95 %", "MB/s", "first byte", "requests", "failed", "retried")
-    return Table("Shards streamed over so many connections", headers, tuple(rows), frozenset(range(1, 8)))
+    copy = found.local
+    for name, rates in (("cold", copy.cold_bytes_per_s), ("warm", copy.warm_bytes_per_s)) if copy is not None else ():
+        if rates:
+            middle = median(rates)
+            rate = f"{found.images_per_s(middle):,.0f}"
+            rows.append((f"local copy, {name}", rate, "", f"{in_mb(middle):,.0f}", "", "", ""))
+    headers = ("connections", "images/s", "95 %", "MB/s", "first byte", "failed", "retried")
+    return Table("Shards streamed over so many connections", headers, tuple(rows), frozenset(range(1, 7)))
 
 
 def _row(found: Remote, one: Connections) -> tuple[str, ...]:
@@ -96,9 +96,8 @@ def _row(found: Remote, one: Connections) -> tuple[str, ...]:
         f"{mark}{one.connections}",
         f"{rate.median:,.0f}",
         told,
-        f"{megabytes:,.1f}",
+        f"{megabytes:,.0f}",
         f"{in_ms(first):,.1f} ms" if first is not None else "",
-        f"{one.traffic.requests:,}",
         f"{one.traffic.failed:,}" if one.traffic.failed else "",
         f"{one.traffic.retries:,}" if one.traffic.retries else "",
     )
