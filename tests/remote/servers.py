@@ -4,6 +4,7 @@ import contextlib
 import io
 import socket
 import struct
+import sys
 import tarfile
 import threading
 import time
@@ -153,3 +154,17 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_response(int(fault))
         self.send_header("Content-Length", "0")
         self.end_headers()
+
+
+def main(bytes_per_s):
+    """Serves ten shards of 512 images until it is interrupted; three of them fail at times."""
+    with faulty(shard(512), bytes_per_s=bytes_per_s) as server:
+        server.plan = {"train-003.tar": ["half", "reset", "503"], "train-004.tar": ["403!"], "train-007.tar": ["stall"]}
+        sys.stdout.write(f"{server.url('train-{000..009}.tar')}\n")
+        sys.stdout.flush()
+        with contextlib.suppress(KeyboardInterrupt):
+            threading.Event().wait()
+
+
+if __name__ == "__main__":
+    main(float(sys.argv[1]))
