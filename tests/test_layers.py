@@ -20,10 +20,11 @@ HOUSE = {
     "task": "",
     "results": "sync_points measurement usual_pipeline loading consumers windows drilled account costs hand_off "
     "batches over_time next_move watched training calibration check comparison before_after studies advice plan "
-    "packing examination ranks programs secrets names verdicts report schema earlier_runs",
+    "packing examination remote ranks programs secrets names verdicts report schema earlier_runs",
     "render": "cells signs layout screen check frameworks watch_notes feeding consumers stage_sum gains tables lab "
     "watch_verdict in_loop watch_account watch_details watch_drilled watch ranks programs watched study syncs "
-    "same_work ab github calibration advice before_after_rows before_after plan functions packing examination text",
+    "same_work ab github calibration advice before_after_rows before_after plan functions packing examination remote "
+    "text",
     "render.pictures": "sheet svg drawing axes forest bound counts errors in_workers ladder of_ranks remedies "
     "resources speedups steps times variants whole_run two_runs",
     "render.html": "markup outline page",
@@ -57,9 +58,10 @@ HOUSE = {
     "batch_into": "",
     "calibrate.planted": "amounts loaded looping replaying stages samples waiting",
     "calibrate": "running attribution bounds overhead under_load waits whole",
-    "data": "image_header shard_pattern listing in_tars synthetic patterns datasets",
+    "data": "image_header shard_pattern listing cells in_tars sealed synthetic patterns tables datasets",
+    "remote": "fetching addresses windows looking whole",
     "pack": "sources journal writing gain working",
-    "stages": "agreement read decode crop transform collate transfer step ceilings",
+    "stages": "agreement read decode read_tables crop transform collate transfer step ceilings",
     "stage": "",
     "check": "kinds images members decoding whole",
     "runner": "",
@@ -78,7 +80,7 @@ HOUSE = {
     "terminal": "",
     "pytest_plugin": "",
     "commands": "_lab _percent _ab_choice _ab_saved _script ab advise build calibrate data check compare doctor init "
-    "pack plan run schema show study syncs watch",
+    "pack plan remote run schema show study syncs watch",
     "cli": "",
     "__main__": "",
 }

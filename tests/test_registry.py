@@ -27,7 +27,10 @@ INEXACT = {
 MAY_BE_SKIPPED = {"no-device", "not-built", "kernel", "unsupported-cpu", "no-compiler"}
 
 EXPECTED = {
-    "read/image": ["open", "pread", "torchvision", "mmap", "tarfile", "tar-index", "webdataset"],
+    "read/image": [
+        "open", "pread", "torchvision", "mmap", "tarfile", "tar-index", "webdataset", "parquet", "parquet-random",
+        "arrow-ipc", "hf-datasets",
+    ],
     "read/all-members": ["open", "pread", "torchvision", "mmap", "tarfile", "tar-index", "webdataset"],
     "decode/rgb": [
         "pillow", "pillow-draft", "pillow-simd", "opencv", "opencv-reduced", "torchvision", "torchcodec", "simplejpeg",

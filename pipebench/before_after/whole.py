@@ -84,7 +84,7 @@ def kind_of(report: Report) -> str:
         "compare": report.before_after, "advise": report.advice, "command": report.command, "watch": report.watched,
         "syncs": report.sync_points, "ab": report.comparison, "study": report.studies, "calibrate": report.calibration,
         "plan": report.plan, "passport": report.passport, "run": report.workload, "functions": report.measurements,
-        "check": report.check, "doctor": report.examination, "pack": report.packing,
+        "check": report.check, "doctor": report.examination, "remote": report.remote, "pack": report.packing,
     }  # fmt: skip
     return next((name for name, part in parts.items() if part), "empty")
 

@@ -49,7 +49,7 @@ def looked_at(sample: Sample, decoders: Decoders, room: Room) -> Looked:
 
 def _bytes(sample: Sample) -> int:
     """The size of the image's file; 0 if it is unknown, which reading it will say."""
-    if sample.problem is not None:
+    if sample.problem is not None or sample.cell is not None:
         return 0
     if sample.image not in sample.files:
         return sample.extents[sample.image].size
@@ -137,6 +137,9 @@ def _begun(sample: Sample) -> Looked:
     try:
         if sample.problem is not None:
             raise sample.problem
+        if sample.cell is not None:
+            data = sample.cell.read()
+            return Looked(sample, data[:64], header(data))
         whole = sample.extents.get(sample.image) or Extent(sample.files[sample.image], 0, _bytes(sample))
         data = read_extent(Extent(whole.path, whole.offset, min(whole.size, _BEGINNING)))
         return Looked(sample, data[:64], header(data))

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from pipebench.terminal import as_json, progress, say, text_or_json
+
+if TYPE_CHECKING:
+    from pipebench.data.listing import Dataset
 
 
 @click.command(short_help="List the data sets, or build one and describe it")
@@ -31,7 +36,7 @@ def command(name: str | None, limit: int | None, style: str) -> None:
         data = Data(printable(listed.name), facts.images, facts.mean_bytes, *bits)
         return as_json(data=data, bad_samples=listed.problems)
     click.echo(
-        f"{listed.name}: {facts.images:,} images in {len(listed.shards)} shards, "
+        f"{listed.name}: {facts.images:,} images in {_holders(listed)}, "
         + of_images(facts.mean_bytes, facts.bits_per_pixel, facts.bits_per_pixel_sd)
     )
     if name == "synthetic":
@@ -39,6 +44,12 @@ def command(name: str | None, limit: int | None, style: str) -> None:
         click.echo(f"photographs of that size spend {photographs.bits_per_pixel or 0:.2f}")
     for problem in listed.problems:
         say(f"{problem.sample}: {problem.message}")
+
+
+def _holders(listed: Dataset) -> str:
+    from pipebench.units import counted
+
+    return counted(len(listed.tables), "table") if listed.tables else f"{len(listed.shards)} shards"
 
 
 def say_if_shadowed(name: str) -> None:

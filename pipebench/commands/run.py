@@ -73,7 +73,10 @@ class _Consumer(click.ParamType):  # type: ignore[type-arg]  # generic in some v
 @click.option("--stage", "stages", multiple=True, metavar="STAGE", help="Only this stage or task (may be repeated).")
 @click.option("--variant", "names", multiple=True, metavar="NAME", help="Only this variant (may be repeated).")
 @click.option(
-    "--data", default="photos", show_default=True, help="photos, web, tiny, synthetic; or a folder, tar or shards."
+    "--data",
+    default="photos",
+    show_default=True,
+    help="photos, web, tiny, synthetic; or a folder, tar, shards or tables.",
 )
 @click.option(
     "--limit",

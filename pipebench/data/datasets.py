@@ -11,20 +11,17 @@ import hashlib
 import io
 import math
 import os
-import shutil
 import tarfile
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
-from pipebench.data import in_tars, listing, patterns
+from pipebench.data import in_tars, listing, patterns, sealed, tables
 from pipebench.data.image_header import image_size
 from pipebench.data.listing import Dataset, Extent, Sample, Shard
 from pipebench.errors import FULL, PipebenchError, SampleError, remedy_of
 from pipebench.host import machine
-from pipebench.host.whole_files import alone
 from pipebench.native import packing
 from pipebench.units import printable, size
 
@@ -38,9 +35,6 @@ SHARD_SAMPLES = 64
 DESCRIBED = 64  # samples whose headers `describe` reads
 VERSION = 1  # raise it whenever a recipe makes other bytes than before, or the layout of built files changes
 _INDEX = "index.tsv"
-_SUMS = "manifest.sha256"
-_SEAL = "# sha256 of the lines above: "
-_STALE_S = 86_400.0  # a build that is unfinished after a day was interrupted
 
 Progress = Callable[[int, int, str], None]
 
@@ -74,7 +68,8 @@ def names() -> list[str]:
 def load(
     name_or_path: str, *, limit: int | None = None, progress: Progress = _quiet, cache: Path | None = None
 ) -> Dataset:
-    """The embedded dataset of that name (built if necessary), or the user's own folder, tars or images (`patterns`).
+    """The embedded dataset of that name (built if necessary), or the user's own folder, tars, tables or images
+    (`patterns`).
 
     The name of an embedded dataset with `PACKED` at its end is that of its packed copy: the same keys and pixels. With
     `limit`, an embedded dataset has exactly that many samples (more are built if necessary), and the user's own data at
@@ -86,11 +81,24 @@ def load(
     if is_embedded(name_or_path):
         return _embedded(name_or_path, limit, progress, cache or machine.cache_folder())
     if os.path.isdir(name_or_path):
-        return listing.folder(name_or_path, limit)
+        return _folder(name_or_path, limit)
     found = _paths(name_or_path)
+    if all(map(tables.is_table, found)):
+        return tables.listed(name_or_path, found, limit)
     if all(listing.is_image(path) for path in found):
         return listing.files(name_or_path, found, limit)
     return in_tars.shards(name_or_path, patterns.tars(found), limit)
+
+
+def _folder(path: str, limit: int | None) -> Dataset:
+    """The images in a folder. Where it has none, those in its tables."""
+    try:
+        return listing.folder(path, limit)
+    except listing.NoImageError as none:
+        found = tables.among(none.others)
+        if not found:
+            raise
+        return tables.listed(path, found, limit)
 
 
 def is_embedded(name_or_path: str) -> bool:
@@ -223,68 +231,8 @@ def _photographs(folder: Path, used: Sequence[str]) -> Iterator[bytes]:
         yield data
 
 
-def _verified(folder: Path) -> bool:
-    """Whether every built file exists with the bytes that were written."""
-    try:
-        text = listing.read_file(str(folder / _SUMS)).decode()
-        lines, found, seal = text.rpartition(_SEAL)
-        if not found or hashlib.sha256(lines.encode()).hexdigest() != seal.strip():
-            return False
-        return all(_digest(folder / path) == wanted for wanted, path in _sums(lines))
-    except (SampleError, OSError, ValueError):
-        return False
-
-
-def _sums(lines: str) -> Iterator[tuple[str, str]]:
-    for line in lines.splitlines():
-        wanted, _, path = line.partition("  ")
-        yield wanted, path
-
-
-def _digest(path: Path) -> str:
-    with open(listing.open_regular(str(path)), "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
 def _build(name: str, manifest: dict[str, Any], count: int, folder: Path, progress: Progress) -> None:
-    """Builds into a temporary folder and renames it, so that an interrupted build is never used."""
-    import tempfile
-
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    _sweep(folder.parent)
-    building = Path(tempfile.mkdtemp(prefix=f".building-{name}-", dir=folder.parent))
-    try:
-        _write(name, manifest, count, building, progress)
-        building.chmod(0o755)
-        _install(building, folder)
-    finally:
-        shutil.rmtree(building, ignore_errors=True)
-
-
-def _sweep(parent: Path) -> None:
-    """Removes the leftovers of builds that were killed."""
-    for left in parent.glob(".building-*"):
-        try:
-            if time.time() - left.stat().st_mtime > _STALE_S:
-                shutil.rmtree(left, ignore_errors=True)
-        except OSError:  # its own process has removed it
-            continue
-
-
-class _Sums:
-    """The file of SHA-256 sums while it is written. Without its last line (the seal) the build counts as unfinished."""
-
-    def __init__(self, file: BinaryIO) -> None:
-        self._file = file
-        self._digest = hashlib.sha256()
-
-    def add(self, digest: str, path: str) -> None:
-        line = f"{digest}  {path}\n".encode()
-        self._digest.update(line)
-        self._file.write(line)
-
-    def seal(self) -> None:
-        self._file.write(f"{_SEAL}{self._digest.hexdigest()}\n".encode())
+    sealed.build(name, folder, lambda building: _write(name, manifest, count, building, progress))
 
 
 def _write(name: str, manifest: dict[str, Any], count: int, folder: Path, progress: Progress) -> None:
@@ -295,8 +243,8 @@ def _write(name: str, manifest: dict[str, Any], count: int, folder: Path, progre
     if name.endswith(PACKED):
         make = _packing(make)
     (folder / "shards").mkdir()
-    with open(folder / _SUMS, "wb") as file:
-        sums = _Sums(file)
+    with open(folder / sealed.SUMS, "wb") as file:
+        sums = sealed.Sums(file)
         with open(folder / _INDEX, "w", encoding="utf-8") as index:
             for first in range(0, count, SHARD_SAMPLES):
                 shard = f"shards/{name}-{first // SHARD_SAMPLES:06d}.tar"
@@ -304,8 +252,8 @@ def _write(name: str, manifest: dict[str, Any], count: int, folder: Path, progre
                     for number in range(first, min(first + SHARD_SAMPLES, count)):
                         progress(number, count, f"building {name}")
                         _write_sample(f"{number:06d}", make(number), folder, shard, tar, index, sums)
-                sums.add(_digest(folder / shard), shard)
-        sums.add(_digest(folder / _INDEX), _INDEX)
+                sums.add(sealed.digest(folder / shard), shard)
+        sums.add(sealed.digest(folder / _INDEX), _INDEX)
         sums.seal()
     progress(count, count, f"building {name}")
 
@@ -321,7 +269,7 @@ def _packing(make: Callable[[int], Made]) -> Callable[[int], Made]:
 
 
 def _write_sample(
-    key: str, made: Made, folder: Path, shard: str, tar: tarfile.TarFile, index: TextIO, sums: _Sums
+    key: str, made: Made, folder: Path, shard: str, tar: tarfile.TarFile, index: TextIO, sums: sealed.Sums
 ) -> None:
     """Writes one sample as loose files, as members of a shard and as lines of the index."""
     (folder / "files" / made.label).mkdir(parents=True, exist_ok=True)
@@ -336,26 +284,10 @@ def _write_sample(
         sums.add(hashlib.sha256(data).hexdigest(), loose)
 
 
-def _install(building: Path, folder: Path) -> None:
-    """Gives the built folder its final name, unless another process was first. A damaged folder is replaced."""
-    import tempfile
-
-    spoilt = Path(tempfile.mkdtemp(prefix=".building-spoilt-", dir=folder.parent))
-    try:
-        with alone(folder.parent):
-            if os.path.lexists(folder):
-                if _verified(folder):
-                    return
-                folder.rename(spoilt / folder.name)
-            building.rename(folder)
-    finally:
-        shutil.rmtree(spoilt, ignore_errors=True)
-
-
 def _built(name: str, folder: Path) -> Dataset | None:
     """What was built into `folder`, if every file has the bytes that were written; else None."""
     try:
-        return _read_index(name, folder) if _verified(folder) else None
+        return _read_index(name, folder) if sealed.verified(folder) else None
     except (OSError, ValueError):
         return None
 

@@ -11,6 +11,7 @@ import stat
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from typing import Literal, Protocol
 
 from pipebench.data import shard_pattern
 from pipebench.errors import BadSample, PipebenchError, SampleError
@@ -18,7 +19,7 @@ from pipebench.units import printable
 
 IMAGE_SUFFIXES = ("jpg", "jpeg", "png", "ppm", "bmp", "pgm", "tif", "tiff", "webp")  # torchvision's IMG_EXTENSIONS
 CUT = "truncated: the shard ends inside this member"
-WANTED = "Name a folder of images, a .tar, or shards: 'shard-{000..003}.tar', 'shard-*.tar'."
+WANTED = "Name a folder, a .tar, a .parquet, or shards: 'shard-{000..003}.tar', 'shard-*.tar'."
 OTHERS = "Other data than images: `pipebench watch train.py` measures the script that reads it."
 
 
@@ -31,12 +32,21 @@ class Extent:
     size: int
 
 
+class Cell(Protocol):
+    """The place of an image in a table, which is neither a file nor a stretch of one."""
+
+    @property
+    def path(self) -> str: ...  # the table's file
+    def read(self) -> bytes: ...  # the image; SampleError where there is none
+
+
 @dataclass(frozen=True)
 class Sample:
     """One training example: an image and its companion files, as loose files, as members of a shard, or as both.
 
-    `key` is inert text and unique in its listing. Paths and `tar_key` (the member's name without its suffix) are kept
-    exactly as in the file system. `problem` says why the sample cannot be used, if the listing found a reason.
+    An image of a table has its `cell` instead, and no companions. `key` is inert text and unique in its listing. Paths
+    and `tar_key` (the member's name without its suffix) are kept exactly as in the file system. `problem` says why the
+    sample cannot be used, if the listing found a reason.
     """
 
     key: str
@@ -45,15 +55,18 @@ class Sample:
     extents: dict[str, Extent]
     tar_key: str = ""
     problem: SampleError | None = None
+    cell: Cell | None = None
 
     def read(self) -> bytes:
         """The image's encoded bytes. `SampleError`: `vanished`, `unreadable`, `not-regular`, `empty`, `truncated`."""
         return self.read_member(self.image)
 
     def read_member(self, suffix: str) -> bytes:
-        """The bytes of one member, from its loose file if there is one, else from the shard."""
+        """The bytes of one member, from its loose file if there is one, else from the shard or the table."""
         if self.problem is not None:
             raise SampleError(self.problem.kind, self.problem.message)
+        if self.cell is not None:
+            return self.cell.read()
         path = self.files.get(suffix)
         data = read_extent(self.extents[suffix]) if path is None else read_file(path)
         if not data:
@@ -71,6 +84,15 @@ class Shard:
 
 
 @dataclass(frozen=True)
+class Table:
+    """A file of Parquet or Arrow and the keys of its samples, in the order of its rows."""
+
+    path: str
+    form: Literal["parquet", "arrow"]
+    keys: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Dataset:
     """Everything that was found under one name or path. `problems` concern folders and shards, not single samples.
 
@@ -83,6 +105,7 @@ class Dataset:
     shards: tuple[Shard, ...] = ()
     problems: tuple[BadSample, ...] = ()
     left_out: int | None = 0
+    tables: tuple[Table, ...] = ()
 
     def by_key(self) -> dict[str, Sample]:
         return {sample.key: sample for sample in self.samples}
@@ -148,6 +171,7 @@ class Listing:
     def __init__(self) -> None:
         self.samples: list[Sample] = []
         self.shards: list[Shard] = []
+        self.tables: list[Table] = []
         self.problems: list[BadSample] = []
         self._taken: dict[str, int] = {}
 
@@ -168,7 +192,7 @@ class Listing:
         """What was collected, up to the limit. `more` samples were not even collected (None: not known how many)."""
         samples = tuple(self.samples[:limit])
         left_out = None if more is None else len(self.samples) - len(samples) + more
-        return Dataset(printable(name), samples, tuple(self.shards), tuple(self.problems), left_out)
+        return Dataset(printable(name), samples, tuple(self.shards), tuple(self.problems), left_out, tuple(self.tables))
 
 
 def folder(path: str, limit: int | None = None) -> Dataset:
@@ -188,7 +212,15 @@ def folder(path: str, limit: int | None = None) -> Dataset:
     return listing.dataset(path, limit, len(found[limit:]) if limit else 0)
 
 
-def _no_image(path: str, listing: Listing, others: list[str]) -> PipebenchError:
+class NoImageError(PipebenchError):
+    """A folder holds no image. `others` are the paths of the files that it holds."""
+
+    def __init__(self, problem: str, remedy: str, others: list[str]) -> None:
+        super().__init__(problem, remedy)
+        self.others = others
+
+
+def _no_image(path: str, listing: Listing, others: list[str]) -> NoImageError:
     """The error for a folder without an image. It says what the folder holds, and what to do with that."""
     counts = Counter(_suffix(os.path.basename(one)) for one in others).most_common(3)
     what = ", ".join(f"{count:,} .{printable(suffix)}" for suffix, count in counts if suffix)
@@ -198,7 +230,7 @@ def _no_image(path: str, listing: Listing, others: list[str]) -> PipebenchError:
         remedy = f"Name its shards: {shard_pattern.named(path, tars)} (with the quotes)."
     elif what:
         remedy = f"{remedy}\n{OTHERS}"
-    return PipebenchError(f"{printable(path)} holds no image{': ' if reason else ''}{reason}.", remedy)
+    return NoImageError(f"{printable(path)} holds no image{': ' if reason else ''}{reason}.", remedy, others)
 
 
 def files(name: str, paths: list[str], limit: int | None = None) -> Dataset:

@@ -32,7 +32,12 @@ from pipebench.units import printable
 LARGE, SMALL = 16, 300  # blocks of padding
 HERE = "measuring"  # the place of the variants that have none of their own
 # A server with threads of its own could not fork safely. Of what libraries warn, the process that tries them tells.
-_SERVER = (("OMP_NUM_THREADS", "1"), ("PYTHONWARNINGS", "ignore"))
+# pyarrow has a thread of its allocator, unless it is told to have none.
+_SERVER = (
+    ("OMP_NUM_THREADS", "1"),
+    ("PYTHONWARNINGS", "ignore"),
+    ("JE_ARROW_MALLOC_CONF", "background_thread:false"),
+)
 PR_SET_PDEATHSIG = 1  # see prctl(2)
 
 

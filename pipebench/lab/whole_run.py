@@ -256,7 +256,8 @@ def chosen_device(wanted: str | None) -> Literal["cpu", "cuda"]:
 def _storage_of(listed: datasets.Dataset) -> Path | None:
     """A path of the data; the report names the storage that holds it. None if there is no file."""
     for one in listed.samples:
-        for path in (*one.files.values(), *(extent.path for extent in one.extents.values())):
+        cell = (one.cell.path,) if one.cell else ()
+        for path in (*one.files.values(), *(extent.path for extent in one.extents.values()), *cell):
             return Path(path)
     return None
 

@@ -188,13 +188,21 @@ class Photographs(_Built, Dataset[Item]):
         if self._reading is None:
             self._reading = _built(self.recipe.read, self.workload)
         shard = one.extents[one.image].path if one.extents else None
-        ((_, (data,)),) = self._reading(read.Source((one,), shard, ((one.image,),)))
+        table = one.cell.path if one.cell else None
+        ((_, (data,)),) = self._reading(read.Source((one,), shard, ((one.image,),), table))
         return bytes(data)
 
 
 def _readable(recipe: Recipe, workload: Workload) -> Recipe:
-    """The recipe. If the data is only shards, its read is replaced by one that uses an index."""
-    loose = any(one.files for one in read.load(workload).samples)
+    """The recipe. If the data is only shards or tables, its read is replaced by one that has random access there.
+
+    That to Parquet reads a whole row group for each image.
+    """
+    listed = read.load(workload)
+    if listed.tables:
+        form = listed.tables[0].form
+        return replace(recipe, read="read/image/parquet" if form == "parquet" else "read/image/arrow-ipc")
+    loose = any(one.files for one in listed.samples)
     return recipe if loose else replace(recipe, read="read/image/tar-index")
 
 

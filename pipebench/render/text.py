@@ -17,6 +17,7 @@ from pipebench.render import (
     lab,
     layout,
     plan,
+    remote,
     screen,
     study,
     syncs,
@@ -110,5 +111,6 @@ _OF_PART: dict[str, Callable[[Any, bool], Iterable[Sparing]]] = {
     "passport": lambda report, full: plan.passport(report.passport),
     "check": lambda report, full: check.parts(report.check, full=full, partial=report.partial),
     "examination": lambda report, full: examination.parts(report.examination, full),
+    "remote": lambda report, full: remote.parts(report.remote, full),
     "before_after": lambda report, full: before_after.parts(report.before_after, full=full),
 }

@@ -65,6 +65,7 @@ KINDS: dict[str, dict[str, Kind]] = {
         "command": "ours",
         "facts": "values",
     },
+    "remote.Remote": {"addresses": "name"},
     "check.Found": {"name": "name", "detail": "said"},
     "before_after.Side": {"file": "file", "host": "name"},
     "before_after.Differing": {"base": "said", "head": "said"},

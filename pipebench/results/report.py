@@ -33,6 +33,7 @@ from pipebench.results.measurement import Ceiling, Measurement
 from pipebench.results.packing import Packing
 from pipebench.results.plan import Plan
 from pipebench.results.programs import WatchedCommand
+from pipebench.results.remote import Remote
 from pipebench.results.studies import StudyResult
 from pipebench.results.sync_points import SyncReport
 from pipebench.results.training import Training
@@ -87,9 +88,10 @@ class Report:
     programs of a command, of which `watched` is then one; `syncs` makes `sync_points`, `ab`
     makes `comparison`, `study` makes `studies`, and `calibrate` makes `calibration`. `advise` makes `advice`, and
     `watched` of the part of the run before any trial.
-    A passport has `passport` alone, `plan` makes `plan`, `check` makes `check`, `compare` makes `before_after`, and
-    `doctor` makes `examination`. `pack` makes `packing`; `data NAME` makes `data`, and `data` alone makes `data_sets`,
-    their names; `build` and `init` make `written`, the paths of what they wrote. These have no verdict.
+    A passport has `passport` alone, `plan` makes `plan`, `check` makes `check`, `compare` makes `before_after`,
+    `doctor` makes `examination`, and `remote` makes `remote`. `pack` makes `packing`; `data NAME` makes `data`, and
+    `data` alone makes `data_sets`, their names; `build` and `init` make `written`, the paths of what they wrote. These
+    have no verdict.
 
     `partial` says that the command, or its recording, did not reach its end; `failure` says what ended it. `created` is
     an ISO date and time. `created`, `pipebench` and `machine` are None if no command made the report.
@@ -127,6 +129,7 @@ class Report:
     check: Check | None = None
     before_after: BeforeAfter | None = None
     examination: Examination | None = None
+    remote: Remote | None = None
     packing: Packing | None = None
     data_sets: tuple[str, ...] = ()
     written: tuple[str, ...] = ()
@@ -287,6 +290,9 @@ def _divisors(report: Report) -> Iterator[float]:
         yield from costs.divisors()
     if report.passport is not None:
         yield from report.passport.divisors()
+    if report.remote is not None:
+        yield from (report.remote.images, report.remote.looked_bytes)
+        yield from (len(one.bytes_per_s) for one in report.remote.rows)
     yield from figures(report.comparison.changes if report.comparison else ())
     yield from (author for study in report.studies for row in study.rows if (author := row.author.speedup) is not None)
 

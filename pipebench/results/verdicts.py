@@ -20,13 +20,14 @@ from pipebench.results.consumers import points
 from pipebench.results.examination import Examination
 from pipebench.results.plan import Plan
 from pipebench.results.programs import WatchedCommand
+from pipebench.results.remote import Remote
 from pipebench.results.studies import StudyResult
 from pipebench.results.sync_points import SyncReport
 from pipebench.results.watched import WatchResult
 
 Kind = Literal[
     "run", "functions", "watch", "command", "advise", "syncs", "ab", "study", "calibrate", "plan", "passport",
-    "check", "compare", "doctor",
+    "check", "compare", "doctor", "remote",
 ]  # fmt: skip
 OfRun = Literal["feeds", "one-core", "largest-gain", "no-gain", "no-reference"]
 OfWatch = Literal[
@@ -42,9 +43,10 @@ OfStudy = Literal["holds", "holds-in-part", "does-not-hold", "no-claim"]
 OfCalibration = Literal["within-goals", "over-goals"]
 OfCheck = Literal["harmful-files", "no-harmful-file"]
 OfDoctor = Literal["will-hurt", "nothing-hurts"]
+OfRemote = Literal["feeds-rate", "may-feed-rate", "does-not-feed-rate", "measured"]
 OfPlan = Literal["feeds-consumer", "starves-consumer", "cannot-tell", "best-setting"]
 Code = Literal[
-    OfRun, OfWatch, OfAdvice, OfSyncs, OfTwo, OfStudy, OfCalibration, OfPlan, OfCheck, OfDoctor, "straggler",
+    OfRun, OfWatch, OfAdvice, OfSyncs, OfTwo, OfStudy, OfCalibration, OfPlan, OfCheck, OfDoctor, OfRemote, "straggler",
     "measured", "costs",
 ]  # fmt: skip
 CODES: tuple[str, ...] = tuple(dict.fromkeys(get_args(Code)))
@@ -342,10 +344,28 @@ def _of_examination(found: Examination, parts: Any) -> ReportVerdict:
     return ReportVerdict("doctor", "will-hurt" if found.hurts else "nothing-hurts", evidence)
 
 
+def _of_remote(found: Remote, parts: Any) -> ReportVerdict:
+    """Of an interrupted run without a window, there is none."""
+    traffic, best, needed, may_do = found.traffic, found.best, found.needed, found.may_do
+    evidence: Evidence = {
+        "wanted": found.feed, "connections": needed.connections if needed else None,
+        "may_do": may_do.connections if may_do else None,
+        "images_per_s": found.rate(needed or may_do or best).median, "most_images_per_s": found.rate(best).median,
+        "most_connections": best.connections, "images_per_s_of_one": found.rate(found.rows[0]).median,
+        "requests": traffic.requests, "failed": traffic.failed, "retries": traffic.retries,
+        "given_up": traffic.given_up,
+    }  # fmt: skip
+    if found.feed is None:
+        return ReportVerdict("remote", "measured", evidence)
+    code: OfRemote = "feeds-rate" if needed else "may-feed-rate" if may_do else "does-not-feed-rate"
+    return ReportVerdict("remote", code, evidence)
+
+
 _OF_PART: dict[str, Callable[[Any, Any], ReportVerdict]] = {
     "before_after": _of_compare, "advice": _of_advice, "command": _of_command, "watched": _of_watch,
     "sync_points": _of_syncs, "comparison": _of_ab, "studies": _of_study, "calibration": _of_calibration,
     "plan": _of_plan, "passport": lambda part, parts: ReportVerdict("passport", "costs"),
-    "check": _of_check, "examination": _of_examination, "workload": _of_run,
+    "check": _of_check, "examination": _of_examination, "remote": _of_remote,
+    "workload": _of_run,
     "measurements": lambda part, parts: ReportVerdict("functions", "measured", {"rows": len(part)}),
 }  # fmt: skip

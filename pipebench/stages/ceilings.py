@@ -18,7 +18,7 @@ from typing import Any
 from pipebench.stages import read, transfer
 from pipebench.stages.decode import Encoded, library, made_for
 from pipebench.stages.read import Payload, Source
-from pipebench.task import Workload, ceiling
+from pipebench.task import Unavailable, Workload, ceiling
 
 LARGEST_READ = 1 << 20  # bytes in one request of a sequential read, as large as the kernel's own read-ahead
 
@@ -38,6 +38,7 @@ def _pages(size: int) -> mmap.mmap:
 @ceiling("read/image", "read/all-members", resource="page-cache-read", cache="warm")
 def page_cache_read(workload: Workload) -> Callable[[Source], Iterator[tuple[str, Payload]]]:
     """`preadv` of the same bytes from files already open, into a reused page-aligned buffer."""
+    _has_places(workload)
     plans: dict[int, _Plan] = {}
 
     def reading(source: Source) -> Iterator[tuple[str, Payload]]:
@@ -49,6 +50,12 @@ def page_cache_read(workload: Workload) -> Callable[[Source], Iterator[tuple[str
             yield key, part
 
     return reading
+
+
+def _has_places(workload: Workload) -> None:
+    """Raises `Unavailable` for tables: in Parquet, the bytes of one image can be encoded and compressed with others."""
+    if read.load(workload).tables:
+        raise Unavailable("unfit", "an image in a table has no range of bytes in a file")
 
 
 class _Plan:
@@ -80,6 +87,7 @@ def _place(sample: Any, suffix: str) -> tuple[str, int, int]:
 def storage_read(workload: Workload) -> Callable[[Source], Iterator[tuple[str, Payload]]]:
     """Sequential `preadv` of the byte range that holds the samples, cold, in 1 MiB requests with read-ahead."""
     read.shows_residency(workload)
+    _has_places(workload)
     buffer = memoryview(_pages(LARGEST_READ))
 
     def reading(source: Source) -> Iterator[tuple[str, Payload]]:

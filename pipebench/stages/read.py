@@ -1,7 +1,7 @@
-"""Read: from loose files or tar shards to bytes in memory.
+"""Read: from loose files or tar shards to bytes in memory. From tables it is in `read_tables`.
 
-Loose files and shards hold the same samples, so their rows can be compared. Prefetching may still hide a row that is
-slow in isolation. A row that is slow with a cold page cache is bound by storage.
+Loose files, shards and tables hold the same samples, so their rows can be compared. Prefetching may still hide a row
+that is slow in isolation. A row that is slow with a cold page cache is bound by storage.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from pipebench.data import datasets
+from pipebench.data import datasets, tables
 from pipebench.errors import SampleError
 from pipebench.host import page_cache
 from pipebench.task import Task, Unavailable, Variant, Work, Workload, task, variant
@@ -27,12 +27,15 @@ Payload = tuple[Any, ...]  # one buffer per member of a sample, in the order of 
 
 @dataclass
 class Source:
-    """What one call reads: some samples as loose files, as members of one shard, or both."""
+    """What one call reads: some samples as loose files, as members of one shard, as rows of one table."""
 
     samples: tuple[datasets.Sample, ...]
     shard: str | None
     suffixes: tuple[tuple[str, ...], ...]  # of each sample, those to read
+    table: str | None = None
+    copies: tuple[str, ...] = ()  # where tables with the same samples lie, once they are made
     verified: bool = False
+    held: dict[str, Any] = field(default_factory=dict)  # what a variant keeps open for as long as the source is used
 
     @functools.cached_property
     def files(self) -> list[tuple[str, list[str]]]:
@@ -62,7 +65,8 @@ class Source:
     def paths(self) -> list[str]:
         """Every file that must leave the page cache before a cold reading."""
         loose = [path for sample in self.samples for path in sample.files.values()]
-        return loose + ([self.shard] if self.shard else [])
+        whole = [path for path in (self.shard, self.table) if path]
+        return loose + whole + [path for path in self.copies if os.path.exists(path)]
 
 
 _listed: dict[tuple[str, int | None], tuple[datasets.Dataset, dict[str, datasets.Sample]]] = {}
@@ -89,9 +93,9 @@ def keys(workload: Workload) -> list[tuple[str, ...]]:
 
 def _groups(workload: Workload) -> Sequence[tuple[str, ...]]:
     listed = load(workload)
-    if listed.shards:
+    if holders := listed.shards or listed.tables:
         known = {one.key for one in listed.samples}  # a limit may end within a shard
-        in_shards = (tuple(key for key in shard.keys if key in known) for shard in listed.shards)
+        in_shards = (tuple(key for key in holder.keys if key in known) for holder in holders)
         return [
             group[begin : begin + SHARD_GROUP] for group in in_shards for begin in range(0, len(group), SHARD_GROUP)
         ]
@@ -100,27 +104,29 @@ def _groups(workload: Workload) -> Sequence[tuple[str, ...]]:
 
 
 def _sources(workload: Workload, names: Sequence[str], whole: bool) -> list[Source]:
-    """The wanted samples as one source per shard (one source in all for loose files)."""
+    """The wanted samples as one source per shard or table (one source in all for loose files)."""
     listed, wanted = load(workload), set(names)
     found = [sample(workload, name) for name in names]
     for one in found:
         if one.problem is not None:
             raise one.problem
-    if listed.shards:
-        by_shard = [
-            (shard.path, [sample(workload, key) for key in shard.keys if key in wanted]) for shard in listed.shards
-        ]
-    else:
-        by_shard = [("", found)]
-    return [
-        Source(tuple(members), path or None, tuple(_wanted(one, whole) for one in members))
-        for path, members in by_shard
-        if members
-    ]
+    together = [
+        (holder.path, [sample(workload, key) for key in holder.keys if key in wanted])
+        for holder in listed.shards or listed.tables
+    ] or [("", found)]
+    return [_source(workload, path, members, whole) for path, members in together if members]
+
+
+def _source(workload: Workload, path: str, members: list[datasets.Sample], whole: bool) -> Source:
+    samples, suffixes = tuple(members), tuple(_wanted(one, whole) for one in members)
+    if load(workload).tables:
+        return Source(samples, None, suffixes, path)
+    copies = tables.copies_at(path) if path and datasets.is_embedded(workload.data) else ()
+    return Source(samples, path or None, suffixes, copies=copies)
 
 
 def _wanted(one: datasets.Sample, whole: bool) -> tuple[str, ...]:
-    return tuple(sorted(one.files or one.extents)) if whole else (one.image,)
+    return tuple(sorted(one.files or one.extents)) if whole and one.cell is None else (one.image,)
 
 
 def _split(given: Source, output: Iterator[tuple[str, Payload]]) -> list[tuple[tuple[str, ...], Any]]:
@@ -188,13 +194,15 @@ Reading = Callable[[Source], Iterator[tuple[str, Payload]]]
 def _loose(workload: Workload) -> None:
     shows_residency(workload)
     if not any(one.files for one in load(workload).samples):
-        raise Unavailable("not-built", "this data is shards, and shards are never extracted into files")
+        what = "tables" if load(workload).tables else "shards"
+        raise Unavailable("not-built", f"this data is {what}, and {what} are never extracted into files")
 
 
 def _sharded(workload: Workload) -> None:
     shows_residency(workload)
     if not load(workload).shards:
-        raise Unavailable("not-built", "this data is loose files, and no shards are made of your files")
+        what = "tables" if load(workload).tables else "loose files"
+        raise Unavailable("not-built", f"this data is {what}, and no shards are made of your files")
 
 
 def shows_residency(workload: Workload) -> None:

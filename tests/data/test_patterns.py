@@ -23,7 +23,7 @@ def test_a_pattern_with_a_star_names_shards_or_images_in_the_order_of_their_name
     assert keys(load(str(tmp_path / "[1].jpg"))) == ["[1].jpg"]
 
 
-@pytest.mark.parametrize("name", ["train.parquet", "x.npy", "sound.wav"])
+@pytest.mark.parametrize("name", ["train.csv", "x.npy", "sound.wav"])
 def test_other_data_is_pointed_to_watch(tmp_path, name):
     write(tmp_path, name, data=b"PAR1")
     suffix = name.rpartition(".")[2]

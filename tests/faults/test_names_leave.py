@@ -38,6 +38,7 @@ REVIEWED = {
     "check.Check": "decoders missing",
     "examination.Finding": "check",
     "check.Finding": "kind what remedy",
+    "remote.Traffic": "failures",
     "loading.LoaderRow": "start_method",
     "consumers.Consumer": "name device precision data source link date",
     "training.Training": "consumer",

@@ -119,3 +119,17 @@ def test_a_place_is_ready_once_its_server_has_answered_or_is_gone():
         assert not place.ready(wait=False)
         ends(server)
         assert place.ready(wait=True) and not place._warming
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_the_server_has_one_thread_with_pyarrow_too():
+    pytest.importorskip("pyarrow")
+    place = FreshRunner(RunnerSpec("tables"))
+    try:
+        place.warm(["read/image/parquet", "read/image/arrow-ipc"], WORKLOAD)
+        assert place.ready(wait=True)
+        with open(f"/proc/{place._process.pid}/maps") as file:
+            assert "libarrow" in file.read()
+        assert len(os.listdir(f"/proc/{place._process.pid}/task")) == 1
+    finally:
+        place.close()

@@ -1,0 +1,75 @@
+"""Which shards some addresses stand for, each as an address that one HTTP request can fetch.
+
+Stores such as S3 are asked through fsspec for what fits a pattern and for signed addresses, which end after an hour. So
+the user's credentials are found as any tool of that store finds them, and all bytes come over HTTP.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from glob import has_magic
+from typing import Any
+
+from pipebench.errors import PipebenchError, UsageError, said_by
+from pipebench.host.redaction import redacted
+from pipebench.units import printable
+
+SIGNED_S = 3600
+MOST = 100_000
+_WANTED = "name shards: https://host/train-{000..099}.tar, s3://bucket/train-*.tar"
+_EXTRAS = {"s3": "s3", "s3a": "s3", "gs": "gs", "gcs": "gs", "abfs": "abfs", "az": "abfs"}
+
+
+def resolved(given: Sequence[str], timeout_s: float, retries: int) -> list[str]:
+    """The address of each shard, in order. UsageError or PipebenchError where there is none, or a store refuses."""
+    found = [one for text in given for address in _expanded(text) for one in _of(address, timeout_s, retries)]
+    if len(found) > MOST:
+        raise UsageError(f"the addresses name more than {MOST:,} shards", "name fewer")
+    return list(dict.fromkeys(found))
+
+
+def _expanded(text: str) -> Iterator[str]:
+    import braceexpand
+
+    scheme, _, rest = text.partition("://")
+    if not rest or not scheme.isalnum() or scheme in ("file", "local", "memory"):
+        local = "`pipebench run --stage read --data` measures local shards"
+        raise UsageError(f"{printable(redacted(text))} is no address of a server", f"{_WANTED}; {local}")
+    try:
+        yield from braceexpand.braceexpand(text)
+    except ValueError as error:
+        raise UsageError(f"{printable(redacted(text))} is not a brace pattern: {error}", _WANTED) from error
+
+
+def _of(address: str, timeout_s: float, retries: int) -> Iterator[str]:
+    scheme = address.partition("://")[0].lower()
+    if scheme in ("http", "https"):
+        yield address
+        return
+    try:
+        from fsspec.core import url_to_fs
+
+        options = _of_s3(timeout_s, retries) if scheme in ("s3", "s3a") else {}
+        store, path = url_to_fs(address, **options)
+    except (ImportError, ValueError) as error:
+        remedy = f"pip install 'pipebench[{_EXTRAS[scheme]}]'" if scheme in _EXTRAS else _WANTED
+        raise PipebenchError(f"{scheme}:// cannot be opened: {printable(said_by(error))}", remedy) from error
+    try:
+        paths = sorted(store.glob(path)) if has_magic(path) else [path]
+        if not paths:
+            raise PipebenchError(f"nothing fits {printable(redacted(address))}", _WANTED)
+        yield from (str(store.sign(one, expiration=SIGNED_S)) for one in paths)
+    except NotImplementedError as error:
+        raise PipebenchError(f"{scheme}:// has no signed addresses", "name its shards by https://") from error
+    except PipebenchError:
+        raise
+    except Exception as error:  # a store has exceptions of its own: no credentials, no such bucket, not connected
+        said = printable(redacted(said_by(error)))[:200]
+        remedy = "check its credentials, its name and its endpoint (AWS_ENDPOINT_URL), or name https:// addresses"
+        raise PipebenchError(f"{printable(redacted(address))}: {type(error).__name__}: {said}", remedy) from error
+
+
+def _of_s3(timeout_s: float, retries: int) -> dict[str, Any]:
+    """Options of s3fs: nothing waits longer than the time-out, and retries are bounded."""
+    times = {"connect_timeout": timeout_s, "read_timeout": timeout_s}
+    return {"config_kwargs": {**times, "retries": {"max_attempts": retries}}, "skip_instance_cache": True}

@@ -1,0 +1,154 @@
+"""Tables: the images in the user's Parquet and Arrow files are those that were put in, and what is no table is said."""
+
+import os
+
+import pytest
+
+pyarrow = pytest.importorskip("pyarrow")
+import pyarrow.parquet as parquet  # noqa: E402
+
+from pipebench.data import datasets, tables  # noqa: E402
+from pipebench.errors import PipebenchError, SampleError  # noqa: E402
+
+STRUCT = pyarrow.struct([("bytes", pyarrow.binary()), ("path", pyarrow.string())])
+
+
+@pytest.fixture(scope="module")
+def images():
+    return [one.read() for one in datasets.load("tiny").samples]
+
+
+def as_table(images, kind="struct", name="image"):
+    if kind == "struct":
+        column = pyarrow.array([{"bytes": one, "path": None} for one in images], STRUCT)
+    else:
+        column = pyarrow.array(images, getattr(pyarrow, kind)())
+    return pyarrow.table({"label": list(range(len(images))), "note": [b"no image"] * len(images), name: column})
+
+
+def write(path, table, rows=4):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.suffix == ".parquet":
+        parquet.write_table(table, path, row_group_size=rows)
+        return
+    new = pyarrow.ipc.new_file if path.stem.endswith("file") else pyarrow.ipc.new_stream
+    with pyarrow.OSFile(str(path), "wb") as file, new(file, table.schema) as stream:
+        for batch in table.to_batches(max_chunksize=rows):
+            stream.write_batch(batch)
+
+
+@pytest.mark.parametrize("kind", ["struct", "binary", "large_binary"])
+@pytest.mark.parametrize("name", ["train.parquet", "stream.arrow", "file.arrow"])
+def test_every_image_comes_out_as_it_was_put_in(tmp_path, images, name, kind):
+    write(tmp_path / "data" / name, as_table(images, kind), rows=5)
+    for given in (tmp_path, tmp_path / "data" / name):
+        found = datasets.load(str(given))
+        assert [one.read() for one in found.samples] == images
+        assert [one.keys for one in found.tables] == [tuple(one.key for one in found.samples)]
+        assert found.problems == () and found.left_out == 0
+    assert found.samples[15].key == f"{name}/000015" and found.samples[15].cell.part == 3
+
+
+def test_a_folder_that_hugging_face_saved(tmp_path, images):
+    hub = pytest.importorskip("datasets")
+    features = hub.Features({"label": hub.Value("int64"), "image": hub.Image()})
+    rows = {"label": list(range(16)), "image": [{"bytes": one, "path": None} for one in images]}
+    made = hub.Dataset.from_dict(rows, features=features)
+    made.save_to_disk(str(tmp_path / "one"), num_shards=2)
+    hub.DatasetDict({"train": made, "test": made.select(range(4))}).save_to_disk(str(tmp_path / "both"))
+    made.to_parquet(str(tmp_path / "hub" / "train.parquet"))
+    assert [one.read() for one in datasets.load(str(tmp_path / "one")).samples] == images
+    assert [one.read() for one in datasets.load(str(tmp_path / "both")).samples] == images[:4] + images
+    assert [one.read() for one in datasets.load(str(tmp_path / "both" / "train")).samples] == images
+    assert [one.read() for one in datasets.load(str(tmp_path / "hub")).samples] == images
+
+
+def test_what_map_left_beside_the_data_is_left_out(tmp_path, images):
+    write(tmp_path / "data-00000-of-00001.arrow", as_table(images))
+    write(tmp_path / "cache-1234.arrow", as_table(images[:3]))
+    assert len(datasets.load(str(tmp_path)).samples) == 16
+
+
+def test_images_beside_tables_are_the_data(tmp_path, images):
+    write(tmp_path / "meta.parquet", as_table(images))
+    (tmp_path / "a.jpg").write_bytes(images[0])
+    assert [one.key for one in datasets.load(str(tmp_path)).samples] == ["a.jpg"]
+
+
+def test_a_limit_and_a_pattern(tmp_path, images):
+    for number in range(3):
+        write(tmp_path / f"train-{number}.parquet", as_table(images[number * 5 : number * 5 + 5]))
+    found = datasets.load(str(tmp_path / "train-{0..2}.parquet"), limit=7)
+    assert [one.read() for one in found.samples] == images[:7] and found.left_out is None
+    assert len(datasets.load(str(tmp_path / "train-*.parquet")).samples) == 15
+
+
+def test_a_row_without_bytes_is_a_bad_sample(tmp_path, images):
+    column = pyarrow.array([None, {"bytes": images[0], "path": None}, {"bytes": None, "path": "a.jpg"}], STRUCT)
+    for name in ("a.parquet", "a.arrow"):
+        write(tmp_path / name, pyarrow.table({"image": column}))
+        first, second, third = datasets.load(str(tmp_path / name)).samples
+        assert second.read() == images[0]
+        for bad in (first, third):
+            with pytest.raises(SampleError) as caught:
+                bad.read()
+            assert caught.value.kind == "empty"
+
+
+@pytest.mark.parametrize("name", ["a.parquet", "a.arrow"])
+def test_a_table_that_cannot_be_read_is_named_and_the_others_are_used(tmp_path, images, name):
+    whole = tmp_path / name
+    write(whole, as_table(images))
+    content = whole.read_bytes()
+    (tmp_path / f"b{whole.suffix}").write_bytes(content[: len(content) // 2])
+    (tmp_path / f"c{whole.suffix}").write_bytes(b"")
+    os.mkfifo(tmp_path / f"d{whole.suffix}")
+    write(tmp_path / f"e{whole.suffix}", pyarrow.table({"text": ["a"], "blob": [b"b"]}))
+    found = datasets.load(str(tmp_path / f"*{whole.suffix}"))
+    assert [one.read() for one in found.samples] == images
+    assert [one.kind for one in found.problems] == ["unreadable", "unreadable", "not-regular", "no-image"]
+    assert "its columns: text, blob" in found.problems[-1].message
+
+
+def test_what_changes_after_it_was_listed_is_a_bad_sample(tmp_path, images):
+    for name in ("a.parquet", "a.arrow"):
+        path = tmp_path / name
+        write(path, as_table(images))
+        samples = datasets.load(str(path)).samples
+        assert samples[0].read() == images[0]
+        path.write_bytes(path.read_bytes()[:1000])
+        with pytest.raises(SampleError) as caught:
+            samples[1].read()
+        assert caught.value.kind == "unreadable"
+        path.unlink()
+        with pytest.raises(SampleError) as caught:
+            samples[1].read()
+        assert caught.value.kind == "vanished"
+
+
+def test_a_table_without_images_says_what_it_holds(tmp_path):
+    write(tmp_path / "a.parquet", pyarrow.table({"text": ["a"], "\x1b[31m": [b"b"]}))
+    with pytest.raises(PipebenchError) as caught:
+        datasets.load(str(tmp_path))
+    assert r"no column holds the bytes of images (its columns: text, \x1b[31m)" in caught.value.problem
+    assert "`pipebench watch train.py` measures the script that reads it" in caught.value.remedy
+
+
+def test_without_pyarrow_the_remedy_is_named(tmp_path, images, monkeypatch):
+    write(tmp_path / "a.parquet", as_table(images))
+    monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
+    with pytest.raises(PipebenchError, match=r"pip install 'pipebench\[parquet\]'"):
+        datasets.load(str(tmp_path))
+
+
+def test_a_copy_of_embedded_data_has_the_same_bytes_and_is_made_again_where_it_was_altered(images, monkeypatch):
+    found = datasets.load("tiny")
+    for form in tables.FORMS:
+        places = tables.copy(found, form)
+        assert [places[one.key].read() for one in found.samples] == images
+        path = places[found.samples[0].key].path
+        with open(path, "r+b") as file:
+            file.write(b"xxxx")
+        monkeypatch.setattr(tables, "_copied", {})
+        again = tables.copy(found, form)
+        assert [again[one.key].read() for one in found.samples] == images and again == places
