@@ -78,7 +78,7 @@ HOUSE = {
     "terminal": "",
     "pytest_plugin": "",
     "commands": "_lab _percent _ab_choice _ab_saved _script ab advise build calibrate data check compare doctor init "
-    "pack plan run schema show study syncs watch",
+    "loaders pack plan run schema show study syncs watch",
     "cli": "",
     "__main__": "",
 }

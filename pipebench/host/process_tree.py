@@ -1,4 +1,4 @@
-"""The CPU time and the memory of this process with all that it started, as /proc tells. Nothing of the tree is changed."""
+"""The CPU time and the memory of this process with all that it started, as /proc tells."""
 
 from __future__ import annotations
 

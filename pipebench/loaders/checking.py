@@ -27,7 +27,7 @@ class Refused(Exception):
 
 
 class Looked:
-    """Takes the batches of a pass: checks their form, notes the order, keeps some samples for a look at their pixels."""
+    """Takes the batches of a pass: checks their form, notes the order, and keeps some samples for their pixels."""
 
     def __init__(self, plan: Plan, keep: int = 0) -> None:
         self._plan, self._every = plan, max(1, len(plan.paths) // keep) if keep else 0

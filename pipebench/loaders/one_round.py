@@ -24,6 +24,7 @@ from pipebench.loaders.checking import LOOKED_AT, Looked, Refused, shuffled
 from pipebench.loaders.kind import Kind, Passes, Plan, find
 from pipebench.results.loaders import Filter, LoaderPass, LoaderRound, Order
 
+Action = Literal["prepare", "run"]
 _MEMORY_LOOKS = 3  # in the first pass, which is not timed
 
 
@@ -31,7 +32,7 @@ _MEMORY_LOOKS = 3  # in the first pass, which is not timed
 class Job:
     """What the process is to do. `cpus` are those that it and all that it starts may use."""
 
-    action: Literal["prepare", "run"]
+    action: Action
     kind: str
     filter: Filter
     paths: tuple[str, ...]

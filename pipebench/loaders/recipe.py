@@ -91,4 +91,5 @@ def expected(data: bytes, box: Any, task: Filter, side: int) -> Pixels:
     image = functional.pil_to_tensor(Image.open(io.BytesIO(data)).convert("RGB"))
     wanted = task == "antialiased"
     crop = functional.resized_crop(image, top, left, height, width, [side, side], antialias=wanted)
-    return (crop.flip(-1) if mirrored else crop).contiguous().numpy()
+    found: Pixels = (crop.flip(-1) if mirrored else crop).contiguous().numpy()
+    return found

@@ -21,8 +21,8 @@ from pipebench.errors import PipebenchError, SampleError
 from pipebench.host.children import how, kill_all_with
 from pipebench.host.scratch import Scratch
 from pipebench.loaders.kind import Kind, find
-from pipebench.loaders.one_round import Answer, Job
-from pipebench.results.loaders import FILTERS, Filter, LoaderResult, SideBySide
+from pipebench.loaders.one_round import Action, Answer, Job
+from pipebench.results.loaders import Filter, LoaderResult, SideBySide
 from pipebench.units import printable
 
 Progress = Callable[[int, int, str], None]
@@ -107,6 +107,7 @@ def side_by_side(
         for row in rows:
             progress(done, total, f"preparing {row.kind.name}")
             jobs.prepare(row)
+            keep(_made(settings, rows))
             done += 1
         for number in range(settings.rounds):
             shift = number % max(1, len(rows))
@@ -176,13 +177,13 @@ class _Jobs:
     def run(self, row: _Row, number: int) -> Answer:
         return self._ask(self._job("run", row, number))
 
-    def _job(self, action: str, row: _Row, number: int) -> Job:
+    def _job(self, action: Action, row: _Row, number: int) -> Job:
         one = self._settings
         cpus = tuple(sorted(os.sched_getaffinity(0))[: one.cores])
         return Job(
             action, row.found.name, row.found.filter, self._paths, str(self._scratch / "copies" / row.kind.name),
             one.batch_size, one.cores, cpus, one.seed, one.side, one.passes, number,
-        )  # type: ignore[arg-type]  # fmt: skip
+        )  # fmt: skip
 
 
 class _Processes:
@@ -193,7 +194,7 @@ class _Processes:
 
     def ask(self, job: Job) -> Answer:
         self._count += 1
-        place = self._scratch / f"job-{self._count}"
+        place = self._scratch / str(self._count)  # short: the path of a socket may be below it
         place.mkdir()
         (place / "job.json").write_bytes(msgspec.json.encode(job))
         tag = secrets.token_hex(8)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -101,10 +101,18 @@ class SideBySide:
     rounds: int
     results: tuple[LoaderResult, ...] = ()
 
+    def divisors(self) -> Iterator[float]:
+        """The figures by which a renderer divides: every run gives positive ones."""
+        for row in self.results:
+            for one in row.rounds:
+                yield sum(found.images for found in one.passes)
+                yield sum(found.cpu_s for found in one.passes)
+                yield sum(found.wall_s for found in one.passes)
+
     def of(self, task: Filter) -> list[LoaderResult]:
         """The rows of one task: measured ones first, the fewest seconds of CPU for an image first."""
         rows = [one for one in self.results if one.filter == task]
-        return sorted(rows, key=lambda one: (not one.measured, one.rate("cpu").median * -1 if one.measured else 0.0))
+        return sorted(rows, key=lambda one: (not one.measured, -one.rate("cpu").median if one.measured else 0.0))
 
 
 @dataclass(frozen=True)
@@ -139,8 +147,7 @@ def lead(rows: Sequence[LoaderResult], figure: Figure) -> Lead | None:
     able = [one for one in rows if one.measured and not one.baseline]
     if len(able) < 2:
         return None
-    place: Callable[[LoaderResult], float] = lambda one: -one.rate(figure).median  # noqa: E731
-    first, *others = sorted(able, key=place)
+    first, *others = sorted(able, key=lambda one: -one.rate(figure).median)
     over = {one.name: speedup(first, one, figure) for one in others}
     behind = next((one for one in others if (found := over[one.name]) is not None and found.told), None)
     level = tuple(one for one in others if (found := over[one.name]) is None or not found.told)

@@ -28,6 +28,7 @@ from pipebench.results.comparison import Comparison, figures
 from pipebench.results.consumers import Consumer
 from pipebench.results.costs import Passport
 from pipebench.results.examination import Examination
+from pipebench.results.loaders import SideBySide
 from pipebench.results.loading import LoaderRow
 from pipebench.results.measurement import Ceiling, Measurement
 from pipebench.results.packing import Packing
@@ -87,6 +88,7 @@ class Report:
     programs of a command, of which `watched` is then one; `syncs` makes `sync_points`, `ab`
     makes `comparison`, `study` makes `studies`, and `calibrate` makes `calibration`. `advise` makes `advice`, and
     `watched` of the part of the run before any trial.
+    `loaders` makes `loaders`.
     A passport has `passport` alone, `plan` makes `plan`, `check` makes `check`, `compare` makes `before_after`, and
     `doctor` makes `examination`. `pack` makes `packing`; `data NAME` makes `data`, and `data` alone makes `data_sets`,
     their names; `build` and `init` make `written`, the paths of what they wrote. These have no verdict.
@@ -130,6 +132,7 @@ class Report:
     packing: Packing | None = None
     data_sets: tuple[str, ...] = ()
     written: tuple[str, ...] = ()
+    loaders: SideBySide | None = None
     verdict: ReportVerdict | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
@@ -287,6 +290,7 @@ def _divisors(report: Report) -> Iterator[float]:
         yield from costs.divisors()
     if report.passport is not None:
         yield from report.passport.divisors()
+    yield from report.loaders.divisors() if report.loaders is not None else ()
     yield from figures(report.comparison.changes if report.comparison else ())
     yield from (author for study in report.studies for row in study.rows if (author := row.author.speedup) is not None)
 

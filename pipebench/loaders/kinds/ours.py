@@ -1,4 +1,4 @@
-"""pipebench's own: packed files, decode-and-crop, and a batch that is decoded into shared memory which is used again."""
+"""pipebench's own: packed files, decode-and-crop, batches in shared memory that is used again."""
 
 from __future__ import annotations
 

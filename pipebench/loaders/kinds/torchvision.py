@@ -1,4 +1,4 @@
-"""The usual pipeline: torch's DataLoader, Pillow, torchvision's v2 transforms of the picture as torchvision writes it."""
+"""The usual pipeline: torch's DataLoader, Pillow, and torchvision's v2 transforms."""
 
 from __future__ import annotations
 
