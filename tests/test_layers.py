@@ -12,18 +12,20 @@ import pytest
 import pipebench
 
 ROOT = Path(pipebench.__file__).parent
+# A loader is added by one file, so those are found and not listed.
+LOADERS = " ".join(sorted(one.stem for one in (ROOT / "loaders/kinds").glob("*.py") if one.stem != "__init__"))
 HOUSE = {
     "": "errors units stats ring",
     "host": "clock gaps heap children known_bad screen interrupts private redaction cgroups identity machine limits "
-    "named page_cache scratch whole_files",
+    "named page_cache process_tree scratch whole_files",
     "native": "building passing region resized transforms multi_picture packing",
     "task": "",
     "results": "sync_points measurement usual_pipeline loading consumers windows drilled account costs hand_off "
     "batches over_time next_move watched training calibration check comparison before_after studies advice plan "
-    "packing examination ranks programs secrets names verdicts report schema earlier_runs",
+    "packing examination loaders ranks programs secrets names verdicts report schema earlier_runs",
     "render": "cells signs layout screen check frameworks watch_notes feeding consumers stage_sum gains tables lab "
     "watch_verdict watch_account watch_details watch_drilled watch ranks programs watched study syncs same_work ab "
-    "github calibration advice before_after_rows before_after plan functions packing examination text",
+    "github calibration advice before_after_rows before_after plan functions packing examination loaders text",
     "render.pictures": "sheet svg drawing axes forest bound counts errors in_workers ladder of_ranks remedies "
     "resources speedups steps times variants whole_run two_runs",
     "render.html": "markup outline page",
@@ -66,6 +68,8 @@ HOUSE = {
     "reference": "worker_health published_rates pipeline dataloader training_loop loader_table"
     " training_script watched_training",
     "lab": "fresh earlier checking bounding turns timing passes whole_run one_task",
+    "loaders": "kind recipe checking one_round rounds",
+    "loaders.kinds": LOADERS,
     "__init__": "",
     "doctor": "asking probe host checking busy compiler cores decoders gpu memory passing releases storage threads "
     "examining",

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from pipebench.errors import UsageError, did_you_mean
-from pipebench.loaders import kinds
 from pipebench.results.loaders import Filter
 from pipebench.units import printable
 
@@ -47,6 +46,7 @@ class Batch(NamedTuple):
     boxes: Any
 
 
+_KINDS = Path(__file__).parent / "kinds"
 Passes = Callable[[int], Iterable[Batch]]
 
 
@@ -77,7 +77,7 @@ class Kind:
 
 def names() -> list[str]:
     """The names of all kinds."""
-    return sorted(one.name.replace("_", "-") for one in pkgutil.iter_modules(kinds.__path__))
+    return sorted(one.name.replace("_", "-") for one in pkgutil.iter_modules([str(_KINDS)]))
 
 
 def find(name: str) -> Kind:
@@ -85,6 +85,6 @@ def find(name: str) -> Kind:
     if name not in names() and "." not in name:
         near = did_you_mean(name, names())
         raise UsageError(f"there is no loader {printable(name)!r}", f"{near}the loaders are {', '.join(names())}")
-    module = name if "." in name else f"{kinds.__name__}.{name.replace('-', '_')}"
+    module = name if "." in name else f"pipebench.loaders.kinds.{name.replace('-', '_')}"
     found: Kind = importlib.import_module(module).KIND
     return found

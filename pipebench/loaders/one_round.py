@@ -82,13 +82,21 @@ def done(job: Job, kind: Kind) -> Answer:
         return Answer(missing=missing)
     for name in kind.modules:
         importlib.import_module(name)
-    library = f"{kind.distribution} {metadata.version(kind.distribution)}" if kind.distribution else ""
+    library = f"{kind.distribution} {_version(kind.distribution)}" if kind.distribution else ""
     if job.action == "prepare":
         if kind.prepare is not None:
             Path(job.folder).mkdir(parents=True, exist_ok=True)
             kind.prepare(job.paths, Path(job.folder))
         return Answer(library=library)
     return replace(one_round(job, kind), library=library)
+
+
+def _version(name: str) -> str:
+    """The version of a package, or of a module where several packages bring it."""
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return str(importlib.import_module(name).__version__)
 
 
 def lacking(kind: Kind) -> str | None:
@@ -103,8 +111,8 @@ def lacking(kind: Kind) -> str | None:
 
 def _not_importable(name: str, kind: Kind, error: Exception) -> str:
     package = name.partition(".")[0]
-    if isinstance(error, ModuleNotFoundError) and (error.name or "").partition(".")[0] == package:
-        return f"{package} is not installed: pip install 'pipebench[{kind.extra or 'lab'}]'"
+    if isinstance(error, ModuleNotFoundError) and error.name and f"{name}.".startswith(f"{error.name}."):
+        return f"{error.name} is not installed: pip install 'pipebench[{kind.extra or 'lab'}]'"
     return f"{package} cannot be imported: {said_by(error)}"
 
 

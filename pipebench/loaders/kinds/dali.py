@@ -1,4 +1,4 @@
-"""NVIDIA DALI on the CPU: a pipeline of its operators that decodes only the crop's part, in threads. No driver needed."""
+"""NVIDIA DALI on the CPU: operators that decode only the crop's part, in threads. It needs no driver."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ KIND = Kind(
     open=opened,
     does=DOES,
     modules=MODULES,
-    distribution="nvidia-dali-cuda130",
+    distribution="nvidia.dali",
     extra="dali,lab",
     gives_up=GIVES_UP,
     resumes="a checkpoint of the pipeline",

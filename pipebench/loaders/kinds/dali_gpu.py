@@ -21,7 +21,7 @@ KIND = Kind(
     open=partial(dali.opened, device="gpu"),
     does=dali.DOES,
     modules=dali.MODULES,
-    distribution="nvidia-dali-cuda130",
+    distribution="nvidia.dali",
     extra="dali,lab",
     gives_up=f"{dali.GIVES_UP}; a core-second does not hold the GPU's work",
     resumes="a checkpoint of the pipeline",
