@@ -81,12 +81,17 @@ def _why(found: SideBySide, task: Filter) -> Iterator[str]:
     if best.leader.does != other.does:
         yield (
             f"Why, {_TASKS[task].lower()}: other work, {cost}. {names[0]}: {printable(best.leader.does)}; "
-            f"{names[1]}: {printable(other.does)}."
+            f"{names[1]}: {printable(other.does)}.{_price(best.leader)}"
         )
         return
     loop = next((one for one in rows if one.baseline and one.measured and one.does == best.leader.does), None)
     bare = f" The work alone, in a loop, takes {scale.text(1 / loop.rate('cpu').median)}." if loop else ""
-    yield f"Why, {_TASKS[task].lower()}: the same work, so what differs is the hand-off: {cost}.{bare}"
+    why = f"Why, {_TASKS[task].lower()}: the same work, so what differs is the hand-off: {cost}."
+    yield f"{why}{bare}{_price(best.leader)}"
+
+
+def _price(leader: LoaderResult) -> str:
+    return f" {printable(leader.name)} gives up {printable(leader.gives_up)}." if leader.gives_up else ""
 
 
 def _table(rows: Sequence[LoaderResult], task: Filter) -> Table:
