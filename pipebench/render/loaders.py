@@ -76,7 +76,7 @@ def _why(found: SideBySide, task: Filter) -> Iterator[str]:
     other = best.behind or best.level[0]
     ours, theirs = (1 / one.rate("cpu").median for one in (best.leader, other))
     scale = seconds_scale([ours, theirs])
-    cost = f"{scale.text(ours)} of CPU an image beside {scale.text(theirs)}"
+    cost = f"{scale.text(ours)} of CPU an image beside {scale.text(theirs)} of {printable(other.name)}"
     names = printable(best.leader.name), printable(other.name)
     if best.leader.does != other.does:
         yield (

@@ -14,11 +14,11 @@ With antialiasing, swift leads: 995 images per core-second (±0 %), 1.99×
 (1.96–2.02) the rate of plain, the next. It leads by the clock, too.
 Without antialiasing, plain leads: 668 images per core-second (±1 %), 1.01×
 (1.00–1.02) the rate of heavy, the next. It leads by the clock, too.
-Why, with antialiasing: other work, 1.00 ms of CPU an image beside 2.00 ms.
-  swift: only the crop's part; plain: decode and v2. swift gives up exact
+Why, with antialiasing: other work, 1.00 ms of CPU an image beside 2.00 ms of
+  plain. swift: only the crop's part; plain: decode and v2. swift gives up exact
   pixels; a copy of the data: packed JPEGs.
 Why, without antialiasing: the same work, so what differs is the hand-off: 1.50
-  ms of CPU an image beside 1.51 ms.
+  ms of CPU an image beside 1.51 ms of heavy.
 
 With antialiasing
 loader   img/core-s     ±   × first   img/s   first, ms   mem, MB

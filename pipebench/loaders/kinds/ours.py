@@ -79,7 +79,7 @@ KIND = Kind(
     distribution="pipebench",
     extra="lab",
     copies="packed JPEGs",
-    gives_up="exact pixels: another antialiasing filter, under 2 levels of 255 on average",
+    gives_up="exact pixels: another antialiasing filter",
     prepare=prepared,
     needs=_without_compiler,
 )
