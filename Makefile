@@ -11,10 +11,19 @@ STAMP := $(VENV)/installed-$(shell $(PYTHON) -c "import hashlib; print(hashlib.s
 # the many processes of a run read pipebench compiled, also where a container's settings forbid to keep that
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: bench test lint setup simd test-readme test-pages test-slow test-long test-timing test-cuda test-scripts test-oldest soak clean
+LOADERS := .venv-loaders
+
+.PHONY: bench loaders test lint setup simd test-readme test-pages test-slow test-long test-timing test-cuda test-scripts test-oldest soak clean
 
 bench: setup
 	$(BIN)/pipebench run $(RUN)
+
+# every loader that can be installed, side by side, in an environment of its own: fetches 8 GB, once.
+# `make loaders RUN=--quick` hands options to `pipebench loaders`
+loaders:
+	@test -x $(LOADERS)/bin/pipebench || { $(PYTHON) -m venv $(LOADERS) && \
+		$(LOADERS)/bin/python -m pip install --quiet --editable '.[loaders]'; }
+	$(LOADERS)/bin/pipebench loaders $(RUN)
 
 test: setup
 	$(BIN)/python -m pytest $(PARALLEL)
@@ -78,4 +87,4 @@ soak: setup
 	$(BIN)/python tools/soak.py --minutes $(SOAK_MINUTES) $(SOAK)
 
 clean:
-	rm -rf $(VENV) $(OLDEST) .asv .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) $(OLDEST) $(LOADERS) .asv .mypy_cache .ruff_cache .pytest_cache

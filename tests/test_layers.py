@@ -12,19 +12,21 @@ import pytest
 import pipebench
 
 ROOT = Path(pipebench.__file__).parent
+# A loader is added by one file, so those are found and not listed.
+LOADERS = " ".join(sorted(one.stem for one in (ROOT / "loaders/kinds").glob("*.py") if one.stem != "__init__"))
 HOUSE = {
     "": "errors units stats ring",
     "host": "clock gaps heap children known_bad screen interrupts private redaction cgroups identity machine limits "
-    "named page_cache scratch whole_files",
+    "named page_cache process_tree scratch whole_files",
     "native": "building passing region resized transforms multi_picture packing",
     "task": "",
     "results": "sync_points measurement usual_pipeline loading consumers windows drilled account costs hand_off "
     "batches over_time next_move watched training calibration check comparison before_after studies advice plan "
-    "packing examination remote ranks programs secrets names verdicts report schema earlier_runs",
+    "packing examination remote loaders ranks programs secrets names verdicts report schema earlier_runs",
     "render": "cells signs layout screen check frameworks watch_notes feeding consumers stage_sum gains tables lab "
     "watch_verdict in_loop watch_account watch_details watch_drilled watch ranks programs watched study syncs "
     "same_work ab github calibration advice before_after_rows before_after plan functions packing examination remote "
-    "text",
+    "loaders text",
     "render.pictures": "sheet svg drawing axes forest bound counts errors in_workers ladder of_ranks remedies "
     "resources speedups steps times variants whole_run two_runs",
     "render.html": "markup outline page",
@@ -68,6 +70,8 @@ HOUSE = {
     "reference": "worker_health published_rates pipeline dataloader training_loop loader_table"
     " training_script watched_training",
     "lab": "fresh earlier checking bounding turns timing passes whole_run one_task",
+    "loaders": "kind recipe checking one_round rounds",
+    "loaders.kinds": LOADERS,
     "__init__": "",
     "doctor": "asking probe host checking busy compiler cores decoders gpu memory passing releases storage threads "
     "examining",
@@ -80,7 +84,7 @@ HOUSE = {
     "terminal": "",
     "pytest_plugin": "",
     "commands": "_lab _percent _ab_choice _ab_saved _script ab advise build calibrate data check compare doctor init "
-    "pack plan remote run schema show study syncs watch",
+    "loaders pack plan remote run schema show study syncs watch",
     "cli": "",
     "__main__": "",
 }

@@ -16,6 +16,7 @@ from pipebench.render import (
     functions,
     lab,
     layout,
+    loaders,
     plan,
     remote,
     screen,
@@ -91,7 +92,7 @@ def _is_without_heading(report: Report) -> bool:
     """Whether there are timings, but no part above names the machine on which they were taken."""
     if report.advice is not None:
         return True
-    timed = report.comparison is not None or report.studies or report.measurements
+    timed = report.comparison is not None or report.studies or report.measurements or report.loaders
     return bool(timed) and report.workload is None and report.watched is None
 
 
@@ -110,6 +111,7 @@ _OF_PART: dict[str, Callable[[Any, bool], Iterable[Sparing]]] = {
     "plan": lambda report, full: plan.parts(report.plan),
     "passport": lambda report, full: plan.passport(report.passport),
     "check": lambda report, full: check.parts(report.check, full=full, partial=report.partial),
+    "loaders": lambda report, full: loaders.parts(report.loaders, full),
     "examination": lambda report, full: examination.parts(report.examination, full),
     "remote": lambda report, full: remote.parts(report.remote, full),
     "before_after": lambda report, full: before_after.parts(report.before_after, full=full),

@@ -57,6 +57,8 @@ KINDS: dict[str, dict[str, Kind]] = {
     "advice.Snippet": {"file": "file", "before": "line", "after": "line"},
     "check.Check": {"name": "data"},
     "check.Finding": {"what": "ours", "remedy": "ours"},
+    "loaders.SideBySide": {"data": "data"},
+    "loaders.LoaderResult": {"skipped": "said", "refused": "ours"},
     "examination.Examination": {"data": "file"},
     "examination.Finding": {
         "found": "ours",

@@ -28,6 +28,7 @@ from pipebench.results.comparison import Comparison, figures
 from pipebench.results.consumers import Consumer
 from pipebench.results.costs import Passport
 from pipebench.results.examination import Examination
+from pipebench.results.loaders import SideBySide
 from pipebench.results.loading import LoaderRow
 from pipebench.results.measurement import Ceiling, Measurement
 from pipebench.results.packing import Packing
@@ -89,9 +90,9 @@ class Report:
     makes `comparison`, `study` makes `studies`, and `calibrate` makes `calibration`. `advise` makes `advice`, and
     `watched` of the part of the run before any trial.
     A passport has `passport` alone, `plan` makes `plan`, `check` makes `check`, `compare` makes `before_after`,
-    `doctor` makes `examination`, and `remote` makes `remote`. `pack` makes `packing`; `data NAME` makes `data`, and
-    `data` alone makes `data_sets`, their names; `build` and `init` make `written`, the paths of what they wrote. These
-    have no verdict.
+    `doctor` makes `examination`, `remote` makes `remote`, and `loaders` makes `loaders`. `pack` makes `packing`;
+    `data NAME` makes `data`, and `data` alone makes `data_sets`, their names; `build` and `init` make `written`, the
+    paths of what they wrote. These have no verdict.
 
     `partial` says that the command, or its recording, did not reach its end; `failure` says what ended it. `created` is
     an ISO date and time. `created`, `pipebench` and `machine` are None if no command made the report.
@@ -133,6 +134,7 @@ class Report:
     packing: Packing | None = None
     data_sets: tuple[str, ...] = ()
     written: tuple[str, ...] = ()
+    loaders: SideBySide | None = None
     verdict: ReportVerdict | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
@@ -293,6 +295,7 @@ def _divisors(report: Report) -> Iterator[float]:
     if report.remote is not None:
         yield from (report.remote.images, report.remote.looked_bytes)
         yield from (len(one.bytes_per_s) for one in report.remote.rows)
+    yield from report.loaders.divisors() if report.loaders is not None else ()
     yield from figures(report.comparison.changes if report.comparison else ())
     yield from (author for study in report.studies for row in study.rows if (author := row.author.speedup) is not None)
 

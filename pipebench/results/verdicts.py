@@ -18,6 +18,7 @@ from pipebench.results.check import Check
 from pipebench.results.comparison import Comparison, unjudged
 from pipebench.results.consumers import points
 from pipebench.results.examination import Examination
+from pipebench.results.loaders import FILTERS, SideBySide, lead
 from pipebench.results.plan import Plan
 from pipebench.results.programs import WatchedCommand
 from pipebench.results.remote import Remote
@@ -27,7 +28,7 @@ from pipebench.results.watched import WatchResult
 
 Kind = Literal[
     "run", "functions", "watch", "command", "advise", "syncs", "ab", "study", "calibrate", "plan", "passport",
-    "check", "compare", "doctor", "remote",
+    "check", "compare", "doctor", "remote", "loaders",
 ]  # fmt: skip
 OfRun = Literal["feeds", "one-core", "largest-gain", "no-gain", "no-reference"]
 OfWatch = Literal[
@@ -44,9 +45,11 @@ OfCalibration = Literal["within-goals", "over-goals"]
 OfCheck = Literal["harmful-files", "no-harmful-file"]
 OfDoctor = Literal["will-hurt", "nothing-hurts"]
 OfRemote = Literal["feeds-rate", "may-feed-rate", "does-not-feed-rate", "measured"]
+OfLoaders = Literal["leads", "level"]
 OfPlan = Literal["feeds-consumer", "starves-consumer", "cannot-tell", "best-setting"]
 Code = Literal[
-    OfRun, OfWatch, OfAdvice, OfSyncs, OfTwo, OfStudy, OfCalibration, OfPlan, OfCheck, OfDoctor, OfRemote, "straggler",
+    OfRun, OfWatch, OfAdvice, OfSyncs, OfTwo, OfStudy, OfCalibration, OfPlan, OfCheck, OfDoctor, OfRemote, OfLoaders,
+    "straggler",
     "measured", "costs",
 ]  # fmt: skip
 CODES: tuple[str, ...] = tuple(dict.fromkeys(get_args(Code)))
@@ -361,11 +364,36 @@ def _of_remote(found: Remote, parts: Any) -> ReportVerdict:
     return ReportVerdict("remote", code, evidence)
 
 
+def _of_loaders(found: SideBySide, parts: Any) -> ReportVerdict:
+    """Who leads each task in images per core-second; `level` if no leader of any task is certain."""
+    evidence: Evidence = {
+        "measured": sum(one.measured for one in found.results),
+        "skipped": tuple(dict.fromkeys(one.name for one in found.results if one.skipped is not None)),
+        "refused": tuple(dict.fromkeys(one.name for one in found.results if one.refused is not None)),
+    }
+    alone = []
+    for task in FILTERS:
+        best, prefix = lead(found.of(task), "cpu"), task.replace(" ", "_")
+        if best is None:
+            continue
+        rate = best.leader.rate("cpu")
+        alone.append(not best.level)
+        evidence |= {
+            f"{prefix}_leader": best.leader.name,
+            f"{prefix}_level": tuple(one.name for one in best.level),
+            f"{prefix}_images_per_core_s": rate.median,
+            f"{prefix}_low": rate.low,
+            f"{prefix}_high": rate.high,
+        }
+    code: Code = "not-measured" if not alone else "leads" if any(alone) else "level"
+    return ReportVerdict("loaders", code, evidence)
+
+
 _OF_PART: dict[str, Callable[[Any, Any], ReportVerdict]] = {
     "before_after": _of_compare, "advice": _of_advice, "command": _of_command, "watched": _of_watch,
     "sync_points": _of_syncs, "comparison": _of_ab, "studies": _of_study, "calibration": _of_calibration,
     "plan": _of_plan, "passport": lambda part, parts: ReportVerdict("passport", "costs"),
-    "check": _of_check, "examination": _of_examination, "remote": _of_remote,
+    "check": _of_check, "examination": _of_examination, "remote": _of_remote, "loaders": _of_loaders,
     "workload": _of_run,
     "measurements": lambda part, parts: ReportVerdict("functions", "measured", {"rows": len(part)}),
 }  # fmt: skip

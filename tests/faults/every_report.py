@@ -7,10 +7,11 @@ from pathlib import Path
 import msgspec
 
 TESTS = Path(__file__).parent.parent
-sys.path[:0] = [str(TESTS / "render"), str(TESTS / "predict"), str(TESTS / "remote")]
+sys.path[:0] = [str(TESTS / "render"), str(TESTS / "predict"), str(TESTS / "remote"), str(TESTS / "loaders")]
 
 import made_up  # noqa: E402
 from made_up_examinations import EXAMINATION  # noqa: E402
+from made_up_loaders import WHOLE  # noqa: E402
 from made_up_remote import REMOTE  # noqa: E402
 from saved_pairs import PAIRS, root  # noqa: E402
 from test_advice import ADVICE  # noqa: E402
@@ -38,6 +39,7 @@ EXAMPLES = {
         f"compare, {kind}": root(before_after=compared(*PAIRS[kind], (Path("base.json"), Path("head.json"))))
         for kind in ("run", "watch")
     },
+    "loaders": report.new(loaders=WHOLE),
     "doctor": report.new(examination=EXAMINATION),
     "remote": report.new(remote=REMOTE),
     **{name: report.load(TESTS / f"results/saved/{name}.json") for name in _SAVED},

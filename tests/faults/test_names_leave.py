@@ -40,6 +40,7 @@ REVIEWED = {
     "check.Finding": "kind what remedy",
     "remote.Traffic": "failures",
     "loading.LoaderRow": "start_method",
+    "loaders.LoaderResult": "name title does source library gives_up resumes",
     "consumers.Consumer": "name device precision data source link date",
     "training.Training": "consumer",
     "watched.Verdict": "phase stage stage_kind wait_part dataset torch lacks",

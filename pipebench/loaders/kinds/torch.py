@@ -1,0 +1,54 @@
+"""torch's DataLoader with a map-style dataset, worker processes and the default collate function."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from pipebench.loaders.kind import Batch, Kind, Passes, Plan
+from pipebench.loaders.recipe import DOES, MODULES, Work, one_thread
+
+
+class Files:
+    """A map-style dataset: the crop of each file, its index and its box."""
+
+    def __init__(self, paths: Sequence[str], work: Work) -> None:
+        self._paths, self._work = paths, work
+
+    def __len__(self) -> int:
+        return len(self._paths)
+
+    def __getitem__(self, index: int) -> tuple[Any, int, Any]:
+        image, box = self._work.of_file(self._paths[index])
+        return image, index, box
+
+
+@contextmanager
+def _opened(plan: Plan) -> Iterator[Passes]:
+    import torch
+    from torch.utils.data import DataLoader
+
+    one_thread()
+    loader: Any = DataLoader(
+        Files(plan.paths, Work(plan.filter, plan.side)),  # type: ignore[arg-type]
+        plan.batch_size,
+        shuffle=True,
+        num_workers=plan.cores,
+        persistent_workers=True,
+        generator=torch.Generator().manual_seed(plan.seed),
+    )
+    yield lambda number: (Batch(*one) for one in loader)
+    loader._iterator = None  # ends the workers
+
+
+KIND = Kind(
+    name="torch",
+    title="DataLoader, worker processes",
+    source="https://docs.pytorch.org/docs/stable/data.html",
+    open=_opened,
+    does=DOES,
+    modules=MODULES,
+    distribution="torch",
+    extra="lab,opencv,simplejpeg",
+)

@@ -1,0 +1,113 @@
+"""The conductor: loaders take turns in fresh processes, and what cannot run is a row with its reason."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+import small_jobs
+from made_up_loaders import rounds as made_rounds
+
+from pipebench.errors import PipebenchError, UsageError
+from pipebench.loaders import kind, rounds
+from pipebench.loaders.one_round import Answer
+from pipebench.results.loaders import FILTERS
+
+QUIET = lambda done, total, what: None  # noqa: E731
+SMALL = rounds.Settings(data="tiny", images=8, different=4, batch_size=4, cores=1, rounds=3)
+
+
+def asking(asked, **said):
+    """Answers every job with made-up figures, but what `said` has for a kind."""
+
+    def ask(job):
+        asked.append((job.action, job.kind, job.filter, job.number))
+        if job.kind in said:
+            return said[job.kind](job)
+        if job.action == "prepare":
+            return Answer(library="it 1.0")
+        return Answer(made_rounds(0.001, 0.001)[job.number], "it 1.0", "whole", digest=7)
+
+    return ask
+
+
+def test_loaders_take_turns_and_each_round_begins_with_another():
+    asked = []
+    found = rounds.side_by_side(["torch", "loop"], FILTERS[:1], SMALL, QUIET, ask=asking(asked))
+    assert [name for action, name, *_ in asked if action == "prepare"] == ["torch", "loop"]
+    turns = [(number, name) for action, name, _, number in asked if action == "run"]
+    assert turns == [(0, "torch"), (0, "loop"), (1, "loop"), (1, "torch"), (2, "torch"), (2, "loop")]
+    assert [one.repeats for one in found.results] == [True, True]
+    assert all(len(one.rounds) == 3 for one in found.results)
+
+
+def test_a_kind_prepares_its_copy_once_for_both_tasks():
+    asked = []
+    rounds.side_by_side(["webdataset"], FILTERS, SMALL, QUIET, ask=asking(asked))
+    assert [action for action, *_ in asked].count("prepare") == 1
+
+
+def test_what_is_missing_or_wrong_is_a_row_with_its_reason():
+    asked = []
+    said = {
+        "spdl": lambda job: Answer(missing="spdl is not installed"),
+        "grain": lambda job: Answer() if job.action == "prepare" else Answer(refused="a pass lacks 3"),
+    }
+    found = rounds.side_by_side(["spdl", "grain", "torch"], FILTERS[:1], SMALL, QUIET, ask=asking(asked, **said))
+    by_name = {one.name: one for one in found.results}
+    assert by_name["spdl"].skipped == "spdl is not installed" and by_name["grain"].refused == "a pass lacks 3"
+    assert by_name["torch"].measured and not by_name["spdl"].measured
+    assert [name for action, name, *_ in asked if action == "run"].count("grain") == 1
+
+
+def test_a_round_that_is_wrong_takes_the_earlier_ones_with_it():
+    later = {"torch": lambda job: Answer(refused="wrong") if job.number == 2 else asking([])(job)}
+    found = rounds.side_by_side(["torch"], FILTERS[:1], SMALL, QUIET, ask=asking([], torch=later["torch"]))
+    assert found.results[0].refused == "wrong" and not found.results[0].rounds
+
+
+def test_data_without_a_jpeg_is_an_error(tmp_path):
+    from PIL import Image
+
+    Image.new("RGB", (8, 8)).save(tmp_path / "a.png")
+    with pytest.raises(PipebenchError, match="no JPEG"):
+        rounds.side_by_side(["torch"], FILTERS, rounds.Settings(data=str(tmp_path)), QUIET, ask=asking([]))
+
+
+def test_a_process_that_dies_is_a_reason(tmp_path):
+    (tmp_path / "log").write_text("loading\nImportError: libavcodec.so.61: cannot open\n\n")
+    assert rounds._answer(tmp_path, 1).missing == (
+        "its process left with exit status 1: ImportError: libavcodec.so.61: cannot open"
+    )
+    assert rounds._answer(tmp_path, -9).missing.startswith("its process was killed by SIGKILL")
+    assert "did not end within 300 s" in rounds._answer(tmp_path, None).missing
+
+
+def test_an_unknown_loader_is_answered_with_the_nearest():
+    with pytest.raises(UsageError, match="no loader 'torh'") as error:
+        kind.find("torh")
+    assert error.value.remedy.startswith("did you mean torch? the loaders are dali, ")
+
+
+def test_a_fresh_process_runs_a_kind(tmp_path):
+    paths = small_jobs.jpegs(tmp_path / "files")
+    answer = rounds._Processes(tmp_path).ask(small_jobs.job(paths, tmp_path, "loop"))
+    assert answer.missing is answer.refused is None and answer.round.passes[0].cpu_s > 0
+
+
+def test_the_list_imports_no_library():
+    code = (
+        "import sys; from pipebench.loaders import kind; [*map(kind.find, kind.names())]; print('torch' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"
+
+
+@pytest.mark.slow
+def test_the_command_compares_two_loaders():
+    command = [sys.executable, "-m", "pipebench", "loaders", "--loader", "torch", "--loader", "torchvision", "--data",
+               "tiny", "--images", "16", "--batch-size", "4", "--rounds", "2", "--task", "antialiased", "--format",
+               "json"]  # fmt: skip
+    found = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+    assert {one["name"] for one in found["loaders"]["results"] if len(one["rounds"]) == 2} == {"torch", "torchvision"}
+    assert found["verdict"]["kind"] == "loaders"
