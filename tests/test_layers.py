@@ -43,7 +43,7 @@ HOUSE = {
     "programs",
     "watch.launch.hook": "pipebench_hook sitecustomize",
     "watch.read": "decoding gather described account bound bound_of_ranks drilled hand_off costs over_time host_use "
-    "moves like_a_device verdict waiting stalls series causes notes summary ranks programs merged",
+    "moves like_a_device verdict waiting stalls series causes notes summary rank_pace ranks programs merged",
     "watch.log.sinks": "csv jsonl tensorboard wandb",
     "watch.log": "incoming queue_fill worker_memory live writing writers",
     "watch.trace": "tracks device_timeline excerpt perfetto",
