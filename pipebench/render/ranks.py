@@ -63,6 +63,9 @@ def _why(found: Ranks) -> Iterable[str]:
             f"{printable(stage.name)} ({printable(stage.kind)}) takes {seconds(stage.s)} of a sample there, and "
             f"{theirs} {_others(found)}.{_of_worker(stage)}"
         )
+    if found.fewer_cores is not None:
+        own, usual = found.fewer_cores
+        yield f"It may use {_cores(own)}, and {_others(found)} {usual:g}."
     if (longer := found.longer) is not None:
         more = {
             "computing": longer.cpu_s,
@@ -72,6 +75,10 @@ def _why(found: Ranks) -> Iterable[str]:
         whole = sum(more.values())
         parts = (f"{seconds(s)} {what}" for what, s in more.items() if s >= _WORTH_A_PART * whole)
         yield f"Its workers take {seconds(whole)} longer for a sample: {', '.join(parts)}."
+
+
+def _cores(count: float) -> str:
+    return f"{count:g} core{'' if count == 1 else 's'}"
 
 
 def _of_worker(stage: SlowStage) -> str:

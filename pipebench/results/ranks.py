@@ -77,7 +77,8 @@ class Ranks:
     `straggler` is the rank that causes most of the cost (None: none is told from chance). Its `part` of a step is
     `behind_s` longer than the median of the others. `stage` is the stage of its loading that differs most, and
     `longer` says what its workers do meanwhile (None: it has no workers, or theirs are no slower). `saved_share` is the
-    share of the loop's time that is saved if this rank alone is like the median of the others.
+    share of the loop's time that is saved if this rank alone is like the median of the others. `fewer_cores` are the
+    cores that it may use, and the median of those of the others (None: it may use as many).
     """
 
     of: int
@@ -92,6 +93,7 @@ class Ranks:
     stage: SlowStage | None = None
     longer: LongerSamples | None = None
     saved_share: float = 0.0
+    fewer_cores: tuple[float, float] | None = None
 
     @property
     def hours_a_day(self) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -20,7 +21,14 @@ from pipebench.watch.read.ranks import Rank, compared
 from pipebench.watch.read.summary import summarise
 from pipebench.watch.read.verdict import nothing_watched
 from pipebench.watch.record.options import WatchOptions
-from pipebench.watch.record.program_lines import OwnStep, OwnSteps, ProgramFailed, ProgramStarted, RankFound
+from pipebench.watch.record.program_lines import (
+    CoresAllowed,
+    OwnStep,
+    OwnSteps,
+    ProgramFailed,
+    ProgramStarted,
+    RankFound,
+)
 from pipebench.watch.record.spent import TimeSpent
 
 _NS = 1e-9
@@ -45,6 +53,12 @@ class Records:
         """Which rank it is; None if it trains alone."""
         found = next(reversed(self.script.of(RankFound)), None)
         return found if found is not None and found.of > 1 else None
+
+    @property
+    def cores(self) -> float:
+        """How many cores it may use by its own affinity; infinity if that is not known."""
+        found = next(reversed(self.script.of(CoresAllowed)), None)
+        return float(len(found.cores)) if found is not None and found.cores else math.inf
 
     @property
     def steps(self) -> list[OwnStep]:
@@ -169,7 +183,8 @@ def _program(one: Records, first: int, options: WatchOptions, usable_cores: floa
     script, lived = one.script, one.lived
     failed, rank = script.of(ProgramFailed), one.rank
     ended = _ended(one, bool(failed))
-    watched = summarise(one.processes, options, int(ended != "ended"), usable_cores, one.footprint, one.looks, lived)
+    cores = min(usable_cores, one.cores)
+    watched = summarise(one.processes, options, int(ended != "ended"), cores, one.footprint, one.looks, lived)
     return Program(
         pid=script.pid,
         name=named(next((line.argv for line in script.of(ProgramStarted)), [])),

@@ -107,10 +107,21 @@ def _explained(found: Ranks, slow: RankRow, ranks: Sequence[Rank]) -> Ranks:
     its = {one.rank: one.watched for one in ranks}
     there = its.pop(slow.rank)
     stage = _slow_stage(there, list(its.values())) if part == "wait" else None
-    longer = _longer(there, list(its.values()))
     return dataclasses.replace(
-        found, straggler=slow.rank, part=part, behind_s=max(wait, work), stage=stage, longer=longer
+        found,
+        straggler=slow.rank,
+        part=part,
+        behind_s=max(wait, work),
+        stage=stage,
+        longer=_longer(there, list(its.values())),
+        fewer_cores=_fewer_cores(there, list(its.values())),
     )
+
+
+def _fewer_cores(slow: WatchResult, others: Sequence[WatchResult]) -> tuple[float, float] | None:
+    """The cores that a rank may use, and those of the median of the others, if these are more."""
+    theirs = median(one.usable_cores for one in others)
+    return (slow.usable_cores, theirs) if slow.usable_cores < theirs else None
 
 
 def _slow_stage(slow: WatchResult, others: Sequence[WatchResult]) -> SlowStage | None:

@@ -128,6 +128,20 @@ def test_what_a_day_would_gain_is_not_said_below_what_the_report_can_tell() -> N
     assert "a day" not in _text(found)
 
 
+@pytest.mark.parametrize(
+    ("cores", "said"),
+    [((2.0, 1.0), "It may use 1 core, and the other rank 2."), ((2.0, 2.0), ""), ((1.0, 2.0), "")],
+)
+def test_a_rank_with_fewer_cores_is_explained_by_them(cores: tuple[float, float], said: str) -> None:
+    ranks = [_rank(0, 1), _rank(1, 21)]
+    for number, one in enumerate(cores):
+        ranks[number] = replace(ranks[number], watched=replace(NOTHING, usable_cores=one))
+    found = compared(2, ranks)
+    assert found.straggler == 1 and (found.fewer_cores is not None) == bool(said)
+    text = " ".join(_text(found).split())
+    assert said in text and ("may use" in text) == bool(said)
+
+
 def test_workers_that_are_no_slower_are_not_spoken_of() -> None:
     ranks = [_rank(0, 1), _rank(1, 1, work_ms=25)]
     for number, one in enumerate(ranks):
