@@ -16,6 +16,7 @@ from pipebench.watch.launch.footprint import Footprint
 from pipebench.watch.launch.stacks import Looks
 from pipebench.watch.read.bound_of_ranks import bound_of_ranks
 from pipebench.watch.read.gather import Process, loaders_found
+from pipebench.watch.read.moves import among_ranks
 from pipebench.watch.read.notes import seen_stopped
 from pipebench.watch.read.ranks import Rank, compared
 from pipebench.watch.read.summary import summarise
@@ -84,6 +85,7 @@ def programs_of(
     every = list(records)
     loaded = sorted((one for one in every if loaders_found(one.processes)), key=_began)
     found = [_program(one, _began(loaded[0]), options, usable_cores) for one in loaded]
+    _among_ranks(found, loaded, usable_cores)
     shown, ranks = _shown(found, loaded)
     if options.bound:  # replays are no steps of a rank's own
         shown, ranks = _with_bounds(found, loaded, shown), None
@@ -173,6 +175,22 @@ def _groups(records: Sequence[Records]) -> list[list[int]]:
                 groups.append(group)
             group[rank.rank] = place
     return [[group[rank] for rank in sorted(group)] for group in groups]
+
+
+def _among_ranks(found: list[Program], records: Sequence[Records], usable_cores: float) -> None:
+    """Tells the figures of each rank that its siblings on this machine are none of the other processes."""
+    for group in _groups(records):
+        seen = [(place, its) for place in group if (its := found[place].watched) is not None]
+        used = {place: _used_cores(records[place].footprint) for place, _ in seen}
+        for place, its in seen if len(seen) > 1 else ():
+            others = [one for other, one in seen if other != place]
+            told = among_ranks(its, others, sum(used.values()) - used[place], usable_cores)
+            found[place] = dataclasses.replace(found[place], watched=told)
+
+
+def _used_cores(found: Footprint) -> float:
+    """The cores that a program used while it ran, its start-up included."""
+    return found.load.own_s / found.load.wall_s if found.load is not None and found.load.wall_s else 0.0
 
 
 def _began(one: Records) -> int:
