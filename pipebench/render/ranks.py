@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from pipebench.render.cells import Table
 from pipebench.render.layout import Line, Part
+from pipebench.render.screen import FEWEST_ROWS
 from pipebench.results.ranks import RankRow, Ranks, SlowStage
 from pipebench.units import Scale, counted, percent, printable, seconds, seconds_scale
 
@@ -117,6 +118,8 @@ def _table(found: Ranks, full: bool) -> Table:
     rows = list(found.rows)
     if not full and len(rows) > _FEW:
         rows = sorted(sorted(rows, key=lambda one: -one.cost_s)[:_FEW], key=lambda one: one.rank)
+    if not full and len(rows) > FEWEST_ROWS:  # the first rows are those that a screen always has
+        rows = sorted(rows, key=lambda one: one.rank != found.straggler)
     scale = seconds_scale([max((one.wait_s + one.work_s for one in found.rows), default=0.0)])
     left = len(found.rows) - len(rows)
     more = (f"{counted(left, 'more rank')}: --full shows them.",) if left else ()

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from made_up_trials import LOADER
 
-from pipebench.render import layout
+from pipebench.render import layout, screen
+from pipebench.render.layout import Line
 from pipebench.render.ranks import parts
 from pipebench.results.batches import BatchContent
 from pipebench.results.ranks import Ranks, StepOfRank
@@ -193,6 +194,18 @@ def test_ranks_without_a_common_step_are_not_compared() -> None:
     assert (found.steps, found.cost_s, found.straggler) == (0, 0, None)
     assert "they are not compared" in " ".join(_text(found).split())
     assert "Own part" not in _text(found)  # nobody knows it
+
+
+@pytest.mark.parametrize(("of", "slow"), [(4, 3), (12, 11)])
+def test_a_screen_that_is_short_of_rows_has_that_of_the_straggler(of: int, slow: int) -> None:
+    found = compared(of, [_rank(number, 21 if number == slow else 1) for number in range(of)])
+    other = [Line(f"line {number}") for number in range(screen.LINES)]
+    said = layout.text(screen.fitted([*parts(found), *other], 80, "more"), width=80)
+    assert f"Rank {slow} comes last" in " ".join(said.split())
+    rows = [line for line in said.splitlines() if line.strip().startswith(f"{slow} ")]
+    assert len(rows) == 1 and "more row" in said
+    in_full = layout.text(parts(found, full=True), width=80)
+    assert [int(line.split()[0]) for line in in_full.splitlines() if line[:4].strip().isdigit()] == list(range(of))
 
 
 def test_ranks_on_other_machines_are_said() -> None:
