@@ -39,7 +39,7 @@ HOUSE = {
     "watch.bound": "batches schedule alternation agreement live_batches session",
     "watch.trial": "resting dealing in_step edits examining memo compared chains pictures arms stretches passes "
     "session patching",
-    "watch.launch": "watched_script standstill over_time footprint own_code stacks supervisor bootstrap program "
+    "watch.launch": "watched_script standstill exits over_time footprint own_code stacks supervisor bootstrap program "
     "programs",
     "watch.launch.hook": "pipebench_hook sitecustomize",
     "watch.read": "decoding gather described account bound bound_of_ranks drilled hand_off costs over_time host_use "

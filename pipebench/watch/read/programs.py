@@ -12,6 +12,7 @@ from typing import Literal
 from pipebench.results.programs import Program, WatchedCommand
 from pipebench.results.ranks import Ranks, StepOfRank
 from pipebench.results.watched import Note, WatchResult
+from pipebench.watch.launch.exits import Exit
 from pipebench.watch.launch.footprint import Footprint
 from pipebench.watch.launch.stacks import Looks
 from pipebench.watch.read.bound_of_ranks import bound_of_ranks
@@ -38,12 +39,13 @@ _LONGEST = 60  # characters of a command line
 
 @dataclass(frozen=True)
 class Records:
-    """What is known of one program: its records, what was seen from outside, and whether it still runs."""
+    """What is known of one program: its records, what was seen from outside, whether it still runs, and its exit."""
 
     processes: list[Process]
     footprint: Footprint
     looks: Looks
     running: bool = False
+    left: Exit | None = None
 
     @property
     def script(self) -> Process:
@@ -210,6 +212,8 @@ def _program(one: Records, first: int, options: WatchOptions, usable_cores: floa
         wall_s=(lived[1] - lived[0]) * _NS if lived else 0.0,
         ended=ended,
         error=failed[0].text if failed else "",
+        left_s=(one.left.at - first) * _NS if one.left is not None else None,
+        exit_status=one.left.status if one.left is not None else None,
         rank=rank.rank if rank is not None else None,
         ranks=rank.of if rank is not None else None,
         local_rank=rank.local if rank is not None else None,
