@@ -42,11 +42,12 @@ HOUSE = {
     "watch.bound": "batches schedule alternation agreement live_batches session",
     "watch.trial": "loop_looks resting dealing in_step edits examining memo compared chains pictures arms stretches "
     "passes session patching",
-    "watch.launch": "watched_script standstill over_time footprint own_code stacks supervisor bootstrap program "
+    "watch.launch": "watched_script standstill exits over_time footprint own_code stacks supervisor bootstrap program "
     "programs",
     "watch.launch.hook": "pipebench_hook sitecustomize",
     "watch.read": "decoding gather described like_a_device in_loop account bound bound_of_ranks drilled hand_off costs "
-    "over_time host_use moves verdict waiting stalls series of_causes causes notes summary ranks programs merged",
+    "over_time host_use moves verdict waiting stalls series of_causes causes notes summary rank_pace ranks programs "
+    "merged",
     "watch.log.sinks": "csv jsonl tensorboard wandb",
     "watch.log": "incoming queue_fill worker_memory live writing writers",
     "watch.trace": "tracks device_timeline excerpt perfetto",

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterable
 
+from pipebench.host.children import named
 from pipebench.render import ranks
 from pipebench.render.cells import Table
 from pipebench.render.layout import Line, Spare, Sparing, shortened
@@ -106,10 +108,42 @@ def _cells(one: Program, its: WatchResult) -> tuple[str, ...]:
 
 def _ends(programs: Iterable[Program]) -> Iterable[str]:
     """A sentence for each program that did not reach its end, the one that ended first before the others."""
-    for one in sorted(programs, key=lambda one: one.began_s + one.wall_s):
+    first: Program | None = None  # of the ranks
+    for one in sorted(programs, key=_left_s):
         if one.ended == "failed":
-            yield f"{_who(one)} failed: {printable(one.error)}."
+            yield f"{_who(one)} failed{_afterwards(one, first)}: {printable(one.error)}."
         elif one.ended == "cut":
-            yield f"{_who(one)} was killed, or left by os._exit, after {seconds(one.wall_s)}: its records have no end."
+            yield f"{_who(one)} {_cut(one, first)}: its records have no end."
         elif one.ended == "running":
             yield f"{_who(one)} still ran when the command ended: its records are of the time before."
+        if first is None and one.rank is not None and one.ended in ("failed", "cut"):
+            first = one
+
+
+def _left_s(one: Program) -> float:
+    return one.left_s if one.left_s is not None else one.began_s + one.wall_s
+
+
+def _cut(one: Program, first: Program | None) -> str:
+    """How a program ended whose records have no end. `first` is the rank that ended before it, if one did."""
+    after, status = f"after {seconds(one.wall_s)}", one.exit_status
+    if status is None:
+        return f"was killed, or left by os._exit, {after}{_afterwards(one, first)}"
+    if status > 0:
+        return f"left by os._exit, or was replaced, with exit status {status} {after}{_afterwards(one, first)}"
+    if -status == signal.SIGTERM and first is not None and _later_s(one, first) is not None:
+        return f"was ended by SIGTERM{_afterwards(one, first)}"
+    return f"was killed by {named(-status)} {after}{_afterwards(one, first)}"
+
+
+def _afterwards(one: Program, first: Program | None) -> str:
+    """That a rank ended after the first one, which took the others with it."""
+    later_s = None if first is None else _later_s(one, first)
+    return "" if first is None or later_s is None else f", {seconds(later_s)} after rank {first.rank} was gone"
+
+
+def _later_s(one: Program, first: Program) -> float | None:
+    """How long after the first one of its training it ended. None: not seen, or it is of no training of several."""
+    if one.rank is None or one.ranks != first.ranks or one.left_s is None or first.left_s is None:
+        return None
+    return one.left_s - first.left_s

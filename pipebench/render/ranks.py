@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from pipebench.render.cells import Table
 from pipebench.render.layout import Line, Part
+from pipebench.render.screen import FEWEST_ROWS
 from pipebench.results.ranks import RankRow, Ranks, SlowStage
 from pipebench.units import Scale, counted, percent, printable, seconds, seconds_scale
 
@@ -63,6 +64,9 @@ def _why(found: Ranks) -> Iterable[str]:
             f"{printable(stage.name)} ({printable(stage.kind)}) takes {seconds(stage.s)} of a sample there, and "
             f"{theirs} {_others(found)}.{_of_worker(stage)}"
         )
+    if found.fewer_cores is not None:
+        own, usual = found.fewer_cores
+        yield f"It may use {_cores(own)}, and {_others(found)} {usual:g}."
     if (longer := found.longer) is not None:
         more = {
             "computing": longer.cpu_s,
@@ -72,6 +76,10 @@ def _why(found: Ranks) -> Iterable[str]:
         whole = sum(more.values())
         parts = (f"{seconds(s)} {what}" for what, s in more.items() if s >= _WORTH_A_PART * whole)
         yield f"Its workers take {seconds(whole)} longer for a sample: {', '.join(parts)}."
+
+
+def _cores(count: float) -> str:
+    return f"{count:g} core{'' if count == 1 else 's'}"
 
 
 def _of_worker(stage: SlowStage) -> str:
@@ -110,6 +118,8 @@ def _table(found: Ranks, full: bool) -> Table:
     rows = list(found.rows)
     if not full and len(rows) > _FEW:
         rows = sorted(sorted(rows, key=lambda one: -one.cost_s)[:_FEW], key=lambda one: one.rank)
+    if not full and len(rows) > FEWEST_ROWS:  # the first rows are those that a screen always has
+        rows = sorted(rows, key=lambda one: one.rank != found.straggler)
     scale = seconds_scale([max((one.wait_s + one.work_s for one in found.rows), default=0.0)])
     left = len(found.rows) - len(rows)
     more = (f"{counted(left, 'more rank')}: --full shows them.",) if left else ()

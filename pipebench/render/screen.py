@@ -12,7 +12,7 @@ from pipebench.units import counted
 
 LINES = 30
 MORE = "Shortened: --full shows every figure."
-_FEWEST_ROWS = 3  # of a table
+FEWEST_ROWS = 3  # of a table
 _LAST = 4  # parts at the end: what to do next, and what is known of the error
 _GAP = "…"
 
@@ -57,9 +57,9 @@ def _with_fewer_rows(parts: list[Part], width: int) -> list[Part]:
     def form(rows: int) -> list[Part]:
         return [_with_rows(replace(one, notes=()), rows) if isinstance(one, Table) else one for one in parts]
 
-    if not _fits(form(_FEWEST_ROWS), width):
-        return _cut(form(_FEWEST_ROWS), width)
-    few, many = _FEWEST_ROWS, LINES
+    if not _fits(form(FEWEST_ROWS), width):
+        return _cut(form(FEWEST_ROWS), width)
+    few, many = FEWEST_ROWS, LINES
     while few < many:
         middle = (few + many + 1) // 2
         few, many = (middle, many) if _fits(form(middle), width) else (few, middle - 1)

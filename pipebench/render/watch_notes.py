@@ -86,6 +86,12 @@ def _lost(values: Values) -> str:
     return f"{who} ended before its records were complete{at}: {why}. {missing}"
 
 
+def _killed(values: Values) -> str:
+    after = f" after {seconds(values['at_s'])}" if "at_s" in values else ""
+    cause = _OF_MEMORY["ran-out"] if values.get("memory") == "ran-out" else ""
+    return f"The script was ended by {values['signal']}{after}: its records have no end. {cause}".strip()
+
+
 def _times(count: int) -> str:
     return "once" if count == 1 else f"{count} times"
 
@@ -101,6 +107,7 @@ _SENTENCES: dict[str, Callable[[Values], str]] = {
         f"In loader {found['loader']}, a handler of the pipeline hid {counted(found['errors'], 'error')}: what failed "
         f"is missing from the batches. {_first_hidden(found)} The handler itself took {seconds(found['s'])}."
     ),
+    "script-killed": _killed,
     "stages-after-loader": lambda found: (
         f"Each wait for loader {found['loader']} includes {seconds(found['s'])} of stages that run after it, in the "
         "script's own process."

@@ -202,7 +202,7 @@ def _more_workers(move: NextMove) -> str:
     to = f"from {move.workers} to {move.to_workers}" if move.to_workers else f"above {move.workers}"
     return (
         f"raise {setting('num_workers', move.made_by)} {to}. The workers are always busy. Of "
-        f"{move.usable_cores:g} usable cores, {_uses(move)}.{_foreseen(move)}"
+        f"{move.usable_cores:g} usable core{'' if move.usable_cores == 1 else 's'}, {_uses(move)}.{_foreseen(move)}"
     )
 
 
@@ -215,7 +215,7 @@ def _foreseen(move: NextMove) -> str:
     taken = ""
     if move.foreign_cores is not None and move.foreign_cores >= _MANY_CORES:
         taken = " Part of that would be taken from other processes."
-    elif move.workers and (move.cores_used or 0.0) < move.workers / 2:
+    elif move.workers and (move.cores_used or 0.0) + move.wanted_cores < move.workers / 2:
         taken = " The workers mostly wait: this assumes that what they wait for serves more of them, too."
     return f" The loop is predicted to be {spoken(move.predicted)} as fast; this was not tried.{taken}"
 
@@ -230,13 +230,20 @@ def _why_no_worker(move: NextMove) -> str:
         return f"No whole core is free: of {move.usable_cores:g}, {_uses(move)}."
     help_ = "are not certain to help" if move.predicted.speedup >= _WORTH else "would hardly help"
     tried = f"({move.to_workers}: predicted {spoken(move.predicted)}, not tried)"
-    return f"More workers {help_} {tried}. Of {move.usable_cores:g} cores, {_uses(move)}."
+    return f"More workers {help_} {tried}. Of {_cores(move)}, {_uses(move)}."
+
+
+def _cores(move: NextMove) -> str:
+    return f"{move.usable_cores:g} core{'' if move.usable_cores == 1 else 's'}"
 
 
 def _uses(move: NextMove) -> str:
     """Who keeps the cores busy."""
-    used = [f"the workers use {move.cores_used or 0.0:.1f}"]
+    wanted = f" and wait for {move.wanted_cores:.1f} more" if move.wanted_cores >= _MANY_CORES else ""
+    used = [f"the workers use {move.cores_used or 0.0:.1f}{wanted}"]
     used.append("the loop one" if move.script_cores is None else f"the script's own process {move.script_cores:.1f}")
+    if move.sibling_cores >= _SOME_CORES:
+        used.append(f"other ranks of the job {move.sibling_cores:.1f}")
     if move.foreign_cores is not None and move.foreign_cores >= _SOME_CORES:
         used.append(f"other processes {move.foreign_cores:.1f}")
     return f"{', '.join(used[:-1])} and {used[-1]}"

@@ -17,7 +17,8 @@ class NextMove:
     part of the wait that should become shorter. It takes `wait_part_s` seconds of an iteration.
 
     `script_cores` and `foreign_cores` are the cores that the script's own process and other processes keep busy, of
-    those that the script may use. `hand_off_s` is what it takes to hand a batch over from a worker, and `batch_s` what
+    those that the script may use; `sibling_cores` are of the other ranks of its job. Workers wanted `wanted_cores` more
+    and had none. `hand_off_s` is what it takes to hand a batch over from a worker, and `batch_s` what
     it takes to make one. `pipe_bytes` go through the pipe for a batch; `array_bytes` of them are NumPy arrays.
 
     A move of the whole run follows from its largest cause: `loader` is what it is about, and `took_s` is how long that
@@ -54,3 +55,5 @@ class NextMove:
     again: int = 0
     to_workers: int | None = None
     predicted: Speedup | None = None
+    sibling_cores: float = 0.0
+    wanted_cores: float = 0.0

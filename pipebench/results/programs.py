@@ -20,6 +20,9 @@ class Program:
     `ended` is "ended", "failed" (an exception that nothing caught: `error`), "cut" (its records have no end: it was
     killed, or left by `os._exit`) or "running" (it lived on when the command had ended).
 
+    Its process exited `left_s` after the first program began (None: not seen), with `exit_status`: -n if signal n ended
+    it (None: not known, or 0).
+
     `watched` are its figures; None: they are those of `Report.watched`. Of a rank, `steps` are those that were kept
     (none in a merged report).
     `host` is its machine in a report that was merged from several ("": that of the report).
@@ -37,6 +40,8 @@ class Program:
     watched: WatchResult | None = None
     steps: tuple[StepOfRank, ...] = ()
     host: str = ""
+    left_s: float | None = None
+    exit_status: int | None = None
 
 
 @dataclass(frozen=True)

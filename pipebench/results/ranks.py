@@ -69,14 +69,16 @@ class LongerSamples:
 class Ranks:
     """The ranks of one training of `of` ranks. `rows` are those that were seen here.
 
-    In each of `steps` compared steps, the ranks wait for the last of them. `cost_s` is by how much it came later than
-    the median rank, as a sum over all steps, and `cost_share` the share of the loop's time. It is predicted that so
-    much is saved if the last rank is as fast as the median one; nobody has tried it.
+    In each of `steps` compared steps, the ranks wait for the last of them. `cost_s` is what a step would be shorter if
+    the last rank were like the median one, as a sum over all steps, and `cost_share` the share of the loop's time. A
+    step never gets shorter than what the workers of that rank need for its batches: a short wait can be the result of
+    waiting for the others, because workers load meanwhile. It is predicted that so much is saved; nobody has tried it.
 
     `straggler` is the rank that causes most of the cost (None: none is told from chance). Its `part` of a step is
     `behind_s` longer than the median of the others. `stage` is the stage of its loading that differs most, and
     `longer` says what its workers do meanwhile (None: it has no workers, or theirs are no slower). `saved_share` is the
-    share of the loop's time that is saved if this rank alone is like the median of the others.
+    share of the loop's time that is saved if this rank alone is like the median of the others. `fewer_cores` are the
+    cores that it may use, and the median of those of the others (None: it may use as many).
     """
 
     of: int
@@ -91,6 +93,7 @@ class Ranks:
     stage: SlowStage | None = None
     longer: LongerSamples | None = None
     saved_share: float = 0.0
+    fewer_cores: tuple[float, float] | None = None
 
     @property
     def hours_a_day(self) -> float:

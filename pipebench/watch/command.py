@@ -26,11 +26,12 @@ from pipebench.results.secrets import without_secrets
 from pipebench.results.watched import Note, WatchResult
 from pipebench.watch.bound.schedule import STEPS
 from pipebench.watch.launch import supervisor
+from pipebench.watch.launch.exits import Exit
 from pipebench.watch.launch.footprint import Looker
 from pipebench.watch.launch.programs import Programs, SeenProgram, looked_at_all, looking, watched_environment
 from pipebench.watch.launch.stacks import StackReader
 from pipebench.watch.read.gather import Process, gather
-from pipebench.watch.read.notes import standstill_notes
+from pipebench.watch.read.notes import script_killed, standstill_notes
 from pipebench.watch.read.programs import Records, programs_of, stopped_programs
 from pipebench.watch.read.summary import summarise
 from pipebench.watch.record.options import WatchOptions
@@ -144,7 +145,8 @@ def observe(
             result = summarise(
                 processes, options, ended.status, usable_cores(), looker.found, reader.found, ended.lived, ended.stood
             )
-            notes = (*result.notes, *_traced(processes, options.export_trace, say))
+            killed = script_killed(ended.signal, looker.found, ended.lived)
+            notes = (*killed, *result.notes, *_traced(processes, options.export_trace, say))
             steps = timeline(processes, result.loaders_in_loop)
             found.append(dataclasses.replace(result, notes=notes, timeline=steps))
             report(found[0])
@@ -173,7 +175,7 @@ def observe_command(
         programs = Programs(folder)
 
         def read(ended: supervisor.Ended) -> None:
-            records = [records_of(one) for one in programs.all()]
+            records = [records_of(one, programs.exits.found.get(one.pid)) for one in programs.all()]
             unwatched = programs.hidden.values(), programs.lost.values()
             main, command = programs_of(argv, records, options, ended.status, usable_cores(), *unwatched)
             pid = None if command.shown is None else command.programs[command.shown].pid
@@ -198,11 +200,11 @@ def _both(looking: AbstractContextManager[None], following: AbstractContextManag
         yield
 
 
-def records_of(one: SeenProgram) -> Records:
-    """What is known now of a program of a command."""
+def records_of(one: SeenProgram, left: Exit | None = None) -> Records:
+    """What is known now of a program of a command, which has `left` (None: not seen)."""
     one.looker.count_kills()
     processes = gather(one.folder)
-    return Records(processes, one.looker.found, one.stacks.found, one.runs())
+    return Records(processes, one.looker.found, one.stacks.found, one.runs(), left)
 
 
 def _faults(programs: Programs) -> Iterator[Note]:

@@ -113,3 +113,30 @@ def test_names_from_a_command_are_inert():
     hostile = replace(CUT, error=made_up.HOSTILE, ended="failed")
     found = _whole(WatchedCommand(COMMAND, 0, (ONE, hostile), 0, hidden=(made_up.HOSTILE,)), full=True)
     assert "\x1b" not in found and "\u202e" not in found
+
+
+def test_the_rank_that_was_killed_is_told_from_the_one_that_ended_afterwards():
+    first = replace(ONE, name="train.py", pid=102, rank=1, ranks=2, ended="cut", watched=MAIN, left_s=10.0)
+    first, other = replace(first, exit_status=-9), replace(first, pid=101, rank=0, left_s=10.25, exit_status=-15)
+    said = " ".join(_whole(WatchedCommand(("torchrun",), 1, (other, first), 0, 0)).split())
+    killed = "train.py (rank 1, process 102) was killed by SIGKILL after 64.2 s: its records have no end."
+    ended = (
+        "train.py (rank 0, process 101) was ended by SIGTERM, 250 ms after rank 1 was gone: its records have no end."
+    )
+    assert f"{killed} {ended}" in said
+    lost = replace(other, ended="failed", error="RuntimeError: connection closed")
+    said = " ".join(_whole(WatchedCommand(("torchrun",), 1, (lost, first), 0, 0)).split())
+    assert f"{killed} train.py (rank 0, process 101) failed, 250 ms after rank 1 was gone: RuntimeError: conn" in said
+
+
+@pytest.mark.parametrize(
+    ("status", "said"),
+    [
+        (None, "was killed, or left by os._exit, after 64.2 s: its records have no end."),
+        (3, "left by os._exit, or was replaced, with exit status 3 after 64.2 s: its records have no end."),
+        (-15, "was killed by SIGTERM after 64.2 s: its records have no end."),
+    ],
+)
+def test_how_a_program_ended_is_said_as_far_as_it_was_seen(status, said):
+    cut = replace(ONE, ended="cut", watched=MAIN, left_s=64.2, exit_status=status)
+    assert said in " ".join(_whole(WatchedCommand(COMMAND, 1, (cut, ONE), 0, 0)).split())

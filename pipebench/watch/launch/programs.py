@@ -16,6 +16,7 @@ from pathlib import Path
 import psutil
 
 from pipebench.host.machine import Load, read_load
+from pipebench.watch.launch.exits import Exits, exits_noted
 from pipebench.watch.launch.footprint import Looker, looked_at
 from pipebench.watch.launch.program import SETTINGS
 from pipebench.watch.launch.stacks import StackReader, read_meanwhile
@@ -122,6 +123,7 @@ class Programs:
         self.hidden: dict[int, list[str]] = {}
         self.lost: dict[int, list[str]] = {}
         self.faults: list[str] = []
+        self.exits = Exits()
         self._folder = folder
         self._found: dict[Path, SeenProgram] = {}
         self._taking = threading.Lock()
@@ -136,7 +138,9 @@ class Programs:
         with self._taking:
             for one in sorted(self._folder.iterdir()):
                 if one not in self._found and one.is_dir():
-                    self._found[one] = SeenProgram(int(one.name.partition("-")[0]), one, Looker(one), StackReader(one))
+                    pid = int(one.name.partition("-")[0])
+                    self._found[one] = SeenProgram(pid, one, Looker(one), StackReader(one))
+                    self.exits.follow(pid)
 
     def look(self) -> None:
         self.take_new()
@@ -196,6 +200,6 @@ def looking(looker: Looker | Programs, reader: StackReader | _Stacks) -> Iterato
 @contextmanager
 def looked_at_all(programs: Programs) -> Iterator[None]:
     """Looks at the programs again and again while the block runs."""
-    with looking(programs, _Stacks(programs)):
+    with exits_noted(programs.exits, programs.failed), looking(programs, _Stacks(programs)):
         yield
     programs.take_new()  # what began after the last look, and has ended

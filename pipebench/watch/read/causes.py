@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
+from pipebench.predict.passports import taken_cores
 from pipebench.results.account import Account, AccountRow, Cause
 from pipebench.results.watched import LoaderResult, WatchResult, WorkerResult
 from pipebench.watch.read.gather import Run, loaders_found
 from pipebench.watch.read.in_loop import Apart, told_apart
 from pipebench.watch.read.like_a_device import like_a_device
-from pipebench.watch.read.moves import LEAST_CORES, cores_of, longest_hand_off_s, others, slow_hand_off, waited_for
+from pipebench.watch.read.moves import LEAST_CORES, cores_of, longest_hand_off_s, slow_hand_off, waited_for
 from pipebench.watch.read.of_causes import Seen
 from pipebench.watch.read.stalls import period_of, waits_of
 from pipebench.watch.record.record_file import BACKWARD, FORWARD, OPTIMISER
@@ -196,7 +197,7 @@ def _busy(seen: Seen, one: LoaderResult, workers: Sequence[WorkerResult], whole:
     script = seen.script_cores
     used = sum(map(cores_of, workers))
     host = seen.result.host
-    idle = cores - used - (1.0 if script is None else script) - max(others(host, cores), waited_for(workers))
+    idle = cores - used - (1.0 if script is None else script) - max(taken_cores(host, cores), waited_for(workers))
     values = {
         **whole.values, "cpu_share": min(1.0, on_cpu), "cores_used": used, "script_cores": script or 0.0,
         "usable_cores": cores,
@@ -222,7 +223,7 @@ def _busy(seen: Seen, one: LoaderResult, workers: Sequence[WorkerResult], whole:
 def _with_cores(seen: Seen, one: LoaderResult, cause: Cause, used: float) -> Cause:
     """The cause, with what the loop waited for cores that the workers had: training is slower for it, too."""
     cores = seen.result.usable_cores
-    waited = _without_core_s(seen, one) * used / max(1e-9, used + others(seen.result.host, cores))
+    waited = _without_core_s(seen, one) * used / max(1e-9, used + taken_cores(seen.result.host, cores))
     if used + (seen.script_cores or 0.0) < 0.9 * cores or not waited:
         return cause
     saved = (cause.recoverable_s or 0.0) + waited

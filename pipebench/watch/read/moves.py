@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 
 from pipebench.predict.more_workers import more_workers
-from pipebench.predict.passports import passport_of
+from pipebench.predict.passports import passport_of, taken_cores
 from pipebench.results.account import Cause
 from pipebench.results.hand_off import HandOff
 from pipebench.results.next_move import NextMove
@@ -87,17 +88,32 @@ def _of_busy_workers(
     """More workers if they are certain to gain, or if a core is free and they are likely to; else a cheaper stage."""
     on_cpu = sum(cores_of(one) for one in workers)
     script = main.script_cores if main.script_cores is not None else 1.0
-    foreign = others(result.host, result.usable_cores)
-    taken = max(foreign, waited_for(workers))
-    free = result.usable_cores - on_cpu - script - taken >= max(LEAST_CORES, on_cpu / len(workers))
+    taken, wanted = taken_cores(result.host, result.usable_cores), waited_for(workers)
+    siblings = min(taken, result.host.sibling_cores if result.host is not None else 0.0)
+    foreign = taken - siblings
+    idle = result.usable_cores - on_cpu - script - max(taken, wanted)
+    free = idle >= max(LEAST_CORES, on_cpu / len(workers))
     to_workers, predicted = _foreseen(result, main)
+    if predicted is not None:
+        predicted = _of_all_ranks(predicted, result.host, on_cpu + script)
     used = NextMove(
         "make-stage-cheaper", result.usable_cores, main.workers, on_cpu,
-        script_cores=main.script_cores, to_workers=to_workers, predicted=predicted,
+        script_cores=main.script_cores, to_workers=to_workers, predicted=predicted, sibling_cores=siblings,
+        wanted_cores=wanted,
     )  # fmt: skip
     if _gains(predicted) or (free and (predicted is None or predicted.speedup >= _WORTH)):
         return replace(used, action="raise-num-workers", foreign_cores=foreign)
     return _of_stage(used, main, stage, foreign)
+
+
+def _of_all_ranks(one: Speedup, host: HostUse | None, own_cores: float) -> Speedup:
+    """The same for a rank that shares cores with others of its job: if it gets faster, so do they, and need more."""
+    if host is None or host.shared_cores is None:
+        return one
+    elsewhere = max(0.0, (host.machine_cores or host.shared_cores) - host.shared_cores)
+    left = host.shared_cores - max(0.0, (host.foreign_cores or 0.0) - elsewhere)
+    most = max(1.0, left / (own_cores + host.sibling_cores)) if own_cores else math.inf
+    return replace(one, speedup=min(one.speedup, most), low=min(one.low, most), high=min(one.high, most))
 
 
 def _foreseen(result: WatchResult, main: LoaderResult) -> tuple[int | None, Speedup | None]:
@@ -150,20 +166,13 @@ def waited_for(workers: Sequence[WorkerResult]) -> float:
     return sum(one.busy_share * one.core_wait_s / one.busy_s for one in workers if one.busy_s)
 
 
-def others(host: HostUse | None, usable_cores: float) -> float:
-    """The cores that other processes use, of those that the script may use. They use the other cores first."""
-    if host is None or host.foreign_cores is None:
-        return 0.0
-    elsewhere = max(0.0, (host.machine_cores or usable_cores) - usable_cores)
-    return max(0.0, host.foreign_cores - elsewhere)
-
-
 def _of_stage(move: NextMove, main: LoaderResult, stage: StageResult, foreign: float | None = None) -> NextMove:
     kind = "decode" if stage.includes_read else stage.kind
     move = replace(move, stage=stage.name, stage_kind=kind, stage_s=stage.exclusive_s_per_sample)
     return replace(move, sample_s=main.sample_s or 0.0, foreign_cores=foreign)
 
 
+_BY_CORES = ("raise-num-workers", "make-stage-cheaper", "set-num-workers")
 # cause of the whole run -> the move that it asks for. Those of the others follow from the iteration.
 _OF_RUN = {
     "start-up": "keep-workers", "validation": "load-validation-faster", "callbacks": "do-less-in-the-loop",
@@ -193,6 +202,36 @@ def move_of_run(move: NextMove | None, causes: Sequence[Cause], usable_cores: fl
         took_s=first.s,
         setting=str(setting) if setting is not None else None,
     )
+
+
+def among_ranks(
+    result: WatchResult, others: Sequence[WatchResult], used_cores: float, shared_cores: float
+) -> WatchResult:
+    """The result of a rank that shares the cores of a machine with others of its job, and a move that knows it.
+
+    `used_cores` are what the others used while it ran, start-up included: so much of what other processes used.
+    """
+    if result.host is None:
+        return result
+    foreign = result.host.foreign_cores
+    host = replace(
+        result.host,
+        foreign_cores=None if foreign is None else max(0.0, foreign - used_cores),
+        sibling_cores=sum(map(_loop_cores, others)),
+        shared_cores=shared_cores,
+    )
+    result, move = replace(result, host=host), result.next_move
+    main = next((one for one in result.loaders if one.loader == result.verdict.loader), None)
+    if move is None or main is None or move.loader is not None or move.action not in _BY_CORES:
+        return result
+    return replace(result, next_move=in_its_words(next_move(result, main), result))
+
+
+def _loop_cores(one: WatchResult) -> float:
+    """The cores that a program keeps busy in its loop, with its workers."""
+    loaders = [loader for loader in one.loaders if loader.loader in one.loaders_in_loop]
+    workers = [worker for worker in one.workers if worker.loader in one.loaders_in_loop]
+    return sum(map(cores_of, workers)) + max((loader.script_cores or 0.0 for loader in loaders), default=0.0)
 
 
 def in_its_words(move: NextMove | None, result: WatchResult) -> NextMove | None:

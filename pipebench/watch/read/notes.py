@@ -87,6 +87,13 @@ def process_notes(run: Run, status: int, footprint: Footprint) -> Iterator[Note]
             yield Note("fault", {**who, "fault": f"{fault.where}: {fault.text}"})
 
 
+def script_killed(signal: int | None, footprint: Footprint, lived: tuple[int, int] | None) -> Iterator[Note]:
+    """Notes the signal that ended the script, which `lived` from when to when."""
+    if signal is not None:
+        at = {} if lived is None else {"at_s": (lived[1] - lived[0]) * _NS}
+        yield Note("script-killed", {**_how(-signal, footprint), **at})
+
+
 def _who(process: Process) -> Values:
     if process.role == "fork":
         return {"pid": process.pid, "forked": 1}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -11,16 +12,25 @@ from typing import Literal
 from pipebench.results.programs import Program, WatchedCommand
 from pipebench.results.ranks import Ranks, StepOfRank
 from pipebench.results.watched import Note, WatchResult
+from pipebench.watch.launch.exits import Exit
 from pipebench.watch.launch.footprint import Footprint
 from pipebench.watch.launch.stacks import Looks
 from pipebench.watch.read.bound_of_ranks import bound_of_ranks
 from pipebench.watch.read.gather import Process, loaders_found
+from pipebench.watch.read.moves import among_ranks
 from pipebench.watch.read.notes import seen_stopped
 from pipebench.watch.read.ranks import Rank, compared
 from pipebench.watch.read.summary import summarise
 from pipebench.watch.read.verdict import nothing_watched
 from pipebench.watch.record.options import WatchOptions
-from pipebench.watch.record.program_lines import OwnStep, OwnSteps, ProgramFailed, ProgramStarted, RankFound
+from pipebench.watch.record.program_lines import (
+    CoresAllowed,
+    OwnStep,
+    OwnSteps,
+    ProgramFailed,
+    ProgramStarted,
+    RankFound,
+)
 from pipebench.watch.record.spent import TimeSpent
 
 _NS = 1e-9
@@ -29,12 +39,13 @@ _LONGEST = 60  # characters of a command line
 
 @dataclass(frozen=True)
 class Records:
-    """What is known of one program: its records, what was seen from outside, and whether it still runs."""
+    """What is known of one program: its records, what was seen from outside, whether it still runs, and its exit."""
 
     processes: list[Process]
     footprint: Footprint
     looks: Looks
     running: bool = False
+    left: Exit | None = None
 
     @property
     def script(self) -> Process:
@@ -45,6 +56,12 @@ class Records:
         """Which rank it is; None if it trains alone."""
         found = next(reversed(self.script.of(RankFound)), None)
         return found if found is not None and found.of > 1 else None
+
+    @property
+    def cores(self) -> float:
+        """How many cores it may use by its own affinity; infinity if that is not known."""
+        found = next(reversed(self.script.of(CoresAllowed)), None)
+        return float(len(found.cores)) if found is not None and found.cores else math.inf
 
     @property
     def steps(self) -> list[OwnStep]:
@@ -71,6 +88,7 @@ def programs_of(
     every = list(records)
     loaded = sorted((one for one in every if loaders_found(one.processes)), key=_began)
     found = [_program(one, _began(loaded[0]), options, usable_cores) for one in loaded]
+    _among_ranks(found, loaded, usable_cores)
     shown, ranks = _shown(found, loaded)
     if options.bound:  # replays are no steps of a rank's own
         shown, ranks = _with_bounds(found, loaded, shown), None
@@ -163,6 +181,22 @@ def _groups(records: Sequence[Records]) -> list[list[int]]:
     return [[group[rank] for rank in sorted(group)] for group in groups]
 
 
+def _among_ranks(found: list[Program], records: Sequence[Records], usable_cores: float) -> None:
+    """Tells the figures of each rank that its siblings on this machine are none of the other processes."""
+    for group in _groups(records):
+        seen = [(place, its) for place in group if (its := found[place].watched) is not None]
+        used = {place: _used_cores(records[place].footprint) for place, _ in seen}
+        for place, its in seen if len(seen) > 1 else ():
+            others = [one for other, one in seen if other != place]
+            told = among_ranks(its, others, sum(used.values()) - used[place], usable_cores)
+            found[place] = dataclasses.replace(found[place], watched=told)
+
+
+def _used_cores(found: Footprint) -> float:
+    """The cores that a program used while it ran, its start-up included."""
+    return found.load.own_s / found.load.wall_s if found.load is not None and found.load.wall_s else 0.0
+
+
 def _began(one: Records) -> int:
     return one.lived[0] if one.lived else one.script.started.at
 
@@ -171,7 +205,8 @@ def _program(one: Records, first: int, options: WatchOptions, usable_cores: floa
     script, lived = one.script, one.lived
     failed, rank = script.of(ProgramFailed), one.rank
     ended = _ended(one, bool(failed))
-    watched = summarise(one.processes, options, int(ended != "ended"), usable_cores, one.footprint, one.looks, lived)
+    cores = min(usable_cores, one.cores)
+    watched = summarise(one.processes, options, int(ended != "ended"), cores, one.footprint, one.looks, lived)
     return Program(
         pid=script.pid,
         name=named(next((line.argv for line in script.of(ProgramStarted)), [])),
@@ -179,6 +214,8 @@ def _program(one: Records, first: int, options: WatchOptions, usable_cores: floa
         wall_s=(lived[1] - lived[0]) * _NS if lived else 0.0,
         ended=ended,
         error=failed[0].text if failed else "",
+        left_s=(one.left.at - first) * _NS if one.left is not None else None,
+        exit_status=one.left.status if one.left is not None else None,
         rank=rank.rank if rank is not None else None,
         ranks=rank.of if rank is not None else None,
         local_rank=rank.local if rank is not None else None,

@@ -6,11 +6,12 @@ import dataclasses
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from statistics import fmean, median, median_low
+from statistics import correlation, fmean, median
 from typing import Literal
 
 from pipebench.results.ranks import LongerSamples, RankRow, Ranks, SlowStage, StepOfRank
 from pipebench.results.watched import StageResult, WatchResult
+from pipebench.watch.read.rank_pace import Costs, costs, pace
 from pipebench.watch.record.sampling import STEP_BITS, weight
 
 _NS = 1e-9
@@ -37,64 +38,65 @@ def compared(of: int, ranks: Sequence[Rank]) -> Ranks:
     ranks = sorted(ranks, key=lambda one: one.rank)
     own = [{step.number: step for step in one.steps if step.number} for one in ranks]
     common = sorted(set.intersection(*map(set, own))) if len(own) > 1 else []
-    lasts, costs = _lasts(own, common)
+    last = [_last(own, number) for number in common]
+    every, step_s = sum(weight(number, STEP_BITS) for number in common), median(_step_s(one) for one in ranks)
+    paces = [pace(one.watched, _steps(one)) for one in ranks]
+    cost = costs(paces, own, common, step_s) if common and step_s else Costs(0.0, (0.0,) * len(own), (0.0,) * len(own))
     rows = tuple(
         RankRow(
             rank=one.rank,
             pid=one.pid,
             wait_s=_mean(its[number].wait_ns for number in common),
             work_s=_mean(its[number].work_ns for number in common),
-            last_share=lasts[place] / len(common) if common else 0.0,
-            cost_s=costs[place] * _NS,
+            last_share=last.count(place) / len(common) if common else 0.0,
+            cost_s=cost.of_rank_s[place] * every,
             samples=sum(loader.samples for loader in one.watched.loaders if loader.training),
             tokens=_tokens(one.watched),
         )
         for place, (one, its) in enumerate(zip(ranks, own, strict=True))
     )
-    total, every = sum(costs) * _NS, sum(weight(number, STEP_BITS) for number in common)
-    step_s = median(_step_s(one) for one in ranks)
-    share = min(1.0, total / every / step_s) if every and step_s else 0.0
-    found = Ranks(of, rows, len(common), step_s, total, share)
-    slow = _straggler(found)
+    share = min(1.0, cost.all_s / step_s) if step_s else 0.0
+    found = Ranks(of, rows, len(common), step_s, cost.all_s * every, share)
+    slow = _straggler(found, cost)
     if slow is None:
         return found
-    saved_s = _saved_s(own, common, next(place for place, row in enumerate(rows) if row is slow))
-    found = dataclasses.replace(found, saved_share=min(share, saved_s / every / step_s))
+    saved_s = cost.alone_s[next(place for place, row in enumerate(rows) if row is slow)]
+    found = dataclasses.replace(found, saved_share=min(share, saved_s / step_s))
     return _explained(found, slow, ranks)
 
 
-def _saved_s(own: Sequence[Mapping[int, StepOfRank]], common: Sequence[int], slow: int) -> float:
-    """Seconds of all steps that are saved if the rank at place `slow` is like the median of the others.
-
-    The step then waits for the next rank, so this is less than the cost. A rank like any other would save something,
-    too, because each comes last by chance: what the median of the others would save is taken off.
-    """
-    saved = [0.0] * len(own)
-    for number in common:
-        spent = [its[number].wait_ns + its[number].work_ns for its in own]
-        last = max(range(len(spent)), key=spent.__getitem__)
-        saved[last] += (spent[last] - max(spent[:last] + spent[last + 1 :])) * weight(number, STEP_BITS)
-    return max(0.0, saved[slow] - median(saved[:slow] + saved[slow + 1 :])) * _NS
+def _last(own: Sequence[Mapping[int, StepOfRank]], number: int) -> int:
+    """The place of the rank that came last in a step."""
+    spent = [its[number].wait_ns + its[number].work_ns for its in own]
+    return max(range(len(spent)), key=spent.__getitem__)
 
 
-def _lasts(own: Sequence[Mapping[int, StepOfRank]], common: Iterable[int]) -> tuple[list[int], list[int]]:
-    """For each rank: in how many steps it came last, and how many nanoseconds later than the median in all of them."""
-    lasts, costs = [0] * len(own), [0] * len(own)
-    for number in common:
-        spent = [its[number].wait_ns + its[number].work_ns for its in own]
-        last = max(range(len(spent)), key=spent.__getitem__)
-        lasts[last] += 1
-        costs[last] += (spent[last] - median_low(spent)) * weight(number, STEP_BITS)
-    return lasts, costs
-
-
-def _straggler(found: Ranks) -> RankRow | None:
-    """The rank that causes most of the cost, if it comes last more often than chance lets one of equal ranks."""
+def _straggler(found: Ranks, cost: Costs) -> RankRow | None:
+    """The rank that causes most of the cost, if that is not what chance makes of equal ranks."""
     if found.steps < _FEWEST or found.cost_share < _WORTH_NAMING:
         return None
-    most, even = max(found.rows, key=lambda one: one.cost_s), 1 / len(found.rows)
-    by_chance = even + _SURE * math.sqrt(even * (1 - even) / found.steps)
-    return most if most.cost_s >= _MOST * found.cost_s and most.last_share > by_chance else None
+    place, even = max(range(len(found.rows)), key=lambda one: found.rows[one].cost_s), 1 / len(found.rows)
+    most = found.rows[place]
+    if most.cost_s < _MOST * found.cost_s or most.last_share <= even:
+        return None
+    if cost.slower is not None and cost.unsure is not None:  # its workers decide, and their batches were timed
+        return most if cost.slower > max(_SLOWER, _SURE * cost.unsure) else None
+    last = [one == place for one in cost.last]
+    by_chance = even + _SURE * math.sqrt(even * (1 - even) / independent(last))
+    return most if fmean(last) > by_chance else None
+
+
+def independent(outcomes: Sequence[bool]) -> float:
+    """To how many independent outcomes these are equal, if each is like the one before it more often than by chance.
+
+    The order of ranks can stay for many steps. n outcomes whose neighbours correlate by r are worth
+    n (1 - r) / (1 + r) (Bayley and Hammersley 1946, for a correlation that decays geometrically).
+    """
+    before, after = outcomes[:-1], outcomes[1:]
+    if len(set(before)) < 2 or len(set(after)) < 2:
+        return float(len(outcomes))
+    likeness = min(0.99, max(0.0, correlation(before, after)))
+    return max(1.0, len(outcomes) * (1 - likeness) / (1 + likeness))
 
 
 def _explained(found: Ranks, slow: RankRow, ranks: Sequence[Rank]) -> Ranks:
@@ -105,10 +107,21 @@ def _explained(found: Ranks, slow: RankRow, ranks: Sequence[Rank]) -> Ranks:
     its = {one.rank: one.watched for one in ranks}
     there = its.pop(slow.rank)
     stage = _slow_stage(there, list(its.values())) if part == "wait" else None
-    longer = _longer(there, list(its.values()))
     return dataclasses.replace(
-        found, straggler=slow.rank, part=part, behind_s=max(wait, work), stage=stage, longer=longer
+        found,
+        straggler=slow.rank,
+        part=part,
+        behind_s=max(wait, work),
+        stage=stage,
+        longer=_longer(there, list(its.values())),
+        fewer_cores=_fewer_cores(there, list(its.values())),
     )
+
+
+def _fewer_cores(slow: WatchResult, others: Sequence[WatchResult]) -> tuple[float, float] | None:
+    """The cores that a rank may use, and those of the median of the others, if these are more."""
+    theirs = median(one.usable_cores for one in others)
+    return (slow.usable_cores, theirs) if slow.usable_cores < theirs else None
 
 
 def _slow_stage(slow: WatchResult, others: Sequence[WatchResult]) -> SlowStage | None:
@@ -171,7 +184,11 @@ def _tokens(found: WatchResult) -> float | None:
 def _step_s(one: Rank) -> float:
     """Seconds from one step of the optimiser to the next. An iteration may have several, or be a part of one."""
     loop_s = one.watched.iterations * sum(phase.s_per_iteration for phase in one.watched.loop)
-    return loop_s / (one.steps[-1].number + 1) if one.steps else 0.0
+    return loop_s / _steps(one) if one.steps else 0.0
+
+
+def _steps(one: Rank) -> int:
+    return one.steps[-1].number + 1 if one.steps else 0
 
 
 def _mean(ns: Iterable[int]) -> float:

@@ -10,12 +10,14 @@ from pipebench.results.watched import LoaderResult, Verdict, WaitPart, WatchResu
 from pipebench.watch.read.gather import NO_LOADER, Process
 from pipebench.watch.read.moves import (
     BUSY,
+    LEAST_CORES,
     busy,
     comparable_workers,
     largest_stage,
     longest_hand_off_s,
     next_move,
     slow_hand_off,
+    waited_for,
 )
 from pipebench.watch.record.lines import NotRecognised
 
@@ -146,14 +148,15 @@ def _waited(one: LoaderResult) -> float:
 def _own_part(result: WatchResult, workers: Sequence[WorkerResult]) -> WaitPart | None:
     """The largest part of the wait, if the script's own process works in it. Unpickling belongs to receiving.
 
-    While workers never rest, a batch that takes longer to receive than its size explains waits for them.
+    While workers never rest or have no core, a batch that takes longer to receive than its size explains waits for
+    them, or for a core.
     """
     spent: dict[str, float] = {}
     for one in result.wait_parts:
         name = "receive" if one.part == "unpickle" else one.part
         spent[name] = spent.get(name, 0.0) + one.s_per_iteration
     whole, received = sum(spent.values()), spent.get("receive", 0.0)
-    if result.hand_off is not None and busy(workers) >= BUSY:
+    if result.hand_off is not None and (busy(workers) >= BUSY or waited_for(workers) >= LEAST_CORES):
         spent["receive"] = min(received, longest_hand_off_s(result.hand_off))
         spent["wait-for-worker"] = spent.get("wait-for-worker", 0.0) + received - spent["receive"]
     largest = max(spent, key=lambda name: spent[name], default=None)

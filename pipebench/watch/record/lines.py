@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, TypeAlias
 
 from pipebench.watch.record.bound_lines import BoundEnded, BoundPlan, BoundRoundVoid, BoundWindow
-from pipebench.watch.record.program_lines import OwnSteps, ProgramFailed, ProgramStarted, RankFound
+from pipebench.watch.record.program_lines import CoresAllowed, OwnSteps, ProgramFailed, ProgramStarted, RankFound
 from pipebench.watch.record.spent import TimeSpent
 from pipebench.watch.record.trial_lines import LoaderMade, LoopLooks, TrialLine
 from pipebench.watch.record.worker_lines import Hidden, WorkerGone
@@ -394,5 +394,5 @@ Line: TypeAlias = (
     ProcessStarted | NewStage | FetchSums | BatchInFull | LoaderFound | PassBegun | PassEnded | LoopSums
     | IterationInFull | LoadersTogether | LibraryThreads | StackPlace | Moment | SpanNotFound | NotRecognised | Fault
     | TimeSpent | BoundPlan | BoundWindow | BoundRoundVoid | BoundEnded | LoaderMade | TrialLine
-    | ProgramStarted | RankFound | OwnSteps | ProgramFailed | WorkerGone | LoopLooks
+    | ProgramStarted | RankFound | CoresAllowed | OwnSteps | ProgramFailed | WorkerGone | LoopLooks
 )  # fmt: skip

@@ -33,6 +33,16 @@ class RankFound:
 
 
 @dataclass
+class CoresAllowed:
+    """The numbers of the cores on which a rank may run (its affinity), at its first steps and when they have changed.
+
+    The last line of this kind counts. Workers inherit them when they are started.
+    """
+
+    cores: list[int] = field(default_factory=list)
+
+
+@dataclass
 class ProgramFailed:
     """The exception that no code of the program caught, in one line."""
 

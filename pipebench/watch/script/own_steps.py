@@ -5,9 +5,10 @@ In backward the ranks wait for each other, so its time is nearly the same on all
 
 from __future__ import annotations
 
+import os
 from time import perf_counter_ns
 
-from pipebench.watch.record.program_lines import OwnStep, OwnSteps
+from pipebench.watch.record.program_lines import CoresAllowed, OwnStep, OwnSteps
 from pipebench.watch.record.record_file import BACKWARD, WAIT
 from pipebench.watch.record.recording import Recording
 from pipebench.watch.record.sampling import STEP_BITS, thinned
@@ -21,6 +22,7 @@ class OwnTime:
     def __init__(self, recording: Recording) -> None:
         self._recording = recording
         self._kept: list[OwnStep] = []
+        self._cores: set[int] = set()
         self._number = self._wait = self._work = self._deep = self._began = self._together = 0
 
     def spent(self, *phases: int) -> None:
@@ -52,7 +54,11 @@ class OwnTime:
         self._wait = self._work = self._together = 0
 
     def write(self) -> None:
-        """Writes the steps that were kept since the last line."""
+        """Writes the steps that were kept since the last line, and the cores on which they ran if these are new."""
         if self._kept:
+            cores = os.sched_getaffinity(0)  # by then, a script that chooses its cores has done so
+            if cores != self._cores:
+                self._recording.write(CoresAllowed(sorted(cores)))
+                self._cores = cores
             self._recording.write(OwnSteps(self._kept))
             self._kept = []

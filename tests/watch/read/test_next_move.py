@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from made_up_costs import made
 
 from pipebench.render.watch_verdict import next_move, verdict
 from pipebench.results.account import Cause
@@ -23,7 +24,7 @@ from pipebench.results.watched import (
     WorkerResult,
 )
 from pipebench.watch.read.host_use import script_cores
-from pipebench.watch.read.moves import move_of_run
+from pipebench.watch.read.moves import among_ranks, move_of_run
 from pipebench.watch.read.verdict import diagnose
 from pipebench.watch.record.lines import LoopSums
 
@@ -87,6 +88,45 @@ def test_workers_that_wait_for_a_core_leave_no_room_for_more_though_nobody_knows
     workers = [replace(one, cpu_s=0.23, cores=0.23, core_wait_s=0.77) for one in SLEEPING]
     _, move = _diagnosed(_result(_loader(script_cores=0.5), workers=workers))
     assert move.action == "make-stage-cheaper"
+
+
+def test_workers_that_wait_for_the_core_of_their_rank_are_not_said_to_wait_for_what_serves_more() -> None:
+    """They compute half of the time and have no core in the other half, as on one core that a rank has pinned."""
+    workers = [replace(one, cpu_s=0.45, cores=0.45, core_wait_s=0.55) for one in SLEEPING]
+    costs = made(cpu=0.01, core_wait_s=0.012, step=0.001, workers=2, iteration_s=0.011)
+    _, move = _diagnosed(_result(_loader(script_cores=0.1), cores=1.0, workers=workers, costs=(costs,)))
+    assert move.action == "make-stage-cheaper" and move.predicted is not None and move.predicted.speedup < 1.3
+    assert "Of 1 core, the workers use 0.9 and wait for 1.1 more" in (next_move(move) or "")
+    raised = replace(move, action="raise-num-workers", foreign_cores=None, workers=3)
+    assert "mostly wait" not in (next_move(raised) or "")
+    assert "mostly wait" in (next_move(replace(raised, wanted_cores=0.0)) or "")
+
+
+def test_a_rank_is_not_promised_the_cores_that_its_siblings_then_need() -> None:
+    """Each of two ranks uses 0.8 of two cores. If the job goes faster, so does the other rank."""
+    workers = [replace(one, cpu_s=0.3, cores=0.35) for one in SLEEPING]
+    costs = made(cpu=0.003, blocked=0.007, step=0.001, workers=2, iteration_s=0.011)
+    alone = _result(_loader(script_cores=0.1), workers=workers, costs=(costs,), host=_host(0.1, 2))
+    alone = replace(alone, verdict=Verdict("data", loader=1))
+    _, promised = _diagnosed(alone)
+    assert promised.predicted is not None and promised.predicted.speedup > 1.5
+    found = among_ranks(replace(alone, next_move=promised, host=_host(0.9, 2)), [alone], 0.8, 2.0)
+    assert found.host is not None and found.host.foreign_cores == pytest.approx(0.1)
+    assert found.host.sibling_cores == pytest.approx(0.8)
+    move = found.next_move
+    assert move is not None and move.predicted is not None
+    assert move.predicted.high <= 1.9 / 1.6 + 1e-9
+    assert "other ranks of the job 0.8 and other processes 0.1" in (next_move(move) or "")
+
+
+def test_a_batch_that_is_received_late_for_want_of_a_core_is_no_slow_hand_off() -> None:
+    parts = (WaitPart("receive", 0.008, 0.7), WaitPart("wait-for-worker", 0.004, 0.3))
+    small = HandOff(0.0001, 0.0001, 500.0, 50, tensors_per_batch=1.0)
+    rested = [replace(one, busy_share=0.8) for one in SLEEPING]
+    for core_wait_s, part in ((0.0, "receive"), (0.5, None)):
+        workers = [replace(one, core_wait_s=core_wait_s) for one in rested]
+        found, _ = diagnose(_result(_loader(), workers=workers, wait_parts=parts, hand_off=small))
+        assert found.wait_part == part
 
 
 def test_another_worker_that_sleeps_needs_no_whole_core() -> None:

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from made_up_trials import LOADER
 
-from pipebench.render import layout
+from pipebench.render import layout, screen
+from pipebench.render.layout import Line
 from pipebench.render.ranks import parts
 from pipebench.results.batches import BatchContent
 from pipebench.results.ranks import Ranks, StepOfRank
@@ -128,6 +129,20 @@ def test_what_a_day_would_gain_is_not_said_below_what_the_report_can_tell() -> N
     assert "a day" not in _text(found)
 
 
+@pytest.mark.parametrize(
+    ("cores", "said"),
+    [((2.0, 1.0), "It may use 1 core, and the other rank 2."), ((2.0, 2.0), ""), ((1.0, 2.0), "")],
+)
+def test_a_rank_with_fewer_cores_is_explained_by_them(cores: tuple[float, float], said: str) -> None:
+    ranks = [_rank(0, 1), _rank(1, 21)]
+    for number, one in enumerate(cores):
+        ranks[number] = replace(ranks[number], watched=replace(NOTHING, usable_cores=one))
+    found = compared(2, ranks)
+    assert found.straggler == 1 and (found.fewer_cores is not None) == bool(said)
+    text = " ".join(_text(found).split())
+    assert said in text and ("may use" in text) == bool(said)
+
+
 def test_workers_that_are_no_slower_are_not_spoken_of() -> None:
     ranks = [_rank(0, 1), _rank(1, 1, work_ms=25)]
     for number, one in enumerate(ranks):
@@ -179,6 +194,18 @@ def test_ranks_without_a_common_step_are_not_compared() -> None:
     assert (found.steps, found.cost_s, found.straggler) == (0, 0, None)
     assert "they are not compared" in " ".join(_text(found).split())
     assert "Own part" not in _text(found)  # nobody knows it
+
+
+@pytest.mark.parametrize(("of", "slow"), [(4, 3), (12, 11)])
+def test_a_screen_that_is_short_of_rows_has_that_of_the_straggler(of: int, slow: int) -> None:
+    found = compared(of, [_rank(number, 21 if number == slow else 1) for number in range(of)])
+    other = [Line(f"line {number}") for number in range(screen.LINES)]
+    said = layout.text(screen.fitted([*parts(found), *other], 80, "more"), width=80)
+    assert f"Rank {slow} comes last" in " ".join(said.split())
+    rows = [line for line in said.splitlines() if line.strip().startswith(f"{slow} ")]
+    assert len(rows) == 1 and "more row" in said
+    in_full = layout.text(parts(found, full=True), width=80)
+    assert [int(line.split()[0]) for line in in_full.splitlines() if line[:4].strip().isdigit()] == list(range(of))
 
 
 def test_ranks_on_other_machines_are_said() -> None:

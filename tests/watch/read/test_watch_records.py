@@ -53,6 +53,7 @@ LINES: list[lines.Line] = [
     program_lines.ProgramStarted(5, 9, ["train.py", "--epochs"]),
     program_lines.RankFound(1, 4, 1, "host:1:0"),
     program_lines.ProgramFailed("ValueError: no"),
+    program_lines.CoresAllowed([0, 2]),
     program_lines.OwnSteps([program_lines.OwnStep(0, 1, 2)]),
     lines.SpanNotFound("train:load", "function"),
     worker_lines.WorkerGone(10, -9),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -10,7 +11,7 @@ import pytest
 from clockwork import Clock
 
 from pipebench.watch.read.gather import gather
-from pipebench.watch.record.program_lines import OwnStep, OwnSteps, RankFound
+from pipebench.watch.record.program_lines import CoresAllowed, OwnStep, OwnSteps, RankFound
 from pipebench.watch.record.record_file import BACKWARD, FORWARD, OPTIMISER, OTHER, WAIT
 from pipebench.watch.record.recording import Recording, Settings
 from pipebench.watch.script import own_steps
@@ -41,6 +42,17 @@ def test_backward_and_collectives_are_in_no_own_time(tmp_path: Path, monkeypatch
         own.stepped()
     own.write()
     assert _kept(tmp_path) == [OwnStep(0, 10, 20), OwnStep(1, 10, 20)]
+
+
+def test_the_cores_of_a_rank_are_told_when_they_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    allowed = iter([{1, 0}, {1, 0}, {1}])
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: next(allowed))
+    own = OwnTime(Recording(Settings(str(tmp_path)), "script"))
+    for _ in range(3):
+        own.stepped()
+        own.write()
+    (process,) = gather(tmp_path)
+    assert [one.cores for one in process.of(CoresAllowed)] == [[0, 1], [1]]
 
 
 def _process_group(clock: Clock, ranks: int) -> Any:

@@ -1,0 +1,184 @@
+"""How fast each rank could go if it had not to wait for the others: what bounds a step of all of them. Pure.
+
+A rank with workers that waits briefly for a batch may do so only because its workers loaded meanwhile: while it waited
+for another rank in a collective. So a short wait does not say that the rank could go faster: the pace of its workers
+does.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from statistics import fmean, median, median_low, stdev
+
+from pipebench.results.costs import LoopCosts
+from pipebench.results.ranks import StepOfRank
+from pipebench.results.watched import LoaderResult, WatchResult
+from pipebench.watch.read.hand_off import explained_s
+from pipebench.watch.record.sampling import STEP_BITS, weight
+
+_NS = 1e-9
+_BLOCKS = 8  # of neighbouring batches: slow ones come together, so single ones are not independent
+_FROM_WORKERS = ("wait-for-worker", "receive")  # the parts of a wait in which the loop's own process does not work
+_START_UP = 4  # times as long as all workers need for a batch each: then a pass has begun
+
+
+@dataclass(frozen=True)
+class Pace:
+    """What one rank needs for a step, without the others.
+
+    Its workers make the batches of a step every `loads_s` seconds (0: it has none), a mean with the standard error
+    `error_s` (None: not known). `own_wait_s` is the part of a mean wait in which the loop's own process works.
+    """
+
+    loads_s: float = 0.0
+    error_s: float | None = None
+    own_wait_s: float = 0.0
+    workers: int = 0
+
+    def own_ns(self, step: StepOfRank) -> float:
+        """What the rank's own process does in a step. A wait for workers is not in it: their pace has it."""
+        wait_ns = step.wait_ns if not self.loads_s else min(float(step.wait_ns), self.own_wait_s / _NS)
+        return wait_ns + step.work_ns
+
+
+def pace(found: WatchResult, steps: int) -> Pace:
+    """The pace of a rank that made `steps` steps of the optimiser."""
+    loaders = [one for one in found.loaders if one.loader in found.loaders_in_loop and one.workers]
+    each = found.iterations / steps if steps else 0.0
+    paces = [(_loads_s(found, one) * each, one) for one in loaders]
+    loads_s, slowest = max(paces, key=lambda one: one[0], default=(0.0, None))
+    if slowest is None or not loads_s:
+        return Pace()
+    costs = next((one for one in found.costs if one.loader == slowest.loader), None)
+    error = None if costs is None else _relative_error(costs)
+    return Pace(loads_s, None if error is None else error * loads_s, _own_wait_s(found) * each, slowest.workers)
+
+
+def _loads_s(found: WatchResult, loader: LoaderResult) -> float:
+    """Seconds in which the workers of a loader make one batch. They take turns, so the slowest decides."""
+    workers = [one for one in found.workers if one.loader == loader.loader]
+    batches, busy_s = sum(one.batches for one in workers), [one.busy_s for one in workers]
+    if not batches or not sum(busy_s):
+        return 0.0
+    made_s, uneven = sum(busy_s) / batches, max(busy_s) / fmean(busy_s)
+    costs = next((one for one in found.costs if one.loader == loader.loader), None)
+    if costs is not None:  # these are without the first batches, in which libraries set themselves up
+        made_s = costs.made_s + costs.core_wait_s + costs.between_s
+    pickles_s = found.hand_off.serialise_s_per_batch if found.hand_off is not None else 0.0
+    return max(made_s * uneven, pickles_s) / len(workers)
+
+
+def _own_wait_s(found: WatchResult) -> float:
+    """The part of a wait that the loop's own process works: the sampler, sending indices, unpickling and the like."""
+    parts = {one.part: one.s_per_iteration for one in found.wait_parts}
+    own_s = sum(s for part, s in parts.items() if part not in _FROM_WORKERS)
+    if found.hand_off is None:
+        return own_s
+    of_size_s = explained_s(found.hand_off.pipe_bytes_per_batch, found.hand_off.tensors_per_batch or 0.0)
+    return own_s + min(parts.get("receive", 0.0), of_size_s)
+
+
+def _relative_error(costs: LoopCosts) -> float | None:
+    """The standard error of the mean time of a batch, as a share of it, from means of blocks of neighbours."""
+    made = [cpu + blocked for cpu, blocked in zip(costs.cpu_s, costs.blocked_s, strict=True)]
+    each = len(made) // _BLOCKS
+    if each < 2 or not sum(made):
+        return None
+    blocks = [fmean(made[each * block : each * (block + 1)]) for block in range(_BLOCKS)]
+    return stdev(blocks) / math.sqrt(_BLOCKS) / fmean(blocks)
+
+
+@dataclass(frozen=True)
+class Costs:
+    """What the ranks cost each other, in seconds of a step.
+
+    `all_s` is saved if in each step the last rank is like the median one, and `of_rank_s` divides it among the ranks
+    that were last. `alone_s` is what each rank costs: it is saved if that rank alone is like the median of the others.
+
+    `last` has the rank that came last in each step by what its own process did. If the workers of one rank decide how
+    long a step takes, `slower` is by what share they are slower than those of the next rank, and `unsure` the standard
+    error of that share (None: not known).
+    """
+
+    all_s: float
+    of_rank_s: tuple[float, ...]
+    alone_s: tuple[float, ...]
+    last: tuple[int, ...] = ()
+    slower: float | None = None
+    unsure: float | None = None
+
+
+def costs(
+    paces: Sequence[Pace], own: Sequence[Mapping[int, StepOfRank]], common: Sequence[int], step_s: float
+) -> Costs:
+    """What the ranks cost each other in the steps `common`. A step lasts `step_s`.
+
+    It takes as long as the rank whose own process needs most, and what follows in all of them (backward and the
+    collectives); and no less than the workers of any rank need for its batches. In a step that would be shorter without
+    one rank, the workers of the others still need their time.
+    """
+    spent = [[one.own_ns(its[number]) for number in common] for one, its in zip(paces, own, strict=True)]
+    weights = [weight(number, STEP_BITS) for number in common]
+    late, first, last = [0.0] * len(own), [0.0] * len(own), []
+    last_ns = 0.0
+    for each, times in zip(zip(*spent, strict=True), weights, strict=True):
+        place = max(range(len(each)), key=each.__getitem__)
+        late[place] += (each[place] - median_low(each)) * times
+        first[place] += (each[place] - max(each[:place] + each[place + 1 :])) * times
+        last_ns += each[place] * times
+        last.append(place)
+    late_s, first_s = ([one * _NS / sum(weights) for one in found] for found in (late, first))
+    together_s = last_ns * _NS / sum(weights) + _shared_s(paces, own, common, step_s)
+    loads = [one.loads_s for one in paces]
+    now_s = min(step_s, max(together_s, *loads))
+    alone = [
+        max(0.0, now_s - max(together_s - first_s[place], _largest_but(loads, place))) for place in range(len(loads))
+    ]
+    found = Costs(
+        all_s=max(0.0, now_s - max(together_s - sum(late_s), median_low(loads))),
+        of_rank_s=(),
+        alone_s=tuple(_beyond_chance(alone)),
+        last=tuple(last),
+    )
+    if max(loads) <= together_s:
+        return replace(found, of_rank_s=tuple(one * found.all_s / (sum(late_s) or 1.0) for one in late_s))
+    slowest = loads.index(max(loads))
+    divided = tuple(found.all_s if place == slowest else 0.0 for place in range(len(loads)))
+    return _with_slower(replace(found, of_rank_s=divided), paces, slowest)
+
+
+def _with_slower(found: Costs, paces: Sequence[Pace], slowest: int) -> Costs:
+    """The same, with how much slower the slowest workers are than those of the next rank."""
+    there, others = paces[slowest], [one for place, one in enumerate(paces) if place != slowest]
+    following = max(others, key=lambda one: one.loads_s)
+    known = there.error_s is not None and (following.error_s is not None or not following.loads_s)
+    return replace(
+        found,
+        slower=(there.loads_s - following.loads_s) / there.loads_s,
+        unsure=math.hypot(there.error_s or 0.0, following.error_s or 0.0) / there.loads_s if known else None,
+    )
+
+
+def _shared_s(
+    paces: Sequence[Pace], own: Sequence[Mapping[int, StepOfRank]], common: Iterable[int], step_s: float
+) -> float:
+    """Seconds of a step after the last rank has come: what all ranks do then takes them about equally long.
+
+    Steps in which a pass begins are left out: `step_s` is without start-up.
+    """
+    most_s = _START_UP * max(1, *(one.workers for one in paces)) * step_s
+    longest = [max(its[number].wait_ns + its[number].work_ns for its in own) * _NS for number in common]
+    settled = [one for one in longest if one <= most_s] or longest
+    return max(0.0, step_s - fmean(settled))
+
+
+def _largest_but(values: Sequence[float], place: int) -> float:
+    return max((one for at, one in enumerate(values) if at != place), default=0.0)
+
+
+def _beyond_chance(alone: Sequence[float]) -> Iterable[float]:
+    """Without what the median of the others would save, too, because each comes last by chance."""
+    for place, one in enumerate(alone):
+        yield max(0.0, one - median([*alone[:place], *alone[place + 1 :]]))

@@ -1,0 +1,98 @@
+"""Processes that are not waited for by us: when they exited, in their order, and how."""
+
+import os
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from pipebench.render.watch_notes import sentence
+from pipebench.watch.launch.exits import Exits, exits_noted
+from pipebench.watch.launch.footprint import Footprint
+from pipebench.watch.read.notes import script_killed
+
+PATIENCE_S = 30.0
+
+
+@contextmanager
+def _process(*command: str) -> Iterator[subprocess.Popen[bytes]]:
+    process = subprocess.Popen(command or ("sleep", "60"), stdin=subprocess.PIPE)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+def _until(exits: Exits, count: int) -> None:
+    end = time.monotonic() + PATIENCE_S
+    while len(exits.found) < count and time.monotonic() < end:
+        exits.wait()
+
+
+def _raised(error: Exception) -> None:
+    raise error
+
+
+@pytest.fixture(autouse=True)
+def _with_descriptors_of_processes() -> None:
+    try:
+        os.close(os.pidfd_open(os.getpid()))
+    except (OSError, AttributeError):
+        pytest.skip("this system has no pidfd_open")
+
+
+def test_the_order_of_exits_and_their_signals_are_known_before_a_parent_asks() -> None:
+    exits = Exits()
+    with _process() as first, _process() as second:
+        for one in (first, second):
+            exits.follow(one.pid)
+        second.kill()
+        _until(exits, 1)
+        assert list(exits.found) == [second.pid] and exits.found[second.pid].status == -signal.SIGKILL
+        first.terminate()
+        _until(exits, 2)
+        assert exits.found[first.pid].status == -signal.SIGTERM
+        assert exits.found[first.pid].at > exits.found[second.pid].at
+    exits.close()
+
+
+def test_an_exit_status_is_known_unless_the_parent_has_asked_for_it() -> None:
+    exits = Exits()
+    with _process("sh", "-c", "read line; exit 3") as leaves, _process() as gone:
+        exits.follow(leaves.pid)
+        exits.follow(gone.pid)
+        gone.kill()
+        gone.wait()
+        assert leaves.stdin is not None
+        leaves.stdin.close()
+        _until(exits, 2)
+    assert (exits.found[gone.pid].status, exits.found[leaves.pid].status) == (None, 3)
+    exits.follow(gone.pid)  # it is gone, so nothing is waited for
+    exits.close()
+
+
+def test_what_exits_while_a_block_runs_is_noted_and_no_descriptor_stays_open() -> None:
+    exits = Exits()
+    with _process() as ends, _process() as stays:
+        before = set(os.listdir("/proc/self/fd"))
+        with exits_noted(exits, _raised):
+            exits.follow(ends.pid)
+            exits.follow(stays.pid)
+            ends.kill()
+            os.waitid(os.P_PID, ends.pid, os.WEXITED | os.WNOWAIT)
+        assert set(exits.found) == {ends.pid}
+        assert set(os.listdir("/proc/self/fd")) <= before
+    assert not any(one.name == "pipebench exits" for one in threading.enumerate())
+
+
+def test_a_script_that_a_signal_ended_has_a_note() -> None:
+    (note,) = script_killed(signal.SIGKILL, Footprint(memory_kills=0), (0, 5_000_000_000))
+    assert sentence(note) == "The script was ended by SIGKILL after 5.00 s: its records have no end."
+    (note,) = script_killed(signal.SIGKILL, Footprint(memory_kills=1), None)
+    assert sentence(note).startswith("The script was ended by SIGKILL: its records have no end. Memory ran out")
+    assert not list(script_killed(None, Footprint(), None))
