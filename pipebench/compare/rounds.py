@@ -134,6 +134,7 @@ def _size_all(
             both(servers, "prime", row.identity, knobs)
             primed = now()
             both(servers, "fork")
+            both(servers, "notice_files")
             answers = both(servers, "arm", row.identity, knobs, SHORT_S)
             _take(row, answers, [server.side.label for server in servers], now() - primed)
             primed_s += primed - begin
@@ -149,11 +150,16 @@ def _size_all(
 
 
 def _prove(servers: Sequence[Server], project: proof.Project | None) -> None:
-    """Asks both sides where their modules came from, and stops the comparison if one did not run its own code."""
-    for server, modules in zip(servers, both(servers, "modules") if project else (), strict=bool(project)):
+    """Asks both sides where their modules and files came from. Stops the comparison if one did not use its own."""
+    if project is None:
+        return
+    modules, opened = both(servers, "modules"), both(servers, "opened", os.fspath(project.tree))
+    for server, imported, read in zip(servers, modules, opened, strict=True):
         side = server.side
-        if project and side.folder:
-            proof.refuse_foreign(side.label, modules, side.folder, side.names, project)
+        if side.folder:
+            proof.refuse_foreign(side.label, imported, side.folder, side.names, project)
+        if side.folder and side.folder != project.tree:
+            proof.refuse_other_files(side.label, read, side.folder, project)
 
 
 def _take(row: Row, answers: Sequence[dict[str, Any]], labels: Sequence[str], armed_s: float) -> None:
