@@ -22,6 +22,13 @@ OURS = frozenset(  # read by their paths
     )
 )
 MOST_NAMED = 3
+PREPARES = "datasets.arrow_dataset"  # Hugging Face's: another package may be called datasets
+PREPARED_IN = ("HF_DATASETS_CACHE", "HF_HOME")
+SHARED = (
+    "both sides use one cache of Hugging Face datasets, which knows a function by its name: the head may read what the "
+    "code of the base prepared. To give each side its own: --base-env HF_DATASETS_CACHE=$(mktemp -d) --head-env "
+    "HF_DATASETS_CACHE=$(mktemp -d)"
+)
 
 
 @dataclass(frozen=True)
@@ -112,3 +119,12 @@ def _tracked(folder: Path, names: Sequence[str]) -> set[str]:
 
 def _same_file(one: Path, other: Path) -> bool:
     return one.is_file() and filecmp.cmp(one, other, shallow=False)
+
+
+def share_prepared_data(modules: Sequence[Mapping[str, str]], environments: Sequence[Mapping[str, str]]) -> bool:
+    """Whether both sides use Hugging Face datasets with one cache of prepared data.
+
+    Its key holds the name of a function, or of a module, and not what the function does, so it is no proof of anything.
+    """
+    places = [[one.get(name) for name in PREPARED_IN] for one in environments]
+    return all(PREPARES in one for one in modules) and places[0] == places[1]

@@ -138,7 +138,7 @@ def _size_all(
             answers = both(servers, "arm", row.identity, knobs, SHORT_S)
             _take(row, answers, [server.side.label for server in servers], now() - primed)
             primed_s += primed - begin
-            _prove(servers, project)
+            _prove(row, servers, project)
             once_a_side = users and row.live and all(both(servers, "worth_keeping", row.identity))
             for server in servers:
                 server.leave()
@@ -149,8 +149,11 @@ def _size_all(
     return primed_s
 
 
-def _prove(servers: Sequence[Server], project: proof.Project | None) -> None:
-    """Asks both sides where their modules and files came from. Stops the comparison if one did not use its own."""
+def _prove(row: Row, servers: Sequence[Server], project: proof.Project | None) -> None:
+    """Asks both sides where their modules and files came from. Stops the comparison if one did not use its own.
+
+    Notes where they may have data from a cache that both use.
+    """
     if project is None:
         return
     modules, opened = both(servers, "modules"), both(servers, "opened", os.fspath(project.tree))
@@ -160,6 +163,8 @@ def _prove(servers: Sequence[Server], project: proof.Project | None) -> None:
             proof.refuse_foreign(side.label, imported, side.folder, side.names, project)
         if side.folder and side.folder != project.tree:
             proof.refuse_other_files(side.label, read, side.folder, project)
+    if proof.share_prepared_data(modules, [dict(server.side.environment) for server in servers]):
+        row.notes.append(proof.SHARED)
 
 
 def _take(row: Row, answers: Sequence[dict[str, Any]], labels: Sequence[str], armed_s: float) -> None:

@@ -64,7 +64,7 @@ def _nothing(changes: Sequence[Change]) -> Iterator[str]:
     """The benchmarks that return nothing: most of an asv suite, so they share a line."""
     if names := [one.benchmark for one in changes if one.outputs and one.outputs.reason == NOTHING]:
         verb, whose, them = ("returns", "its", "it") if len(names) == 1 else ("return", "their", "them")
-        yield f"{_listed(names)} {verb} nothing, so {whose} work was not compared: let {them} return what is made"
+        yield f"{listed(names)} {verb} nothing, so {whose} work was not compared: let {them} return what is made"
 
 
 def _unseen(changes: Sequence[Change]) -> Iterator[str]:
@@ -72,7 +72,7 @@ def _unseen(changes: Sequence[Change]) -> Iterator[str]:
     found = [(printable(one.outputs.unseen), one.benchmark) for one in changes if one.outputs]
     for reason in dict.fromkeys(reason for reason, _ in found if reason):
         names = [name for one, name in found if one == reason]
-        yield f"an answer from a cache would not be seen in {_listed(names)}: {reason}"
+        yield f"an answer from a cache would not be seen in {listed(names)}: {reason}"
 
 
 def _same(outputs: Outputs) -> bool:
@@ -145,11 +145,11 @@ def _dtype(one: Difference) -> str:
     if all(len(names) == 1 for names in lists):
         return f"{printable(one.head)} instead of {printable(one.base)}"
     gone, new = ([name for name in mine if name not in other] for mine, other in (lists, lists[::-1]))
-    parts = [f"{verb} {_listed(names)}" for verb, names in (("lacks", gone), ("has also", new)) if names]
+    parts = [f"{verb} {listed(names)}" for verb, names in (("lacks", gone), ("has also", new)) if names]
     return " and ".join(parts) or "another order"
 
 
-def _listed(names: Sequence[str]) -> str:
+def listed(names: Sequence[str]) -> str:
     """The first names of a list; of a long one it says how many more there are."""
     more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
     return ", ".join(map(printable, names[:MOST_NAMED])) + more

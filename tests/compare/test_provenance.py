@@ -123,6 +123,22 @@ def test_a_commit_that_changes_only_such_a_file_is_not_compared_in_silence(chang
     assert repos.pipebench("ab", "HEAD", "HEAD", "--rounds", "1", cwd=tree).returncode == 0
 
 
+HUGGING_FACE = {"datasets.arrow_dataset": "/usr/lib/python3/site-packages/datasets/arrow_dataset.py"}
+
+
+@pytest.mark.parametrize(
+    ("modules", "base", "head", "shared"),
+    [
+        (HUGGING_FACE, {}, {}, True),
+        (HUGGING_FACE, {"HF_DATASETS_CACHE": "/a"}, {"HF_DATASETS_CACHE": "/b"}, False),
+        (HUGGING_FACE, {"HF_HOME": "/a"}, {}, False),
+        ({"datasets": "/tree/datasets/__init__.py"}, {}, {}, False),
+    ],
+)
+def test_data_that_one_side_may_have_prepared_for_the_other_is_said(modules, base, head, shared):
+    assert proof.share_prepared_data([modules] * 2, [base, head]) == shared
+
+
 def test_a_round_is_not_timed_with_the_hook(monkeypatch):
     """Only the process that sizes a benchmark is asked to notice all files."""
     asked = []
