@@ -349,4 +349,5 @@ def rounds_needed(confidence: float) -> int:
 def unjudged(changes: Sequence[Change]) -> tuple[int, int]:
     """How many benchmarks had too few rounds to be judged, and how many rounds each benchmark needs."""
     judged = [one.judgement for one in changes if one.judgement]
-    return sum(not one.enough for one in judged), rounds_needed(wanted_confidence(len(judged), ALARMS))
+    wanted = max((one.wanted for one in judged), default=wanted_confidence(1))
+    return sum(not one.enough for one in judged), rounds_needed(wanted)

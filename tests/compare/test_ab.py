@@ -305,7 +305,7 @@ def test_without_a_budget_the_time_grows_to_what_a_judgement_needs(may_be_later,
     rows = [schedule.Row("one"), schedule.Row("two")]
     rounds._measure(rows, [], {}, 101.0, may_be_later, 1000, lambda done, of, what: said.append(what), lambda: clock[0])
     assert [len(row.rounds) for row in rows] == [each, each]
-    assert said[-1] == "comparing for about " + ("3 min" if may_be_later else "2 min; a judgement needs 3 min")
+    assert said[-1] == "comparing for about " + ("3 min" if may_be_later else "2 min; a judgement needs --budget 190")
 
 
 def test_a_benchmark_that_ends_the_process_of_its_side_passes_no_gate_in_what_is_saved(monkeypatch):
