@@ -167,5 +167,7 @@ def _share(one: Difference) -> str:
 def _values(one: Difference) -> str:
     if one.share is None or one.largest is None or one.mean is None:
         return "other contents"
+    if one.largest == 0:  # the values are the same numbers: what they stand for differs
+        return "other palette" if one.base == one.head == "P" else "other contents"
     share = percent(one.share) if one.share >= 0.01 else "under 1 %"
     return f"{share} of the values differ, by {one.largest:.3g} at most and {one.mean:.3g} on average"

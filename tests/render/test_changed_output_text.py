@@ -23,6 +23,8 @@ SAID = {
         "values", share=1e-6, largest=1e-5, mean=1e-9
     ),
     "other contents": Difference("values"),
+    "other palette": Difference("values", base="P", head="P", share=0.0, largest=0.0, mean=0.0),
+    "other contents, at [0]": Difference("values", place="[0]", base="L", head="L", share=0.0, largest=0.0, mean=0.0),
     "for inputs that were not timed: other contents": Difference("values", "unseen"),
     "it gets another input already: other contents": Difference("values", "input"),
     "head answers a repeated input from a cache (8 of 8 inputs)": Difference(
