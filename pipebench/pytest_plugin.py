@@ -37,10 +37,26 @@ class _Run:
     limits: list[str]  # options of `pipebench ab`
     measurements: list[Measurement] = field(default_factory=list)
     tests: list[str] = field(default_factory=list)  # those that called the fixture with a function
+    within: list[str] = field(default_factory=list)  # those that called `compare`, of functions of one commit
     report: Report | None = None
+
+    @property
+    def is_gate(self) -> bool:
+        return "--fail-above" in self.limits
+
+    @property
+    def left_out(self) -> list[str]:
+        """What to say of the tests that another commit cannot be compared by."""
+        if not (self.against and self.within):
+            return []
+        named = ", ".join(self.within[:MOST_NAMED])
+        more = f" and {len(self.within) - MOST_NAMED} more" if len(self.within) > MOST_NAMED else ""
+        why = "pipebench.compare(a, b) holds functions of one commit against each other (--pipebench)"
+        return [f"Not compared with {self.against}: {named}{more}: {why}."]
 
 
 _RUN = pytest.StashKey[_Run]()
+MOST_NAMED = 3
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -116,6 +132,7 @@ class Timing:
         if len(functions) < 2:
             raise pytest.UsageError("pipebench.compare takes two functions or more")
         outputs = tuple(function() for function in functions)
+        self._run.within.append(self._test)
         if self._run.timed:
             self._time(functions, functions)
         return outputs
@@ -158,8 +175,15 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     """Compares with the other commit, if asked for, and makes and saves the report."""
     run = session.config.stash.get(_RUN, None)
     interrupted = exitstatus not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
-    if run is None or interrupted or not (run.measurements or (run.against and run.tests)):
+    if run is None or interrupted:
         return
+    if run.is_gate and not run.tests:  # as `ab`: a gate that has measured nothing does not pass
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+    if run.measurements or (run.against and run.tests):
+        _report(run, session)
+
+
+def _report(run: _Run, session: pytest.Session) -> None:
     from pipebench.results import report as reports
 
     comparison = None
@@ -207,10 +231,21 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
         return
     terminalreporter.section("pipebench")
     if run.report is None:
-        said = "no comparison" if run.tests else "no test called the fixture `pipebench`"
-        terminalreporter.write_line(f"Nothing was timed: {said}.")
-        return
-    from pipebench.terminal import rendered
+        terminalreporter.write_line(f"Nothing was timed: {_why_nothing(run)}.")
+    else:
+        from pipebench.terminal import rendered
 
-    for line in rendered(run.report, "table", full=True).splitlines():
+        for line in rendered(run.report, "table", full=True).splitlines():
+            terminalreporter.write_line(line)
+    for line in run.left_out:
         terminalreporter.write_line(line)
+    if run.is_gate and not run.tests:
+        terminalreporter.write_line("The gate (--pipebench-fail-above) has no result, so the run fails.")
+
+
+def _why_nothing(run: _Run) -> str:
+    if run.tests:
+        return "no comparison"
+    if run.within:
+        return "no test called the fixture `pipebench` with one function"
+    return "no test called the fixture `pipebench`"

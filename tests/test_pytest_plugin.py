@@ -109,6 +109,35 @@ def test_where_nothing_used_the_fixture_it_says_so(pytester):
     done.stdout.fnmatch_lines(["Nothing was timed: no test called the fixture `pipebench`."])
 
 
+@pytest.fixture
+def with_a_commit(pytester):
+    """A function that runs these tests against the commit HEAD."""
+
+    def run(tests, *options):
+        pytester.makepyfile(tests)
+        repos.git(pytester.path, "init", "--quiet")
+        repos.commit(pytester.path, "one")
+        return pytester.runpytest(*PLUGIN, "--pipebench-against", "HEAD", *options)
+
+    return run
+
+
+def test_tests_that_compare_within_a_commit_are_named_where_another_is_compared(with_a_commit):
+    done = with_a_commit(COMPARING)
+    done.stdout.fnmatch_lines([
+        "Nothing was timed: no test called the fixture `pipebench` with one function.",
+        "Not compared with HEAD: *::test_two: pipebench.compare(a, b) holds functions of one commit against*",
+    ])  # fmt: skip
+    assert done.ret == 0
+
+
+@pytest.mark.parametrize("tests", [COMPARING, "def test_it():\n    pass\n"])
+def test_a_gate_that_measured_nothing_fails_the_run(tests, with_a_commit):
+    done = with_a_commit(tests, "--pipebench-fail-above", "5%")
+    assert done.ret == 1
+    done.stdout.fnmatch_lines(["Nothing was timed: *", "The gate (--pipebench-fail-above) has no result*"])
+
+
 def test_limits_of_a_comparison_need_one(pytester):
     done = pytester.runpytest(*PLUGIN, "--pipebench-budget", "10")
     assert done.ret == pytest.ExitCode.USAGE_ERROR

@@ -88,15 +88,24 @@ def resolve(repo: Path, name: str) -> str:
     if len({_git("rev-parse", f"{one}^{{}}", at=repo) for one in there}) > 1:
         problem = f"{printable(name)!r} is the name of {' and '.join(map(printable, there))}, which differ"
         raise UsageError(problem, "give one of these instead")
-    try:
-        return _git("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}", at=repo)
+    try:  # by its hash: a suffix would be a part of the text that `:/text` looks for
+        found = _git("rev-parse", "--verify", "--quiet", "--end-of-options", name, at=repo)
+        return _git("rev-parse", "--verify", "--quiet", "--end-of-options", f"{found}^{{commit}}", at=repo)
     except GitFailed as error:
-        shallow = _git("rev-parse", "--is-shallow-repository", at=repo) == "true"
-        remedy = "the clone is shallow: git fetch --unshallow (in a workflow: fetch-depth: 0)"
-        raise UsageError(
-            f"there is no commit {printable(name)!r} in {printable(repo)}",
-            remedy if shallow else "give a branch, a tag, a hash, or `.` for the working tree",
-        ) from error
+        raise UsageError(*_no_commit(repo, name)) from error
+
+
+def _no_commit(repo: Path, name: str) -> tuple[str, str]:
+    """What a name means that is not the name of a commit, and what to give instead."""
+    with contextlib.suppress(GitFailed, KeyError):
+        kind = {"tree": "a folder", "blob": "a file"}[_git("cat-file", "-t", "--end-of-options", name, at=repo)]
+        return f"{printable(name)!r} is {kind}, not a commit", "give the commit that has it, without the path"
+    if ".." in name and not name.startswith(":/"):
+        return f"{printable(name)!r} is a range of commits", "give its two ends as two words: pipebench ab BASE HEAD"
+    shallow = _git("rev-parse", "--is-shallow-repository", at=repo) == "true"
+    remedy = "the clone is shallow: git fetch --unshallow (in a workflow: fetch-depth: 0)"
+    problem = f"there is no commit {printable(name)!r} in {printable(repo)}"
+    return problem, remedy if shallow else "give a branch, a tag, a hash, or `.` for the working tree"
 
 
 def checked_out(repo: Path, name: str, build: str | None = None, python: str = sys.executable) -> Commit:

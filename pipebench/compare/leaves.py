@@ -9,8 +9,10 @@ from __future__ import annotations
 import dataclasses
 import enum
 import hashlib
+import io
 import os
 import sys
+from collections import deque
 from collections.abc import Callable, ItemsView, Mapping, Sequence, Set, ValuesView
 from typing import Any
 
@@ -93,6 +95,10 @@ class Leaves:
     def _bytes(self, place: str, value: Any) -> None:
         raw = bytes(value)
         self._put(place, type(value).__name__, (len(raw),), "uint8", raw, lambda: _numpy().frombuffer(raw, "u1"))
+
+    def _buffer(self, place: str, value: io.BytesIO | io.StringIO) -> None:
+        """A file in memory. Where it stands decides what whoever reads it gets."""
+        self._entries(place, {"contents": value.getvalue(), "position": value.tell()}, type(value).__name__, ".{}")
 
     def _number(self, place: str, value: Any) -> None:
         name = type(value).__name__
@@ -251,12 +257,15 @@ KINDS: tuple[tuple[Callable[[Any], bool], Callable[[Leaves, str, Any], None]], .
     (lambda one: type(one) in NUMBERS, Leaves._number),
     (lambda one: isinstance(one, str) and not isinstance(one, enum.Enum), Leaves._string),
     (lambda one: isinstance(one, bytes | bytearray | memoryview), Leaves._bytes),
+    (_is("mmap", "mmap"), Leaves._bytes),
+    (lambda one: isinstance(one, io.BytesIO | io.StringIO), Leaves._buffer),
     (_is("torch", "Tensor"), Leaves._tensor),
     (_is("numpy", "ndarray"), Leaves._array),
     (_is("numpy", "generic"), Leaves._array),
+    (_is("array", "array"), Leaves._array),
     (_is("PIL.Image", "Image"), Leaves._image),
     (lambda one: isinstance(one, Mapping | ItemsView), Leaves._mapping),
-    (lambda one: isinstance(one, list | tuple), Leaves._sequence),
+    (lambda one: isinstance(one, list | tuple | deque), Leaves._sequence),
     (lambda one: isinstance(one, ValuesView), Leaves._values),
     (lambda one: isinstance(one, Set), Leaves._set),
     (lambda one: type(one).__name__ in NAMED, Leaves._thing),

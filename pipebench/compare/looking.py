@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from pipebench.compare.same_work import Examined, Shown, examined, judged, same, to_fetch
 from pipebench.errors import PipebenchError
@@ -47,6 +47,7 @@ class Row(Protocol):
     failed: str | None
 
 
+Some = TypeVar("Some", bound=Row)
 Progress = Callable[[int, int, str], None]
 UNCHANGED = ("same", "close")
 
@@ -118,15 +119,23 @@ def examine(servers: Sequence[Server], what: Look, found: Outputs) -> Outputs:
 
 
 def look_at_all(
-    rows: Sequence[Row], servers: Sequence[Server], knobs: dict[str, Any], lab: bool, progress: Progress
+    rows: Sequence[Some],
+    servers: Sequence[Server],
+    knobs: dict[str, Any],
+    lab: bool,
+    progress: Progress,
+    admits: Callable[[Some, Sequence[Some]], bool] = lambda row, before: True,
 ) -> None:
     """Looks at every live benchmark, and once more after its rounds if nothing was found before them.
 
-    The second look comes after as many readings as the last round had. Raises `PipebenchError` if a server has died.
+    The second look comes after as many readings as the last round had. A benchmark that is not admitted beside those
+    before it is passed over. Raises `PipebenchError` if a server has died.
     """
     live = [row for row in rows if row.live]
     for index, row in enumerate(live):
         progress(index, len(live), "comparing outputs")
+        if not admits(row, live[:index]):
+            continue
         what = Look(row.identity, knobs, row.keys)
         try:
             if row.outputs is None:

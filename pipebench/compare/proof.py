@@ -1,12 +1,14 @@
-"""The proof that a side measured its own code: where each of the project's modules was imported from."""
+"""The proof that a side measured its own code and its own files: where the project's modules and files came from."""
 
 from __future__ import annotations
 
+import filecmp
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from pipebench.compare import bounded
 from pipebench.errors import PipebenchError
 from pipebench.units import printable
 
@@ -14,12 +16,19 @@ INSTALLED = ("site-packages", "dist-packages")
 OURS = frozenset(  # read by their paths
     f"pipebench_{name}"
     for name in (
-        *("round", "other_commits", "leaves", "one_pass", "one_function", "other_inputs"),
+        *("round", "other_commits", "leaves", "one_pass", "one_function", "other_inputs", "provenance"),
         *("ready_clock", "gaps", "heap"),
         *("functions", "asv_suites", "pytest_side"),
     )
 )
 MOST_NAMED = 3
+PREPARES = "datasets.arrow_dataset"  # Hugging Face's: another package may be called datasets
+PREPARED_IN = ("HF_DATASETS_CACHE", "HF_HOME")
+SHARED = (
+    "both sides use one cache of Hugging Face datasets, which knows a function by its name: the head may read what the "
+    "code of the base prepared. To give each side its own: --base-env HF_DATASETS_CACHE=$(mktemp -d) --head-env "
+    "HF_DATASETS_CACHE=$(mktemp -d)"
+)
 
 
 @dataclass(frozen=True)
@@ -79,3 +88,43 @@ def _outermost(found: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
     """Without the modules whose package is in the list too."""
     names = {name for name, _ in found}
     return [one for one in found if one[0].rpartition(".")[0] not in names]
+
+
+def refuse_other_files(label: str, opened: Sequence[str], folder: Path, project: Project) -> None:
+    """Raises `PipebenchError` if a file that a side opened in the working tree is another in its commit.
+
+    `opened` are relative to the working tree; `folder` has the commit's files. Only tracked files count: data that git
+    does not know has no commit, and is the same for both sides.
+    """
+    tracked = _tracked(project.tree, opened) | _tracked(folder, opened)
+    other = [name for name in opened if name in tracked and not _same_file(folder / name, project.tree / name)]
+    if not other:
+        return
+    shown = ", ".join(map(printable, other[:MOST_NAMED]))
+    more = f" and {len(other) - MOST_NAMED} more" if len(other) > MOST_NAMED else ""
+    raise PipebenchError(
+        f"{label} did not read its own files: it opened {shown}{more} of the working tree, which differs",
+        "open tracked files relative to `__file__`: a relative path is seen from the current folder, on both sides",
+    )
+
+
+def _tracked(folder: Path, names: Sequence[str]) -> set[str]:
+    """Those of `names` that git tracks in the repository of `folder`, submodules included."""
+    if not names:
+        return set()
+    git = ["git", "-c", "core.fsmonitor=false", "ls-files", "-z", "--recurse-submodules"]
+    found = bounded.done(git, folder, bounded.GIT_S, "git ls-files").stdout.split("\0")
+    return set(found) & set(names)
+
+
+def _same_file(one: Path, other: Path) -> bool:
+    return one.is_file() and filecmp.cmp(one, other, shallow=False)
+
+
+def share_prepared_data(modules: Sequence[Mapping[str, str]], environments: Sequence[Mapping[str, str]]) -> bool:
+    """Whether both sides use Hugging Face datasets with one cache of prepared data.
+
+    Its key holds the name of a function, or of a module, and not what the function does, so it is no proof of anything.
+    """
+    places = [[one.get(name) for name in PREPARED_IN] for one in environments]
+    return all(PREPARES in one for one in modules) and places[0] == places[1]

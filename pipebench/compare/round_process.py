@@ -20,7 +20,6 @@ import pickle
 import random
 import signal
 import sys
-import sysconfig
 import traceback
 from multiprocessing.connection import Connection
 from typing import Any
@@ -44,7 +43,7 @@ def _beside(name: str) -> Any:
 
 
 OTHER, LEAVES, ONE_PASS, CLOCK = map(_beside, ("other_commits", "leaves", "one_pass", "ready_clock"))
-ONE_FUNCTION, OTHER_INPUTS = map(_beside, ("one_function", "other_inputs"))
+ONE_FUNCTION, OTHER_INPUTS, PROVENANCE = map(_beside, ("one_function", "other_inputs", "provenance"))
 GAPS, HEAP = map(_beside, ("../host/gaps", "../host/heap"))
 
 
@@ -71,6 +70,7 @@ class Side:
         self._processor: int | None = None  # of this round's readings; None: any
         self._built: dict[str, Any] = {}  # the callables that are timed
         self._loaders: Any = None
+        self._opened = PROVENANCE.OpenedFiles()
 
     def start(self) -> list[str]:
         """Imports everything that the rounds need. Returns the benchmarks that were found. Nothing starts a thread."""
@@ -265,17 +265,23 @@ class Side:
         self._runner.arm(identity, workload, tuple(keys))
 
     def modules(self) -> dict[str, str]:
-        """Every module that is imported by now, with the file that it came from.
+        """The modules that are imported by now, with their files."""
+        found: dict[str, str] = PROVENANCE.modules()
+        return found
 
-        Left out are modules that were made and not read from a file, such as `torch.ops`, and the standard library.
-        """
-        library = {os.path.realpath(sysconfig.get_path(name)) + os.sep for name in ("stdlib", "platstdlib")}
-        files = {name: getattr(module, "__file__", None) for name, module in list(sys.modules.items())}
-        return {
-            name: file
-            for name, file in files.items()
-            if isinstance(file, str) and os.path.isabs(file) and not _of_library(file, library)
-        }
+    def notice_files(self) -> None:
+        """From here on, notices which files are opened. Never asked of a process that is timed."""
+        self._opened.notice_all()
+
+    def opened(self, folder: str) -> list[str]:
+        """The files below `folder` that were opened so far, relative to it: by the server, or by this process."""
+        found: list[str] = self._opened.inside(folder)
+        return found
+
+    def answer(self, method: str, arguments: tuple[Any, ...], in_child: bool) -> Any:
+        """What a request gives. The server itself only imports and sets up, so there it notices what is opened."""
+        with contextlib.nullcontext() if in_child else self._opened.noticed():
+            return getattr(self, method)(*arguments)
 
     def echo(self, token: int) -> int:
         """Returns `token`, so that the other end knows which answers came before."""
@@ -315,11 +321,6 @@ class Side:
 
 def _keys(task: Any, workload: Any) -> tuple[str, ...]:
     return tuple(key for group in task.groups(workload) for key in group)[: task.per_call(workload)]
-
-
-def _of_library(file: str, library: set[str]) -> bool:
-    installed = any(part in file.split(os.sep) for part in ("site-packages", "dist-packages"))
-    return not installed and os.path.realpath(file).startswith(tuple(library))
 
 
 def _first_line(error: BaseException) -> str:
@@ -364,7 +365,7 @@ def _serve(pipe: Connection, side: Side, is_child: bool = False, first: Any = No
                 if not _forked():
                     continue
                 is_child, method = True, "begin"
-            answer = (False, getattr(side, method)(*arguments))
+            answer = (False, side.answer(method, arguments, is_child))
         except BaseException as error:  # also SystemExit, which the code that is measured may raise
             answer = (True, _failure(error))
         pipe.send_bytes(pickle.dumps(answer, 4))

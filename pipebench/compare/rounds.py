@@ -19,17 +19,21 @@ from pipebench.compare import heard, looking, proof
 from pipebench.compare.looking import both
 from pipebench.compare.permutation import judge
 from pipebench.compare.schedule import (
+    JUDGING,
     LEAST_PAIRS,
     LONG_S,
     ROUND_S,
+    Budget,
     Reading,
     Row,
+    budget_of,
     expectation,
     lacking_s,
     needed,
     paired,
     renewals,
     turns,
+    whole_s,
 )
 from pipebench.compare.server import TIMEOUT_S, Server, Side
 from pipebench.errors import PipebenchError
@@ -39,7 +43,6 @@ from pipebench.task import Unavailable
 from pipebench.units import counted
 
 SHORT_S = 0.005  # the longest call, where a call can be made shorter by giving it fewer samples
-JUDGING = 0.05  # the share of the time that is kept for the judgement at the end
 MOST_ROUNDS = 1000
 USUAL_S = 180.0
 KNOBS: dict[str, Any] = {"data": "photos", "batch_size": 16, "quick": True}
@@ -65,14 +68,17 @@ def compare(
 ) -> list[Change]:
     """Measures `benchmarks` on both sides within `budget_s` seconds, start-up included.
 
-    Without `budget_s` it is `USUAL_S`, or longer if the rounds that a judgement needs take longer.
+    Without `budget_s` it is `USUAL_S`, or longer if the rounds that a judgement needs take longer. With it, benchmarks
+    that do not fit are left out, with a note.
     A side that gives no answer for `timeout_s` seconds fails that benchmark.
     Each benchmark gets at most `most_rounds` rounds. `keep` gets the changes at the end, also after an interruption,
     which loses one round; `hear` gets what the sides wrote to standard error. A benchmark that breaks, or that a side
     does not have, never stops the others. Raises `PipebenchError` if a side does not start, if its server dies, or if
     it imported a module of the `project` from elsewhere than its own folder.
     """
-    deadline = now() + (1 - JUDGING) * (budget_s or USUAL_S)
+    started = now()
+    deadline = started + (1 - JUDGING) * (budget_s or USUAL_S)
+    budget = Budget(deadline if budget_s else math.inf, now)
     knobs = {**KNOBS, **(knobs or {})}
     rows = [Row(identity) for identity in benchmarks]
     servers: list[Server] = []
@@ -89,11 +95,16 @@ def compare(
         if not rows:
             why = heard.last(servers[1].errors) or heard.last(servers[0].errors)
             raise PipebenchError(f"neither side has a benchmark of this name{why}", "choose another, or write one")
-        start_s += _size_all(rows, servers, knobs, project, progress, own is not None, now)
+        start_s += _size_all(rows, servers, knobs, project, progress, own is not None, now, budget)
         begin = now()
-        looking.look_at_all(rows, servers, knobs, own is None, progress)
-        deadline -= now() - begin + ROUND_S * len(rows)  # as long as the second look at the end will take
-        _measure(rows, servers, knobs, deadline, budget_s is None, most_rounds, progress, now, start_s)
+        looking.look_at_all(rows, servers, knobs, own is None, progress, budget.admits)
+        again_s = now() - begin + ROUND_S * sum(one.live for one in rows)  # of the second look
+        used_s = again_s + now() - started
+        _measure(
+            rows, servers, knobs, deadline - again_s, budget_s is None, most_rounds, progress, now, start_s, used_s
+        )
+        if budget_s is not None:
+            _leave_out(rows, start_s + whole_s(rows, most_rounds))
         looking.look_at_all(rows, servers, knobs, own is None, progress)
     finally:
         for server in servers:
@@ -124,21 +135,26 @@ def _size_all(
     progress: Progress,
     users: bool,
     now: Callable[[], float],
+    budget: Budget,
 ) -> float:
-    """Sizes all benchmarks. Returns the seconds in which the servers made what they keep for all rounds."""
+    """Sizes all benchmarks that fit. Returns the seconds in which the servers made what they keep for all rounds."""
     primed_s = 0.0
     for index, row in enumerate(rows):
         progress(index, len(rows), "sizing benchmarks")
+        if not budget.admits(row, rows[:index]):  # not even those before it, perhaps
+            continue
         with _failing(row, servers):
             begin = now()
             both(servers, "prime", row.identity, knobs)
             primed = now()
             both(servers, "fork")
+            both(servers, "notice_files")
             answers = both(servers, "arm", row.identity, knobs, SHORT_S)
             _take(row, answers, [server.side.label for server in servers], now() - primed)
             primed_s += primed - begin
-            _prove(servers, project)
-            once_a_side = users and row.live and all(both(servers, "worth_keeping", row.identity))
+            _prove(row, servers, project)
+            fits = row.live and budget.admits(row, rows[:index])
+            once_a_side = users and fits and all(both(servers, "worth_keeping", row.identity))
             for server in servers:
                 server.leave()
             if once_a_side:
@@ -148,12 +164,22 @@ def _size_all(
     return primed_s
 
 
-def _prove(servers: Sequence[Server], project: proof.Project | None) -> None:
-    """Asks both sides where their modules came from, and stops the comparison if one did not run its own code."""
-    for server, modules in zip(servers, both(servers, "modules") if project else (), strict=bool(project)):
+def _prove(row: Row, servers: Sequence[Server], project: proof.Project | None) -> None:
+    """Asks both sides where their modules and files came from. Stops the comparison if one did not use its own.
+
+    Notes where they may have data from a cache that both use.
+    """
+    if project is None:
+        return
+    modules, opened = both(servers, "modules"), both(servers, "opened", os.fspath(project.tree))
+    for server, imported, read in zip(servers, modules, opened, strict=True):
         side = server.side
-        if project and side.folder:
-            proof.refuse_foreign(side.label, modules, side.folder, side.names, project)
+        if side.folder:
+            proof.refuse_foreign(side.label, imported, side.folder, side.names, project)
+        if side.folder and side.folder != project.tree:
+            proof.refuse_other_files(side.label, read, side.folder, project)
+    if proof.share_prepared_data(modules, [dict(server.side.environment) for server in servers]):
+        row.notes.append(proof.SHARED)
 
 
 def _take(row: Row, answers: Sequence[dict[str, Any]], labels: Sequence[str], armed_s: float) -> None:
@@ -186,22 +212,24 @@ def _measure(
     progress: Progress,
     now: Callable[[], float],
     start_s: float = 0.0,
+    used_s: float = 0.0,
 ) -> None:
-    """Takes rounds until the time is up. Each live benchmark gets at least one.
+    """Takes rounds until the time is up. At least one is taken, however long it takes.
 
     If the deadline may be later, each live benchmark gets the rounds that a judgement needs. The progress says how long
     this is expected to take, from the start: by the sizing, and then by the rounds of each benchmark. The servers are
     replaced at even distances, as often as their start, which takes `start_s` seconds, is cheap beside the rounds.
     """
     begin = now()
-    progress(0, 1000, expectation(rows, deadline - begin, may_be_later, most_rounds))
+    progress(0, 1000, expectation(rows, deadline - begin, may_be_later, most_rounds, 0.0, used_s))
     lacking = lacking_s(rows, most_rounds)
     span = max(deadline - begin, lacking if may_be_later else 0.0)
     waiting = [begin + one for one in renewals(span, math.inf if may_be_later else span - lacking, start_s)]
 
     def fits(row: Row) -> bool:
-        least = min(most_rounds, needed(rows)) if may_be_later else 1
-        return len(row.rounds) < least or now() + row.cost_s <= deadline
+        if may_be_later:
+            return len(row.rounds) < min(most_rounds, needed(rows)) or now() + row.cost_s <= deadline
+        return now() + row.cost_s <= deadline or not any(one.rounds for one in rows)
 
     for row in turns(rows, most_rounds, fits):
         if waiting and now() >= waiting[0]:
@@ -215,8 +243,16 @@ def _measure(
         if may_be_later:
             deadline = max(deadline, now() + lacking_s(rows, most_rounds))
         share = (now() - begin) / max(1e-9, deadline - begin)
-        what = expectation(rows, deadline - begin, may_be_later, most_rounds, now() - begin)
+        what = expectation(rows, deadline - begin, may_be_later, most_rounds, now() - begin, used_s)
         progress(round(1000 * min(1.0, share)), 1000, what)
+
+
+def _leave_out(rows: Sequence[Row], wanted_s: float) -> None:
+    """Notes which benchmarks had no time, and the budget with which all would be judged."""
+    for row in rows:
+        if row.in_family and not row.rounds:
+            row.left_out = True
+            row.notes = [f"left out, because it does not fit into the budget: give --budget {budget_of(wanted_s)}"]
 
 
 def _renew(rows: Sequence[Row], servers: Sequence[Server]) -> None:
@@ -291,7 +327,7 @@ def _failing(row: Row, servers: Sequence[Server]) -> Any:
 
 
 def _changes(rows: Sequence[Row]) -> list[Change]:
-    return [_change(row, sum(one.live for one in rows)) for row in rows]
+    return [_change(row, sum(one.in_family for one in rows)) for row in rows]
 
 
 def _change(row: Row, family: int) -> Change:

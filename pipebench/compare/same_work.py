@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 
 from pipebench.compare.leaves import Content, Leaf
-from pipebench.results.comparison import Difference, Outputs
+from pipebench.results.comparison import NOTHING, Difference, Outputs
 
 SIDES = ("base", "head")
 PARTS = ("output", "unseen")
@@ -42,6 +42,12 @@ class Shown:
     def outputs(self) -> list[Leaf]:
         """The leaves of all outputs, without those of the inputs."""
         return [one for one in self.leaves if one[0] != "input"]
+
+    @property
+    def empty(self) -> bool:
+        """Whether there is no output, or none but `None`: such a pass shows nothing of the work."""
+        kinds = {one[2] for one in self.outputs}
+        return not kinds or ("NoneType" in kinds and kinds <= {"NoneType", "list", "tuple"})
 
     @property
     def cached(self) -> bool:
@@ -114,6 +120,8 @@ def judged(base: Sequence[Shown], head: Sequence[Shown], within: Within = lambda
 
     The last pass has the contents. `within` is asked only where values differ.
     """
+    if all(one.empty for one in (*base, *head)) and same(base[-1], head[-1]):
+        return Outputs("unknown", reason=NOTHING)
     cached = tuple(name for name, one in zip(SIDES, (base, head), strict=True) if one[-1].cached)
     known = Outputs("same", unread=tuple(sorted({*base[-1].unread, *head[-1].unread})), cached=cached)
     sides = _steady(base), _steady(head)

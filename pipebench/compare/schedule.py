@@ -21,6 +21,8 @@ FAR = 4.0  # sides that differ in speed by more than this take different numbers
 MOST_SERVERS = 6  # pairs, one after the other
 STEADY = 24  # rounds: with fewer, a few extreme ones make an interval far wider than the root of their number says
 TO_WIDEST = 3  # rounds for the benchmarks that vary most, for each one that a benchmark gets in turn
+LOOKS = 2  # at the outputs of a benchmark: before its rounds and after them
+JUDGING = 0.05  # the share of the time that is kept for the judgement at the end
 STARTING = 0.2  # the share of the time in which rounds are taken that starts of further servers may take
 
 
@@ -52,6 +54,7 @@ class Row:
     calls: int = 1  # of a reading of the base; the head's readings are scaled to as many
     head_calls: int = 1
     alone: bool = False  # it runs in one thread and without child processes, on both sides
+    armed_s: float = 0.0  # to build it on both sides and call it a few times: about a look at its outputs
     expected_s: float = 0.0  # for a round, before the first
     spent_s: float = 0.0  # in all rounds
     rounds: list[tuple[Pair, ...]] = field(default_factory=list)
@@ -63,9 +66,15 @@ class Row:
     notes: list[str] = field(default_factory=list)
     taken_again: int = 0  # readings, because a side was stopped in them
     outputs: Outputs | None = None
+    left_out: bool = False  # because it does not fit into the budget
 
     @property
     def live(self) -> bool:
+        return self.in_family and not self.left_out
+
+    @property
+    def in_family(self) -> bool:
+        """Whether its interval is to hold together with the others, if it has one."""
         return self.skipped is None and self.failed is None
 
     @property
@@ -94,6 +103,7 @@ class Row:
         if max(once_s) <= FAR * min(once_s):
             wanted = [max(wanted)] * len(wanted)
         self.calls, self.head_calls = wanted
+        self.armed_s = armed_s
         pair_s = sum(one * calls for one, calls in zip(once_s, wanted, strict=True))
         self.expected_s = armed_s + max(ROUND_S, pair_s, min(LEAST_PAIRS * pair_s, LONG_S))
 
@@ -126,21 +136,59 @@ def renewals(seconds: float, spare_s: float, start_s: float) -> list[float]:
     return [seconds * share / pairs for share in range(1, pairs)]
 
 
+class Budget:
+    """The time until `limit_s`, on the clock `now`. A benchmark for which it does not suffice is left out.
+
+    So are those after it, because trying them takes time from the others. The first one never is: something is to be
+    measured. Without a budget the limit is infinite.
+    """
+
+    def __init__(self, limit_s: float, now: Callable[[], float]) -> None:
+        self._limit_s, self._now = limit_s, now
+
+    def admits(self, row: Row, before: Sequence[Row]) -> bool:
+        """Whether `row` fits beside those `before` it: two looks at its outputs and a round. If not, it is left out."""
+        admitted = [one for one in before if one.live]
+        needed_s = sum(LOOKS * one.armed_s + one.cost_s for one in [*admitted, row])
+        over = any(one.left_out for one in before) or self._now() + needed_s > self._limit_s
+        row.left_out = bool(admitted) and over
+        return not row.left_out
+
+
+def whole_s(rows: Sequence[Row], most_rounds: int) -> float:
+    """How long it takes to judge all benchmarks; one that was not sized counts as the mean of the others."""
+    enough = min(most_rounds, needed(rows))
+    known = [(1 + LOOKS) * one.armed_s + enough * one.cost_s for one in rows if one.in_family and one.cost_s]
+    return sum(one.in_family for one in rows) * sum(known) / max(1, len(known))
+
+
+def budget_of(seconds: float) -> int:
+    """The budget to give for so many seconds of work: with the share for the judgement, in whole ten seconds."""
+    return 10 * math.ceil(seconds / (1 - JUDGING) / 10)
+
+
 def lacking_s(rows: Sequence[Row], most_rounds: int) -> float:
     """How long the rounds take that are still needed before every benchmark can be judged."""
     enough = min(most_rounds, needed(rows))
     return sum(max(0, enough - len(one.rounds)) * one.cost_s for one in rows if one.live)
 
 
-def expectation(rows: Sequence[Row], seconds: float, may_be_later: bool, most_rounds: int, spent_s: float = 0.0) -> str:
-    """What the progress says: how long this takes, and whether that is too short for a judgement."""
-    whole_s = spent_s + lacking_s(rows, most_rounds)
-    minutes = max(1, math.ceil((max(seconds, whole_s) if may_be_later else seconds) / 60))
-    if may_be_later or whole_s <= seconds:
+def expectation(
+    rows: Sequence[Row], seconds: float, may_be_later: bool, most_rounds: int, spent_s: float = 0.0, used_s: float = 0.0
+) -> str:
+    """What the progress says: how long this takes, and which budget a judgement needs if this is too short.
+
+    `seconds` are for rounds, of which `spent_s` are over; `used_s` of the budget are for all else.
+    """
+    enough_s = spent_s + lacking_s(rows, most_rounds)
+    seconds = max(0.0, seconds)
+    minutes = max(1, math.ceil((max(seconds, enough_s) if may_be_later else seconds) / 60))
+    some_left_out = any(one.left_out for one in rows)
+    if may_be_later or (enough_s <= seconds and not some_left_out):
         return f"comparing for about {minutes} min"
-    if math.ceil(whole_s / 60) > minutes:
-        return f"comparing for about {minutes} min; a judgement needs {math.ceil(whole_s / 60)} min"
-    return f"comparing for about {math.floor(seconds)} s; a judgement needs {math.ceil(whole_s)} s"
+    enough_s = whole_s(rows, most_rounds) if some_left_out else enough_s
+    about = f"{minutes} min" if seconds >= 60 else f"{math.floor(seconds)} s"
+    return f"comparing for about {about}; a judgement needs --budget {budget_of(used_s + enough_s)}"
 
 
 def turns(rows: Sequence[Row], most_rounds: int, fits: Callable[[Row], bool] = lambda row: True) -> Iterator[Row]:
@@ -164,4 +212,4 @@ def turns(rows: Sequence[Row], most_rounds: int, fits: Callable[[Row], bool] = l
 
 def needed(rows: Sequence[Row]) -> int:
     """How many rounds each benchmark needs for a judgement."""
-    return rounds_needed(wanted_confidence(sum(one.live for one in rows)))
+    return rounds_needed(wanted_confidence(sum(one.in_family for one in rows)))

@@ -148,8 +148,11 @@ def notes(changes: Sequence[Change], most_rounds: int | None = None) -> list[str
         name = printable(one.benchmark)
         found += [f"{name}: not measured, {printable(one.skipped)}"] if one.skipped else []
         found += [f"{name}: failed, {printable(one.failed)}"] if one.failed else []
-        found += [f"{name}: {printable(note)}" for note in [*_samples(one), *one.notes]]
+        found += [f"{name}: {printable(note)}" for note in _samples(one)]
         found += [f"{name}: {note}" for note in (same_work.notes(one.outputs) if one.outputs else ())]
+    said = [(note, one.benchmark) for one in changes for note in one.notes]
+    for note in dict.fromkeys(note for note, _ in said):
+        found.append(f"{same_work.listed([name for one, name in said if one == note])}: {printable(note)}")
     return found
 
 

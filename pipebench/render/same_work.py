@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from math import prod
 
-from pipebench.results.comparison import Change, Comparison, Difference, Outputs
+from pipebench.results.comparison import NOTHING, Change, Comparison, Difference, Outputs
 from pipebench.results.comparison import uncompared as not_compared
 from pipebench.units import counted, percent, printable
 
@@ -28,10 +28,13 @@ def changed(changes: Sequence[Change]) -> list[str]:
 
 def uncompared(changes: Sequence[Change]) -> str | None:
     """Why a gate on changed outputs has no result; None if all outputs were compared."""
-    for one in not_compared(changes):
-        reason = one.outputs.reason if one.outputs else "they were not looked at"
-        return f"the outputs of {printable(one.benchmark)} could not be compared: {printable(reason)}"
-    return None
+    found = not_compared(changes)
+    if not found:
+        return None
+    outputs = found[0].outputs
+    said = (notes(outputs) or [f"{NOTHING}, so its work was not compared"]) if outputs else []
+    more = f" (and {counted(len(found) - 1, 'more benchmark')} not compared)" if len(found) > 1 else ""
+    return f"{printable(found[0].benchmark)}: {said[0] if said else 'its outputs were not looked at'}{more}"
 
 
 def notes(outputs: Outputs) -> list[str]:
@@ -48,12 +51,20 @@ def footer(found: Comparison) -> list[str]:
     known = [one.outputs for one in found.changes if one.outputs]
     if not known:
         return []
-    counts = [(sum(one.state == state for one in known), said) for state, said in STATES.items()]
+    labels = [STATES[one.state if one.compared else "unknown"] for one in known]
+    counts = [(labels.count(said), said) for said in STATES.values()]
     made = ", ".join(f"{count} {said}" for count, said in counts if count)
     again = ", and if equal once more after them" if any(map(_same, known)) and _all_twice(known) else ""
     made = f"outputs, compared before the rounds{again}: {made}."
     seeded = "Both sides get the same seed before each round (random, NumPy, torch)."
-    return [f"{made} {seeded}" if found.seeded else made, *_unseen(found.changes)]
+    return [f"{made} {seeded}" if found.seeded else made, *_nothing(found.changes), *_unseen(found.changes)]
+
+
+def _nothing(changes: Sequence[Change]) -> Iterator[str]:
+    """The benchmarks that return nothing: most of an asv suite, so they share a line."""
+    if names := [one.benchmark for one in changes if one.outputs and one.outputs.reason == NOTHING]:
+        verb, whose, them = ("returns", "its", "it") if len(names) == 1 else ("return", "their", "them")
+        yield f"{listed(names)} {verb} nothing, so {whose} work was not compared: let {them} return what is made"
 
 
 def _unseen(changes: Sequence[Change]) -> Iterator[str]:
@@ -61,7 +72,7 @@ def _unseen(changes: Sequence[Change]) -> Iterator[str]:
     found = [(printable(one.outputs.unseen), one.benchmark) for one in changes if one.outputs]
     for reason in dict.fromkeys(reason for reason, _ in found if reason):
         names = [name for one, name in found if one == reason]
-        yield f"an answer from a cache would not be seen in {_listed(names)}: {reason}"
+        yield f"an answer from a cache would not be seen in {listed(names)}: {reason}"
 
 
 def _same(outputs: Outputs) -> bool:
@@ -81,7 +92,7 @@ def _state(outputs: Outputs) -> list[str]:
         where = f" ({printable(outputs.place)})" if outputs.place else ""
         who = " and ".join(outputs.sides)
         return [f"its output{where} in {who} is not repeatable after the same seed, so it is not compared"]
-    if outputs.state == "unknown":
+    if outputs.state == "unknown" and outputs.reason != NOTHING:  # those are named together
         return [f"its outputs could not be compared: {printable(outputs.reason)}"]
     return []
 
@@ -134,11 +145,11 @@ def _dtype(one: Difference) -> str:
     if all(len(names) == 1 for names in lists):
         return f"{printable(one.head)} instead of {printable(one.base)}"
     gone, new = ([name for name in mine if name not in other] for mine, other in (lists, lists[::-1]))
-    parts = [f"{verb} {_listed(names)}" for verb, names in (("lacks", gone), ("has also", new)) if names]
+    parts = [f"{verb} {listed(names)}" for verb, names in (("lacks", gone), ("has also", new)) if names]
     return " and ".join(parts) or "another order"
 
 
-def _listed(names: Sequence[str]) -> str:
+def listed(names: Sequence[str]) -> str:
     """The first names of a list; of a long one it says how many more there are."""
     more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
     return ", ".join(map(printable, names[:MOST_NAMED])) + more
@@ -156,5 +167,7 @@ def _share(one: Difference) -> str:
 def _values(one: Difference) -> str:
     if one.share is None or one.largest is None or one.mean is None:
         return "other contents"
+    if one.largest == 0:  # the values are the same numbers: what they stand for differs
+        return "other palette" if one.base == one.head == "P" else "other contents"
     share = percent(one.share) if one.share >= 0.01 else "under 1 %"
     return f"{share} of the values differ, by {one.largest:.3g} at most and {one.mean:.3g} on average"

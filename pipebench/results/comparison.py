@@ -20,6 +20,7 @@ SLOWER, FASTER, NOT_TOLD, TOO_FEW = "slower", "faster", "no difference detected"
 NOT_MEASURED, FAILED = "not measured", "failed"
 CHANGED = "changed output"  # and not slower: a benchmark whose output changed is never called faster
 VERDICTS = (SLOWER, FASTER, CHANGED, NOT_TOLD, TOO_FEW, NOT_MEASURED, FAILED)
+NOTHING = "it returns nothing"  # why an output was not compared
 GATE_FAILED, GATE_PASSED, NO_RESULT = "failed", "passed", "no result"  # what a gate says
 
 
@@ -91,10 +92,11 @@ class Outputs:
 
     `close`: they differ by the rounding of floating point, or within the tolerance of the lab's task. `unrepeatable`:
     the base does not return the same twice, or a side varies by rounding (`sides`), so what varies is not compared; all
-    else is equal. `unknown`: they could not be compared, for the `reason`. `at_end`: they were compared after the
-    rounds too.
-    `unread` are types whose contents cannot be compared. `cached` are the sides that answer an input from a cache the
-    second time. `unseen` is why an answer from a cache would not be seen; empty if it would be.
+    else is equal. `unknown`: they could not be compared, for the `reason`, which is `NOTHING` where there is none.
+    `at_end`: they were compared after the rounds too.
+    `unread` are types whose contents cannot be compared; all else is what `state` says. `cached` are the sides that
+    answer an input from a cache the second time. `unseen` is why an answer from a cache would not be seen; empty if it
+    would be.
     """
 
     state: Literal["same", "close", "changed", "unrepeatable", "unknown"]
@@ -106,6 +108,11 @@ class Outputs:
     unread: tuple[str, ...] = ()
     cached: tuple[str, ...] = ()
     unseen: str = ""
+
+    @property
+    def compared(self) -> bool:
+        """Whether all of it was compared that is the same twice, or a difference was found."""
+        return self.state == "changed" or (self.state != "unknown" and not self.unread)
 
 
 @dataclass(frozen=True)
@@ -311,8 +318,8 @@ def unreached(changes: Sequence[Change]) -> list[Change]:
 
 
 def uncompared(changes: Sequence[Change]) -> list[Change]:
-    """The measured benchmarks whose outputs were not compared."""
-    return [one for one in changes if one.judgement and (one.outputs is None or one.outputs.state == "unknown")]
+    """The measured benchmarks whose outputs were not compared, or not all of their contents."""
+    return [one for one in changes if one.judgement and (one.outputs is None or not one.outputs.compared)]
 
 
 def figures(changes: Sequence[Change]) -> Iterator[float]:
@@ -342,4 +349,5 @@ def rounds_needed(confidence: float) -> int:
 def unjudged(changes: Sequence[Change]) -> tuple[int, int]:
     """How many benchmarks had too few rounds to be judged, and how many rounds each benchmark needs."""
     judged = [one.judgement for one in changes if one.judgement]
-    return sum(not one.enough for one in judged), rounds_needed(wanted_confidence(len(judged), ALARMS))
+    wanted = max((one.wanted for one in judged), default=wanted_confidence(1))
+    return sum(not one.enough for one in judged), rounds_needed(wanted)

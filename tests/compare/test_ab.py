@@ -130,6 +130,41 @@ def test_a_commit_that_there_is_not(repo):
         checkouts.resolve(repo, "nosuch")
 
 
+@pytest.mark.parametrize(
+    ("name", "said", "remedy"),
+    [
+        ("HEAD~1..HEAD", "'HEAD~1..HEAD' is a range of commits", "its two ends"),
+        ("main...HEAD", "is a range of commits", "its two ends"),
+        ("HEAD:deep", "'HEAD:deep' is a folder, not a commit", "without the path"),
+        ("HEAD:deep/one", "'HEAD:deep/one' is a file, not a commit", "without the path"),
+        (":/no such message", "there is no commit ':/no such message'", "a branch, a tag"),
+    ],
+)
+def test_what_is_no_commit_is_said_for_what_it_is(name, said, remedy, tmp_path):
+    named(tmp_path)
+    with pytest.raises(UsageError, match=said) as found:
+        checkouts.resolve(tmp_path, name)
+    assert remedy in (found.value.remedy or "")
+
+
+@pytest.mark.parametrize("name", [":/base work", "HEAD^{/base work}", "HEAD~1", "v1^{}", "HEAD@{1}"])
+def test_every_name_that_git_knows_for_a_commit_is_one(name, tmp_path):
+    first = named(tmp_path)
+    assert checkouts.resolve(tmp_path, name) == first
+
+
+def named(folder):
+    """Two commits; the first has a message of two words, and a tag. Returns the hash of the first."""
+    (folder / "deep").mkdir()
+    (folder / "deep" / "one").touch()
+    repos.git(folder, "init", "--quiet")
+    first = repos.commit(folder, "base work")
+    repos.git(folder, "tag", "--annotate", "--message", "one", "v1")
+    (folder / "deep" / "two").touch()
+    repos.commit(folder, "more")
+    return first
+
+
 def test_a_folder_that_is_no_repository(tmp_path):
     with pytest.raises(PipebenchError, match="not in a git repository"):
         checkouts.repository(tmp_path)
@@ -305,7 +340,7 @@ def test_without_a_budget_the_time_grows_to_what_a_judgement_needs(may_be_later,
     rows = [schedule.Row("one"), schedule.Row("two")]
     rounds._measure(rows, [], {}, 101.0, may_be_later, 1000, lambda done, of, what: said.append(what), lambda: clock[0])
     assert [len(row.rounds) for row in rows] == [each, each]
-    assert said[-1] == "comparing for about " + ("3 min" if may_be_later else "2 min; a judgement needs 3 min")
+    assert said[-1] == "comparing for about " + ("3 min" if may_be_later else "2 min; a judgement needs --budget 190")
 
 
 def test_a_benchmark_that_ends_the_process_of_its_side_passes_no_gate_in_what_is_saved(monkeypatch):

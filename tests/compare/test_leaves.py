@@ -1,9 +1,12 @@
 """Outputs of any type are taken apart into leaves that can be compared."""
 
+import array
 import collections
 import dataclasses
 import enum
 import hashlib
+import io
+import mmap
 import pathlib
 
 import numpy as np
@@ -68,6 +71,19 @@ class Labelled:
 
 
 ANOTHER_MIDDLE = torch.arange(5000).index_fill(0, torch.tensor([2500]), 0)  # where its repr has an ellipsis
+
+
+def read_to_its_end(file):
+    file.read()
+    return file
+
+
+def mapped(contents):
+    made = mmap.mmap(-1, len(contents))
+    made[:] = contents
+    return made
+
+
 CHANGES = {
     "tensor": (torch.zeros(3, 2), torch.tensor([[0.0, 0], [0, 0], [0, 1]])),
     "scalar tensor": (torch.tensor(1.0), torch.tensor(2.0)),
@@ -107,6 +123,13 @@ CHANGES = {
     "attribute of a tensor": (boxes("XYXY"), boxes("XYWH")),
     "attribute beside an array": (Labelled(1), Labelled(2)),
     "values of a dict": ({"a": torch.arange(5000)}.values(), {"a": ANOTHER_MIDDLE}.values()),
+    "deque": (collections.deque(["a", "b"]), collections.deque(["a", "c"])),
+    "type of a deque": (collections.deque([1]), [1]),
+    "file in memory": (io.BytesIO(b"one"), io.BytesIO(b"two")),
+    "text in memory": (io.StringIO("one"), io.StringIO("two")),
+    "place in a file in memory": (io.BytesIO(b"one"), read_to_its_end(io.BytesIO(b"one"))),
+    "array of the standard library": (array.array("d", [1.0]), array.array("d", [2.0])),
+    "memory of a file": (mapped(b"one"), mapped(b"two")),
     "items of a dict": ({"a": torch.arange(5000)}.items(), {"a": ANOTHER_MIDDLE}.items()),
 }
 

@@ -6,7 +6,7 @@ import torch
 
 from pipebench.compare.leaves import Leaves
 from pipebench.compare.same_work import Examined, Shown, examined, judged, same, to_fetch
-from pipebench.results.comparison import Outputs
+from pipebench.results.comparison import NOTHING, Outputs
 
 
 def shown(*outputs, samples=4, repeated=(0, 4), given=(), unseen=()):
@@ -26,6 +26,19 @@ IMAGE = torch.arange(3 * 4 * 4, dtype=torch.uint8).reshape(3, 4, 4)
 
 def test_equal_outputs_are_the_same():
     assert same(shown(IMAGE), shown(IMAGE)) and ruling(shown(IMAGE), shown(IMAGE)).state == "same"
+
+
+@pytest.mark.parametrize("outputs", [(), (None, None), ([None, None],)])
+def test_where_nothing_is_returned_nothing_is_equal(outputs):
+    found = ruling(shown(*outputs), shown(*outputs))
+    assert (found.state, found.reason) == ("unknown", NOTHING)
+    assert not found.compared
+
+
+def test_an_empty_list_is_an_output_and_nothing_instead_of_one_is_another():
+    assert ruling(shown([]), shown([])).state == "same"
+    assert ruling(shown(IMAGE), shown(None)).state == "changed"
+    assert ruling(shown(samples=4), shown(samples=3)).state == "changed"
 
 
 @pytest.mark.parametrize(

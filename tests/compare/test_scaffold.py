@@ -2,6 +2,7 @@
 
 import json
 import sys
+from types import SimpleNamespace
 
 import pytest
 import repos
@@ -95,3 +96,12 @@ def test_what_cannot_be_measured_is_said_when_it_is_written(repo, monkeypatch):
 def test_start_up_is_a_row_only_with_workers(repo):
     assert "startup = []" in made(repo, workers=(0,)).files[config.CONFIG]
     assert "startup = [4]" in made(repo, workers=(0, 4, 2)).files[config.CONFIG]
+
+
+def test_a_loader_that_parses_arguments_gets_none_of_those_of_init(tmp_path, monkeypatch):
+    """A child of its own makes the trial, so the arguments of this process stay."""
+    sent = []
+    monkeypatch.setattr(sys, "argv", ["pipebench", "init", "mine:make_loader"])
+    monkeypatch.setattr(scaffold, "_looked_at", lambda settings: sent.append(list(sys.argv)) or ([], {}))
+    scaffold._send(SimpleNamespace(send_bytes=sent.append), None)
+    assert sent[0] == ["pipebench"]

@@ -5,8 +5,9 @@ import math
 
 import pytest
 
-from pipebench.compare import rounds, schedule
+from pipebench.compare import looking, rounds, schedule
 from pipebench.compare.schedule import READING_S, Row, renewals
+from pipebench.results.comparison import Comparison
 
 
 class Clock:
@@ -104,13 +105,79 @@ def test_the_estimate_is_said_before_the_first_round_and_counts_each_benchmark_b
 
 def test_a_budget_that_is_too_short_says_at_the_start_what_a_judgement_needs():
     _, said, end = measured([60.0, 1.0], [60.0, 1.0], 100.0, False)
-    assert said[0] == "comparing for about 2 min; a judgement needs 10 min"
+    assert said[0] == "comparing for about 2 min; a judgement needs --budget 580"
     assert end <= 100.0
 
 
-def test_times_that_are_as_many_minutes_are_said_in_seconds():
+def test_less_than_a_minute_is_said_in_seconds_and_never_below_zero():
     _, said, _ = measured([5.0], [5.0], 38.0, False)
-    assert said[0] == "comparing for about 38 s; a judgement needs 40 s"
+    assert said[0] == "comparing for about 38 s; a judgement needs --budget 50"
+    rows, said, _ = measured([5.0, 5.0], [5.0, 5.0], -191.0, False)
+    assert said[0] == "comparing for about 0 s; a judgement needs --budget 100"
+    assert [len(row.rounds) for row in rows] == [1, 0]  # one at least
+
+
+def test_what_else_the_budget_is_used_for_is_in_the_one_that_a_judgement_needs():
+    said = schedule.expectation([Row("one", expected_s=5.0)], 10.0, False, 1000, 0.0, used_s=100.0)
+    assert said == "comparing for about 10 s; a judgement needs --budget 150"
+
+
+def sized_within(budget_s, costs_s, monkeypatch):
+    """The rows after sizing; each takes its time to be armed, and as long for a look and for a round."""
+    clock, rows = Clock(), [Row(f"row {index}") for index in range(len(costs_s))]
+    costs = dict(zip((row.identity for row in rows), costs_s, strict=True))
+
+    def both(servers, method, *given):
+        clock.s += costs[given[0]] if method == "arm" else 0.0
+        return [{}, {}] if method == "arm" else [False, False]
+
+    def take(row, answers, labels, armed_s):
+        row.armed_s = row.expected_s = armed_s
+
+    monkeypatch.setattr(rounds, "both", both)
+    monkeypatch.setattr(rounds, "_take", take)
+    rounds._size_all(rows, [], {}, None, lambda *_: None, True, clock, schedule.Budget(budget_s, clock))
+    return rows, clock.s
+
+
+@pytest.mark.parametrize(
+    ("budget_s", "costs_s", "live", "spent_s"),
+    [
+        (100.0, [10.0, 10.0, 10.0, 10.0], [True, True, False, False], 30.0),  # each of two needs 30 s more
+        (110.0, [10.0, 60.0, 1.0], [True, False, False], 70.0),
+        (20.0, [50.0, 1.0], [True, False], 50.0),  # the first one is never left out
+        (math.inf, [50.0, 50.0], [True, True], 100.0),
+    ],
+)
+def test_sizing_stops_at_the_budget_and_leaves_out_what_does_not_fit(budget_s, costs_s, live, spent_s, monkeypatch):
+    rows, spent = sized_within(budget_s, costs_s, monkeypatch)
+    assert ([row.live for row in rows], spent) == (live, spent_s)
+
+
+def test_what_was_left_out_is_named_with_the_budget_that_it_needs_and_passes_no_gate():
+    rows = [Row("a/b/c", armed_s=1.0, expected_s=1.0), Row("x/y/z", left_out=True)]
+    for _ in range(9):
+        rows[0].add(((1.0, 1.0),))
+    rows[0].spent_s = 9.0
+    rounds._leave_out(rows, schedule.whole_s(rows, 1000))
+    changes = tuple(rounds._changes(rows))
+    assert changes[1].notes == ("left out, because it does not fit into the budget: give --budget 30",)
+    assert changes[1].verdict == "not measured"
+    assert Comparison("base", "head", changes, 0.05).gate == "no result"
+
+
+def test_outputs_are_not_looked_at_where_the_budget_is_over(monkeypatch):
+    clock, looked = Clock(), []
+    budget = schedule.Budget(15.0, clock)
+
+    def look(servers, what, lab):
+        looked.append(what.identity)
+        clock.s += 10.0
+
+    monkeypatch.setattr(looking, "_first_look", look)
+    rows = [Row(name, armed_s=1.0, expected_s=1.0) for name in ("one", "two", "three")]
+    looking.look_at_all(rows, [], {}, True, lambda *_: None, budget.admits)
+    assert looked == ["one"] and [row.live for row in rows] == [True, False, False]
 
 
 def test_a_benchmark_that_no_longer_fits_leaves_the_time_to_the_others():

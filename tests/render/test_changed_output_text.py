@@ -7,7 +7,7 @@ import pytest
 
 from pipebench.commands.ab import _status
 from pipebench.render import ab, layout, same_work
-from pipebench.results.comparison import Change, Comparison, Difference, Outputs
+from pipebench.results.comparison import NOTHING, Change, Comparison, Difference, Outputs
 
 HALF = made_up.HALF
 SAID = {
@@ -23,6 +23,8 @@ SAID = {
         "values", share=1e-6, largest=1e-5, mean=1e-9
     ),
     "other contents": Difference("values"),
+    "other palette": Difference("values", base="P", head="P", share=0.0, largest=0.0, mean=0.0),
+    "other contents, at [0]": Difference("values", place="[0]", base="L", head="L", share=0.0, largest=0.0, mean=0.0),
     "for inputs that were not timed: other contents": Difference("values", "unseen"),
     "it gets another input already: other contents": Difference("values", "input"),
     "head answers a repeated input from a cache (8 of 8 inputs)": Difference(
@@ -127,6 +129,18 @@ def test_the_footer_counts_the_outputs_and_names_the_seeds():
     assert same_work.footer(comparison(made_up._change("x/y/z", 1))) == []
 
 
+def test_an_output_that_was_not_compared_is_never_counted_as_equal():
+    every = [Outputs("same"), Outputs("unknown", reason=NOTHING), Outputs("same", unread=("generator",))]
+    changes = [made_up._change(f"bench/{index}", 1, outputs=one) for index, one in enumerate(every)]
+    assert same_work.footer(comparison(*changes))[0].startswith(
+        "outputs, compared before the rounds: 1 equal, 2 not compared."
+    )
+    assert "(and 1 more benchmark not compared)" in same_work.uncompared(changes)
+    nothing = [made_up._change(f"asv/{index}", 1, outputs=every[1]) for index in range(5)]
+    said = "asv/0, asv/1, asv/2 and 2 more return nothing, so their work was not compared: let them return what is made"
+    assert same_work.footer(comparison(*nothing))[1] == said and same_work.notes(every[1]) == []
+
+
 @pytest.mark.parametrize(
     ("outputs", "status", "said"),
     [
@@ -134,8 +148,13 @@ def test_the_footer_counts_the_outputs_and_names_the_seeds():
         (Outputs("same"), 0, ""),
         (Outputs("close", Difference("values")), 0, ""),
         (Outputs("unrepeatable", sides=("head",)), 0, ""),
-        (Outputs("unknown", reason="no"), 1, "the gate has no result: the outputs of a/b/c could not be compared: no"),
-        (None, 1, "the gate has no result: the outputs of a/b/c could not be compared: they were not looked at"),
+        (Outputs("unknown", reason="no"), 1, "the gate has no result: a/b/c: its outputs could not be compared: no"),
+        (Outputs("unknown", reason=NOTHING), 1, "no result: a/b/c: it returns nothing, so its work was not compared"),
+        (Outputs("same", unread=("HASH",)), 1, "no result: a/b/c: its output holds values whose contents cannot be"),
+        (Outputs("close", unread=("HASH",)), 1, "no result: a/b/c: its output holds values"),
+        (Outputs("unrepeatable", sides=("base",), unread=("HASH",)), 1, "no result: a/b/c"),
+        (Outputs("changed", HALF, unread=("HASH",)), 3, "changed output: a/b/c"),
+        (None, 1, "the gate has no result: a/b/c: its outputs were not looked at"),
     ],
 )
 def test_the_gate_on_changed_outputs(outputs, status, said, capsys):
