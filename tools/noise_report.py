@@ -11,6 +11,7 @@ from collections import Counter
 
 ALARMS = 0.01  # the chance of a false alarm in a family that `pipebench ab` promises
 SURE = 0.95  # the confidence of the intervals of counts
+GOAL_LOAD = 3  # up to this load, a change of 3 % should be found
 
 
 def truth(base_rounds, head_rounds):
@@ -140,6 +141,22 @@ def coverage(lines):
     return said
 
 
+def load_of(line):
+    return (line["load_before"] + line["load_after"]) / 2
+
+
+def found_by_load(lines):
+    """Lines of text: how many changes were found at loads up to that of the goal, and at higher ones."""
+    for what, chosen in (
+        (f"at loads up to {GOAL_LOAD}", [line for line in lines if load_of(line) <= GOAL_LOAD]),
+        ("at higher loads", [line for line in lines if load_of(line) > GOAL_LOAD]),
+    ):
+        every = [one["verdict"] == "slower" for line in chosen for one in line["benchmarks"]]
+        if every:
+            runs = "1 run" if len(chosen) == 1 else f"{len(chosen)} runs"
+            yield f"found {what}, {runs}: {counted(sum(every), len(every))}"
+
+
 def section(lines, planted, budget_s):
     """The lines of text about one kind of run."""
     what = f"{percent(planted)} more work" if planted else "equal code"
@@ -148,7 +165,7 @@ def section(lines, planted, budget_s):
     ]
     if commits := dict.fromkeys(line["commit"] for line in lines if line.get("commit")):
         said.append(f"by commit {', '.join(commits)}")
-    loads = sorted((line["load_before"] + line["load_after"]) / 2 for line in lines)
+    loads = sorted(map(load_of, lines))
     said.append(f"load {loads[0]:.1f} to {loads[-1]:.1f}, median {statistics.median(loads):.1f}")
     if not judged(lines):
         most = max(one["rounds"] for line in lines for one in line["benchmarks"])
@@ -161,7 +178,7 @@ def section(lines, planted, budget_s):
         said.append(f"of those with enough rounds for every benchmark: {counted(len(alarms(complete)), len(complete))}")
     else:
         wrong = sum(one["verdict"] == "faster" for line in lines for one in line["benchmarks"])
-        said.append(f"wrongly called faster: {wrong}")
+        said += [*found_by_load(lines), f"wrongly called faster: {wrong}"]
     return [*said, *coverage(lines)]
 
 

@@ -114,6 +114,8 @@ def test_a_report_in_full(report):
         "load 2.0 to 4.0, median 3.0\n"
         "benchmark            found slower  true change  interval contains truth  half width  rounds\n"
         "read       1 of 2 (1.3 to 98.7 %)        3.0 %   1 of 2 (1.3 to 98.7 %)       1.0 %      20\n"
+        "found at loads up to 3, 1 run: 1 of 1 (2.5 to 100.0 %)\n"
+        "found at higher loads, 1 run: 0 of 1 (0.0 to 97.5 %)\n"
         "wrongly called faster: 0\n"
         "intervals that contain the true change: 1 of 2 (1.3 to 98.7 %)\n"
         "runs in which all intervals do: 1 of 2 (1.3 to 98.7 %)\n"
