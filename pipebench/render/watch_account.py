@@ -83,18 +83,25 @@ def causes(result: WatchResult) -> list[Part]:
     return [Line(said[0], "bold"), *said[1:]] if said else []
 
 
-def _nothing(account: Account) -> str:
+def _not_recorded_s(account: Account) -> float:
+    """What no record covers of the run; 0 if that is next to nothing."""
     lost = sum(one.s for one in account.rows if one.code == "not-recorded")
-    part = f", of which {seconds(lost)} were not recorded" if lost >= _SMALLEST * account.wall_s else ""
-    return f"Nothing in the loops of this run, {seconds(account.wall_s)} long{part}, is worth a change."
+    return lost if lost >= _SMALLEST * account.wall_s else 0.0
+
+
+def _nothing(account: Account) -> str:
+    lost = _not_recorded_s(account)
+    what, part = ("that was recorded ", f", of which {seconds(lost)} were not recorded") if lost else ("", "")
+    return f"Nothing {what}in the loops of this run, {seconds(account.wall_s)} long{part}, is worth a change."
 
 
 def _sentence(one: Cause, account: Account) -> str:
-    part = f"{seconds(one.s)} of the run's {seconds(account.wall_s)} ({percent(one.s / account.wall_s)})"
-    text = _SENTENCES[one.code](one, one.values, part)
+    lost = _not_recorded_s(account)
+    of, whole = ("recorded", account.wall_s - lost) if lost else ("run's", account.wall_s)
+    part = f"{seconds(one.s)} of the {of} {seconds(whole)} ({percent(one.s / whole)})"
     unsure = " Other causes of the same time are possible." if one.unsure and "even" not in one.values else ""
     device = " Not verified on a GPU." if one.on_device else ""
-    return printable(f"{text}{unsure}{device}")
+    return printable(f"{_SENTENCES[one.code](one, one.values, part)}{unsure}{device}")
 
 
 def _at_most(one: Cause, change: str) -> str:

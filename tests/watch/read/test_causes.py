@@ -11,6 +11,7 @@ from planted_runs import MS, TRAINS, TURNS, Planted, said
 from pipebench.host.machine import Load
 from pipebench.results.account import Account, AccountRow, Cause
 from pipebench.results.hand_off import HandOff
+from pipebench.units import seconds
 from pipebench.watch.launch.footprint import Footprint
 from pipebench.watch.read.causes import Seen, hand_off
 from pipebench.watch.record.lines import (
@@ -340,6 +341,8 @@ def test_what_was_not_recorded_hides_no_cause() -> None:
     run.loader(**TRAINS, other=300)
     account = run.account(ran_on=60_000)
     assert [one.code for one in account.causes] == ["callbacks", "training"]
+    recorded = sum(one.s for one in account.rows if one.code != "not-recorded")
+    assert f"of the recorded {seconds(recorded)} (" in said(account) and "of the run's" not in said(account)
     healthy = Planted()
     healthy.loader(**TRAINS)
     assert "61.1 s long, of which 60.0 s were not recorded, is worth" in said(healthy.account(ran_on=60_000))
