@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+HOST_VALUE = "value copied from the host"
 TAGS = ("data_dependent_output", "dynamic_output_shape")
 
 
@@ -78,7 +79,7 @@ def _index_put(call: OperatorCall) -> Finding:
         masks = [index for index in indices if index is not None]
         if len(masks) == 1 and is_mask(masks[0]) and call.on_device(target):
             return None
-        return _indices(call, target, indices) or "value copied from the host" if call.on_device(target) else None
+        return _indices(call, target, indices) or HOST_VALUE if call.on_device(target) else None
     return _indices(call, target, indices)
 
 

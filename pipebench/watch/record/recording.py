@@ -70,7 +70,7 @@ class Recording:
     """The recording of one process.
 
     `on` becomes false when the steps are done, when a write fails (the disk is full), or after some faults of ours.
-    `stop` also puts back what was replaced.
+    `stop` also puts back what was replaced, after it has called `before_stop`, which write what they have kept.
     """
 
     def __init__(
@@ -90,6 +90,7 @@ class Recording:
         self.pid = os.getpid()
         self.turns = self.faults = 0
         self.on = True
+        self.before_stop: list[Callable[[], object]] = []
         self.write(ProcessStarted(self.pid, role, self.file.began, loader, worker, start_method))
 
     def write(self, *lines: Line) -> None:
@@ -133,6 +134,8 @@ class Recording:
     def stop(self) -> None:
         """Ends recording here and in every worker, and puts back what was replaced in this process."""
         if self.on:
+            for write_kept in self.before_stop:
+                write_kept()
             self.write(Moment("stop", perf_counter_ns()))
             with contextlib.suppress(OSError), open(os.path.join(self.settings.folder, STOP_FILE), "xb"):
                 pass

@@ -21,6 +21,7 @@ from pipebench.watch.worker.stack_place import Teller
 
 _SLOWEST = 10
 _KEPT_NS = 50_000_000  # lines are appended together: to open the file for each batch costs a tenth of a short one
+_AT_ONCE = 10  # the first batches of a process, so that a short run whose workers are killed has figures
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,7 @@ class Sums:
         self.present: PresentSample | None = None  # of a worker
         self._lines: list[FetchSums] = []
         self._read = read_bytes()
+        recording.before_stop.append(self._append)
         self._clear()
 
     def _clear(self) -> None:
@@ -120,7 +122,7 @@ class Sums:
         self.fetched += 1
         if due:
             self._sum_up(now)
-            if now - self._lines[0].begin >= _KEPT_NS:
+            if failed or self.pace.count <= _AT_ONCE or now - self._lines[0].begin >= _KEPT_NS:
                 self._append()
                 self.recording.told_to_stop()
 

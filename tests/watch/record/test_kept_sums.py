@@ -9,7 +9,7 @@ import pytest
 
 from pipebench.watch.read.decoding import read
 from pipebench.watch.record.lines import FetchSums
-from pipebench.watch.record.recording import Recording, Settings
+from pipebench.watch.record.recording import STOP_FILE, Recording, Settings
 from pipebench.watch.worker import batch_sums
 from pipebench.watch.worker.batch_sums import Sums, WorkerPlace
 
@@ -24,13 +24,13 @@ class Kept:
         self.sums = Sums(Recording(Settings(str(folder), every=10_000), "worker"), WorkerPlace(1, 0, 0, 1))
         self.now = self.sums.pace.began
 
-    def batch(self, took: int) -> None:
+    def batch(self, took: int, failed: bool = False) -> None:
         self.now += took
         self.sums.timer.last = self.now
-        self.sums.batch(self.now - took, self.now, 0, 0, False)
+        self.sums.batch(self.now - took, self.now, 0, 0, failed)
 
     def written(self) -> list[FetchSums]:
-        (path,) = self.folder.iterdir()
+        (path,) = [one for one in self.folder.iterdir() if one.name != STOP_FILE]
         return [one for one in read(path)[0] if isinstance(one, FetchSums)]
 
 
@@ -40,13 +40,25 @@ def test_short_batches_are_written_together_and_none_is_lost(tmp_path: Path, mon
     kept = Kept(tmp_path)
     for _ in range(120):
         kept.batch(MS)
-    assert [one.batches for one in kept.written()] == [1] * 100  # two times 50 ms
+    assert [one.batches for one in kept.written()] == [1] * 110  # ten at once, then two times 50 ms
     kept.sums.write(last=True)
     lines = kept.written()
     assert sum(one.batches for one in lines) == 120
     assert [b.begin - a.end for a, b in itertools.pairwise(lines)] == [0] * 119
-    assert len(asked) == 1 + 3  # when the worker starts, and once for each append
-    assert [lines[place].read_bytes for place in (0, 49, 50, 99, 119)] == [102, 200, 202, 300, 400]
+    assert len(asked) == 1 + 10 + 3  # when the worker starts, and once for each append
+    assert [lines[place].read_bytes for place in (0, 9, 10, 59, 109, 119)] == [200, 1100, 1102, 1200, 1300, 1400]
+
+
+def test_what_is_kept_is_written_before_the_recording_stops_and_after_a_failed_batch(tmp_path: Path) -> None:
+    kept = Kept(tmp_path)
+    for _ in range(12):
+        kept.batch(MS)
+    assert len(kept.written()) == 10
+    kept.batch(MS, failed=True)
+    assert len(kept.written()) == 13
+    kept.batch(MS)
+    kept.sums.recording.stop()
+    assert [len(kept.written()), sum(one.failed for one in kept.written())] == [14, 1]
 
 
 def test_a_long_batch_is_written_at_once(tmp_path: Path) -> None:
