@@ -49,14 +49,13 @@ class _Run:
         """What to say of the tests that another commit cannot be compared by."""
         if not (self.against and self.within):
             return []
-        named = ", ".join(self.within[:MOST_NAMED])
-        more = f" and {len(self.within) - MOST_NAMED} more" if len(self.within) > MOST_NAMED else ""
+        from pipebench.units import listed
+
         why = "pipebench.compare(a, b) holds functions of one commit against each other (--pipebench)"
-        return [f"Not compared with {self.against}: {named}{more}: {why}."]
+        return [f"Not compared with {self.against}: {listed(self.within)}: {why}."]
 
 
 _RUN = pytest.StashKey[_Run]()
-MOST_NAMED = 3
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

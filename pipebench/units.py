@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -116,6 +116,16 @@ def width(middle: float, low: float, high: float) -> str:
 def counted(number: int, one: str, many: str | None = None) -> str:
     """A number with its noun: 1 worker, 2 workers."""
     return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
+def listed(names: Sequence[str], between: str = ", ", most: int = 3) -> str:
+    """The first names, and how many more there are.
+
+    >>> listed(["a", "b"]), listed(["a", "b", "c", "d"])
+    ('a, b', 'a, b, c and 1 more')
+    """
+    rest = len(names) - most
+    return between.join(names[:most]) + (f" and {rest} more" if rest > 0 else "")
 
 
 def of_images(mean_bytes: float | None, bits_per_pixel: float | None, spread: float | None) -> str:

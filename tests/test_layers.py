@@ -42,7 +42,7 @@ HOUSE = {
     "watch.bound": "batches schedule alternation agreement live_batches session",
     "watch.trial": "loop_looks resting dealing in_step edits examining memo compared chains pictures arms stretches "
     "passes session patching",
-    "watch.launch": "watched_script standstill exits over_time footprint own_code stacks supervisor bootstrap program "
+    "watch.launch": "watched_script standstill over_time footprint exits own_code stacks supervisor bootstrap program "
     "programs",
     "watch.launch.hook": "pipebench_hook sitecustomize",
     "watch.read": "decoding gather described like_a_device in_loop account bound bound_of_ranks drilled hand_off costs "

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pipebench.compare import bounded
+from pipebench.compare.provenance import INSTALLED
 from pipebench.errors import PipebenchError
-from pipebench.units import printable
+from pipebench.units import listed, printable
 
-INSTALLED = ("site-packages", "dist-packages")
 OURS = frozenset(  # read by their paths
     f"pipebench_{name}"
     for name in (
@@ -100,10 +100,9 @@ def refuse_other_files(label: str, opened: Sequence[str], folder: Path, project:
     other = [name for name in opened if name in tracked and not _same_file(folder / name, project.tree / name)]
     if not other:
         return
-    shown = ", ".join(map(printable, other[:MOST_NAMED]))
-    more = f" and {len(other) - MOST_NAMED} more" if len(other) > MOST_NAMED else ""
+    shown = listed([printable(one) for one in other], most=MOST_NAMED)
     raise PipebenchError(
-        f"{label} did not read its own files: it opened {shown}{more} of the working tree, which differs",
+        f"{label} did not read its own files: it opened {shown} of the working tree, which differs",
         "open tracked files relative to `__file__`: a relative path is seen from the current folder, on both sides",
     )
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pipebench.compare import heard, proof
+from pipebench.compare import heard, provenance
 from pipebench.compare.schedule import Reading
 from pipebench.errors import PipebenchError
 from pipebench.host.children import kill_all_with
@@ -114,7 +114,7 @@ class Server(ChildRunner):
         A source tree has more packages, such as `benchmarks`. They would hide those of a side that are plain folders: a
         package wins over a folder without an `__init__.py`, wherever the two are on the path.
         """
-        if package.parent.name in proof.INSTALLED:
+        if package.parent.name in provenance.INSTALLED:
             return os.fspath(package.parent)
         only = self._scratch.path / "path"
         only.mkdir(exist_ok=True)

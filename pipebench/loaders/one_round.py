@@ -20,6 +20,7 @@ import msgspec
 
 from pipebench.errors import said_by
 from pipebench.host import process_tree
+from pipebench.host.whole_files import write_whole
 from pipebench.loaders.checking import LOOKED_AT, Looked, Refused, shuffled
 from pipebench.loaders.kind import Kind, Passes, Plan, find
 from pipebench.results.loaders import Filter, LoaderPass, LoaderRound, Order
@@ -70,9 +71,7 @@ def main(job_file: str, answer_file: str) -> None:
         answer = done(job, find(job.kind))
     except Refused as error:
         answer = Answer(refused=str(error))
-    draft = Path(f"{answer_file}.new")
-    draft.write_bytes(msgspec.json.encode(answer))
-    draft.rename(answer_file)
+    write_whole(Path(answer_file), msgspec.json.encode(answer))
 
 
 def done(job: Job, kind: Kind) -> Answer:

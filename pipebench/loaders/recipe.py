@@ -7,12 +7,14 @@ numbers, which need no state: none is copied to a forked worker, and threads sha
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from pipebench.loaders.kind import Batch, Passes, Plan
 from pipebench.results.loaders import Filter
 from pipebench.stages.crop import resized_box
 
@@ -78,6 +80,31 @@ def one_thread() -> None:
 
     torch.set_num_threads(1)
     cv2.setNumThreads(1)
+
+
+def shuffled_passes(dataset: Any, plan: Plan, **settings: Any) -> AbstractContextManager[Passes]:
+    """Passes of torch's DataLoader over a map-style dataset, which it shuffles; `settings` are further ones of it."""
+    import torch
+    from torch.utils.data import DataLoader
+
+    return passes_of(
+        DataLoader(
+            dataset,
+            plan.batch_size,
+            shuffle=True,
+            num_workers=plan.cores,
+            persistent_workers=True,
+            generator=torch.Generator().manual_seed(plan.seed),
+            **settings,
+        )
+    )
+
+
+@contextmanager
+def passes_of(loader: Any) -> Iterator[Passes]:
+    """Passes of a DataLoader, or of one of its kind, whose workers persist until the end."""
+    yield lambda number: (Batch(*one) for one in loader)
+    loader._iterator = None  # ends the workers
 
 
 def expected(data: bytes, box: Any, task: Filter, side: int) -> Pixels:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from pipebench.remote.fetching import MOST_TIMES, Fetch, Tally, shard
-from pipebench.results.remote import Connections, Traffic
+from pipebench.results.remote import Connections, Traffic, together
 
 WINDOWS = 4  # of each number of connections
 LEAD_IN_S = 2.0  # a window opens when every connection has had a byte, and at the latest after so long
@@ -155,19 +155,11 @@ def _with(row: Connections | None, count: int, one: Window) -> Connections:
     """The row with one window more."""
     if row is None:
         return Connections(count, (one.bytes_per_s,), one.first_byte_s[:MOST_TIMES], one.traffic, one.cores)
-    old, new = row.traffic, one.traffic
-    kinds = dict.fromkeys((*old.failures, *new.failures))
-    together = Traffic(
-        old.requests + new.requests,
-        old.retries + new.retries,
-        old.given_up + new.given_up,
-        {kind: old.failures.get(kind, 0) + new.failures.get(kind, 0) for kind in kinds},
-    )
     done = len(row.bytes_per_s)
     return replace(
         row,
         bytes_per_s=(*row.bytes_per_s, one.bytes_per_s),
         first_byte_s=(*row.first_byte_s, *one.first_byte_s)[:MOST_TIMES],
-        traffic=together,
+        traffic=together([row.traffic, one.traffic]),
         cores=(row.cores * done + one.cores) / (done + 1),
     )

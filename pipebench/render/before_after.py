@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from pipebench.render import watch_account
-from pipebench.render.before_after_rows import by_size, least_told, listed, name_of, times, told_of, value_of, with_gain
+from pipebench.render.before_after_rows import by_size, least_told, name_of, times, told_of, value_of, with_gain
 from pipebench.render.cells import Table, gain, rounded
 from pipebench.render.layout import Line, Part, Spare, Sparing, shortened
 from pipebench.render.watch_notes import sentence
@@ -32,7 +32,7 @@ from pipebench.results.comparison import (
     SLOWER,
 )
 from pipebench.stats import Speedup
-from pipebench.units import counted, percent, printable, seconds, seconds_scale
+from pipebench.units import counted, listed, percent, printable, seconds, seconds_scale
 
 _FEW, _FEW_WATCHED = 12, 5  # rows of a short report
 _PARTS = 4  # of an account in a short report

@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from pipebench.render.cells import gain, rounded
 from pipebench.results.before_after import FEWER, MORE, SAME, Row
 from pipebench.stats import Speedup
 from pipebench.units import percent, printable, seconds
 
-_NAMED = 3  # rows that a sentence names
 _LARGE = 0.5  # change: larger ones are given as a factor
-
-
-def listed(words: Sequence[str], between: str = ", ") -> str:
-    """The first names, and how many more there are."""
-    rest = len(words) - _NAMED
-    return between.join(words[:_NAMED]) + (f" and {rest} more" if rest > 0 else "")
 
 
 def by_size(rows: Iterable[Row]) -> list[Row]:

@@ -12,7 +12,7 @@ from pipebench.render.cells import Table
 from pipebench.render.layout import Line, Part, Spare, Sparing
 from pipebench.results.measurement import NOISE, Measurement, Warning
 from pipebench.results.report import Report
-from pipebench.units import counted, printable
+from pipebench.units import counted, listed, printable
 
 UNLIKE = "Good samples that some variants do otherwise than the reference, or not at all"
 _NAMED = 3  # rows that a line names; the others are counted
@@ -102,8 +102,7 @@ def _rows_left_out(report: Report) -> Iterator[str]:
 
 
 def _names(found: list[Measurement]) -> str:
-    named = ", ".join(printable(f"{one.task}/{one.variant}") for one in found[:_NAMED])
-    return f"{named} and {len(found) - _NAMED} more" if len(found) > _NAMED else named
+    return listed([printable(f"{one.task}/{one.variant}") for one in found], most=_NAMED)
 
 
 def _bad(report: Report, full: bool) -> Iterator[Sparing]:

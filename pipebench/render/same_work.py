@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from math import prod
 
+from pipebench import units
 from pipebench.results.comparison import NOTHING, Change, Comparison, Difference, Outputs
 from pipebench.results.comparison import uncompared as not_compared
 from pipebench.units import counted, percent, printable
 
 PARTS = {"output": "", "unseen": "for inputs that were not timed: ", "input": "it gets another input already: "}
-MOST_NAMED = 3  # names in a line
 WHAT = {"input": "changed input"}
 STATES = {"same": "equal", "close": "equal within rounding or tolerance", "changed": "changed",
           "unrepeatable": "not repeatable", "unknown": "not compared"}  # fmt: skip
@@ -150,9 +150,8 @@ def _dtype(one: Difference) -> str:
 
 
 def listed(names: Sequence[str]) -> str:
-    """The first names of a list; of a long one it says how many more there are."""
-    more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
-    return ", ".join(map(printable, names[:MOST_NAMED])) + more
+    """The first names of a list, as they can be printed; of a long one it says how many more there are."""
+    return units.listed([printable(one) for one in names])
 
 
 def _shape(shape: Sequence[int]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from statistics import fmean, median
 
@@ -27,6 +28,17 @@ class Traffic:
     @property
     def failed(self) -> int:
         return sum(self.failures.values())
+
+
+def together(found: Sequence[Traffic]) -> Traffic:
+    """The sums of several."""
+    kinds = dict.fromkeys(kind for one in found for kind in one.failures)
+    return Traffic(
+        sum(one.requests for one in found),
+        sum(one.retries for one in found),
+        sum(one.given_up for one in found),
+        {kind: sum(one.failures.get(kind, 0) for one in found) for kind in kinds},
+    )
 
 
 @dataclass(frozen=True)
@@ -117,11 +129,4 @@ class Remote:
     @property
     def traffic(self) -> Traffic:
         """All that happened, the first look included."""
-        found = [self.look, *(one.traffic for one in self.rows)]
-        kinds = dict.fromkeys(kind for one in found for kind in one.failures)
-        return Traffic(
-            sum(one.requests for one in found),
-            sum(one.retries for one in found),
-            sum(one.given_up for one in found),
-            {kind: sum(one.failures.get(kind, 0) for one in found) for kind in kinds},
-        )
+        return together([self.look, *(one.traffic for one in self.rows)])

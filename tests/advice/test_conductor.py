@@ -378,30 +378,3 @@ def test_changes_that_do_the_same_work_are_not_made_together():
     found = [gained("decoder", 1.3, group="decode"), gained("crop", 1.6, group="decode"), gained("table", 1.2)]
     assert set(judging.together(_apart(found)).edits) == {"crop", "table"}
     assert judging.together(_apart(found[:2])) is None
-
-
-@dataclass
-class Passing(Planted):
-    """A script whose passes have ten batches a second, and so many batches."""
-
-    batches: int = 100
-
-    def lines(self):
-        if self.orders:
-            return super().lines()
-        self.made = replace(MADE, batches=self.batches)
-        number, first = divmod(round(self.clock * 10), self.batches)
-        return [self.made, LoopSums(1, number, first, turns=1, trained=1)]
-
-
-@pytest.mark.parametrize(
-    ("batches", "begins_s"),
-    [(100, 10.0), (40, LOOK_S), (200, 20.0), (1000, LOOK_S)],  # 180 / 8 s is the longest first pass that is waited for
-)
-def test_a_short_first_pass_is_watched_to_its_end(batches, begins_s):
-    run = Passing(lambda order: 1.0, seen(0.01), batches=batches)
-    began = []
-    watching = run.watched
-    run.watched = lambda: began.append(run.clock) or watching()
-    _advice(run)
-    assert began[0] == pytest.approx(begins_s, abs=0.5)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
-from pipebench.loaders.kind import Batch, Kind, Passes, Plan
-from pipebench.loaders.recipe import DOES, MODULES, Work, one_thread
+from pipebench.loaders.kind import Kind, Passes, Plan
+from pipebench.loaders.recipe import DOES, MODULES, Work, one_thread, passes_of
 
 
 def _encoded(pair: tuple[int, str]) -> dict[str, Any]:
@@ -33,8 +33,7 @@ class _Cropped:
         return image, item["index"], box
 
 
-@contextmanager
-def _opened(plan: Plan) -> Iterator[Passes]:
+def _opened(plan: Plan) -> AbstractContextManager[Passes]:
     from litdata import StreamingDataLoader, StreamingDataset
 
     one_thread()
@@ -43,8 +42,7 @@ def _opened(plan: Plan) -> Iterator[Passes]:
     loader: Any = StreamingDataLoader(
         dataset, batch_size=plan.batch_size, num_workers=plan.cores, persistent_workers=True
     )  # fmt: skip
-    yield lambda number: (Batch(*one) for one in loader)
-    loader._iterator = None  # ends the workers
+    return passes_of(loader)
 
 
 KIND = Kind(

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from pipebench.loaders.kind import Batch, Kind, Passes, Plan
-from pipebench.loaders.recipe import DOES, MODULES, Work, one_thread
+from pipebench.loaders.kind import Kind, Passes, Plan
+from pipebench.loaders.recipe import DOES, MODULES, Work, one_thread, passes_of
 
 
 def prepared(paths: Sequence[str], folder: Path) -> None:
@@ -37,8 +37,7 @@ class _Cropped:
         return torch.from_numpy(np.stack(images)), indices, torch.from_numpy(np.stack(boxes))
 
 
-@contextmanager
-def _opened(plan: Plan) -> Iterator[Passes]:
+def _opened(plan: Plan) -> AbstractContextManager[Passes]:
     from streaming import StreamingDataset
     from torch.utils.data import DataLoader
 
@@ -50,8 +49,7 @@ def _opened(plan: Plan) -> Iterator[Passes]:
     loader: Any = DataLoader(
         dataset, plan.batch_size, num_workers=plan.cores, persistent_workers=True, collate_fn=cropped
     )  # fmt: skip
-    yield lambda number: (Batch(*one) for one in loader)
-    loader._iterator = None  # ends the workers
+    return passes_of(loader)
 
 
 KIND = Kind(

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from pipebench.loaders.kind import Batch, Kind, Passes, Plan
+from pipebench.loaders.kind import Kind, Passes, Plan
+from pipebench.loaders.recipe import shuffled_passes
 
 
 def prepared(paths: Sequence[str], folder: Path) -> None:
@@ -37,25 +38,13 @@ class _Drawn:
         return drawn, index, np.array((*drawn.box, drawn.flip), np.int32)
 
 
-@contextmanager
-def _opened(plan: Plan) -> Iterator[Passes]:
+def _opened(plan: Plan) -> AbstractContextManager[Passes]:
     import torch
-    from torch.utils.data import DataLoader
 
     from pipebench.batch_into import BatchInto
 
     torch.set_num_threads(1)
-    loader: Any = DataLoader(
-        _Drawn(plan),  # type: ignore[arg-type]
-        plan.batch_size,
-        shuffle=True,
-        num_workers=plan.cores,
-        persistent_workers=True,
-        collate_fn=BatchInto(plan.side),
-        generator=torch.Generator().manual_seed(plan.seed),
-    )
-    yield lambda number: (Batch(*one) for one in loader)
-    loader._iterator = None  # ends the workers
+    return shuffled_passes(_Drawn(plan), plan, collate_fn=BatchInto(plan.side))
 
 
 def _without_compiler() -> str | None:

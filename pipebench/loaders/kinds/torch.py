@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
-from pipebench.loaders.kind import Batch, Kind, Passes, Plan
-from pipebench.loaders.recipe import DOES, MODULES, Work, one_thread
+from pipebench.loaders.kind import Kind, Passes, Plan
+from pipebench.loaders.recipe import DOES, MODULES, Work, one_thread, shuffled_passes
 
 
 class Files:
@@ -24,22 +24,9 @@ class Files:
         return image, index, box
 
 
-@contextmanager
-def _opened(plan: Plan) -> Iterator[Passes]:
-    import torch
-    from torch.utils.data import DataLoader
-
+def _opened(plan: Plan) -> AbstractContextManager[Passes]:
     one_thread()
-    loader: Any = DataLoader(
-        Files(plan.paths, Work(plan.filter, plan.side)),  # type: ignore[arg-type]
-        plan.batch_size,
-        shuffle=True,
-        num_workers=plan.cores,
-        persistent_workers=True,
-        generator=torch.Generator().manual_seed(plan.seed),
-    )
-    yield lambda number: (Batch(*one) for one in loader)
-    loader._iterator = None  # ends the workers
+    return shuffled_passes(Files(plan.paths, Work(plan.filter, plan.side)), plan)
 
 
 KIND = Kind(

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
 
-from pipebench.loaders.kind import Batch, Kind, Passes, Plan
+from pipebench.loaders.kind import Kind, Passes, Plan
+from pipebench.loaders.recipe import shuffled_passes
 
 
 class _Pictures:
@@ -37,22 +37,11 @@ class _Pictures:
         return crop.contiguous(), index, np.array(box, np.int32)
 
 
-@contextmanager
-def _opened(plan: Plan) -> Iterator[Passes]:
+def _opened(plan: Plan) -> AbstractContextManager[Passes]:
     import torch
-    from torch.utils.data import DataLoader
 
     torch.set_num_threads(1)
-    loader: Any = DataLoader(
-        _Pictures(plan),  # type: ignore[arg-type]
-        plan.batch_size,
-        shuffle=True,
-        num_workers=plan.cores,
-        persistent_workers=True,
-        generator=torch.Generator().manual_seed(plan.seed),
-    )
-    yield lambda number: (Batch(*one) for one in loader)
-    loader._iterator = None  # ends the workers
+    return shuffled_passes(_Pictures(plan), plan)
 
 
 KIND = Kind(

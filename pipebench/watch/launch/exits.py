@@ -5,11 +5,12 @@ from __future__ import annotations
 import contextlib
 import os
 import select
-import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from time import perf_counter_ns
 from typing import NamedTuple
+
+from pipebench.watch.launch.footprint import again_and_again
 
 _PAUSE_MS = 100  # until new processes are waited for, too, and until the end of all is noticed
 _EXIT_CODE = -1  # the last field of /proc/PID/stat: proc(5)
@@ -70,20 +71,13 @@ class Exits:
 @contextlib.contextmanager
 def exits_noted(exits: Exits, failed: Callable[[Exception], None]) -> Iterator[None]:
     """Waits in a thread of this process while the block runs. An error ends only the waiting; `failed` receives it."""
-    over = threading.Event()
 
-    def run() -> None:
-        try:
-            while not over.is_set():
-                exits.wait()
-        except Exception as error:
-            failed(error)
+    def once() -> float:
+        exits.wait()
+        return 0.0
 
-    thread = threading.Thread(target=run, name="pipebench exits", daemon=True)
-    thread.start()
     try:
-        yield
+        with again_and_again(once, 0.0, failed, "pipebench exits"):
+            yield
     finally:
-        over.set()
-        thread.join(1.0)
         exits.close()

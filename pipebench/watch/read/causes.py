@@ -12,7 +12,7 @@ from pipebench.predict.passports import taken_cores
 from pipebench.results.account import Account, AccountRow, Cause
 from pipebench.results.watched import LoaderResult, WatchResult, WorkerResult
 from pipebench.watch.read.gather import Run, loaders_found
-from pipebench.watch.read.in_loop import Apart, told_apart
+from pipebench.watch.read.in_loop import Apart
 from pipebench.watch.read.like_a_device import like_a_device
 from pipebench.watch.read.moves import LEAST_CORES, cores_of, longest_hand_off_s, slow_hand_off, waited_for
 from pipebench.watch.read.of_causes import Seen
@@ -118,9 +118,9 @@ def _plain(code: str, *rows: str, on_device: bool = False) -> Callable[[Seen], I
 def callbacks(seen: Seen) -> Iterable[Cause]:
     """The part of training loops that is neither waiting nor training: logging, callbacks, clipping."""
     training = [one for one in seen.in_loop if one.training]
-    apart = [(seen.s("other", loader=one.loader), told_apart(seen.run, one.loader)) for one in training]
-    if training and seen.result.device_idle is None and all(told is not None for _, told in apart):
-        yield from _called(seen, [(s, told) for s, told in apart if told is not None])
+    apart = [(s, told) for s, told in seen.apart if told is not None]
+    if apart and len(apart) == len(seen.apart):
+        yield from _called(seen, apart)
         return
     even = bool(training) and all(like_a_device(seen.run, one.loader) for one in training)
     if training:
@@ -141,10 +141,7 @@ def _called(seen: Seen, apart: Sequence[tuple[float, Apart]]) -> Iterable[Cause]
 
 def _device_s(seen: Seen) -> float:
     """What the loops did besides waiting and training that seems to be a device's work."""
-    if seen.result.device_idle is not None:
-        return 0.0
-    apart = ((one, told_apart(seen.run, one.loader)) for one in seen.in_loop if one.training)
-    return sum(seen.s("other", loader=one.loader) * told.device for one, told in apart if told is not None)
+    return sum(s * told.device for s, told in seen.apart if told is not None)
 
 
 def no_workers(seen: Seen) -> Iterable[Cause]:

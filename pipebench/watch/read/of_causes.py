@@ -8,6 +8,7 @@ from functools import cached_property
 from pipebench.results.account import Account, AccountRow
 from pipebench.results.watched import LoaderResult, StageResult, WatchResult, WorkerResult
 from pipebench.watch.read.gather import Run
+from pipebench.watch.read.in_loop import Apart, told_apart
 from pipebench.watch.record.spent import TimeSpent
 
 ONCE = ("interpreter", "before-loops", "after-loops", "exit", "not-recorded")
@@ -39,6 +40,15 @@ class Seen:
     @cached_property
     def in_loop(self) -> list[LoaderResult]:
         return [one for one in self.result.loaders if one.loader in self.result.loaders_in_loop]
+
+    @cached_property
+    def apart(self) -> list[tuple[float, Apart | None]]:
+        """What the loops that train do besides: of each loader its seconds, and what looks say of them.
+
+        Empty with a device, which itself says for how long it was waited for.
+        """
+        training = [one for one in self.in_loop if one.training and self.result.device_idle is None]
+        return [(self.s("other", loader=one.loader), told_apart(self.run, one.loader)) for one in training]
 
     def workers(self, loader: LoaderResult) -> list[WorkerResult]:
         return [one for one in self.result.workers if one.loader == loader.loader]

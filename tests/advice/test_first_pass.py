@@ -1,0 +1,37 @@
+"""How long a script is watched before changes are tried, by the length of its first pass."""
+
+from dataclasses import dataclass, replace
+
+import pytest
+from made_up_trials import seen
+from test_conductor import MADE, Planted, _advice
+
+from pipebench.advise.conductor import LOOK_S
+from pipebench.watch.record.lines import LoopSums
+
+
+@dataclass
+class Passing(Planted):
+    """A script whose passes have ten batches a second, and so many batches."""
+
+    batches: int = 100
+
+    def lines(self):
+        if self.orders:
+            return super().lines()
+        self.made = replace(MADE, batches=self.batches)
+        number, first = divmod(round(self.clock * 10), self.batches)
+        return [self.made, LoopSums(1, number, first, turns=1, trained=1)]
+
+
+@pytest.mark.parametrize(
+    ("batches", "begins_s"),
+    [(100, 10.0), (40, LOOK_S), (200, 20.0), (1000, LOOK_S)],  # 180 / 8 s is the longest first pass that is waited for
+)
+def test_a_short_first_pass_is_watched_to_its_end(batches, begins_s):
+    run = Passing(lambda order: 1.0, seen(0.01), batches=batches)
+    began = []
+    watching = run.watched
+    run.watched = lambda: began.append(run.clock) or watching()
+    _advice(run)
+    assert began[0] == pytest.approx(begins_s, abs=0.5)
