@@ -56,6 +56,8 @@ _NOT_TRIED = {
     "not-repeatable": "its samples differ though their random numbers are the same",
     "samples-differ": "it would change the samples",
     "changed-in-place": "somebody changes its result in place",
+    "no-keys": "its arguments are no numbers or names, which would tell a cache what to give",
+    "differs-each-time": "it gives something else when it is called again",
 }
 _DOES_NOT_APPLY = ("no-jpegs", "own-collate", "no-such-transforms")  # what the workers found; no line, but with --full
 _BY_PASSES = "*: of whole passes, with the start of their workers."
@@ -205,7 +207,7 @@ def _notes(advice: Advice, rows: Sequence[object], full: bool) -> Iterator[str]:
     equal = advice.chosen.difference if advice.chosen is not None else None
     if advice.chosen is not None and equal is not None and not equal.largest:
         yield f"{named(advice.chosen.change)}: samples are the same, bit for bit ({equal.values:,} values compared)."
-    yield from (_cached(one.cache) for one in advice.findings if one.cache is not None)
+    yield from (_cached(one, one.cache) for one in advice.findings if one.cache is not None)
     if any(one.by == "passes" and one.gain for one in advice.findings):
         yield _BY_PASSES
     if any(one.gain for one in advice.findings):
@@ -223,8 +225,10 @@ def _differs(found: Finding) -> str:
     return f"{named(found.change)}: values differ {mean} of their range, at most {most}."
 
 
-def _cached(cache: Cache) -> str:
+def _cached(found: Finding, cache: Cache) -> str:
     free = f" ({size(cache.free_bytes)} are free)" if cache.free_bytes is not None else ""
+    if found.change.remedy == "cache":
+        return f"{named(found.change)} of all samples takes {size(cache.bytes)}{free}. It was tried as if it were full."
     return f"Samples are the same each time: a cache takes {size(cache.bytes)}{free}."
 
 

@@ -11,7 +11,7 @@ import functools
 import os
 import sys
 import types
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from pipebench.watch.record.exclusive_time import local, stages
@@ -49,7 +49,30 @@ def watch_called(datasets: Iterable[Any], patches: Patches, may_change: bool) ->
     for dataset in datasets:
         for getter in _getters(dataset):
             for found in _from(getter, dataset, seen, may_change, 0):
-                _replace(found, patches)
+                _replace(found, patches, _timed)
+
+
+def replace_called(datasets: Iterable[Any], patches: Patches, row: str, wrap: Callable[[Any, bool], Any]) -> int:
+    """Replaces the functions whose row is called `row`, in a worker's own copy of these datasets. Returns how many.
+
+    `wrap` gets a function, and whether its first argument is the object that it is a method of.
+    """
+    seen: set[int] = set()
+    found = [
+        one
+        for dataset in datasets
+        for getter in _getters(dataset)
+        for one in _from(getter, dataset, seen, True, 0)
+        if one.row == row
+    ]
+    for one in found:
+        method = one.of is not None and not isinstance(one.function, staticmethod)
+        _replace(one, patches, functools.partial(_wrapped, wrap, method))
+    return len(found)
+
+
+def _wrapped(wrap: Callable[[Any, bool], Any], method: bool, plain: types.FunctionType, stage: int) -> Any:
+    return wrap(plain, method)
 
 
 def _getters(dataset: Any) -> Iterator[types.FunctionType]:
@@ -161,10 +184,10 @@ def is_own(function: types.FunctionType) -> bool:
     return not (_is_standard(file) or any(place in file for place in _INSTALLED))
 
 
-def _replace(found: _Called, patches: Patches) -> None:
+def _replace(found: _Called, patches: Patches, wrap: Callable[[types.FunctionType, int], Any]) -> None:
     plain = _plain(found.function)
     assert plain is not None
-    wrapped = _timed(plain, stages.number("function", found.row))
+    wrapped = wrap(plain, stages.number("function", found.row))
     if not found.dictionary:
         patches.replace(found.holder, found.name, staticmethod(wrapped) if plain is not found.function else wrapped)
         return

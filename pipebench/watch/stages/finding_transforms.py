@@ -93,6 +93,13 @@ def replace_stage(
     return len(wanted)
 
 
+def replace_called(dataset: Any, patches: Patches, row: str, wrap: Callable[[Any, bool], Any]) -> int:
+    """Replaces a function that a dataset within `dataset` calls, by the name of its row: `called.replace_called`."""
+    data = [dataset]
+    list(_transforms(dataset, data))
+    return called.replace_called(data, patches, row, wrap)
+
+
 def _is_ours(function: Any) -> bool:
     return getattr(getattr(function, "__code__", None), "co_filename", "") == HIDDEN
 
