@@ -79,7 +79,7 @@ HOUSE = {
     "studies": "input_pipeline metrics sync_points tar_or_files training_loop",
     "compare": "other_commits failures heard leaves one_pass one_function other_inputs open_call provenance "
     "permutation same_work looking saved import_roots bounded proof submodules config functions asv_suites "
-    "pytest_side places sample_parts bare_dataset as_made made_once users_loader checkouts "
+    "pytest_side places sample_parts bare_dataset as_made made_once users_loader usable checkouts "
     "borrowed_packages scaffold schedule server rounds ready_clock round_process",
     "asvbench": "",
     "terminal": "",
