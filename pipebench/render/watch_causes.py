@@ -60,9 +60,15 @@ def _stage_named(values: Any) -> str:
 
 
 def _no_workers(one: Cause, values: Any, part: str) -> str:
+    workers = setting("num_workers", values.get("made_by", ""))
+    if "by_thread" in values:
+        return (
+            f"Waiting for batches took {part}: loader {one.loader} has no workers, and one thread beside the loop "
+            f"makes them{_stage_named(values)}." + _at_most(one, f"{workers}=2 or more") + in_loop.shared(values)
+        )
     return (
         f"Loader {one.loader} has no workers: making batches inside the loop took {part}{_stage_named(values)}."
-        + _at_most(one, f"{setting('num_workers', values.get('made_by', ''))}=1 or more")
+        + _at_most(one, f"{workers}=1 or more")
         + in_loop.shared(values)
     )
 

@@ -206,7 +206,16 @@ def _more_workers(move: NextMove) -> str:
     )
 
 
-_OF_WORKERS = {"set-num-workers": _first_workers, "raise-num-workers": _more_workers}
+def _for_thread(move: NextMove) -> str:
+    return (
+        f"set {setting('num_workers', move.made_by)} to {move.to_workers} or more. Now one thread beside the loop "
+        f"makes all batches, on {move.usable_cores:g} usable cores."
+    )
+
+
+_OF_WORKERS = {
+    "set-num-workers": _first_workers, "raise-num-workers": _more_workers, "workers-for-thread": _for_thread,
+}  # fmt: skip
 
 
 def _foreseen(move: NextMove) -> str:

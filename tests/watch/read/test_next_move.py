@@ -189,6 +189,16 @@ def test_workers_are_advised_where_a_batch_takes_longer() -> None:
     assert move == NextMove("set-num-workers", 2.0)
 
 
+def test_one_thread_that_makes_batches_does_not_take_turns_with_the_loop() -> None:
+    waits = _result(_loader(workers=0), wait_parts=(WaitPart("wait-for-worker", 0.012, 1.0),))
+    _, move = _diagnosed(waits)
+    assert move == NextMove("workers-for-thread", 2.0, to_workers=2)
+    assert next_move(move) == (
+        "Next: set num_workers to 2 or more. Now one thread beside the loop makes all batches, on 2 usable cores."
+    )
+    assert diagnose(replace(waits, usable_cores=1.0))[1] is None
+
+
 # --- the hand-off
 
 
