@@ -164,11 +164,12 @@ def _head_of_line(one: Cause, values: Any, part: str) -> str:
 
 
 def _periodic(one: Cause, values: Any, part: str) -> str:
-    workers = ", the number of workers" if values["period"] == values["workers"] else ""
+    workers, why = "", ", so batches cost unevenly"
+    if values["period"] == values["workers"]:
+        workers, why = ", the number of workers", ": one worker's batches cost more, or all workers finish together"
     return (
         f"The loop stalls at every {_nth(values['period'])} batch{workers}: {part}. The workers "
-        f"are busy only {percent(values['busy'])} of the time, so batches cost unevenly."
-        + _at_most(one, "A larger prefetch_factor")
+        f"are busy only {percent(values['busy'])} of the time{why}." + _at_most(one, "A larger prefetch_factor")
     )
 
 

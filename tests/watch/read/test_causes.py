@@ -277,6 +277,9 @@ def test_stalls_with_a_period_though_workers_rest() -> None:
     (found,) = [one for one in account.causes if one.code != "training"]
     assert (found.code, found.values["period"]) == ("periodic-stalls", 8)
     assert "The loop stalls at every 8th batch, the number of workers: " in said(account)
+    assert "busy only 40 % of the time: one worker's batches cost more, or all workers finish together." in said(
+        account
+    )
 
 
 def test_slow_batches_that_hold_up_later_ones() -> None:
