@@ -17,8 +17,9 @@ _INSTALLED = ("site-packages", "dist-packages")
 
 
 def first_line(error: BaseException) -> str:
-    """The error's type and the first line of its message."""
-    return f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"[:LONGEST]
+    """The error's type and the first line of its message, if it has one."""
+    message = (str(error).splitlines() or [""])[0]
+    return f"{type(error).__name__}{': ' if message else ''}{message}"[:LONGEST]
 
 
 def said_of(error: BaseException, folder: str | None) -> str:

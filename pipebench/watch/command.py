@@ -177,7 +177,8 @@ def observe_command(
         programs = Programs(folder)
 
         def read(ended: supervisor.Ended) -> None:
-            records = [records_of(one, programs.exits.found.get(one.pid)) for one in programs.all()]
+            exits = {**programs.exits.found, **_own_exit(ended)}
+            records = [records_of(one, exits.get(one.pid)) for one in programs.all()]
             unwatched = programs.hidden.values(), programs.lost.values()
             main, command = programs_of(argv, records, options, ended.status, usable_cores(), *unwatched)
             pid = None if command.shown is None else command.programs[command.shown].pid
@@ -207,6 +208,14 @@ def records_of(one: SeenProgram, left: Exit | None = None) -> Records:
     one.looker.count_kills()
     processes = gather(one.folder)
     return Records(processes, one.looker.found, one.stacks.found, one.runs(), left)
+
+
+def _own_exit(ended: supervisor.Ended) -> dict[int, Exit]:
+    """How the command's own process ended, by its number. Nobody else may have been able to ask."""
+    if ended.lived is None:
+        return {}
+    status = ended.status if ended.signal is None else -ended.signal
+    return {ended.pid: Exit(ended.lived.ended, status or None)}
 
 
 def _faults(programs: Programs) -> Iterator[Note]:

@@ -78,3 +78,4 @@ def test_code_without_a_file_is_not_below_the_folder(tmp_path, monkeypatch):
 
 def test_an_error_that_was_never_raised_has_no_line():
     assert failures.said_of(ValueError("x\ny"), "/") == "ValueError: x"
+    assert failures.said_of(SystemExit(), "/") == "SystemExit"
