@@ -177,7 +177,7 @@ def observe_command(
         programs = Programs(folder)
 
         def read(ended: supervisor.Ended) -> None:
-            exits = {**programs.exits.found, **_own_exit(ended)}
+            exits = {**programs.exits.found, **own_exit(ended)}
             records = [records_of(one, exits.get(one.pid)) for one in programs.all()]
             unwatched = programs.hidden.values(), programs.lost.values()
             main, command = programs_of(argv, records, options, ended.status, usable_cores(), *unwatched)
@@ -210,7 +210,7 @@ def records_of(one: SeenProgram, left: Exit | None = None) -> Records:
     return Records(processes, one.looker.found, one.stacks.found, one.runs(), left)
 
 
-def _own_exit(ended: supervisor.Ended) -> dict[int, Exit]:
+def own_exit(ended: supervisor.Ended) -> dict[int, Exit]:
     """How the command's own process ended, by its number. Nobody else may have been able to ask."""
     if ended.lived is None:
         return {}

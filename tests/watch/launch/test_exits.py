@@ -116,10 +116,10 @@ def test_a_script_that_a_signal_ended_has_a_next_move(number: int, memory_kills:
 
 def test_how_the_own_process_of_a_command_ended_is_known_without_asking() -> None:
     ended = Ended(137, signal.SIGKILL, Lifetime(1, 5), pid=7)
-    assert command._own_exit(ended) == {7: Exit(5, -9)}
-    assert command._own_exit(replace(ended, status=3, signal=None)) == {7: Exit(5, 3)}
-    assert command._own_exit(replace(ended, status=0, signal=None)) == {7: Exit(5)}
-    assert command._own_exit(replace(ended, lived=None)) == {}
+    assert command.own_exit(ended) == {7: Exit(5, -9)}
+    assert command.own_exit(replace(ended, status=3, signal=None)) == {7: Exit(5, 3)}
+    assert command.own_exit(replace(ended, status=0, signal=None)) == {7: Exit(5)}
+    assert command.own_exit(replace(ended, lived=None)) == {}
 
 
 def test_a_script_that_a_signal_ended_has_a_note() -> None:
