@@ -274,7 +274,7 @@ def _cheaper_hand_off(move: NextMove) -> str:
 # what `pipebench advise` tries on the running training
 _TRIED = {
     "set-num-workers", "raise-num-workers", "lower-num-workers", "make-stage-cheaper", "make-hand-off-cheaper",
-    "keep-workers", "fewer-threads", "raise-prefetch-factor",
+    "keep-workers", "fewer-threads", "raise-prefetch-factor", "workers-for-thread",
 }  # fmt: skip
 
 
