@@ -5,6 +5,8 @@ from __future__ import annotations
 import shlex
 from itertools import groupby
 
+from pipebench.units import printable
+
 LONGEST = 48  # characters
 _LEFT_OUT = "..."
 
@@ -18,19 +20,21 @@ def fitting(started: str, longest: int = LONGEST) -> str:
     '-- torchrun ... train.py ...'
     """
     if len(started) <= longest:
-        return started
+        return printable(started)
     try:
         words = shlex.split(started)
     except ValueError:  # a secret with a quote was taken out
         words = started.split()
+    if not words:
+        return _LEFT_OUT
     script = _script(words)
-    kept = {0, 1} if words[0] == "--" else {0}
-    kept |= {script - 1, script} if words[script - 1] == "-m" else {script}
+    kept = {0, 1, script} if words[0] == "--" else {0, script}
+    kept |= {script - 1} if script and words[script - 1] == "-m" else set()
     made = []
     for shown, group in groupby(enumerate(words), key=lambda one: one[0] in kept):
         made += [shlex.quote(word) for _, word in group] if shown else [_LEFT_OUT]
-    whole = " ".join(made)
-    return whole if len(whole) <= longest else " ".join(_shorter(one, longest) for one in made)
+    whole = printable(" ".join(made))
+    return whole if len(whole) <= longest else printable(" ".join(_shorter(one, longest) for one in made))
 
 
 def _script(words: list[str]) -> int:

@@ -395,6 +395,8 @@ def test_without_workers_the_move_says_how_many_to_begin_with() -> None:
         ("-- torchrun --nproc-per-node 8 --standalone -m mypackage.train", "-- torchrun ... -m mypackage.train"),
         ("-- bash run_all.sh --with-everything --and-more --and-still-more", "-- bash ..."),
         ("-- torchrun --token '… --nproc-per-node 8 --standalone --x train.py", "-- torchrun ... train.py"),
+        ("train\x1b[2J.py", "train\\x1b[2J.py"),
+        (" " * 60, "..."),
         ("", "train.py"),
     ],
 )
