@@ -22,7 +22,7 @@ HOUSE = {
     "task": "",
     "results": "sync_points measurement usual_pipeline loading consumers windows drilled account costs hand_off "
     "batches over_time next_move watched training calibration check comparison before_after studies advice plan "
-    "packing examination remote loaders ranks programs secrets names verdicts report schema earlier_runs",
+    "packing examination remote loaders engine ranks programs secrets names verdicts report schema earlier_runs",
     "render": "cells signs layout screen check frameworks watch_notes feeding consumers stage_sum gains tables lab "
     "watch_verdict in_loop watch_account watch_details watch_drilled watch ranks programs watched study syncs "
     "same_work ab github calibration advice before_after_rows before_after plan functions packing examination remote "
@@ -69,7 +69,7 @@ HOUSE = {
     "check": "kinds images members decoding whole",
     "runner": "",
     "reference": "worker_health published_rates pipeline dataloader training_loop loader_table"
-    " training_script watched_training",
+    " training_script watched_training ray_statistics ray_work ray_cluster engine_rounds engine_script engine",
     "lab": "fresh earlier checking bounding turns timing passes whole_run one_task",
     "loaders": "kind recipe checking one_round rounds",
     "loaders.kinds": LOADERS,
