@@ -26,7 +26,7 @@ HOUSE = {
     "render": "cells signs layout screen check frameworks watch_notes feeding consumers stage_sum gains tables lab "
     "watch_verdict in_loop watch_account watch_details watch_drilled watch ranks programs watched study syncs "
     "same_work ab github calibration advice before_after_rows before_after plan functions packing examination remote "
-    "loaders text",
+    "loaders engine text",
     "render.pictures": "sheet svg drawing axes forest bound counts errors in_workers ladder of_ranks remedies "
     "resources speedups steps times variants whole_run two_runs",
     "render.html": "markup outline page",
@@ -69,7 +69,7 @@ HOUSE = {
     "check": "kinds images members decoding whole",
     "runner": "",
     "reference": "worker_health published_rates pipeline dataloader training_loop loader_table"
-    " training_script watched_training ray_statistics ray_work ray_cluster engine_rounds engine_script engine",
+    " training_script watched_training ray_there ray_statistics ray_work ray_cluster engine_rounds engine_script engine",
     "lab": "fresh earlier checking bounding turns timing passes whole_run one_task",
     "loaders": "kind recipe checking one_round rounds",
     "loaders.kinds": LOADERS,
@@ -84,7 +84,7 @@ HOUSE = {
     "asvbench": "",
     "terminal": "",
     "pytest_plugin": "",
-    "commands": "_lab _percent _ab_choice _ab_saved _script ab advise build calibrate data check compare doctor init "
+    "commands": "_lab _keeping _engine _percent _ab_choice _ab_saved _script ab advise build calibrate data check compare doctor init "
     "loaders pack plan remote run schema show study syncs watch",
     "cli": "",
     "__main__": "",

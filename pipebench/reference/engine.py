@@ -12,7 +12,6 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from importlib.util import find_spec
 from pathlib import Path
 
 import msgspec
@@ -32,16 +31,6 @@ from pipebench.units import printable
 _TAG = "PIPEBENCH_ENGINE"
 _ENDS_WITHIN_S = 15.0  # after an interrupt: Ray takes a second or two
 _FIRST_S = 120.0  # until the first beat
-_SOURCES = 3
-
-
-def need_ray() -> None:
-    """Raises `PipebenchError` if Ray Data is missing. Nothing is imported."""
-    lacks = [name for name in ("ray", "pyarrow") if find_spec(name) is None]
-    if lacks:
-        raise PipebenchError(
-            f"--engine ray needs {' and '.join(lacks)}, which is not installed", "pip install 'pipebench[lab,ray]'"
-        )
 
 
 def measure_engine(

@@ -6,7 +6,6 @@ import contextlib
 import logging
 import os
 import shutil
-import socket
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -18,7 +17,6 @@ from pipebench.reference.ray_work import Work, make
 from pipebench.results.engine import Node
 from pipebench.units import printable, size
 
-REACHED_WITHIN_S = 5.0
 _STORE_BYTES = 512 << 20  # of objects: at least so many; Ray would take 30 % of the memory
 _HELD = 64  # batches for which the store has room
 _SOCKET_NAME = 107  # bytes that the path of a Unix socket may have (unix(7))
@@ -29,26 +27,6 @@ _QUIET = {
     "RAY_DATA_DISABLE_PROGRESS_BARS": "1",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # else Ray warns that it will leave CUDA_VISIBLE_DEVICES alone
 }
-
-
-def check_reached(address: str) -> None:
-    """Raises `PipebenchError` within seconds if nothing listens at the address of a cluster: `host:port`."""
-    if "://" in address:
-        raise PipebenchError(
-            f"--ray-address {printable(address)} is not the address of a cluster",
-            "run pipebench on a node of the cluster and name its head as HOST:6379; Ray's client (ray://) is not used",
-        )
-    host, _, port = address.rpartition(":")
-    if not host or not port.isdecimal() or not 0 < int(port) < 1 << 16:
-        raise PipebenchError(f"--ray-address {printable(address)} is no address", "write it as HOST:6379")
-    try:
-        socket.create_connection((host.strip("[]"), int(port)), REACHED_WITHIN_S).close()
-    except OSError as error:
-        why = error.strerror or said_by(error) or type(error).__name__
-        raise PipebenchError(
-            f"no Ray cluster answers at {printable(address)}: {printable(why)}",
-            "start its head there (ray start --head), and this machine as a node of it (ray start --address HOST:6379)",
-        ) from error
 
 
 @dataclass

@@ -19,7 +19,10 @@ from pipebench.units import printable
 
 @dataclass(frozen=True)
 class Statistics:
-    """The operators of one pass in the order of the data, the seconds its consumer was blocked, and what is lacking."""
+    """The operators of one pass in the order of the data, the seconds that its consumer was blocked, and what is lacking.
+
+    `blocked_s` holds the start of the pass, which Ray counts apart.
+    """
 
     operators: tuple[Operator, ...] = ()
     blocked_s: float | None = None
@@ -42,7 +45,10 @@ def read(dataset: Any) -> Statistics:
 def of_summary(summary: Any) -> Statistics:
     """The statistics in a `DatasetStatsSummary`, its parents included."""
     operators = tuple(_operators(summary))
-    blocked = _seconds(getattr(getattr(summary, "iter_stats", None), "block_time", None)) or None
+    iterator = getattr(summary, "iter_stats", None)
+    blocked = _seconds(getattr(iterator, "block_time", None)) or None
+    if blocked is not None:
+        blocked += _seconds(getattr(iterator, "initialize_time", None)) or 0.0
     notes = []
     if not operators:
         notes.append("Ray's statistics have no operator")

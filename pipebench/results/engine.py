@@ -160,6 +160,23 @@ class EngineRun:
         least = min(len(ours.costs_s), len(other.costs_s))
         return compare(ours.costs_s[:least], other.costs_s[:least]) if least else None
 
+    @property
+    def code(self) -> Literal["faster", "slower", "no-difference", "not-measured"]:
+        """Whether the loop is faster with the engine than with the DataLoader."""
+        found = self.over_torch
+        if found is None:
+            return "not-measured"
+        return "no-difference" if not found.told else "faster" if found.speedup > 1 else "slower"
+
+    @property
+    def evidence(self) -> dict[str, str | int | float | bool | tuple[str, ...] | None]:
+        """The figures behind `code`, in base units."""
+        found, bound, ours = self.over_torch, self.bound, self.arm("ray")
+        told = {"speedup": found.speedup, "low": found.low, "high": found.high} if found else {}
+        most = {"bound_speedup": bound.speedup, "bound_low": bound.low, "bound_high": bound.high} if bound else {}
+        of_engine = {"images_per_s": ours.throughput.samples_per_s, "wait_share": ours.wait_share} if ours else {}
+        return {"library": self.library, "cores": self.cores, "nodes_lost": self.lost, **told, **most, **of_engine}
+
     def divisors(self) -> Iterator[float]:
         """Figures that are above 0 in every run."""
         yield self.batch_size
