@@ -103,7 +103,7 @@ def _run(job: EngineJob, folder: Path, progress: Progress) -> tuple[EngineNote, 
         note = replace(note, problem=hung, remedy=_of_hung(job))
     lines = (folder / "log").read_text(errors="replace").split("\n")
     said = next((one.strip() for one in reversed(lines) if one.strip()), "it said nothing")
-    return note, process.returncode, said
+    return note, INTERRUPTED if hung is None else process.returncode, said
 
 
 def _environment() -> dict[str, str]:
@@ -119,10 +119,10 @@ def _of_hung(job: EngineJob) -> str:
     return "run it again with fewer --workers, or a longer --timeout"
 
 
-def _followed(process: subprocess.Popen[bytes], pipe: int, tag: str, progress: Progress) -> str:
+def _followed(process: subprocess.Popen[bytes], pipe: int, tag: str, progress: Progress) -> str | None:
     """Passes beats on until the process has ended. Says what it hung at, if it did; then it was killed.
 
-    An interrupt is passed on, and what is still there after a while is killed.
+    An interrupt is passed on, and what is still there after a while is killed. The answer is then None.
     """
     ended = False
     try:
@@ -132,7 +132,7 @@ def _followed(process: subprocess.Popen[bytes], pipe: int, tag: str, progress: P
     except KeyboardInterrupt:
         process.send_signal(signal.SIGINT)
         ended = True
-        return ""
+        return None
     finally:
         if ended:
             with contextlib.suppress(subprocess.TimeoutExpired):

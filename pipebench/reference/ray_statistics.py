@@ -19,7 +19,7 @@ from pipebench.units import printable
 
 @dataclass(frozen=True)
 class Statistics:
-    """The operators of one pass in the order of the data, the seconds that its consumer was blocked, and what is lacking.
+    """The operators of one pass in the order of the data, the seconds its consumer was blocked, and what is lacking.
 
     `blocked_s` holds the start of the pass, which Ray counts apart.
     """

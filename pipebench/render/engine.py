@@ -20,7 +20,7 @@ def parts(found: EngineRun, bad: Sequence[BadSample] = ()) -> Iterator[Sparing]:
     """The verdict, the three sources, the statistics of the engine beside ours, and what was checked."""
     yield from (Line(line, "bold") for line in verdict(found))
     if found.lost:
-        yield Line(f"{counted(found.lost, 'node')} of {len(found.nodes)} was lost on the way.", "bold")
+        yield Line(f"{found.lost} of {counted(len(found.nodes), 'node')} {'was' if found.lost == 1 else 'were'} lost on the way.", "bold")
     yield _sources(found)
     yield from _statistics(found)
     yield Spare(tuple(_stages(found)), 2)
@@ -137,8 +137,7 @@ def _said(found: EngineRun) -> Iterator[str]:
             f"Order: {outputs.order}."
         )
     if found.lost:
-        made = sum(one.rows for one in found.operators if one.name == _OURS)
-        yield f"What the lost nodes held was made again; Ray counts {made:,} rows."
+        yield "Ray made again what was lost with it. The windows of the engine hold the time that this took."
     yield f"{_nodes(found)} Ray took {seconds(found.init_s)} to start, and {seconds(found.first_s)} to its first batch."
     if found.spilled_bytes:
         yield f"Ray wrote {size(found.spilled_bytes)} of its objects to disk: they did not fit its memory."
