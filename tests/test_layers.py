@@ -69,7 +69,8 @@ HOUSE = {
     "check": "kinds images members decoding whole",
     "runner": "",
     "reference": "worker_health published_rates pipeline dataloader training_loop loader_table"
-    " training_script watched_training ray_there ray_statistics ray_work ray_cluster engine_rounds engine_script engine",
+    " training_script watched_training ray_there ray_statistics ray_work ray_cluster engine_rounds engine_script"
+    " engine",
     "lab": "fresh earlier checking bounding turns timing passes whole_run one_task",
     "loaders": "kind recipe checking one_round rounds",
     "loaders.kinds": LOADERS,
@@ -84,8 +85,8 @@ HOUSE = {
     "asvbench": "",
     "terminal": "",
     "pytest_plugin": "",
-    "commands": "_lab _keeping _engine _percent _ab_choice _ab_saved _script ab advise build calibrate data check compare doctor init "
-    "loaders pack plan remote run schema show study syncs watch",
+    "commands": "_lab _keeping _engine _percent _ab_choice _ab_saved _script ab advise build calibrate data check "
+    "compare doctor init loaders pack plan remote run schema show study syncs watch",
     "cli": "",
     "__main__": "",
 }

@@ -101,10 +101,8 @@ def _own(cores: int, batch_bytes: int, folder: Path, notes: list[str]) -> dict[s
             f"/dev/shm has {size(free)} free, less than the {size(store)} for Ray's objects, so these lie in files: "
             "give a container more (--shm-size)"
         )
-    how: dict[str, Any] = {"num_cpus": cores, "include_dashboard": False, "object_store_memory": store}
-    if len(str(folder)) + _OF_SESSION <= _SOCKET_NAME:
-        how["_temp_dir"] = str(folder)
-    return how
+    place = str(folder) if len(str(folder)) + _OF_SESSION <= _SOCKET_NAME else "/tmp/ray"  # its own choice is $TMPDIR
+    return {"num_cpus": cores, "include_dashboard": False, "object_store_memory": store, "_temp_dir": place}
 
 
 def _not_started(address: str | None, error: Exception) -> PipebenchError:

@@ -20,13 +20,14 @@ def parts(found: EngineRun, bad: Sequence[BadSample] = ()) -> Iterator[Sparing]:
     """The verdict, the three sources, the statistics of the engine beside ours, and what was checked."""
     yield from (Line(line, "bold") for line in verdict(found))
     if found.lost:
-        yield Line(f"{found.lost} of {counted(len(found.nodes), 'node')} {'was' if found.lost == 1 else 'were'} lost on the way.", "bold")
+        were = "was" if found.lost == 1 else "were"
+        yield Line(f"{found.lost} of {counted(len(found.nodes), 'node')} {were} lost on the way.", "bold")
     yield _sources(found)
     yield from _statistics(found)
     yield Spare(tuple(_stages(found)), 2)
     yield ""
     yield from (Line(line, hanging="  ") for line in _said(found))
-    yield from (Line(f"bad: {one.sample}: {one.message}", "red") for one in bad[:_NAMED])
+    yield from (Line(f"bad: {printable(one.sample)}: {printable(one.message)}", "red") for one in bad[:_NAMED])
 
 
 def verdict(found: EngineRun) -> list[str]:
@@ -91,7 +92,7 @@ def _statistics(found: EngineRun) -> Iterator[Table]:
         return
     images = times[-1][0].rows
     compared = [wall for _, wall, _ in times] + ([waits.ours_s / images] if waits else [])
-    scale = seconds_scale(compared)
+    scale = seconds_scale([max(compared)])
     rows = []
     for one, wall, cpu in times:
         ours = found.whole_s if one.name == _OURS else None
