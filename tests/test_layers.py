@@ -25,14 +25,14 @@ HOUSE = {
     "packing examination remote loaders engine ranks programs secrets names verdicts report schema earlier_runs",
     "render": "cells signs layout screen check frameworks watch_notes feeding consumers stage_sum gains tables lab "
     "watch_verdict in_loop watch_account watch_details watch_drilled watch ranks programs watched study syncs "
-    "same_work ab github calibration advice before_after_rows before_after plan functions packing examination remote "
-    "loaders engine text",
+    "one_machine same_work ab github calibration advice before_after_rows before_after plan functions packing examination "
+    "remote loaders engine text",
     "render.pictures": "sheet svg drawing axes forest bound counts errors in_workers ladder of_ranks remedies "
     "resources speedups steps times variants whole_run two_runs",
     "render.html": "markup outline page",
     "render.notebook": "",
     "syncpoints": "placement book reviewed_operators modes session examine",
-    "predict": "cores loader bounds asked intervals planning passports untried more_workers",
+    "predict": "cores loader bounds asked intervals one_machine planning passports untried more_workers",
     "watch.record": "options orders spent kernel_counts from_handlers bound_lines trial_lines program_lines "
     "worker_lines lines patches exclusive_time record_file last_sample recording sampling thread_pools memory",
     "watch.stages": "labels transforms hidden_errors webdataset called iterables library_calls finding_transforms",
