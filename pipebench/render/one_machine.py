@@ -15,50 +15,44 @@ def ends(found: Plan) -> Iterator[str]:
     one = found.one_machine
     if one is None:
         return
-    yield f"{_cores(one, found.asked.consumer is None)} If a core is as fast as here."
-    if one.cores.enough is not False:
-        return
-    sent = _sent(one)
-    yield (
-        f"CPU-only nodes would have to add {_range(one.lacking)} cores. {sent}"
-        "The network is not validated, and what an engine costs itself is not in it."
-    )
-    yield _then(one)
+    yield f"{_cores(one, found.asked.consumer is None)} (if a core is as fast as here)."
+    if one.cores.enough is False:
+        unknown = "Never checked: network, storage, an engine's own cost."
+        yield f"CPU-only nodes with {_range(one.lacking)} cores {_sent(one)} {unknown}"
+        yield _then(one)
 
 
 def _cores(one: OneMachine, own: bool) -> str:
     """How many cores a device needs, how many the machine has, and how many devices these feed."""
     cores = one.cores.available or 0.0
-    device = "the loop itself, if it never waited," if own else "a device"
-    said = f"{device} takes {one.device:,.0f} samples/s and needs {_range(one.per_device)} cores of the {cores:g}"
-    fed = f"{_range(one.fed)} such {'loops' if own else 'devices'}"
-    of = f"; {one.devices} need {_range(one.cores.needed)}" if one.devices > 1 else ""
+    device, several = ("the loop, if it never waited,", "such loops") if own else ("a device", "devices")
     word = {
         True: "One machine suffices",
         False: "One machine ends",
         None: "Whether one machine suffices cannot be told",
     }
-    return f"{word[one.cores.enough]}: {said}{of}. Its cores feed {fed}."
+    return (
+        f"{word[one.cores.enough]}: {device} takes {one.device:,.0f} samples/s and needs {_range(one.per_device)} "
+        f"cores. The {cores:g} here feed {_range(one.fed)} {several}"
+    )
 
 
 def _sent(one: OneMachine) -> str:
     """What crosses the network: samples as they are read, and as they are sent to the trainer."""
     said = []
     if one.encoded is not None:
-        said.append(f"{_rate(one.encoded)} of encoded samples would reach them from the storage")
+        said.append(f"read {_rate(one.encoded)} (encoded)")
     if one.decoded is not None:
         each = size(one.decoded.needed.value / (one.device * one.devices))
-        said.append(f"{_rate(one.decoded)} of finished ones (each {each}) the trainer")
-    if not said:
-        return "The size of a sample is not known. "
-    return f"{' and '.join(said)}. "
+        said.append(f"send {_rate(one.decoded)} (finished, {each} a sample)")
+    return f"would {' and '.join(said)}." if said else "would be needed; the size of a sample is not known."
 
 
 def _then(one: OneMachine) -> str:
     """The command, or why it would not help."""
     have = one.cores.available or 0.0
     if one.moving_helps:
-        return f"Then: `{_COMMAND}` measures the reference pipeline so; docs/commands/run.md."
+        return f"Then: `{_COMMAND}` (docs/commands/run.md)."
     short = [
         name for name, need in (("storage", one.encoded), ("network", one.decoded)) if need and need.enough is False
     ]
@@ -73,7 +67,7 @@ def _then(one: OneMachine) -> str:
 def _rate(need: Need) -> str:
     scale = rate_scale([need.needed.low])
     text = f"{scale.number(need.needed.low, 2)}–{scale.text(need.needed.high, 2)}"
-    there = {True: " (there)", False: " (more than is there)", None: ""}[need.enough]
+    there = {True: "", False: ", too much,", None: ""}[need.enough]
     return f"{text}{there}"
 
 

@@ -27,19 +27,18 @@ def _said(one: OneMachine | None, own: bool = False) -> str:
 
 def test_where_cores_are_lacking_it_names_the_command_and_what_must_cross() -> None:
     assert _said(ENDS) == (
-        "One machine ends: a device takes 2,500 samples/s and needs 21.3–29.4 cores of the 64; 8 need 170–235. Its cores "
-        "feed 2.2–3.0 such devices. If a core is as fast as here. "
-        "CPU-only nodes would have to add 106–171 cores. 1.7–2.4 GB/s of encoded samples would reach them from the "
-        "storage and 10–14 GB/s of finished ones (each 600 kB) the trainer. The network is not validated, and what "
-        "an engine costs itself is not in it. Then: `pipebench run --engine ray --ray-address HOST:6379` measures the "
-        "reference pipeline so; docs/commands/run.md."
-    )  # fmt: skip
+        "One machine ends: a device takes 2,500 samples/s and needs 21.3–29.4 cores. The 64 here feed 2.2–3.0 devices "
+        "(if a core is as fast as here). "
+        "CPU-only nodes with 106–171 cores would read 1.7–2.4 GB/s (encoded) and send 10–14 GB/s (finished, 600 kB a "
+        "sample). Never checked: network, storage, an engine's own cost. "
+        "Then: `pipebench run --engine ray --ray-address HOST:6379` (docs/commands/run.md)."
+    )
 
 
 @pytest.mark.parametrize(("cores", "said"), [(400.0, "One machine suffices: "), (200.0, "cannot be told: ")])
 def test_where_cores_suffice_or_may_suffice_it_names_no_command(cores: float, said: str) -> None:
     shown = _said(replace(ENDS, cores=Need("cores", ENDS.cores.needed, cores)))
-    assert said in shown and "--engine" not in shown and "add" not in shown
+    assert said in shown and "--engine" not in shown and "CPU-only" not in shown
 
 
 @pytest.mark.parametrize(
@@ -59,8 +58,8 @@ def test_where_another_resource_ends_too_it_says_which(change: dict[str, object]
 def test_the_scripts_own_loop_is_called_so() -> None:
     one = replace(ENDS, devices=1, cores=Need("cores", Figure(25, 21, 29), 2.0), encoded=None, decoded=None)
     shown = _said(one, own=True)
-    assert "the loop itself, if it never waited, takes 2,500" in shown and "such loops" in shown
-    assert "The size of a sample is not known." in shown
+    assert "the loop, if it never waited, takes 2,500" in shown and "such loops" in shown
+    assert "the size of a sample is not known." in shown
 
 
 def test_an_older_plan_says_nothing() -> None:
