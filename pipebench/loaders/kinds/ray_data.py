@@ -38,8 +38,8 @@ def _opened(plan: Plan) -> Iterator[Passes]:
 
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     ray.init(
-        address="local", num_cpus=plan.cores, include_dashboard=False, object_store_memory=_STORE_BYTES, log_to_driver=False,
-        logging_level=logging.ERROR,
+        address="local", num_cpus=plan.cores, include_dashboard=False, object_store_memory=_STORE_BYTES,
+        log_to_driver=False, logging_level=logging.ERROR,
     )  # fmt: skip
     ray.data.DataContext.get_current().enable_progress_bars = False
     try:
