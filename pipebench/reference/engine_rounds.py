@@ -30,7 +30,9 @@ READY = 8  # distinct batches that are replayed
 # Normalised floats: a level of 255 is 1 / (255 × 0.224). Nodes may have other releases of a decoder, which may differ
 # by a few levels at single places (see `stages.agreement`).
 MOST_DIFFERENT = 6.0 / (255 * 0.224)
-Tell = Callable[[int, int, str], None]
+COMPILING = 10.0  # times as long as other batches the first steps of a consumer may take
+Tell = Callable[[int, int, str, float], None]
+"""Gets rounds that are done, all rounds, what begins, and how many times the usual patience that may need."""
 
 
 @dataclass
@@ -159,7 +161,7 @@ class Rounds:
     keys: Sequence[str]
     cpu_s: Callable[[], float] | None
     now: Now = time.perf_counter
-    tell: Tell = lambda done, total, what: None
+    tell: Tell = lambda done, total, what, patience: None
     on_batch: Callable[[int], None] = lambda number: None
     windows: dict[Source, list[LoopWindow]] = field(default_factory=lambda: {"ready": [], "torch": [], "ray": []})
     cpu: dict[Source, list[float]] = field(default_factory=lambda: {"ready": [], "torch": [], "ray": []})
@@ -169,14 +171,15 @@ class Rounds:
 
     def run(self, plan: Plan, keep: Callable[[EngineRun], None]) -> EngineRun:
         """The checked pass, then all rounds. `keep` gets what there is after each."""
-        self.tell(0, plan.rounds, "a pass of Ray Data that is checked")
+        self.tell(0, plan.rounds, "a pass of Ray Data that is checked", 1.0)
         self._checked()
+        self.tell(0, plan.rounds, "the first steps of the consumer", COMPILING)
         ready = self._ready()
         self.windows["ready"].clear()
         for number in range(plan.rounds):
             turns: list[Source] = ["ready", "torch", "ray"]
             for source in turns[number % 3 :] + turns[: number % 3]:
-                self.tell(number, plan.rounds, f"round {number + 1} of {plan.rounds}: {_SAID[source]}")
+                self.tell(number, plan.rounds, f"round {number + 1} of {plan.rounds}: {_SAID[source]}", 1.0)
                 self._window(source, plan.batches, ready)
             keep(self.made())
         return self.made()
@@ -214,10 +217,10 @@ class Rounds:
 
     def _window(self, source: Source, batches: int, ready: Cached) -> None:
         if source == "ready":
-            self._timed(source, ready, batches)
+            self._timed(source, self._noted(ready), batches)
         elif source == "torch":
             self.live.discard()
-            self._timed(source, self.live, batches)
+            self._timed(source, self._noted(self.live), batches)
             self.live.settle()
         else:
             ends = 2 * max(1, round(self.found.cores))
@@ -228,6 +231,12 @@ class Rounds:
             self._timed(source, given, batches)
             for _ in given:
                 pass
+
+    def _noted(self, given: Iterator[Any]) -> Iterator[Any]:
+        """The batches, each with the call that a pass of the engine makes at each of its own."""
+        for number, batch in enumerate(given):
+            self.on_batch(number)
+            yield batch
 
     def _timed(self, source: Source, given: Iterator[Any], batches: int) -> None:
         before = self.cpu_s() if self.cpu_s else 0.0

@@ -110,7 +110,7 @@ def run(job: EngineJob, beats: _Beats) -> None:
             rounds = Rounds(
                 cluster, live, consumer, Work(workload, FLOATS, len(keys), workload.seed), blank, keys,
                 process_tree.cpu_s if local else None,
-                tell=lambda done, total, what: beats.tell(Beat(done, total, what, timeout_s)),
+                tell=lambda done, total, what, patience: beats.tell(Beat(done, total, what, patience * timeout_s)),
                 on_batch=lambda number: beats.goes_on(),
             )  # fmt: skip
             note = Path(training.note)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from pipebench.errors import BadSample
 from pipebench.render.cells import Table, spoken
-from pipebench.render.layout import Line, Part, Spare, Sparing
+from pipebench.render.layout import Line, Part, Sparing
 from pipebench.results.engine import Arm, EngineRun, Source, start_of
 from pipebench.stats import Speedup
 from pipebench.units import counted, percent, printable, seconds, seconds_scale, size
@@ -24,7 +24,7 @@ def parts(found: EngineRun, bad: Sequence[BadSample] = ()) -> Iterator[Sparing]:
         yield Line(f"{found.lost} of {counted(len(found.nodes), 'node')} {were} lost on the way.", "bold")
     yield _sources(found)
     yield from _statistics(found)
-    yield Spare(tuple(_stages(found)), 2)
+    yield from _stages(found)
     yield ""
     yield from (Line(line, hanging="  ") for line in _said(found))
     yield from (Line(f"bad: {printable(one.sample)}: {printable(one.message)}", "red") for one in bad[:_NAMED])
@@ -63,7 +63,7 @@ def _sources(found: EngineRun) -> Table:
         "ray": f"{printable(found.library)}, {_cores(found.cores)}",
     }
     costs = [one.core_s for one in found.arms]
-    scale = seconds_scale([one for one in costs if one is not None])
+    scale = seconds_scale([max((one for one in costs if one is not None), default=0.0)])
     rows = tuple(
         (
             names[one.source],
@@ -125,8 +125,7 @@ def _stages(found: EngineRun) -> Iterator[Part]:
     rest = max(0.0, found.whole_s - sum(one.s for one in found.stages))
     said = [f"{printable(one.name)} {scale.number(one.s)}" for one in found.stages]
     share = f", the rest of the function {scale.number(rest)}" if rest > _CLOSE * found.whole_s else ""
-    yield ""
-    yield Line(f"Ours, inside {_OURS}, {scale.unit} an image: {', '.join(said)}{share}.", hanging="  ")
+    yield Line(f"  Ours, inside {_OURS}, {scale.unit} an image: {', '.join(said)}{share}.")
 
 
 def _said(found: EngineRun) -> Iterator[str]:
