@@ -21,6 +21,7 @@ import msgspec
 from pipebench.errors import BadSample, PipebenchError, UsageError
 from pipebench.host import process_tree
 from pipebench.host.interrupts import INTERRUPTED, interruptible
+from pipebench.host.limits import check_resources
 from pipebench.host.whole_files import write_whole
 from pipebench.reference.dataloader import reference
 from pipebench.reference.engine_rounds import Plan, Rounds
@@ -95,13 +96,14 @@ def run(job: EngineJob, beats: _Beats) -> None:
     workload, loading = training.workload, training.loading
     beats.tell(Beat(what="importing torch and Ray", within_s=_IMPORTS_S + timeout_s))
     keys = [one.key for one in good(workload)]
+    batch_bytes = sample_bytes(workload, FLOATS) * workload.batch_size
+    check_resources(loading.workers, loading.prefetch_factor, batch_bytes)
     with nullcontext() if training.step else one_thread(), reference(workload, loading) as live:
         live.start()
         consumer = consumer_of(training)
         begin = time.perf_counter()
         local = job.address is None
         beats.tell(Beat(what="starting Ray" if local else "connecting to Ray", within_s=_CONNECTS_S[local]))
-        batch_bytes = sample_bytes(workload, FLOATS) * workload.batch_size
         with connected(job.address, max(1, loading.workers), batch_bytes, Path(job.folder)) as cluster:
             blank = EngineRun(
                 cluster.library, job.data or workload.data, consumer.label, workload.batch_size, loading.workers,

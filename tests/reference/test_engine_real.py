@@ -17,6 +17,8 @@ import pytest
 
 from pipebench.reference import engine
 from pipebench.reference.engine_script import read_note
+from pipebench.render import layout
+from pipebench.render.engine import parts
 from pipebench.results.engine import Node
 from pipebench.results.report import Report
 
@@ -84,6 +86,7 @@ def test_a_node_is_lost_in_the_middle_of_a_pass(tmp_path):
     done = subprocess.run([sys.executable, str(script), str(tmp_path)], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr[-3000:]
     found = read_note(tmp_path / "note").found
+    assert "1 of 3 nodes was lost on the way." in layout.text(parts(found))
     assert found.lost == 1 and sorted(one.cores for one in found.nodes) == [0.0, 1.0, 1.0]
     assert found.outputs.passes == 3 and found.outputs.samples == 16 + 2 * 4 * (4 + 40 + 4)
     assert len(found.arm("ray").throughput.readings_s) == 2 and not found.arm("ray").cpu_s
