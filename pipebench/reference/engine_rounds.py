@@ -14,13 +14,16 @@ from typing import Any, Literal
 import numpy as np
 
 from pipebench.errors import BadSample, PipebenchError
+from pipebench.host import machine
 from pipebench.reference import ray_cluster, ray_statistics
 from pipebench.reference.dataloader import Live
+from pipebench.reference.loader_table import said_against
 from pipebench.reference.pipeline import LoadedBatch, Photographs
 from pipebench.reference.ray_cluster import Cluster
 from pipebench.reference.ray_work import STAGES, Work, reason
 from pipebench.reference.training_loop import Cached, Consumer, Now, train
 from pipebench.results.engine import Arm, Blocked, EngineRun, Outputs, Source, StageCost
+from pipebench.results.measurement import Warning
 from pipebench.results.windows import LoopWindow, throughput
 from pipebench.units import printable
 
@@ -167,6 +170,7 @@ class Rounds:
     cpu: dict[Source, list[float]] = field(default_factory=lambda: {"ready": [], "torch": [], "ray": []})
     passes: list[Batches] = field(default_factory=list)
     checked: int = 0
+    before: machine.Load = field(default_factory=machine.Load)
     bad: dict[str, BadSample] = field(default_factory=dict)
 
     def run(self, plan: Plan, keep: Callable[[EngineRun], None]) -> EngineRun:
@@ -175,6 +179,7 @@ class Rounds:
         self._checked()
         self.tell(0, plan.rounds, "the first steps of the consumer", COMPILING)
         ready = self._ready()
+        self.before = self._load()
         self.windows["ready"].clear()
         for number in range(plan.rounds):
             turns: list[Source] = ["ready", "torch", "ray"]
@@ -276,7 +281,17 @@ class Rounds:
             spilled_bytes=statistics.spilled_bytes,
             samples_failed=len(self.bad | self.live.bad),
             notes=(*self.cluster.notes, *statistics.notes),
+            warnings=self._warnings(),
         )
+
+    def _load(self) -> machine.Load:
+        """The host's counters; of this process and all below it, if these are all of the engine."""
+        return replace(machine.read_load(), own_s=self.cpu_s()) if self.cpu_s else machine.Load()
+
+    def _warnings(self) -> tuple[Warning, ...]:
+        costs = [one.elapsed_s / one.samples for one in self.windows["ray"]]
+        load = self._load() - self.before
+        return said_against(costs, load.wall_s, load) if costs and load.wall_s > 0 else ()
 
     def _arm(self, source: Source) -> Arm:
         windows = self.windows[source]

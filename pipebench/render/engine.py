@@ -143,6 +143,8 @@ def _said(found: EngineRun) -> Iterator[str]:
         yield f"Ray wrote {size(found.spilled_bytes)} of its objects to disk: they did not fit its memory."
     if found.samples_failed:
         yield f"{counted(found.samples_failed, 'bad sample')}: left out of the batches, as by the DataLoader."
+    for one in found.warnings:
+        yield f"Noise: {printable(one.problem)} ({printable(one.remedy)})."
     yield from map(printable, found.notes)
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from statistics import fmean, median
 from typing import Literal
 
+from pipebench.results.measurement import Warning
 from pipebench.results.windows import Throughput
 from pipebench.stats import Speedup, compare
 
@@ -111,7 +112,8 @@ class EngineRun:
     `cores` are those that the engine may use, of all nodes. `local` says that the cluster is of this command. `init_s`
     is the time until it answered, `first_s` that of the first batch, with the imports of its workers. `operators` are
     its own statistics and `stages` ours, for the same samples; `whole_s` is our clock around the whole function, per
-    sample. `spilled_bytes` is what went from memory to disk. `notes` say what could not be read.
+    sample. `spilled_bytes` is what went from memory to disk. `notes` say what could not be read, and `warnings` what
+    disturbed the run (on a cluster, where others have a part in it, nothing is known of that).
     """
 
     library: str
@@ -133,6 +135,7 @@ class EngineRun:
     spilled_bytes: float = 0.0
     samples_failed: int = 0
     notes: tuple[str, ...] = ()
+    warnings: tuple[Warning, ...] = ()
 
     @property
     def lost(self) -> int:

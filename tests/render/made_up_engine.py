@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from pipebench.results.engine import Arm, Blocked, EngineRun, Node, Operator, Outputs, Source, StageCost
+from pipebench.results.measurement import Warning
 from pipebench.results.windows import Throughput
 
 
@@ -36,4 +37,5 @@ CLUSTER = replace(
     samples_failed=2,
     notes=("Ray's statistics do not say how long the loop waited",),
     blocked=None,
+    warnings=(Warning("unstable", "the readings differ by 40 %", "end other programs"),),
 )
