@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import re
 import shutil
 import warnings
 from collections.abc import Callable, Iterator
@@ -21,6 +22,8 @@ _STORE_BYTES = 512 << 20  # of objects: at least so many; Ray would take 30 % of
 _HELD = 64  # batches for which the store has room
 _SOCKET_NAME = 107  # bytes that the path of a Unix socket may have (unix(7))
 _OF_SESSION = len("/session_2026-01-01_00-00-00_000000_4194304/sockets/plasma_store")
+_CAUSED = "The above exception was the direct cause"  # the words of Python between two tracebacks
+_RAISED = re.compile(r"[\w.]+(Error|Exception|Interrupt)\b")
 _QUIET = {
     "RAY_USAGE_STATS_ENABLED": "0",  # else Ray reports its use to its makers
     "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0",  # else workers below `uv run` build an environment of their own
@@ -67,9 +70,12 @@ def connected(address: str | None, cores: int, batch_bytes: int, folder: Path) -
     Raises `PipebenchError` if there is none, or if it has no core.
     """
     os.environ.update(_QUIET)
-    import ray
-    import ray.data
-
+    try:
+        import ray
+        import ray.data
+    except Exception as error:  # what a broken or partial installation raises is anything
+        said = printable(said_by(error) or type(error).__name__)[:300]
+        raise PipebenchError(f"Ray Data cannot be imported: {said}", "pip install 'pipebench[lab,ray]'") from error
     _silence()
     with contextlib.ExitStack() as stack:
         found = Cluster(address is None, f"Ray Data {ray.__version__}")
@@ -146,10 +152,11 @@ def batches(
 
 
 def _failed(error: Exception) -> PipebenchError:
-    """What went wrong in a worker: the last line of what Ray passes on, which is the exception itself."""
-    cause = getattr(error, "cause", None)
-    lines = [one.strip() for one in str(cause or error).splitlines() if one.strip()]
-    said = printable(lines[-1] if lines else type(error).__name__)[:300]
+    """What went wrong in a worker, of the text that Ray passes on: the exception that was the first cause."""
+    first = str(error).partition(_CAUSED)[0]
+    lines = [one.strip() for one in first.splitlines() if one.strip()]
+    named = [one for one in lines if _RAISED.match(one)]
+    said = printable((named or lines or [type(error).__name__])[-1])[:300]
     remedy = (
         "install the same pipebench, with its extras lab and ray, on every node; data must have the same path there"
     )
