@@ -13,7 +13,7 @@ from pipebench.reference.ray_work import Work
 from pipebench.task import Workload
 
 WORK = Work(Workload(data="tiny", batch_size=4), FLOATS, 16, 0)
-OF_A_TASK = """\x1b[36mray::MapBatches(make)()\x1b[39m (pid=1, ip=192.0.2.1)
+OF_A_TASK = """\x1b[36mray::MapBatches(reference_pipeline)()\x1b[39m (pid=1, ip=192.0.2.1)
   File "/a/ray_work.py", line 1, in make
 ModuleNotFoundError: No module named 'pipebench'
 
