@@ -21,12 +21,12 @@ HOUSE = {
     "native": "building passing region resized transforms multi_picture packing",
     "task": "",
     "results": "sync_points measurement usual_pipeline loading consumers windows drilled account costs hand_off "
-    "batches over_time next_move watched training calibration check comparison before_after studies advice plan "
-    "packing examination remote loaders engine ranks programs secrets names verdicts report schema earlier_runs",
+    "batches over_time next_move watched training calibration check comparison before_after studies ranks "
+    "programs advice plan packing examination remote loaders engine secrets names verdicts report schema earlier_runs",
     "render": "cells signs layout screen check frameworks watch_notes feeding consumers stage_sum gains tables lab "
-    "watch_verdict in_loop watch_account watch_details watch_drilled watch ranks programs watched study syncs "
-    "one_machine same_work ab github calibration advice before_after_rows before_after plan functions packing "
-    "examination remote loaders engine text",
+    "started watch_verdict in_loop watch_causes watch_account watch_details watch_drilled watch ranks programs "
+    "watched study syncs one_machine same_work ab github calibration advice before_after_rows before_after plan "
+    "functions packing examination remote loaders engine text",
     "render.pictures": "sheet svg drawing axes forest bound counts errors in_workers ladder of_ranks remedies "
     "resources speedups steps times variants whole_run two_runs",
     "render.html": "markup outline page",
@@ -78,9 +78,9 @@ HOUSE = {
     "doctor": "asking probe host checking busy compiler cores decoders gpu memory passing releases storage threads "
     "examining",
     "studies": "input_pipeline metrics sync_points tar_or_files training_loop",
-    "compare": "other_commits heard leaves one_pass one_function other_inputs open_call provenance permutation "
-    "same_work looking saved import_roots bounded proof submodules config functions asv_suites "
-    "pytest_side places sample_parts bare_dataset as_made made_once users_loader checkouts "
+    "compare": "other_commits failures heard leaves one_pass one_function other_inputs open_call provenance "
+    "permutation same_work looking saved import_roots bounded proof submodules config functions asv_suites "
+    "pytest_side places sample_parts bare_dataset as_made made_once users_loader usable checkouts "
     "borrowed_packages scaffold schedule server rounds ready_clock round_process",
     "asvbench": "",
     "terminal": "",

@@ -1,7 +1,7 @@
 """Runs programs that load data through other people's packages, plainly and under `pipebench watch`.
 
     python tools/real_packages.py [--python PYTHON] [--checkouts FOLDER] [NAME...]
-    python tools/real_packages.py --cpu PAIRS [--python PYTHON] [NAME...]
+    python tools/real_packages.py --cpu PAIRS [--times N] [--samples N] [--python PYTHON] [NAME...]
 
 The programs are in `tools/programs`, one for a package, written as the package's own pages recommend; others come from
 clones of repositories (`--checkouts`). Each runs once to make its data and to fill caches, then plainly, then watched.
@@ -10,7 +10,9 @@ says how much of the time in which samples are made has a name: a row that is mo
 Beside it stands the same with the lines of such rows. The exit status is 1 if a program misses a goal.
 
 `--cpu` compares the CPU seconds of the whole command instead, all processes included, in pairs of random order, and how
-long it took. With `--times N`, programs train so many times as long.
+long it took. With `--times N`, programs train so many times as many passes, and with `--samples N` a pass has so many
+times as many samples. A script has one thread there: of several, those that wait for another one spin, and CPU seconds
+would then tell the load of the machine.
 `--python` is a Python that has the packages; without it one is made, which takes 2 GB.
 """
 
@@ -122,6 +124,7 @@ class Place:
     made: Path
     checkouts: Path | None
     results: Path
+    one_thread: bool = False
 
     def version(self, package: str) -> str:
         """The installed version of a package. Raises `Unavailable` if there is none."""
@@ -167,6 +170,7 @@ def run(place: Place, one: Program, watched: bool, report: Path | None = None) -
         command += ["-m", "pipebench", "watch", *exported, *one.options]
     command += [one.file, *one.arguments] if one.folder else [HERE / one.file, place.made, *one.arguments]
     environment = {**os.environ, **sources.OFFLINE, "PYTHONHASHSEED": "7"}
+    environment |= {"OMP_NUM_THREADS": "1"} if place.one_thread else {}
     with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as complaints:
         began = time.monotonic()
         process = subprocess.Popen(
@@ -259,6 +263,15 @@ def once(place: Place, one: Program) -> tuple[list[str], list[str], str]:
     return problems, cells, told
 
 
+def lengthen(made: Path, times: int) -> None:
+    """Gives each file of the training data so many names, once for each folder of data; and says so to the programs."""
+    os.environ["TIMES_AS_MANY"] = str(times)
+    files = [*(made / "images" / "train").rglob("*.jpg"), *(made / "sounds").glob("*.wav")]
+    for file in () if any("again" in one.name for one in files) else files:
+        for number in range(1, times):
+            os.link(file, file.with_stem(f"{file.stem}-again-{number}"))
+
+
 def cpu(place: Place, one: Program, pairs: int) -> str:
     """A row: CPU seconds plainly and watched, how much more that is, with a 95 % interval, and the same of the time."""
     chance, ran = random.Random(7), {False: list[Done](), True: list[Done]()}
@@ -309,6 +322,9 @@ def main() -> int:
     parser.add_argument("--cpu", type=int, metavar="PAIRS", help="compare CPU seconds, in so many pairs of runs")
     parser.add_argument("--times", type=int, default=1, metavar="N", help="with --cpu, train so many times as long")
     parser.add_argument(
+        "--samples", type=int, default=1, metavar="N", help="with --cpu, give a pass so many times as many samples"
+    )
+    parser.add_argument(
         "--keep", type=Path, help="a folder for data and reports, which stays, so that a later call goes on from it"
     )
     asked = parser.parse_args()
@@ -320,9 +336,11 @@ def main() -> int:
         if not (root / "made").exists():
             subprocess.run([sys.executable, HERE / "made.py", root / "draft"], check=True)
             (root / "draft").rename(root / "made")
-        place = Place(python.absolute(), root / "made", asked.checkouts and asked.checkouts.resolve(), root)
+        checkouts = asked.checkouts and asked.checkouts.resolve()
+        place = Place(python.absolute(), root / "made", checkouts, root, one_thread=bool(asked.cpu))
         if asked.cpu:
             os.environ["TIMES_AS_LONG"] = str(asked.times)
+            lengthen(place.made, asked.samples)
             sys.stdout.write("| " + " | ".join(_COSTS) + " |\n" + "| --- " * len(_COSTS) + "|\n")
             for one in chosen:
                 sys.stdout.write(cpu(place, one, asked.cpu) + "\n")

@@ -79,7 +79,7 @@ def advise(options: AdviseOptions, argv: Sequence[str], keep: Keep | None = None
         settings = Settings(folder=str(folder), trial=True)
         around: dict[str, Any] = {
             "meanwhile": lambda: _conducted(run, conductor, reporter),
-            "afterwards": lambda ended: reporter.report(ended.status),
+            "afterwards": reporter.report,
         }
         if options.command:
             return supervisor.run_command(argv, watched_environment(folder, settings), **around).status
@@ -148,12 +148,13 @@ class _Reporter:
         """Whether the script ends when the advice is there."""
         return self.options.stop or self.options.discard
 
-    def report(self, status: int = 0) -> None:
+    def report(self, ended: supervisor.Ended | None = None) -> None:
+        """Reports once. `ended`: how what was run has ended (None: it goes on)."""
         if self.done:
             return
         self.done = True
         try:
-            self._report(status)
+            self._report(ended)
         except PipebenchError as error:
             sys.stderr.write(f"pipebench: {error.problem}\n  {error.remedy}\n")
         except Exception as error:
@@ -162,9 +163,9 @@ class _Reporter:
             seen = self.conductor.seen
             self.run.order(Order(1_000_000, seen.loader.loader if seen else 0, leave=True))
 
-    def _report(self, status: int) -> None:
-        watched = self.conductor.watched or self.run.watched(status)
-        found = self.conductor.advice()
+    def _report(self, ended: supervisor.Ended | None) -> None:
+        watched = self.conductor.watched or self.run.watched(ended.status if ended is not None else 0)
+        found = dataclasses.replace(self.conductor.advice(), cut_short=self.run.cut_short(ended))
         watched = with_shared(watched, found.findings, found.loader) if found.loader is not None else watched
         advice = without_secrets(self._with_snippet(_foretold(with_predictions(found, watched), watched)))
         width, colour = columns(sys.stderr), colours(sys.stderr)

@@ -6,7 +6,7 @@ import dataclasses
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -15,13 +15,16 @@ from pipebench.host.limits import free_memory
 from pipebench.host.machine import usable_cores
 from pipebench.predict.untried import Foretell, foretelling
 from pipebench.remedies.seen import Seen
+from pipebench.results.programs import Program
 from pipebench.results.watched import WatchResult
-from pipebench.watch.command import records_of
+from pipebench.watch.command import own_exit, records_of
+from pipebench.watch.launch.exits import exits_noted
 from pipebench.watch.launch.footprint import Looker, looked_at
 from pipebench.watch.launch.programs import Programs, looking
 from pipebench.watch.launch.stacks import StackReader
+from pipebench.watch.launch.supervisor import Ended
 from pipebench.watch.read.gather import Process, Run, ShownTime, gather
-from pipebench.watch.read.programs import programs_of
+from pipebench.watch.read.programs import named, programs_of
 from pipebench.watch.read.stalls import lengths_of
 from pipebench.watch.read.summary import summarise
 from pipebench.watch.record.lines import Line, Moment
@@ -88,6 +91,16 @@ class LiveRun:
         looks = self._reader.found if self._reader is not None else None
         found = summarise(self._processes, options, status, usable_cores(), self.looker.found, looks)
         return dataclasses.replace(found, timeline=timeline(self._processes, found.loaders_in_loop))
+
+    def cut_short(self, ended: Ended | None) -> tuple[Program, ...]:
+        """The programs that have failed or were killed by now, without figures; none after an interrupt of the user's.
+
+        `ended` is how what was run has ended (None: it goes on).
+        """
+        if ended is None or ended.signal is None or ended.lived is None or ended.interrupted:
+            return ()
+        wall_s = (ended.lived.ended - ended.lived.began) * 1e-9
+        return (Program(ended.pid, named(self.argv), 0.0, wall_s, "cut", exit_status=-ended.signal),)
 
     @property
     def ranks(self) -> int:
@@ -179,6 +192,16 @@ class CommandRun(LiveRun):
         if self._main is not None:
             give(str(self._main), order)
 
+    def cut_short(self, ended: Ended | None) -> tuple[Program, ...]:
+        if not (self._over if ended is None else ended.status and not ended.interrupted):
+            return ()  # nothing says that one of them was
+        exits = {**self.programs.exits.found, **(own_exit(ended) if ended is not None else {})}
+        records = [records_of(one, exits.get(one.pid)) for one in self.programs.all()]
+        status = ended.status if ended is not None else 0
+        _, found = programs_of(self.argv, records, WatchOptions(command=True), status, usable_cores())
+        short = (one for one in found.programs if one.ended in ("failed", "cut"))
+        return tuple(dataclasses.replace(one, watched=None, steps=()) for one in short)
+
     def looking(self) -> AbstractContextManager[None]:
         return _looking(self.programs)
 
@@ -194,5 +217,6 @@ class CommandRun(LiveRun):
 
 @contextmanager
 def _looking(looker: Looker | Programs) -> Iterator[None]:
-    with looked_at(looker.look, looker.failed), looked_at(looker.glance, looker.failed):
+    noted = exits_noted(looker.exits, looker.failed) if isinstance(looker, Programs) else nullcontext()
+    with noted, looked_at(looker.look, looker.failed), looked_at(looker.glance, looker.failed):
         yield

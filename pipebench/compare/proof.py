@@ -17,7 +17,7 @@ OURS = frozenset(  # read by their paths
     f"pipebench_{name}"
     for name in (
         *("round", "other_commits", "leaves", "one_pass", "one_function", "other_inputs", "provenance"),
-        *("ready_clock", "gaps", "heap"),
+        *("ready_clock", "gaps", "heap", "failures"),
         *("functions", "asv_suites", "pytest_side"),
     )
 )

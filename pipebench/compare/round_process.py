@@ -20,7 +20,6 @@ import pickle
 import random
 import signal
 import sys
-import traceback
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -44,11 +43,13 @@ def _beside(name: str) -> Any:
 
 OTHER, LEAVES, ONE_PASS, CLOCK = map(_beside, ("other_commits", "leaves", "one_pass", "ready_clock"))
 ONE_FUNCTION, OTHER_INPUTS, PROVENANCE = map(_beside, ("one_function", "other_inputs", "provenance"))
-GAPS, HEAP = map(_beside, ("../host/gaps", "../host/heap"))
+GAPS, HEAP, FAILURES = map(_beside, ("../host/gaps", "../host/heap", "failures"))
 
 
 class _Died(Exception):
     """The round's process is gone."""
+
+    has_place = True  # what it says is whole
 
 
 class Side:
@@ -60,7 +61,7 @@ class Side:
 
     def __init__(self, own: dict[str, Any] | None, folder: str | None = None) -> None:
         sources = (own or {}).get("sources", {})
-        self._folder = folder
+        self.folder = folder
         self._own = own and {name: one for name, one in own.items() if name != "sources"}
         words = OTHER.module("task") if sources else None
         self._sources = {kind: _beside(SOURCES[kind]).Source(words, given, folder) for kind, given in sources.items()}
@@ -138,7 +139,7 @@ class Side:
         source, name = self._source(identity)
         if source is not None:
             of_commit, facts = source.call(name)
-            make = functools.partial(ONE_FUNCTION.of_commit, of_commit, self._folder)
+            make = functools.partial(ONE_FUNCTION.of_commit, of_commit, self.folder)
             self._clock.timer = facts.pop("timer", self._clock.usual)
             task, variant = ONE_FUNCTION.of_call(OTHER.module("task"), identity, make, **facts)
         elif self._own is None:
@@ -184,7 +185,7 @@ class Side:
         try:
             task, _, workload = self._known(identity, knobs)
         except Exception as missing:  # a benchmark that this commit does not have yet, or no longer
-            return {"skip": getattr(missing, "reason", None) or f"not in this commit: {_first_line(missing)}"}
+            return {"skip": getattr(missing, "reason", None) or f"not in this commit: {FAILURES.first_line(missing)}"}
         prepared = self._runner.prepare(identity, workload)
         if prepared.skip_code:
             return {"skip": prepared.skip_reason}
@@ -323,17 +324,6 @@ def _keys(task: Any, workload: Any) -> tuple[str, ...]:
     return tuple(key for group in task.groups(workload) for key in group)[: task.per_call(workload)]
 
 
-def _first_line(error: BaseException) -> str:
-    return f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"[:300]
-
-
-def _failure(error: BaseException) -> str:
-    """What is said of an error, with its place in the code."""
-    at = traceback.extract_tb(error.__traceback__)[-1]
-    whole = isinstance(error, _Died) or hasattr(error, "has_place")
-    return str(error) if whole else f"{_first_line(error)} ({at.filename}:{at.lineno})"
-
-
 def serve(descriptor: int, own: dict[str, Any] | None = None, folder: str | None = None) -> None:
     """Answers requests until the pipe closes. `fork` hands the pipe to a child; `leave` gives it back to the server."""
     HEAP.settle()  # before anything else: only a block of its own settles malloc
@@ -367,7 +357,7 @@ def _serve(pipe: Connection, side: Side, is_child: bool = False, first: Any = No
                 is_child, method = True, "begin"
             answer = (False, side.answer(method, arguments, is_child))
         except BaseException as error:  # also SystemExit, which the code that is measured may raise
-            answer = (True, _failure(error))
+            answer = (True, FAILURES.said_of(error, side.folder))
         pipe.send_bytes(pickle.dumps(answer, 4))
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from pathlib import Path
 
-from pipebench.compare import users_loader
+from pipebench.compare import usable, users_loader
 from pipebench.compare.borrowed_packages import used_in_place
 from pipebench.compare.config import CONFIG, Own
 from pipebench.compare.import_roots import import_roots
@@ -78,7 +78,7 @@ def plan(
     sys.path[:0] = [root for root in roots if root not in sys.path]
     startup = tuple({max(workers, default=0)} - {0})
     settings = Own(loader, transform, (), workers, samples=samples, startup=startup, image=_entry(image))
-    names, not_measured = _from_a_child(settings)
+    names, not_measured = _from_a_child(settings, repo)
     words = {
         "PROJECT": json.dumps(repo.name)[1:-1] or "project",
         "PYTHON": f"{sys.version_info.major}.{sys.version_info.minor}",
@@ -112,11 +112,11 @@ def _is_a_name(name: str) -> bool:
     return bool(colon) and all(part.isidentifier() for part in (*module.split("."), *attribute.split(".")))
 
 
-def _from_a_child(settings: Own) -> tuple[list[str], dict[str, str]]:
+def _from_a_child(settings: Own, repo: Path) -> tuple[list[str], dict[str, str]]:
     """What `_looked_at` finds in a child process. Raises `PipebenchError` also if the user's code ends that process."""
     context = multiprocessing.get_context("fork")  # nothing here has started a thread
     receiver, sender = context.Pipe(duplex=False)
-    child = context.Process(target=_send, args=(sender, settings))
+    child = context.Process(target=_send, args=(sender, settings, repo))
     child.start()
     sender.close()
     try:
@@ -138,10 +138,10 @@ def _from_a_child(settings: Own) -> tuple[list[str], dict[str, str]]:
     return answer["names"], answer["not_measured"]
 
 
-def _send(sender: Connection, settings: Own) -> None:
+def _send(sender: Connection, settings: Own, repo: Path) -> None:
     del sys.argv[1:]  # a loader that parses arguments has none in a comparison either
     try:
-        names, not_measured = _looked_at(settings)
+        names, not_measured = _looked_at(settings, repo)
         answer = {"names": names, "not_measured": not_measured}
     except PipebenchError as error:
         answer = {"problem": error.problem, "remedy": error.remedy}
@@ -150,21 +150,14 @@ def _send(sender: Connection, settings: Own) -> None:
     sender.send_bytes(json.dumps(answer).encode())
 
 
-def _looked_at(settings: Own) -> tuple[list[str], dict[str, str]]:
+def _looked_at(settings: Own, repo: Path) -> tuple[list[str], dict[str, str]]:
     """The names of the transforms, and what cannot be measured. Calls both functions, and reads a few samples."""
     try:
-        users_loader.imported(settings)
-        users_loader.first_sample(settings)
-        return users_loader.transform_names(settings), users_loader.not_measured(settings)
+        usable.refuse_unusable(settings, repo)
+        with usable.blamed(settings.loader or "", repo):
+            return users_loader.transform_names(settings), users_loader.not_measured(settings)
     except Unavailable as missing:
         raise PipebenchError(missing.reason, "name functions that exist, as module:function") from missing
-    except KeyboardInterrupt:
-        raise
-    except BaseException as error:  # whatever their code raises
-        what = (
-            f"{settings.loader} or its transform cannot be used: {type(error).__name__}: {printable(str(error))[:300]}"
-        )
-        raise PipebenchError(what, "run this where the loader finds its imports and its data") from error
 
 
 def _requirements(repo: Path) -> str:

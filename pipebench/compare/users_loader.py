@@ -31,7 +31,7 @@ def imported(own: Own | dict[str, Any]) -> None:
     settings = _settings(own)
     for name in (settings.loader, settings.transform):
         if name:
-            _object(name)
+            object_named(name)
 
 
 def names_of(transform: Any) -> list[str]:
@@ -54,7 +54,7 @@ def loaders_of(own: Own | dict[str, Any]) -> Loaders:
 def _make_loader(settings: Own) -> Any:
     if not settings.loader:
         raise Unavailable("not-built", "no make_loader was given")
-    return _object(settings.loader)
+    return object_named(settings.loader)
 
 
 def wanted_by(identity: str) -> dict[str, Any]:
@@ -106,7 +106,7 @@ def _task(task_id: str) -> Task:
     )
 
 
-def _object(name: str) -> Any:
+def object_named(name: str) -> Any:
     """The object that `module:object` names. It is imported, never evaluated."""
     module, _, attribute = name.partition(":")
     found = importlib.import_module(module)
@@ -121,7 +121,7 @@ def _object(name: str) -> Any:
 def _transform(settings: Own) -> Any:
     if settings.transform is None:
         raise Unavailable("not-built", "no make_transform was given")
-    return _object(settings.transform)()
+    return object_named(settings.transform)()
 
 
 def _steps(transform: Any) -> list[Any]:
@@ -218,12 +218,6 @@ def _loading(settings: Own, source: Loaders, name: str) -> OpenCall:
     if name.startswith("startup"):
         return as_made.starting(loader, workers, "num_workers" in taken)
     return as_made.passing(loader, workers, settings.samples, "num_workers" in taken)
-
-
-def first_sample(own: Own) -> Any:
-    """One sample of the loader's dataset; it shows that the dataset can be read."""
-    loader, _ = loaders_of(own).get(num_workers=0)
-    return next(iter(first_samples(loader, dataset_of(loader), 1)), None)
 
 
 def transform_names(own: Own) -> list[str]:

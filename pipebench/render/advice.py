@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Sequence
 
-from pipebench.render import layout, watch, watch_account
+from pipebench.render import layout, programs, watch, watch_account
 from pipebench.render.cells import Table, spoken
 from pipebench.render.layout import Line, Part, Section
 from pipebench.render.watch_verdict import verdict as limit
@@ -76,7 +76,7 @@ def sections(
     advice: Advice, watched: WatchResult | None, *, full: bool = False, goes_on: bool = False
 ) -> list[Section]:
     """The same parts by what they are about, without those of the watched part of the run."""
-    said: list[Part] = [Line(verdict(advice), "bold")]
+    said: list[Part] = [Line(verdict(advice), "bold"), *programs.ends(advice.cut_short)]
     if watched is not None:
         said += [*_plain(watch_account.causes(watched)), limit(watched.verdict), *watch.where(watched)]
     table = [_table(advice, full)] if any(full or _applies(one) for one in advice.findings) else []
@@ -317,7 +317,9 @@ def _one_thread(change: Change, place: str) -> Iterator[str]:
 
 
 def _closing(advice: Advice, goes_on: bool) -> Iterator[str]:
-    if advice.ended in _ENDED:
+    if advice.ended == "script-ended" and advice.cut_short:
+        yield "The run was cut short before everything was tried: advise again when it runs to its end."
+    elif advice.ended in _ENDED:
         yield _ENDED[advice.ended]
     if advice.ended == "refused":
         yield _REFUSALS.get(advice.refusal, "No loader whose loop trains was seen, or it was made before the watching.")

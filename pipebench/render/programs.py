@@ -39,7 +39,7 @@ def heading(found: WatchedCommand, main: WatchResult, *, full: bool = False) -> 
         made.append(f"{below} --full shows every program.")
     else:
         made.append(f"{_who(shown)} of the command loads data.")
-    return [*made, *_ends(found.programs), Spare(tuple(_unwatched(found)), 30), ""]
+    return [*made, *ends(found.programs), Spare(tuple(_unwatched(found)), 30), ""]
 
 
 def title(one: Program) -> Line:
@@ -106,7 +106,7 @@ def _cells(one: Program, its: WatchResult) -> tuple[str, ...]:
     )
 
 
-def _ends(programs: Iterable[Program]) -> Iterable[str]:
+def ends(programs: Iterable[Program]) -> Iterable[str]:
     """A sentence for each program that did not reach its end, the one that ended first before the others."""
     first: Program | None = None  # of the ranks
     for one in sorted(programs, key=_left_s):

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from pipebench.render import watch_account, watch_details, watch_drilled
 from pipebench.render.cells import Table, spoken
 from pipebench.render.layout import Line, Part, Section, Spare, Sparing, shortened
-from pipebench.render.watch_notes import sentence
+from pipebench.render.watch_notes import KILLED, after_signal, sentence
 from pipebench.render.watch_verdict import next_command, next_move, verdict
 from pipebench.results.batches import BatchContent
 from pipebench.results.measurement import FOREIGN_LIMIT, STEAL_LIMIT
@@ -285,13 +285,17 @@ def _notes(result: WatchResult, full: bool) -> list[Sparing]:
     lines = [f"  {sentence(note)}" for note in result.notes[:most]]
     rest = len(result.notes) - most
     lines += [f"  {rest} more notes: --full shows them."] if rest else []
-    first = Spare(("", "Notes", lines[0]), _AFTER_NOTES - 1)
-    return [first, *(Spare((line,), _AFTER_NOTES - 1 - place) for place, line in enumerate(lines[1:], 1))]
+    spare = [Spare((line,), _AFTER_NOTES - 1 - place) for place, line in enumerate(lines[1:], 1)]
+    first = ("", "Notes", lines[0])
+    if result.notes[0].code == KILLED:  # nothing else says why the run ends there
+        return [*first, *spare]
+    return [Spare(first, _AFTER_NOTES - 1), *spare]
 
 
 def _next(result: WatchResult, of_command: bool) -> list[Part]:
     command = next_command(result, of_command=of_command)
-    made: list[Part] = [one for one in (next_move(result.next_move), command) if one]
+    move = next_move(result.next_move) or after_signal(result.notes)
+    made: list[Part] = [one for one in (move, command) if one]
     return ["", *made] if made else []
 
 

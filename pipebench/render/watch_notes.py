@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from pipebench.results.watched import Note
@@ -60,6 +60,8 @@ def _left(values: Values) -> str:
     return f"{size(values['left'])} of {values['limit']} are free"
 
 
+KILLED = "script-killed"
+_CRASHES = ("SIGSEGV", "SIGABRT", "SIGBUS", "SIGILL", "SIGFPE")
 _OF_MEMORY = {
     "ran-out": "Memory ran out, as the kernel counted: use fewer workers or smaller batches, or raise the limit.",
     "enough": "The kernel counted no lack of memory, so another process killed it.",
@@ -92,6 +94,20 @@ def _killed(values: Values) -> str:
     return f"The script was ended by {values['signal']}{after}: its records have no end. {cause}".strip()
 
 
+def after_signal(notes: Sequence[Note]) -> str | None:
+    """The next move after a signal has ended the script. None: no signal has."""
+    killed = next((one.values for one in notes if one.code == KILLED), None)
+    if killed is None:
+        return None
+    if killed.get("memory") == "ran-out":
+        change = "use fewer workers or smaller batches, or raise the limit of memory"
+    elif killed["signal"] in _CRASHES:
+        change = "find the line that crashed: python -X faulthandler prints it"
+    else:
+        change = f"find what sent {killed['signal']}: the log of your scheduler, or dmesg"
+    return f"Next: {change}. These figures are of the time before."
+
+
 def _times(count: int) -> str:
     return "once" if count == 1 else f"{count} times"
 
@@ -107,7 +123,7 @@ _SENTENCES: dict[str, Callable[[Values], str]] = {
         f"In loader {found['loader']}, a handler of the pipeline hid {counted(found['errors'], 'error')}: what failed "
         f"is missing from the batches. {_first_hidden(found)} The handler itself took {seconds(found['s'])}."
     ),
-    "script-killed": _killed,
+    KILLED: _killed,
     "stages-after-loader": lambda found: (
         f"Each wait for loader {found['loader']} includes {seconds(found['s'])} of stages that run after it, in the "
         "script's own process."

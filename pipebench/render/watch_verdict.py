@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from pipebench.render.cells import spoken
 from pipebench.render.frameworks import setting
+from pipebench.render.started import fitting
 from pipebench.results.next_move import NextMove
 from pipebench.results.watched import Verdict, WatchResult
 from pipebench.units import counted, percent, printable, seconds, size
@@ -206,7 +207,16 @@ def _more_workers(move: NextMove) -> str:
     )
 
 
-_OF_WORKERS = {"set-num-workers": _first_workers, "raise-num-workers": _more_workers}
+def _for_thread(move: NextMove) -> str:
+    return (
+        f"set {setting('num_workers', move.made_by)} to {move.to_workers} or more. Now one thread beside the loop "
+        f"makes all batches, on {move.usable_cores:g} usable cores."
+    )
+
+
+_OF_WORKERS = {
+    "set-num-workers": _first_workers, "raise-num-workers": _more_workers, "workers-for-thread": _for_thread,
+}  # fmt: skip
 
 
 def _foreseen(move: NextMove) -> str:
@@ -264,25 +274,26 @@ def _cheaper_hand_off(move: NextMove) -> str:
 # what `pipebench advise` tries on the running training
 _TRIED = {
     "set-num-workers", "raise-num-workers", "lower-num-workers", "make-stage-cheaper", "make-hand-off-cheaper",
-    "keep-workers", "fewer-threads", "raise-prefetch-factor",
+    "keep-workers", "fewer-threads", "raise-prefetch-factor", "workers-for-thread",
 }  # fmt: skip
 
 
 def next_command(result: WatchResult, *, of_command: bool) -> str | None:
     """The command to run next, to learn more about what limits the loop. None if there is no such command.
 
-    `of_command`: a whole command was watched, not a script. `advise` takes none.
+    `of_command`: a whole command was watched, or a block of code, and not a script.
     """
     found, move = result.verdict, result.next_move
+    own = fitting(result.started) if result.started else None if of_command else "train.py"  # a report may lack it
     if found.limit in ("no-loader", "not-followed") and not result.spans:
-        return (
-            "Then: `pipebench watch --span __main__:FUNCTION train.py`, with the function that gives the loop a batch, "
+        return own and (
+            f"Then: `pipebench watch --span __main__:FUNCTION {own}`, with the function that gives the loop a batch, "
             "shows its share."
         )
     if found.limit not in ("data", "training"):
         return None
-    if move is not None and move.action in _TRIED and not of_command:
-        return "Then: `pipebench advise train.py` tries what helps while it trains."
+    if move is not None and move.action in _TRIED and own is not None:
+        return f"Then: `pipebench advise {own}` tries what helps while it trains."
     if move is not None and move.stage_kind in _OWN_STAGES:
         return f"Then: `pipebench run --stage {move.stage_kind}` compares ways to do it on this machine."
     if found.limit == "training":

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+from pipebench.results.programs import Program
 from pipebench.stats import Speedup
 
 Value = str | int | float | bool | None
@@ -152,6 +153,7 @@ class Advice:
     index of the finding to follow where nothing was shown to gain: the simulation speaks for it, or each pair of a
     trial that was too short.
     `ranks` is how many ranks of one training tried each change at the same batches; the gain is that of the job.
+    `cut_short` are the programs that failed or were killed while changes were tried, without figures: of a script, it.
     """
 
     findings: tuple[Finding, ...]
@@ -168,6 +170,7 @@ class Advice:
     discarded: bool = False
     foretold: int | None = None
     ranks: int = 1
+    cut_short: tuple[Program, ...] = ()
 
     @property
     def chosen(self) -> Finding | None:

@@ -35,6 +35,7 @@ KINDS: dict[str, dict[str, Kind]] = {
     "watched.Verdict": {"file": "file"},
     "watched.LoaderResult": {"file": "file"},
     "watched.Note": {"values": "values"},
+    "watched.WatchResult": {"started": "words"},
     "batches.SlowSample": {"name": "name"},
     "drilled.DrilledLine": {"file": "file", "text": "line"},
     "account.AccountRow": {"reason": "ours"},

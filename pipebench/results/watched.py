@@ -297,7 +297,8 @@ class WatchResult:
     `wait_share` is the share of the loop's time in which it waits for batches. The wait for the first batch of a pass
     is not included. `wait_parts` divide it. `loaders_in_loop` are the loaders whose iterations
     the loop table shows. `account` divides the whole run, from its first second to its last (None with `--bound`).
-    `notes` say what was not seen, and why.
+    `notes` say what was not seen, and why. `started` is what was watched, as words for the shell behind the options of
+    `pipebench watch`: `train.py --epochs 3`, `-m mypackage.train`, `-- torchrun train.py` ("": a block of code).
     """
 
     verdict: Verdict
@@ -333,6 +334,7 @@ class WatchResult:
     spans: tuple[SpanResult, ...] = ()
     over_time: OverTime | None = None
     timeline: Timeline | None = None
+    started: str = ""
 
 
 @dataclass(frozen=True)

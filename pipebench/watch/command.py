@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from pipebench.errors import PipebenchError
 from pipebench.host import limits
 from pipebench.host.machine import calibration_file, usable_cores
-from pipebench.host.redaction import inert
+from pipebench.host.redaction import command_line, inert
 from pipebench.host.scratch import Scratch
 from pipebench.host.screen import colours, columns, encoding
 from pipebench.render.signs import missing
@@ -76,6 +76,8 @@ def watch(
         if keep is not None:
             _guarded(say, lambda: keep(found, calibration, *programs))
 
+    words = ["--", *argv] if options.command else ["-m", *argv] if options.module else argv
+    options = dataclasses.replace(options, started=command_line(words))
     for line in limits.too_tight_for_workers():
         say(f"pipebench: {inert(line)}\n")
     if options.bound:
@@ -175,7 +177,8 @@ def observe_command(
         programs = Programs(folder)
 
         def read(ended: supervisor.Ended) -> None:
-            records = [records_of(one, programs.exits.found.get(one.pid)) for one in programs.all()]
+            exits = {**programs.exits.found, **own_exit(ended)}
+            records = [records_of(one, exits.get(one.pid)) for one in programs.all()]
             unwatched = programs.hidden.values(), programs.lost.values()
             main, command = programs_of(argv, records, options, ended.status, usable_cores(), *unwatched)
             pid = None if command.shown is None else command.programs[command.shown].pid
@@ -205,6 +208,14 @@ def records_of(one: SeenProgram, left: Exit | None = None) -> Records:
     one.looker.count_kills()
     processes = gather(one.folder)
     return Records(processes, one.looker.found, one.stacks.found, one.runs(), left)
+
+
+def own_exit(ended: supervisor.Ended) -> dict[int, Exit]:
+    """How the command's own process ended, by its number. Nobody else may have been able to ask."""
+    if ended.lived is None:
+        return {}
+    status = ended.status if ended.signal is None else -ended.signal
+    return {ended.pid: Exit(ended.lived.ended, status or None)}
 
 
 def _faults(programs: Programs) -> Iterator[Note]:

@@ -42,7 +42,7 @@ class WatchedBlock(WatchResult):
 
 class Watching:
     """Watches what runs inside the block. Afterwards `result` says where the time went, and all patches are removed.
-    Before, to read it is an error.
+    Before, to read it is an error. As text, and in a notebook, it is the report of its result.
 
     If a loader's workers were started before the block, their stages are not seen. If the process is watched already
     (by `pipebench watch`, or by a block around this one), that recording has all, and this block says so.
@@ -67,6 +67,16 @@ class Watching:
         if self._result is None:
             raise PipebenchError("there is no result before the end of the block", "read it after the `with` block")
         return self._result
+
+    def __str__(self) -> str:
+        return "The block has not ended: there is no report yet." if self._result is None else str(self._result)
+
+    def _repr_html_(self) -> str | None:
+        """What a notebook shows; None: it shows the text."""
+        return None if self._result is None else self._result._repr_html_()
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        printer.text(str(self).strip())
 
     def __enter__(self) -> Watching:
         self._result = None

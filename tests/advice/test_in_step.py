@@ -6,15 +6,20 @@ import types
 import pytest
 from fakes import Loader, Script, World
 
-from pipebench.advise.live_run import CommandRun
+from pipebench.advise.live_run import CommandRun, LiveRun
 from pipebench.advise.trial import in_batches
 from pipebench.remedies.seen import Seen
-from pipebench.watch.record.lines import Moment
+from pipebench.render.programs import ends
+from pipebench.watch.launch.exits import Exit
+from pipebench.watch.launch.supervisor import Ended, Lifetime
+from pipebench.watch.record.lines import LoaderFound, Moment, ProcessStarted
 from pipebench.watch.record.orders import Order, give
-from pipebench.watch.record.program_lines import RankFound
+from pipebench.watch.record.program_lines import ProgramStarted, RankFound
+from pipebench.watch.record.record_file import encoded
 from pipebench.watch.record.trial_lines import LoaderMade, TrialFailed, TrialWindow
 from pipebench.watch.trial.in_step import AHEAD, InStep
 
+NO_PROCESS = 1 << 22  # Linux gives no process this number or a higher one
 TRIED = Order(1, 3, {"num_workers": 2}, window=10)
 
 
@@ -158,6 +163,43 @@ def test_rank_0_is_asked_and_what_another_rank_cannot_try_nobody_can(tmp_path):
     run.written = {tmp_path / "20-0": [TrialWindow(1, 0, False, 1.0, 9)], tmp_path / "30-0": [Moment("end", 1)]}
     assert run.lines() == [Moment("end", 1)]
     assert not run.wait(0.0)
+
+
+def _records(folder, pid, *lines):
+    own = folder / f"{pid}-0"
+    own.mkdir()
+    started = ProcessStarted(pid, "script", 0), ProgramStarted(0, 1, ["ddp.py", "3"])
+    (own / f"{pid}-0.spans").write_bytes(encoded(*started, LoaderFound(1, "Photos", 0, 8, "", None), *lines))
+
+
+def test_how_each_rank_ended_is_known_and_the_first_is_said_first(tmp_path):
+    first, second, other = (NO_PROCESS + number for number in (1, 2, 3))
+    _records(tmp_path, second, RankFound(0, 2))
+    _records(tmp_path, first, RankFound(1, 2))
+    _records(tmp_path, other, Moment("end", 7))
+    run = CommandRun(tmp_path, ["torchrun", "ddp.py", "3"])
+    run.programs.take_new()
+    run.programs.exits.found.update({first: Exit(2_000_000_000, -9), second: Exit(2_100_000_000, -15)})
+    ended = Ended(1, None, Lifetime(0, 3_000_000_000), pid=NO_PROCESS)
+    cut = run.cut_short(ended)
+    assert {(one.rank, one.exit_status) for one in cut} == {(0, -15), (1, -9)}
+    assert not any(one.watched or one.steps for one in cut)
+    said = list(ends(cut))
+    assert said[0].startswith(f"ddp.py 3 (rank 1, process {first}) was killed by SIGKILL after")
+    assert "(rank 0, process" in said[1] and "was ended by SIGTERM, 100 ms after rank 1 was gone" in said[1]
+    assert run.cut_short(dataclasses.replace(ended, status=0)) == ()
+    assert run.cut_short(dataclasses.replace(ended, interrupted=True)) == ()
+    assert run.cut_short(None) == ()  # the programs go on
+
+
+def test_a_script_that_a_signal_ended_was_cut_short(tmp_path):
+    run = LiveRun(tmp_path, ["ddp.py", "3"])
+    ended = Ended(137, 9, Lifetime(0, 3_000_000_000), pid=NO_PROCESS)
+    assert list(ends(run.cut_short(ended))) == [
+        f"ddp.py 3 (process {NO_PROCESS}) was killed by SIGKILL after 3.00 s: its records have no end."
+    ]
+    for other in (None, dataclasses.replace(ended, signal=None), dataclasses.replace(ended, interrupted=True)):
+        assert run.cut_short(other) == ()
 
 
 def test_ranks_with_other_loaders_are_refused(tmp_path):

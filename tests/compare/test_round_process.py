@@ -219,7 +219,10 @@ def test_code_that_ends_its_process_has_failed_and_the_next_round_goes_on(server
         ("exits", "SystemExit: 0"),
         ("leaves", "the round's process ended with status 0"),
         ("crashes", "the round's process ended with signal 11"),
-        ("broken", "KeyError: 'no' (ending.py:6)"),  # in the commit's own files: a place from their top folder
+        (
+            "broken",
+            "KeyError: 'no' (ending.py:6 in broken)",
+        ),  # a place in the files of the commit
     ):
         asked(server, "fork")
         with pytest.raises(RunnerFailed) as failed:

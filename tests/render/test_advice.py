@@ -11,6 +11,7 @@ from pipebench.render import layout, text
 from pipebench.render.advice import parts
 from pipebench.results import report, verdicts
 from pipebench.results.advice import Advice, Cache, Change, Difference, Finding, Place, Snippet
+from pipebench.results.programs import Program
 from pipebench.stats import Speedup
 
 GOLDEN = Path(__file__).parent / "golden" / "advice.txt"
@@ -267,3 +268,10 @@ def test_a_loader_that_is_made_anew_is_to_be_made_once():
     text = " ".join(shown.split())
     assert "persistent_workers=True could make the loops up to 1.80× as fast (predicted)." in text
     assert "Make the loader once, before the first pass, and iterate it in each:" in text
+
+
+def test_what_was_cut_short_is_said_below_the_verdict_and_a_longer_training_is_no_remedy():
+    killed = Program(7, "ddp.py", 0.0, 12.0, "cut", rank=1, ranks=2, left_s=12.0, exit_status=-9)
+    shown = " ".join(_shown(replace(ADVICE, findings=(), best=None, ended="script-ended", cut_short=(killed,))).split())
+    assert " ddp.py (rank 1, process 7) was killed by SIGKILL after 12.0 s: its records have no end." in shown
+    assert "advise again when it runs to its end." in shown and "longer training" not in shown

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from render import made_up
 
-from pipebench.render import layout, watch_account
+from pipebench.render import layout, watch_account, watch_causes
 from pipebench.results.account import Account, Cause
 from pipebench.watch.launch.footprint import Footprint
 from pipebench.watch.read.gather import Process
@@ -98,7 +98,7 @@ class Planted:
         found = summarise(processes, WatchOptions(), 0, cores, seen, lived=(0, self.now + MS + ran_on * MS)).account
         assert found is not None
         assert sum(one.s for one in found.rows) == pytest.approx(found.wall_s, abs=1e-9)
-        assert all(one.code in watch_account._SENTENCES for one in found.causes)
+        assert all(one.code in watch_causes.SENTENCES for one in found.causes)
         return found
 
     def causes(self, cores: float = 4) -> dict[str, Cause]:

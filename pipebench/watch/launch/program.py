@@ -6,6 +6,7 @@ import atexit
 import dataclasses
 import os
 import sys
+from collections.abc import Sequence
 
 from pipebench.watch.launch.watched_script import WatchedScript
 from pipebench.watch.record.program_lines import ProgramFailed, ProgramStarted
@@ -16,10 +17,11 @@ from pipebench.watch.worker import stack_place
 SETTINGS = "settings"  # a file in the folder of a run
 
 
-def begin(run: str, began: int) -> None:
+def begin(run: str, began: int, argv: Sequence[str] = ()) -> None:
     """Watches this process from now on, with a folder of its own in the folder of the run.
 
-    `began` is when its Python began. If the folder of the run is gone, the command has ended: nothing is watched.
+    `began` is when its Python began, and `argv` the script that it was started with (empty: that in `sys.argv`). If the
+    folder of the run is gone, the command has ended: nothing is watched.
     """
     try:
         with open(os.path.join(run, SETTINGS), encoding="utf-8") as file:
@@ -30,7 +32,7 @@ def begin(run: str, began: int) -> None:
         return
     os.mkdir(os.path.join(folder, stack_place.FOLDER))
     watched = WatchedScript(dataclasses.replace(settings, folder=folder, shared=run))
-    watched.recording.write(ProgramStarted(began, os.getppid(), list(getattr(sys, "argv", []))))
+    watched.recording.write(ProgramStarted(began, os.getppid(), list(argv or getattr(sys, "argv", []))))
     rank = from_environment()
     if rank is not None:
         watched.recording.write(rank)

@@ -69,6 +69,7 @@ class Live:
         self._now_s = 0.0
         self.rank: int | None = None
         self._workers: dict[str, ProcessStarted] = {}
+        self._num_workers: dict[int, int] = {}  # by loader
         self._gone: set[str] = set()
         self._names: dict[str, dict[int, str]] = {}
         self._series: set[str] = set()
@@ -116,6 +117,7 @@ class Live:
             self._passes.setdefault(line.loader, deque(maxlen=_PASSES)).append(line.begin)
         elif isinstance(line, LoaderFound):
             self._queue.found(line)
+            self._num_workers[line.loader] = line.workers
         elif isinstance(line, LoadersTogether):
             self._together = True
         elif isinstance(line, RankFound) and line.of > 1:
@@ -212,7 +214,10 @@ class Live:
                 yield f"stage_ms/{name}", in_ms(ns * _NS / batches)
 
     def _stalls(self) -> Iterator[tuple[str, float]]:
+        """Stalls at a regular distance. Workers that finish together look so at the distance of their number."""
         if len(self._waits) >= _ENOUGH:
             found = period_of([wait for _, wait in self._waits])
+            if found and found.period in {self._num_workers.get(one) for one in self._in_loop()}:
+                found = None
             yield "stall_period_iterations", float(found.period) if found else 0.0
             yield "stall_share", found.share if found else 0.0

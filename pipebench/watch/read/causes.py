@@ -145,12 +145,16 @@ def _device_s(seen: Seen) -> float:
 
 
 def no_workers(seen: Seen) -> Iterable[Cause]:
+    """Batches that are made inside the loop, or by one thread beside it, for which the loop waits."""
     for one in seen.in_loop:
         if not one.workers:
-            made, saved = (of("make-batch", loader=one.loader) for of in (seen.s, seen.saved))
+            rows = ("make-batch", "wait-for-worker")
+            waits = seen.s(rows[1], loader=one.loader) > seen.s(rows[0], loader=one.loader)
             values = {"usable_cores": seen.result.usable_cores, **_stage_values(seen, one)}
             values |= {"made_by": one.made_by} if one.made_by else {}
-            yield Cause("no-workers", made or 0.0, saved, one.loader, values)
+            values |= {"by_thread": 1} if waits else {}
+            spent, saved = seen.s(*rows, loader=one.loader), seen.saved(*rows, loader=one.loader)
+            yield Cause("no-workers", spent, saved, one.loader, values)
 
 
 def _stage_values(seen: Seen, one: LoaderResult) -> dict[str, str | int | float]:

@@ -14,6 +14,7 @@ from pipebench.watch.read.gather import Process, Run
 from pipebench.watch.read.hand_off import FollowedBatch, explained_s, matched, pin_s
 from pipebench.watch.record.lines import FetchSums, LoaderFound, LoopSums
 from pipebench.watch.record.record_file import AFTER, PIN, RECEIVE, SAMPLER, SEND, UNPICKLE, WAIT, WAIT_PARTS
+from pipebench.watch.record.worker_lines import OneBatch
 
 _NS = 1e-9
 _SETTLING = 2  # batches of each worker, and iterations of each pass: libraries set themselves up in them
@@ -26,7 +27,7 @@ Item = TypeVar("Item")
 def loop_costs(run: Run, found: LoaderFound) -> LoopCosts | None:
     """The costs of one loader, and of the loop over it. None if too little of it was seen."""
     turns = [one for lines in _passes(run.turns(found.loader)) for one in _settled(lines)]
-    lines = [_settled(lines) for lines in _by_process(run.sums(found.loader)).values()]
+    lines = [_without_first(lines) for lines in _by_process(run.sums(found.loader)).values()]
     fetches = sorted((one for each in lines for one in each if one.batches), key=lambda one: one.begin)
     if not turns or not fetches:
         return None
@@ -78,19 +79,29 @@ def _settled(lines: Sequence[Item]) -> list[Item]:
     return list(lines[_SETTLING:] if len(lines) > 2 * _SETTLING else lines[1:] or lines)
 
 
+def _without_first(lines: Sequence[FetchSums]) -> list[FetchSums]:
+    """The lines without those of the worker's first batches, if enough batches remain."""
+    later = lines[_SETTLING:]
+    return list(later if sum(one.batches for one in later) > _SETTLING else lines[1:] or lines)
+
+
 def _made(fetches: Sequence[FetchSums]) -> list[tuple[float, float]]:
     """(CPU seconds, blocked seconds) of single batches in their order, at most `KEPT`.
 
-    Later in a run, a line holds several batches. So the single ones are scaled to the mean of all batches.
+    Later in a run, a line has only the sums of its batches. So the single ones are scaled to the mean of all batches.
     """
-    single = [one for one in fetches if one.batches == 1 and not one.failed] or list(fetches)
-    kept = [(one.cpu_ns / one.batches * _NS, _blocked_ns(one) / one.batches * _NS) for one in _thinned(single)]
+    single = sorted(batch for one in fetches for batch in one.single) or [_mean(one) for one in fetches]
+    kept = [(one.cpu * _NS, max(0, one.busy - one.cpu - one.core_wait) * _NS) for one in _thinned(single)]
     batches = sum(one.batches for one in fetches)
     means = (sum(one.cpu_ns for one in fetches) / batches, sum(map(_blocked_ns, fetches)) / batches)
     scales = [
         _share(mean * _NS, statistics.fmean(part)) for mean, part in zip(means, zip(*kept, strict=True), strict=True)
     ]
     return [(cpu * scales[0], blocked * scales[1]) for cpu, blocked in kept]
+
+
+def _mean(one: FetchSums) -> OneBatch:
+    return OneBatch(one.begin, one.busy_ns // one.batches, one.cpu_ns // one.batches, one.core_wait_ns // one.batches)
 
 
 def _blocked_ns(one: FetchSums) -> int:

@@ -132,6 +132,8 @@ def _first_workers(result: WatchResult, main: LoaderResult, stage: StageResult) 
     """Workers, if a batch takes longer to make than to hand over, and there is a core for them or a certain gain."""
     parts = {one.part: one.s_per_iteration for one in result.wait_parts}
     made_s = parts.get("make-batch", main.wait_s_per_iteration or 0.0)
+    if parts.get("wait-for-worker", 0.0) > parts.get("make-batch", 0.0):  # one thread beside the loop makes them
+        return NextMove("workers-for-thread", result.usable_cores, to_workers=2) if result.usable_cores >= 2 else None
     if made_s <= HAND_OFF_S:
         cheaper = NextMove("make-stage-cheaper", result.usable_cores, hand_off_s=HAND_OFF_S, batch_s=made_s)
         return _of_stage(cheaper, main, stage)

@@ -112,6 +112,7 @@ def summarise(
         device_idle=_device_idle(turns, loop),
         usable_cores=usable_cores,
         status=status,
+        started=options.started,
         complete=not any(one.stopped for one in processes) and not lost(run),
         notes=(
             *loader_notes(run, loaders),

@@ -17,7 +17,7 @@ from pipebench.watch.record.bound_lines import BoundEnded, BoundPlan, BoundRound
 from pipebench.watch.record.program_lines import CoresAllowed, OwnSteps, ProgramFailed, ProgramStarted, RankFound
 from pipebench.watch.record.spent import TimeSpent
 from pipebench.watch.record.trial_lines import LoaderMade, LoopLooks, TrialLine
-from pipebench.watch.record.worker_lines import Hidden, WorkerGone
+from pipebench.watch.record.worker_lines import Hidden, OneBatch, WorkerGone
 
 Buckets: TypeAlias = dict[int, int]
 """The number of durations in each logarithmic bucket: see `record_file.bucket`."""
@@ -170,11 +170,11 @@ class NewStage:
 class FetchSums:
     """What the fetcher of one process did since its last line of this kind.
 
-    Written after each of the first batches, later at intervals. Fetches lie between `begin` and `end`. `busy_ns` is the
+    Written after each of the first two, then at intervals. Fetches lie between `begin` and `end`. `busy_ns` is the
     wall time in them, `cpu_ns` the thread's CPU time, and `core_wait_ns` the time in which it had no core.
     `process_cpu_ns` and `read_bytes` are of the process since its start. `stages_ns` is the exclusive wall time of each
     stage, by its number. `lengths` are those of single samples. A failed batch counts in `failed`, not in `batches`.
-    `content` is of the batches that were looked at.
+    `content` is of the batches that were looked at, and `single` has the first batches of a process one by one.
     """
 
     loader: int
@@ -196,6 +196,7 @@ class FetchSums:
     handed: list[HandedOver] = field(default_factory=list)
     content: Content = field(default_factory=Content)
     hidden: Hidden = field(default_factory=Hidden)
+    single: list[OneBatch] = field(default_factory=list)
 
 
 @dataclass

@@ -15,6 +15,7 @@ class WatchOptions:
     - `loader` limits the tables to the N-th loader that is iterated (from 1).
     - `command` says that all of it is a command, whose Python processes are watched.
     - `module` says that the first argument names a module, as in `python -m`.
+    - `started` is all of it as words for the shell, as `WatchResult.started` says.
     - `export_trace` is the file to which a trace is written (`None`: no trace).
     - `functions` are further functions to time, each as `module:function` or `module:Class.method`.
     - `every`: one batch in so many is recorded in full, so a high value keeps less.
@@ -32,6 +33,7 @@ class WatchOptions:
     loader: int | None = None
     module: bool = False
     command: bool = False
+    started: str = ""
     export_trace: Path | None = None
     functions: tuple[str, ...] = ()
     every: int = 50

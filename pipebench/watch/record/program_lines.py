@@ -10,7 +10,8 @@ from typing import NamedTuple
 class ProgramStarted:
     """A process that the command started. Written when it imports torch.
 
-    `argv` is its `sys.argv`. `began` is the begin of its Python, and `parent` the process that started it.
+    `argv` is the script or module that it was started with, and its arguments: `sys.argv` may change later. `began` is
+    the begin of its Python, and `parent` the process that started it.
     """
 
     began: int

@@ -57,7 +57,8 @@ def told(error: BaseException) -> str:
     """
     text = type(error).__name__
     with forgiving():  # str() of a script's own exception may fail: then only its class is named
-        text = "; ".join(f"{text}: {error}".splitlines())
+        message = str(error)  # empty, as of a bare KeyboardInterrupt: then the class says it all
+        text = "; ".join(f"{text}: {message}".splitlines()) if message else text
     place = error.__traceback__
     while place is not None and place.tb_next is not None:
         place = place.tb_next

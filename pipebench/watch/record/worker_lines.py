@@ -1,4 +1,4 @@
-"""How a worker ended too early, which the script's process writes, and what its pipeline hid."""
+"""How a worker ended too early, which the script's process writes, what its pipeline hid, and what one batch cost."""
 
 from __future__ import annotations
 
@@ -15,6 +15,18 @@ class WorkerGone:
 
     pid: int
     status: int
+
+
+class OneBatch(NamedTuple):
+    """When a fetch began, and what it took: wall time, the thread's CPU time, and the time in which it had no core.
+
+    All in nanoseconds.
+    """
+
+    began: int
+    busy: int
+    cpu: int
+    core_wait: int
 
 
 class Hidden(NamedTuple):

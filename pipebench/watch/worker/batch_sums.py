@@ -13,15 +13,15 @@ from pipebench.watch.record.kernel_counts import read_bytes
 from pipebench.watch.record.last_sample import PresentSample
 from pipebench.watch.record.lines import BatchInFull, Collected, Content, FetchSums, LongSample
 from pipebench.watch.record.patches import Patches
-from pipebench.watch.record.record_file import Pace, bucket
+from pipebench.watch.record.record_file import SINGLE, Pace, bucket
 from pipebench.watch.record.recording import Recording
 from pipebench.watch.record.sampling import followed
+from pipebench.watch.record.worker_lines import OneBatch
 from pipebench.watch.worker import contents, pickling
 from pipebench.watch.worker.stack_place import Teller
 
 _SLOWEST = 10
-_KEPT_NS = 50_000_000  # lines are appended together: to open the file for each batch costs a tenth of a short one
-_AT_ONCE = 10  # the first batches of a process, so that a short run whose workers are killed has figures
+_FIRST = 2  # batches with a line of their own: in them, libraries set themselves up
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,8 @@ class Sums:
         self.place = place
         self.timer = StageTimer()
         self.teller = Teller(recording, self.timer, place.loader)
-        self.pace = Pace(place.run_began, place.first_pass)
+        self.pace = Pace(place.run_began, place.first_pass, _FIRST)
+        self.room = SINGLE // (1 + place.first_pass)
         self.number = 0
         self.looks = True
         self.round = place.first_pass - 1
@@ -53,9 +54,7 @@ class Sums:
         self.slow: list[tuple[int, int]] = []
         self.slow_floor = 0
         self.present: PresentSample | None = None  # of a worker
-        self._lines: list[FetchSums] = []
-        self._read = read_bytes()
-        recording.before_stop.append(self._append)
+        recording.before_stop.append(self.write)
         self._clear()
 
     def _clear(self) -> None:
@@ -63,6 +62,7 @@ class Sums:
         self.lengths: dict[int, int] = {}
         self.slow_new: list[LongSample] = []
         self.content = Content()
+        self.single: list[OneBatch] = []
 
     def look_into(self, batch: object) -> None:
         """Counts what a batch holds, for those batches that are followed. Outside of its fetch."""
@@ -105,7 +105,7 @@ class Sums:
             self.slow_floor = self.slow[0][0]
 
     def batch(self, began: int, now: int, cpu: int, core_wait: int, failed: bool) -> None:
-        """Adds one fetch, and writes the sums if they are due.
+        """Adds one fetch, and writes the sums if they are due, or if it is an early one that failed.
 
         In nanoseconds: `cpu` is the thread's CPU time in the fetch, and `core_wait` the time in which it had no core.
         """
@@ -115,23 +115,23 @@ class Sums:
         self.core_wait += core_wait
         self.failed += failed
         self.batches += not failed
+        if self.room and not failed:
+            self.room -= 1
+            self.single.append(OneBatch(began, now - began, cpu, core_wait))
         self.teller.after_batch(self.busy)
-        due = self.pace.due(now)
+        due = self.pace.due(now) or (failed and self.pace.count <= SINGLE)
         if self.fetched % self.recording.settings.every == 0 or self._has_slowest():
             self._write_in_full(began, now)
         self.fetched += 1
         if due:
             self._sum_up(now)
-            if failed or self.pace.count <= _AT_ONCE or now - self._lines[0].begin >= _KEPT_NS:
-                self._append()
-                self.recording.told_to_stop()
+            self.recording.told_to_stop()
 
     def _has_slowest(self) -> bool:
         """Whether this batch contains the slowest sample so far."""
         return bool(self.slow) and max(self.slow)[1] == self.fetched
 
     def _write_in_full(self, began: int, now: int) -> None:
-        self._append()
         line = BatchInFull(self.place.loader, self.round, self.number, began, now, list(self.timer.log))
         self.recording.file.write_in_full(line)
 
@@ -141,7 +141,6 @@ class Sums:
         The feeder thread may then have done more since the last batch, which is written too. A process that started in
         the first pass also writes its thread pools.
         """
-        self._append()
         if last and self.place.first_pass == 0:
             self.recording.guarded(
                 "looking at thread pools", lambda: self.recording.write(thread_pools.library_threads())
@@ -150,19 +149,9 @@ class Sums:
         if not (self.batches or self.failed or hidden.errors or (last and pickling.meter.batches)):
             return
         self._sum_up(self.timer.last)
-        self._append()
-
-    def _append(self) -> None:
-        """Appends the lines that were kept. What the process has read is asked once, and said to have grown evenly."""
-        if self._lines:
-            before, self._read = self._read, read_bytes()
-            for nth, line in enumerate(self._lines, 1):
-                line.read_bytes = before + (self._read - before) * nth // len(self._lines)
-        self.recording.write(*self._lines)
-        self._lines = []
 
     def _sum_up(self, now: int) -> None:
-        """Makes a line of the sums until `now`, and begins new ones."""
+        """Writes a line of the sums until `now`, and begins new ones."""
         self.began = self.began or now
         sums, hidden = self.timer.sums, self.timer.hidden
         used = {stage: sums[stage] for stage in range(len(stages.known)) if sums[stage]}
@@ -177,6 +166,7 @@ class Sums:
             cpu_ns=self.cpu,
             core_wait_ns=self.core_wait,
             process_cpu_ns=process_time_ns(),
+            read_bytes=read_bytes(),
             stages_ns=used,
             lengths=self.lengths,
             slow=self.slow_new,
@@ -185,8 +175,9 @@ class Sums:
             handed=pickling.meter.take_handed(),
             content=self.content,
             hidden=hidden,
+            single=self.single,
         )
-        self._lines.append(line)
+        self.recording.write(line)
         self.timer.hidden = hidden._replace(errors=0, spent_ns=0)
         for stage in used:
             sums[stage] = 0

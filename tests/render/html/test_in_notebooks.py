@@ -10,7 +10,7 @@ import pytest
 from reading import Page
 
 from pipebench.render import notebook
-from pipebench.watch.with_block import WatchedBlock
+from pipebench.watch.with_block import WatchedBlock, Watching
 
 MARKUP = set(
     ["div", "h4", "p", "ul", "li", "table", "caption", "thead", "tbody", "tr", "th", "td", "code", "strong", "pre"]
@@ -50,3 +50,12 @@ def test_making_the_text_shows_nothing_by_itself(monkeypatch: pytest.MonkeyPatch
     """In a notebook, a console of rich shows what it prints: here it would fail, because there is no IPython."""
     monkeypatch.setattr("rich.console._is_jupyter", lambda: True)
     assert "Where the " in str(_as_block("watch"))
+
+
+def test_what_watched_a_block_is_shown_as_its_result() -> None:
+    seen = Watching()
+    shown: list[str] = []
+    assert seen._repr_html_() is None and str(seen) == "The block has not ended: there is no report yet."
+    seen._result = block = _as_block("watch")
+    seen._repr_pretty_(SimpleNamespace(text=shown.append), False)
+    assert seen._repr_html_() == block._repr_html_() and shown == [str(block).strip()]

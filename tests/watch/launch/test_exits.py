@@ -7,12 +7,18 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 import pytest
+from render import made_up
 
-from pipebench.render.watch_notes import sentence
-from pipebench.watch.launch.exits import Exits, exits_noted
+from pipebench.render import layout, screen, watch
+from pipebench.render.watch_notes import after_signal, sentence
+from pipebench.results.watched import Note
+from pipebench.watch import command
+from pipebench.watch.launch.exits import Exit, Exits, exits_noted
 from pipebench.watch.launch.footprint import Footprint
+from pipebench.watch.launch.supervisor import Ended, Lifetime
 from pipebench.watch.read.notes import script_killed
 
 PATIENCE_S = 30.0
@@ -88,6 +94,32 @@ def test_what_exits_while_a_block_runs_is_noted_and_no_descriptor_stays_open() -
         assert set(exits.found) == {ends.pid}
         assert set(os.listdir("/proc/self/fd")) <= before
     assert not any(one.name == "pipebench exits" for one in threading.enumerate())
+
+
+@pytest.mark.parametrize(
+    ("number", "memory_kills", "said"),
+    [
+        (signal.SIGKILL, 0, "find what sent SIGKILL: the log of your scheduler, or dmesg."),
+        (signal.SIGTERM, None, "find what sent SIGTERM: the log of your scheduler, or dmesg."),
+        (signal.SIGKILL, 1, "use fewer workers or smaller batches, or raise the limit of memory."),
+        (signal.SIGSEGV, None, "find the line that crashed: python -X faulthandler prints it."),
+    ],
+)
+def test_a_script_that_a_signal_ended_has_a_next_move(number: int, memory_kills: int | None, said: str) -> None:
+    notes = list(script_killed(number, Footprint(memory_kills=memory_kills), None))
+    assert after_signal(notes) == f"Next: {said} These figures are of the time before."
+    assert after_signal([Note("suspended")]) is None
+    result = replace(made_up.watched(), next_move=None, notes=(*notes, *[Note("suspended", {"s": 60.0})] * 3))
+    shown = layout.text(screen.fitted(watch.parts(result), 80, ""), width=80)
+    assert sentence(notes[0]).split(":")[0] in shown and f"\nNext: {said}" in shown  # a screen has room for both
+
+
+def test_how_the_own_process_of_a_command_ended_is_known_without_asking() -> None:
+    ended = Ended(137, signal.SIGKILL, Lifetime(1, 5), pid=7)
+    assert command.own_exit(ended) == {7: Exit(5, -9)}
+    assert command.own_exit(replace(ended, status=3, signal=None)) == {7: Exit(5, 3)}
+    assert command.own_exit(replace(ended, status=0, signal=None)) == {7: Exit(5)}
+    assert command.own_exit(replace(ended, lived=None)) == {}
 
 
 def test_a_script_that_a_signal_ended_has_a_note() -> None:

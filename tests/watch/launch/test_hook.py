@@ -13,6 +13,8 @@ import pytest
 from pipebench.watch.launch import programs
 from pipebench.watch.launch.hook import pipebench_hook
 from pipebench.watch.launch.programs import Programs, ignores_the_hook, watched_environment
+from pipebench.watch.read.gather import gather
+from pipebench.watch.record.program_lines import ProgramStarted
 from pipebench.watch.record.recording import Settings
 
 SEES = """
@@ -117,6 +119,31 @@ def test_what_multiprocessing_starts_is_a_program_unless_it_is_a_worker(
     for one in found:
         (records,) = one.glob("*.spans")
         assert '"name":"end"' in records.read_text()
+
+
+@pytest.mark.parametrize(
+    "start", [("train.py", "3"), ("-m", "train", "3"), ("-Wignore", "-mtrain", "3"), ("-m", "run")]
+)
+def test_a_program_is_named_by_what_was_started_whatever_its_arguments_are_then(
+    start: tuple[str, ...], run_folder: Path, torch_path: str, tmp_path: Path
+) -> None:
+    """As pytest does: a test that imports torch has set `sys.argv` for what it calls."""
+    (tmp_path / "train.py").write_text("import sys\nsys.argv = ['momentary.py']\nimport torch\n")
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "__main__.py").write_text("import train\n")
+    command = [sys.executable, *start]
+    subprocess.run(command, cwd=tmp_path, env=_environment(run_folder, PYTHONPATH=torch_path), timeout=60, check=True)
+    (folder,) = _programs(run_folder)
+    (line,) = [line for one in gather(folder) for line in one.of(ProgramStarted)]
+    words = [start[-2].removeprefix("-m"), "3"] if start[-1] == "3" else ["run"]
+    assert line.argv == words
+
+
+@pytest.mark.parametrize("method", ["spawn", "forkserver"])
+def test_what_multiprocessing_starts_learns_its_script_later(method: str) -> None:
+    command = ["python", "-c", f"from multiprocessing.{method} import main", "--multiprocessing-fork"]
+    assert pipebench_hook.started_as(["-c", "--multiprocessing-fork"], command) == []
+    assert pipebench_hook.started_as(["-c", "3"], ["python", "-c", "import torch", "3"]) == ["-c", "3"]
 
 
 def test_a_command_watched_within_a_watched_one_has_its_own_records(

@@ -121,6 +121,7 @@ def test_a_cause_is_one_line_whatever_the_exception_says() -> None:
 
     assert told(PipebenchError("it is full", "make room")) == "PipebenchError: it is full; make room"
     assert told(Mute()) == "Mute"
+    assert told(KeyboardInterrupt()) == "KeyboardInterrupt"
 
 
 def test_what_one_process_tells_of_its_faults_has_a_bound(tmp_path: Path) -> None:

@@ -180,6 +180,19 @@ def test_a_stall_has_its_period(each: int, period: float, share: float, tmp_path
     assert [point.values[f"stall_{name}"] for name in ("period_iterations", "share")] == [period, share]
 
 
+@pytest.mark.parametrize(("workers", "period"), [(4, 0.0), (8, 4.0), (0, 4.0)])
+def test_workers_that_finish_together_are_no_stall(workers: int, period: float, tmp_path: Path) -> None:
+    """Four workers that never rest give four batches at once: the loop waits for the first of them only."""
+    program = Program(tmp_path)
+    program.write("10-0", LoaderFound(1, "Photos", workers, 8, "fork", 2))
+    for task in range(32):
+        wait = 0 if task % 4 else 8 * MS
+        program.turn(arrivals=[Arrival(task, 1, 0, wait, wait, 0, 0, 0)])
+    point = latest(program)
+    shown = point.values["stall_period_iterations"], point.values["stall_share"]
+    assert shown == (period, 1.0 if period else 0.0)
+
+
 def test_memory_of_workers_and_its_growth(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program = Program(tmp_path)
     monkeypatch.setattr("pipebench.watch.log.live.time.perf_counter", lambda: program.now * 1e-9)

@@ -96,6 +96,19 @@ def test_a_large_row_is_a_cause(rows: dict[str, int], code: str) -> None:
     assert found[code].on_device == (code == "host-to-device")
 
 
+def test_waiting_for_a_thread_that_makes_batches_leads() -> None:
+    """The loop takes batches from a queue, and the making of the next goes on beside it: no row is "make-batch"."""
+    run = Planted()
+    run.loader(**TRAINS, wait_for_worker=2000, workers=0)
+    account = run.account()
+    assert account.causes[0].code == "no-workers"
+    assert account.causes[0].s == account.causes[0].recoverable_s == pytest.approx(2)
+    assert said(account).startswith(
+        "Waiting for batches took 2.00 s of the run's 3.10 s (64 %): loader 1 has no workers, and one thread beside "
+        "the loop makes them. num_workers=2 or more could save up to 2.00 s (predicted, not tried)."
+    )
+
+
 def test_hand_off() -> None:
     run = Planted()
     run.loader(**TRAINS, receive=200, unpickle=100)
@@ -264,6 +277,9 @@ def test_stalls_with_a_period_though_workers_rest() -> None:
     (found,) = [one for one in account.causes if one.code != "training"]
     assert (found.code, found.values["period"]) == ("periodic-stalls", 8)
     assert "The loop stalls at every 8th batch, the number of workers: " in said(account)
+    assert "busy only 40 % of the time: one worker's batches cost more, or all workers finish together." in said(
+        account
+    )
 
 
 def test_slow_batches_that_hold_up_later_ones() -> None:

@@ -21,14 +21,16 @@ from pipebench.watch.record.lines import (
     ProcessStarted,
 )
 from pipebench.watch.record.record_file import MAKE, PHASES, PIN, RECEIVE, SAMPLER, SEND, UNPICKLE, WAIT_PARTS, WORKERS
+from pipebench.watch.record.worker_lines import OneBatch
 
 MS = 1_000_000
 
 
 def _fetch(begin: int, busy: int = 10, cpu: int = 6, **more: Any) -> FetchSums:
     """One batch of 8 samples; times in milliseconds."""
-    known = {"batches": 1, "samples": 8, "busy_ns": busy * MS, "cpu_ns": cpu * MS}
-    return FetchSums(1, begin * MS, (begin + busy) * MS, **known | more)
+    known: dict[str, Any] = {"batches": 1, "samples": 8, "busy_ns": busy * MS, "cpu_ns": cpu * MS}
+    single = [OneBatch(begin * MS, busy * MS, cpu * MS, more.get("core_wait_ns", 0))]
+    return FetchSums(1, begin * MS, (begin + busy) * MS, **known | {"single": single} | more)
 
 
 def _turn(number: int, wait: int = 3, step: int = 7, **more: Any) -> LoopSums:
@@ -77,10 +79,22 @@ def test_batches_of_several_workers_stand_in_their_order() -> None:
 def test_single_batches_are_scaled_to_the_mean_of_all() -> None:
     """Later lines hold many batches that were twice as fast: the sample keeps its shape, and gets their mean."""
     fetches = [_fetch(10 * one, 10, 10) for one in range(12)]
-    fetches.append(_fetch(200, 450, 450, batches=90, samples=720))
+    fetches.append(_fetch(200, 450, 450, batches=90, samples=720, single=[]))
     found = _costs([fetches], [_turn(one) for one in range(12)])
     assert found is not None and len(found.cpu_s) == 10
     assert fmean(found.cpu_s) == pytest.approx((10 * 0.01 + 90 * 0.005) / 100)
+
+
+def test_batches_that_share_a_line_stand_in_the_order_of_their_begins() -> None:
+    """Two workers make batches of 10 and 20 ms in turn; each worker writes them together at its end."""
+    lines = []
+    for first, busy in ((0, 10), (1, 20)):
+        single = [OneBatch((first + 40 * nth) * MS, busy * MS, busy * MS, 0) for nth in range(2, 8)]
+        settling = [_fetch(first + 40 * nth, busy, busy) for nth in range(2)]
+        all_of_it = {"batches": 6, "samples": 48, "busy_ns": 6 * busy * MS, "cpu_ns": 6 * busy * MS, "single": single}
+        lines.append([*settling, _fetch(first + 80, 200, **all_of_it)])
+    found = _costs(lines, [_turn(number) for number in range(16)])
+    assert found is not None and found.cpu_s == pytest.approx([0.01, 0.02] * 6)
 
 
 def test_what_is_kept_is_bounded() -> None:

@@ -121,6 +121,7 @@ class Start:
 
     def __init__(self, folder: str, at: int) -> None:
         self._folder, self._at, self._pid = folder, at, os.getpid()
+        self._argv = started_as(list(getattr(sys, "argv", [])), sys.orig_argv)
         self._done = False
 
     def with_torch(self) -> None:
@@ -153,9 +154,20 @@ class Start:
         finally:
             sys.path.remove(_ROOT)
         try:
-            begin(self._folder, at)
+            begin(self._folder, at, self._argv)
         except Exception as error:
             _say(error)
+
+
+def started_as(argv: list[str], whole: list[str]) -> list[str]:
+    """The script or module of this process with its arguments. `argv` is `sys.argv` at the start: it may change later.
+
+    `whole` is the command line, which alone has the name of a module then. What multiprocessing starts learns its
+    script later: it has none here.
+    """
+    if argv[:1] == ["-m"]:
+        return [whole[-len(argv)].removeprefix("-m"), *argv[1:]]
+    return [] if argv[:1] == ["-c"] and any("from multiprocessing." in one for one in whole) else argv
 
 
 def _say(error: Exception) -> None:

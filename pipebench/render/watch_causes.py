@@ -1,0 +1,229 @@
+"""The sentence for each cause of a watched run, by its code. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from pipebench.render import in_loop
+from pipebench.render.frameworks import setting
+from pipebench.results.account import Cause
+from pipebench.units import counted, percent, seconds, size
+
+_SMALLEST = 0.01  # of a cause; smaller parts of it are not told
+
+
+def _at_most(one: Cause, change: str) -> str:
+    if not one.recoverable_s:
+        return ""
+    return f" {change} could save up to {seconds(one.recoverable_s)} (predicted, not tried)."
+
+
+def _start_up(one: Cause, values: Any, part: str) -> str:
+    how = f"{counted(values['workers'], 'worker')} ({values['start_method']})"
+    passes = counted(values["passes"], "pass", "passes")
+    inside = " (in validation)" if values["in_validation"] else ""
+    its = "its" if values["workers"] == 1 else "their"
+    began = f"Starting {how}, {its} first batches and {its} end took {part}: {passes} over loader {one.loader}{inside}."
+    if values.get("again"):
+        anew = f" The loader was made anew {counted(values['again'], 'time')}."
+        return began + anew + _at_most(one, "Making it once, with persistent_workers=True,")
+    return began + _at_most(one, setting("persistent_workers=True", values.get("made_by", "")))
+
+
+def _validation(one: Cause, values: Any, part: str) -> str:
+    waits = values.get("waits_s", 0.0)
+    more = f" Up to {seconds(waits)} of that could be saved by faster loading (predicted, not tried)." if waits else ""
+    passes = counted(values["passes"], "pass", "passes") if "passes" in values else "the passes"
+    return f"Validation took {part}: {passes} over loader {one.loader}.{more}"
+
+
+def _sampler(one: Cause, values: Any, part: str) -> str:
+    per = f"{seconds(values['s_per_batch'])} a batch"
+    return f"The sampler of loader {one.loader} took {part}, {per}, in the script's own process." + _at_most(
+        one, "Indices made ahead of time"
+    )
+
+
+def _hand_off(one: Cause, values: Any, part: str) -> str:
+    arrays = values["array_bytes_per_batch"]
+    what = f"{size(arrays)} of NumPy arrays" if arrays else f"{size(values['pipe_bytes_per_batch'])} through the pipe"
+    change = "Tensors in place of arrays" if arrays else "A cheaper hand-off"
+    return f"Receiving and unpickling batches took {part}; a batch brings {what}." + _at_most(one, change)
+
+
+def _stage_named(values: Any) -> str:
+    if "stage" not in values:
+        return ""
+    kind = "read + decode" if values["includes_read"] else values["kind"]
+    return f"; {percent(values['stage_share'])} of loading is {values['stage']} ({kind})"
+
+
+def _no_workers(one: Cause, values: Any, part: str) -> str:
+    workers = setting("num_workers", values.get("made_by", ""))
+    if "by_thread" in values:
+        return (
+            f"Waiting for batches took {part}: loader {one.loader} has no workers, and one thread beside the loop "
+            f"makes them{_stage_named(values)}." + _at_most(one, f"{workers}=2 or more") + in_loop.shared(values)
+        )
+    return (
+        f"Loader {one.loader} has no workers: making batches inside the loop took {part}{_stage_named(values)}."
+        + _at_most(one, f"{workers}=1 or more")
+        + in_loop.shared(values)
+    )
+
+
+def _waits(one: Cause, part: str) -> str:
+    parts = (("while receiving", "late_s"), ("for a core that they had", "core_s"))
+    large = [(words, float(one.values.get(name, 0.0))) for words, name in parts]
+    told = "".join(f", {seconds(s)} of it {words}" for words, s in large if s >= _SMALLEST * one.s > 0)
+    return f"Waiting for the workers of loader {one.loader} took {part}{told}"
+
+
+def _busy(values: Any) -> str:
+    return f"{counted(values['workers'], 'worker')} busy {percent(values['busy'])}"
+
+
+def _blocked(one: Cause, values: Any, part: str) -> str:
+    what, idle = "They sleep, or wait for storage, network or a core", ""
+    if "seen" in values:  # from outside, and hardly ever waiting for storage
+        what = "They sleep, or wait for a network or a lock"
+    elif "idle_cores" in values:  # then the load of other processes is known
+        what = "They sleep or wait for storage or network"
+        idle = f", while {values['idle_cores']:.1f} of {values['usable_cores']:g} cores are idle"
+    return (
+        f"{_waits(one, part)}. {what}: {_busy(values)}, of that "
+        f"{percent(values['cpu_share'])} on a core{idle}{_stage_named(values)}."
+        + (in_loop.shared(values) or _at_most(one, "More workers than cores"))
+    )
+
+
+def _storage(one: Cause, values: Any, part: str) -> str:
+    rate = f", which gives {size(values['bytes_per_s'])}/s" if values.get("bytes_per_s") else ""
+    return (
+        f"{_waits(one, part)}. They wait for storage{rate}: {_busy(values)}, of that "
+        f"{percent(values['cpu_share'])} on a core{_stage_named(values)}."
+        + (in_loop.shared(values) or _at_most(one, "More workers than cores, or data in memory,"))
+    )
+
+
+def _growth(one: Cause, values: Any, part: str) -> str:
+    each = f", {size(values['pass_bytes'])} a pass" if values.get("pass_bytes") else ""
+    ends = "" if values["persistent"] else ", unless the pass ends before: then it begins anew"
+    return (
+        f"The memory of the workers of loader {one.loader} grows by {size(values['bytes_per_s'])}/s{each}. The free "
+        f"{size(values['free_bytes'])} end in {seconds(values['lasts_s'])}{ends}."
+    )
+
+
+def _sync_points(one: Cause, values: Any, part: str) -> str:
+    would = "makes" if values["device"] else "would make"
+    took = f" They took {part}." if one.s else ""
+    return (
+        f"The loop {would} the host wait for the device {values['per_step']:g} times an iteration: "
+        f"{values['operations']} in {values['places']}.{took}" + _at_most(one, "Fewer of them")
+    )
+
+
+def _stage(one: Cause, values: Any, part: str) -> str:
+    """The stage is named by the sentence on the iteration, which follows."""
+    return f"{_waits(one, part)}." + _at_most(one, "Faster loading")
+
+
+def _pickling(one: Cause, values: Any, part: str) -> str:
+    times = f"they make a batch in {seconds(values['make_s'])} and pickle it for {seconds(values['pickle_s'])}"
+    return f"{_waits(one, part)}: {times}." + _at_most(one, "A cheaper hand-off")
+
+
+def _threads(one: Cause, values: Any, part: str) -> str:
+    return (
+        f"{_waits(one, part)}: {counted(values['workers'], 'worker')} of {values['threads']} threads each compete for "
+        f"{values['usable_cores']:g} cores." + _at_most(one, "One thread in each worker")
+    )
+
+
+def _cores(one: Cause, values: Any, part: str) -> str:
+    return (
+        f"{_waits(one, part)}: the workers use {values['cores_used']:.1f} cores and the script "
+        f"{values['script_cores']:.1f}, of {values['usable_cores']:g}. Only cheaper loading helps, not more workers."
+    )
+
+
+def _compete(one: Cause, values: Any, part: str) -> str:
+    return (
+        f"The loop itself waited for a core: {part}. {counted(values['workers'], 'worker')} use "
+        f"{values['cores_used']:.1f} of {values['usable_cores']:g} cores." + _at_most(one, "Fewer workers")
+    )
+
+
+def _head_of_line(one: Cause, values: Any, part: str) -> str:
+    return (
+        f"Slow batches held up later ones that were ready: {part}, in {percent(values['share'])} of the waits."
+        + _at_most(one, "in_order=False")
+    )
+
+
+def _periodic(one: Cause, values: Any, part: str) -> str:
+    workers, why = "", ", so batches cost unevenly"
+    if values["period"] == values["workers"]:
+        workers, why = ", the number of workers", ": one worker's batches cost more, or all workers finish together"
+    return (
+        f"The loop stalls at every {_nth(values['period'])} batch{workers}: {part}. The workers "
+        f"are busy only {percent(values['busy'])} of the time{why}." + _at_most(one, "A larger prefetch_factor")
+    )
+
+
+def _uneven_workers(one: Cause, values: Any, part: str) -> str:
+    rest = "other" if values["workers"] == 2 else "others"
+    return (
+        f"{_waits(one, part)}. Worker {values['worker']} has most of the work: it is busy "
+        f"{percent(values['most_busy'])} of the time, and the {rest} {percent(values['others_busy'])}."
+        + _at_most(one, "Work that is spread evenly (shuffled, or split evenly)")
+    )
+
+
+def _nth(number: int) -> str:
+    ending = "th" if number % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"{number}{ending}"
+
+
+def _training(one: Cause, values: Any, part: str) -> str:
+    first = f" Its first iteration took {seconds(values['first_s'])} of that, once." if "first_s" in values else ""
+    return f"Training itself took {part}, {in_loop.most_of_training(values)}.{first}"
+
+
+SENTENCES: dict[str, Callable[[Cause, Any, str], str]] = {
+    "start-up": _start_up,
+    "validation": _validation,
+    "sampler": _sampler,
+    "hand-off": _hand_off,
+    "pin": lambda one, values, part: f"Copying batches into pinned memory took {part}.",
+    "host-to-device": lambda one, values, part: (
+        f"Copies from the host to the device took {part}." + _at_most(one, "Pinned batches and non_blocking=True")
+    ),
+    "callbacks": lambda one, values, part: (
+        in_loop.callbacks(values, part)
+        + _at_most(one, "Doing it less often, or in another thread,")
+    ),
+    "no-workers": _no_workers,
+    "workers-blocked": _blocked,
+    "storage": _storage,
+    "memory-growth": _growth,
+    "sync-points": _sync_points,
+    "stage": _stage,
+    "pickling": _pickling,
+    "threads-over-cores": _threads,
+    "cores-used-up": _cores,
+    "workers-compete": _compete,
+    "head-of-line": _head_of_line,
+    "periodic-stalls": _periodic,
+    "uneven-workers": _uneven_workers,
+    "waiting": lambda one, values, part: (
+        f"{_waits(one, part)}, though they are busy only {percent(values['busy'])} of the time."
+        + _at_most(one, "Faster loading")
+    ),
+    "training": _training,
+    "outside-loops": lambda one, values, part: f"Between the loops (checkpoints, other work) it took {part}.",
+    "before-loops": lambda one, values, part: f"Imports, data set and model, before the first loop, took {part}, once.",
+    "after-loops": lambda one, values, part: f"After its last loop it took {part}, once.",
+}  # fmt: skip
