@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import sys
 import time
 from contextlib import nullcontext
@@ -141,7 +142,8 @@ def main() -> int:
             run(job, _Beats(job.pipe))
     except KeyboardInterrupt:
         return INTERRUPTED
-    except BrokenPipeError:  # the command has gone
+    except BrokenPipeError:  # the command was killed, and nobody else removes what Ray wrote until it ended
+        shutil.rmtree(job.folder, ignore_errors=True)
         return 1
     except PipebenchError as error:
         so_far = read_note(path)

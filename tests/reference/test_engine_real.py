@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -91,3 +92,18 @@ def test_a_node_is_lost_in_the_middle_of_a_pass(tmp_path):
     assert found.lost == 1 and sorted(one.cores for one in found.nodes) == [0.0, 1.0, 1.0]
     assert found.outputs.passes == 3 and found.outputs.samples == 16 + 2 * 4 * (4 + 40 + 4)
     assert len(found.arm("ray").throughput.readings_s) == 2 and not found.arm("ray").cpu_s
+
+
+def test_a_command_that_is_killed_leaves_nothing(short):
+    environment = {**os.environ, "TMPDIR": str(short)}
+    with subprocess.Popen(
+        RUN, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=environment
+    ) as process:
+        for line in process.stderr:
+            if line.startswith("round 2"):
+                process.kill()
+                break
+    until = time.monotonic() + 60
+    while (started_here() or list(short.glob("*ray*"))) and time.monotonic() < until:
+        time.sleep(0.2)
+    assert not started_here() and not list(short.glob("*ray*"))
