@@ -22,17 +22,17 @@ HOUSE = {
     "task": "",
     "results": "sync_points measurement usual_pipeline loading consumers windows drilled account costs hand_off "
     "batches over_time next_move watched training calibration check comparison before_after studies ranks "
-    "programs advice plan packing examination remote loaders secrets names verdicts report schema earlier_runs",
+    "programs advice plan packing examination remote loaders engine secrets names verdicts report schema earlier_runs",
     "render": "cells signs layout screen check frameworks watch_notes feeding consumers stage_sum gains tables lab "
     "started watch_verdict in_loop watch_causes watch_account watch_details watch_drilled watch ranks programs "
-    "watched study syncs same_work ab github calibration advice before_after_rows before_after plan functions packing "
-    "examination remote loaders text",
+    "watched study syncs one_machine same_work ab github calibration advice before_after_rows before_after plan "
+    "functions packing examination remote loaders engine text",
     "render.pictures": "sheet svg drawing axes forest bound counts errors in_workers ladder of_ranks remedies "
     "resources speedups steps times variants whole_run two_runs",
     "render.html": "markup outline page",
     "render.notebook": "",
     "syncpoints": "placement book reviewed_operators modes session examine",
-    "predict": "cores loader bounds asked intervals planning passports untried more_workers",
+    "predict": "cores loader bounds asked intervals one_machine planning passports untried more_workers",
     "watch.record": "options orders spent kernel_counts from_handlers bound_lines trial_lines program_lines "
     "worker_lines lines patches exclusive_time record_file last_sample recording sampling thread_pools memory",
     "watch.stages": "labels transforms hidden_errors webdataset called iterables library_calls finding_transforms",
@@ -69,7 +69,8 @@ HOUSE = {
     "check": "kinds images members decoding whole",
     "runner": "",
     "reference": "worker_health published_rates pipeline dataloader training_loop loader_table"
-    " training_script watched_training",
+    " training_script watched_training ray_there ray_statistics ray_work ray_cluster engine_rounds engine_script"
+    " engine",
     "lab": "fresh earlier checking bounding turns timing passes whole_run one_task",
     "loaders": "kind recipe checking one_round rounds",
     "loaders.kinds": LOADERS,
@@ -84,8 +85,8 @@ HOUSE = {
     "asvbench": "",
     "terminal": "",
     "pytest_plugin": "",
-    "commands": "_lab _percent _ab_choice _ab_saved _script ab advise build calibrate data check compare doctor init "
-    "loaders pack plan remote run schema show study syncs watch",
+    "commands": "_lab _keeping _engine _percent _ab_choice _ab_saved _script ab advise build calibrate data check "
+    "compare doctor init loaders pack plan remote run schema show study syncs watch",
     "cli": "",
     "__main__": "",
 }

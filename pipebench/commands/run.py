@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from pipebench.commands import _engine
+from pipebench.commands._keeping import Kept, show
 from pipebench.commands._lab import need_lab
 from pipebench.commands.data import say_if_shadowed
 from pipebench.errors import PipebenchError
@@ -21,16 +23,12 @@ from pipebench.terminal import (
     places,
     progress,
     ready_to_render,
-    rendered,
-    save_page,
     say,
     whole,
 )
-from pipebench.units import printable
 
 if TYPE_CHECKING:
     from pipebench.render.layout import Line
-    from pipebench.results.report import Report
 
 
 class _Device(click.ParamType):  # type: ignore[type-arg]  # generic in some versions of click
@@ -139,6 +137,18 @@ class _Consumer(click.ParamType):  # type: ignore[type-arg]  # generic in some v
     metavar="SECONDS",
     help="Report a worker as hung after this long without a batch.",
 )
+@click.option(
+    "--engine",
+    type=click.Choice(["torch", "ray"]),
+    default="torch",
+    show_default=True,
+    help="What feeds the training loop. ray: Ray Data beside the DataLoader, and nothing else is measured.",
+)
+@click.option(
+    "--ray-address",
+    metavar="HOST:PORT",
+    help="The head of a Ray cluster of which this machine is a node.  [default: a cluster of its own, here]",
+)
 @click.option("--quick", is_flag=True, help="Few processes and wide intervals, for a first look.")
 @click.option("--rigorous", is_flag=True, help="More processes and longer readings.")
 @click.option("--list", "listing", is_flag=True, help="List stages, tasks and variants, and measure nothing.")
@@ -166,6 +176,8 @@ def command(
     seed: int,
     cache: Any,
     consumer: float | str | None,
+    engine: str,
+    ray_address: str | None,
     **loading: Any,
 ) -> int:
     """Measure the ceilings of this machine, every variant of every stage, the loader, and training against its bound.
@@ -179,6 +191,9 @@ def command(
         raise click.UsageError("--consumer and a simulated device exclude each other")
     if consumer is not None and (stages or names):
         raise click.UsageError("--consumer needs the loader, which --stage and --variant leave out")
+    without = {"--stage": bool(stages), "--variant": bool(names), "--list": listing, "--stream": loading["stream"],
+               "--cache cold": cache == "cold"}  # fmt: skip
+    _engine.check(engine, ray_address, without, workers)
     export_json, export_html = places(force, export_json, export_html)
     from pipebench.lab import whole_run
 
@@ -195,6 +210,10 @@ def command(
 
     workload = Workload(data, limit, batch_size or Workload.batch_size, seed=seed, cache=cache, quick=quick)
     length: Length = "quick" if quick else "rigorous" if rigorous else "usual"
+    if engine != "torch":
+        asked = _engine.Asked(ray_address, workers, steps, name, simulated_s, consumer, length)
+        given = Loading(timeout_s=timeout, **loading)
+        return _engine.measured(asked, workload, given, style, export_json, export_html)
     passes = {"quick": Passes.quick, "usual": Passes, "rigorous": Passes.rigorous}[length]()
     feeding = None
     if not stages and not names:
@@ -217,7 +236,7 @@ def _measured(
     from pipebench.lab import whole_run
 
     ready_to_render()
-    kept = _Kept(export_json)
+    kept = Kept(export_json)
     status = 0
     try:
         with progress() as advance:
@@ -227,53 +246,16 @@ def _measured(
         say(f"pipebench: interrupted; {kept.where}")
     except PipebenchError:
         if kept.report is not None and kept.report.measurements:
-            _show(kept.report, style, export_html)
+            show(kept.report, style, export_html)
         raise
     if kept.report is None:
         return status
-    _show(kept.report, style, export_html)
+    show(kept.report, style, export_html)
     reasons = whole_run.unmeasured(kept.report)
     for reason in reasons:
         say(f"pipebench: {reason}")
-    if kept.unsaved is not None and export_json is not None:
-        raise kept.unsaved
+    kept.check_saved()
     return status or (1 if reasons else 0)
-
-
-def _show(report: Report, style: str, export_html: Path | None) -> None:
-    click.echo(rendered(report, style), nl=False)
-    save_page(report, export_html)
-
-
-class _Kept:
-    """The report so far, saved whenever there is more of it: where it was asked for, else as the latest one."""
-
-    def __init__(self, export_json: Path | None) -> None:
-        from pipebench.host import machine
-
-        self.report: Report | None = None
-        self.unsaved: PipebenchError | None = None
-        self._asked = export_json is not None
-        self._place = export_json or machine.cache_folder() / "reports" / "latest.json"
-
-    def __call__(self, report: Report) -> None:
-        """Keeps and saves; a place that cannot be written ends the run only before anything has been measured."""
-        from pipebench.results.report import save
-
-        self.report = report
-        self.unsaved = None
-        try:
-            save(report, self._place)
-        except PipebenchError as error:
-            if self._asked and not report.measurements:
-                raise
-            self.unsaved = error
-
-    @property
-    def where(self) -> str:
-        if self.report is None or self.unsaved is not None:
-            return "nothing was saved"
-        return f"what was measured is in {printable(self._place)}"
 
 
 def _listing(selection: Any) -> Iterator[Line]:

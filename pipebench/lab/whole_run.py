@@ -155,7 +155,7 @@ def run(
         progress(0, 0, "importing torch")
         workload = replace(workload, device=chosen_device(device))
         report = new(
-            _storage_of(listed),
+            storage_of(listed),
             partial=True,
             workload=replace(workload, data=printable(workload.data)),
             data=_data(listed),
@@ -253,7 +253,7 @@ def chosen_device(wanted: str | None) -> Literal["cpu", "cuda"]:
     return "cpu" if wanted == "cpu" or not torch.cuda.is_available() else "cuda"
 
 
-def _storage_of(listed: datasets.Dataset) -> Path | None:
+def storage_of(listed: datasets.Dataset) -> Path | None:
     """A path of the data; the report names the storage that holds it. None if there is no file."""
     for one in listed.samples:
         cell = (one.cell.path,) if one.cell else ()

@@ -11,6 +11,7 @@ from pipebench.predict.asked import changed, handed_over
 from pipebench.predict.bounds import bounds, core_s
 from pipebench.predict.intervals import around, expected, predicted
 from pipebench.predict.loader import Setting, simulate
+from pipebench.predict.one_machine import one_machine
 from pipebench.results.costs import LoopCosts, Passport
 from pipebench.results.plan import Asked, Check, Figure, Need, Plan, Prediction, Resource
 from pipebench.stats import CONFIDENCE, Speedup
@@ -46,6 +47,7 @@ def plan(passport: Passport, asked: Asked) -> Plan:
         needs=needs,
         from_alone=not costs.workers,
         unread=not costs.read_bytes,
+        one_machine=one_machine(passport, asked, question.ways, error),
     )
     return replace(found, fed=_fed(found))
 

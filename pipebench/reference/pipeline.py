@@ -91,14 +91,23 @@ class Chain:
     """Makes a tensor from one sample's encoded bytes, and a batch from samples. It is built where it is used.
 
     The workload's seed and the sample's key determine all that is random (box, mask, flip), so every chain draws alike.
+    `around` may put something around the call of each stage, such as a clock: it gets the stage and the call.
     """
 
-    def __init__(self, recipe: Recipe, workload: Workload, cropping: Callable[[crop.Cut], Any] | None = None) -> None:
+    def __init__(
+        self,
+        recipe: Recipe,
+        workload: Workload,
+        cropping: Callable[[crop.Cut], Any] | None = None,
+        around: Callable[[str, Callable[[Any], Any]], Callable[[Any], Any]] = lambda stage, call: call,
+    ) -> None:
         self._task = recipe.crop.rpartition("/")[0]
         self._seed = workload.seed
-        self._crop = cropping or _built(recipe.crop, workload)
-        self._transforms = [(one.split("/")[1], _built(one, workload)) for one in recipe.transforms]
-        self._collate, self._batched = _built(recipe.collate, workload), recipe.collate.startswith("transform/")
+        self._crop = around("decode + crop", cropping or _built(recipe.crop, workload))
+        built = [(one.split("/")[1], _built(one, workload)) for one in recipe.transforms]
+        self._transforms = [(task, around("transform", call)) for task, call in built]
+        self._collate = around("collate", _built(recipe.collate, workload))
+        self._batched = recipe.collate.startswith("transform/")
         if "cv2" in sys.modules:
             sys.modules["cv2"].setNumThreads(1)  # in a worker OpenCV would start a thread for every core
 

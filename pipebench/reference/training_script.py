@@ -65,7 +65,7 @@ def run(job: TrainingJob) -> None:
 
     Torch has one thread, except for a step of the user's, which uses as many as it does in the user's own script.
     """
-    consumer = _consumer(job)
+    consumer = consumer_of(job)
     with nullcontext() if job.step else one_thread(), reference(job.workload, job.loading) as live:
         if not job.steps:
             train(iter([live.start()]), consumer, 1)
@@ -75,7 +75,8 @@ def run(job: TrainingJob) -> None:
         train(_noted(live, consumer, Path(job.note)), consumer, job.steps + _UNSCHEDULED)
 
 
-def _consumer(job: TrainingJob) -> Consumer:
+def consumer_of(job: TrainingJob) -> Consumer:
+    """What the job trains: a simulated device, the user's step, or a model of our own."""
     if job.simulated_s:
         return Simulated(job.simulated_s)
     if job.step:

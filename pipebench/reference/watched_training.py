@@ -33,14 +33,14 @@ from pipebench.watch.record.options import WatchOptions
 
 Progress = Callable[[int, int, str], None]
 Length = Literal["quick", "usual", "rigorous"]
-_WINDOWS: dict[Length, tuple[int, int]] = {"quick": (6, 4), "usual": (8, 12), "rigorous": (16, 48)}  # rounds, batches
+WINDOWS: dict[Length, tuple[int, int]] = {"quick": (6, 4), "usual": (8, 12), "rigorous": (16, 48)}  # rounds, batches
 STOPPED = Warning(GAP, "the training script was stopped meanwhile (SIGSTOP or Ctrl-Z)", "let it run until the end")
 TURNS = 2  # how many turns of all workers a window has at least, because their batches come in bursts
 
 
 def steps_of(length: Length, workers: int, on_device: bool) -> int:
     """How many iterations training needs: enough rounds for an interval of 95 %, each window of whole worker turns."""
-    rounds, batches = _WINDOWS[length]
+    rounds, batches = WINDOWS[length]
     turn = max(1, workers)
     window = turn * max(TURNS, math.ceil(batches / turn))
     replays = (IDLE, *([BUSY] if workers else []), *([DEVICE] if on_device else []))

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from statistics import fmean
 
 from pipebench.render.cells import Table
-from pipebench.render.layout import Line, Part
+from pipebench.render.layout import Line, Part, Spare, Sparing
+from pipebench.render.one_machine import ends
 from pipebench.results.costs import Passport
 from pipebench.results.plan import Asked, Check, Figure, Need, Plan, Prediction
 from pipebench.stats import NORMAL
@@ -30,15 +31,16 @@ _ASSUMED = {
 _ROWS = 3  # around the best, if there is a table of needs too
 
 
-def parts(found: Plan) -> list[Part]:
-    """The predictions in at most 30 lines of 80 columns."""
-    made: list[Part] = [Line(verdict(found), "bold"), _table(found)]
+def parts(found: Plan) -> list[Sparing]:
+    """The predictions; in at most 30 lines of 80 columns without what can be spared."""
+    made: list[Sparing] = [Line(verdict(found), "bold"), _table(found)]
     if found.needs:
         said = ", ".join(map(_checked, found.checks))
         made += [_needs(found), "", f"The same model on what was run: {said}. {_holds(found)}"]
     else:
         made.append(_checks(found))
-    made += ["", " ".join(_assumed(found))]
+    made += ["", *(Line(line) for line in ends(found))]
+    made.append(Spare(("", " ".join(_assumed(found)))) if found.one_machine else " ".join(_assumed(found)))
     return made
 
 

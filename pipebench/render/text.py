@@ -12,6 +12,7 @@ from pipebench.render import (
     before_after,
     calibration,
     check,
+    engine,
     examination,
     functions,
     lab,
@@ -92,7 +93,7 @@ def _is_without_heading(report: Report) -> bool:
     """Whether there are timings, but no part above names the machine on which they were taken."""
     if report.advice is not None:
         return True
-    timed = report.comparison is not None or report.studies or report.measurements or report.loaders
+    timed = report.comparison is not None or report.studies or report.measurements or report.loaders or report.engine
     return bool(timed) and report.workload is None and report.watched is None
 
 
@@ -114,5 +115,6 @@ _OF_PART: dict[str, Callable[[Any, bool], Iterable[Sparing]]] = {
     "loaders": lambda report, full: loaders.parts(report.loaders, full),
     "examination": lambda report, full: examination.parts(report.examination, full),
     "remote": lambda report, full: remote.parts(report.remote, full),
+    "engine": lambda report, full: engine.parts(report.engine, report.bad_samples),
     "before_after": lambda report, full: before_after.parts(report.before_after, full=full),
 }

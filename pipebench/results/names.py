@@ -69,6 +69,7 @@ KINDS: dict[str, dict[str, Kind]] = {
         "facts": "values",
     },
     "remote.Remote": {"addresses": "name"},
+    "engine.EngineRun": {"data": "data", "notes": "ours"},
     "check.Found": {"name": "name", "detail": "said"},
     "before_after.Side": {"file": "file", "host": "name"},
     "before_after.Differing": {"base": "said", "head": "said"},

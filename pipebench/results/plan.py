@@ -87,6 +87,34 @@ class Need:
 
 
 @dataclass(frozen=True)
+class OneMachine:
+    """Where one machine ends, for `devices` that each take `device` samples per second.
+
+    `cores` is what all of them need beside what the machine has, `per_device` what one needs, and `fed` how many such
+    devices the cores feed. `stays` are the cores that the training loops need themselves, wherever samples are made;
+    `lacking` are those that are not there. `encoded` is the rate at which samples are read, and `decoded` that at which
+    other machines would have to send them (None: their size is not known).
+    """
+
+    device: float
+    devices: int
+    cores: Need
+    per_device: Figure
+    fed: Figure
+    stays: Figure
+    lacking: Figure
+    encoded: Need | None = None
+    decoded: Need | None = None
+
+    @property
+    def moving_helps(self) -> bool:
+        """Whether cores of other machines would feed the devices: these lack cores for certain, and nothing else."""
+        have = self.cores.available
+        others = [one for one in (self.encoded, self.decoded) if one is not None and one.enough is False]
+        return self.cores.enough is False and not others and have is not None and self.stays.high <= have
+
+
+@dataclass(frozen=True)
 class Plan:
     """Predictions from the costs of one watched run.
 
@@ -95,7 +123,7 @@ class Plan:
     second (None: not asked), and `fed` says whether the best setting feeds them (None: it cannot be told).
     `model_error` is the relative error (one standard deviation) in all intervals. `from_alone` says that the watched
     loader had no workers, so that the cost of handing over is assumed. `unread` says that the bytes of a sample are not
-    known.
+    known. `one_machine` says where one machine ends (None: a report of an older pipebench, or no core is needed).
     """
 
     asked: Asked
@@ -111,6 +139,7 @@ class Plan:
     needs: tuple[Need, ...] = ()
     from_alone: bool = False
     unread: bool = False
+    one_machine: OneMachine | None = None
 
     @property
     def chosen(self) -> Prediction:

@@ -27,6 +27,7 @@ from pipebench.results.check import Check, Finding
 from pipebench.results.comparison import Comparison, figures
 from pipebench.results.consumers import Consumer
 from pipebench.results.costs import Passport
+from pipebench.results.engine import EngineRun
 from pipebench.results.examination import Examination
 from pipebench.results.loaders import SideBySide
 from pipebench.results.loading import LoaderRow
@@ -90,9 +91,9 @@ class Report:
     makes `comparison`, `study` makes `studies`, and `calibrate` makes `calibration`. `advise` makes `advice`, and
     `watched` of the part of the run before any trial.
     A passport has `passport` alone, `plan` makes `plan`, `check` makes `check`, `compare` makes `before_after`,
-    `doctor` makes `examination`, `remote` makes `remote`, and `loaders` makes `loaders`. `pack` makes `packing`;
-    `data NAME` makes `data`, and `data` alone makes `data_sets`, their names; `build` and `init` make `written`, the
-    paths of what they wrote. These have no verdict.
+    `doctor` makes `examination`, `remote` makes `remote`, `loaders` makes `loaders`, and `run --engine` makes `engine`
+    and `bad_samples`. `pack` makes `packing`; `data NAME` makes `data`, and `data` alone makes `data_sets`, their
+    names; `build` and `init` make `written`, the paths of what they wrote. These have no verdict.
 
     `partial` says that the command, or its recording, did not reach its end; `failure` says what ended it. `created` is
     an ISO date and time. `created`, `pipebench` and `machine` are None if no command made the report.
@@ -135,6 +136,7 @@ class Report:
     data_sets: tuple[str, ...] = ()
     written: tuple[str, ...] = ()
     loaders: SideBySide | None = None
+    engine: EngineRun | None = None
     verdict: ReportVerdict | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
@@ -296,6 +298,7 @@ def _divisors(report: Report) -> Iterator[float]:
         yield from (report.remote.images, report.remote.looked_bytes)
         yield from (len(one.bytes_per_s) for one in report.remote.rows)
     yield from report.loaders.divisors() if report.loaders is not None else ()
+    yield from report.engine.divisors() if report.engine is not None else ()
     yield from figures(report.comparison.changes if report.comparison else ())
     yield from (author for study in report.studies for row in study.rows if (author := row.author.speedup) is not None)
 

@@ -28,7 +28,7 @@ from pipebench.results.watched import WatchResult
 
 Kind = Literal[
     "run", "functions", "watch", "command", "advise", "syncs", "ab", "study", "calibrate", "plan", "passport",
-    "check", "compare", "doctor", "remote", "loaders",
+    "check", "compare", "doctor", "remote", "loaders", "engine",
 ]  # fmt: skip
 OfRun = Literal["feeds", "one-core", "largest-gain", "no-gain", "no-reference"]
 OfWatch = Literal[
@@ -394,6 +394,7 @@ _OF_PART: dict[str, Callable[[Any, Any], ReportVerdict]] = {
     "sync_points": _of_syncs, "comparison": _of_ab, "studies": _of_study, "calibration": _of_calibration,
     "plan": _of_plan, "passport": lambda part, parts: ReportVerdict("passport", "costs"),
     "check": _of_check, "examination": _of_examination, "remote": _of_remote, "loaders": _of_loaders,
+    "engine": lambda part, parts: ReportVerdict("engine", part.code, part.evidence),
     "workload": _of_run,
     "measurements": lambda part, parts: ReportVerdict("functions", "measured", {"rows": len(part)}),
 }  # fmt: skip

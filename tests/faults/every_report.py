@@ -10,6 +10,7 @@ TESTS = Path(__file__).parent.parent
 sys.path[:0] = [str(TESTS / "render"), str(TESTS / "predict"), str(TESTS / "remote"), str(TESTS / "loaders")]
 
 import made_up  # noqa: E402
+from made_up_engine import CLUSTER  # noqa: E402
 from made_up_examinations import EXAMINATION  # noqa: E402
 from made_up_loaders import WHOLE  # noqa: E402
 from made_up_remote import REMOTE  # noqa: E402
@@ -40,6 +41,7 @@ EXAMPLES = {
         for kind in ("run", "watch")
     },
     "loaders": report.new(loaders=WHOLE),
+    "engine": report.new(engine=CLUSTER),
     "doctor": report.new(examination=EXAMINATION),
     "remote": report.new(remote=REMOTE),
     **{name: report.load(TESTS / f"results/saved/{name}.json") for name in _SAVED},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -35,9 +36,10 @@ def _opened(plan: Plan) -> Iterator[Passes]:
         for one in batches.iter_batches(batch_size=plan.batch_size, batch_format="numpy"):
             yield Batch(one["image"], one["index"], one["box"])
 
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     ray.init(
-        num_cpus=plan.cores, include_dashboard=False, object_store_memory=_STORE_BYTES, log_to_driver=False,
-        logging_level=logging.ERROR,
+        address="local", num_cpus=plan.cores, include_dashboard=False, object_store_memory=_STORE_BYTES,
+        log_to_driver=False, logging_level=logging.ERROR,
     )  # fmt: skip
     ray.data.DataContext.get_current().enable_progress_bars = False
     try:

@@ -64,7 +64,7 @@ def kind(report: Report) -> str:
         ("advise", report.advice), ("watch", report.watched), ("run", report.workload), ("ab", report.comparison),
         ("study", report.studies), ("syncs", report.sync_points), ("calibrate", report.calibration),
         ("plan", report.plan or report.passport), ("check", report.check), ("doctor", report.examination),
-        ("remote", report.remote), ("loaders", report.loaders),
+        ("remote", report.remote), ("loaders", report.loaders), ("run --engine", report.engine),
     )  # fmt: skip
     return next((name for name, part in made if part), "report")
 

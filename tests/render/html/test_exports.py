@@ -8,7 +8,7 @@ import made_up
 import pytest
 from click.testing import CliRunner
 
-from pipebench.commands import run, show, watch
+from pipebench.commands import _keeping, show, watch
 from pipebench.commands.advise import saved_at as advised_at
 from pipebench.errors import PipebenchError, UsageError
 from pipebench.results import report
@@ -76,7 +76,7 @@ def test_delivered_watched_advised_and_measured_reports_become_pages(tmp_path, c
     delivered(WATCH, "json", None, tmp_path / "1.html")
     watch.saved_at(None, None, tmp_path / "2.html")(made_up.watched(), None)
     advised_at(None, None, tmp_path / "3.html")(made_up.watched(), every_report.EXAMPLES["advise"].advice)
-    run._show(WATCH, "table", tmp_path / "4.html")
+    _keeping.show(WATCH, "table", tmp_path / "4.html")
     for number in (1, 2, 4):
         assert _whole(tmp_path / f"{number}.html")
     assert "num_workers=8 makes the training loop" in (tmp_path / "3.html").read_text()

@@ -1,0 +1,52 @@
+"""A run under another engine as text, and its verdict as a code."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from made_up_engine import CLUSTER, LOCAL, arm
+
+from pipebench.errors import BadSample
+from pipebench.render import layout, text
+from pipebench.render.engine import parts
+from pipebench.results import report
+from pipebench.results.engine import EngineRun
+
+GOLDEN = Path(__file__).parent / "golden"
+BAD = BadSample("loader", "a\x1b.jpg", None, "truncated", "it ends early", 0.0)
+
+
+def _shown(found: EngineRun) -> str:
+    return layout.text(parts(found), width=80)
+
+
+@pytest.mark.parametrize(("name", "found"), [("engine_local", LOCAL), ("engine_cluster", CLUSTER)])
+def test_it_reads_as_in_the_golden_file(name: str, found: EngineRun) -> None:
+    golden, shown = GOLDEN / f"{name}.txt", _shown(found)
+    if not golden.exists():
+        golden.write_text(shown)
+        pytest.fail("there was no golden file: read the new one, then run again")
+    assert shown == golden.read_text() and max(map(len, shown.splitlines())) <= 80
+
+
+@pytest.mark.parametrize(("rate", "code"), [(60, "slower"), (90, "no-difference"), (120, "faster")])
+def test_the_verdict_is_a_code_with_its_evidence(rate: float, code: str) -> None:
+    verdict = report.new(engine=replace(LOCAL, arms=(*LOCAL.arms[:2], arm("ray", rate, 0.5)))).verdict
+    assert verdict is not None and (verdict.kind, verdict.code) == ("engine", code)
+    assert verdict.evidence["speedup"] == pytest.approx(rate / 90)
+    assert verdict.evidence["bound_speedup"] == pytest.approx(900 / rate)
+
+
+def test_nothing_measured_says_so() -> None:
+    nothing = replace(LOCAL, arms=(), operators=(), stages=(), blocked=None, outputs=None)
+    verdict = report.new(engine=nothing).verdict
+    assert verdict is not None and verdict.code == "not-measured"
+    assert _shown(nothing).startswith("Ray Data 2.60.0 was not measured.")
+
+
+def test_a_saved_report_is_shown_again_with_its_bad_samples(tmp_path: Path) -> None:
+    report.save(report.new(engine=CLUSTER, bad_samples=(BAD,)), tmp_path / "engine.json")
+    shown = text.table(report.load(tmp_path / "engine.json"), width=80, full=True)
+    assert "1 of 3 nodes was lost on the way." in shown and "it ends early" in shown and "\x1b" not in shown
