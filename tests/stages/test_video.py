@@ -1,4 +1,4 @@
-"""Frames of the embedded video: each reader gives the frames that were asked for, in their order, on any way to them."""
+"""Frames of the embedded video: each reader gives those that were asked for, in their order, on any way to them."""
 
 import hashlib
 import itertools
