@@ -64,7 +64,8 @@ HOUSE = {
     "data": "image_header shard_pattern listing cells in_tars sealed synthetic patterns tables datasets clip",
     "remote": "fetching addresses windows looking whole",
     "pack": "sources journal writing gain working",
-    "stages": "agreement cache_state read decode read_tables crop transform collate transfer step video ceilings",
+    "stages": "agreement cache_state read decode read_tables crop transform collate transfer step video "
+    "on_device dali nvimagecodec ceilings",
     "stage": "",
     "check": "kinds images members decoding whole",
     "runner": "",

@@ -25,7 +25,7 @@ INEXACT = {
     for name in ("region", "region-packed", "opencv", "opencv-threads-0", "opencv-threads-default")
 }
 MAY_BE_SKIPPED = {"no-device", "not-built", "kernel", "unsupported-cpu", "no-compiler"}
-MAY_BE_MISSING = ("FFmpeg",)  # what the rows of `not-installed` may lack: no package of `dev` brings it
+MAY_BE_MISSING = ("FFmpeg", "'nvidia")  # what the rows of `not-installed` may lack: no package of `dev` brings it
 
 EXPECTED = {
     "read/image": [
@@ -35,6 +35,11 @@ EXPECTED = {
     "read/all-members": ["open", "pread", "torchvision", "mmap", "tarfile", "tar-index", "webdataset"],
     "decode/rgb": [
         "pillow", "pillow-draft", "pillow-simd", "opencv", "opencv-reduced", "torchvision", "torchcodec", "simplejpeg",
+        "dali", "nvimagecodec",
+    ],
+    "decode/on-device": [
+        "pillow", "simplejpeg", "torchvision", "torchvision-single", "torchcodec", "torchcodec-single", "dali",
+        "nvimagecodec", "nvimagecodec-single",
     ],
     "crop/fixed-256": [
         "tensor-first", "float-tensor-first", "pil-crop", "draft-crop", "opencv", "torchvision-v2", "region",
@@ -42,8 +47,9 @@ EXPECTED = {
     ],
     "crop/resized-224": [
         "tensor-first", "float-tensor-first", "pil-crop", "draft-crop", "opencv", "torchvision-v2", "region",
-        "region-exact", "region-packed", "crop-stream+simplejpeg",
+        "region-exact", "region-packed", "crop-stream+simplejpeg", "dali-roi", "nvimagecodec-roi",
     ],
+    "crop/on-device": ["tensor-first", "region-exact", "torchcodec", "dali", "dali-roi", "nvimagecodec-roi"],
     "transform/dilate": ["conv", "bool-or", "cv-dilate"],
     "transform/mask": ["masked-fill", "where", "multiply", "numpy-and", "opencv-and"],
     "transform/yuv": ["per-sample", "batch-matmul", "into-batch", "cv-uint8"],
