@@ -126,7 +126,7 @@ def dali(workload: Workload) -> Decoding:
     return lambda given: np.asarray(pipeline(_bytes_of([given]))[0])
 
 
-@variant("crop/resized-224", name="dali-roi", unfit=made_for("JPEG"), **DALI)
+@variant("crop/resized-224", name="dali-roi", partial=True, unfit=made_for("JPEG"), **DALI)
 def dali_roi(workload: Workload) -> Cropping:
     """DALI's `fn.decoders.image_slice` on the CPU, which decodes only the box, and `fn.resize`; batches of one."""
     pipeline = Pipeline(_part, ["encoded", "begin", "shape"], 1, "cpu")

@@ -95,7 +95,7 @@ def nvimagecodec(workload: Workload) -> Decoding:
     return lambda given: decoder([given])[0].numpy()
 
 
-@variant("crop/resized-224", name="nvimagecodec-roi", unfit=made_for("JPEG"), **NVIMAGECODEC)
+@variant("crop/resized-224", name="nvimagecodec-roi", partial=True, unfit=made_for("JPEG"), **NVIMAGECODEC)
 def nvimagecodec_roi(workload: Workload) -> Cropping:
     """nvImageCodec's CPU backend on the box alone (`get_sub_code_stream`), then torchvision's v2 resize."""
     cropper = _cropper("cpu")

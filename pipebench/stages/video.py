@@ -170,9 +170,8 @@ def _opencv_library() -> str:
 @variant(*TASKS, name="opencv", extra="opencv", library=_opencv_library)
 def opencv(workload: Workload) -> Reading:
     """`cv2.VideoCapture`: `set(CAP_PROP_POS_FRAMES)` where the next frame is not the next of the file, RGB."""
-    import cv2
-
     _can_be_read(workload)
+    import cv2
 
     def read(given: Wanted) -> Frames:
         capture = cv2.VideoCapture(given.path, cv2.CAP_FFMPEG, [cv2.CAP_PROP_N_THREADS, 1])
@@ -195,9 +194,8 @@ def opencv(workload: Workload) -> Reading:
 @variant(*TASKS, name="pyav", extra="pyav", library=library("av"))
 def pyav(workload: Workload) -> Reading:
     """PyAV: `seek` to the key frame before, then `decode` up to the frame, as RGB by `to_ndarray`."""
-    import av
-
     _can_be_read(workload)
+    import av
 
     def read(given: Wanted) -> Frames:
         with av.open(given.path) as container:
