@@ -40,9 +40,9 @@ def pictures(folder: Path) -> list[np.ndarray]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", default=clip.path())
+    parser.add_argument("--out", default=str(clip.path()))
     chosen = parser.parse_args()
-    folder = Path(clip.path()).parent.parent / "photographs"
+    folder = clip.path().parent.parent / "photographs"
     with av.open(chosen.out, "w", options={"movflags": "+faststart"}) as container:
         stream = container.add_stream("libx264", rate=clip.RATE, options=OPTIONS)
         stream.width, stream.height, stream.pix_fmt = clip.WIDTH, clip.HEIGHT, "yuv420p"

@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 
 from pipebench.data.datasets import manifests
+from pipebench.host import machine
+from pipebench.host.whole_files import write_whole
 
 NAME = "pan.mp4"
 WIDTH, HEIGHT, FRAMES, RATE = 340, 256, 192, 30  # pixels, pixels, frames, frames per second
@@ -18,10 +20,23 @@ SHA256 = "5235d599d03e3430b9e71a1391c45b527842cacdf4ec393314fbc8d85e997030"
 BITS, SQUARE = 8, 16  # the number: so many squares of so many pixels in the first rows, white for 1, the highest first
 
 
-def path() -> str:
+def path() -> Path:
     """The path of the video, inside an installed package or in a checkout."""
-    folder: Path = manifests()
-    return str(folder / "video" / NAME)
+    return manifests() / "video" / NAME
+
+
+def copies(count: int) -> list[str]:
+    """The paths of so many copies of the video in the cache folder, which are made where they are not.
+
+    A data set of videos has another file for each sample, and the page cache has a state for each file. Raises
+    PipebenchError where a copy cannot be written.
+    """
+    content, folder = path().read_bytes(), machine.cache_folder().absolute() / "video"
+    found = [folder / f"{SHA256[:16]}-{number}.mp4" for number in range(count)]
+    for one in found:
+        if not one.is_file() or one.read_bytes() != content:
+            write_whole(one, content)
+    return list(map(str, found))
 
 
 def numbered(picture: Any, number: int) -> Any:

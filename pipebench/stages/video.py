@@ -9,6 +9,7 @@ device's. Readers use one thread.
 from __future__ import annotations
 
 import functools
+import itertools
 import os
 import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -25,7 +26,7 @@ from pipebench.stages.transfer import needs_device
 from pipebench.task import Task, Unavailable, Variant, Work, Workload, task, variant
 
 RUN = 8  # frames of a clip, and of a call that reads at random
-CLIPS = 4  # of a call; with a cold page cache one, because the next would find the file warm
+CLIPS = 4  # of a call, each from a file of its own, as in a data set of videos: so each can be cold
 
 
 @dataclass
@@ -74,13 +75,16 @@ def _scattered(workload: Workload) -> list[tuple[str, ...]]:
     return [tuple(map(_key, frames[begin : begin + RUN])) for begin in range(0, len(frames), RUN)]
 
 
+@functools.cache
+def _files() -> list[str]:
+    return clip.copies(CLIPS)
+
+
 def _inputs(workload: Workload, keys: Sequence[str], most: int) -> list[Wanted]:
-    """What to open for these frames: at most so many of each opening."""
+    """What to open for these frames: at most so many of each opening, and each from another copy of the video."""
     frames = [int(key.removeprefix("frame ")) for key in keys]
-    return [
-        Wanted(clip.path(), tuple(frames[begin : begin + most]))
-        for begin in range(0, len(frames), min(most, len(frames)))
-    ]
+    files = itertools.cycle(_files())
+    return [Wanted(next(files), tuple(frames[begin : begin + most])) for begin in range(0, len(frames), most)]
 
 
 def _split(given: Wanted, output: Iterable[Any]) -> list[tuple[tuple[str, ...], tuple[int, Any]]]:
@@ -129,7 +133,7 @@ for _id, _summary, _groups, _most, _per_call in (
         f"clips of {RUN} frames that begin anywhere in the embedded video",
         _stretches,
         RUN,
-        lambda workload: RUN if workload.cache == "cold" else CLIPS * RUN,
+        lambda workload: CLIPS * RUN,
     ),
 ):
     task(
@@ -156,7 +160,7 @@ def _can_be_read(workload: Workload) -> None:
     """Raises `Unavailable` where the video is not what the user asked for, or cannot be shown to be cold."""
     if not datasets.is_embedded(workload.data):
         raise Unavailable("unfit", "the video is an embedded one: leave out --data")
-    cache_state.must_show(workload, [clip.path()])
+    cache_state.must_show(workload, _files())
 
 
 def _opencv_library() -> str:
@@ -221,7 +225,7 @@ def _torchcodec(**options: Any) -> Callable[[str], Any]:
 
     opened: Callable[[str], Any] = functools.partial(VideoDecoder, num_ffmpeg_threads=1, **options)
     try:
-        opened(clip.path())
+        opened(str(clip.path()))
     except RuntimeError as error:
         if "Could not load libtorchcodec" not in str(error):
             raise
@@ -284,7 +288,7 @@ def _on_device(workload: Workload, frames: Callable[[Callable[[str], Any], Wante
     import torch
 
     opened = _torchcodec(device="cuda")
-    if fallback := opened(clip.path()).cpu_fallback:
+    if fallback := opened(str(clip.path())).cpu_fallback:
         raise Unavailable("no-device", f"NVDEC does not decode here: {fallback}")
     return functools.partial(_waited_for, torch.cuda.synchronize, functools.partial(frames, opened))
 

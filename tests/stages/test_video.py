@@ -24,7 +24,7 @@ TASK = stage.find("video/clip/opencv")[0]
 
 
 def test_the_video_is_the_one_that_the_tool_made():
-    assert hashlib.sha256(Path(clip.path()).read_bytes()).hexdigest() == clip.SHA256
+    assert hashlib.sha256(clip.path().read_bytes()).hexdigest() == clip.SHA256
 
 
 @pytest.mark.parametrize("number", [0, 1, 128, clip.FRAMES - 1, 255])
@@ -41,6 +41,21 @@ def test_the_groups_cover_the_video_and_follow_the_seed(task_id):
     assert (keys == other) == (task_id == "video/sequential")
     opened = task.inputs(WORKLOAD, keys)
     assert [f"frame {frame:03}" for one in opened for frame in one.frames] == keys
+
+
+def test_each_clip_of_a_call_is_in_a_file_of_its_own_so_that_each_can_be_cold():
+    groups = TASK.groups(WORKLOAD)
+    keys = [key for group in groups for key in group]
+    files = [one.path for one in TASK.inputs(WORKLOAD, keys[: TASK.per_call(WORKLOAD)])]
+    assert len(files) == len(set(files)) == video.CLIPS
+
+
+def test_a_copy_that_was_changed_is_made_anew(tmp_path, monkeypatch):
+    monkeypatch.setenv("PIPEBENCH_CACHE", str(tmp_path))
+    first, second = map(Path, clip.copies(2))
+    first.write_bytes(b"other")
+    second.unlink()
+    assert [Path(one).read_bytes() for one in clip.copies(2)] == [clip.path().read_bytes()] * 2
 
 
 @pytest.mark.parametrize(
@@ -182,10 +197,10 @@ def test_what_nvdec_decodes_is_waited_for_when_the_last_frame_was_handed_out(dev
     task, variant = stage.find(f"video/random/{name}")
     call = variant.build(Workload(device="cuda"))
     device.calls.clear()
-    wanted = video.Wanted(clip.path(), frames)
+    wanted = video.Wanted("a.mp4", frames)
     for _, value in task.split(wanted, call(wanted)):
         task.check(value, wanted)
-    opened = ("open", clip.path(), {"num_ffmpeg_threads": 1, "device": "cuda"})
+    opened = ("open", "a.mp4", {"num_ffmpeg_threads": 1, "device": "cuda"})
     assert device.calls == [opened, *calls, ("wait",)]
 
 
