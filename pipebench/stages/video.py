@@ -197,9 +197,12 @@ def opencv(workload: Workload) -> Reading:
 
 @variant(*TASKS, name="pyav", extra="pyav", library=library("av"))
 def pyav(workload: Workload) -> Reading:
-    """PyAV: `seek` to the key frame before, then `decode` up to the frame, as RGB by `to_ndarray`."""
+    """PyAV: `seek` to the key frame before, then `decode` up to the frame; one `VideoReformatter` of one thread."""
     _can_be_read(workload)
     import av
+    from av.video.reformatter import VideoReformatter
+
+    convert = functools.partial(VideoReformatter().reformat, format="rgb24", threads=1)  # else a pool for each frame
 
     def read(given: Wanted) -> Frames:
         with av.open(given.path) as container:
@@ -213,7 +216,7 @@ def pyav(workload: Workload) -> Reading:
                     container.seek(round(wanted * per_frame), stream=stream)
                     decoded = container.decode(stream)
                 frame = next(one for one in decoded if one.pts >= round(wanted * per_frame))
-                yield frame.to_ndarray(format="rgb24")
+                yield convert(frame).to_ndarray()
                 place = wanted + 1
 
     return read
