@@ -13,3 +13,11 @@ class Resized224(asvbench.MemoryTask):
     task = "crop/resized-224"
     size = "224"
     long_view = ("tensor-first", "region-exact")
+
+
+@asvbench.on_device
+class OnDevice(asvbench.Task):
+    task = "crop/on-device"
+    size = "224"
+    device = "cuda"
+    long_view = ("tensor-first",)

@@ -6,3 +6,10 @@ from . import asvbench
 class RGB(asvbench.Task):
     task = "decode/rgb"
     long_view = ("pillow", "torchvision")
+
+
+@asvbench.on_device
+class OnDevice(asvbench.Task):
+    task = "decode/on-device"
+    device = "cuda"
+    long_view = ("torchvision",)

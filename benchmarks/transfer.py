@@ -7,4 +7,5 @@ from . import asvbench
 class Batch(asvbench.Task):
     task = "transfer/batch"
     size = "224"
+    device = "cuda"
     long_view = ("pageable", "pinned-async")

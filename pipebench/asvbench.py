@@ -100,6 +100,7 @@ class Task(PerSample):
     variants: ClassVar[dict[str, list[str]]] = {}  # the variants of each task; the suite's `__init__` fills it in
     size: ClassVar[str] = "original"  # the size of the output image, shown to readers of asv's pages
     long_view: ClassVar[Sequence[str]] = ()  # the variants that asv measures unless every row is asked for
+    device: ClassVar[str] = "cpu"  # of the workload; `cuda` for what is n/a without one
     meaning: ClassVar[str] = ""  # set where a benchmark now measures something else: a part of its version
     params: ClassVar[tuple[list[str], list[str], list[str]]]
     param_names: ClassVar[tuple[str, str, str]] = ("variant", "data", "size")
@@ -116,7 +117,7 @@ class Task(PerSample):
 
     def setup(self, variant: str, data: str, size: str) -> None:
         """Loads and arms once in each process. Raises `NotImplementedError`, asv's sign for n/a, if it cannot run."""
-        runner, work = armed(f"{self.task}/{variant}", data)
+        runner, work = armed(f"{self.task}/{variant}", data, self.device)
         if not hasattr(self, "_calls"):
             self._arm(runner, f"{self.task}/{variant}", work)
 
@@ -141,7 +142,7 @@ def _runners() -> Any:
 
 
 @functools.cache
-def armed(identity: str, data: str) -> Any:
+def armed(identity: str, data: str, device: str = "cpu") -> Any:
     """The runner of a variant, with inputs loaded and one call made; and the work of one call."""
     try:
         task = module("task")
@@ -151,7 +152,7 @@ def armed(identity: str, data: str) -> Any:
         raise NotImplementedError(f"this commit has no {identity}: {missing}") from missing
     except task.Unavailable as missing:
         raise NotImplementedError(str(missing)) from missing
-    workload = definition.adapt(task.Workload(data=data, batch_size=BATCH_SIZE, quick=True))
+    workload = definition.adapt(task.Workload(data=data, batch_size=BATCH_SIZE, device=device, quick=True))
     prepared = runner.prepare(identity, workload)
     if prepared.skip_code:
         raise NotImplementedError(prepared.skip_reason)

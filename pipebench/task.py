@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-STAGES = ("read", "decode", "crop", "transform", "collate", "transfer", "step")
+STAGES = ("read", "decode", "crop", "transform", "collate", "transfer", "step", "video")
+OPEN_FILES = frozenset({"read", "video"})  # stages whose calls open files: of a cold reading, only one call is cold
 
 
 SkipCode = Literal["no-device", "not-built", "no-compiler", "kernel", "not-installed", "unsupported-cpu", "unfit"]
@@ -126,6 +127,7 @@ class Task:
     from_the_start: bool = False  # timed on the first samples: a stream reads all before
     lazy: bool = False  # the hot callable returns an iterator, and draining it is part of the work
     on_device: bool = False  # timed with device events where the workload's device is one
+    apart: bool = False  # measured only where it is asked for: it is not of the workload's data
     adapt: Callable[[Workload], Workload] = lambda workload: workload  # e.g. a smaller batch on a CPU
 
     @property

@@ -19,7 +19,8 @@ class Once:
     number = repeat = rounds = 1
     warmup_time = 0.0
 
-SMALL = {"BATCH_SIZE": 4, "BATCHES": 1, "WINDOW": 2, "BLOCK_S": 0.0}  # what a smoke test measures has no meaning
+# what a smoke test measures has no meaning
+SMALL = {"BATCH_SIZE": 4, "BATCHES": 1, "IMAGES": 32, "WINDOW": 2, "BLOCK_S": 0.0}
 
 def sets_of(benchmark):
     sets = 1

@@ -1,11 +1,13 @@
 """The asv suite, collected as asv collects it: every benchmark runs once, and its names and parameters are stable."""
 
 import ast
+from types import SimpleNamespace
 
 import pytest
 from asv_rows import ROOT, collected
 
-PLACES = ("read", "decode", "crop", "transform", "collate", "step", "loader", "training")
+NOT_HERE = SimpleNamespace(skip_code="no-device", skip_reason="not here")
+PLACES = ("read", "decode", "crop", "transform", "collate", "step", "loader", "loaders", "training")
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +33,12 @@ def test_every_parameter_set_of_every_benchmark_runs_once():
     timed = [row for row in every if ".time_sample" in row["name"]]
     assert len(timed) > 40
     absent = {row["name"] for row in timed if row["outcome"] == "n/a"}
-    assert absent <= {"transfer.Batch.time_sample", "collate.Float32.time_sample", "collate.UInt8.time_sample"}
+    assert absent <= {
+        "transfer.Batch.time_sample", "collate.Float32.time_sample", "collate.UInt8.time_sample",
+        "decode.RGB.time_sample", "decode.OnDevice.time_sample", "crop.Resized224.time_sample",
+        "crop.OnDevice.time_sample", "video.Sequential.time_sample", "video.Random.time_sample",
+        "video.Clip.time_sample",
+    }  # fmt: skip  # libraries of NVIDIA, a device, FFmpeg
     assert all(1e-8 < row["outcome"] < 1.0 for row in timed if row["outcome"] != "n/a")  # seconds per sample
 
 
@@ -44,9 +51,10 @@ def test_every_row_of_the_long_view_runs_once_and_none_is_without_a_figure(long_
 
 
 def test_the_long_view_has_a_few_rows_of_each_stage_and_they_are_among_all(long_view, rows):
-    places = [row["name"].partition(".")[0] for row in long_view]
+    here = [row for row in long_view if not row["name"].startswith(("transfer.", "decode.OnDevice", "crop.OnDevice"))]
+    places = [row["name"].partition(".")[0] for row in here]
     assert set(PLACES) <= set(places)
-    assert len(long_view) <= 30 and max(map(places.count, set(places) - {"syncs", "transfer"})) <= 8
+    assert len(here) <= 33 and max(map(places.count, set(places) - {"syncs"})) <= 8
     known = {row["name"]: row for row in rows}
     for row in long_view:
         everything = known[row["name"]]
@@ -64,6 +72,19 @@ def test_what_needs_a_device_is_collected_where_there_is_a_driver(driver, collec
     for everything, expected in ((True, True), (False, collected_by_itself)):
         monkeypatch.setattr(asvbench, "ALL", everything)
         assert (asvbench.on_device(object) is object) == expected
+
+
+def test_what_is_measured_on_a_device_is_told_so(monkeypatch):
+    """Without that, it would be n/a beside a device, too."""
+    from pipebench import asvbench
+
+    asked = []
+    monkeypatch.setattr(asvbench, "_runners", lambda: SimpleNamespace(of=lambda variant: runner))
+    runner = SimpleNamespace(prepare=lambda identity, workload: asked.append(workload.device) or NOT_HERE)
+    for device in ("cpu", "cuda"):
+        with pytest.raises(NotImplementedError, match="not here"):
+            asvbench.armed.__wrapped__("decode/rgb/pillow", "tiny", device)
+    assert asked == ["cpu", "cuda"]
 
 
 def test_seconds_and_bytes_are_named_as_asv_knows_them(rows):
@@ -92,10 +113,12 @@ def test_a_file_of_the_suite_can_be_imported_where_an_older_pipebench_is_install
 def test_names_are_those_that_the_history_knows(rows):
     assert {row["name"] for row in rows if ".time_sample" in row["name"]} == {
         "collate.Float32.time_sample", "collate.UInt8.time_sample", "crop.Fixed256.time_sample",
-        "crop.Resized224.time_sample", "decode.RGB.time_sample", "read.AllMembers.time_sample",
+        "crop.OnDevice.time_sample", "crop.Resized224.time_sample", "decode.OnDevice.time_sample",
+        "decode.RGB.time_sample", "read.AllMembers.time_sample",
         "read.Image.time_sample", "step.ResNet18.time_sample", "step.Small.time_sample",
         "transfer.Batch.time_sample", "transform.Dilate.time_sample", "transform.FlipNormalise.time_sample",
-        "transform.Mask.time_sample", "transform.YUV.time_sample",
+        "transform.Mask.time_sample", "transform.YUV.time_sample", "video.Clip.time_sample",
+        "video.Random.time_sample", "video.Sequential.time_sample",
     }  # fmt: skip
 
 

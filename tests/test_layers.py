@@ -61,10 +61,11 @@ HOUSE = {
     "batch_into": "",
     "calibrate.planted": "amounts loaded looping replaying stages samples waiting",
     "calibrate": "running attribution bounds overhead under_load waits whole",
-    "data": "image_header shard_pattern listing cells in_tars sealed synthetic patterns tables datasets",
+    "data": "image_header shard_pattern listing cells in_tars sealed synthetic patterns tables datasets clip",
     "remote": "fetching addresses windows looking whole",
     "pack": "sources journal writing gain working",
-    "stages": "agreement read decode read_tables crop transform collate transfer step ceilings",
+    "stages": "agreement cache_state read decode read_tables crop transform collate transfer step video "
+    "on_device dali nvimagecodec ceilings",
     "stage": "",
     "check": "kinds images members decoding whole",
     "runner": "",

@@ -49,7 +49,7 @@ def ways(workload: Workload) -> dict[str, Callable[[Cut], Any]]:
 def rows(name: str, seed: int) -> str:
     workload = Workload(data=name, seed=seed)
     keys = [key for group in read.keys(workload) for key in group]
-    cuts = crop._inputs(workload, keys, SIZE[0], crop.resized_box)
+    cuts = crop.cuts(workload, keys, SIZE[0], crop.resized_box)
     expected = [crop.tensor_first(workload)(given).int() for given in cuts]
     reduced = sum(resized._scale_for(given.box, SIZE) > 1 for given in cuts)
     text = f"{name}, seed {seed}: {len(cuts)} crops, {reduced} from a reduced decode\n"

@@ -197,7 +197,7 @@ def command(
     export_json, export_html = places(force, export_json, export_html)
     from pipebench.lab import whole_run
 
-    selection = whole_run.select(stages, names, quick)
+    selection = whole_run.select(stages, names, quick, every=listing)
     if listing:
         click.echo(laid_out(_listing(selection)), nl=False)
         return 0

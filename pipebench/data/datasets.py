@@ -62,7 +62,7 @@ def _quiet(done: int, total: int, what: str) -> None:
 
 def names() -> list[str]:
     """The names of the embedded datasets."""
-    return sorted(path.stem for path in _manifests().glob("*.toml"))
+    return sorted(path.stem for path in manifests().glob("*.toml"))
 
 
 def load(
@@ -165,7 +165,7 @@ def _spread(lengths: list[int], pixels: list[int], mean: float) -> float:
     return math.sqrt(squares / sum(pixels) * count / (count - 1))
 
 
-def _manifests() -> Path:
+def manifests() -> Path:
     """The folder of manifests: inside an installed package, beside the package in a checkout."""
     package = Path(__file__).parent.parent
     packaged = package / "_datasets"
@@ -175,7 +175,7 @@ def _manifests() -> Path:
 def _embedded(name: str, limit: int | None, progress: Progress, cache: Path) -> Dataset:
     import tomllib
 
-    manifest = tomllib.loads((_manifests() / f"{name.removesuffix(PACKED)}.toml").read_text(encoding="utf-8"))
+    manifest = tomllib.loads((manifests() / f"{name.removesuffix(PACKED)}.toml").read_text(encoding="utf-8"))
     count = limit or int(manifest["count"])
     folder = cache.absolute() / "datasets" / f"{name}-{_fingerprint(name, manifest, count)}"
     found = _built(name, folder)
@@ -200,7 +200,7 @@ def _remedy(error: OSError, count: int, manifest: dict[str, Any]) -> str:
 
 def _fingerprint(name: str, manifest: dict[str, Any], count: int) -> str:
     """The end of a built folder's name: a digest of manifest, photographs, version and count."""
-    folder = _manifests()
+    folder = manifests()
     digest = hashlib.sha256(f"{VERSION} {SHARD_SAMPLES} {count}\n".encode())
     digest.update((folder / f"{name.removesuffix(PACKED)}.toml").read_bytes())
     digest.update(f"packed {packing.SEGMENT}".encode() if name.endswith(PACKED) else b"")
@@ -239,7 +239,7 @@ def _write(name: str, manifest: dict[str, Any], count: int, folder: Path, progre
     """Writes all files of the dataset: loose files in class folders, shards, the index and the sums."""
     from pipebench.data import synthetic
 
-    make = synthetic.maker(synthetic.read_recipe(manifest, _manifests() / "photographs"))
+    make = synthetic.maker(synthetic.read_recipe(manifest, manifests() / "photographs"))
     if name.endswith(PACKED):
         make = _packing(make)
     (folder / "shards").mkdir()

@@ -11,7 +11,7 @@ from pipebench.lab.checking import Row, fail
 from pipebench.lab.fresh import ProcessLost
 from pipebench.results.measurement import FEWEST_READINGS
 from pipebench.runner import Runner, RunnerFailed, Runners
-from pipebench.task import Task, Workload
+from pipebench.task import OPEN_FILES, Task, Workload
 from pipebench.units import printable
 
 MOST_DEATHS = 2  # a row in whose turns so many processes died has failed
@@ -143,7 +143,7 @@ def _arm(row: Row, workload: Workload, plan: Plan) -> None:
     if not first:
         return
     row.first_s = first_s
-    if workload.cache == "cold" and row.variant.stage == "read":
+    if workload.cache == "cold" and row.variant.stage in OPEN_FILES:
         return  # a second call would find the files warm
     once, _ = row.timed_in.reading(row.called, 1)
     row.calls = max(1, math.ceil(plan.reading_s / max(once, 1e-9)))

@@ -41,8 +41,12 @@ class Selection:
         return [one for _, found in self.rows for one in found]
 
 
-def select(stages: Sequence[str] = (), names: Sequence[str] = (), quick: bool = False) -> Selection:
+def select(
+    stages: Sequence[str] = (), names: Sequence[str] = (), quick: bool = False, every: bool = False
+) -> Selection:
     """The variants called `names` (a name, `task/name`, or a task) in `stages` (a stage or a task); all if empty.
+
+    Tasks that stand apart are left out unless `every` one is wanted, their stage is named, or a name is theirs alone.
 
     If `quick`, those that are not named and need a process with other environment variables are left out: its imports
     take several seconds of every other process's time.
@@ -52,7 +56,9 @@ def select(stages: Sequence[str] = (), names: Sequence[str] = (), quick: bool = 
         if wanted not in stages_and_tasks:
             near = did_you_mean(wanted, stages_and_tasks)
             raise UsageError(f"there is no stage {wanted!r}", f"{near}the stages are {', '.join(task.STAGES)}")
-    known = [task for task in stage.tasks() if not stages or {task.stage, task.id} & set(stages)]
+    known = [task for task in stage.tasks() if {task.stage, task.id} & set(stages)]
+    if not stages:
+        known = stage.tasks() if every else _usual(names)
     rows = [(task, tuple(_named(stage.variants(task.id), names, quick))) for task in known]
     found = {one for _, kept in rows for variant in kept for one in (variant.name, variant.id, variant.task)}
     for wanted in names:
@@ -60,6 +66,12 @@ def select(stages: Sequence[str] = (), names: Sequence[str] = (), quick: bool = 
             near = did_you_mean(wanted, _names(known))
             raise UsageError(f"there is no variant {wanted!r} here", f"{near}see `pipebench run --list`")
     return Selection(tuple(row for row in rows if row[1]))
+
+
+def _usual(names: Sequence[str]) -> list[Task]:
+    """The tasks that are measured where no stage is named: those that stand apart only for a name that is theirs."""
+    theirs = set(names) - _names(task for task in stage.tasks() if not task.apart)
+    return [task for task in stage.tasks() if not task.apart or theirs & _names([task])]
 
 
 def _names(tasks: Iterable[Task]) -> set[str]:

@@ -13,6 +13,7 @@ from pipebench.results.measurement import EXCEEDED, NOISE, USUAL_PROCESSES, Ceil
 from pipebench.results.report import Report
 from pipebench.results.usual_pipeline import PIPELINE, per_sample_s
 from pipebench.stats import width_of
+from pipebench.task import OPEN_FILES
 from pipebench.units import count_scale, of_images, percent, printable, rate_scale, seconds_scale
 
 LOADERS_COLLATE = "default"  # the variant that a loader without workers uses
@@ -157,9 +158,9 @@ def _share(one: Measurement) -> str:
 
 
 def _title(one: Measurement) -> str:
-    batch = "" if one.stage in ("read", "decode", "crop") else f", batch {one.workload.batch_size}"
+    batch = "" if one.stage in ("read", "decode", "crop", "video") else f", batch {one.workload.batch_size}"
     side = f" of {one.workload.crop_size}×{one.workload.crop_size}" if one.workload.crop_size else ""
-    cache = f", {one.workload.cache} cache" if one.stage == "read" else ""
+    cache = f", {one.workload.cache} cache" if one.stage in OPEN_FILES else ""
     return f"{printable(one.task)}{batch}{side}{cache}"
 
 

@@ -80,21 +80,22 @@ def resized_box(rng: random.Random, width: int, height: int, size: int) -> tuple
     return (width - side) // 2, (height - side) // 2, side, side
 
 
-def _inputs(
+def cuts(
     workload: Workload,
     keys: Sequence[str],
     size: int,
     draw: Callable[[random.Random, int, int, int], tuple[int, int, int, int]],
 ) -> list[Cut]:
-    cuts = []
+    """The images of these samples with a box each, which depends on the seed and the sample alone."""
+    made = []
     for key in keys:
         image = encoded(workload, key)
         box = draw(random.Random(f"{workload.seed} {key}"), image.width, image.height, size)
-        cuts.append(Cut(image.data, image.width, image.height, box, size))
-    return cuts
+        made.append(Cut(image.data, image.width, image.height, box, size))
+    return made
 
 
-def _check(output: Any, given: Cut) -> None:
+def check(output: Any, given: Cut) -> None:
     wanted = (3, given.size, given.size)
     if tuple(output.shape) != wanted or str(output.dtype) not in ("torch.uint8", "torch.float32"):
         raise SampleError(
@@ -102,7 +103,7 @@ def _check(output: Any, given: Cut) -> None:
         )
 
 
-def _agree(output: Any, expected: Any, variant: Variant, exact: bool) -> None:
+def agree(output: Any, expected: Any, variant: Variant, exact: bool) -> None:
     ours, theirs = _levels(output), _levels(expected)
     if exact and not variant.gives_up:
         return agreement.same_pixels(ours, theirs)
@@ -128,9 +129,9 @@ def _crop_task(name: str, size: int, draw: Callable[..., Any], summary: str) -> 
             id=name,
             summary=summary,
             groups=read.keys,
-            inputs=functools.partial(_inputs, size=size, draw=draw),
-            check=_check,
-            agree=functools.partial(_agree, exact=draw is fixed_box),
+            inputs=functools.partial(cuts, size=size, draw=draw),
+            check=check,
+            agree=functools.partial(agree, exact=draw is fixed_box),
             work=_work,
             per_call=lambda workload: 3 if workload.quick else 16,
         )
@@ -147,7 +148,7 @@ _REGION: dict[str, Any] = {"library": region.library_name, "partial": True, "unf
 _APART = "exactness: on photographs 0.5 to 0.8 levels of 255, at most 1.9 in one; up to 12 on noise and fine patterns"
 
 
-def _cut_tensor(functional: Any) -> Callable[[Any, Cut], Any]:
+def cut_tensor(functional: Any) -> Callable[[Any, Cut], Any]:
     """A function that crops a 3×H×W tensor, and resizes it if asked, with torchvision's v1 or v2 functions."""
     bilinear = functional.InterpolationMode.BILINEAR
 
@@ -167,7 +168,7 @@ def tensor_first(workload: Workload) -> Cropping:
     from PIL import Image
     from torchvision.transforms import functional
 
-    cut = _cut_tensor(functional)
+    cut = cut_tensor(functional)
     return lambda given: cut(functional.pil_to_tensor(rgb(Image.open(io.BytesIO(given.data), formats=FORMATS))), given)
 
 
@@ -177,7 +178,7 @@ def float_tensor_first(workload: Workload) -> Cropping:
     from PIL import Image
     from torchvision.transforms import functional
 
-    cut = _cut_tensor(functional)
+    cut = cut_tensor(functional)
     return lambda given: cut(functional.to_tensor(rgb(Image.open(io.BytesIO(given.data), formats=FORMATS))), given)
 
 
@@ -269,7 +270,7 @@ def torchvision_v2(workload: Workload) -> Cropping:
     from torchvision.transforms.v2 import functional
 
     io_ = quiet_torchvision()
-    mode, cut = io_.ImageReadMode.RGB, _cut_tensor(functional)
+    mode, cut = io_.ImageReadMode.RGB, cut_tensor(functional)
     return lambda given: cut(io_.decode_image(as_tensor(given.data), mode), given)
 
 

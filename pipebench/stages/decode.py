@@ -64,7 +64,7 @@ def pixels(output: Any) -> Pixels:
 TURNED = "it is turned by an EXIF orientation, which only some decoders apply"
 
 
-def _check(output: Any, given: Encoded) -> None:
+def check(output: Any, given: Encoded) -> None:
     height, width, _ = pixels(output).shape
     if (height, width) == (given.width, given.height) != (width, height):
         raise SampleError("rotated", TURNED)
@@ -77,7 +77,7 @@ def _scaled(side: int, whole: int, by: int) -> bool:
     return side in (whole // by, -(-whole // by))
 
 
-def _agree(output: Any, expected: Any, variant: Variant) -> None:
+def agree(output: Any, expected: Any, variant: Variant) -> None:
     ours, theirs = pixels(output), pixels(expected)
     if ours.shape == theirs.shape:
         try:
@@ -131,8 +131,8 @@ task(
         summary="encoded bytes to the whole image, RGB uint8",
         groups=read.keys,
         inputs=_inputs,
-        check=_check,
-        agree=_agree,
+        check=check,
+        agree=agree,
         work=_work,
         per_call=lambda workload: 4 if workload.quick else 16,
     )

@@ -14,12 +14,11 @@ from typing import Any
 
 from pipebench.data import datasets, tables
 from pipebench.errors import SampleError
-from pipebench.host import page_cache
+from pipebench.stages import cache_state
 from pipebench.task import Task, Unavailable, Variant, Work, Workload, task, variant
 
 GROUP = 64  # loose files checked together
 SHARD_GROUP = 512  # samples of a shard checked together: each check streams the shard from its start
-COLD_RESIDENCY = 0.02  # share of pages: the read-ahead of a neighbouring file may bring a few back
 PAGE = 4096
 
 Payload = tuple[Any, ...]  # one buffer per member of a sample, in the order of their suffixes
@@ -151,21 +150,6 @@ def _work(given: Source, output: list[tuple[str, Payload]]) -> Work:
     return Work(len(given.samples), size, size)
 
 
-def _before(workload: Workload, sources: list[Source]) -> str | None:
-    """Brings the page cache into the workload's state; returns a warning's code where it could not."""
-    paths = [path for source in sources for path in source.paths]
-    if workload.cache == "cold":
-        page_cache.drop(paths)
-        resident = page_cache.residency(paths)
-        return "not-cold" if resident is None or resident > COLD_RESIDENCY else None
-    if sources[0].verified:
-        return None
-    sources[0].verified = True
-    page_cache.fill(paths)
-    resident = page_cache.residency(paths)
-    return "not-warm" if resident is not None and resident < 1 - COLD_RESIDENCY else None
-
-
 for _whole, _name, _summary in (
     (False, "read/image", "the encoded image of each sample, into memory"),
     (True, "read/all-members", "every member of each sample (image, labels, text), into memory"),
@@ -182,7 +166,7 @@ for _whole, _name, _summary in (
             per_call=lambda workload: 64 if workload.quick else 128,
             from_the_start=True,
             split=_split,
-            before=_before,
+            before=cache_state.bring_about,
             lazy=True,
         )
     )
@@ -207,11 +191,9 @@ def _sharded(workload: Workload) -> None:
 
 def shows_residency(workload: Workload) -> None:
     """Raises `Unavailable` where a cold cache is asked for and the kernel cannot show that it is cold."""
-    if workload.cache != "cold":
-        return
-    sources = _sources(workload, [one.key for one in load(workload).samples if one.problem is None][:1], False)
-    if not sources or page_cache.residency(sources[0].paths[:1]) is None:
-        raise Unavailable("kernel", "the page cache of these files cannot be inspected, so that cold cannot be shown")
+    if workload.cache == "cold":
+        sources = _sources(workload, [one.key for one in load(workload).samples if one.problem is None][:1], False)
+        cache_state.must_show(workload, sources[0].paths[:1] if sources else [])
 
 
 @variant(*TASKS, name="open")

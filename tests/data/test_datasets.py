@@ -166,8 +166,8 @@ def test_that_files_were_altered_is_said(tmp_path):
 
 def test_a_photograph_that_was_altered_is_refused(tmp_path, monkeypatch):
     altered = tmp_path / "datasets"
-    shutil.copytree(datasets._manifests(), altered)
-    monkeypatch.setattr(datasets, "_manifests", lambda: altered)
+    shutil.copytree(datasets.manifests(), altered)
+    monkeypatch.setattr(datasets, "manifests", lambda: altered)
     photograph = altered / "photographs/honey-bee.jpg"
     photograph.write_bytes(photograph.read_bytes()[:-1] + b"?")
     with pytest.raises(PipebenchError) as caught:

@@ -9,9 +9,9 @@ import pytest
 from PIL import Image
 
 from pipebench.data import synthetic
-from pipebench.data.datasets import _manifests
+from pipebench.data.datasets import manifests
 
-FOLDER = _manifests()
+FOLDER = manifests()
 PHOTOGRAPHS = FOLDER / "photographs"
 
 

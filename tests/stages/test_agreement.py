@@ -49,7 +49,7 @@ def _whole(data):
 def _found(ours, theirs, variant=WHOLE):
     """The words of the disagreement, by the check that the lab makes."""
     with pytest.raises(SampleError) as caught:
-        decode._agree(ours, theirs, variant)
+        decode.agree(ours, theirs, variant)
     assert caught.value.kind == "disagrees"
     return caught.value.message
 
@@ -58,7 +58,7 @@ def test_plain_chroma_upsampling_is_an_honest_difference(data):
     ours, theirs = simplejpeg.decode_jpeg(data, "RGB", fastupsample=True), _whole(data)
     assert not np.array_equal(ours, theirs)
     assert np.abs(ours.astype(int) - theirs).max() > agreement.LARGEST_LUMA  # colours do differ, luma does not
-    decode._agree(ours, theirs, WHOLE)
+    decode.agree(ours, theirs, WHOLE)
 
 
 def test_an_inaccurate_inverse_dct_is_not(data):
@@ -72,7 +72,7 @@ def test_an_inaccurate_inverse_dct_is_not(data):
 def test_one_level_everywhere_is_allowed_and_four_are_not(data):
     theirs = _whole(data).clip(5, 250)
     sign = np.random.default_rng(0).choice((-1, 1), theirs.shape[:2])[..., None]
-    decode._agree((theirs + sign).astype(np.uint8), theirs, WHOLE)
+    decode.agree((theirs + sign).astype(np.uint8), theirs, WHOLE)
     _found((theirs + 4 * sign).astype(np.uint8), theirs)
 
 
@@ -126,7 +126,7 @@ def test_a_reduced_decode_passes_and_its_damage_does_not(data, scale):
     image.draft("RGB", (image.width // scale, image.height // scale))
     ours = np.array(image)
     assert ours.shape != theirs.shape
-    decode._agree(ours, theirs, DRAFT)
+    decode.agree(ours, theirs, DRAFT)
     side = agreement.SIDE // round(theirs.shape[0] / ours.shape[0])
     damaged = ours.copy()
     damaged[3 * side : 4 * side, 3 * side : 4 * side] = 255 - damaged[3 * side : 4 * side, 3 * side : 4 * side]
@@ -144,17 +144,17 @@ RESIZING = (
 @pytest.mark.parametrize("name", RESIZING)
 def test_resized_crops_pass_and_a_shift_or_a_damaged_block_does_not(name):
     workload = Workload(data="tiny")
-    given = crop._inputs(workload, [crop.read.keys(workload)[0][0]], 224, crop.resized_box)[0]
+    given = crop.cuts(workload, [crop.read.keys(workload)[0][0]], 224, crop.resized_box)[0]
     expected, ours = crop.tensor_first(workload)(given), getattr(crop, name)(workload)(given)
-    crop._agree(ours, expected, WHOLE, exact=False)
+    crop.agree(ours, expected, WHOLE, exact=False)
     with pytest.raises(SampleError, match="differs"):
-        crop._agree(ours.roll(1, 2), expected, WHOLE, exact=False)
+        crop.agree(ours.roll(1, 2), expected, WHOLE, exact=False)
     for variant in (WHOLE, DRAFT):
         damaged = ours.clone()
         damaged[:, 96:112, 96:112] = 0
         assert expected[:, 96:112, 96:112].float().mean() > 60
         with pytest.raises(SampleError, match="a block differs"):
-            crop._agree(damaged, expected, variant, exact=False)
+            crop.agree(damaged, expected, variant, exact=False)
 
 
 def test_another_filter_is_checked_as_closely_as_what_gives_nothing_up():
@@ -165,7 +165,7 @@ def test_another_filter_is_checked_as_closely_as_what_gives_nothing_up():
         ours = expected.clone()
         ours[:, 96:100, 96:100] += 10  # a block of 4×4, beyond 6 levels; a quarter of one of 8×8
         try:
-            crop._agree(ours, expected, variant, exact=False)
+            crop.agree(ours, expected, variant, exact=False)
             bounds[gives_up] = "passes"
         except SampleError:
             bounds[gives_up] = "refused"
