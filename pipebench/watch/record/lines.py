@@ -80,8 +80,8 @@ class HandedOver(NamedTuple):
 
     `nth` counts the batches of this worker in the pass, from 0. The fetch lasted from `began` to `done`. From
     `pickling` to `sent` the feeder thread turned the batch into bytes; `feeder` is the system's number of that thread.
-    `shared_bytes` is the size of the storages of its tensors, each counted once. `array_bytes` is the size of its NumPy
-    arrays, which are copied through the pipe.
+    `shared_bytes` is the size of the storages of its tensors, each once, and `array_bytes` that of its NumPy arrays,
+    which are copied through the pipe. Both, and the numbers of tensors and arrays, are taken from every eighth batch.
     """
 
     task: int

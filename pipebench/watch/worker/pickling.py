@@ -17,6 +17,7 @@ from pipebench.watch.record.patches import Patches
 from pipebench.watch.record.sampling import followed
 
 _UNDER_WAY = 1024
+_COUNTED_EACH = 8  # of the followed batches of a worker: to count doubles what it takes to pickle many small tensors
 
 
 class Crossing:
@@ -93,6 +94,7 @@ class Meter:
 
     def __init__(self) -> None:
         self.wall = self.cpu = self.batches = self.bytes = 0
+        self.counts: tuple[int, int, int, int] | None = None  # of the last batch that was counted
         self._made: deque[tuple[int, _Fetched]] = deque(maxlen=_UNDER_WAY)
         self._handed: deque[HandedOver] = deque()
 
@@ -117,6 +119,10 @@ class Meter:
                     self._made.popleft()
                 return message[0], fetched
         return None
+
+    def counts_of(self, nth: int) -> bool:
+        """Whether tensors and arrays are counted in the worker's `nth` batch of a pass."""
+        return self.counts is None or nth % _COUNTED_EACH == 0
 
     def handed(self, line: HandedOver) -> None:
         self._handed.append(line)
@@ -145,7 +151,8 @@ def watch_queue(patches: Patches) -> None:
             if os.getpid() != pid:
                 return plain.dumps(obj, protocol)
             about = meter.about(obj)
-            crossing = Crossing() if about is not None and followed(about[0], about[1].number_of_pass) else None
+            follow = about is not None and followed(about[0], about[1].number_of_pass)
+            crossing = Crossing() if follow and about is not None and meter.counts_of(about[1].nth) else None
             cpu = thread_time_ns()
             began = perf_counter_ns()
             data = plain.dumps(obj, protocol) if crossing is None else counted(crossing, obj, protocol)
@@ -154,10 +161,12 @@ def watch_queue(patches: Patches) -> None:
             meter.wall += ended - began
             meter.batches += 1
             meter.bytes += len(data)
-            if crossing is not None and about is not None:
+            if crossing is not None:
+                meter.counts = crossing.counted()
+            if follow and about is not None and meter.counts is not None:
                 task, fetched = about
-                feeder, counts = threading.get_native_id(), crossing.counted()
-                meter.handed(HandedOver(task, *fetched, began, ended, feeder, len(data), *counts))
+                line = HandedOver(task, *fetched, began, ended, threading.get_native_id(), len(data), *meter.counts)
+                meter.handed(line)
             return data
 
     def counted(crossing: Crossing, obj: Any, protocol: Any) -> Any:
