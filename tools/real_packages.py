@@ -59,7 +59,8 @@ class Program:
 
     `loaders` is how many loaders it has (a loader made anew for each epoch is one), and `dataset` the class of the data
     set that it trains on ("": it has no loader). `options` are options of `watch`. `folder` is the clone that holds the
-    file, and `files` what else of the clone it reads; it then runs beside its data, in `made`.
+    file, and `files` what else of the clone it reads; it then runs beside its data, in `made`. `launcher` are words
+    between the Python and the file.
     """
 
     name: str
@@ -72,6 +73,7 @@ class Program:
     folder: str = ""
     files: tuple[str, ...] = ()
     judged: bool = True
+    launcher: tuple[str, ...] = ()
 
 
 _GPT = (
@@ -114,6 +116,24 @@ PROGRAMS = (
         options=("--span", "__main__:get_batch"), folder="examples/word_language_model", files=("data.py", "model.py"),
     ),
 )  # fmt: skip
+WAITING = (  # only their cost is asked
+    *(
+        Program(f"{workers} waiting workers", "many_workers.py", "torch", "Remote", arguments=(str(workers),))
+        for workers in (2, 32)
+    ),
+    *(
+        Program(
+            f"{ranks} ranks with 2 waiting workers each",
+            "many_workers.py",
+            "torch",
+            "Remote",
+            arguments=("2",),
+            launcher=("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks)),
+        )
+        for ranks in (2, 8)
+    ),
+)
+EVERY = (*PROGRAMS, *WAITING)
 
 
 @dataclass(frozen=True)
@@ -168,6 +188,8 @@ def run(place: Place, one: Program, watched: bool, report: Path | None = None) -
     if watched:
         exported = ["--export-json", report, "--force"] if report else []
         command += ["-m", "pipebench", "watch", *exported, *one.options]
+        command += ["--", place.python] if one.launcher else []
+    command += one.launcher
     command += [one.file, *one.arguments] if one.folder else [HERE / one.file, place.made, *one.arguments]
     environment = {**os.environ, **sources.OFFLINE, "PYTHONHASHSEED": "7"}
     environment |= {"OMP_NUM_THREADS": "1"} if place.one_thread else {}
@@ -228,7 +250,7 @@ def problems_of(one: Program, plain: Done, watched: Done, result: WatchResult) -
 
 def warm(place: Place, one: Program) -> None:
     """Runs a program for its data and the caches of the machine, once for each folder of results."""
-    ran = place.results / f"{PROGRAMS.index(one)}.ran"
+    ran = place.results / f"{EVERY.index(one)}.ran"
     if not ran.exists():
         run(place, one, False)
         ran.touch()
@@ -239,7 +261,7 @@ def compared(place: Place, one: Program) -> tuple[list[str], list[str], str]:
     version = place.version(one.package) if one.package else ""
     warm(place, one)
     plain = run(place, one, False)
-    report = place.results / f"{PROGRAMS.index(one)}.json"
+    report = place.results / f"{EVERY.index(one)}.json"
     watched = run(place, one, True, report)
     if not report.exists():
         return [f"no report: {watched.stderr[-1500:]}"], [version, *[""] * 4], ""
@@ -255,7 +277,7 @@ def compared(place: Place, one: Program) -> tuple[list[str], list[str], str]:
 
 def once(place: Place, one: Program) -> tuple[list[str], list[str], str]:
     """The same as `compared`, from the folder of results if an earlier call has got that far."""
-    found = place.results / f"{PROGRAMS.index(one)}.found"
+    found = place.results / f"{EVERY.index(one)}.found"
     if not found.exists():
         text = json.dumps(compared(place, one))
         found.write_text(text)
@@ -330,7 +352,11 @@ def main() -> int:
     asked = parser.parse_args()
     cache = Path(os.environ.get("PIPEBENCH_CACHE") or Path.home() / ".cache" / "pipebench") / "real-scripts"
     python = asked.python or sources.environment(cache / "packages", PACKAGES, ALONE)
-    chosen = [one for one in PROGRAMS if not asked.names or any(part in one.name for part in asked.names)]
+    chosen = [
+        one
+        for one in (EVERY if asked.cpu else PROGRAMS)
+        if not asked.names or any(part in one.name for part in asked.names)
+    ]
     with tempfile.TemporaryDirectory(prefix="pipebench-real-") as scratch:
         root = (asked.keep or Path(scratch)).resolve()
         if not (root / "made").exists():
