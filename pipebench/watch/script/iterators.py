@@ -28,6 +28,7 @@ from pipebench.watch.worker.batch_sums import Sums, WorkerPlace, collections
 from pipebench.watch.worker.fetching import WatchedWorker
 
 _CALLS = 40  # of those that led to a loader
+_FEW_WORKERS = 2  # of more, each would take as long to find where stacks lie as the script does once
 DATALOADER = "torch.utils.data.dataloader"
 _NEEDED = (
     "_BaseDataLoaderIter.__next__", "_SingleProcessDataLoaderIter", "_MultiProcessingDataLoaderIter._reset",
@@ -98,7 +99,7 @@ class Loaders:
         self.recording.guarded("watching functions", self._watch_functions)
         began = perf_counter_ns()
         start_method = _start_method(loader)
-        if start_method == "fork" and self.passes[number] >= 0:
+        if start_method == "fork" and (self.passes[number] >= 0 or read(loader, "num_workers", 0) > _FEW_WORKERS):
             self.recording.guarded("finding where stacks lie", stack_place.learn)
         self.constructing.append((number, start_method))
         try:

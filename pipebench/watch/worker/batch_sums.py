@@ -21,6 +21,7 @@ from pipebench.watch.worker import contents, pickling
 from pipebench.watch.worker.stack_place import Teller
 
 _SLOWEST = 10
+_ASKED = 8  # workers that look at their thread pools: that takes milliseconds
 _FIRST = 2  # batches with a line of their own: in them, libraries set themselves up
 
 
@@ -139,9 +140,9 @@ class Sums:
         """Writes the sums, if there are any. With `last`, the process ends.
 
         The feeder thread may then have done more since the last batch, which is written too. A process that started in
-        the first pass also writes its thread pools.
+        the first pass, one of the first workers, also writes its thread pools.
         """
-        if last and self.place.first_pass == 0:
+        if last and self.place.first_pass == 0 and (self.place.worker or 0) < _ASKED:
             self.recording.guarded(
                 "looking at thread pools", lambda: self.recording.write(thread_pools.library_threads())
             )
