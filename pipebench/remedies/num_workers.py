@@ -52,7 +52,8 @@ def _up(seen: Seen, counts: dict[int, Finding]) -> int | None:
     if not above:
         found: int | None = begun
     elif begun > lowest and _disappoints(seen, counts[begun]):
-        found = _above(seen, counts, [one for one in above if one < begun]) if len(above) > 1 else lowest
+        lower = [one for one in above if one < begun]
+        found = _above(seen, counts, lower) if lower else lowest
         found = found if found is not None and found < begun else None
     else:
         found = _above(seen, counts, [one for one in above if one >= begun])

@@ -191,6 +191,12 @@ def test_rungs_below_one_that_disappoints_are_climbed_from_the_lowest():
     assert num_workers.propose(figures, [_rung(16, "gain", 2.9)]) is None  # 32 are more than may be tried
 
 
+def test_rungs_that_could_not_be_tried_leave_the_lower_ones_open():
+    """As of an iterable dataset, whose rungs are all only predicted."""
+    left = [Finding(Change("num_workers", {"num_workers": one}), "not-tried", reason="iterable") for one in (8, 16)]
+    assert _settings(num_workers.propose(_with_cause(seen(0.7), BLOCKED), left)) == {"num_workers": 4}
+
+
 def test_too_many_workers_that_wait_are_halved():
     figures = _with_cause(seen(0.7, num_workers=12), BLOCKED, {})
     assert _settings(num_workers.propose(figures, [])) == {"num_workers": 6}
