@@ -6,6 +6,8 @@ the user's credentials are found as any tool of that store finds them, and all b
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Iterator, Sequence
 from glob import has_magic
 from typing import Any
@@ -16,16 +18,26 @@ from pipebench.units import printable
 
 SIGNED_S = 3600
 MOST = 100_000
+_GROUP = re.compile(r"\{([^{}]*)\}")
+_RANGE = re.compile(r"(-?\d+)\.\.(-?\d+)(?:\.\.-?\d+)?")
 _WANTED = "name shards: https://host/train-{000..099}.tar, s3://bucket/train-*.tar"
 _EXTRAS = {"s3": "s3", "s3a": "s3", "gs": "gs", "gcs": "gs", "abfs": "abfs", "az": "abfs"}
 
 
 def resolved(given: Sequence[str], timeout_s: float, retries: int) -> list[str]:
     """The address of each shard, in order. UsageError or PipebenchError where there is none, or a store refuses."""
+    if sum(map(_count, given)) > MOST:  # before they are made: a range may name more than memory holds
+        raise UsageError(f"the addresses name more than {MOST:,} shards", "name fewer")
     found = [one for text in given for address in _expanded(text) for one in _of(address, timeout_s, retries)]
     if len(found) > MOST:
         raise UsageError(f"the addresses name more than {MOST:,} shards", "name fewer")
     return list(dict.fromkeys(found))
+
+
+def _count(text: str) -> int:
+    """About how many addresses the braces of a text name."""
+    ranges = [(_RANGE.fullmatch(one), one.count(",") + 1) for one in _GROUP.findall(text)]
+    return math.prod(abs(int(one[2]) - int(one[1])) + 1 if one else listed for one, listed in ranges)
 
 
 def _expanded(text: str) -> Iterator[str]:
@@ -44,10 +56,17 @@ def _expanded(text: str) -> Iterator[str]:
 def _of(address: str, timeout_s: float, retries: int) -> Iterator[str]:
     scheme = address.partition("://")[0].lower()
     if scheme in ("http", "https"):
+        if set(address) & set("*{}"):
+            problem = f"no web server lists what fits {printable(redacted(address))}"
+            raise UsageError(problem, "write a range with both ends: train-{000..099}.tar")
         yield address
         return
     try:
+        from fsspec import AbstractFileSystem, get_filesystem_class
         from fsspec.core import url_to_fs
+
+        if get_filesystem_class(scheme).sign is AbstractFileSystem.sign:
+            raise UsageError(f"{scheme}:// has no signed addresses", _WANTED)
 
         options = _of_s3(timeout_s, retries) if scheme in ("s3", "s3a") else {}
         store, path = url_to_fs(address, **options)
@@ -59,8 +78,6 @@ def _of(address: str, timeout_s: float, retries: int) -> Iterator[str]:
         if not paths:
             raise PipebenchError(f"nothing fits {printable(redacted(address))}", _WANTED)
         yield from (str(store.sign(one, expiration=SIGNED_S)) for one in paths)
-    except NotImplementedError as error:
-        raise PipebenchError(f"{scheme}:// has no signed addresses", "name its shards by https://") from error
     except PipebenchError:
         raise
     except Exception as error:  # a store has exceptions of its own: no credentials, no such bucket, not connected

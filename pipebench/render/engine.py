@@ -33,8 +33,11 @@ def parts(found: EngineRun, bad: Sequence[BadSample] = ()) -> Iterator[Sparing]:
 def verdict(found: EngineRun) -> list[str]:
     """How fast the loop is with the engine and with the DataLoader, and what ready batches would bring."""
     ours, theirs, over, bound = found.arm("ray"), found.arm("torch"), found.over_torch, found.bound
-    if ours is None or theirs is None or over is None or bound is None:
+    if ours is None or theirs is None:
         return [f"{printable(found.library)} was not measured."]
+    if over is None or bound is None:
+        few = f"{printable(found.library)} fed {ours.throughput.samples_per_s:,.0f} images/s, the DataLoader"
+        return [f"Too few windows to compare: {few} {theirs.throughput.samples_per_s:,.0f}. Let it run to its end."]
     loader = f"a DataLoader with {counted(found.workers, 'worker')}"
     said = f"{printable(found.library)} feeds {_rate(ours)} images/s to the training loop, {loader} {_rate(theirs)}"
     apart = f": {spoken(over)}" if over.told else f"; no difference can be told ({spoken(over)})"
@@ -68,7 +71,7 @@ def _sources(found: EngineRun) -> Table:
         (
             names[one.source],
             f"{one.throughput.samples_per_s:,.0f}",
-            f"{one.throughput.low:,.0f}–{one.throughput.high:,.0f}",
+            f"{one.throughput.low:,.0f}–{one.throughput.high:,.0f}" if len(one.costs_s) > 1 else "",
             percent(one.wait_share),
             scale.number(cost) if cost is not None else "",
             seconds(start) if (start := start_of(one)) is not None else "",

@@ -161,7 +161,7 @@ class EngineRun:
         if ours is None or other is None:
             return None
         least = min(len(ours.costs_s), len(other.costs_s))
-        return compare(ours.costs_s[:least], other.costs_s[:least]) if least else None
+        return compare(ours.costs_s[:least], other.costs_s[:least]) if least > 1 else None  # one window has no spread
 
     @property
     def code(self) -> Literal["faster", "slower", "no-difference", "not-measured"]:

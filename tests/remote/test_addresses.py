@@ -24,6 +24,21 @@ def test_what_is_no_address_of_a_server_is_wrong_usage(given):
         of(given)
 
 
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        ("https://h/t-{000..999999999}.tar", "more than 100,000 shards"),
+        ("https://h/" + "{a,b}" * 40 + ".tar", "more than 100,000 shards"),
+        ("https://h/t-*.tar", "no web server lists"),
+        ("https://h/t-{000..}.tar", "no web server lists"),
+        ("ftp://h/a.tar", "no signed addresses"),
+    ],
+)
+def test_what_would_never_end_or_never_be_found_is_wrong_usage(given, problem):
+    with pytest.raises(UsageError, match=problem):
+        of(given)
+
+
 def test_a_store_without_its_package_names_it():
     with pytest.raises(PipebenchError) as caught:
         of("gs://bucket/a.tar")

@@ -46,6 +46,14 @@ def test_nothing_measured_says_so() -> None:
     assert _shown(nothing).startswith("Ray Data 2.60.0 was not measured.")
 
 
+def test_one_window_has_no_interval_and_compares_nothing() -> None:
+    windows = {one: replace(one.throughput, readings_s=(0.7,), samples=(64,)) for one in LOCAL.arms}
+    cut = replace(LOCAL, arms=tuple(replace(one, throughput=few, cpu_s=()) for one, few in windows.items()))
+    verdict, shown = report.new(engine=cut).verdict, _shown(cut)
+    assert verdict is not None and verdict.code == "not-measured"
+    assert shown.startswith("Too few windows to compare: Ray Data 2.60.0 fed") and "×" not in shown.split("\n\n")[0]
+
+
 def test_a_saved_report_is_shown_again_with_its_bad_samples(tmp_path: Path) -> None:
     report.save(report.new(engine=CLUSTER, bad_samples=(BAD,)), tmp_path / "engine.json")
     shown = text.table(report.load(tmp_path / "engine.json"), width=80, full=True)
