@@ -13,6 +13,7 @@ from pipebench.commands.data import say_if_shadowed
 from pipebench.errors import UsageError
 from pipebench.host.interrupts import INTERRUPTED, Interrupts
 from pipebench.terminal import delivered, exported, formatted, laid_out, paged, places, progress, ready_to_render, whole
+from pipebench.units import printable
 
 if TYPE_CHECKING:
     from pipebench.render.layout import Line
@@ -91,12 +92,18 @@ def _measured(
 
     ready_to_render()
     kept: list[SideBySide] = []
+    bad: list[str] = []
     interrupts = click.get_current_context().ensure_object(Interrupts)
     try:
         with progress() as advance:
-            side_by_side(kinds, tasks, settings, advance, kept.append)
+            side_by_side(
+                kinds, tasks, settings, advance, kept.append, left_out=lambda one, why: bad.append(f"{one} ({why})")
+            )
     except KeyboardInterrupt:
         interrupts.came = True
+    if bad:
+        more = f" and {len(bad) - 1} more" if len(bad) > 1 else ""
+        click.echo(f"Left out, not to be decoded: {printable(bad[0])}{more}. `pipebench check` names each.", err=True)
     if not kept:
         return INTERRUPTED if interrupts.came else 1
     delivered(new(loaders=kept[-1], partial=interrupts.came), style, export_json, export_html)

@@ -91,15 +91,17 @@ def side_by_side(
     progress: Progress,
     keep: Callable[[SideBySide], None] = lambda found: None,
     ask: Ask | None = None,
+    left_out: Callable[[str, str], None] = lambda sample, why: None,
 ) -> SideBySide:
     """All rounds of all loaders. `keep` gets what there is after each process. PipebenchError if the data is unusable.
 
-    `ask` runs a job in a process of its own, and is there to be replaced by a test.
+    `left_out` gets the JPEGs that cannot be decoded: one of them would end every loader. `ask` runs a job in a process
+    of its own, and is there to be replaced by a test.
     """
     rows = [_Row(one, _blank(one, name, task)) for name in kinds for one in [find(name)] for task in tasks
             if task in one.does]  # fmt: skip
     with Scratch("loaders") as scratch:
-        paths = _written(settings, scratch / "files", progress)
+        paths = _written(settings, scratch / "files", progress, left_out)
         asked = ask or _Processes(scratch).ask
         total = sum(1 + settings.rounds for _ in rows)
         jobs = _Jobs(settings, paths, scratch, asked)
@@ -135,10 +137,12 @@ def _made(settings: Settings, rows: Sequence[_Row]) -> SideBySide:
     )  # fmt: skip
 
 
-def _written(settings: Settings, folder: Path, progress: Progress) -> tuple[str, ...]:
+def _written(
+    settings: Settings, folder: Path, progress: Progress, left_out: Callable[[str, str], None]
+) -> tuple[str, ...]:
     """The images as loose files, `different` ones again and again."""
     found = datasets.load(settings.data, limit=min(settings.different, settings.images), progress=progress)
-    contents = [*_jpegs(found)]
+    contents = [*_jpegs(found, left_out)]
     if not contents:
         raise PipebenchError(
             f"{printable(settings.data)} holds no JPEG that can be read",
@@ -153,12 +157,18 @@ def _written(settings: Settings, folder: Path, progress: Progress) -> tuple[str,
     return tuple(paths)
 
 
-def _jpegs(found: datasets.Dataset) -> Iterator[bytes]:
+def _jpegs(found: datasets.Dataset, left_out: Callable[[str, str], None]) -> Iterator[bytes]:
+    """The JPEGs that can be decoded. Files of other formats are passed over without a word."""
+    import simplejpeg
+
     for sample in found.samples:
-        with contextlib.suppress(SampleError):
+        try:
             data = sample.read()
             if data[:2] == b"\xff\xd8":
+                simplejpeg.decode_jpeg(data)
                 yield data
+        except (SampleError, ValueError) as error:  # the latter is simplejpeg's
+            left_out(sample.key, str(error))
 
 
 class _Jobs:

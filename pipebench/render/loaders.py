@@ -86,7 +86,8 @@ def _why(found: SideBySide, task: Filter) -> Iterator[str]:
         return
     loop = next((one for one in rows if one.baseline and one.measured and one.does == best.leader.does), None)
     bare = f" The work alone, in a loop, takes {scale.text(1 / loop.rate('cpu').median)}." if loop else ""
-    why = f"Why, {_TASKS[task].lower()}: the same work, so what differs is the hand-off: {cost}."
+    differs = "another hand-off" if best.behind is not None else "no difference for certain"
+    why = f"Why, {_TASKS[task].lower()}: the same work, and {differs}: in all {cost}."
     yield f"{why}{bare}{_price(best.leader)}"
 
 

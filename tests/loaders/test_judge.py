@@ -17,8 +17,8 @@ Without antialiasing, plain leads: 668 images per core-second (±1 %), 1.01×
 Why, with antialiasing: other work, 1.00 ms of CPU an image beside 2.00 ms of
   plain. swift: only the crop's part; plain: decode and v2. swift gives up exact
   pixels; a copy of the data: packed JPEGs.
-Why, without antialiasing: the same work, so what differs is the hand-off: 1.50
-  ms of CPU an image beside 1.51 ms of heavy.
+Why, without antialiasing: the same work, and another hand-off: in all 1.50 ms
+  of CPU an image beside 1.51 ms of heavy.
 
 With antialiasing
 loader   img/core-s     ±   × first   img/s   first, ms   mem, MB

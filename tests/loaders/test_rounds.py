@@ -41,6 +41,24 @@ def test_loaders_take_turns_and_each_round_begins_with_another():
     assert all(len(one.rounds) == 3 for one in found.results)
 
 
+def test_a_jpeg_that_cannot_be_decoded_is_left_out_and_named(tmp_path):
+    pillow = pytest.importorskip("PIL.Image")
+    for name in ("good", "cut", "other"):
+        pillow.new("RGB", (48, 32), (90, 0, 0)).save(tmp_path / f"{name}.jpg")
+    (tmp_path / "cut.jpg").write_bytes((tmp_path / "cut.jpg").read_bytes()[:-40])
+    bad, sizes = [], []
+
+    def ask(job):
+        sizes.append(len({open(path, "rb").read() for path in job.paths}))  # noqa: SIM115
+        return Answer(library="it 1.0") if job.action == "prepare" else Answer(made_rounds(0.001, 0.001)[0], "it 1.0")
+
+    own = rounds.Settings(data=str(tmp_path), images=4, different=4, batch_size=2, cores=1, rounds=1)
+    left_out = lambda sample, why: bad.append((sample, why))  # noqa: E731
+    found = rounds.side_by_side(["torch"], FILTERS[:1], own, QUIET, ask=ask, left_out=left_out)
+    assert found.results[0].rounds and set(sizes) == {1}
+    assert [sample for sample, _ in bad] == ["cut.jpg"] and "JPEG" in bad[0][1]
+
+
 def test_a_kind_prepares_its_copy_once_for_both_tasks():
     asked = []
     rounds.side_by_side(["webdataset"], FILTERS, SMALL, QUIET, ask=asking(asked))
