@@ -12,7 +12,18 @@ from pipebench.commands._lab import need_lab
 from pipebench.commands.data import say_if_shadowed
 from pipebench.errors import UsageError
 from pipebench.host.interrupts import INTERRUPTED, Interrupts
-from pipebench.terminal import delivered, exported, formatted, laid_out, paged, places, progress, ready_to_render, whole
+from pipebench.terminal import (
+    delivered,
+    exported,
+    formatted,
+    laid_out,
+    paged,
+    places,
+    progress,
+    ready_to_render,
+    say,
+    whole,
+)
 from pipebench.units import printable
 
 if TYPE_CHECKING:
@@ -104,6 +115,8 @@ def _measured(
     if bad:
         more = f" and {len(bad) - 1} more" if len(bad) > 1 else ""
         click.echo(f"Left out, not to be decoded: {printable(bad[0])}{more}. `pipebench check` names each.", err=True)
+    if not kept and interrupts.came:
+        say("pipebench: interrupted before anything was measured; nothing was saved")
     if not kept:
         return INTERRUPTED if interrupts.came else 1
     delivered(new(loaders=kept[-1], partial=interrupts.came), style, export_json, export_html)
