@@ -115,10 +115,11 @@ def _measured(
     if bad:
         more = f" and {len(bad) - 1} more" if len(bad) > 1 else ""
         click.echo(f"Left out, not to be decoded: {printable(bad[0])}{more}. `pipebench check` names each.", err=True)
-    if not kept and interrupts.came:
-        say("pipebench: interrupted before anything was measured; nothing was saved")
     if not kept:
-        return INTERRUPTED if interrupts.came else 1
+        if not interrupts.came:
+            return 1
+        say("pipebench: interrupted before anything was measured; nothing was saved")
+        return INTERRUPTED
     delivered(new(loaders=kept[-1], partial=interrupts.came), style, export_json, export_html)
     if interrupts.came:
         return INTERRUPTED

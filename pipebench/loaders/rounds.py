@@ -158,14 +158,19 @@ def _written(
 
 
 def _jpegs(found: datasets.Dataset, left_out: Callable[[str, str], None]) -> Iterator[bytes]:
-    """The JPEGs that can be decoded. Files of other formats are passed over without a word."""
-    import simplejpeg
+    """The JPEGs that can be decoded. Files of other formats are passed over without a word.
 
+    Without simplejpeg nothing is decoded here: the loaders that need it are skipped, and say so.
+    """
+    try:
+        from simplejpeg import decode_jpeg
+    except ImportError:
+        decode_jpeg = len
     for sample in found.samples:
         try:
             data = sample.read()
             if data[:2] == b"\xff\xd8":
-                simplejpeg.decode_jpeg(data)
+                decode_jpeg(data)
                 yield data
         except (SampleError, ValueError) as error:  # the latter is simplejpeg's
             left_out(sample.key, str(error))

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import Any
 
-from pipebench.remedies.seen import WORTH, Seen, telling
+from pipebench.remedies.seen import Seen, were_free
 from pipebench.remedies.source import call_of
 from pipebench.results.advice import Change, Finding
 from pipebench.watch.record.patches import Patches, unseen
@@ -29,8 +29,7 @@ _KEYS = (int, float, str, bytes, PurePath, type(None))
 
 
 def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
-    competing = seen.workers >= seen.cores
-    if not seen.discards or not seen.workers or not (seen.most >= WORTH or competing):
+    if not seen.serves_stages:
         return None
     known = [one.change.edits["cache"]["name"] for one in tried]
     rows = [
@@ -42,7 +41,7 @@ def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
     if not name:
         return None
     return Change(
-        "cache", {}, "memory or disk", predicted=telling(1 / max(0.01, 1 - share)), title=f"a cache of {name}",
+        "cache", {}, "memory or disk", predicted=were_free(share), title=f"a cache of {name}",
         edits={"cache": {"name": name}}, how=(HOW,), at=call_of(seen, name.split(".")[-1]), discards=True,
     )  # fmt: skip
 
@@ -84,10 +83,8 @@ class _Cache(Edit):
     def in_worker(self, fetcher: Any, patches: Patches) -> None:
         state, plain = _State(), fetcher.fetch
 
-        def wrap(function: Callable[..., Any], of_object: bool) -> Callable[..., Any]:
-            return _served(function, of_object, state)
-
-        if not finding_transforms.replace_called(fetcher.dataset, patches, self.name, wrap):
+        serving = functools.partial(_served, state=state)
+        if not finding_transforms.replace_called(fetcher.dataset, patches, self.name, serving):
             raise Refused("no-such-stage")
 
         def fetch(index: Any) -> Any:

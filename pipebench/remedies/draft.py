@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from pipebench.remedies.seen import Seen, share_of, telling
+from pipebench.remedies.seen import Seen, share_of, were_free
 from pipebench.remedies.source import call_of, calls_of
 from pipebench.results.advice import Change, Finding, Rewrite
 from pipebench.watch.record.patches import Patches, unseen
@@ -35,7 +35,7 @@ def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
     if tried or not seen.discards or not seen.workers or not resize or decode < LEAST_SHARE:
         return None
     return Change(
-        "draft", {}, COST, predicted=telling(1 / max(0.01, 1 - decode - resize)), title=TITLE,
+        "draft", {}, COST, predicted=were_free(decode + resize), title=TITLE,
         edits={"draft": {}}, how=HOW, at=call_of(seen, "open"), discards=True, rewrites=_rewrites(seen), group="decode",
     )  # fmt: skip
 

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from pipebench.remedies.seen import WORTH, Seen, hand_off_share, telling
+from pipebench.remedies.seen import Seen, hand_off_share, were_free
 from pipebench.results.advice import Change, Finding
 from pipebench.results.watched import StageResult
 from pipebench.watch.record.patches import Patches, unseen
@@ -27,8 +27,7 @@ _MOST_SIZES = 64  # of decoded images that are kept
 
 
 def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
-    competing = seen.workers >= seen.cores
-    if not seen.discards or not seen.workers or not (seen.most >= WORTH or competing):
+    if not seen.serves_stages:
         return None
     known = [one.change.edits["knock_out"] for one in tried]
     return next((one for one in _changes(seen) if one.edits["knock_out"] not in known), None)
@@ -40,7 +39,7 @@ def _changes(seen: Seen) -> Iterator[Change]:
     for share, kind, name, title in found:
         if share >= LEAST_SHARE:
             yield Change(
-                "knock_out", {}, "", predicted=telling(1 / max(0.01, 1 - share)), title=title,
+                "knock_out", {}, "", predicted=were_free(share), title=title,
                 edits={"knock_out": {"kind": kind, "name": name}}, knock_out=True, discards=True,
             )  # fmt: skip
 

@@ -88,6 +88,11 @@ class Seen:
         return 1 / max(0.01, 1 - self.wait_share)
 
     @property
+    def serves_stages(self) -> bool:
+        """Whether stages may be served from a memo here, and may matter: the loop waits, or workers share its cores."""
+        return self.discards and self.workers > 0 and (self.most >= WORTH or self.workers >= self.cores)
+
+    @property
     def without_waits(self) -> float | None:
         """`most`, if it says anything: None of a loop that does little besides waiting."""
         return telling(self.most)
@@ -147,6 +152,11 @@ class Seen:
 def telling(limit: float) -> float | None:
     """A limit of a speed-up, or None if it is so high that it says nothing."""
     return limit if limit <= _TELLING else None
+
+
+def were_free(share: float) -> float | None:
+    """The speed-up of workers if what takes this share of their time took none (Amdahl), if that says anything."""
+    return telling(1 / max(0.01, 1 - share))
 
 
 def hand_off_share(seen: Seen) -> float:

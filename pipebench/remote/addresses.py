@@ -26,12 +26,15 @@ _EXTRAS = {"s3": "s3", "s3a": "s3", "gs": "gs", "gcs": "gs", "abfs": "abfs", "az
 
 def resolved(given: Sequence[str], timeout_s: float, retries: int) -> list[str]:
     """The address of each shard, in order. UsageError or PipebenchError where there is none, or a store refuses."""
-    if sum(map(_count, given)) > MOST:  # before they are made: a range may name more than memory holds
-        raise UsageError(f"the addresses name more than {MOST:,} shards", "name fewer")
+    _refuse_many(sum(map(_count, given)))  # before they are made: a range may name more than memory holds
     found = [one for text in given for address in _expanded(text) for one in _of(address, timeout_s, retries)]
-    if len(found) > MOST:
-        raise UsageError(f"the addresses name more than {MOST:,} shards", "name fewer")
+    _refuse_many(len(found))
     return list(dict.fromkeys(found))
+
+
+def _refuse_many(count: int) -> None:
+    if count > MOST:
+        raise UsageError(f"the addresses name more than {MOST:,} shards", "name fewer")
 
 
 def _count(text: str) -> int:

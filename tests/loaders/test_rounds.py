@@ -59,6 +59,14 @@ def test_a_jpeg_that_cannot_be_decoded_is_left_out_and_named(tmp_path):
     assert [sample for sample, _ in bad] == ["cut.jpg"] and "JPEG" in bad[0][1]
 
 
+def test_without_a_decoder_the_loaders_say_what_they_lack(monkeypatch):
+    monkeypatch.setitem(sys.modules, "simplejpeg", None)
+    found = rounds.side_by_side(
+        ["torch"], FILTERS[:1], SMALL, QUIET, ask=asking([], torch=lambda job: Answer(missing="simplejpeg"))
+    )
+    assert found.results[0].skipped == "simplejpeg"
+
+
 def test_a_kind_prepares_its_copy_once_for_both_tasks():
     asked = []
     rounds.side_by_side(["webdataset"], FILTERS, SMALL, QUIET, ask=asking(asked))

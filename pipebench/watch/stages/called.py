@@ -49,13 +49,13 @@ def watch_called(datasets: Iterable[Any], patches: Patches, may_change: bool) ->
     for dataset in datasets:
         for getter in _getters(dataset):
             for found in _from(getter, dataset, seen, may_change, 0):
-                _replace(found, patches, _timed)
+                _replace(found, patches, functools.partial(_timed, stage=stages.number("function", found.row)))
 
 
-def replace_called(datasets: Iterable[Any], patches: Patches, row: str, wrap: Callable[[Any, bool], Any]) -> int:
+def replace_called(datasets: Iterable[Any], patches: Patches, row: str, wrap: Callable[..., Any]) -> int:
     """Replaces the functions whose row is called `row`, in a worker's own copy of these datasets. Returns how many.
 
-    `wrap` gets a function, and whether its first argument is the object that it is a method of.
+    `wrap` gets a function, and as `of_object` whether its first argument is the object that it is a method of.
     """
     seen: set[int] = set()
     found = [
@@ -67,12 +67,8 @@ def replace_called(datasets: Iterable[Any], patches: Patches, row: str, wrap: Ca
     ]
     for one in found:
         method = one.of is not None and not isinstance(one.function, staticmethod)
-        _replace(one, patches, functools.partial(_wrapped, wrap, method))
+        _replace(one, patches, functools.partial(wrap, of_object=method))
     return len(found)
-
-
-def _wrapped(wrap: Callable[[Any, bool], Any], method: bool, plain: types.FunctionType, stage: int) -> Any:
-    return wrap(plain, method)
 
 
 def _getters(dataset: Any) -> Iterator[types.FunctionType]:
@@ -184,10 +180,10 @@ def is_own(function: types.FunctionType) -> bool:
     return not (_is_standard(file) or any(place in file for place in _INSTALLED))
 
 
-def _replace(found: _Called, patches: Patches, wrap: Callable[[types.FunctionType, int], Any]) -> None:
+def _replace(found: _Called, patches: Patches, wrap: Callable[[types.FunctionType], Any]) -> None:
     plain = _plain(found.function)
     assert plain is not None
-    wrapped = wrap(plain, stages.number("function", found.row))
+    wrapped = wrap(plain)
     if not found.dictionary:
         patches.replace(found.holder, found.name, staticmethod(wrapped) if plain is not found.function else wrapped)
         return

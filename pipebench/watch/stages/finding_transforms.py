@@ -93,7 +93,7 @@ def replace_stage(
     return len(wanted)
 
 
-def replace_called(dataset: Any, patches: Patches, row: str, wrap: Callable[[Any, bool], Any]) -> int:
+def replace_called(dataset: Any, patches: Patches, row: str, wrap: Callable[..., Any]) -> int:
     """Replaces a function that a dataset within `dataset` calls, by the name of its row: `called.replace_called`."""
     data = [dataset]
     list(_transforms(dataset, data))

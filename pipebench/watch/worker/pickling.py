@@ -151,8 +151,9 @@ def watch_queue(patches: Patches) -> None:
             if os.getpid() != pid:
                 return plain.dumps(obj, protocol)
             about = meter.about(obj)
-            follow = about is not None and followed(about[0], about[1].number_of_pass)
-            crossing = Crossing() if follow and about is not None and meter.counts_of(about[1].nth) else None
+            if about is not None and not followed(about[0], about[1].number_of_pass):
+                about = None
+            crossing = Crossing() if about is not None and meter.counts_of(about[1].nth) else None
             cpu = thread_time_ns()
             began = perf_counter_ns()
             data = plain.dumps(obj, protocol) if crossing is None else counted(crossing, obj, protocol)
@@ -163,7 +164,7 @@ def watch_queue(patches: Patches) -> None:
             meter.bytes += len(data)
             if crossing is not None:
                 meter.counts = crossing.counted()
-            if follow and about is not None and meter.counts is not None:
+            if about is not None and meter.counts is not None:
                 task, fetched = about
                 line = HandedOver(task, *fetched, began, ended, threading.get_native_id(), len(data), *meter.counts)
                 meter.handed(line)

@@ -1,0 +1,48 @@
+"""The command that the report names next is of what the user started."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from made_up_trials import watched
+
+from pipebench.render.watch_verdict import next_command
+from pipebench.results.next_move import NextMove
+from pipebench.results.watched import Verdict
+
+
+@pytest.mark.parametrize(
+    ("started", "own"),
+    [
+        ("'my train.py' --lr 3", "'my train.py' --lr 3"),
+        ("-m mypackage.train", "-m mypackage.train"),
+        ("train.py --data /a/folder/with/a/long/name --epochs 90", "train.py ..."),
+        ("'my train.py' --data /a/folder/with/a/long/name --epochs 90", "'my train.py' ..."),
+        ("/home/somebody/experiments/of/this/year/train.py --epochs 3", ".../train.py ..."),
+        ("-m mypackage.training.second --data /a/folder/with/a/name", "-m mypackage.training.second ..."),
+        ("-- torchrun train.py", "-- torchrun train.py"),
+        ("-- torchrun --nproc-per-node 8 --rdzv-backend c10d train.py --lr 3", "-- torchrun ... train.py ..."),
+        ("-- torchrun --nproc-per-node 8 --standalone -m mypackage.train", "-- torchrun ... -m mypackage.train"),
+        ("-- bash run_all.sh --with-everything --and-more --and-still-more", "-- bash ..."),
+        ("-- torchrun --token '… --nproc-per-node 8 --standalone --x train.py", "-- torchrun ... train.py"),
+        ("train\x1b[2J.py", "train\\x1b[2J.py"),
+        (" " * 60, "..."),
+        ("", "train.py"),
+    ],
+)
+def test_the_next_command_is_of_what_the_user_started(started: str, own: str) -> None:
+    raised = NextMove("raise-num-workers", 2.0, 2)
+    found = replace(watched(), next_move=raised, verdict=Verdict("data"), started=started)
+    for of_command in {False, bool(started)}:
+        said = next_command(found, of_command=of_command)
+        assert said == f"Then: `pipebench advise {own}` tries what helps while it trains."
+    untold = replace(found, verdict=Verdict("no-loader"), spans=())
+    assert f"`pipebench watch --span __main__:FUNCTION {own}`" in (next_command(untold, of_command=False) or "")
+
+
+def test_no_command_is_named_for_a_block_of_code() -> None:
+    raised = NextMove("raise-num-workers", 2.0, 2)
+    found = replace(watched(), next_move=raised, verdict=Verdict("data"), bound=None, started="", spans=())
+    assert next_command(found, of_command=True) is None
+    assert next_command(replace(found, verdict=Verdict("not-followed")), of_command=True) is None
