@@ -1,7 +1,6 @@
 """Runs programs that load data through other people's packages, plainly and under `pipebench watch`.
 
     python tools/real_packages.py [--python PYTHON] [--checkouts FOLDER] [NAME...]
-    python tools/real_packages.py --cpu PAIRS [--times N] [--samples N] [--python PYTHON] [NAME...]
 
 The programs are in `tools/programs`, one for a package, written as the package's own pages recommend; others come from
 clones of repositories (`--checkouts`). Each runs once to make its data and to fill caches, then plainly, then watched.
@@ -9,25 +8,22 @@ The exit status and the output must be the same, the loop must be seen, and the 
 says how much of the time in which samples are made has a name: a row that is more than the dataset's `__getitem__`.
 Beside it stands the same with the lines of such rows. The exit status is 1 if a program misses a goal.
 
-`--cpu` compares the CPU seconds of the whole command instead, all processes included, in pairs of random order, and how
-long it took. With `--times N`, programs train so many times as many passes, and with `--samples N` a pass has so many
-times as many samples. A script has one thread there: of several, those that wait for another one spin, and CPU seconds
-would then tell the load of the machine.
+What watching costs on them: `watch_cost.py`.
 `--python` is a Python that has the packages; without it one is made, which takes 2 GB.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
-import random
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -37,13 +33,11 @@ from real_scripts import differing_output, table
 from pipebench.render.watch_verdict import verdict
 from pipebench.results.report import load
 from pipebench.results.watched import StageResult, Verdict, WatchResult
-from pipebench.stats import compare
 
 HERE = Path(__file__).with_name("programs")
 GOAL = 0.90  # of the time in which samples are made
 _NAMELESS = (".__getitem__", ".__getitems__", ".__iter__", ".__next__")
 _REMAINDERS = ("fetch", "further stages")
-_COSTS = ("program", "pairs", "CPU plain, s", "watched, s", "more", "interval", "wall, s", "more", "interval", "load")
 _HEADS = ("program", "version", "same", "iterations", "loaders", "named", "and lines", "reaches the goals")
 PACKAGES = (
     "fastai==2.8.12", "litdata==0.2.76", "monai==1.6.1", "kornia==0.9.0", "lightning==2.6.6", "transformers==5.23.0",
@@ -116,24 +110,6 @@ PROGRAMS = (
         options=("--span", "__main__:get_batch"), folder="examples/word_language_model", files=("data.py", "model.py"),
     ),
 )  # fmt: skip
-WAITING = (  # only their cost is asked
-    *(
-        Program(f"{workers} waiting workers", "many_workers.py", "torch", "Remote", arguments=(str(workers),))
-        for workers in (2, 32)
-    ),
-    *(
-        Program(
-            f"{ranks} ranks with 2 waiting workers each",
-            "many_workers.py",
-            "torch",
-            "Remote",
-            arguments=("2",),
-            launcher=("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks)),
-        )
-        for ranks in (2, 8)
-    ),
-)
-EVERY = (*PROGRAMS, *WAITING)
 
 
 @dataclass(frozen=True)
@@ -250,7 +226,7 @@ def problems_of(one: Program, plain: Done, watched: Done, result: WatchResult) -
 
 def warm(place: Place, one: Program) -> None:
     """Runs a program for its data and the caches of the machine, once for each folder of results."""
-    ran = place.results / f"{EVERY.index(one)}.ran"
+    ran = place.results / f"{one.name.replace('/', ' ')}.ran"
     if not ran.exists():
         run(place, one, False)
         ran.touch()
@@ -261,7 +237,7 @@ def compared(place: Place, one: Program) -> tuple[list[str], list[str], str]:
     version = place.version(one.package) if one.package else ""
     warm(place, one)
     plain = run(place, one, False)
-    report = place.results / f"{EVERY.index(one)}.json"
+    report = place.results / f"{PROGRAMS.index(one)}.json"
     watched = run(place, one, True, report)
     if not report.exists():
         return [f"no report: {watched.stderr[-1500:]}"], [version, *[""] * 4], ""
@@ -277,43 +253,12 @@ def compared(place: Place, one: Program) -> tuple[list[str], list[str], str]:
 
 def once(place: Place, one: Program) -> tuple[list[str], list[str], str]:
     """The same as `compared`, from the folder of results if an earlier call has got that far."""
-    found = place.results / f"{EVERY.index(one)}.found"
+    found = place.results / f"{PROGRAMS.index(one)}.found"
     if not found.exists():
         text = json.dumps(compared(place, one))
         found.write_text(text)
     problems, cells, told = json.loads(found.read_text())
     return problems, cells, told
-
-
-def lengthen(made: Path, times: int) -> None:
-    """Gives each file of the training data so many names, once for each folder of data; and says so to the programs."""
-    os.environ["TIMES_AS_MANY"] = str(times)
-    files = [*(made / "images" / "train").rglob("*.jpg"), *(made / "sounds").glob("*.wav")]
-    for file in () if any("again" in one.name for one in files) else files:
-        for number in range(1, times):
-            os.link(file, file.with_stem(f"{file.stem}-again-{number}"))
-
-
-def cpu(place: Place, one: Program, pairs: int) -> str:
-    """A row: CPU seconds plainly and watched, how much more that is, with a 95 % interval, and the same of the time."""
-    chance, ran = random.Random(7), {False: list[Done](), True: list[Done]()}
-    warm(place, one)
-    for _ in range(pairs):
-        for watched in chance.sample((False, True), 2):
-            ran[watched].append(run(place, one, watched))
-            if ran[watched][-1].returncode:
-                raise SystemExit(f"{one.name} failed:\n{ran[watched][-1].stderr[-2000:]}")
-    plain, seen = ([done.cpu_s for done in ran[watched]] for watched in (False, True))
-    waited = [[done.wall_s for done in ran[watched]] for watched in (False, True)]
-    cells = [one.name, str(pairs), f"{sum(plain) / pairs:.1f}", f"{sum(seen) / pairs:.1f}", *_more(plain, seen)]
-    cells += [f"{sum(waited[False]) / pairs:.1f}", *_more(*waited), f"{os.getloadavg()[0]:.1f}"]
-    return "| " + " | ".join(cells) + " |"
-
-
-def _more(plain: Sequence[float], watched: Sequence[float]) -> list[str]:
-    found = compare(plain, watched)  # the plain runs are so many times as fast
-    more = [f"{value - 1:+.1%}" for value in (found.speedup, found.low, found.high)]
-    return [more[0], f"{more[1]} to {more[2]}"]
 
 
 def report(place: Place, chosen: Sequence[Program]) -> bool:
@@ -336,43 +281,40 @@ def report(place: Place, chosen: Sequence[Program]) -> bool:
     return reached
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+def asking() -> argparse.ArgumentParser:
+    """The arguments that say which programs run, and where."""
+    parser = argparse.ArgumentParser(add_help=False)
     parser.add_argument("names", nargs="*", help="parts of the names of those to run (all)")
     parser.add_argument("--python", type=Path, help="a Python that has the packages")
     parser.add_argument("--checkouts", type=Path, help="a folder with clones of nanoGPT and examples")
-    parser.add_argument("--cpu", type=int, metavar="PAIRS", help="compare CPU seconds, in so many pairs of runs")
-    parser.add_argument("--times", type=int, default=1, metavar="N", help="with --cpu, train so many times as long")
-    parser.add_argument(
-        "--samples", type=int, default=1, metavar="N", help="with --cpu, give a pass so many times as many samples"
-    )
     parser.add_argument(
         "--keep", type=Path, help="a folder for data and reports, which stays, so that a later call goes on from it"
     )
-    asked = parser.parse_args()
+    return parser
+
+
+def chosen(asked: argparse.Namespace, programs: Sequence[Program]) -> list[Program]:
+    return [one for one in programs if not asked.names or any(part in one.name for part in asked.names)]
+
+
+@contextlib.contextmanager
+def place(asked: argparse.Namespace, one_thread: bool = False) -> Iterator[Place]:
+    """Where the programs run. Makes the Python with their packages and their data, if there are none."""
     cache = Path(os.environ.get("PIPEBENCH_CACHE") or Path.home() / ".cache" / "pipebench") / "real-scripts"
     python = asked.python or sources.environment(cache / "packages", PACKAGES, ALONE)
-    chosen = [
-        one
-        for one in (EVERY if asked.cpu else PROGRAMS)
-        if not asked.names or any(part in one.name for part in asked.names)
-    ]
     with tempfile.TemporaryDirectory(prefix="pipebench-real-") as scratch:
         root = (asked.keep or Path(scratch)).resolve()
         if not (root / "made").exists():
             subprocess.run([sys.executable, HERE / "made.py", root / "draft"], check=True)
             (root / "draft").rename(root / "made")
         checkouts = asked.checkouts and asked.checkouts.resolve()
-        place = Place(python.absolute(), root / "made", checkouts, root, one_thread=bool(asked.cpu))
-        if asked.cpu:
-            os.environ["TIMES_AS_LONG"] = str(asked.times)
-            lengthen(place.made, asked.samples)
-            sys.stdout.write("| " + " | ".join(_COSTS) + " |\n" + "| --- " * len(_COSTS) + "|\n")
-            for one in chosen:
-                sys.stdout.write(cpu(place, one, asked.cpu) + "\n")
-                sys.stdout.flush()
-            return 0
-        return int(not report(place, chosen))
+        yield Place(python.absolute(), root / "made", checkouts, root, one_thread)
+
+
+def main() -> int:
+    asked = argparse.ArgumentParser(description=__doc__.splitlines()[0], parents=[asking()]).parse_args()
+    with place(asked) as found:
+        return int(not report(found, chosen(asked, PROGRAMS)))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,137 @@
+"""Measures what `pipebench watch` costs, on the programs of `real_packages.py` and on waiting workers.
+
+    python tools/watch_cost.py [--pairs N] [--samples N] [--times N] [--python PYTHON] [NAME...]
+
+Programs run plainly and watched, in pairs of random order. Compared are the CPU seconds of the whole command with all
+its processes, how long it took, and two figures of its settled iterations: how long twenty of them take (the median),
+and the slowest of a hundred. Settled are the last three quarters of the steps of the optimiser. With `--samples N` a
+pass has N times as many samples, and with `--times N` a run N times as many passes. A script has one thread: of
+several, those that wait for another one spin, and CPU seconds would then tell the load of the machine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import sys
+import tempfile
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
+from statistics import mean, median, quantiles
+
+sys.path.insert(0, os.fspath(Path(__file__).absolute().parent))
+
+import real_packages
+from real_packages import Done, Place, Program
+from real_scripts import table
+
+from pipebench.stats import compare
+
+BLOCK = 20  # iterations: a start of a pass is in few of the blocks
+CLOCKED = real_packages.HERE / "clocked"
+WAITING = (
+    *(
+        Program(f"{workers} waiting workers", "many_workers.py", "torch", "Remote", arguments=(str(workers),))
+        for workers in (2, 32)
+    ),
+    *(
+        Program(
+            f"{ranks} ranks with 2 waiting workers each",
+            "many_workers.py",
+            "torch",
+            "Remote",
+            arguments=("2",),
+            launcher=("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks)),
+        )
+        for ranks in (2, 8)
+    ),
+)
+HEADS = (
+    "program", "pairs", "CPU plain, s", "more", "interval", "wall, s", "more", "interval", "settled, ms", "more",
+    "interval", "p99, ms", "watched", "load",
+)  # fmt: skip
+
+
+def settled(steps: Sequence[float]) -> tuple[float, float]:
+    """Seconds of a settled iteration, as the median block has it, and the 99th percentile of single ones.
+
+    `steps`: when the steps ended, in seconds. Raises `ValueError` if the last three quarters hold no two blocks.
+    """
+    late = steps[len(steps) // 4 :]
+    blocks = [(end - begin) / BLOCK for begin, end in zip(late[::BLOCK], late[BLOCK::BLOCK], strict=False)]
+    if len(blocks) < 2:
+        raise ValueError(f"{len(steps)} steps are too few: raise --samples or --times")
+    each = [end - begin for begin, end in pairwise(late)]
+    return median(blocks), quantiles(each, n=100, method="inclusive")[98]
+
+
+def once(place: Place, one: Program, watched: bool) -> tuple[Done, float, float]:
+    """One run, and its settled iterations."""
+    with tempfile.TemporaryDirectory(dir=place.results) as folder:
+        os.environ["STEPS_IN"] = folder
+        done = real_packages.run(place, one, watched)
+        if done.returncode:
+            raise SystemExit(f"{one.name} failed:\n{done.stderr[-2000:]}")
+        found = [json.loads(file.read_text()) for file in sorted(Path(folder).glob("*.json"))]
+    return done, *settled(max(found, key=len, default=[]))
+
+
+def row(place: Place, one: Program, pairs: int) -> list[str]:
+    """The cells of a program. What is more has a 95 % interval."""
+    chance = random.Random(7)
+    ran: dict[bool, list[tuple[Done, float, float]]] = {False: [], True: []}
+    real_packages.warm(place, one)
+    for number in range(pairs):
+        for watched in chance.sample((False, True), 2):
+            ran[watched].append(once(place, one, watched))
+        sys.stderr.write(f"{one.name}: pair {number + 1} of {pairs}\n")
+    cpu, wall, iteration = (
+        [[found(one) for one in ran[watched]] for watched in (False, True)]
+        for found in (lambda one: one[0].cpu_s, lambda one: one[0].wall_s, lambda one: one[1])
+    )
+    slowest = [1e3 * median(one[2] for one in ran[watched]) for watched in (False, True)]
+    return [
+        one.name, str(pairs), f"{mean(cpu[0]):.1f}", *_more(*cpu), f"{mean(wall[0]):.1f}", *_more(*wall),
+        f"{1e3 * mean(iteration[0]):.2f}", *_more(*iteration), *(f"{value:.1f}" for value in slowest),
+        f"{os.getloadavg()[0]:.1f}",
+    ]  # fmt: skip
+
+
+def _more(plain: Sequence[float], watched: Sequence[float]) -> list[str]:
+    found = compare(plain, watched)  # the plain runs are so many times as fast
+    more = [f"{value - 1:+.1%}" for value in (found.speedup, found.low, found.high)]
+    return [more[0], f"{more[1]} to {more[2]}" if len(plain) > 1 else ""]
+
+
+def lengthen(made: Path, samples: int, times: int) -> None:
+    """Gives each file of the training data so many names, once for each folder of data; and tells the programs."""
+    os.environ["TIMES_AS_MANY"], os.environ["TIMES_AS_LONG"] = str(samples), str(times)
+    files = [*(made / "images" / "train").rglob("*.jpg"), *(made / "sounds").glob("*.wav")]
+    for file in () if any("again" in one.name for one in files) else files:
+        for number in range(1, samples):
+            os.link(file, file.with_stem(f"{file.stem}-again-{number}"))
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, parents=[real_packages.asking()]
+    )
+    parser.add_argument("--pairs", type=int, default=3, metavar="N", help="pairs of runs of each program")
+    parser.add_argument("--samples", type=int, default=1, metavar="N", help="a pass has N times as many samples")
+    parser.add_argument("--times", type=int, default=1, metavar="N", help="a run has N times as many passes")
+    asked = parser.parse_args()
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(CLOCKED), os.environ.get("PYTHONPATH"))))
+    with real_packages.place(asked, one_thread=True) as place:
+        lengthen(place.made, asked.samples, asked.times)
+        rows = [
+            row(place, one, asked.pairs) for one in real_packages.chosen(asked, (*real_packages.PROGRAMS, *WAITING))
+        ]
+    sys.stdout.write(table(HEADS, rows) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
