@@ -57,11 +57,19 @@ _NOT_TRIED = {
     "samples-differ": "it would change the samples",
     "changed-in-place": "somebody changes its result in place",
     "no-keys": "its arguments are no numbers or names, which would tell a cache what to give",
+    "no-rows": "its dataset does more than to take rows of arrays or tensors",
+    "has-getitems": "its dataset gives whole batches already",
     "other-keys": "its arguments differ when a sample is made again, so a cache would not have them",
     "draws-numbers": "it draws random numbers",
     "differs-each-time": "it gives something else when it is called again",
 }
-_DOES_NOT_APPLY = ("no-jpegs", "own-collate", "no-such-transforms")  # what the workers found; no line, but with --full
+_DOES_NOT_APPLY = (
+    "no-jpegs",
+    "own-collate",
+    "no-such-transforms",
+    "no-rows",
+    "has-getitems",
+)  # what the workers found; no line, but with --full
 _BY_PASSES = "*: of whole passes, with the start of their workers."
 _FREE = "free: its first result is served again; no change of the stage can bring more."
 _GAIN = "gain: iterations/s of the whole loop; the interval is for another run."
