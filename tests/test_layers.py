@@ -37,10 +37,10 @@ HOUSE = {
     "worker_lines lines patches exclusive_time record_file last_sample recording sampling thread_pools memory",
     "watch.stages": "labels transforms hidden_errors webdataset called iterables library_calls finding_transforms",
     "watch.worker": "pickling stack_place contents batch_sums standins fetching",
-    "watch.script": "made lost_workers wait_parts arrivals device_idle main_thread own_steps phases ranks loop_spans "
-    "without_loader optimisers relays spawned_workers transfers iterators webdataset_loader",
+    "watch.script": "made lost_workers wait_parts arrivals device_idle main_thread own_steps phases ranks loop_looks "
+    "loop_spans without_loader optimisers relays spawned_workers transfers iterators webdataset_loader",
     "watch.bound": "batches schedule alternation agreement live_batches session",
-    "watch.trial": "loop_looks resting dealing in_step edits examining memo compared chains indexing pictures arms "
+    "watch.trial": "resting dealing in_step edits examining memo compared chains indexing pictures arms "
     "stretches passes session patching",
     "watch.launch": "watched_script standstill over_time footprint exits own_code stacks supervisor bootstrap program "
     "programs",
