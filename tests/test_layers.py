@@ -37,11 +37,11 @@ HOUSE = {
     "worker_lines lines patches exclusive_time record_file last_sample recording sampling thread_pools memory",
     "watch.stages": "labels transforms hidden_errors webdataset called iterables library_calls finding_transforms",
     "watch.worker": "pickling stack_place contents batch_sums standins fetching",
-    "watch.script": "made lost_workers wait_parts arrivals device_idle main_thread own_steps phases ranks loop_spans "
-    "without_loader optimisers relays spawned_workers transfers iterators webdataset_loader",
+    "watch.script": "made lost_workers wait_parts arrivals device_idle main_thread own_steps phases ranks loop_looks "
+    "loop_spans without_loader optimisers relays spawned_workers transfers iterators webdataset_loader",
     "watch.bound": "batches schedule alternation agreement live_batches session",
-    "watch.trial": "loop_looks resting dealing in_step edits examining memo compared chains pictures arms stretches "
-    "passes session patching",
+    "watch.trial": "resting dealing in_step edits examining memo compared chains indexing pictures arms "
+    "stretches passes session patching",
     "watch.launch": "watched_script standstill over_time footprint exits own_code stacks supervisor bootstrap program "
     "programs",
     "watch.launch.hook": "pipebench_hook sitecustomize",
@@ -53,7 +53,7 @@ HOUSE = {
     "watch.trace": "tracks device_timeline excerpt perfetto",
     "watch": "with_block notebook in_lightning in_transformers command",
     "remedies": "seen source opening files as_tensors bytes_across cache callbacks decoders draft packed_crops "
-    "from_bytes in_order knock_out lookup opencv_resize num_workers one_thread persistent_workers pin_memory "
+    "from_bytes getitems in_order knock_out lookup opencv_resize num_workers one_thread persistent_workers pin_memory "
     "prefetch_factor ring_collate sampler_ahead start_method validation",
     "advise": "judging whole_run sync_cause shared_resource trial conductor snippet tail live_run command",
     "before_after": "loaders estimates figures watched differing whole",

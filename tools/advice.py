@@ -2,6 +2,7 @@
 
     python tools/advice.py [NAME ...] [--budget 180] [--runs 2] [--save docs/results/advice.jsonl]
     python tools/advice.py --set independent [NAME ...]   # the scripts of another author
+    python tools/advice.py --set fourth --budget 120      # of these, the weights may be spoiled
     python tools/advice.py --report docs/results/advice.jsonl
 
 For each script whose cause is known (`advice_plants.py`), `pipebench advise` gives its advice.
@@ -26,7 +27,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from multiprocessing.connection import Connection
 from pathlib import Path
 
@@ -34,17 +35,18 @@ import torch
 
 sys.path.insert(0, os.fspath(Path(__file__).absolute().parent))
 
-from advice_plants import SETS, Planted
+from advice_plants import SETS, Planted, Replaced
 from advice_report import report
 
 from pipebench.advise.command import BUDGET_S, AdviseOptions, advise
 from pipebench.render.advice import named, verdict
 from pipebench.results.account import Account
-from pipebench.results.advice import Advice, Snippet
+from pipebench.results.advice import Advice, Finding, Snippet
 from pipebench.results.next_move import NextMove
 from pipebench.results.watched import WatchResult
 
 SCRIPTS = Path(__file__).parents[1] / "tests" / "advice"
+Kind = tuple[Path, Sequence[str], Mapping[str, str]]
 _ONCE = ("interpreter", "before-loops", "after-loops", "exit", "not-recorded")
 
 
@@ -87,16 +89,14 @@ def _line(planted: Planted, folder: Path, asked: argparse.Namespace) -> dict[str
     shutil.copytree(SCRIPTS / planted.folder, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
     script = folder / f"{planted.name}.py"
     at, load = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"), os.getloadavg()[0]
-    watched, found = _advice(planted, script, asked.budget)
+    os.environ["DATA_DIR"] = os.fspath(folder / "data")  # of the fourth set; made once, by the run that is watched
+    with _epochs(planted.epochs):
+        watched, found = _advice(planted, script, asked.budget)
     chosen = found.followed if found.larger is None else None  # what the verdict begins with
-    kinds = {"present": (script, planted.present, {}), "best": (script, planted.best, planted.variables)}
-    if chosen is not None:
-        variables = dict(one.split("=") for one in chosen.change.pools if "(" not in one)
-        changed = script if variables and not chosen.change.settings else _changed(script, found.snippet)
-        if chosen.change.remedy == planted.by_hand:
-            kinds["advised"] = kinds["best"]
-        elif changed is not None:
-            kinds["advised"] = (changed, planted.advised, variables)
+    best = _replaced(script, "best", planted.replaced)
+    kinds: dict[str, Kind] = {"present": (script, planted.present, {}), "best": (best, planted.best, planted.variables)}
+    if chosen is not None and (advised := _advised(planted, script, best, chosen, found.snippet)) is not None:
+        kinds["advised"] = advised
     foreseen = watched.next_move if watched is not None else None
     if foreseen is not None and foreseen.to_workers is not None and planted.present[:1] == (str(foreseen.workers),):
         kinds["foreseen"] = (script, (str(foreseen.to_workers), *planted.advised[1:]), {})
@@ -104,7 +104,8 @@ def _line(planted: Planted, folder: Path, asked: argparse.Namespace) -> dict[str
     for _ in range(asked.runs):
         round_began = time.monotonic()
         for name, (file, words, more) in kinds.items():
-            plain[name].append(_fresh_seconds(file, words, more) if planted.variables else _seconds(file, words))
+            fresh = bool(planted.variables)
+            plain[name].append(_fresh_seconds(file, words, more) if fresh else _seconds(file, words, planted.whole))
         if 2 * time.monotonic() - round_began - began > asked.within:
             break
     promised = (chosen.run or chosen.gain or chosen.predicted) if chosen else None
@@ -118,10 +119,24 @@ def _line(planted: Planted, folder: Path, asked: argparse.Namespace) -> dict[str
     }  # fmt: skip
 
 
+def _advised(planted: Planted, script: Path, best: Path, chosen: Finding, written: Snippet | None) -> Kind | None:
+    """What runs with the advised change; None if nobody has written it."""
+    remedy = chosen.change.remedy
+    variables = dict(one.split("=") for one in chosen.change.pools if "(" not in one)
+    if remedy == planted.by_hand:
+        return best, planted.best, planted.variables
+    if remedy in planted.by_author:
+        return _replaced(script, "advised", planted.by_author[remedy]), planted.advised, {}
+    changed = script if variables and not chosen.change.settings else _changed(script, written)
+    return None if changed is None else (changed, planted.advised, variables)
+
+
 def _advice(planted: Planted, script: Path, budget_s: float) -> tuple[WatchResult | None, Advice]:
     kept: list[tuple[WatchResult | None, Advice]] = []
     with tempfile.TemporaryDirectory() as records:
-        options = AdviseOptions(budget_s, stop=True, any_order=planted.any_order, records=Path(records))
+        options = AdviseOptions(
+            budget_s, stop=True, any_order=planted.any_order, discard=planted.discards, records=Path(records)
+        )
         advise(options, [os.fspath(script), *planted.tried], lambda *found: kept.append(found))
     return kept[0]
 
@@ -167,27 +182,52 @@ def _changed(script: Path, change: Snippet | None) -> Path | None:
     return found
 
 
-def _seconds(script: Path, arguments: Sequence[str]) -> float:
-    """What one plain run prints: the seconds of an iteration, or of a pass.
+def _replaced(script: Path, name: str, pairs: Replaced) -> Path:
+    """A copy of the script in which each first text of a pair is the second one; the script itself without pairs."""
+    text = script.read_text()
+    for old, new in pairs:
+        assert text.count(old) == 1, old
+        text = text.replace(old, new)
+    found = script.with_stem(f"{script.stem}_{name}") if pairs else script
+    found.write_text(text)
+    return found
+
+
+@contextlib.contextmanager
+def _epochs(number: str) -> Iterator[None]:
+    """Lets scripts that take their passes from the environment make so many ("": their own number)."""
+    if number:
+        os.environ["EPOCHS"] = number
+    try:
+        yield
+    finally:
+        os.environ.pop("EPOCHS", None)
+
+
+def _seconds(script: Path, arguments: Sequence[str], whole: bool = False) -> float:
+    """What one plain run prints, the seconds of an iteration or of a pass; or those of the `whole` run.
 
     The process is a new one, forked from this one, which has imported torch and has not used it. So the import, which
     no script's figure holds, is paid for once.
     """
     ours, theirs = multiprocessing.Pipe(duplex=False)
+    if whole:
+        import torchvision.transforms.v2  # noqa: F401  # so that no run pays for it
     process = multiprocessing.get_context("fork").Process(target=_script, args=(script, arguments, theirs))
     process.start()
     theirs.close()
-    said: str = ours.recv()
+    said, seconds = ours.recv()
     process.join()
-    return _printed(said)
+    return float(seconds) if whole else _printed(said)
 
 
 def _script(script: Path, arguments: Sequence[str], said: Connection) -> None:
-    """Runs the script as `python` does, and sends what it printed."""
+    """Runs the script as `python` does, and sends what it printed and the seconds that it took."""
     sys.argv, sys.path[0] = [os.fspath(script), *arguments], os.fspath(script.parent)
+    began = time.monotonic()
     with contextlib.redirect_stdout(io.StringIO()) as printed:
         runpy.run_path(os.fspath(script), run_name="__main__")
-    said.send(printed.getvalue())
+    said.send((printed.getvalue(), time.monotonic() - began))
 
 
 def _fresh_seconds(script: Path, arguments: Sequence[str], variables: Mapping[str, str]) -> float:

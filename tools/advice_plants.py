@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 _FOR_EVER = "1000000000"
+Replaced = tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True)
@@ -18,6 +19,10 @@ class Planted:
     be right (empty: no setting of the loader helps). `codes` are the right first diagnoses of its account; "nothing"
     says that no cause but training is right. `by_hand` is a remedy that the script has as an argument, that of the best
     run: it replaces no line of the script.
+
+    Scripts of the fourth set have no arguments for their causes and print no seconds, so their whole runs are timed.
+    `replaced` is what the best change replaces in the text, each once. `by_author` has the same for remedies that
+    `advise` can try and cannot write. `discards` allows to spoil the weights; `epochs` is how long `advise` has.
     """
 
     name: str
@@ -31,6 +36,15 @@ class Planted:
     any_order: bool = False
     by_hand: str = ""
     folder: str = "scripts"
+    replaced: Replaced = ()
+    by_author: dict[str, Replaced] = field(default_factory=dict)
+    discards: bool = False
+    epochs: str = ""
+
+    @property
+    def whole(self) -> bool:
+        """Whether the seconds of a whole run count."""
+        return bool(self.epochs)
 
     @property
     def advised(self) -> tuple[str, ...]:
@@ -140,5 +154,45 @@ THIRD = (
     _third("eight", "a whole scan is preprocessed for each patch", "--cut-first", code="stage"),
 )  # fmt: skip
 
-SETS = {"scripts": PLANTED, "independent": INDEPENDENT, "second": SECOND, "third": THIRD}
+
+def _fourth(name: str, cause: str, *replaced: tuple[str, str], code: str = "nothing", **more: Any) -> Planted:
+    remedies = tuple(more.pop("remedy", "").split())
+    how = {"present": (), "best": (), "tried": (), "remedies": remedies, "codes": tuple(code.split()), **more}
+    return Planted(name, cause, folder="fourth", replaced=replaced, discards=True, epochs="400", **how)
+
+
+FOURTH = (
+    _fourth("terrain_tiles", "samples wait for an object store", best=("--workers", "8"),
+            remedy="num_workers together", code="workers-blocked"),
+    _fourth("stereo_stream", "two streams stop every 24 batches",
+            ("num_workers=2, persistent", "num_workers=2, prefetch_factor=16, persistent"),
+            remedy="prefetch_factor together", code="periodic-stalls head-of-line workers-blocked"),
+    _fourth("clinic_slides", "a slow sample holds up the order",
+            ("persistent_workers=True\n", "persistent_workers=True, in_order=False\n"),
+            remedy="in_order prefetch_factor together", code="head-of-line", any_order=True),
+    _fourth("ecg_folds", "new workers open a connection in each pass",
+            ("**vars(cfg.loader))", "persistent_workers=True, **vars(cfg.loader))"),
+            remedy="persistent_workers together", code="start-up"),
+    _fourth("ledger_callbacks", "a post after each step, and frequent validation",
+            ("        time.sleep(0.035)", '        time.sleep(0.035 * (payload["step"] % 50 == 0))'),
+            code="callbacks validation"),
+    _fourth("galaxy_zoo", "the model takes the time"),
+    _fourth("photo_finetune", "pictures are decoded in full for small crops",
+            ("img = Image.open(f)\n", 'img = Image.open(f)\n        img.draft("RGB", (320, 240))\n'), code="stage",
+            by_author={"cache": (
+                ("files * repeat\n", "files * repeat\n        self.kept = {f: self.load(f) for f in files}\n"),
+                ("self.load(self.files[i])", "self.kept[self.files[i]]"),
+            )}),
+    _fourth("birdsong", "recordings are cleaned anew in each pass",
+            ("        self.n = n\n", "        self.n = n\n        self.kept = [self.clean(k) for k in range(n)]\n"),
+            ("spec = self.clean(k)", "spec = self.kept[k]"), remedy="cache together", code="stage", by_hand="cache"),
+    _fourth("longtail", "the batch sampler draws from two million weights for each batch",
+            ("        for _ in range(self.steps):\n            p = self.weights / self.weights.sum()\n"
+             "            yield self.rng.choice(len(p), self.batch, replace=False, p=p).tolist()\n",
+             "        p = self.weights / self.weights.sum()\n"
+             "        drawn = self.rng.choice(len(p), self.batch * self.steps, replace=False, p=p)\n"
+             "        yield from drawn.reshape(self.steps, self.batch).tolist()\n"), code="sampler"),
+)  # fmt: skip
+
+SETS = {"scripts": PLANTED, "independent": INDEPENDENT, "second": SECOND, "third": THIRD, "fourth": FOURTH}
 """The scripts by folder of `tests/advice`."""

@@ -86,7 +86,7 @@ class Conductor:
         findings = (*self.findings, *self._predicted)
         return Advice(
             findings,
-            judging.best(_lossless(findings)),
+            judging.best(_advisable(findings)),
             loader,
             made.file if made else "",
             made.line if made else 0,
@@ -227,7 +227,7 @@ class Conductor:
             yield change
 
     def _together(self) -> Change | None:
-        return judging.together(_apart(_lossless(self.findings)))
+        return judging.together(_apart(_advisable(self.findings)))
 
     def _trial_s(self) -> float:
         """The seconds that a trial has taken so far, on average."""
@@ -337,9 +337,9 @@ class Conductor:
         return Cache(told.sample_bytes, samples, seen.free_bytes)
 
 
-def _lossless(findings: Sequence[Finding]) -> list[Finding]:
-    """The same findings, of which none that gives something up counts as a gain."""
-    return [replace(one, outcome="unclear") if one.change.gives_up else one for one in findings]
+def _advisable(findings: Sequence[Finding]) -> list[Finding]:
+    """The same findings, of which none counts as a gain that may not be advised."""
+    return [one if one.advisable else replace(one, outcome="unclear") for one in findings]
 
 
 def _apart(findings: Sequence[Finding]) -> list[Finding]:

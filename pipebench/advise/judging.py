@@ -87,7 +87,7 @@ def unclear(findings: Sequence[Finding]) -> int | None:
     """The finding that is worth more pairs, if there is time left: the largest gain that could not be told.
 
     None: there is none, or what could not be told would not change the advice. A knock-out is no change to advise, and
-    a change that gives something up is not the one to follow.
+    what is not advisable is not the one to follow.
     """
     most = max((one.gain.speedup for one in findings if one.outcome == "gain" and one.gain), default=1.0)
     open_ones = [
@@ -96,7 +96,8 @@ def unclear(findings: Sequence[Finding]) -> int | None:
         if one.outcome == "unclear"
         and one.gain
         and len(one.ratios) < _MOST_IN_ALL
-        and not (one.change.knock_out or one.change.gives_up)
+        and one.advisable
+        and not one.change.knock_out
     ]
     speedup, place = max(open_ones, default=(0.0, 0))
     return place if speedup >= WORTH * most else None
@@ -187,7 +188,7 @@ def _promises(found: Finding, told: Speedup) -> bool:
 
 def _likely(found: Finding) -> bool:
     """Whether each pair of an unclear trial was faster, and enough of them were there: two, if a cause asks for it."""
-    real = not (found.change.knock_out or found.change.gives_up or found.change.of_script)
+    real = found.advisable and not (found.change.knock_out or found.change.of_script)
     pairs = LEAST_PAIRS - 1 if found.change.asked_for else LEAST_PAIRS
     return real and found.outcome == "unclear" and len(found.ratios) >= pairs and min(found.ratios) > WORTH
 

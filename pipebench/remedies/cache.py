@@ -1,12 +1,15 @@
-"""A cache of what one of the user's functions gives, such as a decoded and cleaned recording, in place of making it.
+"""A cache of what one function gives, such as a decoded image or a cleaned recording, in place of making it again.
 
-It is tried as a full cache would be: what the function gave first is served again, so the weights of the trial are
-worth nothing. Before that, some calls are made twice, and must give the same bit for bit.
+A function counts with all that it calls: a loader function mostly calls a decoder. The cache is tried as if it were
+full: what the function gave first is served again, so the weights of the trial are worth nothing. Before that, its
+first calls are made twice. They must give the same bit for bit, and draw no random numbers. Some samples are made
+twice, too: then the function must get the same arguments again, or indices of the dataset.
 """
 
 from __future__ import annotations
 
 import functools
+import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePath
@@ -15,58 +18,113 @@ from typing import Any
 from pipebench.remedies.seen import Seen, were_free
 from pipebench.remedies.source import call_of
 from pipebench.results.advice import Change, Finding
+from pipebench.results.watched import StageResult
 from pipebench.watch.record.patches import Patches, unseen
 from pipebench.watch.stages import finding_transforms
-from pipebench.watch.trial.compared import leaves, nbytes
+from pipebench.watch.trial.compared import leaves, nbytes, random_state
 from pipebench.watch.trial.edits import Edit, Refused, Repeats, Sent
 from pipebench.watch.trial.memo import Kept, same
 
 PLACE = 8
-LEAST_SHARE = 0.15  # of the time of the workers
+_NEARLY = 0.9
+LEAST_SHARE = 0.15  # of the time of the workers, with what the function calls
 HOW = "Make it once for each sample before the loader is made: in a list, which forked workers share, or in files."
-_TWICE = 2  # calls of each worker
-_KEYS = (int, float, str, bytes, PurePath, type(None))
+_FOLDERS = ("ImageFolder", "DatasetFolder")
+_OF_FOLDERS = ("loader", "default_loader", "pil_loader")  # the rows of what torchvision's folders read an image with
+HOW_OF_FOLDERS = (
+    "Before the loader is made, where `data` is the dataset:",
+    "kept = {path: data.loader(path) for path, _ in data.samples}",
+    "data.loader = kept.__getitem__",
+)
+_FIRST = 8  # calls of each worker that are made twice, and whose results are served in turn
+_LEAST, _MOST_BYTES = 2, 64_000_000  # fewer of them, if their results are larger
+_SAMPLES = 2  # of each worker that are made twice
+_NAMES = (float, str, bytes, PurePath, tuple, type(None))
+_KEYS = (int, *_NAMES)
 
 
 def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
     if not seen.serves_stages:
         return None
-    known = [one.change.edits["cache"]["name"] for one in tried]
     rows = [
-        (one.worker_share, one.name)
+        one
         for one in seen.watched.stages
-        if one.loader == seen.loader.loader and one.kind == "function" and one.worker_share >= LEAST_SHARE
+        if one.loader == seen.loader.loader and one.kind == "function" and _whole(one) >= LEAST_SHARE
     ]
-    share, name = max((one for one in rows if one[1] not in known), default=(0.0, ""))
-    if not name:
+    known = {one.change.edits["cache"]["name"]: one.gain for one in tried}
+    served = [one for one in rows if known.get(one.name) is not None]
+    left = [one for one in rows if one.name not in known and not any(_may_hold(outer, one) for outer in served)]
+    most = max(left, key=lambda one: (_whole(one), one.name), default=None)
+    if most is None:
         return None
+    of_folder = seen.loader.dataset in _FOLDERS and most.name in _OF_FOLDERS
     return Change(
-        "cache", {}, "memory or disk", predicted=were_free(share), title=f"a cache of {name}",
-        edits={"cache": {"name": name}}, how=(HOW,), at=call_of(seen, name.split(".")[-1]), discards=True,
+        "cache", {}, "memory or disk", predicted=were_free(_whole(most)), title=f"a cache of {most.name}",
+        edits={"cache": {"name": most.name}}, how=HOW_OF_FOLDERS if of_folder else (HOW,),
+        at=call_of(seen, most.name.split(".")[-1]), discards=True,
     )  # fmt: skip
+
+
+def _whole(one: StageResult) -> float:
+    """The share of the workers' time with the stages inside. Records of earlier versions do not have it."""
+    return one.worker_share if one.whole_share is None else one.whole_share
+
+
+def _may_hold(outer: StageResult, inner: StageResult) -> bool:
+    """Whether the time of `inner` may lie within `outer`: what that has besides its own time is enough for it."""
+    return _whole(outer) >= outer.worker_share + _NEARLY * _whole(inner)
 
 
 @dataclass
 class _State:
-    """What is known of the function in one worker: the first results by the kinds of arguments, and their sizes."""
+    """What is known of the function in one worker: its first results by the kinds of arguments, and their sizes.
 
-    kept: dict[Any, Kept] = field(default_factory=dict)
+    `asked` are the arguments of the latest calls.
+    """
+
+    kept: dict[Any, list[Kept]] = field(default_factory=dict)
     sizes: list[int] = field(default_factory=list)
+    asked: list[Any] = field(default_factory=list)
     problem: str = ""
     told: bool = False
 
+    @property
+    def full(self) -> bool:
+        large = len(self.sizes) >= _LEAST and sum(self.sizes) >= _MOST_BYTES
+        return len(self.sizes) >= _FIRST or large
+
     def serve(self, plain: Callable[..., Any], arguments: tuple[Any, ...], args: Any, kwargs: Any) -> Any:
-        found = self.kept.get(tuple(map(type, arguments)))
-        if found is not None and len(self.sizes) >= _TWICE:
-            return found.serve()
+        kinds = tuple(map(type, arguments))
+        if not self.told:
+            self.asked.append(arguments)
+        if kinds in self.kept and self.full:
+            found = self.kept[kinds]
+            found.append(found.pop(0))
+            return found[-1].serve()
+        before = random_state()
         result = plain(*args, **kwargs)
         if not arguments or not all(map(_is_key, arguments)):
-            self.problem = "no-keys"
+            self.problem = self.problem or "no-keys"
+        elif not same(before, random_state()):
+            self.problem = self.problem or "draws-numbers"
         elif not self.problem and not same(result, plain(*args, **kwargs)):
             self.problem = "differs-each-time"
         self.sizes.append(sum(nbytes(one) for _, one in leaves(result)))
-        self.kept[tuple(map(type, arguments))] = Kept(result)
+        self.kept.setdefault(kinds, []).append(Kept(result))
         return result
+
+    def ask_again(self, dataset: Any, indices: Any) -> None:
+        """Makes some samples twice: a cache needs the same arguments each time, or indices of the dataset."""
+        several = getattr(dataset, "__getitems__", None)
+        for index in indices[:_SAMPLES]:
+            asked = []
+            for _ in range(2):
+                self.asked.clear()
+                several([index]) if several else dataset[index]
+                asked.append(list(self.asked))
+            length = _length(dataset)
+            if not same(*asked) and not all(_is_index(one, length) for found in asked for one in found):
+                self.problem = self.problem or "other-keys"
 
 
 def _is_key(found: Any) -> bool:
@@ -74,6 +132,20 @@ def _is_key(found: Any) -> bool:
     if isinstance(found, tuple):
         return bool(found) and all(map(_is_key, found))
     return isinstance(found, _KEYS) or (hasattr(found, "__index__") and not getattr(found, "shape", ()))
+
+
+def _is_index(arguments: tuple[Any, ...], length: int) -> bool:
+    """Whether these are indices of the dataset, as of other samples that a mosaic draws: a cache has all of them."""
+    return all(not isinstance(one, _NAMES) and 0 <= operator.index(one) < length for one in arguments)
+
+
+def _length(dataset: Any) -> int:
+    """The length of the dataset, or of one within it, if that is longer."""
+    found = 0
+    while dataset is not None:
+        found = max(found, len(dataset) if hasattr(dataset, "__len__") else 0)
+        dataset = getattr(dataset, "dataset", None)
+    return found
 
 
 class _Cache(Edit):
@@ -88,12 +160,15 @@ class _Cache(Edit):
             raise Refused("no-such-stage")
 
         def fetch(index: Any) -> Any:
+            if not state.told and isinstance(index, (list, tuple)):
+                state.ask_again(fetcher.dataset, index)
             batch = plain(index)
             if state.problem:
                 raise Refused(state.problem)
             if state.told or not state.sizes:
                 return batch
             state.told = True
+            state.asked.clear()
             return Sent(batch, [Repeats(True, sum(state.sizes) / len(state.sizes))])
 
         fetcher.fetch = fetch

@@ -6,13 +6,12 @@ the first batch of each worker.
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from pipebench.remedies.seen import Seen, share_of
-from pipebench.remedies.source import sources
-from pipebench.results.advice import Change, Finding, Rewrite
+from pipebench.remedies.source import with_collate
+from pipebench.results.advice import Change, Finding
 from pipebench.watch.record.patches import Patches
 from pipebench.watch.trial.compared import difference
 from pipebench.watch.trial.edits import Edit, Refused, Sent
@@ -23,7 +22,6 @@ COST = "shared memory is kept"
 LEAST_SHARE = 0.1  # of the time of the workers
 HOW = "DataLoader(..., collate_fn=pipebench.RingCollate({}))"
 _USUAL = 2  # batches that torch makes ahead by default, as RingCollate does
-_BEFORE_COLLATE = 6  # positional parameters of a DataLoader before `collate_fn`
 
 
 def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
@@ -32,10 +30,11 @@ def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
         return None
     ahead = seen.number("prefetch_factor") or _USUAL
     written = "" if ahead == _USUAL else str(ahead)
-    rewrites = _rewrites(seen, f"collate_fn=pipebench.RingCollate({written})")
+    rewrites = with_collate(seen, f"pipebench.RingCollate({written})", "pipebench")
     return Change(
         "ring_collate", {}, COST, predicted=min(seen.most, 1 / max(0.01, 1 - share)), title=TITLE,
         edits={"ring_collate": {"ahead": ahead}}, how=() if rewrites else (HOW.format(written),), rewrites=rewrites,
+        group="collate",
     )  # fmt: skip
 
 
@@ -45,21 +44,6 @@ def _large(seen: Seen) -> bool:
 
     found = seen.watched.hand_off
     return found is None or found.shared_bytes_per_batch is None or found.shared_bytes_per_batch >= SMALLEST
-
-
-def _rewrites(seen: Seen, keyword: str) -> tuple[Rewrite, ...]:
-    """The keyword in the call that makes the loader, and the import; nothing if the call may hold such a keyword."""
-    for source in sources(seen):
-        call = source.call_at(seen.made) if seen.made and source.file == seen.made.file else None
-        if call is not None and _takes(call):
-            return (source.with_keyword(call, keyword), *source.imported("pipebench"))
-    return ()
-
-
-def _takes(call: ast.Call) -> bool:
-    hidden = any(one.arg in (None, "collate_fn") for one in call.keywords)
-    hidden |= any(isinstance(one, ast.Starred) for one in call.args)
-    return not hidden and bool(call.args or call.keywords) and len(call.args) <= _BEFORE_COLLATE
 
 
 class _Ring(Edit):

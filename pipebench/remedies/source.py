@@ -14,6 +14,7 @@ from pipebench.results.advice import Place, Rewrite
 from pipebench.watch.record.trial_lines import LoaderMade
 
 _LOADER = "DataLoader"
+_BEFORE_COLLATE = 6  # positional parameters of a DataLoader before `collate_fn`
 
 
 class Source:
@@ -29,7 +30,7 @@ class Source:
     def nodes(self, kind: type[ast.expr]) -> list[ast.expr]:
         return [one for one in ast.walk(self.tree) if isinstance(one, kind)]
 
-    def begin(self, node: ast.expr) -> int:
+    def begin(self, node: ast.expr | ast.stmt) -> int:
         return self._lines[node.lineno - 1] + node.col_offset
 
     def end(self, node: ast.expr) -> int:
@@ -119,6 +120,24 @@ def calls_of(seen: Seen, name: str) -> list[tuple[Source, ast.Call]]:
         for one in source.nodes(ast.Call)
         if isinstance(one, ast.Call) and called(one) == name
     ]
+
+
+def with_collate(seen: Seen, function: str, module: str) -> tuple[Rewrite, ...]:
+    """`collate_fn=function` in the call that makes the loader, and the import of `module`.
+
+    Nothing if the call may have such an argument already.
+    """
+    for source in sources(seen):
+        call = source.call_at(seen.made) if seen.made and source.file == seen.made.file else None
+        if call is not None and _takes_collate(call):
+            return (source.with_keyword(call, f"collate_fn={function}"), *source.imported(module))
+    return ()
+
+
+def _takes_collate(call: ast.Call) -> bool:
+    hidden = any(one.arg in (None, "collate_fn") for one in call.keywords)
+    hidden |= any(isinstance(one, ast.Starred) for one in call.args)
+    return not hidden and bool(call.args or call.keywords) and len(call.args) <= _BEFORE_COLLATE
 
 
 def steps_of(

@@ -57,9 +57,19 @@ _NOT_TRIED = {
     "samples-differ": "it would change the samples",
     "changed-in-place": "somebody changes its result in place",
     "no-keys": "its arguments are no numbers or names, which would tell a cache what to give",
+    "no-rows": "its dataset does more than to take rows of arrays or tensors",
+    "has-getitems": "its dataset gives whole batches already",
+    "other-keys": "its arguments differ when a sample is made again, so a cache would not have them",
+    "draws-numbers": "it draws random numbers",
     "differs-each-time": "it gives something else when it is called again",
 }
-_DOES_NOT_APPLY = ("no-jpegs", "own-collate", "no-such-transforms")  # what the workers found; no line, but with --full
+_DOES_NOT_APPLY = (
+    "no-jpegs",
+    "own-collate",
+    "no-such-transforms",
+    "no-rows",
+    "has-getitems",
+)  # what the workers found; no line, but with --full
 _BY_PASSES = "*: of whole passes, with the start of their workers."
 _FREE = "free: its first result is served again; no change of the stage can bring more."
 _GAIN = "gain: iterations/s of the whole loop; the interval is for another run."
@@ -125,9 +135,13 @@ def _larger(advice: Advice) -> str:
 
 def _given_up(advice: Advice) -> str:
     """What gained at a price that nobody is advised to pay."""
-    found = (one for one in advice.findings if one.change.gives_up and one.outcome == "gain")
-    told = ((_sentence_case(named(one.change)), spoken(one.gain)) for one in found if one.gain is not None)
-    return "".join(f" {name} makes the loop {gain} as fast, but gives something up." for name, gain in told)
+    found = (one for one in advice.findings if not one.advisable and one.outcome == "gain" and one.gain is not None)
+    return "".join(
+        f" {_sentence_case(named(one.change))} makes the loop {spoken(one.gain)} as fast, but "
+        f"{'gives something up' if one.change.gives_up else 'does not fit into memory'}."
+        for one in found
+        if one.gain is not None
+    )
 
 
 def _nothing(advice: Advice) -> str:
@@ -228,7 +242,9 @@ def _differs(found: Finding) -> str:
 def _cached(found: Finding, cache: Cache) -> str:
     free = f" ({size(cache.free_bytes)} are free)" if cache.free_bytes is not None else ""
     if found.change.remedy == "cache":
-        return f"{named(found.change)} of all samples takes {size(cache.bytes)}{free}. It was tried as if it were full."
+        room = "" if cache.fits else " It does not fit: a part of it, or files, were not tried."
+        kept = f"{named(found.change)} of all samples takes {size(cache.bytes)}{free}."
+        return f"{kept} It was tried as if it were full.{room}"
     return f"Samples are the same each time: a cache takes {size(cache.bytes)}{free}."
 
 

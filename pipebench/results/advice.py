@@ -13,6 +13,7 @@ Outcome = Literal["gain", "no-gain", "slower", "unclear", "not-tried"]
 Ended = Literal["done", "budget", "script-ended", "refused", "fault"]
 _CLEARLY = 0.95  # of a speed-up: what is less is clearly less
 ANEW = "new-loader-each-pass"  # why workers could not live on: the script makes its loader again and again
+_ROOM = 0.8  # of the free memory: the most that a cache may take
 _NAMED = 1.1  # the least speed-up of a change of the script that is named first
 
 
@@ -104,6 +105,11 @@ class Cache:
     def bytes(self) -> float:
         return self.sample_bytes * self.samples
 
+    @property
+    def fits(self) -> bool:
+        """Whether free memory holds it, as far as that is known."""
+        return self.free_bytes is None or self.bytes <= _ROOM * self.free_bytes
+
 
 @dataclass(frozen=True)
 class Finding:
@@ -130,6 +136,12 @@ class Finding:
     run: Speedup | None = None
     difference: Difference | None = None
     cache: Cache | None = None
+
+    @property
+    def advisable(self) -> bool:
+        """Whether the user may be advised to do this: it gives nothing up, and what it keeps fits into memory."""
+        fits = "cache" not in self.change.edits or self.cache is None or self.cache.fits
+        return fits and not self.change.gives_up
 
 
 @dataclass(frozen=True)

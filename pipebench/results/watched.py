@@ -22,7 +22,8 @@ class StageResult:
 
     `exclusive_s_per_sample` is the wall time of this stage without the stages inside it. It is divided by `samples`,
     all samples of the loader, so that the rows of a loader add up. `worker_share` is the stage's share of the time in
-    which workers were busy. `includes_read` says that reading the file and decoding it could not be separated.
+    which workers were busy. `whole_share` is that share with the stages inside it (None: this is no function that the
+    dataset calls). `includes_read` says that reading the file and decoding it could not be separated.
     `least_s_per_sample` and `most_s_per_sample` are the times in the workers with the least and the most. `by_worker_s`
     has the time in each worker, per sample of that worker, in the order of their numbers (empty: unknown, or over 64).
 
@@ -40,6 +41,7 @@ class StageResult:
     least_s_per_sample: float | None = None
     most_s_per_sample: float | None = None
     by_worker_s: tuple[float, ...] = ()
+    whole_share: float | None = None
 
 
 @dataclass(frozen=True)

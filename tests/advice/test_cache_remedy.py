@@ -5,12 +5,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import small_worker
+import torch
 from made_up_trials import LOADER, seen
 from torch.utils.data import Subset
 
 from pipebench.remedies import cache
-from pipebench.results.advice import Finding
+from pipebench.results.advice import Cache, Finding
 from pipebench.results.watched import StageResult
+from pipebench.stats import Speedup
 from pipebench.watch.trial.edits import Refused, Repeats
 
 
@@ -34,36 +36,99 @@ class Calls:
     def __getitem__(self, index):
         return self.clean(index), self.draw(index), self.of_array(np.zeros(2)), index
 
+    def __len__(self):
+        return 20
+
+
+class Names(Calls):
+    """Its function gets a name and the place of a window in it."""
+
+    def window(self, name, begin):
+        return np.full(4, begin, dtype=np.float32)
+
+    def draws(self, name):
+        self.random_draw = torch.rand(1) < 2
+        return name
+
+    def begin(self, index):
+        return index
+
+    def __getitem__(self, index):
+        return self.window("a.wav", self.begin(index)), self.draws("a.wav")
+
+
+class Windows(Names):
+    def begin(self, index):
+        return int(self.random.integers(1_000_000))
+
+
+class Mosaic(Calls):
+    def __getitem__(self, index):
+        return [self.clean(one) for one in (index, int(self.random.integers(20)))]
+
+
+@pytest.fixture
+def few(monkeypatch):
+    monkeypatch.setattr(cache, "_FIRST", 2)
+
 
 def _fetched(dataset, name, *batches, told=None):
     return small_worker.fetched(dataset, cache.edit(name), batches, told=told)
 
 
-def test_its_first_results_are_served_and_all_else_runs():
+def test_its_first_results_are_served_in_turn_and_all_else_runs(few):
     calls, told = Calls(), []
     found = _fetched(calls, "Calls.clean", [5, 6], [7, 8, 9], told=told)
-    assert calls.cleaned == [5, 5, 6, 6] and calls.drawn == [5, 6, 7, 8, 9]
+    assert calls.cleaned == [5, 5] * 2  # two samples are made twice before the first batch
+    assert calls.drawn == [5, 5, 6, 6, 5, 6, 7, 8, 9]
     assert [sample[3] for batch in found for sample in batch] == [5, 6, 7, 8, 9]
-    assert [sample[0][0] for batch in found for sample in batch] == [5, 6, 6, 6, 6]
     assert told == [Repeats(True, 16.0)]
     assert calls.clean(3)[0] == 3  # the patches are gone
 
 
-def test_a_dataset_within_others_is_found():
+def test_each_of_the_first_results_is_served_in_turn():
+    calls = Calls()
+    found = _fetched(calls, "Calls.clean", [*range(8)], [8, 9, 10])
+    served = [sample[0][0] for batch in found for sample in batch]
+    assert served[:4] == [0, 1, 2, 3] and served[4:] == [0, 0, 1, 1, 0, 1, 2]
+    assert calls.cleaned == [one for one in (0, 0, 1, 1, 0, 1, 2, 3) for _ in range(2)]
+
+
+def test_large_results_are_few(monkeypatch):
+    monkeypatch.setattr(cache, "_MOST_BYTES", 16)
+    calls = Calls()
+    _fetched(calls, "Calls.clean", [5, 6, 7, 8])
+    assert calls.cleaned == [5, 5, 5, 5]
+
+
+def test_a_dataset_within_others_is_found(few):
     calls = Calls()
     _fetched(Subset(calls, range(4)), "Calls.clean", [0, 1, 2, 3])
-    assert calls.cleaned == [0, 0, 1, 1]
+    assert calls.cleaned == [0, 0] * 2
 
 
-def test_somebody_who_changes_a_result_gets_copies():
+def test_arguments_that_change_name_no_sample_unless_they_are_indices():
+    assert len(_fetched(Names(), "Names.window", [0, 1])) == 1
+    with pytest.raises(Refused, match="other-keys"):
+        _fetched(Windows(), "Windows.window", [0, 1])
+    for whole in (Mosaic(), Subset(Mosaic(), range(4))):
+        assert len(_fetched(whole, "Mosaic.clean", [0, 1])) == 1
+
+
+def test_a_function_that_draws_is_refused_though_it_gives_the_same():
+    with pytest.raises(Refused, match="draws-numbers"):
+        _fetched(Names(), "Names.draws", [0, 1])
+
+
+def test_somebody_who_changes_a_result_gets_copies(few):
     class Changing(Calls):
         def __getitem__(self, index):
             found = self.clean(index)
             found += 1
             return found
 
-    first, *later = (sample[0] for batch in _fetched(Changing(), "Changing.clean", [0, 1, 2, 3]) for sample in batch)
-    assert [first, *later] == [1, 2, 2, 2]
+    batches = _fetched(Changing(), "Changing.clean", [0, 1], [2, 3])
+    assert [sample[0] for batch in batches for sample in batch] == [1, 1, 1, 1]
 
 
 @pytest.mark.parametrize(
@@ -92,8 +157,12 @@ def test_keys_are_numbers_and_names(argument, key):
 
 
 def _seen(*rows, discards=True, **changed):
+    """Each row: name, kind, share of its own, and share with what is inside (absent: not known)."""
     made_up = seen(**changed)
-    stages = tuple(StageResult(name, kind, 1, 800, 0.01 * share, share) for name, kind, share in rows)
+    stages = tuple(
+        StageResult(name, kind, 1, 800, 0.01 * share, share, whole_share=whole[0] if whole else None)
+        for name, kind, share, *whole in rows
+    )
     return replace(made_up, watched=replace(made_up.watched, stages=stages), discards=discards)
 
 
@@ -112,3 +181,30 @@ def test_nothing_is_offered_if_weights_are_kept_or_the_loop_does_not_wait():
     assert cache.propose(_seen(*rows, num_workers=0), []) is None
     assert cache.propose(_seen(*rows, wait_share=0.01, cores=8.0), []) is None
     assert LOADER.workers == 2 and cache.propose(_seen(*rows, wait_share=0.01), []) is not None  # they compete
+
+
+def test_a_function_counts_with_what_it_calls_and_holds_others():
+    rows = [
+        ("loader", "function", 0.01, 0.81),
+        ("pil_loader", "function", 0.05, 0.8),
+        ("ImageFile.load", "decode", 0.75),
+        ("apart", "function", 0.18, 0.18),
+    ]
+    made_up = _seen(*rows)
+    folder = replace(made_up, loader=replace(LOADER, dataset="ImageFolder"))
+    first = cache.propose(folder, [])
+    assert first.title == "a cache of loader" and first.predicted == pytest.approx(1 / 0.19)
+    assert first.how == cache.HOW_OF_FOLDERS and cache.propose(made_up, []).how == (cache.HOW,)
+    refused = Finding(first, "not-tried", reason="no-keys")
+    assert cache.propose(folder, [refused]).title == "a cache of pil_loader"
+    tried = Finding(first, "no-gain", Speedup(1.0, 0.9, 1.1, 0.95))
+    assert cache.propose(folder, [tried]) is None  # what else there is may lie within it
+    alone = _seen(("loader", "function", 0.7, 0.72), rows[3])
+    assert cache.propose(alone, [tried]).title == "a cache of apart"
+
+
+@pytest.mark.parametrize(("free", "fits"), [(None, True), (10e9, True), (9e9, False)])
+def test_a_cache_is_advised_only_if_free_memory_holds_it(free, fits):
+    change = cache.propose(_seen(("a", "function", 0.7)), [])
+    gained = Finding(change, "gain", Speedup(2.0, 1.8, 2.2, 0.95), (2.0, 2.0, 2.0), cache=Cache(8e6, 1000, free))
+    assert gained.advisable is fits

@@ -9,6 +9,7 @@ import pytest
 
 DOCS = Path(__file__).parents[2] / "docs"
 TOOLS = Path(__file__).parents[2] / "tools"
+SCRIPTS = Path(__file__).parents[1] / "advice"
 
 
 @pytest.fixture
@@ -84,3 +85,31 @@ def test_the_published_tables_are_the_report_of_the_published_lines(report, name
     lines = (DOCS / "results" / f"{name}.jsonl").read_text().splitlines()
     page = (DOCS / "figures" / "advice.md").read_text()
     assert f"```\n{report.report([json.loads(one) for one in lines])}```\n" in page
+
+
+@pytest.fixture
+def sets(monkeypatch):
+    monkeypatch.syspath_prepend(TOOLS)
+    monkeypatch.delitem(sys.modules, "advice_plants", raising=False)
+    import advice_plants
+
+    return advice_plants.SETS
+
+
+def test_each_planted_script_is_there_and_each_change_of_its_text_has_one_place(sets):
+    for planted in (one for found in sets.values() for one in found):
+        text = (SCRIPTS / planted.folder / f"{planted.name}.py").read_text()
+        for changes in (planted.replaced, *planted.by_author.values()):
+            after = text
+            for old, new in changes:
+                assert after.count(old) == 1, (planted.name, old)
+                after = after.replace(old, new)
+            compile(after, planted.name, "exec")
+    assert {one.folder for one in sets["fourth"]} == {"fourth"} and len(sets["fourth"]) == 9
+
+
+def test_scripts_without_arguments_have_changes_of_their_text(sets):
+    causes = [one for one in sets["fourth"] if one.codes != ("nothing",)]
+    assert all(bool(one.replaced) != bool(one.best) for one in causes) and len(causes) == 8
+    assert all(one.discards and one.whole for one in sets["fourth"])
+    assert not any(one.whole for name, found in sets.items() if name != "fourth" for one in found)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -105,5 +106,13 @@ class Rows:
 
     def found(self) -> dict[tuple[str, str], int]:
         """(kind, name) -> nanoseconds, of every stage that took any."""
-        names = {number: key for key, number in exclusive_time.stages.known.items()}
-        return {names[number][:2]: spent for number, spent in enumerate(self.sums.timer.sums) if spent}
+        return _named(enumerate(self.sums.timer.sums))
+
+    def whole(self) -> dict[tuple[str, str], int]:
+        """The same of functions, with the stages inside them."""
+        return _named(self.sums.timer.whole.items())
+
+
+def _named(spent: Iterable[tuple[int, int]]) -> dict[tuple[str, str], int]:
+    names = {number: key for key, number in exclusive_time.stages.known.items()}
+    return {names[number][:2]: ns for number, ns in spent if ns}

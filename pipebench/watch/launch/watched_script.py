@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from time import perf_counter_ns
 from types import ModuleType
@@ -23,6 +23,7 @@ from pipebench.watch.script.iterators import (
     watch_dataloader,
     watch_torchdata,
 )
+from pipebench.watch.script.loop_looks import RARELY_S, LoopLooker, watch_next
 from pipebench.watch.script.loop_spans import LoopSpans
 from pipebench.watch.script.optimisers import watch_optimisers
 from pipebench.watch.script.phases import LoopPhases, watched_backward
@@ -56,6 +57,7 @@ class WatchedScript:
         self.loaders = Loaders(self.recording, self.loop, self.bound)
         self.spans = LoopSpans(self.loop)
         self.trying = self._trying() if settings.trial else None
+        self.looker: LoopLooker | None = None
         names = {
             *library_calls.MODULES,
             DATALOADER,
@@ -110,7 +112,16 @@ class WatchedScript:
             return
         if self.trying is not None:
             self.trying.watch(module)
+        elif self.bound is None:
+            self.looker = LoopLooker(self.recording, RARELY_S)
+            watch_next(self.looker, self.recording.patches, module._BaseDataLoaderIter, self._number_of)
         watch_dataloader(self.loaders, module)
+
+    def _number_of(self, iterator: Any) -> int | None:
+        """The number of the loader that is iterated: that of the pipeline around it, if there is one."""
+        whole = self.loop.here.whole
+        found = self.loop.passes.get(iterator if whole is None else whole)
+        return found.loader if found is not None else None
 
     def _leave_alone(self, lacks: list[str]) -> None:
         """Ends the recording, because this torch is not one that it knows."""
@@ -141,33 +152,32 @@ class WatchedScript:
 
         What a signal handler of the script raises meanwhile is raised when all is written.
         """
-        recording = self.recording
-        steps: list[tuple[str, Callable[[], object]]] = []
-        if self.trying is not None:
-            steps.append(("ending what was tried", self.trying.end))
-        if self.bound is not None:
-            steps.append(("ending the bound", self.bound.rest))
-        if recording.on:
-            steps += [
-                ("looking for functions", self._tell_spans),
-                ("ending the loop", self._end_loops),
-                ("ending the account", lambda: self.loop.account.ends(perf_counter_ns())),
-                ("ending the loaders", self.loaders.finish),
-            ]
-        if recording.pid == os.getpid():
-            steps.append(("looking at thread pools", lambda: recording.write(thread_pools.library_threads())))
-        steps += [
-            ("ending the records", lambda: recording.write(Moment("end", perf_counter_ns()))),
-            ("putting back what was replaced", lambda: self._unpatch(exiting)),
-        ]
         raised: Exception | None = None
-        for where, step in steps:
+        for where, step in self._last_steps(exiting):
             try:
-                recording.guarded(where, step)
+                self.recording.guarded(where, step)
             except Exception as error:
                 raised = error
         if raised is not None:
             raise raised
+
+    def _last_steps(self, exiting: bool) -> Iterator[tuple[str, Callable[[], object]]]:
+        recording = self.recording
+        if self.trying is not None:
+            yield "ending what was tried", self.trying.end
+        if self.bound is not None:
+            yield "ending the bound", self.bound.rest
+        if self.looker is not None:
+            yield "ending the looks at the loop", self.looker.end
+        if recording.on:
+            yield "looking for functions", self._tell_spans
+            yield "ending the loop", self._end_loops
+            yield "ending the account", lambda: self.loop.account.ends(perf_counter_ns())
+            yield "ending the loaders", self.loaders.finish
+        if recording.pid == os.getpid():
+            yield "looking at thread pools", lambda: recording.write(thread_pools.library_threads())
+        yield "ending the records", lambda: recording.write(Moment("end", perf_counter_ns()))
+        yield "putting back what was replaced", lambda: self._unpatch(exiting)
 
     def _unpatch(self, exiting: bool) -> None:
         with contextlib.suppress(ValueError):

@@ -42,6 +42,7 @@ from pipebench.watch.read.series import by_worker, over_time
 from pipebench.watch.read.verdict import diagnose, nothing_watched
 from pipebench.watch.read.waiting import wait_parts
 from pipebench.watch.record.lines import (
+    FetchSums,
     LoaderFound,
     LoadersTogether,
     LoopSums,
@@ -345,11 +346,22 @@ def _stages(run: Run, loader: int) -> list[StageResult]:
         key = StageName("serialise", "queue feeder thread")
         wall[key] = {0: feeder * _NS}
     each = by_worker(run.processes, loader, per_process)
+    whole = _whole_shares(sums, busy)
     rows = [
-        dataclasses.replace(_stage(key, loader, samples, row, busy, per_process), by_worker_s=each(row))
+        dataclasses.replace(
+            _stage(key, loader, samples, row, busy, per_process), by_worker_s=each(row), whole_share=whole.get(key)
+        )
         for key, row in wall.items()
     ]
     return sorted(rows, key=lambda one: -one.exclusive_s_per_sample)
+
+
+def _whole_shares(sums: list[tuple[Process, FetchSums]], busy: float) -> dict[StageName, float]:
+    """The share of the workers' time of each function with the stages inside it. Functions that call each other: 1."""
+    spent: Counter[StageName] = Counter()
+    for process, record in sums:
+        spent.update({process.stage(number): one for number, one in record.whole_ns.items()})
+    return {key: min(1.0, one * _NS / busy) for key, one in spent.items()} if busy else {}
 
 
 def _stage(

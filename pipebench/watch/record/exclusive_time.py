@@ -28,20 +28,21 @@ FUNCTIONS = (
 class StageTimer:
     """Measures where one thread's time goes.
 
-    `sums[stage]` is the exclusive time of a stage in nanoseconds: the stages inside it are not included. `log` holds
-    the changes of stage of the current batch (time, stage, time, stage, ...), because some batches are recorded in
-    full. `file` is the last file that a decoder read. `busy` is true while a batch is fetched. `batched` counts the
-    samples of a dataset that makes batches itself (None: the dataset gives samples). `hidden` counts the errors that
-    a handler hid.
+    `sums[stage]` is the exclusive time of a stage in nanoseconds: the stages inside it are not included. `whole[stage]`
+    includes them; it is of functions that a dataset calls (`stages.called`) only. `log` holds the changes of stage of
+    the current batch (time, stage, time, stage, ...), because some batches are recorded in full. `file` is the last
+    file that a decoder read. `busy` is true while a batch is fetched. `batched` counts the samples of a dataset that
+    makes batches itself (None: the dataset gives samples). `hidden` counts the errors that a handler hid.
 
     `perf_counter_ns` is the only clock here. It needs no system call. A thread's CPU clock needs one, and there the
     kernel ends a time slice that is used up: what another process then computes would be in our rows.
     """
 
-    __slots__ = ("batched", "busy", "current", "file", "hidden", "last", "log", "sums")
+    __slots__ = ("batched", "busy", "current", "file", "hidden", "last", "log", "sums", "whole")
 
     def __init__(self) -> None:
         self.sums = [0] * STAGES
+        self.whole: dict[int, int] = {}
         self.log: list[int] = []
         self.current = REST
         self.last = perf_counter_ns()

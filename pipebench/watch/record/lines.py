@@ -173,8 +173,8 @@ class FetchSums:
     Written after each of the first two, then at intervals. Fetches lie between `begin` and `end`. `busy_ns` is the
     wall time in them, `cpu_ns` the thread's CPU time, and `core_wait_ns` the time in which it had no core.
     `process_cpu_ns` and `read_bytes` are of the process since its start. `stages_ns` is the exclusive wall time of each
-    stage, by its number. `lengths` are those of single samples. A failed batch counts in `failed`, not in `batches`.
-    `content` is of the batches that were looked at, and `single` has the first batches of a process one by one.
+    stage, by its number; `whole_ns` includes the stages inside, of functions. `lengths` are those of single samples. A
+    failed batch counts in `failed` alone. `content` is of batches that were looked at, `single` of a process's first.
     """
 
     loader: int
@@ -189,6 +189,7 @@ class FetchSums:
     process_cpu_ns: int = 0
     read_bytes: int = 0
     stages_ns: dict[int, int] = field(default_factory=dict)
+    whole_ns: dict[int, int] = field(default_factory=dict)
     lengths: Buckets = field(default_factory=dict)
     slow: list[LongSample] = field(default_factory=list)
     gc: Collected = field(default_factory=Collected)

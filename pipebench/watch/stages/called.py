@@ -211,7 +211,10 @@ def _timed(function: types.FunctionType, stage: int) -> Any:
             return function(*args, **kwargs)
         finally:
             timer.switch(before)
-            calls, spent = calls + 1, spent + timer.last - began
+            took = timer.last - began
+            if before != stage:  # else it called itself
+                timer.whole[stage] = timer.whole.get(stage, 0) + took
+            calls, spent = calls + 1, spent + took
             aside = calls == _TRIED and spent < _TRIED * _SHORT_NS
 
     return watched

@@ -11,8 +11,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from pipebench.watch.record import thread_pools
+from pipebench.watch.record.patches import Patches
 from pipebench.watch.trial.dealing import Deal, DealtSampler, Hand
-from pipebench.watch.trial.edits import Edit, EditedWorker, Refused, unpacked
+from pipebench.watch.trial.edits import Edit, EditedWorker, Refused, edited, unpacked
 
 PATIENCE_S = 60.0  # a changed loader that gives no batch for so long has failed: a forked worker can be deadlocked
 
@@ -25,7 +26,8 @@ class Arm:
     """One loader's iterator in a trial. `plain` is torch's own `next`.
 
     The script's own iterator is not `held`: its workers end when the script leaves its loop, as in a plain run. `edits`
-    are what its workers do otherwise; `notes` is what they have told since somebody last looked.
+    are what its workers do otherwise, or its own fetcher without workers; `notes` is what they have told since somebody
+    last looked.
     """
 
     def __init__(
@@ -36,6 +38,8 @@ class Arm:
         self.notes: list[Any] = []
         self.workers = int(getattr(iterator, "_num_workers", 0))
         self.ahead = self.workers * int(getattr(iterator, "_prefetch_factor", 0) or 0)
+        if edits and not self.workers:
+            iterator._dataset_fetcher = edited(iterator._dataset_fetcher, edits, Patches())
         hand.owner = weakref.ref(iterator)
 
     @property
@@ -109,7 +113,7 @@ def changed(loader: Any, settings: dict[str, Any], one_thread: bool, turn: int, 
     names["persistent_workers"] = False
     names.update({name: value for name, value in settings.items() if name != "multiprocessing_context"})
     if not found.num_workers:
-        if edits:
+        if not all(one.without_workers for one in edits):
             raise Refused("no-workers")
         names.update(prefetch_factor=None, timeout=0)
         return found

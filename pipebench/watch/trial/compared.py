@@ -7,6 +7,7 @@ differ, the dataset draws from elsewhere, and nothing can be compared.
 from __future__ import annotations
 
 import math
+import random
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -65,17 +66,21 @@ def compare_first(fetcher: Any, change: Callable[[], object], how: Comparing, mo
 
 def _sample(dataset: Any, index: Any) -> Any:
     """A sample, from the random numbers as they are now: they are put back."""
-    torch: Any = sys.modules["torch"]
-    numpy: Any = sys.modules.get("numpy")
-    random: Any = sys.modules["random"]
-    states = random.getstate(), torch.get_rng_state(), numpy.random.get_state() if numpy else None
+    states = random_state()
     try:
         return dataset[index]
     finally:
         random.setstate(states[0])
-        torch.set_rng_state(states[1])
-        if numpy:
-            numpy.random.set_state(states[2])
+        sys.modules["torch"].set_rng_state(states[1])
+        if states[2] is not None:
+            sys.modules["numpy"].random.set_state(states[2])
+
+
+def random_state() -> tuple[Any, ...]:
+    """The states of the random numbers that everybody shares: Python's, torch's, and NumPy's (None: not loaded)."""
+    torch: Any = sys.modules["torch"]
+    numpy: Any = sys.modules.get("numpy")
+    return random.getstate(), torch.get_rng_state(), numpy.random.get_state() if numpy else None
 
 
 def difference(before: Any, after: Any) -> Difference:

@@ -42,7 +42,12 @@ class Repeats:
 
 
 class Edit:
-    """One change inside the workers of a loader. This one changes nothing."""
+    """One change inside the workers of a loader. This one changes nothing.
+
+    `without_workers` says that it changes nothing but the fetcher, so a loader without workers can try it, too.
+    """
+
+    without_workers = False
 
     def in_worker(self, fetcher: Any, patches: Patches) -> None:
         """Changes torch's `fetcher` of this worker, or functions by `patches`. Raises `Refused`."""

@@ -14,10 +14,10 @@ from pipebench.watch.bound.live_batches import length_of
 from pipebench.watch.record.patches import Patches, unseen
 from pipebench.watch.record.recording import Recording
 from pipebench.watch.record.trial_lines import FunctionPlace, LoaderMade
+from pipebench.watch.script.loop_looks import OFTEN_S, LoopLooker
 from pipebench.watch.script.made import Calls, calls_to, within
 from pipebench.watch.script.ranks import present
 from pipebench.watch.trial import arms
-from pipebench.watch.trial.loop_looks import LoopLooker
 from pipebench.watch.trial.session import Trial
 
 _SETTINGS = ("num_workers", "prefetch_factor", "persistent_workers", "pin_memory", "in_order", "batch_size", "timeout")
@@ -114,7 +114,7 @@ class Trying:
 
     def __init__(self, recording: Recording, numbers: Any, quiet: Callable[[], object]) -> None:
         self.makers = Makers(recording, numbers)
-        self.looker = LoopLooker(recording)
+        self.looker = LoopLooker(recording, OFTEN_S)
         self.trial = Trial(recording, self.makers.has_number, quiet, number_of=self.makers.number_of)
         self.patches = Patches(recording.fault)
 
@@ -149,13 +149,14 @@ def _watch(trial: Trial, makers: Makers, looker: LoopLooker, module: Any, patche
         trial.guarded(makers.iterated, self)
         return found
 
+    batch = functools.partial(trial.batch, plain=plain_next, plain_iter=plain_iter)
+
     @unseen
     @functools.wraps(plain_next)
     def __next__(self: Any) -> Any:
         if trial.elsewhere:
             return plain_next(self)
-        with looker.at_batch(lambda: trial.number_of(trial.loader_of(self)), sys._getframe(1), trial.guarded):
-            return trial.batch(self, plain_next, plain_iter)
+        return looker.next(batch, self, trial.number_at)
 
     patches.replace(loaders, "check_worker_number_rationality", check_worker_number_rationality)
     patches.replace(loaders, "__iter__", __iter__)

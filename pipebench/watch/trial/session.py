@@ -119,6 +119,10 @@ class Trial:
         """The loader that the script iterates by `iterator`; None if it is not known."""
         return self._loaders.get(iterator, _nothing)()
 
+    def number_at(self, iterator: Any) -> int | None:
+        """The number of the loader that the script iterates by `iterator`; None if it has none."""
+        return self.number_of(self.loader_of(iterator))
+
     def _examined(self, iterator: Any, loader: Any, plain: Plain, plain_iter: Plain) -> Any:
         if self.examining is None or loader is None or not self.wants(loader):
             return self._batch(iterator, loader, plain, plain_iter)

@@ -169,6 +169,7 @@ class Sums:
             process_cpu_ns=process_time_ns(),
             read_bytes=read_bytes(),
             stages_ns=used,
+            whole_ns=self.timer.whole,
             lengths=self.lengths,
             slow=self.slow_new,
             gc=collections.take(),
@@ -182,6 +183,7 @@ class Sums:
         self.timer.hidden = hidden._replace(errors=0, spent_ns=0)
         for stage in used:
             sums[stage] = 0
+        self.timer.whole = {}
         self._clear()
 
 

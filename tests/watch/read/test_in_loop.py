@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 from planted_runs import TRAINS, Planted, said
 
 from pipebench.watch.read.gather import Process, Run, ShownTime
-from pipebench.watch.read.in_loop import kind_of, told_apart
+from pipebench.watch.read.in_loop import Apart, kind_of, told_apart
 from pipebench.watch.record.lines import Line, LoopLooks, ProcessStarted
 from pipebench.watch.record.trial_lines import PlaceLooks
+from pipebench.watch.script.loop_looks import _AGAIN_S, OFTEN_S, RARELY_S
 
 TURNS = 50
 
@@ -70,3 +73,53 @@ def test_a_devices_work_is_training_and_only_the_rest_could_be_saved() -> None:
 
 def account_s(run: Planted) -> float:
     return sum(one.s for one in run.account().rows if one.code == "other")
+
+
+# A loop of 65 ms: the milliseconds of an iteration, what is called, whether it uses a core, and in which iterations.
+TIMELINE = (
+    (20, None, False, 1),  # it waits for a batch, or trains: no look counts
+    (25, (), False, 1),  # `loss.item()`
+    (8, ("Meter.step",), True, 1),  # named like training, and computes
+    (120, ("Trainer.save",), False, 10),
+)
+
+
+def _looked(each_s: float, again_s: float | None, for_s: float) -> Apart:
+    """What looks say of this loop in so many seconds: `each_s` apart on average, and maybe each with a second one."""
+    chance, looks, at = random.Random(5), list[tuple[float, bool]](), 0.0
+    while (at := at + each_s * (0.5 + chance.random())) < for_s:
+        looks += [(at, True)] if again_s is None else [(at, True), (at + again_s, False)]
+        at += again_s or 0.0
+    spans, now, turn = list[tuple[float, float, int, int]](), 0.0, 0
+    while now < for_s + 1:
+        for number, (length, *_, period) in enumerate(TIMELINE):
+            if turn % period == 0:
+                spans.append((now, now := now + length / 1000, turn, number))
+        turn += 1
+    places: dict[int, PlaceLooks] = {}
+    last, before = dict[int, int](), (0.0, -1, -1)
+    for at, counts in looks:
+        _, _, turn, number = next(one for one in spans if one[0] <= at < one[1])
+        _, functions, on_core, _ = TIMELINE[number]
+        if functions is not None:
+            one = places.setdefault(number, PlaceLooks(number, list(functions), 0, 0, 0, 0))
+            spent = int(1e9 * (at - before[0])) if before[1:] == (turn, number) else 0
+            fresh = counts and last.get(number) != turn
+            places[number] = one._replace(
+                looks=one.looks + counts, turns=one.turns + fresh, ns=one.ns + spent,
+                cpu_ns=one.cpu_ns + spent * on_core,
+            )  # fmt: skip
+            last[number] = turn if counts else last.get(number, -1)
+        before = at, turn, number
+    line = LoopLooks(1, "train.py", sum(one[3] == 0 for one in spans if one[0] < for_s), list(places.values()))
+    found = told_apart(Run([Process([ProcessStarted(1, "script", 0), line])], ShownTime(), (1,)), 1)
+    assert found is not None
+    return found
+
+
+def test_rare_looks_tell_the_same_as_frequent_ones() -> None:
+    """`advise` looks often for a short time, and `watch` rarely for the whole run."""
+    often, rarely = _looked(OFTEN_S, None, 10.0), _looked(RARELY_S, _AGAIN_S, 60.0)
+    for found in (often, rarely):
+        assert found.device == pytest.approx(25 / 45, abs=0.08) and found.unsure == 0.0
+        assert found.function == "Trainer.save" and found.callbacks == pytest.approx(20 / 45, abs=0.08)

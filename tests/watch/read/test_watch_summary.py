@@ -183,6 +183,16 @@ def test_no_move_where_workers_rest() -> None:
     assert _summary(_run(later=later)).next_move is None
 
 
+def test_a_function_has_its_share_with_the_stages_inside_it() -> None:
+    function = NewStage(3, StageName("function", "load", False))
+    processes = _run()
+    for worker in processes[1:]:
+        busy = 16 * MS
+        worker.lines += [function, _sums(20 * MS, {1: busy - MS, 3: MS}, whole_ns={3: busy})]
+    found = {one.name: one.whole_share for one in _summary([Process(one.lines) for one in processes]).stages}
+    assert found["load"] == pytest.approx(32 / (16 + 17 + 32)) and found["ImageFile.load"] is None
+
+
 def test_data_that_does_not_limit() -> None:
     turns = [_turn(number, number * 100 * MS, [MS, 0, 60 * MS, 30 * MS, MS, MS]) for number in (1, 2)]
     result = _summary(_run(turns=turns))

@@ -115,6 +115,31 @@ def test_the_functions_that_getitem_calls_are_rows(rows: Any) -> None:
     assert named(found) > 0.9
 
 
+def test_functions_have_their_time_with_what_they_call_too(rows: Any) -> None:
+    assert rows(Mosaic()).whole() == {
+        ("function", "Mosaic.load_mosaic"): 8 * (10 + 80 + 12 + 120),
+        ("function", "Mosaic.load_image"): 8 * (80 + 12 + 120),
+        ("function", "Mosaic.scaled"): 8 * 12,
+        ("function", "letterbox"): 8 * 120,
+    }
+
+
+class Nested(Dataset[int]):
+    def __len__(self) -> int:
+        return 8
+
+    def __getitem__(self, index: int) -> int:
+        return self.halved(index, 3)
+
+    def halved(self, index: int, times: int) -> int:
+        CLOCK.burn(10)
+        return self.halved(index, times - 1) if times else index
+
+
+def test_a_function_that_calls_itself_counts_once(rows: Any) -> None:
+    assert rows(Nested()).whole() == {("function", "Nested.halved"): 8 * 40}
+
+
 def test_in_the_scripts_process_only_methods_are_rows(rows: Any) -> None:
     plain = letterbox
     found = rows(Mosaic(), may_change=False)

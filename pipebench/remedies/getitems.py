@@ -1,0 +1,90 @@
+"""One look into arrays or tensors for a whole batch (`__getitems__`), in place of one for each sample and of collating.
+
+For datasets that only take rows, which is told by their code (`watch.trial.indexing`). The batches are the same, bit
+for bit, which is checked on the first ones of each worker, too.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from pipebench.remedies.seen import Seen
+from pipebench.remedies.source import sources, with_collate
+from pipebench.results.advice import Change, Finding, Rewrite
+from pipebench.watch.record.patches import Patches
+from pipebench.watch.trial import indexing
+from pipebench.watch.trial.compared import difference
+from pipebench.watch.trial.edits import Edit, Refused, Sent
+from pipebench.watch.trial.memo import same
+
+PLACE = 3
+TITLE = "one look for a batch"
+LEAST_SHARE = 0.9  # of the time of the workers, in `__getitem__` itself and in collate
+HOW = (
+    "def __getitems__(self, indices): return self[indices]  # in the dataset's class",
+    "DataLoader(..., collate_fn=torch.utils.data.default_convert)",
+)
+_METHOD = "def __getitems__(self, indices):\n{0}    return self[indices]\n\n{0}"
+_COMPARED = 2  # batches of each worker
+
+
+def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
+    if tried or not seen.waits or seen.blocked or seen.number("batch_size") < 2 or not _only_takes(seen):
+        return None
+    getters = [(source, one) for source in sources(seen) for one in _getters(source.tree, seen.loader.dataset)]
+    if any(indexing.rows_taken(one) is None for _, one in getters):
+        return None
+    rewrites: tuple[Rewrite, ...] = ()
+    if len(getters) == 1 and (collate := with_collate(seen, "torch.utils.data.default_convert", "torch")):
+        source, getter = getters[0]
+        place, indent = source.begin(getter), " " * getter.col_offset
+        rewrites = (Rewrite(source.file, place, place, _METHOD.format(indent), helper=True), *collate)
+    return Change(
+        "getitems", {}, "none", title=TITLE, edits={"getitems": {}}, how=HOW[:1] if rewrites else HOW,
+        rewrites=rewrites, group="collate",
+    )  # fmt: skip
+
+
+def _only_takes(seen: Seen) -> bool:
+    """Whether hardly any time goes to functions, transforms or decoders that a sample calls."""
+    rows = [one for one in seen.watched.stages if one.loader == seen.loader.loader and one.kind != "serialise"]
+    return sum(one.worker_share for one in rows if one.kind in ("getitem", "collate")) >= LEAST_SHARE
+
+
+def _getters(tree: ast.Module, dataset: str) -> list[ast.FunctionDef]:
+    """The `__getitem__` of the class with this name."""
+    classes = [one for one in ast.walk(tree) if isinstance(one, ast.ClassDef) and one.name == dataset]
+    inside = [one for found in classes for one in found.body if isinstance(one, ast.FunctionDef)]
+    return [one for one in inside if one.name == "__getitem__"]
+
+
+class _Getitems(Edit):
+    without_workers = True
+
+    def in_worker(self, fetcher: Any, patches: Patches) -> None:
+        data: Any = sys.modules["torch.utils.data"]
+        if fetcher.collate_fn is not data.default_collate:
+            raise Refused("own-collate")
+        dataset, plain, left = fetcher.dataset, fetcher.fetch, [_COMPARED]
+        indexing.check(dataset)
+
+        def fetch(index: Any) -> Any:
+            if not left[0]:
+                return data.default_convert(dataset[list(index)])
+            left[0] -= 1
+            usual = plain(index)
+            try:
+                batch = data.default_convert(dataset[list(index)])
+            except Exception:  # of the user's arrays
+                raise Refused("no-rows") from None
+            if not same(usual, batch):
+                raise Refused("samples-differ")
+            return Sent(batch, [difference(usual, batch)])
+
+        fetcher.fetch = fetch
+
+
+edit = _Getitems

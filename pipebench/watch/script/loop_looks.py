@@ -1,0 +1,277 @@
+"""Looks where the thread of a training loop is, besides waiting and training: in which of the user's lines.
+
+A thread of this process looks at random moments: now and then while `watch` watches, and often while `advise` does,
+but not while changes are tried. What waits for something lets this thread run, so such places are seen as they are.
+Python's `threading` does not know this thread, and there is none while the process forks.
+"""
+
+from __future__ import annotations
+
+import _thread
+import functools
+import os
+import random
+import sys
+import threading
+import time
+import weakref
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from inspect import CO_GENERATOR
+from types import CodeType, FrameType
+from typing import Any, NamedTuple
+
+from pipebench.watch.record.patches import Patches, is_ours, unseen
+from pipebench.watch.record.recording import Recording
+from pipebench.watch.record.trial_lines import LoopLooks, PlaceLooks
+from pipebench.watch.script.made import within
+
+OFTEN_S = 0.01  # between two looks, on average
+RARELY_S = 0.15  # a look takes 20 to 60 µs of the loop's time, and there are two at a time: below 0.1 %
+_FIRST, _FIRST_S = 50, 0.03  # a short run needs some, too: what these take is 4 ms in all
+_AGAIN_S = 0.005  # after a rare look, a second one tells whether the thread used a core in between
+_WRITTEN_EACH_S = 1.0
+_OF_THE_RUN = 20  # what is written later is not more often than each 20th part of the time so far
+_DEEPEST = 60
+_MOST_NAMES = 8
+_MOST_PLACES = 300
+_TORCH = f"{os.sep}torch{os.sep}"
+_TRAINING = tuple(_TORCH + one for one in ("nn", "autograd", "_tensor.py", "optim", "amp", "_dynamo", "_ops.py"))
+_ITERATES = ("__next__", "__iter__")  # of what a script or a library puts around a loader
+_PATIENCE_S = 1.0
+Key = tuple[int, tuple[str, ...]]
+_lookers: weakref.WeakSet[LoopLooker] = weakref.WeakSet()
+
+
+class _Loop(NamedTuple):
+    """The loop that took the last batch: its loader, its frame by identity, and how many batches it took."""
+
+    loader: int
+    frame: int
+    turn: int
+
+
+class _Seen:
+    """What looks at one place found."""
+
+    def __init__(self) -> None:
+        self.looks = self.turns = self.ns = self.cpu_ns = 0
+        self.last = -1
+
+
+@dataclass
+class _OfLoader:
+    """What is not written yet of one loader's loop."""
+
+    file: str = ""
+    turns: int = 0
+    found: dict[Key, _Seen] = field(default_factory=dict)
+
+
+class LoopLooker:
+    """Looks at the thread that takes batches. `came` is called by it for each batch, and `left` at a pass's end."""
+
+    def __init__(self, recording: Recording, each_s: float) -> None:
+        self.recording, self.each_s = recording, each_s
+        self._loop: _Loop | None = None
+        self._turn = 0
+        self._thread: int | None = None
+        self._clock: int | None = None
+        self._process = 0
+        self._stop, self._gone = _thread.allocate_lock(), _thread.allocate_lock()
+        self._on = self._runs = False
+        self._of: dict[int, _OfLoader] = {}
+        self._before: tuple[Key, int, int, int] | None = None
+        self._began = time.monotonic()
+        self._written = self._began + _WRITTEN_EACH_S
+        recording.before_stop.append(self.write)
+
+    @unseen
+    def next(self, plain: Callable[[Any], Any], iterator: Any, number: Callable[[Any], int | None]) -> Any:
+        """`plain(iterator)`, noted. Called by what torch's `next` was replaced with; `number` says of which loader."""
+        if not self.recording.on:
+            return plain(iterator)
+        try:
+            self.came(number(iterator), sys._getframe(1))
+        except Exception as error:
+            self._fault(error)
+        try:
+            return plain(iterator)
+        except BaseException:
+            self.left()
+            raise
+
+    def came(self, loader: int | None, frame: FrameType | None) -> None:
+        """Notes that the loop asks for a batch. `frame` is that of the caller of torch's iterator."""
+        if loader is None:
+            return
+        if self._thread is None:
+            self._begin()
+        if self._thread != threading.get_ident():
+            return
+        if time.monotonic() >= self._written:
+            self.write()
+        loop = _loop_of(frame)
+        self._turn += 1
+        if loop is None:
+            self._loop = None
+            return
+        own = self._of.get(loader)
+        if own is None:
+            own = self._of[loader] = _OfLoader(loop.f_code.co_filename)
+        own.turns += 1
+        self._loop = _Loop(loader, id(loop), self._turn)
+
+    def left(self) -> None:
+        """Notes that the pass is over: what comes now is no part of the loop."""
+        if self._thread == threading.get_ident():
+            self._loop = None
+
+    def write(self) -> None:
+        """Writes what was seen since the last time."""
+        now = time.monotonic()
+        self._written = now + max(_WRITTEN_EACH_S, (now - self._began) / _OF_THE_RUN)
+        self._of, found = {}, self._of
+        for loader, own in found.items():
+            places = [
+                PlaceLooks(line, list(names), one.looks, one.turns, one.ns, one.cpu_ns)
+                for (line, names), one in list(own.found.items())
+            ]
+            self.recording.write(LoopLooks(loader, own.file, own.turns, places))
+
+    def end(self) -> None:
+        """Ends the looks, and writes what is left of them."""
+        self._on = False
+        self.pause()
+        if self.recording.on:
+            self.write()
+
+    def pause(self) -> None:
+        """Ends the thread. `go_on` starts it again."""
+        if self._runs:
+            self._runs = False
+            self._stop.release()
+            self._gone.acquire(timeout=_PATIENCE_S)
+            self._gone.release()
+
+    def go_on(self) -> None:
+        if self._on and not self._runs and self.recording.on and self._process == os.getpid():
+            self._stop, self._gone = _thread.allocate_lock(), _thread.allocate_lock()
+            self._stop.acquire()
+            self._gone.acquire()
+            self._runs = True
+            _thread.start_new_thread(self._look_on, (self._stop, self._gone))
+
+    def _begin(self) -> None:
+        self._thread, self._process, self._on = threading.get_ident(), os.getpid(), True
+        clock: Any = getattr(time, "pthread_getcpuclockid", None)
+        self._clock = clock(self._thread) if clock is not None else None
+        _lookers.add(self)
+        _around_forks()
+        self.go_on()
+
+    def _look_on(self, stop: Any, gone: Any) -> None:
+        try:
+            chance, looks = random.Random(), 0
+            while self.recording.on:
+                each_s = min(self.each_s, _FIRST_S) if looks < _FIRST else self.each_s
+                if stop.acquire(timeout=each_s * (0.5 + chance.random())):
+                    return
+                self._look()
+                looks += 1
+                if self.each_s > OFTEN_S:
+                    if stop.acquire(timeout=_AGAIN_S):
+                        return
+                    self._look(again=True)
+        except Exception as error:
+            self._fault(error)
+        finally:
+            gone.release()
+
+    def _fault(self, error: Exception) -> None:
+        self._on = False
+        self.recording.fault("looking at the loop", error)
+
+    def _look(self, again: bool = False) -> None:
+        """Looks once. A second look right after the first is not counted: it only tells what happened between them."""
+        loop, thread = self._loop, self._thread
+        frame = sys._current_frames().get(thread) if thread is not None else None
+        key = _place(frame, loop.frame) if loop is not None and frame is not None else None
+        own = self._of.get(loop.loader) if loop is not None else None
+        if loop is None or key is None or own is None or (len(own.found) >= _MOST_PLACES and key not in own.found):
+            self._before = None
+            return
+        now, cpu = time.perf_counter_ns(), time.clock_gettime_ns(self._clock) if self._clock is not None else 0
+        before, self._before = self._before, (key, loop.turn, now, cpu)
+        same = before is not None and before[:2] == (key, loop.turn)
+        if again and not same:
+            return
+        one = own.found.setdefault(key, _Seen())
+        if not again:
+            one.looks += 1
+            one.turns += one.last != loop.turn
+            one.last = loop.turn
+        if before is not None and same and self._clock is not None:
+            one.ns += now - before[2]
+            one.cpu_ns += cpu - before[3]
+
+
+@functools.cache
+def _around_forks() -> None:
+    """No thread of ours lives while this process forks: the child would have its locks, and not the thread."""
+
+    def before() -> None:
+        for one in list(_lookers):
+            one.pause()
+
+    def after() -> None:
+        for one in list(_lookers):
+            one.go_on()
+
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(before=before, after_in_parent=after)
+
+
+def watch_next(looker: LoopLooker, patches: Patches, kind: Any, number: Callable[[Any], int | None]) -> None:
+    """Lets `looker` know of each batch of the iterators of `kind`, torch's base class, in this process."""
+    plain, process = kind.__next__, os.getpid()
+
+    @unseen
+    @functools.wraps(plain)
+    def __next__(self: Any) -> Any:
+        return looker.next(plain, self, number) if os.getpid() == process else plain(self)
+
+    patches.replace(kind, "__next__", __next__)
+
+
+def _loop_of(frame: FrameType | None) -> FrameType | None:
+    """The frame of the loop that takes batches, outside of torch's loaders and of what is put around them."""
+    while frame is not None and _around(frame.f_code):
+        frame = frame.f_back
+    return frame
+
+
+@functools.lru_cache(maxsize=256)
+def _around(code: CodeType) -> bool:
+    return bool(code.co_flags & CO_GENERATOR) or code.co_name in _ITERATES or within(code.co_filename)
+
+
+def _place(frame: FrameType, loop: int) -> Key | None:
+    """The line of the loop, and what it calls. None: it waits or trains, or the thread is elsewhere."""
+    names: list[str] = []
+    for one in _outwards(frame):
+        if id(one) == loop:
+            return one.f_lineno, tuple(reversed(names[-_MOST_NAMES:]))
+        file = one.f_code.co_filename
+        if is_ours(file) or within(file) or any(part in file for part in _TRAINING):
+            return None
+        names.append(one.f_code.co_qualname)
+    return None
+
+
+def _outwards(frame: FrameType | None) -> Iterator[FrameType]:
+    for _ in range(_DEEPEST):
+        if frame is None:
+            return
+        yield frame
+        frame = frame.f_back

@@ -1,0 +1,229 @@
+"""One look for a batch: only where the code of a dataset takes rows, and with batches that are the same."""
+
+import ast
+import subprocess
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from jpeg_files import seen_with
+from small_worker import fetcher
+from torch.utils.data import DataLoader, Subset, TensorDataset, default_collate
+from torch.utils.data.dataloader import _BaseDataLoaderIter
+
+from pipebench.advise.snippet import diff
+from pipebench.remedies import getitems
+from pipebench.watch.record.patches import Patches
+from pipebench.watch.trial import arms, indexing
+from pipebench.watch.trial.dealing import Deal
+from pipebench.watch.trial.edits import Refused, edited, unpacked
+
+TEXT = """import numpy as np
+from torch.utils.data import DataLoader, Dataset
+
+
+class Table(Dataset):
+    def __init__(self):
+        self.x, self.y = np.arange(80, dtype=np.float32).reshape(40, 2), np.arange(40)
+
+    def __len__(self):
+        return 40
+
+    def __getitem__(self, index):
+        return self.x[index] / 2, self.y[index]
+
+
+loader = DataLoader(Table(), batch_size=8)
+"""
+ROWS = (("Table.__getitem__", "getitem", 0.5), ("default_collate", "collate", 0.45), ("mapped", "function", 0.05))
+
+
+class Table:
+    def __init__(self, labels=None):
+        self.x, self.looks = torch.arange(80.0).reshape(40, 2), 0
+        self.y = np.arange(40) if labels is None else labels
+
+    def __len__(self):
+        return 40
+
+    def __getitem__(self, index):
+        """A row, and its label."""
+        x = self.x[index].float()
+        return {"x": x, "y": (torch.as_tensor(self.y[index]), self.y[index])}
+
+
+class Whole(Table):
+    def __getitems__(self, indices):
+        return [self[one] for one in indices]
+
+
+class Noting(TensorDataset):
+    """Notes each look at its first tensor."""
+
+    def __init__(self, *tensors):
+        super().__init__(*tensors)
+        self.looks = looks = []
+
+        class Noted(torch.Tensor):
+            def __getitem__(self, index):
+                looks.append(index)
+                return self.as_subclass(torch.Tensor)[index]
+
+        self.tensors = (tensors[0].as_subclass(Noted), *tensors[1:])
+
+
+TENSORS = TensorDataset(torch.arange(40), torch.rand(40, 3))
+
+
+def _code(text):
+    return ast.parse(f"def __getitem__(self, index):\n    {text}").body[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("return self.x[index]", {"x"}),
+        ("return torch.from_numpy(self.x[index]).float(), self.y[index]", {"x", "y"}),
+        ("return {'a': [self.x[index] / 255.0], 'b': self.y[index].astype(np.int64, copy=False)}", {"x", "y"}),
+        ("x = self.x[index]; y = 1 - x; return y, torch.tensor(self.z[index], dtype=torch.long)", {"x", "z"}),
+    ],
+)
+def test_code_that_only_takes_rows_is_known(text, names):
+    assert indexing.rows_taken(_code(text)) == names
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "return self.x[index] if index else self.x[0]",
+        "return self.x[index + 1]",
+        "return self.x[index, 0]",
+        "return self.x[index : index + 8]",
+        "return self.x[index].mean()",
+        "return self.x[index][0]",
+        "return self.x[index] - self.y[index]",
+        "return self.x[index] @ 2",
+        "return self.x[index], index",
+        "return self.transform(self.x[index])",
+        "return torch.tensor(index)",
+        "return np.array([self.x[index]])",
+        "return self.x[index].to(self.device(index))",
+        "return self.x[index].to(**self.options)",
+        "index = index % 5; return self.x[index]",
+        "x = self.x[index]; x[0] = 1; return x",
+        "self.y = self.x[index]; return self.y",
+        "time.sleep(1); return self.x[index]",
+        "return {**self.x[index]}",
+        "return None",
+        "x = self.x[index]",
+        "return 1",
+    ],
+)
+def test_anything_else_is_not(text):
+    assert indexing.rows_taken(_code(text)) is None
+
+
+def test_only_a_plain_getter_is_read():
+    for text in (
+        "@cached\ndef __getitem__(self, index):\n    return self.x[index]",
+        "def __getitem__(self, index, more=1):\n    return self.x[index]",
+        "def __getitem__(self, *index):\n    return self.x[index]",
+        "__getitem__ = 3",
+    ):
+        assert indexing.rows_taken(ast.parse(text).body[0]) is None
+
+
+def _fetched(dataset, *batches, collate=default_collate):
+    told, edits = [], (getitems.edit(),)
+    found = edited(fetcher(dataset, collate), edits, Patches())
+    return [unpacked(found.fetch(one), edits, told.append) for one in batches], told
+
+
+def _same(one, other):
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(_same(one[key], other[key]) for key in one)
+    if isinstance(one, (list, tuple)):
+        return type(one) is type(other) and len(one) == len(other) and all(map(_same, one, other))
+    return one.dtype == other.dtype and torch.equal(one, other)
+
+
+@pytest.mark.parametrize(
+    "dataset", [Table(), TENSORS, Subset(TENSORS, [5, 4, 3, 2]), Subset(Subset(Table(), [9] * 4), [0] * 4)]
+)
+def test_batches_are_those_of_collate(dataset):
+    batches, told = _fetched(dataset, [0, 2], [1], [3, 0, 0])
+    for found, indices in zip(batches, ([0, 2], [1], [3, 0, 0]), strict=True):
+        assert _same(found, default_collate([dataset[one] for one in indices]))
+    assert [one.largest for one in told] == [0.0, 0.0]
+
+
+@pytest.mark.parametrize(
+    ("dataset", "problem"),
+    [
+        (Table([*range(40)]), "no-rows"),  # a list
+        (Whole(), "has-getitems"),
+        ([1, 2], "no-rows"),
+        (Subset(Whole(), [0, 1]), "has-getitems"),
+    ],
+)
+def test_other_datasets_are_refused(dataset, problem):
+    with pytest.raises(Refused, match=problem):
+        _fetched(dataset, [0, 1])
+
+
+def test_another_collate_function_and_other_batches_are_refused():
+    with pytest.raises(Refused, match="own-collate"):
+        _fetched(TENSORS, [0, 1], collate=list)
+    with pytest.raises(Refused, match="samples-differ"):
+        _fetched(TensorDataset(torch.full((40,), torch.nan)), [0, 1])  # what is no number equals nothing
+
+
+def test_a_loader_without_workers_tries_it_on_its_own_fetcher():
+    data = Noting(torch.arange(40), torch.rand(40, 3))
+    loader = DataLoader(data, batch_size=8)
+    edits = (getitems.edit(),)
+    found = arms.changed(loader, {}, False, 0, edits)
+    deal = Deal(iter(loader._index_sampler))
+    arm = arms.opened(found, deal, DataLoader.__iter__, _BaseDataLoaderIter.__next__, edits)
+    arm.begin()
+    batches = [arm.draw() for _ in range(5)]
+    assert data.looks[-3:] == [[*range(first, first + 8)] for first in (16, 24, 32)]
+    assert all(map(_same, batches, loader))
+    with pytest.raises(Refused, match="no-workers"):
+        arms.changed(loader, {}, False, 0, (*edits, arms.Edit()))
+
+
+def test_it_is_offered_where_samples_are_only_taken(tmp_path):
+    path = tmp_path / "train.py"
+    assert getitems.propose(_figures(path), []) is not None
+    for figures in (
+        _figures(path, wait_share=0.01),
+        _figures(path, rows=(ROWS[0], ("ImageFile.load", "decode", 0.4))),
+        _figures(tmp_path / "other.py", TEXT.replace("self.y[index]", "index")),
+        replace(_figures(path), settings={"num_workers": 2, "batch_size": 1}),
+    ):
+        assert getitems.propose(figures, []) is None
+
+
+def _figures(path, text=TEXT, rows=ROWS, **how):
+    found = seen_with(path, text, *rows, **how)
+    settings = {**found.settings, "batch_size": 8}
+    return replace(found, loader=replace(found.loader, dataset="Table"), settings=settings)
+
+
+def test_the_method_and_the_keyword_are_written_and_give_the_same(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    figures = _figures(tmp_path / "train.py")
+    change = getitems.propose(figures, [])
+    (tmp_path / "fix.diff").write_text(diff(figures.made, change))
+    subprocess.run(["git", "init", "-q"], check=True)
+    subprocess.run(["git", "apply", "fix.diff"], check=True)
+    after = (tmp_path / "train.py").read_text()
+    assert "\n    def __getitems__(self, indices):\n        return self[indices]\n\n    def __getitem__" in after
+    before, then = {}, {}
+    exec(compile(TEXT, "before", "exec"), before)
+    exec(compile(after, "after", "exec"), then)
+    assert all(map(_same, before["loader"], then["loader"])) and change.how == getitems.HOW[:1]
+    elsewhere = getitems.propose(replace(figures, loader=replace(figures.loader, dataset="TensorDataset")), [])
+    assert elsewhere.rewrites == () and elsewhere.how == getitems.HOW

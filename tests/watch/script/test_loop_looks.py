@@ -1,0 +1,148 @@
+"""Where the thread of a loop is: the line of the loop and what it calls, but not while it waits or trains."""
+
+import os
+import sys
+import threading
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from pipebench.watch.script import loop_looks
+from pipebench.watch.script.loop_looks import OFTEN_S, RARELY_S, LoopLooker
+
+
+class Client:
+    def report(self, at_work):
+        at_work()
+
+
+class Model(torch.nn.Module):
+    def forward(self, at_work):
+        at_work()
+
+
+@pytest.fixture
+def looker(monkeypatch):
+    monkeypatch.setattr(LoopLooker, "go_on", lambda self: None)
+    monkeypatch.setattr(loop_looks, "_WRITTEN_EACH_S", 1e9)
+    return SimpleNamespace(of=LoopLooker(recording := _recording(), OFTEN_S), written=recording.written)
+
+
+def _recording():
+    written = []
+    return SimpleNamespace(write=written.append, written=written, on=True, before_stop=[], fault=print)
+
+
+def _seen_from_outside(looker):
+    """A function that another thread's look meets."""
+
+    def at_work():
+        other = threading.Thread(target=looker._look)
+        other.start()
+        other.join()
+
+    return at_work
+
+
+def _train(looker, batches, work):
+    for _ in range(batches):
+        looker.came(1, sys._getframe())
+        work()
+    looker.left()
+    work()  # after the pass: no part of the loop
+    looker.write()
+
+
+def test_a_place_has_the_functions_that_the_loop_calls(looker):
+    at_work = _seen_from_outside(looker.of)
+    _train(looker.of, 3, lambda: Client().report(at_work))
+    (line,) = looker.written
+    assert (line.loader, line.file, line.turns) == (1, __file__, 3)
+    (place,) = line.places
+    assert "Client.report" in place.functions and (place.looks, place.turns) == (3, 3)
+
+
+def test_what_a_model_does_is_training(looker):
+    at_work = _seen_from_outside(looker.of)
+    model = Model()
+    _train(looker.of, 3, lambda: model(at_work))
+    (line,) = looker.written
+    assert line.places == []
+
+
+def test_generators_and_iterators_around_a_loader_are_no_loop(looker):
+    def shown(batches):
+        for _ in range(batches):
+            looker.of.came(1, sys._getframe())
+            yield
+
+    at_work = _seen_from_outside(looker.of)
+    for _ in shown(2):
+        at_work()
+    looker.of.end()
+    (line,) = looker.written
+    assert [one.looks for one in line.places] == [2]
+
+
+def test_another_thread_notes_nothing(looker):
+    looker.of.came(1, sys._getframe())
+    other = threading.Thread(target=looker.of.came, args=(2, sys._getframe()))
+    other.start()
+    other.join()
+    looker.of.end()
+    assert [(one.loader, one.turns) for one in looker.written] == [(1, 1)]
+
+
+def test_the_loops_of_several_loaders_are_apart_and_passes_are_added(looker):
+    at_work = _seen_from_outside(looker.of)
+    for _ in range(2):
+        for loader, batches in ((1, 2), (2, 1)):
+            for _ in range(batches):
+                looker.of.came(loader, sys._getframe())
+                at_work()
+            looker.of.left()
+    assert looker.written == []
+    looker.of.recording.before_stop[0]()
+    found = {one.loader: (one.turns, sum(place.looks for place in one.places)) for one in looker.written}
+    assert found == {1: (4, 4), 2: (2, 2)}
+
+
+def test_a_second_look_only_tells_of_the_core(looker, monkeypatch):
+    """The clocks move by 5 and by 4 ns with each look."""
+    wall, core = iter(range(0, 100, 5)), iter(range(0, 100, 4))
+    monkeypatch.setattr(loop_looks.time, "perf_counter_ns", lambda: next(wall))
+    monkeypatch.setattr(loop_looks.time, "clock_gettime_ns", lambda clock: next(core))
+
+    def looks():
+        looker.of._look()
+        looker.of._look(again=True)
+
+    for _ in range(2):
+        looker.of.came(1, sys._getframe())
+        other = threading.Thread(target=looks)
+        other.start()
+        other.join()
+    looker.of.end()
+    places = looker.written[0].places
+    assert [sum(getattr(one, name) for one in places) for name in ("looks", "turns", "ns", "cpu_ns")] == [2, 2, 10, 8]
+
+
+def test_there_is_no_thread_while_the_process_forks_and_threading_knows_none():
+    """The child forks, too: it starts no thread of its own."""
+    looker = LoopLooker(_recording(), RARELY_S)
+    before = threading.active_count()
+    looker.came(1, sys._getframe())
+    assert looker._runs and threading.active_count() == before
+    child = os.fork()
+    if not child:
+        alone = not looker._runs and len(os.listdir("/proc/self/task")) == 1
+        if not (grandchild := os.fork()):
+            os._exit(0)
+        os.waitpid(grandchild, 0)
+        os._exit(0 if alone and not looker._runs else 1)
+    assert os.waitpid(child, 0)[1] == 0 and looker._runs
+    looker.end()
+    assert not looker._runs
+    looker.go_on()
+    assert not looker._runs
