@@ -128,7 +128,8 @@ def _trained(run: Run, spent: Spent) -> set[Place]:
 
 def _taken(run: Run) -> set[int]:
     """The loaders from which a batch was taken. Some only start their workers: another rank hands the batches over."""
-    return {one.loader for process in run.of_script() for kind in (LoopSums, PassEnded) for one in process.of(kind)}
+    turns = {one.loader for process in run.of_script() for one in process.of(LoopSums)}
+    return turns | {one.loader for process in run.of_script() for one in process.of(PassEnded)}
 
 
 def _together_share(run: Run, spent: Sequence[int]) -> float:
