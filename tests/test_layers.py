@@ -22,7 +22,8 @@ HOUSE = {
     "task": "",
     "results": "sync_points measurement usual_pipeline loading consumers windows drilled account costs hand_off "
     "batches over_time next_move watched training calibration check comparison before_after studies ranks "
-    "programs advice plan packing examination remote loaders engine secrets names verdicts report schema earlier_runs",
+    "programs advice plan packing examination remote loaders engine secrets names beginning verdicts report schema "
+    "earlier_runs",
     "render": "cells signs layout screen check frameworks watch_notes feeding consumers stage_sum gains tables lab "
     "started watch_verdict in_loop watch_causes watch_account watch_details watch_drilled watch ranks programs "
     "watched study syncs one_machine same_work ab github calibration advice before_after_rows before_after plan "
@@ -45,8 +46,9 @@ HOUSE = {
     "watch.launch": "watched_script standstill over_time footprint exits own_code stacks supervisor bootstrap program "
     "programs",
     "watch.launch.hook": "pipebench_hook sitecustomize",
-    "watch.read": "decoding gather described like_a_device in_loop account bound bound_of_ranks drilled hand_off costs "
-    "over_time host_use moves verdict waiting stalls series of_causes causes notes summary rank_pace ranks programs "
+    "watch.read": "decoding gather described like_a_device in_loop collectives account bound bound_of_ranks drilled "
+    "hand_off costs over_time host_use moves verdict waiting stalls series of_causes causes notes summary rank_pace "
+    "ranks programs "
     "merged",
     "watch.log.sinks": "csv jsonl tensorboard wandb",
     "watch.log": "incoming queue_fill worker_memory live writing writers",

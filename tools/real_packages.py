@@ -79,6 +79,10 @@ _WORDS = (
     "--data", "data/made", "--emsize", "32", "--nhid", "32", "--epochs", "1", "--batch_size", "40", "--log-interval",
     "10000", "--nlayers", "1",
 )  # fmt: skip
+_TWO_RANKS = (
+    "-m", "accelerate.commands.launch", "--multi_gpu", "--num_processes", "2", "--num_machines", "1",
+    "--mixed_precision", "no", "--dynamo_backend", "no", "--main_process_port", "0",
+)  # fmt: skip
 PROGRAMS = (
     Program("fastai: Learner", "fastai_learner.py", "fastai", "Datasets", loaders=2),
     Program("litdata: StreamingDataLoader", "litdata_streaming.py", "litdata", "Images"),
@@ -91,6 +95,16 @@ PROGRAMS = (
         judged=False,
     ),
     Program("Transformers: Trainer", "transformers_trainer.py", "transformers", "Dataset"),
+    *(
+        Program(
+            f"accelerate launch, 2 ranks{told}", "accelerate_prepared.py", "accelerate", "Images", arguments=more,
+            launcher=_TWO_RANKS,
+        )
+        for told, more in (("", ()), (", dispatch_batches", ("dispatch",)))
+    ),
+    Program(
+        "Transformers: Trainer, 2 ranks", "transformers_trainer.py", "transformers", "Dataset", launcher=_TWO_RANKS
+    ),
     Program("datasets: streaming", "datasets_streaming.py", "datasets", "IterableDataset"),
     Program("PyTorch Geometric", "pyg_dataset.py", "torch_geometric", "Molecules"),
     Program("mosaicml-streaming", "mosaic_streaming.py", "mosaicml-streaming", "Images"),
@@ -169,6 +183,7 @@ def run(place: Place, one: Program, watched: bool, report: Path | None = None) -
     command += [one.file, *one.arguments] if one.folder else [HERE / one.file, place.made, *one.arguments]
     environment = {**os.environ, **sources.OFFLINE, "PYTHONHASHSEED": "7"}
     environment |= {"OMP_NUM_THREADS": "1"} if place.one_thread else {}
+    environment |= {"TORCH_CPP_LOG_LEVEL": "ERROR"} if one.launcher else {}  # warnings with the moment in them
     with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as complaints:
         began = time.monotonic()
         process = subprocess.Popen(

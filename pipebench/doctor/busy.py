@@ -6,8 +6,8 @@ import math
 
 from pipebench.doctor.checking import NotKnown, check, fine, hurts, know
 from pipebench.doctor.host import OVER_S, Host
+from pipebench.host.machine import FOREIGN_LIMIT, STEAL_LIMIT
 from pipebench.results.examination import Finding
-from pipebench.results.measurement import FOREIGN_LIMIT, STEAL_LIMIT
 from pipebench.units import counted, percent
 
 _HALF = 0.5  # of the usable cores

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import multiprocessing.util
 import os
 import resource
 import tempfile
 from collections.abc import Iterator
-from multiprocessing.context import get_spawning_popen, set_spawning_popen
-from multiprocessing.reduction import ForkingPickler
 from pathlib import Path
 from typing import Any
 
@@ -92,7 +89,11 @@ def no_room_for_sockets(folder: str | None = None) -> str:
     """
     folder = tempfile.gettempdir() if folder is None else folder
     length = len(os.fsencode(folder))
-    if length <= LONGEST_TEMPORARY or hasattr(multiprocessing.util, "_get_base_temp_dir"):
+    if length <= LONGEST_TEMPORARY:
+        return ""
+    import multiprocessing.util  # each watched command comes by here, and hardly any needs it
+
+    if hasattr(multiprocessing.util, "_get_base_temp_dir"):
         return ""
     return (
         f"the path of the folder for temporary files has {length} bytes, and workers hand batches over by sockets "
@@ -196,6 +197,9 @@ class _Spawning:
 
 
 def _refusal(thing: Any) -> Exception | None:
+    from multiprocessing.context import get_spawning_popen, set_spawning_popen
+    from multiprocessing.reduction import ForkingPickler
+
     before = get_spawning_popen()
     set_spawning_popen(_Spawning())  # type: ignore[arg-type]  # it has the only method that pickling calls
     try:

@@ -17,6 +17,8 @@ from pipebench.units import printable
 LIBRARIES = (
     "torch", "torchvision", "pillow", "opencv-python", "numpy", "scipy", "simplejpeg", "torchcodec", "webdataset",
 )  # fmt: skip
+FOREIGN_LIMIT = 0.10  # of one core: above it, the work of other processes can hide a 10 % difference
+STEAL_LIMIT = 0.02
 
 
 @dataclass(frozen=True)

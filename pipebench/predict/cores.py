@@ -8,10 +8,10 @@ step in a heap (Parekh and Gallager, A generalized processor sharing approach, 1
 
 from __future__ import annotations
 
-import heapq
 import math
 from collections import deque
 from collections.abc import Generator
+from heapq import heappop, heappush
 from typing import Any, NamedTuple, TypeAlias
 
 QUOTA_PERIOD_S = 0.1  # the default of Linux and of container runtimes
@@ -64,8 +64,10 @@ class Cores:
         self.cores, self.others = cores, others
         self.now = 0.0
         self._each_period = self._refilled = math.inf
+        self._advance = self._to_next_end
         if quota is not None and quota < cores:
             self._each_period, self._refilled = quota * QUOTA_PERIOD_S, QUOTA_PERIOD_S
+            self._advance = self._within_quota
         self._left = self._each_period
         self._clock = 0.0
         self._wanted = 0.0
@@ -86,15 +88,18 @@ class Cores:
     def run(self, main: Thread) -> None:
         """Runs until the thread `main` ends. Raises RuntimeError if every thread waits for an item that never comes."""
         self.start(main)
+        ready, begin, advance = self._ready, self._begin, self._advance  # a simulation has a hundred thousand events
         while True:
-            while self._ready:
-                thread, value = self._ready.popleft()
+            while ready:
+                thread, value = ready.popleft()
                 try:
-                    self._begin(thread, thread.send(value))
+                    asked = thread.send(value)
                 except StopIteration:
                     if thread is main:
                         return
-            self._advance()
+                else:
+                    begin(thread, asked)
+            advance()
 
     def _begin(self, thread: Thread, asked: Cpu | Blocked | Take) -> None:
         self._events += 1
@@ -103,15 +108,35 @@ class Cores:
                 self._ready.append((thread, asked.queue.items.popleft()))
             else:
                 asked.queue.waiting.append(thread)
-        elif asked.seconds <= 0:
+            return
+        seconds = asked.seconds
+        if seconds <= 0:
             self._ready.append((thread, None))
         elif isinstance(asked, Cpu):
             self._wanted += asked.threads
-            heapq.heappush(self._computing, (self._clock + asked.seconds, self._events, thread, asked.threads))
+            heappush(self._computing, (self._clock + seconds, self._events, thread, asked.threads))
         else:
-            heapq.heappush(self._blocked, (self.now + asked.seconds, self._events, thread))
+            heappush(self._blocked, (self.now + seconds, self._events, thread))
 
-    def _advance(self) -> None:
+    def _to_next_end(self) -> None:
+        """Moves to the next end of computing or of blocking."""
+        computing, blocked = self._computing, self._blocked
+        if not computing:
+            if not blocked:
+                raise RuntimeError("every thread waits for another one")
+            self._wake()
+            return
+        now, wanted = self.now, self._wanted + self.others
+        rate = self.cores / wanted if wanted > self.cores else 1.0
+        computed = now + (computing[0][0] - self._clock) / rate
+        if blocked and blocked[0][0] < computed:
+            self._clock += (blocked[0][0] - now) * rate
+            self._wake()
+        else:
+            self.now = computed
+            self._end()
+
+    def _within_quota(self) -> None:
         """Moves to the next end of computing, of blocking, of the quota, or of its period."""
         if not self._computing and not self._blocked:
             raise RuntimeError("every thread waits for another one")
@@ -129,8 +154,17 @@ class Cores:
         elif at == spent:
             self._left = 0.0
         elif computed <= woken:
-            self._clock, _, thread, threads = heapq.heappop(self._computing)
-            self._wanted = max(0.0, self._wanted - threads) if self._computing else 0.0
-            self._ready.append((thread, None))
+            self._end()
         else:
-            self._ready.append((heapq.heappop(self._blocked)[2], None))
+            self._wake()
+
+    def _end(self) -> None:
+        """The thread that has computed first goes on."""
+        self._clock, _, thread, threads = heappop(self._computing)
+        self._wanted = max(0.0, self._wanted - threads) if self._computing else 0.0
+        self._ready.append((thread, None))
+
+    def _wake(self) -> None:
+        """The thread that was blocked for the shortest time goes on."""
+        self.now, _, thread = heappop(self._blocked)
+        self._ready.append((thread, None))

@@ -11,6 +11,7 @@ import math
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from statistics import fmean
 
 from pipebench.predict.cores import Blocked, Cores, Cpu, Queue, Take, Thread
@@ -52,6 +53,7 @@ class Simulated:
     seconds: float
 
 
+@lru_cache(maxsize=32)  # the same setting is asked for by more than one figure of a report
 def simulate(costs: LoopCosts, setting: Setting) -> Simulated:
     """How fast the loop runs in this setting."""
     first, last = _length(costs, setting)
@@ -86,11 +88,12 @@ def _length(costs: LoopCosts, setting: Setting) -> tuple[int, int]:
 
 def _alone(cores: Cores, costs: LoopCosts, batches: int, ends: list[float]) -> Thread:
     """The loop of a loader without workers."""
+    on_cpu = step_cores(costs)
     for batch in range(batches):
         yield Cpu(costs.own_s)
         yield from _made(costs, batch)
         yield Cpu(costs.pin_s or 0.0)
-        yield from _step(costs, batch)
+        yield from _step(costs, batch, on_cpu)
         ends.append(cores.now)
 
 
@@ -98,12 +101,13 @@ def _with_workers(cores: Cores, costs: LoopCosts, setting: Setting, batches: int
     asked = [Queue() for _ in range(setting.workers)]
     computing = [False] * setting.workers
     sent, pinned = Queue(), Queue()
+    on_cpu, late_s = step_cores(costs), _late_s(costs)
     for number, indices in enumerate(asked):
         made = Queue()
         cores.start(_worker(cores, costs, indices, made, computing, number))
         cores.start(_feeder(cores, costs, made, sent))
     if costs.pin_s is not None:
-        cores.start(_pinning(cores, costs, sent, pinned, computing))
+        cores.start(_pinning(cores, costs, sent, pinned, computing, late_s))
     arriving = sent if costs.pin_s is None else pinned
     here: set[int] = set()
     for batch in range(setting.ahead):
@@ -113,11 +117,11 @@ def _with_workers(cores: Cores, costs: LoopCosts, setting: Setting, batches: int
             arrived = yield Take(arriving)
             here.add(arrived)
             if costs.pin_s is None:
-                yield from _received(costs, computing, arrived)
+                yield from _received(costs, computing, arrived, late_s)
         here.remove(batch)
         yield Cpu(costs.own_s + costs.send_s)
         cores.put(asked[batch % setting.workers], batch + setting.ahead)
-        yield from _step(costs, batch)
+        yield from _step(costs, batch, on_cpu)
         ends.append(cores.now)
 
 
@@ -140,18 +144,24 @@ def _feeder(cores: Cores, costs: LoopCosts, made: Queue, sent: Queue) -> Thread:
         cores.put(sent, batch)
 
 
-def _pinning(cores: Cores, costs: LoopCosts, sent: Queue, pinned: Queue, computing: list[bool]) -> Thread:
+def _pinning(
+    cores: Cores, costs: LoopCosts, sent: Queue, pinned: Queue, computing: list[bool], late_s: float
+) -> Thread:
     while True:
         batch = yield Take(sent)
-        yield from _received(costs, computing, batch)
+        yield from _received(costs, computing, batch, late_s)
         yield Cpu(costs.pin_s or 0.0)
         cores.put(pinned, batch)
 
 
-def _received(costs: LoopCosts, computing: list[bool], batch: int) -> Iterator[Cpu | Blocked]:
+def _late_s(costs: LoopCosts) -> float:
+    """How long receiving waits at most: after a batch, the lock is free; a quota made the wait longer."""
+    return min(costs.late_s, fmean(costs.cpu_s))
+
+
+def _received(costs: LoopCosts, computing: list[bool], batch: int, late_s: float) -> Iterator[Cpu | Blocked]:
     """Receives a batch. While its worker computes, it waits for the interpreter's lock of the worker."""
     yield Cpu(costs.receive_s)
-    late_s = min(costs.late_s, fmean(costs.cpu_s))  # after a batch, the lock is free; a quota made the wait longer
     for _ in range(_LATE if late_s else 0):
         if computing[batch % len(computing)]:
             yield Cpu(late_s / _LATE, threads=0)
@@ -182,10 +192,9 @@ def _uneven() -> list[list[tuple[float, float]]]:
 _UNEVEN = _uneven()
 
 
-def _step(costs: LoopCosts, iteration: int) -> Iterator[Cpu | Blocked]:
-    """The loop's own work of an iteration."""
+def _step(costs: LoopCosts, iteration: int, on_cpu: float) -> Iterator[Cpu | Blocked]:
+    """The loop's own work of an iteration, which keeps `on_cpu` cores busy."""
     wall = costs.step_s[iteration % len(costs.step_s)]
-    on_cpu = step_cores(costs)
     if on_cpu:
         yield Cpu(wall * min(1.0, on_cpu), max(1.0, on_cpu))
     if on_cpu < 1:

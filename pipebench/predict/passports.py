@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from statistics import fmean
+from typing import TYPE_CHECKING
 
 from pipebench.errors import PipebenchError
 from pipebench.predict.bounds import core_s
-from pipebench.results.advice import Advice, Change
 from pipebench.results.costs import LoopCosts, Passport, StageShare, Tried
-from pipebench.results.report import Report
 from pipebench.results.watched import HostUse, WatchResult
+
+if TYPE_CHECKING:
+    from pipebench.results.advice import Advice, Change
+    from pipebench.results.report import Report
 
 _KNOBS = {"num_workers", "prefetch_factor"}
 _SIMULATED = {*_KNOBS, "persistent_workers"}

@@ -5,10 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
-from pipebench.results.measurement import Warning
 from pipebench.stats import Speedup, Summary
 from pipebench.units import percent, printable, width
+
+if TYPE_CHECKING:
+    from pipebench.results.measurement import Warning
 
 
 @dataclass(frozen=True)

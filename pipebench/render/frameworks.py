@@ -15,6 +15,11 @@ _WORDS = {
         "num_workers": "num_workers in dataloaders()",
         "persistent_workers=True": "persistent_workers=True in dataloaders()",
     },
+    "deepspeed": {
+        "num_workers": "num_local_io_workers in deepspeed_io()",
+        "persistent_workers=True": "persistent_workers=True in a DataLoader of your own",
+        "prefetch_factor": "prefetch_factor in a DataLoader of your own",
+    },
 }
 _WORDS["pytorch_lightning"] = _WORDS["lightning"]
 

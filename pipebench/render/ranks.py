@@ -31,6 +31,8 @@ def verdict(found: Ranks) -> str:
         seen = f"{len(found.rows)} of {found.of} ranks were seen here{_missing(found)}"
     if not found.steps:
         return f"{seen}. No step of all of them was recorded, so they are not compared."
+    if found.readers:
+        return f"{seen}. {_who_loads(found)} of all of them and {_hands(found)} over, so the ranks are not compared."
     cost = f"{seconds(found.cost_share * found.step_s)} of each step of {seconds(found.step_s)}"
     if found.straggler is not None:
         slow = _row(found, found.straggler)
@@ -45,6 +47,16 @@ def verdict(found: Ranks) -> str:
         f"{seen}. Waiting for the last of them costs {cost} ({percent(found.cost_share)}; predicted, not tried). "
         "No single rank causes it."
     )
+
+
+def _who_loads(found: Ranks) -> str:
+    if len(found.readers) == 1:
+        return f"Rank {found.readers[0]} loads the batches"
+    return f"Some ranks ({len(found.readers)} of {len(found.rows)}) load the batches"
+
+
+def _hands(found: Ranks) -> str:
+    return "hands them" if len(found.readers) == 1 else "hand them"
 
 
 def _missing(found: Ranks) -> str:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from pipebench.host.machine import FOREIGN_LIMIT, STEAL_LIMIT
 from pipebench.render import watch_account, watch_details, watch_drilled
 from pipebench.render.cells import Table, spoken
 from pipebench.render.layout import Line, Part, Section, Spare, Sparing, shortened
 from pipebench.render.watch_notes import KILLED, after_signal, sentence
 from pipebench.render.watch_verdict import next_command, next_move, verdict
 from pipebench.results.batches import BatchContent
-from pipebench.results.measurement import FOREIGN_LIMIT, STEAL_LIMIT
 from pipebench.results.watched import (
     BoundResult,
     LoaderResult,

@@ -8,7 +8,7 @@ from pipebench.render.cells import Table
 from pipebench.render.layout import Line, Part
 from pipebench.render.watch_causes import SENTENCES
 from pipebench.results.account import Account, AccountRow, Cause
-from pipebench.results.verdicts import beginning
+from pipebench.results.beginning import beginning
 from pipebench.results.watched import WatchResult
 from pipebench.units import percent, printable, seconds, seconds_scale
 

@@ -91,7 +91,7 @@ def _no_iteration(found: Verdict) -> str:
 def _no_loader(found: Verdict) -> str:
     phase = _PHASES.get(found.phase or "", found.phase)
     return (
-        f"The training loop iterates no DataLoader. An iteration, from one optimiser step to the next, takes "
+        f"The training loop takes no batch from a DataLoader. An iteration, from one optimiser step to the next, takes "
         f"{seconds(found.iteration_s)}; its largest part is {phase}, {percent(found.phase_share or 0.0)}."
     )
 

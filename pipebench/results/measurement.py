@@ -9,7 +9,7 @@ from statistics import median
 
 from pipebench.errors import BadSample
 from pipebench.host.gaps import GAP
-from pipebench.host.machine import Load
+from pipebench.host.machine import FOREIGN_LIMIT, STEAL_LIMIT, Load
 from pipebench.stats import (
     Speedup,
     Summary,
@@ -28,8 +28,6 @@ FEWEST_READINGS = 6  # the smallest number whose full range covers the median wi
 USUAL_PROCESSES = 20  # the most that a run takes of a task
 RIGOROUS_PROCESSES = 60  # the most with --rigorous
 RIGOROUS_READINGS = 24  # the most that --rigorous takes in one process: of a loader
-FOREIGN_LIMIT = 0.10  # of one core: above it, the work of other processes can hide a 10 % difference
-STEAL_LIMIT = 0.02
 UNSTABLE_LIMIT = 0.10
 MOST_REASONS = 3  # for which a variant is not made for samples, that are named
 EXCEEDED = "ceiling-exceeded"  # the code of a warning

@@ -74,6 +74,9 @@ class Ranks:
     step never gets shorter than what the workers of that rank need for its batches: a short wait can be the result of
     waiting for the others, because workers load meanwhile. It is predicted that so much is saved; nobody has tried it.
 
+    `readers` are the ranks that load the batches of all, if others load none (empty: each loads its own). They are
+    never like the others, so there is neither a cost nor a straggler.
+
     `straggler` is the rank that causes most of the cost (None: none is told from chance). Its `part` of a step is
     `behind_s` longer than the median of the others. `stage` is the stage of its loading that differs most, and
     `longer` says what its workers do meanwhile (None: it has no workers, or theirs are no slower). `saved_share` is the
@@ -94,6 +97,7 @@ class Ranks:
     longer: LongerSamples | None = None
     saved_share: float = 0.0
     fewer_cores: tuple[float, float] | None = None
+    readers: tuple[int, ...] = ()
 
     @property
     def hours_a_day(self) -> float:

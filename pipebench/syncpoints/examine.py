@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from pipebench import units
 from pipebench.errors import PipebenchError, UsageError
-from pipebench.host.children import how, lost_in
-from pipebench.results.sync_points import SyncReport
 
 if TYPE_CHECKING:
+    from pipebench.results.sync_points import SyncReport
     from pipebench.syncpoints.session import Watch
 
 ITERATIONS = 3
@@ -44,6 +43,8 @@ def examine(
     except PipebenchError:
         raise
     except (Exception, SystemExit) as error:
+        from pipebench.host.children import how, lost_in
+
         lost = [f"worker {number} {how(status)}" for number, status in lost_in(error.__traceback__)]
         if lost:
             raise PipebenchError(

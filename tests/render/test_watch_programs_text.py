@@ -57,8 +57,8 @@ def test_one_batch_is_said_with_what_was_seen() -> None:
 def test_a_loop_without_a_loader_has_its_spans_or_the_command_for_them() -> None:
     found = Verdict("no-loader", loader=0, iteration_s=0.1, phase="before-backward", phase_share=0.6)
     assert verdict(found) == (
-        "The training loop iterates no DataLoader. An iteration, from one optimiser step to the next, takes 100 ms; "
-        "its largest part is what comes before backward (data and forward), 60 %."
+        "The training loop takes no batch from a DataLoader. An iteration, from one optimiser step to the next, "
+        "takes 100 ms; its largest part is what comes before backward (data and forward), 60 %."
     )
     result = replace(
         made_up_trials.watched(), verdict=found, loaders_in_loop=(0,), loaders=(replace(LOADER, loader=0),)
@@ -106,6 +106,7 @@ def test_which_library_made_a_loader(made: list[CodePlace], library: str, line: 
         ("", "Next: raise num_workers above 2."),
         ("transformers", "Next: raise dataloader_num_workers in TrainingArguments above 2."),
         ("ultralytics", "Next: raise workers in train() above 2."),
+        ("deepspeed", "Next: raise num_local_io_workers in deepspeed_io() above 2."),
         ("lightning", "Next: raise num_workers in LightningDataModule.from_datasets() above 2."),
     ],
 )

@@ -36,7 +36,7 @@ def _run(limit, *causes):
         (_run("training", BETWEEN), "other-cause", "outside-loops", "Between the loops (checkpoints"),
         (_run("training", GROWS, TRAINING, BETWEEN), "training", "training", "Training itself took"),
         (_run("training", GROWS), "other-cause", "memory-growth", "The memory of the workers of loader 1 grows"),
-        (_run("no-loader", ONCE), "no-loader", None, "The training loop iterates no DataLoader."),
+        (_run("no-loader", ONCE), "no-loader", None, "The training loop takes no batch from a DataLoader."),
         (_run("no-iteration"), "no-iteration", None, "There is nothing to judge"),
         (replace(_run("data", WAIT), account=None), "data", None, "The loop waits for data 60 %"),
     ],

@@ -10,11 +10,9 @@ from collections.abc import Sequence
 
 from pipebench.watch.launch.watched_script import WatchedScript
 from pipebench.watch.record.program_lines import ProgramFailed, ProgramStarted
-from pipebench.watch.record.recording import Settings, told
+from pipebench.watch.record.recording import SETTINGS_FILE, Settings, told
 from pipebench.watch.script.ranks import from_environment
 from pipebench.watch.worker import stack_place
-
-SETTINGS = "settings"  # a file in the folder of a run
 
 
 def begin(run: str, began: int, argv: Sequence[str] = ()) -> None:
@@ -24,7 +22,7 @@ def begin(run: str, began: int, argv: Sequence[str] = ()) -> None:
     folder of the run is gone, the command has ended: nothing is watched.
     """
     try:
-        with open(os.path.join(run, SETTINGS), encoding="utf-8") as file:
+        with open(os.path.join(run, SETTINGS_FILE), encoding="utf-8") as file:
             settings = Settings.decoded(file.read())
         folder = os.path.join(run, f"{os.getpid()}-{began}")
         os.mkdir(folder)

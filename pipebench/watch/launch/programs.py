@@ -18,9 +18,8 @@ import psutil
 from pipebench.host.machine import Load, read_load
 from pipebench.watch.launch.exits import Exits, exits_noted
 from pipebench.watch.launch.footprint import Looker, looked_at
-from pipebench.watch.launch.program import SETTINGS
 from pipebench.watch.launch.stacks import StackReader, read_meanwhile
-from pipebench.watch.record.recording import Settings, told
+from pipebench.watch.record.recording import SETTINGS_FILE, Settings, told
 
 HOOK = Path(__file__).with_name("hook")
 VARIABLE = "PIPEBENCH_WATCH"
@@ -33,7 +32,7 @@ _EACH = 10  # new programs are looked for each tenth time that stacks are read
 
 def watched_environment(folder: Path, settings: Settings, names: Mapping[str, str] = os.environ) -> dict[str, str]:
     """The environment of a command whose Python processes record themselves in `folder`, by these settings."""
-    (folder / SETTINGS).write_text(settings.encoded(), encoding="utf-8")
+    (folder / SETTINGS_FILE).write_text(settings.encoded(), encoding="utf-8")
     own = names.get(_PATH)
     path = str(HOOK) if own is None else f"{HOOK}{os.pathsep}{own or HOOK}"  # `pipebench_hook.without_hook` undoes it
     return {**names, VARIABLE: str(folder), _PATH: path}

@@ -11,9 +11,10 @@ from dataclasses import dataclass, field, replace
 from statistics import median
 
 from pipebench.results.account import Account, AccountRow
+from pipebench.watch.read.collectives import other_alone_s
 from pipebench.watch.read.gather import NO_LOADER, Process, Run, loaders_found
 from pipebench.watch.read.in_loop import told_apart
-from pipebench.watch.record.lines import HandedOver, LoaderFound, LoopSums, PassBegun
+from pipebench.watch.record.lines import HandedOver, LoaderFound, LoopSums, PassBegun, PassEnded
 from pipebench.watch.record.record_file import WAIT
 from pipebench.watch.record.spent import ROWS, TimeSpent
 
@@ -93,16 +94,19 @@ def account(run: Run, lived: tuple[int, int] | None = None, in_loop: Sequence[in
         groups.setdefault((place[0], not trained or place in trained), {})[place] = rows
     saving = {loader: start_up_saving_ns(run, one, spent) for loader, one in described.items()}
     inside: list[AccountRow] = []
+    taken = _taken(run)
     for (loader, trains), passes in groups.items():
         total = [sum(column) for column in zip(*passes.values(), strict=True)]
         apart = told_apart(run, loader)
-        device = apart.device if apart is not None else 0.0
-        found = tuple(_rows_of(loader, total, _share(saving.get(loader, {}), passes), _idle_share(run, loader), device))
+        not_own = max(apart.device if apart is not None else 0.0, _together_share(run, total) if trains else 0.0)
+        found = tuple(
+            _rows_of(loader, total, _share(saving.get(loader, {}), passes), _idle_share(run, loader), not_own)
+        )
         if not trained & set(passes):  # then what the loop does is its purpose
             found = tuple(
                 one if one.code != "other" else replace(one, recoverable_s=None, reason=None) for one in found
             )
-        inside += found if trains else (_validation(loader, found),)
+        inside += found if trains or loader not in taken else (_validation(loader, found),)
     ends = [
         AccountRow(name, spent.outside[name] * _NS) for name in ("interpreter", "before-loops") if name in spent.outside
     ]
@@ -122,6 +126,19 @@ def _trained(run: Run, spent: Spent) -> set[Place]:
     return left | {(one.loader, one.number_of_pass) for one in lines if one.trained}
 
 
+def _taken(run: Run) -> set[int]:
+    """The loaders from which a batch was taken. Some only start their workers: another rank hands the batches over."""
+    turns = {one.loader for process in run.of_script() for one in process.of(LoopSums)}
+    return turns | {one.loader for process in run.of_script() for one in process.of(PassEnded)}
+
+
+def _together_share(run: Run, spent: Sequence[int]) -> float:
+    """The share of "other" that may be collectives."""
+    forward, optimiser, other = (spent[ROWS.index(name)] * _NS for name in ("forward", "optimiser", "other"))
+    alone = other_alone_s(run, forward, optimiser)
+    return 0.0 if alone is None or not other else 1 - min(1.0, alone / other)
+
+
 def _idle_share(run: Run, loader: int) -> float | None:
     """The share of the waits in which the device was idle too; None without a device. Only this part costs time."""
     idle = [one.idle for one in run.turns(loader) if one.idle]
@@ -130,9 +147,9 @@ def _idle_share(run: Run, loader: int) -> float | None:
 
 
 def _rows_of(
-    loader: int, spent: Sequence[int], saving_ns: Mapping[str, int], idle_share: float | None, device_share: float
+    loader: int, spent: Sequence[int], saving_ns: Mapping[str, int], idle_share: float | None, not_own: float
 ) -> Iterable[AccountRow]:
-    """The rows of one loader. `device_share` of its "other" seems to be a device's work: nothing is saved of that."""
+    """The rows of one loader. `not_own` of its "other" may be a device's work or collectives: no saving."""
     for name, ns in zip(ROWS, spent, strict=True):
         if not ns:
             continue
@@ -143,16 +160,16 @@ def _rows_of(
             row = replace(row, on_device=True)
         if name in saving_ns:
             yield replace(row, recoverable_s=min(ns, saving_ns[name]) * _NS, reason="persistent-workers")
-        elif name in REASONS and (part := _part(name, idle_share, device_share)) is not None:
+        elif name in REASONS and (part := _part(name, idle_share, not_own)) is not None:
             yield replace(row, recoverable_s=ns * part * _NS, reason=REASONS[name])
         else:
             yield row
 
 
-def _part(name: str, idle_share: float | None, device_share: float) -> float | None:
+def _part(name: str, idle_share: float | None, not_own: float) -> float | None:
     """The part of a row that a change could save; None: with a device, the loop may wait for it in that row."""
     if name == "other":
-        return 1.0 - device_share if idle_share is None else None
+        return 1.0 - not_own if idle_share is None else None
     return idle_share if idle_share is not None and name in _WAITS else 1.0
 
 

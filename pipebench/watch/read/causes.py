@@ -5,12 +5,14 @@ Each function knows one kind of cause. Where the figures support two causes of t
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from pipebench.predict.passports import taken_cores
 from pipebench.results.account import Account, AccountRow, Cause
 from pipebench.results.watched import LoaderResult, WatchResult, WorkerResult
+from pipebench.watch.read.collectives import other_alone_s
 from pipebench.watch.read.gather import Run, loaders_found
 from pipebench.watch.read.in_loop import Apart
 from pipebench.watch.read.like_a_device import like_a_device
@@ -125,12 +127,20 @@ def callbacks(seen: Seen) -> Iterable[Cause]:
     even = bool(training) and all(like_a_device(seen.run, one.loader) for one in training)
     if training:
         saved = None if even and seen.result.device_idle is not None else seen.saved("other")
-        yield Cause("callbacks", seen.s("other"), saved, values={"even": 1} if even else {}, unsure=even)
+        yield Cause(
+            "callbacks", min(seen.s("other"), _alone_s(seen)), saved, values={"even": 1} if even else {}, unsure=even
+        )
+
+
+def _alone_s(seen: Seen) -> float:
+    """The most that a rank does by itself there. What it waits for the other ranks is no work of its loop."""
+    alone = other_alone_s(seen.run, seen.s("forward"), seen.s("optimiser"))
+    return math.inf if alone is None else alone
 
 
 def _called(seen: Seen, apart: Sequence[tuple[float, Apart]]) -> Iterable[Cause]:
     """The part that is no device's work, with the place of most of it."""
-    spent = sum(s * (1 - told.device) for s, told in apart)
+    spent = min(_alone_s(seen), sum(s * (1 - told.device) for s, told in apart))
     _, most = max(apart, key=lambda one: one[0] * (1 - one[1].device))
     unsure = sum(s * told.unsure for s, told in apart) > 0.5 * spent
     values: dict[str, str | int | float] = {"even": 1} if unsure else {}

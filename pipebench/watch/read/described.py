@@ -15,7 +15,7 @@ _SLOWEST = 10
 # `render.frameworks` has their words.
 _FRAMEWORKS = {
     "transformers": "", "ultralytics": "", "fastai": "", "lightning": "datamodule.py",
-    "pytorch_lightning": "datamodule.py",
+    "pytorch_lightning": "datamodule.py", "deepspeed": "dataloader.py",
 }  # fmt: skip
 
 

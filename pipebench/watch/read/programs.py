@@ -131,7 +131,8 @@ def _without_series(one: Program) -> Program:
 def _shown(found: Sequence[Program], records: Sequence[Records]) -> tuple[int | None, Ranks | None]:
     """The place of the program whose figures are shown, and the ranks that train with it.
 
-    It is the one that spent the most time in loops; of several ranks, the one that the others wait for, or the first.
+    It is the one that spent the most time in loops; of several ranks, the one that the others wait for, or the
+    first that loads.
     """
     if not found:
         return None, None
@@ -147,7 +148,7 @@ def _shown(found: Sequence[Program], records: Sequence[Records]) -> tuple[int | 
             if (its := found[place]).watched is not None
         ],
     )
-    chosen = ranks.rows[0].rank if ranks.straggler is None else ranks.straggler
+    chosen = (ranks.readers or (ranks.rows[0].rank,))[0] if ranks.straggler is None else ranks.straggler
     return next(place for place in together if found[place].rank == chosen), ranks
 
 

@@ -55,6 +55,9 @@ def compared(of: int, ranks: Sequence[Rank]) -> Ranks:
         )
         for place, (one, its) in enumerate(zip(ranks, own, strict=True))
     )
+    if readers := _readers(rows, len(common)):
+        rows = tuple(dataclasses.replace(row, cost_s=0.0) for row in rows)
+        return Ranks(of, rows, len(common), step_s, readers=readers)
     share = min(1.0, cost.all_s / step_s) if step_s else 0.0
     found = Ranks(of, rows, len(common), step_s, cost.all_s * every, share)
     slow = _straggler(found, cost)
@@ -63,6 +66,12 @@ def compared(of: int, ranks: Sequence[Rank]) -> Ranks:
     saved_s = cost.alone_s[next(place for place, row in enumerate(rows) if row is slow)]
     found = dataclasses.replace(found, saved_share=min(share, saved_s / step_s))
     return _explained(found, slow, ranks)
+
+
+def _readers(rows: Sequence[RankRow], steps: int) -> tuple[int, ...]:
+    """The ranks that loaded samples, if others loaded none and made these steps all the same."""
+    found = tuple(row.rank for row in rows if row.samples)
+    return found if len(found) < len(rows) and steps >= _FEWEST else ()
 
 
 def _last(own: Sequence[Mapping[int, StepOfRank]], number: int) -> int:

@@ -17,6 +17,7 @@ from pipebench.watch.record.patches import Patches
 from pipebench.watch.record.record_file import RecordFile
 
 STOP_FILE = "stop"
+SETTINGS_FILE = "settings"  # in the folder of a command's run: what its programs must know
 FAULTS = 20  # of one process
 
 

@@ -24,6 +24,7 @@ from pipebench.watch.record.lines import (
     StageName,
 )
 from pipebench.watch.record.options import WatchOptions
+from pipebench.watch.record.program_lines import OwnStep, OwnSteps
 from pipebench.watch.record.spent import ROWS, SpentInPass, TimeSpent
 
 MS = 1_000_000
@@ -121,6 +122,40 @@ def test_workers_of_a_loader_that_is_made_anew_cannot_live_on() -> None:
     assert cause.values["again"] == 2 and round(cause.recoverable_s or 0, 6) == 0.4
     assert result.next_move is not None and not isinstance(result.next_move, str)
     assert (result.next_move.action, result.next_move.again) == ("keep-workers", 2)
+
+
+def test_a_loader_from_which_no_batch_is_taken_is_no_validation() -> None:
+    """As on a rank that gets its batches from another one: accelerate makes an iterator there, and never asks it."""
+    rows = [0] * len(ROWS)
+    rows[ROWS.index("start-up")] = 200 * MS
+    trains = [0] * len(ROWS)
+    trains[ROWS.index("forward")], trains[ROWS.index("backward")] = 300 * MS, 300 * MS
+    spent = TimeSpent(0, 800 * MS, 0, "between", [SpentInPass(1, 0, rows), SpentInPass(0, 0, trains)])
+    bare = LoaderFound(0, "", 0, None, "none", None), PassBegun(0, 0, 0), _turns(0, 0)
+    for taken, codes in (((), {"start-up"}), ((PassEnded(1, "left", MS),), {"validation"})):
+        result = _result(_found(1), PassBegun(1, 0, 0), PassBegun(1, 1, MS), *taken, *bare, spent)
+        assert result.account is not None
+        assert {one.code for one in result.account.rows if one.loader == 1} == codes
+        (cause,) = (one for one in result.account.causes if one.code == "start-up")
+        assert cause.values["in_validation"] == len(taken)
+
+
+def test_collectives_between_training_and_the_next_batch_are_no_callbacks() -> None:
+    """DeepSpeed sums gradients after backward. A step has 40 ms of it, and 5 ms of the rank's own work."""
+
+    def saves(*more: Line) -> tuple[float, list[float]]:
+        rows = [0] * len(ROWS)
+        rows[ROWS.index("forward")], rows[ROWS.index("backward")] = 30 * MS, 300 * MS
+        rows[ROWS.index("other")] = 420 * MS
+        spent = TimeSpent(0, 800 * MS, 50 * MS, "between", [SpentInPass(1, 0, rows)])
+        account = _result(_found(1), PassBegun(1, 0, 0), _turns(1, 0), spent, *more).account
+        assert account is not None
+        (row,) = (one.recoverable_s for one in account.rows if one.code == "other")
+        return round(row or 0.0, 6), [round(one.s, 6) for one in account.causes if one.code == "callbacks"]
+
+    assert saves() == (0.42, [0.42])
+    own = OwnSteps([OwnStep(number, 0, 10**12 if number == 0 else 5 * MS) for number in range(10)])
+    assert saves(own) == (0.02, [])
 
 
 def test_tokens_are_a_fact_of_the_loader() -> None:

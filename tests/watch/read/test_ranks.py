@@ -168,6 +168,26 @@ def test_uneven_tokens_are_said_where_samples_are_even(tokens: float, said: str)
     assert said in found and ("tokens" in found) == bool(said) and "loaded" not in found.replace(said, "")
 
 
+def test_a_rank_that_loads_the_batches_of_all_is_no_straggler() -> None:
+    """As with accelerate's `dispatch_batches`: the others cannot be like it, nor it like them."""
+
+    def of(loads: tuple[int, ...], steps: int = STEPS) -> Ranks:
+        ranks = [_rank(number, 21 if number in loads else 0, steps=steps) for number in range(4)]
+        found = replace(LOADER, training=True, samples=800)
+        loading = [replace(one, watched=replace(one.watched, loaders=(found,))) for one in ranks]
+        return compared(4, [loading[one.rank] if one.rank in loads else one for one in ranks])
+
+    one = of((0,))
+    assert (one.straggler, one.cost_s, one.readers) == (None, 0.0, (0,)) and one.rows[0].cost_s == 0.0
+    said = " ".join(_text(one).split())
+    assert "Rank 0 loads the batches of all of them and hands them over, so the ranks are not compared." in said
+    assert "costs" not in said
+    assert "Some ranks (2 of 4) load the batches of all of them and hand them over" in " ".join(
+        _text(of((0, 2))).split()
+    )
+    assert of((0, 1, 2, 3)).readers == of((0,), steps=5).readers == ()
+
+
 def test_ranks_that_take_turns_are_not_called_stragglers() -> None:
     first, second = _rank(0, 1), _rank(1, 1)
     for number in range(STEPS):

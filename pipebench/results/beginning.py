@@ -1,0 +1,48 @@
+"""What the text of a watched run begins with, and the code of its verdict, from the same figures."""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+from pipebench.results.account import Cause
+from pipebench.results.watched import WatchResult
+
+OfWatch = Literal[
+    "data", "training", "other-cause", "nothing-to-gain", "nothing-watched", "no-iteration", "no-such-loader",
+    "no-loader", "not-followed",
+]  # fmt: skip
+_LOADING = (
+    "sampler", "hand-off", "pin", "no-workers", "workers-blocked", "storage", "stage", "pickling", "threads-over-cores",
+    "cores-used-up", "head-of-line", "periodic-stalls", "uneven-workers", "waiting",
+)  # fmt: skip
+_ONCE = ("before-loops", "after-loops", "outside-loops")
+_APART = ("memory-growth", "sync-points")  # said besides the largest cause, whatever their size
+_MOST_CAUSES, _BESIDE_LARGEST = 2, 0.2
+
+
+class Beginning(NamedTuple):
+    """What the text of a watched run begins with, and its code.
+
+    With `nothing`, the first sentence says that nothing in the loops is worth a change. Then the `causes` follow, the
+    largest first. Without both, the first sentence is what the verdict on the loop says.
+    """
+
+    code: OfWatch
+    causes: tuple[Cause, ...] = ()
+    nothing: bool = False
+
+
+def beginning(found: WatchResult) -> Beginning:
+    """The code and the first sentences of a watched run, from the same figures."""
+    limit, causes = found.verdict.limit, found.account.causes if found.account is not None else ()
+    in_loops = [one for one in causes if one.code not in (*_ONCE, "training", *_APART)]
+    in_loops = [one for one in in_loops if one.s >= _BESIDE_LARGEST * in_loops[0].s][:_MOST_CAUSES]
+    if found.account is None or not (in_loops or limit in ("data", "training")):
+        return Beginning(limit)
+    said = in_loops or [one for one in causes if one.code not in _APART]
+    said = [*said, *(one for one in causes if one.code in _APART)]
+    if not in_loops and not any(one.code in ("outside-loops", "memory-growth") for one in causes):
+        return Beginning("training" if limit == "training" else "nothing-to-gain", tuple(said), nothing=True)
+    first = said[0].code
+    code: OfWatch = "data" if first in _LOADING else "training" if first == "training" else "other-cause"
+    return Beginning(code, tuple(said))
