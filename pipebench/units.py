@@ -84,6 +84,15 @@ def in_mb(value_bytes: float) -> float:
     return value_bytes / 1e6
 
 
+def rate_number(per_s: float) -> str:
+    """A rate of samples: whole from 10 on, and two digits of a smaller one.
+
+    >>> rate_number(2500.4), rate_number(0.0321), rate_number(0.0)
+    ('2,500', '0.032', '0')
+    """
+    return f"{per_s:,.0f}" if per_s >= 10 else f"{per_s:.2g}"
+
+
 def percent(fraction: float, decimals: int = 0) -> str:
     return f"{100 * fraction:.{decimals}f} %"
 

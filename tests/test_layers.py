@@ -33,7 +33,7 @@ HOUSE = {
     "render.html": "markup outline page",
     "render.notebook": "",
     "syncpoints": "placement book reviewed_operators modes session examine",
-    "predict": "cores loader bounds asked intervals one_machine planning passports untried more_workers",
+    "predict": "cores loader load bounds asked intervals one_machine planning passports untried more_workers",
     "watch.record": "options orders spent kernel_counts from_handlers bound_lines trial_lines program_lines "
     "worker_lines lines patches exclusive_time record_file last_sample recording sampling thread_pools memory",
     "watch.stages": "labels transforms hidden_errors webdataset called iterables library_calls finding_transforms",
@@ -88,8 +88,8 @@ HOUSE = {
     "asvbench": "",
     "terminal": "",
     "pytest_plugin": "",
-    "commands": "_lab _keeping _engine _percent _ab_choice _ab_saved _script ab advise build calibrate data check "
-    "compare doctor init loaders pack plan remote run schema show study syncs watch",
+    "commands": "_lab _keeping _engine _percent _numbers _ab_choice _ab_saved _script ab advise build calibrate data "
+    "check compare doctor init loaders pack plan remote run schema show study syncs watch",
     "cli": "",
     "__main__": "",
 }

@@ -38,9 +38,9 @@ import prediction_script
 
 from pipebench.predict.asked import changed
 from pipebench.predict.intervals import predicted
+from pipebench.predict.load import MODEL_ERROR
 from pipebench.predict.loader import Setting
 from pipebench.predict.passports import passport_of
-from pipebench.predict.planning import MODEL_ERROR
 from pipebench.results.costs import Passport
 from pipebench.results.plan import Asked, Figure
 from pipebench.watch.with_block import Watching

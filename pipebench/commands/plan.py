@@ -7,10 +7,13 @@ from pathlib import Path
 
 import click
 
+from pipebench.commands._numbers import Number
 from pipebench.errors import UsageError
 from pipebench.terminal import delivered, exported, formatted, place, sensible, whole
 from pipebench.units import printable
 
+_MOST_BYTES_PER_S = 1e18
+_LEAST_FACTOR, _MOST_FACTOR = 1e-3, 1e6
 _UNITS = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 
 
@@ -19,17 +22,23 @@ def _bytes_per_s(context: click.Context, option: click.Parameter, text: str | No
     if text is None:
         return None
     found = re.fullmatch(r"(\d+(?:\.\d+)?) ?([kMGT]?)B(?:/s)?", text)
-    if found is None or not float(found[1]):
-        raise UsageError(f"{option.name}: {printable(text)} is no rate", "write it as 2GB/s or 500MB/s")
-    return float(found[1]) * _UNITS[found[2]]
+    rate = float(found[1]) * _UNITS[found[2]] if found is not None else 0.0
+    if not 1 <= rate <= _MOST_BYTES_PER_S:
+        raise UsageError(f"--{option.name}: {printable(text)} is no rate", "write it as 2GB/s or 500MB/s")
+    return rate
 
 
 def _faster(context: click.Context, option: click.Parameter, texts: tuple[str, ...]) -> tuple[tuple[str, float], ...]:
     """Stages with a factor, such as decode=2x."""
     found = [re.fullmatch(r"(.+)=(\d+(?:\.\d+)?)x?", text) for text in texts]
-    wrong = [text for text, one in zip(texts, found, strict=True) if one is None or not float(one[2])]
+    wrong = [
+        text
+        for text, one in zip(texts, found, strict=True)
+        if one is None or not _LEAST_FACTOR <= float(one[2]) <= _MOST_FACTOR
+    ]
     if wrong:
-        raise UsageError(f"--faster: {printable(wrong[0])} names no stage with a factor", "write it as decode=2x")
+        remedy = f"write it as decode=2x, with a factor from {_LEAST_FACTOR:g} to {_MOST_FACTOR:,.0f}"
+        raise UsageError(f"--faster: {printable(wrong[0])} names no stage with a factor", remedy)
     return tuple((one[1], float(one[2])) for one in found if one is not None)
 
 
@@ -37,20 +46,28 @@ def _faster(context: click.Context, option: click.Parameter, texts: tuple[str, .
 @click.argument("file", type=click.Path(path_type=Path), metavar="FILE")
 @click.option("--workers", type=click.IntRange(0, 1024), metavar="N", help="The workers of each loader. [a ladder]")
 @click.option("--prefetch-factor", type=click.IntRange(1, 1024), metavar="N", help="Batches ahead for each worker.")
-@click.option("--cores", type=click.FloatRange(0, min_open=True), metavar="N", help="The cores of the machine.")
+@click.option("--cores", type=Number(0.01, 1e5), metavar="N", help="The cores of the machine.")
 @click.option(
     "--consumer",
-    type=click.FloatRange(0, min_open=True),
+    type=Number(1e-3, 1e9),
     metavar="RATE",
     help="What one device could use, in samples per second, in place of the script's own training.",
 )
-@click.option("--devices", type=click.IntRange(1), default=1, metavar="N", help="Devices that share the machine. [1]")
+@click.option(
+    "--devices", type=click.IntRange(1, 100_000), default=1, metavar="N", help="Devices that share the machine. [1]"
+)
 @click.option(
     "--faster",
     multiple=True,
     callback=_faster,
     metavar="STAGE=2x",
     help="A stage that becomes so many times as fast (may be repeated); `step` is the loop's own work.",
+)
+@click.option(
+    "--others",
+    type=Number(0, 1e4),
+    metavar="N",
+    help="Threads of other processes that want a core; 0 is a quiet machine. [as watched; 0 with --cores]",
 )
 @click.option("--storage", callback=_bytes_per_s, metavar="2GB/s", help="What the storage delivers.")
 @click.option("--network", callback=_bytes_per_s, metavar="1GB/s", help="What the network delivers.")
@@ -65,6 +82,7 @@ def command(
     consumer: float | None,
     devices: int,
     faster: tuple[tuple[str, float], ...],
+    others: float | None,
     storage: float | None,
     network: float | None,
     style: str,
@@ -83,7 +101,9 @@ def command(
     from pipebench.results import report
     from pipebench.results.plan import Asked
 
+    if not file.is_file():
+        raise UsageError(f"{printable(file)} is not a file", "name one that `watch` or `advise` wrote with --passport")
     passport = passport_in(report.load(file))
-    asked = Asked(workers, prefetch_factor, cores, consumer, devices, faster, storage, network)
+    asked = Asked(workers, prefetch_factor, cores, consumer, devices, faster, storage, network, others)
     found = sensible(file, lambda: plan(passport, asked))
     delivered(report.new(plan=found), style, export_json)

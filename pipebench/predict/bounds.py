@@ -22,7 +22,7 @@ def bounds(costs: LoopCosts, setting: Setting) -> dict[str, float]:
     "loop": the training loop's own thread, with its serial part of `next()`. "workers": each makes one batch after the
     other. "cores": all CPU time of a batch. "pin": the pin-memory thread. No setting is faster than the least of them.
     """
-    step_s = fmean(costs.step_s)
+    step_s = max(fmean(costs.step_s), costs.step_cpu_s / setting.cores)
     cores = _per_s(setting.cores, core_s(costs, setting.workers))
     if not setting.workers:
         return {"loop": _per_s(1, costs.made_s + costs.own_s + (costs.pin_s or 0.0) + step_s), "cores": cores}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pipebench.predict.asked import handed_over
 from pipebench.predict.intervals import expected
+from pipebench.predict.load import borne_out
 from pipebench.predict.loader import Setting
 from pipebench.predict.planning import foreseen
 from pipebench.results.costs import Passport
@@ -19,6 +20,7 @@ def more_workers(passport: Passport) -> tuple[int, Speedup]:
 
     Each rung has twice as many workers as the one before. Of numbers that bring nearly the same, it is the smallest.
     """
+    passport = borne_out(passport)
     costs, ahead = passport.costs, passport.costs.prefetch_factor
     rungs = [max(1, 2 * costs.workers)]
     most = min(_MOST, max(_MOST_PER_CORE, _MOST_PER_CORE * passport.cores))

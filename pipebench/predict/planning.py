@@ -7,30 +7,37 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import cast
 
+from pipebench.errors import UsageError
 from pipebench.predict.asked import changed, handed_over
 from pipebench.predict.bounds import bounds, core_s
 from pipebench.predict.intervals import around, expected, predicted
+from pipebench.predict.load import MODEL_ERROR, borne_out, present
 from pipebench.predict.loader import Setting, simulate
 from pipebench.predict.one_machine import one_machine
 from pipebench.results.costs import LoopCosts, Passport
 from pipebench.results.plan import Asked, Check, Figure, Need, Plan, Prediction, Resource
 from pipebench.stats import CONFIDENCE, Speedup
 
-MODEL_ERROR = 0.12  # about the root mean square of relative errors: docs/figures/prediction.md
 _MOST_WORKERS = 128
 _LEAST_RATIO = 1e-9  # of a prediction to what was measured: figures that no run gives are no reason to fail
 _HELPS = 1.02
 _NEARLY = 0.98
 _FED = 0.97  # of what the consumers use
+_LACKING = 1.1  # a rate that is so far below what each resource allows, and would not be with more cores, lacks cores
+_PLENTY = 1e6  # cores: more than any threads want
 
 
 def plan(passport: Passport, asked: Asked) -> Plan:
-    """The answer. Raises UsageError if `asked` names a stage that the run does not have."""
+    """The answer. Raises UsageError if `asked` names a stage that the run does not have, or what torch refuses."""
+    if asked.workers == 0 and asked.prefetch_factor is not None:
+        remedy = "leave out --prefetch-factor, or name --workers 1 or more"
+        raise UsageError("--workers 0 and --prefetch-factor exclude each other: torch refuses both", remedy)
+    told, passport = passport.others, borne_out(passport)
     checks = tuple(checked(passport))
-    error = _error(checks)
+    error = _error(checks, _fit(told, passport))
     question = _Question(passport, asked, changed(passport, asked), error)
     rows = tuple(question.rows())
-    best = next(place for place, one in enumerate(rows) if _rate(one) >= _NEARLY * max(map(_rate, rows)))
+    best = _best(rows, asked)
     costs = passport.costs
     wanted = None if asked.consumer is None else asked.consumer * asked.devices
     needs = tuple(question.needs(rows[best].workers, wanted)) if wanted is not None else ()
@@ -48,22 +55,43 @@ def plan(passport: Passport, asked: Asked) -> Plan:
         from_alone=not costs.workers,
         unread=not costs.read_bytes,
         one_machine=one_machine(passport, asked, question.ways, error),
+        others=passport.others,
+        others_told=told if told > passport.others else None,
     )
     return replace(found, fed=_fed(found))
 
 
+def _best(rows: Sequence[Prediction], asked: Asked) -> int:
+    """The place of the setting that was asked for; of a ladder, of the fewest workers that are nearly the fastest."""
+    if asked.workers is not None:
+        return len(rows) - 1
+    return next(place for place, one in enumerate(rows) if _rate(one) >= _NEARLY * max(map(_rate, rows)))
+
+
 def foreseen(passport: Passport, workers: int, prefetch_factor: int) -> Speedup:
     """The speed-up of the loop over the present setting, with so many workers and batches ahead of each."""
+    told, passport = passport.others, borne_out(passport)
     costs, others = passport.costs, passport.others
-    now = simulate(costs, Setting(costs.workers, costs.prefetch_factor, passport.cores, others)).batches_per_s
+    now = present(passport) / costs.samples
     setting = Setting(workers, prefetch_factor, passport.cores, others)
-    then = predicted([handed_over(costs)], setting, _error(tuple(checked(passport))))
+    then = predicted([handed_over(costs)], setting, _error(tuple(checked(passport)), _fit(told, passport)))
     return Speedup(then.value / now, then.low / now, then.high / now, CONFIDENCE)
 
 
-def _error(checks: Sequence[Check]) -> float:
-    """The error of the model, as one standard deviation: what it is elsewhere, and what it was in this run."""
+def _fit(told: float, passport: Passport) -> float | None:
+    """What the load was fitted by: the logarithm of the model's rate with the load that was told, over the measured."""
+    if told <= passport.others:
+        return None
+    return math.log(present(replace(passport, others=told)) / (passport.costs.samples / passport.costs.iteration_s))
+
+
+def _error(checks: Sequence[Check], fit: float | None = None) -> float:
+    """The error of the model, as one standard deviation: what it is elsewhere, and what it was in this run.
+
+    Where the load was fitted to the measured rate, its error there is the one before the `fit`.
+    """
     errors = [math.log(max(_LEAST_RATIO, 1 + one.error)) for one in checks]
+    errors = errors if fit is None else [max(fit, math.log(_LEAST_RATIO)), *errors[1:]]
     return math.hypot(MODEL_ERROR, math.hypot(*errors) / math.sqrt(len(errors) or 1))
 
 
@@ -80,14 +108,11 @@ def _fed(found: Plan) -> bool | None:
 def checked(passport: Passport) -> Iterator[Check]:
     """The model on the present setting, and on every setting that was tried in the run."""
     costs, others = passport.costs, passport.others
-    now = Setting(costs.workers, costs.prefetch_factor, passport.cores, others)
-    rate = simulate(costs, now).batches_per_s
-    yield Check(
-        costs.workers, costs.prefetch_factor, "samples_per_s", costs.samples / costs.iteration_s, rate * costs.samples
-    )
+    now, measured = present(passport), costs.samples / costs.iteration_s
+    yield Check(costs.workers, costs.prefetch_factor, "samples_per_s", measured, now)
     for one in passport.tried:
         setting = Setting(one.workers, one.prefetch_factor, passport.cores, others)
-        speedup = simulate(costs, setting).batches_per_s / rate
+        speedup = simulate(costs, setting).batches_per_s * costs.samples / now
         yield Check(one.workers, one.prefetch_factor, "speedup", one.speedup, speedup)
 
 
@@ -107,7 +132,9 @@ class _Question:
 
     @property
     def others(self) -> float:
-        """Other processes stay as they are on this machine; on another one there are none."""
+        """Other processes stay as they are on this machine; on another one there are none, if nothing is said."""
+        if self.asked.others is not None:
+            return self.asked.others
         return self.passport.others if self.asked.cores is None else 0.0
 
     @property
@@ -116,15 +143,15 @@ class _Question:
 
     def rows(self) -> Iterator[Prediction]:
         """The settings: those asked for, or a ladder as long as it helps."""
+        costs = self.passport.costs
+        ahead = self.asked.prefetch_factor or costs.prefetch_factor
         if self.asked.workers is not None:
-            present = self.passport.costs.workers
-            yield from map(
-                self._row, dict.fromkeys([present, self.asked.workers] if self._same else [self.asked.workers])
-            )
+            now, then = (costs.workers, costs.prefetch_factor), (self.asked.workers, ahead)
+            yield from (self._row(*one) for one in dict.fromkeys([now, then] if self._same else [then]))
             return
-        best, worse, workers = 0.0, 0, 0
+        best, worse, workers = 0.0, 0, 0 if self.asked.prefetch_factor is None else 1
         while worse < 2 and workers <= _MOST_WORKERS:
-            row = self._row(workers)
+            row = self._row(workers, ahead)
             worse = 0 if _rate(row) > best * _HELPS else worse + 1
             best = max(best, _rate(row))
             yield row
@@ -133,10 +160,10 @@ class _Question:
     @property
     def _same(self) -> bool:
         """Whether the question is about this machine and this consumer, so that the present setting is a row of it."""
-        return self.asked.cores is None and self.asked.consumer is None and not self.asked.faster
+        asked = self.asked
+        return asked.cores is None and asked.others is None and asked.consumer is None and not asked.faster
 
-    def _row(self, workers: int) -> Prediction:
-        ahead = self.asked.prefetch_factor or self.passport.costs.prefetch_factor
+    def _row(self, workers: int, ahead: int) -> Prediction:
         setting = Setting(workers, ahead, self.cores, self.others)
         rate = self._predicted(setting)
         factor = self.samples * self.asked.devices
@@ -146,10 +173,17 @@ class _Question:
             limits["consumer"] = limits.pop("loop", used) if workers else used
         carried: dict[str, float] = dict(self._carried())
         limits = limits | carried or {"loop": rate.value * factor}
+        if rate.value * factor * _LACKING < min(limits.values()) and self._lacks_cores(setting, rate.value):
+            limits["cores"] = rate.value * factor
         most = min(carried.values(), default=math.inf)
         figure = Figure(*(min(one * factor, most) for one in (rate.value, rate.low, rate.high)))
         limit = cast("Resource", min(limits, key=lambda one: limits[one]))
         return Prediction(workers, ahead, figure, limit, limits)
+
+    def _lacks_cores(self, setting: Setting, rate: float) -> bool:
+        """Whether the loop would be faster if no thread ever waited for a core."""
+        plenty = replace(setting, cores=_PLENTY, others=0.0)
+        return expected(self.ways, plenty) > _LACKING * rate
 
     def _predicted(self, setting: Setting) -> Figure:
         """Batches per second. A consumer takes no more than it can, so the interval is that of feeding without end."""

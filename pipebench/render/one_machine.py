@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pipebench.results.plan import Figure, Need, OneMachine, Plan
-from pipebench.units import rate_scale, size
+from pipebench.units import rate_number, rate_scale, size
 
 _COMMAND = "pipebench run --engine ray --ray-address HOST:6379"
 
@@ -32,8 +32,8 @@ def _cores(one: OneMachine, own: bool) -> str:
         None: "Whether one machine suffices cannot be told",
     }
     return (
-        f"{word[one.cores.enough]}: {device} takes {one.device:,.0f} samples/s and needs {_range(one.per_device)} "
-        f"cores. The {cores:g} here feed {_range(one.fed)} {several}"
+        f"{word[one.cores.enough]}: {device} takes {rate_number(one.device)} samples/s and needs "
+        f"{_range(one.per_device)} cores. The {cores:g} here feed {_range(one.fed)} {several}"
     )
 
 

@@ -11,7 +11,7 @@ from pipebench.render.one_machine import ends
 from pipebench.results.costs import Passport
 from pipebench.results.plan import Asked, Check, Figure, Need, Plan, Prediction
 from pipebench.stats import NORMAL
-from pipebench.units import counted, percent, printable, rate, rate_scale, seconds_scale, size
+from pipebench.units import counted, percent, printable, rate, rate_number, rate_scale, seconds_scale, size
 
 _LIMITS = {
     "workers": "the workers",
@@ -28,14 +28,15 @@ _ASSUMED = {
     "storage": "no sample is cached (never checked)",
     "network": "all that is read crosses it (never checked)",
 }
+_BUSY = 0.5  # threads of others: with fewer, a machine is quiet
 _ROWS = 3  # around the best, if there is a table of needs too
 
 
 def parts(found: Plan) -> list[Sparing]:
     """The predictions; in at most 30 lines of 80 columns without what can be spared."""
-    made: list[Sparing] = [Line(verdict(found), "bold"), _table(found)]
+    made: list[Sparing] = [Line(verdict(found), "bold"), *map(Line, _load(found)), _table(found)]
     if found.needs:
-        said = ", ".join(map(_checked, found.checks))
+        said = ", ".join(f"{counted(one.workers, 'worker')} {_error(found, one)}" for one in found.checks)
         made += [_needs(found), "", f"The same model on what was run: {said}. {_holds(found)}"]
     else:
         made.append(_checks(found))
@@ -50,16 +51,64 @@ def verdict(found: Plan) -> str:
     setting = _setting(found, best)
     rates = f"{_figure(best.samples_per_s)} samples/s"
     if found.wanted is None:
-        gain = best.samples_per_s.value / found.samples_per_s
-        than = f", {gain:.2f}× the watched run" if found.asked.consumer is None else ""
-        return f"Predicted, not tried: {rates} with {setting}{than}. Then {_LIMITS[best.limit]} would be the limit."
-    wanted = f"the {found.wanted:,.0f} samples/s of {counted(found.asked.devices, 'device')}"
+        return _rate(found, setting, rates)
+    wanted = f"the {rate_number(found.wanted)} samples/s of {counted(found.asked.devices, 'device')}"
     if found.fed:
         return f"Predicted, not tried: {setting} would feed {wanted} ({rates})."
     first = _first(found)
     if found.fed is None:
         return f"Predicted, not tried: it cannot be told whether {setting} would feed {wanted} ({rates})."
     return f"Predicted, not tried: {setting} would not feed {wanted} ({rates}). First to end: {first}."
+
+
+def _rate(found: Plan, setting: str, rates: str) -> str:
+    """The answer where no consumer was named."""
+    limit = _LIMITS[found.chosen.limit]
+    then = f"Then {limit} would be the limit."
+    if not found.is_present:
+        than = f"{found.gain:.2f}× the present {_workers(found.workers)} by the same model"
+        return f"Predicted, not tried: {rates} with {setting}, {than}. {then}"
+    measured = f"which was measured at {rate_number(found.samples_per_s)}"
+    if found.asked.workers is not None:
+        return f"Predicted, not tried: {rates} with {setting}, the present setting, {measured}. {then}"
+    return (
+        f"Predicted, not tried: no number of workers brings more than the present {_workers(found.workers)} "
+        f"({rates}, measured: {rate_number(found.samples_per_s)}). The limit: {limit}."
+    )
+
+
+def _workers(count: int) -> str:
+    return counted(count, "worker") if count else "loader without workers"
+
+
+def _load(found: Plan) -> Iterator[str]:
+    """What the load of the machine means for these figures; nothing where it was quiet and no load was asked for."""
+    told = found.others_told or found.others
+    busy, asked = told >= _BUSY, found.asked
+    threads = f"about {_threads(found.others)} threads of other processes wanted its {_cores(found.cores)}"
+    again = "take the passport again when the machine is quiet"
+    if asked.others is not None:
+        yield f"Asked with {asked.others:g} threads of other processes that want a core."
+    if busy and asked.others is None and asked.cores is None:
+        yield (
+            f"The machine was busy when this was watched: {threads}. These figures hold beside them only, and more "
+            f"workers take core time from them. For a quiet machine: --others 0, or {again}."
+        )
+    elif busy:
+        yield f"The costs are from a busy machine: {threads}. They may be too high: {again}."
+    if found.others_told is not None:
+        yield (
+            f"Waits for a core told of {_threads(found.others_told)} such threads. With so many the loop would have "
+            "been slower than it was, so their number is fitted to the measured rate."
+        )
+
+
+def _threads(count: float) -> str:
+    return f"{count:,.0f}" if count >= 10 else f"{count:.1f}"
+
+
+def _cores(count: float) -> str:
+    return f"{count:g} cores" if count != 1 else "1 core"
 
 
 def _first(found: Plan) -> str:
@@ -71,32 +120,35 @@ def _first(found: Plan) -> str:
 def _setting(found: Plan, one: Prediction) -> str:
     workers = counted(one.workers, "worker") if one.workers else "no workers"
     each = " for each device" if found.asked.devices > 1 else ""
-    cores = found.asked.cores or found.cores
-    return f"{workers}{each} on {cores:g} cores" if cores != 1 else f"{workers}{each} on 1 core"
+    ahead = f" and prefetch_factor={one.prefetch_factor}" if found.asked.prefetch_factor else ""
+    return f"{workers}{each}{ahead} on {_cores(found.asked.cores or found.cores)}"
 
 
 def _table(found: Plan) -> Table:
     first = max(0, found.best - _ROWS + 2) if found.needs else 0
     last = first + _ROWS if found.needs else None
+    deep = len({one.prefetch_factor for one in found.predictions}) > 1  # else a note names it, where it was asked for
     rows = tuple(
         (
             ("→ " if place == found.best else "  ") + str(one.workers),
-            f"{one.samples_per_s.value:,.0f}",
-            f"{one.samples_per_s.low:,.0f}–{one.samples_per_s.high:,.0f}",
+            str(one.prefetch_factor) if deep and one.workers else "",
+            rate_number(one.samples_per_s.value),
+            f"{rate_number(one.samples_per_s.low)}–{rate_number(one.samples_per_s.high)}",
             _LIMITS[one.limit],
         )
         for place, one in list(enumerate(found.predictions))[first:last]
     )
     notes = (_changes(found.asked),) if _changes(found.asked) else ()
-    return Table("Predicted, not tried", ("workers", "samples/s", "95 %", "limit"), rows, frozenset({0, 1}), notes)
+    headers = ("workers", "prefetch", "samples/s", "95 %", "limit")
+    return Table("Predicted, not tried", headers, rows, frozenset({0, 1, 2}), notes)
 
 
 def _changes(asked: Asked) -> str:
     said = [f"{printable(name)} {factor:g}× as fast" for name, factor in asked.faster]
-    if asked.prefetch_factor:
+    if asked.prefetch_factor and asked.workers is None:
         said.append(f"prefetch_factor={asked.prefetch_factor}")
     if asked.consumer is not None:
-        said.append(f"{counted(asked.devices, 'device')} of {asked.consumer:,.0f} samples/s that need no core")
+        said.append(f"{counted(asked.devices, 'device')} of {rate_number(asked.consumer)} samples/s that need no core")
     if asked.storage is not None:
         said.append(f"storage of {rate(asked.storage)}")
     if asked.network is not None:
@@ -107,7 +159,7 @@ def _changes(asked: Asked) -> str:
 def _checks(found: Plan) -> Table:
     """The error of the same model on what was really run."""
     rows = tuple(
-        (f"{one.workers}", _measured(one, one.measured), _measured(one, one.predicted), f"{100 * one.error:+.1f} %")
+        (f"{one.workers}", _measured(one, one.measured), _measured(one, one.predicted), _error(found, one))
         for one in found.checks
     )
     note = _holds(found)
@@ -115,8 +167,11 @@ def _checks(found: Plan) -> Table:
                  (note,))  # fmt: skip
 
 
-def _checked(one: Check) -> str:
-    return f"{counted(one.workers, 'worker')} {100 * one.error:+.1f} %"
+def _error(found: Plan, one: Check) -> str:
+    """The error of the model; what it was fitted to is no check of it."""
+    if one.of == "samples_per_s" and found.others_told is not None:
+        return "fitted"
+    return f"{100 * one.error:+.1f} %"
 
 
 def _holds(found: Plan) -> str:
@@ -126,12 +181,12 @@ def _holds(found: Plan) -> str:
 
 
 def _measured(one: Check, value: float) -> str:
-    return f"{value:.2f}×" if one.of == "speedup" else f"{value:,.0f} samples/s"
+    return f"{value:.2f}×" if one.of == "speedup" else f"{rate_number(value)} samples/s"
 
 
 def _needs(found: Plan) -> Table:
     rows = tuple((_name(one), _amount(one), _have(one)) for one in found.needs)
-    title = f"To feed {found.wanted:,.0f} samples/s" if found.wanted is not None else ""
+    title = f"To feed {rate_number(found.wanted)} samples/s" if found.wanted is not None else ""
     assumed = ", ".join(_ASSUMED[one.resource] for one in found.needs if one.resource in _ASSUMED)
     return Table(title, ("resource", "needed (95 %)", "there"), rows, frozenset(), (f"If {assumed}.",))
 
@@ -172,6 +227,7 @@ def _assumed(found: Plan) -> Iterator[str]:
 
 def _next(found: Plan) -> str:
     own = found.asked.cores is None and found.asked.consumer is None and not found.asked.faster
+    own = own and found.asked.others is None
     return "Then: `pipebench advise SCRIPT` tries other numbers of workers." if own else _figures()
 
 
@@ -180,7 +236,7 @@ def _figures() -> str:
 
 
 def _figure(one: Figure) -> str:
-    return f"{one.value:,.0f} ({one.low:,.0f}–{one.high:,.0f})"
+    return f"{rate_number(one.value)} ({rate_number(one.low)}–{rate_number(one.high)})"
 
 
 def passport(found: Passport) -> list[Part]:

@@ -23,7 +23,7 @@ class Asked:
 
     `cores` are those of the whole machine, and `devices` share them. `consumer` is the rate of one device, in samples
     per second. `faster` names stages, each with the factor by which it becomes faster. `storage` and `network` are in
-    bytes per second.
+    bytes per second. `others` is how many threads of other processes want a core.
     """
 
     workers: int | None = None
@@ -34,6 +34,7 @@ class Asked:
     faster: tuple[tuple[str, float], ...] = ()
     storage: float | None = None
     network: float | None = None
+    others: float | None = None
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,7 @@ class Prediction:
     """One setting of the loader of each device, and the samples per second of all devices together.
 
     `limits` are the samples per second that each resource alone would allow (closed forms). `limit` is the least one.
+    Where the threads lack cores that others use, or get in each other's way, "cores" is what the simulation says.
     """
 
     workers: int
@@ -119,11 +121,13 @@ class Plan:
     """Predictions from the costs of one watched run.
 
     `workers` and `cores` are those of the watched run, `samples_per_s` its measured rate. `best` is the index of the
-    prediction with the fewest workers that is nearly the fastest. `wanted` is what the consumers use in samples per
-    second (None: not asked), and `fed` says whether the best setting feeds them (None: it cannot be told).
-    `model_error` is the relative error (one standard deviation) in all intervals. `from_alone` says that the watched
-    loader had no workers, so that the cost of handing over is assumed. `unread` says that the bytes of a sample are not
-    known. `one_machine` says where one machine ends (None: a report of an older pipebench, or no core is needed).
+    setting that was asked for; of a ladder, that of the fewest workers that are nearly the fastest. `wanted` is what
+    the consumers use in samples per second (None: not asked), and `fed` says whether the best setting feeds them (None:
+    it cannot be told). `model_error` is the relative error (one standard deviation) in all intervals. `from_alone` says
+    that the watched loader had no workers, so that the cost of handing over is assumed. `unread` says that the bytes of
+    a sample are not known. `one_machine` says where one machine ends (None: a report of an older pipebench, or no core
+    is needed). `others` is how many threads of other processes wanted a core in the watched run. `others_told` are
+    those that waits for a core told of, where they are more than its measured rate allows.
     """
 
     asked: Asked
@@ -140,7 +144,26 @@ class Plan:
     from_alone: bool = False
     unread: bool = False
     one_machine: OneMachine | None = None
+    others: float = 0.0
+    others_told: float | None = None
 
     @property
     def chosen(self) -> Prediction:
         return self.predictions[self.best]
+
+    @property
+    def gain(self) -> float:
+        """The chosen rate over that of the present setting, both from the model: so its error cancels in part."""
+        now = next((one.predicted for one in self.checks if one.of == "samples_per_s"), self.samples_per_s)
+        return self.chosen.samples_per_s.value / now
+
+    @property
+    def is_present(self) -> bool:
+        """Whether the chosen setting is the one that was measured."""
+        asked, best = self.asked, self.chosen
+        same = Asked(asked.workers, asked.prefetch_factor) == asked
+        return same and any(
+            (one.workers, one.prefetch_factor) == (best.workers, best.prefetch_factor)
+            for one in self.checks
+            if one.of == "samples_per_s"
+        )

@@ -101,11 +101,26 @@ def test_the_command_gives_its_plan_as_json_and_saves_it(saved: str, tmp_path: P
 
 @pytest.mark.parametrize(
     "wrong", [["--storage", "fast"], ["--network", "0GB/s"], ["--faster", "load"], ["--faster", "load=0x"],
-              ["--devices", "2"], ["--faster", "blur=2x"]]
+              ["--devices", "2"], ["--faster", "blur=2x"], ["--faster", "load=1e9"], ["--storage", "0.1B/s"],
+              ["--faster", "load=0.0000001x"], ["--workers", "0", "--prefetch-factor", "2"]]
 )  # fmt: skip
 def test_what_cannot_be_asked_is_refused(saved: str, wrong: list[str]) -> None:
     with pytest.raises(UsageError):
         CliRunner().invoke(command, [saved, *wrong], catch_exceptions=False)
+
+
+@pytest.mark.parametrize(
+    "wrong", [["--cores", "nan"], ["--cores", "inf"], ["--cores", "0"], ["--consumer", "nan"], ["--others", "-1"],
+              ["--others", "inf"], ["--workers", "-1"], ["--workers", "5000"], ["--devices", "0"]]
+)  # fmt: skip
+def test_figures_that_no_machine_has_are_wrong_usage(saved: str, wrong: list[str]) -> None:
+    assert CliRunner().invoke(command, [saved, *wrong]).exit_code == 2
+
+
+def test_a_file_that_is_not_there_is_wrong_usage(tmp_path: Path) -> None:
+    for none in (tmp_path / "none.json", tmp_path):
+        with pytest.raises(UsageError, match="is not a file"):
+            CliRunner().invoke(command, [str(none)], catch_exceptions=False)
 
 
 @pytest.mark.parametrize(("threads", "workers"), [(3.0, 1), (6.0, 1), (4.0, 4)])

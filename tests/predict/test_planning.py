@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 from made_up_costs import made
 
+from pipebench.errors import UsageError
+from pipebench.predict.loader import Setting, Simulated, simulate
 from pipebench.predict.planning import plan
 from pipebench.results.costs import LoopCosts, Passport, Tried
 from pipebench.results.plan import Asked, Figure, Need
@@ -37,6 +39,45 @@ def test_a_single_setting_stands_beside_the_present_one() -> None:
     found = _plan(SLEEPING, workers=4)
     assert [one.workers for one in found.predictions] == [1, 4]
     assert found.samples_per_s == pytest.approx(80)
+
+
+def test_the_setting_that_was_asked_for_is_the_answer_also_where_fewer_workers_do_as_well() -> None:
+    found = _plan(SLEEPING, workers=1000)
+    assert found.chosen.workers == 1000 and found.gain == pytest.approx(10) and not found.is_present
+    same = _plan(SLEEPING, workers=1)
+    assert same.is_present and same.chosen.workers == 1 and same.gain == pytest.approx(1)
+
+
+def test_a_thousand_workers_cost_few_simulations(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The interval comes from fewer workers: of a thousand, one simulation takes about a second."""
+    from pipebench.predict import intervals
+
+    seen: list[int] = []
+
+    def counting(costs: LoopCosts, setting: Setting) -> Simulated:
+        seen.append(setting.workers)
+        return simulate(costs, setting)
+
+    monkeypatch.setattr(intervals, "simulate", counting)
+    _plan(SLEEPING, workers=1000)
+    assert seen.count(1000) <= 2 and max(one for one in seen if one != 1000) <= 128
+
+
+def test_the_gain_is_of_two_predictions_so_the_error_of_the_model_is_not_in_it() -> None:
+    off = replace(SLEEPING, iteration_s=0.05)  # the model is 50 % too slow
+    assert _plan(off, workers=1).gain == pytest.approx(1) and _plan(off, workers=4).gain == pytest.approx(4, rel=0.02)
+
+
+def test_batches_ahead_without_workers_are_refused_as_torch_does() -> None:
+    with pytest.raises(UsageError, match="exclude each other"):
+        _plan(SLEEPING, workers=0, prefetch_factor=4)
+    assert _plan(SLEEPING, prefetch_factor=4).predictions[0].workers == 1
+
+
+def test_the_present_setting_keeps_its_own_batches_ahead() -> None:
+    found = _plan(SLEEPING, workers=1, prefetch_factor=8)
+    assert [(one.workers, one.prefetch_factor) for one in found.predictions] == [(1, 2), (1, 8)]
+    assert found.best == 1 and not found.is_present
 
 
 def test_the_interval_holds_the_prediction_and_grows_with_the_error_of_the_model() -> None:

@@ -56,6 +56,44 @@ def test_it_has_30_lines(found: Plan) -> None:
     assert len(_shown(found).splitlines()) <= 30
 
 
+def _head(found: Plan) -> str:
+    return " ".join(_shown(found).partition("\n\n")[0].split())
+
+
+def test_the_answer_is_about_what_was_asked() -> None:
+    """The gain is of two figures of the model: beside what was measured, it would be the model's own error."""
+    asked = replace(HERE, asked=Asked(workers=4), best=3)
+    assert _head(asked).startswith(
+        "Predicted, not tried: 999 (899–1,099) samples/s with 4 workers on 2 cores, 3.74× the present 1 worker"
+    )
+    ahead = replace(HERE, asked=Asked(workers=4, prefetch_factor=2), best=3)
+    assert "with 4 workers and prefetch_factor=2 on 2 cores" in _head(ahead)
+    present = replace(HERE, asked=Asked(workers=1), best=1)
+    assert "the present setting, which was measured at 258. Then the workers" in _head(present)
+    assert "×" not in _head(present)
+    none = replace(HERE, best=1)
+    assert "no number of workers brings more than the present 1 worker" in _head(none)
+    assert "(267 (240–294) samples/s, measured: 258). The limit: the workers." in _head(none)
+
+
+def test_a_busy_machine_is_said_with_the_remedy() -> None:
+    assert "busy" not in _shown(replace(HERE, others=0.3))
+    busy = replace(HERE, others=13.3)
+    assert "was busy when this was watched: about 13 threads of other processes wanted its 2 cores" in _head(busy)
+    assert "--others 0, or take the passport again when the machine is quiet" in _head(busy)
+    asked = _head(replace(busy, asked=Asked(others=0.0)))
+    assert "Asked with 0 threads" in asked and "They may be too high: take the passport again" in asked
+    assert "The costs are from a busy machine" in _head(replace(busy, asked=Asked(cores=8.0)))
+    fitted = replace(busy, others=4.0, others_told=21.6)
+    assert "Waits for a core told of 22 such threads." in _head(fitted)
+    assert "fitted" in _shown(fitted).split("model on what was run")[1] and "+3.5 %" not in _shown(fitted)
+
+
+def test_rates_below_one_are_no_zeros() -> None:
+    slow = replace(ROWS[1], samples_per_s=Figure(0.032, 0.025, 0.041))
+    assert "0.032 (0.025–0.041) samples/s" in _head(replace(HERE, predictions=(slow,), best=0))
+
+
 @pytest.mark.parametrize(("fed", "said"), [(True, "would feed"), (False, "would not feed"), (None, "cannot be told")])
 def test_the_verdict_on_feeding(fed: bool | None, said: str) -> None:
     found = Plan(Asked(consumer=10.0), 1, 2.0, 258.0, ROWS, 4, CHECKS, 0.07, 10.0, fed)
