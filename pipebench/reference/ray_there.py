@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 from importlib.util import find_spec
 
-from pipebench.errors import PipebenchError, said_by
+from pipebench.errors import PipebenchError, install, said_by
 from pipebench.units import printable
 
 REACHED_WITHIN_S = 5.0
@@ -17,7 +17,7 @@ def need_ray() -> None:
     if lacks:
         raise PipebenchError(
             f"--engine ray needs {' and '.join(lacks)}, which pipebench alone does not bring",
-            "pip install 'pipebench[lab,ray]'",
+            install("lab,ray"),
         )
 
 
