@@ -20,6 +20,8 @@ _REMEDIES = {  # of errors of the system, by number (errno(3)); {else} is what e
     errno.ENAMETOOLONG: "choose shorter names",
 }
 
+_NEAR = 0.7  # of difflib's ratio: below it lie words that share letters only, such as "nope" and "opencv"
+
 
 class PipebenchError(Exception):
     """A problem that the user can solve: the problem in one line and the remedy in another."""
@@ -42,6 +44,14 @@ def remedy_of(error: OSError, otherwise: str) -> str:
     return _REMEDIES.get(error.errno or 0, "{else}").replace("{else}", otherwise)
 
 
+def install(extras: str) -> str:
+    """The command that brings the packages of some extras, such as "lab,ray".
+
+    pip takes the pipebench that is installed, also if it came from a checkout, and adds what the extras ask for.
+    """
+    return f"pip install 'pipebench[{extras}]'"
+
+
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """The question for the known name that is nearest to `name`, to be put before a remedy. Empty if none is near.
 
@@ -50,7 +60,7 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     import difflib  # late: watched scripts import this module
 
     names = {one.lower(): one for one in sorted(known, reverse=True)}
-    near = difflib.get_close_matches(name.lower(), names, n=1)
+    near = difflib.get_close_matches(name.lower(), names, n=1, cutoff=_NEAR)
     return f"did you mean {names[near[0]]}? " if near else ""
 
 

@@ -20,7 +20,7 @@ from multiprocessing.connection import Connection, Pipe
 from typing import IO, Any, Protocol
 
 from pipebench import stage
-from pipebench.errors import SampleError, kind_of, said_by
+from pipebench.errors import SampleError, install, kind_of, said_by
 from pipebench.host import machine
 from pipebench.host.children import how
 from pipebench.host.clock import Clock, DeviceClock, WallClock
@@ -96,7 +96,7 @@ class LocalRunner:
         except NativeError as missing:
             return Prepared(missing.code, f"{missing.problem}: {missing.remedy}")
         except ImportError as missing:
-            remedy = f"pip install 'pipebench[{variant.extra or 'lab'}]'"
+            remedy = install(variant.extra or "lab")
             return Prepared("not-installed", f"{printable(str(missing))}: {remedy}")
         self._calls[identity] = call
         return Prepared(library=library)

@@ -57,8 +57,10 @@ def test_help_and_errors_import_neither_torch_nor_numpy(arguments):
         (["run", "--consumer", "9", "--stage", "decode"], 2, "leave out"),
         (["run", "--consumer", "9", "--device", "simulated:9ms"], 2, "exclude each other"),
         (["run", "--stage", "nosuch"], 2, "the stages are read, decode"),
+        (["run", "--data", "nosuch"], 2, "nosuch does not exist"),
+        (["run", "--data", "no-*.tar"], 2, "No file fits"),
         (["run", "--variant", "nosuch"], 2, "pipebench run --list"),
-        (["run", "--data", "/no/such/place", "--stage", "read"], 1, "/no/such/place"),
+        (["run", "--data", "/no/such/place", "--stage", "read"], 2, "/no/such/place"),
         (["nosuch"], 2, "there is no command 'nosuch'"),
     ],
 )
@@ -175,6 +177,20 @@ def test_no_good_sample_is_exit_status_1(tmp_path):
     done = pipebench("run", "--data", tmp_path / "data", "--stage", "decode", "--quick")
     assert done.returncode == 1
     assert "decode/rgb: no good sample" in done.stderr
+
+
+def test_a_run_of_which_all_was_skipped_measured_nothing(tmp_path):
+    Image.new("RGB", (40, 30)).save(tmp_path / "a.jpg")
+    done = pipebench("run", "--data", tmp_path, "--stage", "read", "--variant", "tarfile", "--quick")
+    assert done.returncode == 1
+    assert "nothing was measured: every variant was skipped" in done.stderr
+    assert " ".join(done.stdout.split()).count("no shards are made of your files") == 1
+
+
+def test_video_says_nothing_of_photographs():
+    done = pipebench("run", "--stage", "video", "--variant", "opencv", "--quick")
+    assert done.returncode == 0, done.stderr
+    assert "photos" not in done.stdout and "photos" not in done.stderr
 
 
 def test_a_saved_report_is_shown_again_in_every_format(tmp_path):

@@ -52,5 +52,12 @@ def test_of_two_names_that_differ_in_capitals_one_is_meant():
     assert did_you_mean("imraed", ["Imread", "imread"]) == "did you mean Imread? "
 
 
+def test_the_names_of_a_stage_are_said_where_none_is_near():
+    with pytest.raises(UsageError) as raised:
+        whole_run.select(["video"], ["nope"])
+    assert raised.value.problem == "there is no variant 'nope' in video"
+    assert raised.value.remedy.startswith("its variants are opencv, pyav, torchcodec, ")
+
+
 def test_what_is_near_nothing_is_not_guessed():
     assert did_you_mean("zzz", ["watch", "run"]) == ""

@@ -42,9 +42,14 @@ def incomplete(dataset: Dataset) -> Iterator[Found]:
     yield from (Found(one.sample, one.message) for one in dataset.problems if one.kind == "incomplete-shard")
 
 
-@of_dataset("not-listed", "breaks", "cannot be listed", "mend its permissions")
+@of_dataset("another-form", "note", "tables of another form", "name one to read it")
+def another_form(dataset: Dataset) -> Iterator[Found]:
+    yield from (Found(one.sample, one.message) for one in dataset.problems if one.kind == "another-form")
+
+
+@of_dataset("not-listed", "breaks", "cannot be listed or read", "mend it or its permissions")
 def not_listed(dataset: Dataset) -> Iterator[Found]:
-    known = ("no-image", "incomplete-shard")
+    known = ("no-image", "incomplete-shard", "another-form")
     yield from (Found(one.sample, one.message) for one in dataset.problems if one.kind not in known)
 
 

@@ -7,10 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from pipebench.commands._keeping import Kept, show
-from pipebench.errors import PipebenchError, UsageError
-from pipebench.host.interrupts import INTERRUPTED
-from pipebench.terminal import progress, ready_to_render, say
+from pipebench.commands._keeping import Kept, Progress, kept_and_shown
+from pipebench.errors import UsageError
 
 
 @dataclass(frozen=True)
@@ -57,37 +55,24 @@ def measured(
     from pipebench.results.report import new
     from pipebench.stages import read
 
-    ready_to_render()
-    kept, status = Kept(export_json), 0
     workers = asked.workers if asked.workers is not None else max(1, math.floor(machine.usable_cores()) - 1)
     rate, step = (None, asked.consumer) if isinstance(asked.consumer, str) else (asked.consumer, None)
-    failure: PipebenchError | None = None
-    try:
-        with progress() as advance:
-            listed = read.load(workload, advance)
-            advance(0, 0, "importing torch")
-            workload = replace(workload, device=chosen_device(asked.device))
-            measure_engine(
-                workload,
-                replace(loading, workers=workers),
-                asked.length,
-                address=asked.address,
-                steps=asked.steps,
-                simulated_s=workload.batch_size / rate if rate else asked.simulated_s,
-                step=step,
-                progress=advance,
-                keep=lambda found, bad: kept(new(storage_of(listed), engine=found, bad_samples=listed.problems + bad)),
-            )
-    except KeyboardInterrupt:
-        status = INTERRUPTED
-        say(f"pipebench: interrupted; {kept.where}")
-    except PipebenchError as error:
-        failure = error
-    if kept.report is not None:
-        if status or failure is not None:
-            kept(replace(kept.report, partial=True, failure=failure.problem if failure is not None else None))
-        show(kept.report, style, export_html)
-    if failure is not None:
-        raise failure
-    kept.check_saved()
-    return status
+
+    def measure(advance: Progress, kept: Kept) -> None:
+        listed = read.load(workload, advance)
+        advance(0, 0, "importing torch")
+        measure_engine(
+            replace(workload, device=chosen_device(asked.device)),
+            replace(loading, workers=workers),
+            asked.length,
+            address=asked.address,
+            steps=asked.steps,
+            simulated_s=workload.batch_size / rate if rate else asked.simulated_s,
+            step=step,
+            progress=advance,
+            keep=lambda found, bad: kept(
+                new(storage_of(listed), engine=found, bad_samples=listed.problems + bad, partial=True)
+            ),
+        )
+
+    return kept_and_shown(measure, style, export_json, export_html)

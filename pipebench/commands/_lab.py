@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from importlib.util import find_spec
 
-from pipebench.errors import PipebenchError
+from pipebench.errors import PipebenchError, install
 
 LAB = ("torch", "torchvision")
 
@@ -21,5 +21,5 @@ def not_installed(names: Iterable[str], what: str = "this command") -> Pipebench
     """The error for packages of the lab that are missing."""
     return PipebenchError(
         f"{what} needs {' and '.join(names)}, which pipebench alone does not bring",
-        "pip install 'pipebench[lab]', in an environment of its own if the packages of this one must stay as they are",
+        f"{install('lab')}, in an environment of its own if the packages of this one must stay as they are",
     )

@@ -7,43 +7,36 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
+from pipebench.commands._keeping import Kept, Progress, kept_and_shown
 from pipebench.commands._lab import need_lab
 from pipebench.commands.data import say_if_shadowed
 from pipebench.errors import UsageError
-from pipebench.host.interrupts import INTERRUPTED, Interrupts
-from pipebench.terminal import (
-    delivered,
-    exported,
-    formatted,
-    laid_out,
-    paged,
-    places,
-    progress,
-    ready_to_render,
-    say,
-    whole,
-)
+from pipebench.terminal import exported, formatted, laid_out, paged, places, say, whole
 from pipebench.units import printable
 
 if TYPE_CHECKING:
+    from pipebench.loaders.rounds import Settings
     from pipebench.render.layout import Line
-    from pipebench.results.loaders import Filter, SideBySide
+    from pipebench.results.loaders import Filter
+    from pipebench.results.report import Report
 
 
 @click.command(short_help="Compare the loaders that are installed on one recipe")
 @click.option("--loader", "names", multiple=True, metavar="NAME", help="Only this loader (may be repeated).")
 @click.option("--task", "tasks", multiple=True, type=click.Choice(["antialiased", "not-antialiased"]),
               help="Only with, or only without antialiasing.  [default: both]")  # fmt: skip
-@click.option("--data", default="photos", show_default=True, help="An embedded data set, or a folder or tars of JPEGs.")
+@click.option("--data", default="photos", show_default=True,
+              help="An embedded data set; or a folder, tar, shards or tables with JPEGs.")  # fmt: skip
 @click.option("--images", type=click.IntRange(8, 1_000_000), help="Images in a pass.  [default: 1024; --quick: 256]")
 @click.option("--different", type=click.IntRange(1), default=64, show_default=True,
               help="Of these, so many are different; they come again and again.")  # fmt: skip
 @click.option("--batch-size", type=click.IntRange(1, 4096), default=32, show_default=True, help="Samples in a batch.")
 @click.option("--cores", type=click.IntRange(1), help="Workers or threads, and cores.  [default: all usable ones]")
-@click.option("--rounds", type=click.IntRange(2, 100), help="Fresh processes of each loader.  [default: 5; --quick: 2]")
+@click.option("--rounds", type=click.IntRange(2, 100), help="Fresh processes of each loader.  [default: 5; --quick: 3]")
 @click.option("--seed", type=click.IntRange(0, 2**31 - 1), default=0, show_default=True, help="Seed of the order.")
-@click.option("--quick", is_flag=True, help="Two rounds of short passes, for a first look.")
+@click.option("--quick", is_flag=True, help="Three rounds of short passes, for a first look.")
 @click.option("--list", "listing", is_flag=True, help="List the loaders, and measure nothing.")
 @whole
 @formatted
@@ -69,7 +62,7 @@ def command(
     """
     from pipebench.loaders import kind
 
-    kinds = [one for name in names or kind.names() for one in [kind.find(name).name]]
+    kinds = list(dict.fromkeys(kind.find(name).name for name in names or kind.names()))
     if listing:
         click.echo(laid_out(_listing(kinds)), nl=False)
         return 0
@@ -82,7 +75,7 @@ def command(
     given = {name: value for name, value in asked.items() if value is not None}
     settings = (rounds.Settings.quick if quick else rounds.Settings)(cores=_cores(cores), **given)
     wanted: list[Filter] = [one for one in FILTERS if not tasks or one.replace(" ", "-") in tasks]
-    return _measured(kinds, wanted, settings, style, export_json, export_html)
+    return _run(kinds, wanted, settings, style, export_json, export_html)
 
 
 def _cores(asked: int | None) -> int:
@@ -94,36 +87,39 @@ def _cores(asked: int | None) -> int:
     return asked or usable
 
 
-def _measured(
-    kinds: list[str], tasks: list[Filter], settings: Any, style: str, export_json: Path | None, export_html: Path | None
-) -> int:
-    """Runs with progress. Ctrl-C keeps and shows the rounds that there are."""
+def _run(
+    kinds: list[str], tasks: list[Filter], settings: Settings, style: str, export_json: Path | None,
+    export_html: Path | None,
+) -> int:  # fmt: skip
+    """Runs with progress, saves after every process, and shows what there is, also after Ctrl-C."""
     from pipebench.loaders.rounds import side_by_side
     from pipebench.results.report import new
 
-    ready_to_render()
-    kept: list[SideBySide] = []
     bad: list[str] = []
-    interrupts = click.get_current_context().ensure_object(Interrupts)
+    notes: list[str] = []
+    named = click.get_current_context().get_parameter_source("different") is ParameterSource.COMMANDLINE
+
+    def measure(advance: Progress, kept: Kept) -> None:
+        found = side_by_side(
+            kinds, tasks, settings, advance, lambda found: kept(new(loaders=found, partial=True)),
+            left_out=lambda one, why: bad.append(f"{one} ({why})"),
+        )  # fmt: skip
+        if named and found.different < settings.different:
+            why = "--images has no more" if found.different == found.images else "the data has no more JPEGs"
+            notes.append(f"--different {settings.different}: {found.different} are used, because {why}.")
+
+    def unmeasured(report: Report) -> list[str]:
+        results = report.loaders.results if report.loaders else ()
+        return [] if any(one.measured for one in results) else ["no loader was measured"]
+
     try:
-        with progress() as advance:
-            side_by_side(
-                kinds, tasks, settings, advance, kept.append, left_out=lambda one, why: bad.append(f"{one} ({why})")
-            )
-    except KeyboardInterrupt:
-        interrupts.came = True
-    if bad:
-        more = f" and {len(bad) - 1} more" if len(bad) > 1 else ""
-        click.echo(f"Left out, not to be decoded: {printable(bad[0])}{more}. `pipebench check` names each.", err=True)
-    if not kept:
-        if not interrupts.came:
-            return 1
-        say("pipebench: interrupted before anything was measured; nothing was saved")
-        return INTERRUPTED
-    delivered(new(loaders=kept[-1], partial=interrupts.came), style, export_json, export_html)
-    if interrupts.came:
-        return INTERRUPTED
-    return 0 if any(one.measured for one in kept[-1].results) else 1
+        return kept_and_shown(measure, style, export_json, export_html, unmeasured)
+    finally:
+        if bad:
+            more = f" and {len(bad) - 1} more" if len(bad) > 1 else ""
+            notes.append(f"Left out, not to be decoded: {printable(bad[0])}{more}. `pipebench check` names each.")
+        for note in notes:
+            say(note)
 
 
 def _listing(kinds: list[str]) -> Iterator[Line]:
@@ -134,4 +130,4 @@ def _listing(kinds: list[str]) -> Iterator[Line]:
     for one in map(find, kinds):
         yield Line(f"{one.name:<{width}}  {one.title} ({', '.join(one.does)})", hanging=" " * (width + 2))
         if one.source:
-            yield Line(f"{'':{width}}  {one.source}")
+            yield Line(f"  {one.source}", address=True)

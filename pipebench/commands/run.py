@@ -10,22 +10,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pipebench.commands import _engine
-from pipebench.commands._keeping import Kept, show
+from pipebench.commands._keeping import Kept, Progress, kept_and_shown
 from pipebench.commands._lab import need_lab
 from pipebench.commands.data import say_if_shadowed
-from pipebench.errors import PipebenchError
-from pipebench.host.interrupts import INTERRUPTED
-from pipebench.terminal import (
-    exported,
-    formatted,
-    laid_out,
-    paged,
-    places,
-    progress,
-    ready_to_render,
-    say,
-    whole,
-)
+from pipebench.terminal import exported, formatted, laid_out, paged, places, whole
 
 if TYPE_CHECKING:
     from pipebench.render.layout import Line
@@ -219,43 +207,11 @@ def command(
     if not stages and not names:
         knobs = Loading(timeout_s=timeout, **loading)
         feeding = whole_run.feeding(knobs, workers, length, steps, simulated_s, consumer)
-    return _measured(selection, workload, passes, name, feeding, style, export_json, export_html)
 
+    def measure(advance: Progress, kept: Kept) -> None:
+        whole_run.run(selection, workload, passes, device=name, feeding=feeding, progress=advance, keep=kept)
 
-def _measured(
-    selection: Any,
-    workload: Any,
-    passes: Any,
-    device: str | None,
-    feeding: Any,
-    style: str,
-    export_json: Path | None,
-    export_html: Path | None,
-) -> int:
-    """Runs the lab with progress, saving after every task; Ctrl-C keeps and shows what there is."""
-    from pipebench.lab import whole_run
-
-    ready_to_render()
-    kept = Kept(export_json)
-    status = 0
-    try:
-        with progress() as advance:
-            whole_run.run(selection, workload, passes, device=device, feeding=feeding, progress=advance, keep=kept)
-    except KeyboardInterrupt:
-        status = INTERRUPTED
-        say(f"pipebench: interrupted; {kept.where}")
-    except PipebenchError:
-        if kept.report is not None and kept.report.measurements:
-            show(kept.report, style, export_html)
-        raise
-    if kept.report is None:
-        return status
-    show(kept.report, style, export_html)
-    reasons = whole_run.unmeasured(kept.report)
-    for reason in reasons:
-        say(f"pipebench: {reason}")
-    kept.check_saved()
-    return status or (1 if reasons else 0)
+    return kept_and_shown(measure, style, export_json, export_html, whole_run.unmeasured)
 
 
 def _listing(selection: Any) -> Iterator[Line]:

@@ -36,7 +36,7 @@ def command(
     export_json: Path | None,
     force: bool,
 ) -> None:
-    """Show a report that any command saved (without FILE, the latest one of `run`).
+    """Show a report that any command saved (without FILE, the latest one of `run` or `loaders`).
 
     With --html it becomes a page in a file, and nothing is printed.
     With --redact, a report can be passed on: a token stands for each name, the same wherever the name occurs in it.

@@ -19,6 +19,7 @@ from pipebench.units import printable
 
 BATCH_ROWS = 64  # that are decoded at once where images are read in order
 BUFFER_BYTES = 1 << 20  # of a file that is read in order, so that not the whole column of a row group is read at once
+_FILE_FORMAT = b"ARROW1"  # how an Arrow file begins that is no stream
 Form = Literal["parquet", "arrow"]
 _reading = threading.Lock()  # threads that ask for images of one row group wait until it was read once
 
@@ -101,11 +102,17 @@ def in_order(file: Any, part: int, column: tuple[str, ...], rows: Iterable[int])
         yield value(values, row - begin)
 
 
+def in_file_format(path: str) -> bool:
+    """Whether an Arrow file is in the file format, not in the stream format that Hugging Face writes."""
+    with open(path, "rb", buffering=0) as file:
+        return file.read(len(_FILE_FORMAT)) == _FILE_FORMAT
+
+
 def batches(mapped: Any) -> list[Any]:
     """The record batches of a mapped Arrow file, in the stream format (what Hugging Face writes) or the file format."""
     import pyarrow
 
-    if mapped.read(6) == b"ARROW1":
+    if mapped.read(len(_FILE_FORMAT)) == _FILE_FORMAT:
         reader = pyarrow.ipc.open_file(mapped)
         return [reader.get_batch(number) for number in range(reader.num_record_batches)]
     mapped.seek(0)

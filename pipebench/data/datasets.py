@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 from pipebench.data import in_tars, listing, patterns, sealed, tables
 from pipebench.data.image_header import image_size
 from pipebench.data.listing import Dataset, Extent, Sample, Shard
-from pipebench.errors import FULL, PipebenchError, SampleError, remedy_of
+from pipebench.errors import FULL, PipebenchError, SampleError, UsageError, remedy_of
 from pipebench.host import machine
 from pipebench.native import packing
 from pipebench.units import printable, size
@@ -74,7 +74,8 @@ def load(
     The name of an embedded dataset with `PACKED` at its end is that of its packed copy: the same keys and pixels. With
     `limit`, an embedded dataset has exactly that many samples (more are built if necessary), and the user's own data at
     most that many. `progress(done, total, what)` is called while building. Raises `PipebenchError` where there is
-    nothing to measure, and its kind `NativeError` where a copy cannot be packed here.
+    nothing to measure, its kind `UsageError` where nothing has that name, and `NativeError` where a copy cannot be
+    packed here.
     """
     if limit is not None and limit < 1:
         raise PipebenchError(f"A limit of {limit} samples leaves nothing to measure.", "Give a limit of at least 1.")
@@ -95,10 +96,10 @@ def _folder(path: str, limit: int | None) -> Dataset:
     try:
         return listing.folder(path, limit)
     except listing.NoImageError as none:
-        found = tables.among(none.others)
+        found, others = tables.among(none.others)
         if not found:
             raise
-        return tables.listed(path, found, limit)
+        return tables.listed(path, found, limit, others)
 
 
 def is_embedded(name_or_path: str) -> bool:
@@ -123,7 +124,7 @@ def _paths(path_or_pattern: str) -> list[str]:
     found = patterns.named(path_or_pattern)
     if found is None:
         remedy = f"{listing.WANTED}\nOr one of the embedded datasets: {', '.join(names())}."
-        raise PipebenchError(f"{printable(path_or_pattern)} does not exist.", remedy)
+        raise UsageError(f"{printable(path_or_pattern)} does not exist.", remedy)
     return found
 
 

@@ -19,8 +19,10 @@ from pipebench.units import printable
 
 IMAGE_SUFFIXES = ("jpg", "jpeg", "png", "ppm", "bmp", "pgm", "tif", "tiff", "webp")  # torchvision's IMG_EXTENSIONS
 CUT = "truncated: the shard ends inside this member"
-WANTED = "Name a folder, a .tar, a .parquet, or shards: 'shard-{000..003}.tar', 'shard-*.tar'."
-OTHERS = "Other data than images: `pipebench watch train.py` measures the script that reads it."
+WANTED = """\
+Name a folder of images, or a .tar, or tars: 'a-{000..003}.tar', 'a-*.tar';
+or tables: a .parquet, an .arrow, a folder that Hugging Face `datasets` saved."""
+OTHERS = "Other data: `pipebench watch train.py` measures the script that reads it."
 
 
 @dataclass(frozen=True)

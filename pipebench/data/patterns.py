@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from itertools import islice
 
 from pipebench.data import listing
-from pipebench.errors import PipebenchError, SampleError
+from pipebench.errors import PipebenchError, SampleError, UsageError
 from pipebench.units import printable
 
 MAX_FILES = 100_000  # that a pattern may name
@@ -19,7 +19,8 @@ def named(name: str) -> list[str] | None:
     """The paths that a name stands for: itself if there is such a file, else those that fit the pattern, in order.
 
     Those of a brace pattern come in its order, whether they exist or not; those of `*` by the bytes of their names.
-    None if there is no such file and it is no pattern. PipebenchError for a pattern that cannot be used.
+    None if there is no such file and it is no pattern. PipebenchError for a pattern that cannot be used, UsageError
+    for one that nothing fits.
     """
     if os.path.lexists(name):
         return [name]
@@ -29,7 +30,7 @@ def named(name: str) -> list[str] | None:
     if len(found) > MAX_FILES:
         raise PipebenchError(f"{printable(name)} names more than {MAX_FILES:,} files.", "Name fewer, or their folder.")
     if not found:
-        raise PipebenchError(f"No file fits {printable(name)}.", listing.WANTED)
+        raise UsageError(f"No file fits {printable(name)}.", listing.WANTED)
     return found
 
 

@@ -16,13 +16,18 @@ from pipebench.data import cells, listing, sealed
 from pipebench.data.cells import Cell, Form
 from pipebench.data.image_header import image_size
 from pipebench.data.listing import Dataset, Listing, Sample, Table
-from pipebench.errors import PipebenchError, SampleError, said_by
+from pipebench.errors import PipebenchError, SampleError, install, said_by
 from pipebench.units import printable
 
 FORMS: tuple[Form, ...] = ("parquet", "arrow")
 _COLUMN = ("image", "bytes")  # of a copy: what the feature `Image` of `datasets` is in a file
 _HUGGING_FACE = {"huggingface": '{"info": {"features": {"image": {"_type": "Image"}}}}'}
-_INSTALL = "pip install 'pipebench[parquet]'"
+_REMEDIES = {  # of tables without an image, by the kind of the first problem
+    "empty": "Name a table that has rows.",
+    "no-image": f"Its images must be bytes in a column, as Hugging Face `datasets` writes them.\n{listing.OTHERS}",
+    "unreadable": "The file was cut, is damaged, or is no such table: write or fetch it again.",
+}
+_SAID = {"parquet": "Parquet", "arrow": "Arrow"}
 
 
 def is_table(path: str) -> bool:
@@ -34,18 +39,22 @@ def _form(path: str) -> Form | None:
     return next((form for form in FORMS if path.lower().endswith("." + form)), None)
 
 
-def among(paths: Iterable[str]) -> list[str]:
-    """The tables among the files of a folder, in the order of their paths. Of two forms, those that come first.
+def among(paths: Iterable[str]) -> tuple[list[str], list[str]]:
+    """The tables among the files of a folder, in the order of their paths: those of the form that comes first, and
+    those of the other.
 
     `datasets` keeps the results of its `map` beside its data, as `cache-*.arrow`. They are left out.
     """
     found = sorted((path for path in paths if is_table(path)), key=os.fsencode)
     kept = [path for path in found if not os.path.basename(path).startswith("cache-")]
-    return [path for path in kept if _form(path) == _form(kept[0])]
+    first = [path for path in kept if _form(path) == _form(kept[0])]
+    return first, [path for path in kept if path not in set(first)]
 
 
-def listed(name: str, paths: Sequence[str], limit: int | None = None) -> Dataset:
+def listed(name: str, paths: Sequence[str], limit: int | None = None, others: Sequence[str] = ()) -> Dataset:
     """The images in the user's tables, row by row, at most `limit`. All tables have the form of the first.
+
+    `others` are tables of the other form, which are not read; a problem says so.
 
     Raises PipebenchError where no table has a column with images, or pyarrow is missing.
     """
@@ -55,7 +64,7 @@ def listed(name: str, paths: Sequence[str], limit: int | None = None) -> Dataset
         import pyarrow  # noqa: F401
     except ImportError as missing:
         raise PipebenchError(
-            f"{printable(paths[0])} is read with pyarrow, which is not installed.", _INSTALL
+            f"{printable(paths[0])} is read with pyarrow, which is not installed.", install("parquet")
         ) from missing
     listing_of, opened, column = Listing(), 0, tuple[str, ...]()
     folders = {os.path.dirname(os.path.abspath(path)) for path in paths}
@@ -66,9 +75,21 @@ def listed(name: str, paths: Sequence[str], limit: int | None = None) -> Dataset
         column = _add(path, form, os.path.relpath(path, root), column, listing_of)
         opened += 1
     if not listing_of.samples:
-        reason = f": {listing_of.problems[0].message}" if listing_of.problems else ""
-        raise PipebenchError(f"{printable(name)} holds no image{reason}.", f"{listing.WANTED}\n{listing.OTHERS}")
+        raise _without_image(name, paths, listing_of)
+    if others:
+        more = f", nor {len(others) - 1:,} more" if len(others) > 1 else ""
+        said = f"not read{more}: the folder has {_SAID[form]} files too, and these are the data; name one to read it"
+        listing_of.record(others[0], "another-form", said)
     return listing_of.dataset(name, limit, 0 if opened == len(paths) else None)
+
+
+def _without_image(name: str, paths: Sequence[str], found: Listing) -> PipebenchError:
+    """The error for tables of which none has an image. It says what is wrong with the first, and what to do."""
+    first = found.problems[0] if found.problems else None
+    where = f" ({first.sample})" if first is not None and len(paths) > 1 else ""
+    reason = f": {first.message}{where}" if first is not None else ""
+    remedy = _REMEDIES.get(first.kind, listing.WANTED) if first is not None else _REMEDIES["empty"]
+    return PipebenchError(f"{printable(name)} holds no image{reason}.", remedy)
 
 
 def _add(path: str, form: Form, called: str, column: tuple[str, ...], found: Listing) -> tuple[str, ...]:
@@ -78,7 +99,8 @@ def _add(path: str, form: Form, called: str, column: tuple[str, ...], found: Lis
         column, sizes = _parquet(path, column) if form == "parquet" else _arrow(path, column)
     except Exception as error:  # pyarrow raises its own errors, and others, for what is no table
         kind = error.kind if isinstance(error, SampleError) else "unreadable"
-        found.record(path, kind, printable(said_by(error))[:200])
+        said = said_by(error).partition(". ")[0].rstrip(".")  # pyarrow goes on with what else it may be
+        found.record(path, kind, printable(said)[:200])
         return column
     rows = (_place(path, form, column, *place) for place in _places(sizes))
     keys = [found.add(Sample(f"{called}/{cell.index:06d}", column[0], {}, {}, cell=cell)) for cell in rows]
@@ -105,6 +127,8 @@ def _parquet(path: str, column: tuple[str, ...]) -> tuple[tuple[str, ...], list[
 
     with pyarrow.parquet.ParquetFile(path, buffer_size=cells.BUFFER_BYTES) as file:
         facts = file.metadata
+        if not facts.num_rows:
+            raise SampleError("empty", "it has no rows")
 
         def first(one: tuple[str, ...]) -> Iterator[Any]:
             for batch in file.iter_batches(batch_size=16, columns=[".".join(one)], use_threads=False):

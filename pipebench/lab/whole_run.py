@@ -63,9 +63,21 @@ def select(
     found = {one for _, kept in rows for variant in kept for one in (variant.name, variant.id, variant.task)}
     for wanted in names:
         if wanted not in found:
-            near = did_you_mean(wanted, _names(known))
-            raise UsageError(f"there is no variant {wanted!r} here", f"{near}see `pipebench run --list`")
+            raise UsageError(f"there is no variant {wanted!r}{_where(stages)}", _which(wanted, known, bool(stages)))
     return Selection(tuple(row for row in rows if row[1]))
+
+
+def _where(stages: Sequence[str]) -> str:
+    return f" in {', '.join(dict.fromkeys(stages))}" if stages else ""
+
+
+def _which(wanted: str, known: Sequence[Task], few: bool) -> str:
+    """The remedy for a name that no variant has: the nearest one, and the names if they are `few`."""
+    near = did_you_mean(wanted, _names(known))
+    if not few:
+        return f"{near}see `pipebench run --list`"
+    names = dict.fromkeys(one.name for task in known for one in stage.variants(task.id))
+    return f"{near}its variants are {', '.join(names)}"
 
 
 def _usual(names: Sequence[str]) -> list[Task]:
@@ -161,17 +173,19 @@ def run(
     Transfers and steps use `device`, by default the CUDA device if there is one. With `feeding`, loader and training
     are measured after the stages.
     """
-    listed = read.load(workload, progress)
+    # What stands apart has data of its own, so an embedded data set would be built and described for nothing.
+    apart = all(one.apart for one, _ in selection.rows) and datasets.is_embedded(workload.data)
+    listed = None if apart else read.load(workload, progress)
     trying, timing = fresh_runners(selection.variants)
     with trying, timing:
         progress(0, 0, "importing torch")
         workload = replace(workload, device=chosen_device(device))
         report = new(
-            storage_of(listed),
+            storage_of(listed) if listed else None,
             partial=True,
             workload=replace(workload, data=printable(workload.data)),
-            data=_data(listed),
-            bad_samples=listed.problems,
+            data=_data(listed) if listed else None,
+            bad_samples=listed.problems if listed else (),
         )
         keep(report)
         if feeding is not None:
@@ -284,7 +298,7 @@ def unmeasured(report: Report) -> list[str]:
     """Why a finished run has not measured what it was asked to: one line for each reason, empty if all is well.
 
     Bad samples and skipped rows are not failures. A variant that broke is a failure, and so is a variant whose outputs
-    were all wrong. A task without a single good sample is a failure too.
+    were all wrong. A task without a single good sample is a failure too, and so is a run of which all was skipped.
     """
     reasons = [
         f"{one.task}/{one.variant}: {one.failed}"
@@ -295,6 +309,8 @@ def unmeasured(report: Report) -> list[str]:
         ran = [one for one in report.measurements if one.task == task_id and one.skipped is None]
         if ran and not any(one.readings_s for one in ran):
             reasons.append(f"{task_id}: no good sample")
+    if report.measurements and all(one.skipped for one in report.measurements) and not report.loader:
+        reasons.append("nothing was measured: every variant was skipped")
     return reasons
 
 

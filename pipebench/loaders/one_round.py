@@ -18,7 +18,7 @@ from zlib import crc32
 
 import msgspec
 
-from pipebench.errors import said_by
+from pipebench.errors import install, said_by
 from pipebench.host import process_tree
 from pipebench.host.whole_files import write_whole
 from pipebench.loaders.checking import LOOKED_AT, Looked, Refused, shuffled
@@ -111,7 +111,7 @@ def lacking(kind: Kind) -> str | None:
 def _not_importable(name: str, kind: Kind, error: Exception) -> str:
     package = name.partition(".")[0]
     if isinstance(error, ModuleNotFoundError) and error.name and f"{name}.".startswith(f"{error.name}."):
-        return f"{error.name} is not installed: pip install 'pipebench[{kind.extra or 'lab'}]'"
+        return f"{error.name} is not installed: {install(kind.extra or 'lab')}"
     return f"{package} cannot be imported: {said_by(error)}"
 
 

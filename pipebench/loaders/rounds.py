@@ -48,7 +48,7 @@ class Settings:
     @staticmethod
     def quick(**settings: object) -> Settings:
         """Few rounds of short passes, for a first look."""
-        return replace(Settings(images=256, rounds=2, passes=1), **settings)  # type: ignore[arg-type]
+        return replace(Settings(images=256, rounds=3, passes=1), **settings)  # type: ignore[arg-type]
 
 
 @dataclass
@@ -101,25 +101,31 @@ def side_by_side(
     rows = [_Row(one, _blank(one, name, task)) for name in kinds for one in [find(name)] for task in tasks
             if task in one.does]  # fmt: skip
     with Scratch("loaders") as scratch:
-        paths = _written(settings, scratch / "files", progress, left_out)
+        paths, different = _written(settings, scratch / "files", progress, left_out)
         asked = ask or _Processes(scratch).ask
-        total = sum(1 + settings.rounds for _ in rows)
         jobs = _Jobs(settings, paths, scratch, asked)
-        done = 0
         for row in rows:
-            progress(done, total, f"preparing {row.kind.name}")
+            progress(0, 0, f"preparing {row.kind.name}")
             jobs.prepare(row)
-            keep(_made(settings, rows))
-            done += 1
-        for number in range(settings.rounds):
-            shift = number % max(1, len(rows))
-            for row in rows[shift:] + rows[:shift]:
-                progress(done, total, f"round {number + 1} of {settings.rounds}: {row.kind.name}, {row.found.filter}")
-                done += 1
-                if row.runs:
-                    row.take(jobs.run(row, number))
-                    keep(_made(settings, rows))
-    return _made(settings, rows)
+            keep(_made(settings, rows, different))
+        turns = [(number, row) for number in range(settings.rounds) for row in _turned(_able(rows), number)]
+        for done, (number, row) in enumerate(turns):
+            if row.runs:
+                said = f"round {number + 1} of {settings.rounds}: {row.kind.name}, {row.found.filter}"
+                progress(done, len(turns), said)
+                row.take(jobs.run(row, number))
+                keep(_made(settings, rows, different))
+    return _made(settings, rows, different)
+
+
+def _able(rows: Sequence[_Row]) -> list[_Row]:
+    return [one for one in rows if one.runs]
+
+
+def _turned(rows: list[_Row], number: int) -> list[_Row]:
+    """The rows of one round, which begins with another row than the round before."""
+    shift = number % max(1, len(rows))
+    return rows[shift:] + rows[:shift]
 
 
 def _blank(kind: Kind, name: str, task: Filter) -> LoaderResult:
@@ -130,17 +136,17 @@ def _blank(kind: Kind, name: str, task: Filter) -> LoaderResult:
     )  # fmt: skip
 
 
-def _made(settings: Settings, rows: Sequence[_Row]) -> SideBySide:
+def _made(settings: Settings, rows: Sequence[_Row], different: int) -> SideBySide:
     return SideBySide(
-        settings.data, settings.images, min(settings.different, settings.images), settings.side, settings.batch_size,
+        settings.data, settings.images, different, settings.side, settings.batch_size,
         settings.cores, settings.rounds, tuple(row.found for row in rows),
     )  # fmt: skip
 
 
 def _written(
     settings: Settings, folder: Path, progress: Progress, left_out: Callable[[str, str], None]
-) -> tuple[str, ...]:
-    """The images as loose files, `different` ones again and again."""
+) -> tuple[tuple[str, ...], int]:
+    """The images as loose files, `different` ones again and again; and how many of them are different."""
     found = datasets.load(settings.data, limit=min(settings.different, settings.images), progress=progress)
     contents = [*_jpegs(found, left_out)]
     if not contents:
@@ -154,7 +160,7 @@ def _written(
         path = folder / f"{index:06}.jpg"
         path.write_bytes(contents[index % len(contents)])
         paths.append(str(path))
-    return tuple(paths)
+    return tuple(paths), len(contents)
 
 
 def _jpegs(found: datasets.Dataset, left_out: Callable[[str, str], None]) -> Iterator[bytes]:

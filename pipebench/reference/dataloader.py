@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from pipebench.errors import BadSample, PipebenchError
+from pipebench.errors import BadSample, PipebenchError, install
 from pipebench.host.limits import check_picklable
 from pipebench.reference.worker_health import Notebook, Watchdog, WorkerStart, explain_death
 from pipebench.results.loading import Loading
@@ -215,7 +215,7 @@ def reference(workload: Workload, loading: Loading, recipe: Any = None, now: Now
     from pipebench.reference.pipeline import FLOATS, Collate, Photographs, Stream
 
     if loading.stream and importlib.util.find_spec("webdataset") is None:
-        raise PipebenchError("webdataset, which streams the shards, is missing", "pip install 'pipebench[webdataset]'")
+        raise PipebenchError("webdataset, which streams the shards, is missing", install("webdataset"))
     recipe, notebook = recipe or FLOATS, Notebook(loading.workers)
     try:
         dataset = (Stream if loading.stream else Photographs)(workload, recipe, notebook)

@@ -22,7 +22,7 @@ from pipebench.reference.pipeline import LoadedBatch, Photographs
 from pipebench.reference.ray_cluster import Cluster
 from pipebench.reference.ray_work import STAGES, Work, reason
 from pipebench.reference.training_loop import Cached, Consumer, Now, train
-from pipebench.results.engine import Arm, Blocked, EngineRun, Outputs, Source, StageCost
+from pipebench.results.engine import Arm, Blocked, EngineRun, Outputs, Source, StageCost, middle
 from pipebench.results.measurement import Warning
 from pipebench.results.windows import LoopWindow, throughput
 from pipebench.units import printable
@@ -297,7 +297,7 @@ class Rounds:
         windows = self.windows[source]
         waits = tuple(one.phases["wait"] / one.elapsed_s for one in windows)
         starts = tuple(one.start_s for one in self.passes) if source == "ray" else ()
-        return Arm(source, throughput(windows), waits, tuple(self.cpu[source]), starts)
+        return Arm(source, throughput(windows, middle), waits, tuple(self.cpu[source]), starts)
 
 
 _SAID: dict[Source, str] = {"ready": "batches that are ready", "torch": "the DataLoader", "ray": "Ray Data"}

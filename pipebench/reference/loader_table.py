@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pipebench.data import datasets
-from pipebench.errors import BadSample, PipebenchError
+from pipebench.errors import BadSample, PipebenchError, install
 from pipebench.host import machine
 from pipebench.host.clock import cpu_s
 from pipebench.host.gaps import GAP, Gaps, StoppedAgain, without_gap
@@ -140,7 +140,7 @@ def _no_stream(sharded: bool) -> Skipped | None:
     if not sharded:
         return Skipped("not-built", "this data is loose files, and no shards are made of your files")
     if importlib.util.find_spec("webdataset") is None:
-        return Skipped("not-installed", "pip install 'pipebench[webdataset]'")
+        return Skipped("not-installed", install("webdataset"))
     return None
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pipebench.errors import PipebenchError, said_by
+from pipebench.errors import PipebenchError, install, said_by
 from pipebench.reference.ray_work import Work, make
 from pipebench.results.engine import Node
 from pipebench.units import printable, size
@@ -75,7 +75,7 @@ def connected(address: str | None, cores: int, batch_bytes: int, folder: Path) -
         import ray.data
     except Exception as error:  # what a broken or partial installation raises is anything
         said = printable(said_by(error) or type(error).__name__)[:300]
-        raise PipebenchError(f"Ray Data cannot be imported: {said}", "pip install 'pipebench[lab,ray]'") from error
+        raise PipebenchError(f"Ray Data cannot be imported: {said}", install("lab,ray")) from error
     _silence()
     with contextlib.ExitStack() as stack:
         found = Cluster(address is None, f"Ray Data {ray.__version__}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 from importlib.util import find_spec
 
-from pipebench.errors import PipebenchError, said_by
+from pipebench.errors import PipebenchError, UsageError, install, said_by
 from pipebench.units import printable
 
 REACHED_WITHIN_S = 5.0
@@ -17,20 +17,23 @@ def need_ray() -> None:
     if lacks:
         raise PipebenchError(
             f"--engine ray needs {' and '.join(lacks)}, which pipebench alone does not bring",
-            "pip install 'pipebench[lab,ray]'",
+            install("lab,ray"),
         )
 
 
 def check_reached(address: str) -> None:
-    """Raises `PipebenchError` within seconds if nothing listens at the address of a cluster: `host:port`."""
+    """Raises `PipebenchError` within seconds if nothing listens at the address of a cluster: `host:port`.
+
+    `UsageError` for what is no such address.
+    """
     if "://" in address:
-        raise PipebenchError(
+        raise UsageError(
             f"--ray-address {printable(address)} is not the address of a cluster",
             "run pipebench on a node of the cluster and name its head as HOST:6379; Ray's client (ray://) is not used",
         )
     host, _, port = address.rpartition(":")
     if not host or not port.isdecimal() or not 0 < int(port) < 1 << 16:
-        raise PipebenchError(f"--ray-address {printable(address)} is no address", "write it as HOST:6379")
+        raise UsageError(f"--ray-address {printable(address)} is no address", "write it as HOST:6379")
     try:
         socket.create_connection((host.strip("[]"), int(port)), REACHED_WITHIN_S).close()
     except OSError as error:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from pipebench.errors import BadSample
 from pipebench.render.cells import Table, spoken
-from pipebench.render.layout import Line, Part, Sparing
+from pipebench.render.layout import Line, Part, Spare, Sparing
 from pipebench.results.engine import Arm, EngineRun, Source, start_of
 from pipebench.stats import Speedup
 from pipebench.units import counted, percent, printable, seconds, seconds_scale, size
@@ -14,6 +14,7 @@ from pipebench.units import counted, percent, printable, seconds, seconds_scale,
 _OURS = "MapBatches(reference_pipeline)"  # in the name of the operator in which our function runs
 _NAMED = 3
 _CLOSE = 0.05
+_APART = 0.1  # of the loop's own work beside Ray and with ready batches
 
 
 def parts(found: EngineRun, bad: Sequence[BadSample] = ()) -> Iterator[Sparing]:
@@ -22,9 +23,11 @@ def parts(found: EngineRun, bad: Sequence[BadSample] = ()) -> Iterator[Sparing]:
     if found.lost:
         were = "was" if found.lost == 1 else "were"
         yield Line(f"{found.lost} of {counted(len(found.nodes), 'node')} {were} lost on the way.", "bold")
+    if found.warnings:
+        noise = "; ".join(f"{printable(one.problem)} ({printable(one.remedy)})" for one in found.warnings)
+        yield Line(f"Noise: {noise}.", hanging="  ")
     yield _sources(found)
-    yield from _statistics(found)
-    yield from _stages(found)
+    yield Spare((*_statistics(found), *_stages(found)))
     yield ""
     yield from (Line(line, hanging="  ") for line in _said(found))
     yield from (Line(f"bad: {printable(one.sample)}: {printable(one.message)}", "red") for one in bad[:_NAMED])
@@ -45,7 +48,21 @@ def verdict(found: EngineRun) -> list[str]:
     waits = (
         f"It waits for data {percent(ours.wait_share)} of the time, with the DataLoader {percent(theirs.wait_share)}."
     )
-    return [f"{said}{apart}.{where}", f"{waits} {_most(bound)}"]
+    return [f"{said}{apart}.{where}", f"{waits} {_most(bound)}", *_beyond_waits(found, ours, bound)]
+
+
+def _beyond_waits(found: EngineRun, ours: Arm, bound: Speedup) -> Iterator[str]:
+    """Why the bound is not what the share of waits would make of it, if it is not."""
+    ready = found.arm("ready")
+    if ready is None or not bound.told or not (ready.own_s > 0 < ours.own_s):
+        return
+    if abs(ours.own_s / ready.own_s - 1) < _APART:
+        return
+    scale = seconds_scale([ours.own_s, ready.own_s])
+    yield (
+        f"The waits alone account for {1 / (1 - ours.wait_share):.3g}× of it: the loop's own work takes "
+        f"{scale.text(ours.own_s)} an image beside Ray, and {scale.text(ready.own_s)} with batches that are ready."
+    )
 
 
 def _most(bound: Speedup) -> str:
@@ -146,8 +163,6 @@ def _said(found: EngineRun) -> Iterator[str]:
         yield f"Ray wrote {size(found.spilled_bytes)} of its objects to disk: they did not fit its memory."
     if found.samples_failed:
         yield f"{counted(found.samples_failed, 'bad sample')}: left out of the batches, as by the DataLoader."
-    for one in found.warnings:
-        yield f"Noise: {printable(one.problem)} ({printable(one.remedy)})."
     yield from map(printable, found.notes)
 
 

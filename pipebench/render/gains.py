@@ -7,11 +7,11 @@ from collections.abc import Iterable, Sequence
 from pipebench.results import usual_pipeline
 from pipebench.results.measurement import UNFIT, Measurement, why_unfit
 from pipebench.results.report import Report
-from pipebench.units import printable
+from pipebench.units import counted, printable
 
 
 def verdict(report: Report) -> str:
-    """The largest gain of a variant; if there is none, which variants were not run, and why."""
+    """The largest gain of a variant; if there is none, how many variants were not run. Their reasons stand below."""
     one = usual_pipeline.gain(report.measurements)
     if one is not None and one.over_reference is not None:
         where = f" on the {fit(one)} files that both do" if one.samples_unfit else ""
@@ -19,11 +19,10 @@ def verdict(report: Report) -> str:
         return f"Largest gain: {printable(one.task)}, where {printable(one.variant)} is {times}."
     if not usual_pipeline.gains(report.measurements):
         return "No comparison is possible: no reference variant was measured on this data."
-    if skipped := list(_left_out(report)):
+    if skipped := usual_pipeline.left_out(report.measurements):
         return (
             "No measurable gain among the variants that ran: none that does the same is measurably faster than its "
-            "reference. "
-            f"Not run: {'; '.join(skipped)}."
+            f"reference. {counted(len(skipped), 'variant')} did not run."
         )
     return "No measurable gain: no variant that does the same is measurably faster than its reference."
 
@@ -48,15 +47,6 @@ def not_the_fastest(report: Report) -> Iterable[str]:
     if names:
         without = "; ".join(f"{', '.join(found)} ({where})" for where, found in names.items())
         yield f"Fastest of the variants that do all files, so without {without}."
-
-
-def _left_out(report: Report) -> Iterable[str]:
-    """The variants that were skipped beside others that ran, by their reason."""
-    names: dict[str, list[str]] = {}
-    for one in usual_pipeline.left_out(report.measurements):
-        names.setdefault(one.skipped.reason if one.skipped else "", []).append(printable(one.variant))
-    for reason, found in names.items():
-        yield f"{', '.join(dict.fromkeys(found))} ({printable(reason)})"
 
 
 def on_part(report: Report, found: Sequence[Measurement]) -> Iterable[str]:

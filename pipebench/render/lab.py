@@ -91,18 +91,25 @@ def not_measured(report: Report) -> Iterator[str]:
 
 
 def _rows_left_out(report: Report) -> Iterator[str]:
-    """How many rows of measured tasks failed, and how many were skipped. The tables of the full report say why."""
+    """How many rows of measured tasks failed, and how many were skipped, with their first reasons."""
     rows = [one for task in tables.task_ids(report) if not _all_skipped(report, task) for one in _rows(report, task)]
-    for what, found in (
-        ("failed", [one for one in rows if one.failed]),
-        ("skipped", [one for one in rows if one.skipped]),
+    for what, why in (
+        ("failed", [(one, one.failed) for one in rows if one.failed]),
+        ("skipped", [(one, one.skipped.reason) for one in rows if one.skipped]),
     ):
-        if found:
-            yield f"{counted(len(found), 'variant')} {what}: {_names(found)}"
+        if why:
+            yield f"{counted(len(why), 'variant')} {what}: {_by_reason(why)}"
 
 
-def _names(found: list[Measurement]) -> str:
-    return listed([printable(f"{one.task}/{one.variant}") for one in found], most=_NAMED)
+def _by_reason(found: list[tuple[Measurement, str]]) -> str:
+    """Variants with the reason that they share: those of the most common reasons first."""
+    names: dict[str, dict[str, None]] = {}
+    for one, reason in found:
+        names.setdefault(reason, {})[printable(one.variant)] = None
+    common = sorted(names, key=lambda reason: -len(names[reason]))
+    said = [f"{listed(list(names[reason]), most=_NAMED)} ({printable(reason)})" for reason in common[:_NAMED]]
+    rest = len(common) - _NAMED
+    return "; ".join(said) + (f"; {counted(rest, 'other reason')}" if rest > 0 else "")
 
 
 def _bad(report: Report, full: bool) -> Iterator[Sparing]:

@@ -19,11 +19,15 @@ from pipebench.render.cells import Table
 
 @dataclass(frozen=True)
 class Line:
-    """A line of prose in a style of rich. If it wraps, `hanging` stands before its second and later parts."""
+    """A line of prose in a style of rich. If it wraps, `hanging` stands before its second and later parts.
+
+    An `address` stays whole, so that it can be followed and copied, also where it is wider than the page.
+    """
 
     text: str
     style: str = ""
     hanging: str = ""
+    address: bool = False
 
 
 Part = str | Line | Table
@@ -53,13 +57,16 @@ def flat(parts: Iterable[Sparing]) -> list[Part]:
 def text(
     parts: Iterable[Sparing], *, width: int = WIDTH, colour: bool = False, lacking: frozenset[str] = frozenset()
 ) -> str:
-    """The parts for a terminal. Every line fits in `width` columns. `colour` adds only styles.
+    """The parts for a terminal. Every line but an address fits in `width` columns. `colour` adds only styles.
 
     `lacking` are the signs that the terminal cannot show; others stand for them (see `signs`).
     """
     screen, out = console(width, colour)
 
     def say(line: Line) -> None:
+        if line.address:
+            screen.print(_styled(line.text, line.style), no_wrap=True, overflow="ignore", crop=False)
+            return
         for one in wrapped(line.text, width, line.hanging):
             screen.print(_styled(one, line.style))
 

@@ -6,10 +6,21 @@ from collections.abc import Iterator, Sequence
 
 from pipebench.render.cells import Table, spoken
 from pipebench.render.layout import Line, Part, Spare, Sparing
-from pipebench.results.loaders import FILTERS, Figure, Filter, Lead, LoaderResult, SideBySide, lead, speedup
+from pipebench.results.loaders import (
+    FILTERS,
+    TOLD_ROUNDS,
+    Figure,
+    Filter,
+    Lead,
+    LoaderResult,
+    SideBySide,
+    lead,
+    speedup,
+)
 from pipebench.units import bytes_scale, counted, printable, seconds_scale, width
 
 _TASKS: dict[Filter, str] = {"antialiased": "With antialiasing", "not antialiased": "Without antialiasing"}
+_FEW = 2  # loaders whose reasons the short page has room for
 _ORDERS = {"whole": "shuffled", "buffer": "in a buffer", "none": "none"}
 
 
@@ -24,7 +35,8 @@ def parts(found: SideBySide, full: bool = False) -> Iterator[Sparing]:
             yield _table(rows, task)
     yield from _refused(found)
     yield from _not_run(found, full)
-    yield Spare(("", *_notes(found)), 2)
+    if any(one.rounds for one in found.results):
+        yield Spare(("", *_notes(found)), 2)
     yield Spare(("", *_each(found)), 1)
 
 
@@ -37,12 +49,34 @@ def verdict(found: SideBySide) -> list[str]:
             continue
         by_clock = lead(found.of(task), "wall")
         said.append(f"{_TASKS[task]}, {_leads(best)}{_by_clock(best, by_clock)}")
-    return said or ["Too few loaders were measured to say who leads: two are needed, in two rounds each."]
+    return [*(said or [_not_compared(found)]), *_few_rounds(found)]
+
+
+def _not_compared(found: SideBySide) -> str:
+    """Why nobody is said to lead, and what to do."""
+    begun = list(dict.fromkeys(printable(one.name) for one in found.results if one.rounds and not one.baseline))
+    if len(begun) > 1:
+        return "Too few rounds were measured to say who leads: let it run to its end."
+    if begun:
+        return f"Only one loader was measured ({begun[0]}), so none leads: name another --loader beside it."
+    if any(one.rounds for one in found.results):
+        return "Only the loop without a loader was measured: name a --loader beside it."
+    return "No loader was measured."
+
+
+def _few_rounds(found: SideBySide) -> Iterator[str]:
+    counts = [len(one.rounds) for one in found.results if one.measured]
+    if counts and max(counts) < TOLD_ROUNDS:
+        yield (
+            f"{counted(max(counts), 'round')} give no interval, so no difference can be told: "
+            f"--rounds {TOLD_ROUNDS} or more do."
+        )
 
 
 def _leads(best: Lead) -> str:
     rate = best.leader.rate("cpu")
-    figure = f"{rate.median:,.0f} images per core-second ({width(rate.median, rate.low, rate.high)})"
+    interval = f" ({width(rate.median, rate.low, rate.high)})" if best.leader.told else ""
+    figure = f"{rate.median:,.0f} images per core-second{interval}"
     name = printable(best.leader.name)
     if best.level:
         return f"no loader leads for certain: {name} has {figure}, and {_names(best.level)} may be as fast."
@@ -119,7 +153,7 @@ def _table(rows: Sequence[LoaderResult], task: Filter) -> Table:
 
 def _rate(row: LoaderResult, figure: Figure) -> tuple[str, str]:
     found = row.rate(figure)
-    return f"{found.median:,.0f}", width(found.median, found.low, found.high).lstrip("±")
+    return f"{found.median:,.0f}", width(found.median, found.low, found.high).lstrip("±") if row.told else ""
 
 
 def _behind(row: LoaderResult, rows: Sequence[LoaderResult]) -> str:
@@ -159,11 +193,12 @@ def _not_run(found: SideBySide, full: bool) -> Iterator[Sparing]:
     lines = [Line(f"  {printable(name)}: {printable(reason)}", hanging="  ") for name, reason in reasons.items()]
     if not lines:
         return
+    named = full or len(lines) <= _FEW or not any(one.rounds for one in found.results)
     yield ""
     yield Line(
-        f"Not measured: {', '.join(map(printable, reasons))}{'.' if full else ' (--full says why).'}", hanging="  "
+        f"Not measured: {', '.join(map(printable, reasons))}{'.' if named else ' (--full says why).'}", hanging="  "
     )
-    yield Spare(tuple(lines), 1)
+    yield from lines if named else [Spare(tuple(lines), 1)]
 
 
 def _notes(found: SideBySide) -> Iterator[Part]:
@@ -196,4 +231,4 @@ def _each(found: SideBySide) -> Iterator[Part]:
             resumed = printable(first.resumes) if first.resumes else "cannot"
             yield Line(f"  goes on in the middle of a pass: {resumed}", hanging="  ")
         if first.source:
-            yield Line(f"  {printable(first.source)}")
+            yield Line(f"  {printable(first.source)}", address=True)

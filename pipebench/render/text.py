@@ -53,7 +53,7 @@ def _more(report: Report) -> str:
     """How the reader of a shortened report gets the rest. A watched run says it anyway."""
     if report.calibration is not None:
         return "Shortened: `pipebench show FILE --full` shows every figure of a saved report."
-    if report.workload is not None:
+    if report.workload is not None or report.loaders is not None or report.engine is not None:
         return "Shortened: --full shows every figure, here or with `pipebench show`."
     return "" if report.watched is not None and report.advice is None else screen.MORE
 

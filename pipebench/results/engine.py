@@ -9,7 +9,7 @@ from typing import Literal
 
 from pipebench.results.measurement import Warning
 from pipebench.results.windows import Throughput
-from pipebench.stats import Speedup, compare
+from pipebench.stats import Interval, Speedup, median_interval, next_run
 
 Source = Literal["ready", "torch", "ray"]
 Order = Literal["kept", "given up"]
@@ -44,7 +44,15 @@ class Arm:
 
     @property
     def wait_share(self) -> float:
-        return median(self.wait_shares)
+        """The share of all windows together that the loop waited."""
+        spent = self.throughput.readings_s
+        waited = sum(share * one for share, one in zip(self.wait_shares, spent, strict=True))
+        return waited / sum(spent)
+
+    @property
+    def own_s(self) -> float:
+        """Seconds of an image in which the loop did not wait: those of its own work."""
+        return sum(self.throughput.readings_s) * (1 - self.wait_share) / sum(self.throughput.samples)
 
     @property
     def costs_s(self) -> list[float]:
@@ -160,8 +168,11 @@ class EngineRun:
         ours, other = self.arm("ray"), self.arm(source)
         if ours is None or other is None:
             return None
-        least = min(len(ours.costs_s), len(other.costs_s))
-        return compare(ours.costs_s[:least], other.costs_s[:least]) if least > 1 else None  # one window has no spread
+        ratios = [their / mine for mine, their in zip(ours.costs_s, other.costs_s, strict=False)]
+        if len(ratios) < 2:
+            return None  # one window has no spread
+        found = middle(ratios)
+        return Speedup(found.median, found.low, found.high, found.confidence)
 
     @property
     def code(self) -> Literal["faster", "slower", "no-difference", "not-measured"]:
@@ -186,9 +197,17 @@ class EngineRun:
         for one in self.arms:
             rates: Sequence[float] = one.throughput.readings_s
             yield from (len(rates), len(one.wait_shares), one.throughput.samples_per_s, *rates, *one.throughput.samples)
-            yield 1.0 if len(rates) == len(one.throughput.samples) else 0.0
+            yield 1.0 if len(rates) == len(one.throughput.samples) == len(one.wait_shares) else 0.0
             yield 1.0 if len(one.cpu_s) in (0, len(rates)) else 0.0
         yield from (1.0 if one.rows >= 0 else 0.0 for one in self.operators)
+
+
+def middle(values: Sequence[float]) -> Interval:
+    """The geometric mean, of rates and of ratios of neighbours: so the ratio of two rates is the mean of the ratios.
+
+    Medians and minima, which `stats.compare` uses, have not this property: then a table can contradict its verdict.
+    """
+    return next_run(values) if len(values) > 1 else median_interval(values)
 
 
 def start_of(arm: Arm) -> float | None:

@@ -12,7 +12,10 @@ Filter = Literal["antialiased", "not antialiased"]
 FILTERS: tuple[Filter, ...] = ("antialiased", "not antialiased")
 Order = Literal["whole", "buffer", "none"]
 Figure = Literal["cpu", "wall"]
-LEAST_ROUNDS = 2  # an interval between processes needs two of them
+LEAST_ROUNDS = 2  # of a rate, so that one odd process is not all there is
+# Of an interval. From two values it is 25 times their distance to either side (Student's t with one degree of freedom):
+# it says nothing, or by chance that there is no error.
+TOLD_ROUNDS = 3
 
 
 @dataclass(frozen=True)
@@ -84,8 +87,23 @@ class LoaderResult:
         return len(self.rounds) >= LEAST_ROUNDS
 
     def rate(self, figure: Figure) -> Interval:
-        """Images per core-second (`cpu`) or per second (`wall`), with an interval for what another run would find."""
+        """Images per core-second (`cpu`) or per second (`wall`), with an interval for what another run would find.
+
+        Of fewer than `TOLD_ROUNDS` rounds the interval says nothing: see `told`.
+        """
         return next_run([1 / seconds(one, figure) for one in self.rounds])
+
+    @property
+    def told(self) -> bool:
+        """Whether there are rounds enough for an interval, and so for a difference from another loader."""
+        return len(self.rounds) >= TOLD_ROUNDS
+
+    @property
+    def evidence(self) -> dict[str, float]:
+        """The rate by CPU, and its interval if there is one."""
+        rate = self.rate("cpu")
+        ends = {"low": rate.low, "high": rate.high} if self.told else {}
+        return {"images_per_core_s": rate.median, **ends}
 
 
 @dataclass(frozen=True)
@@ -133,10 +151,10 @@ def seconds(one: LoaderRound, figure: Figure) -> float:
 
 
 def speedup(ours: LoaderResult, theirs: LoaderResult, figure: Figure) -> Speedup | None:
-    """How many times as fast `ours` is, from the rounds that both have. None: they share fewer than two."""
+    """How many times as fast `ours` is, from the rounds that both have. None: they share fewer than `TOLD_ROUNDS`."""
     mine, other = ({one.number: seconds(one, figure) for one in row.rounds} for row in (ours, theirs))
     both = [other[number] / mine[number] for number in mine if number in other]
-    if len(both) < LEAST_ROUNDS:
+    if len(both) < TOLD_ROUNDS:
         return None
     found = next_run(both)
     return Speedup(found.median, found.low, found.high, CONFIDENCE)

@@ -335,14 +335,11 @@ def _of_loaders(found: SideBySide, parts: Any) -> ReportVerdict:
         best, prefix = lead(found.of(task), "cpu"), task.replace(" ", "_")
         if best is None:
             continue
-        rate = best.leader.rate("cpu")
         alone.append(not best.level)
         evidence |= {
             f"{prefix}_leader": best.leader.name,
             f"{prefix}_level": tuple(one.name for one in best.level),
-            f"{prefix}_images_per_core_s": rate.median,
-            f"{prefix}_low": rate.low,
-            f"{prefix}_high": rate.high,
+            **{f"{prefix}_{name}": value for name, value in best.leader.evidence.items()},
         }
     code: Code = "not-measured" if not alone else "leads" if any(alone) else "level"
     return ReportVerdict("loaders", code, evidence)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from pipebench.stats import Interval, median_interval
@@ -13,6 +13,7 @@ from pipebench.stats import Interval, median_interval
 class Throughput:
     """Samples per second of the training loop over some windows: the median, and an interval for the true median.
 
+    Of `run --engine` it is the geometric mean, and the interval is for that of as many other windows.
     `readings_s` are the seconds of each window, and `samples` is the number of samples that each window trained on.
     """
 
@@ -39,8 +40,10 @@ class LoopWindow:
     callbacks: dict[tuple[str, str], float] = field(default_factory=lambda: defaultdict(float))
 
 
-def throughput(windows: Sequence[LoopWindow]) -> Throughput:
-    rates: Interval = median_interval([one.samples / one.elapsed_s for one in windows])
+def throughput(
+    windows: Sequence[LoopWindow], middle: Callable[[Sequence[float]], Interval] = median_interval
+) -> Throughput:
+    rates = middle([one.samples / one.elapsed_s for one in windows])
     return Throughput(
         tuple(one.elapsed_s for one in windows),
         tuple(one.samples for one in windows),

@@ -120,6 +120,8 @@ def hugging_face(workload: Workload) -> Reading:
     if workload.cache == "cold":
         raise Unavailable("kernel", "datasets keeps its files mapped, and the pages of a mapped file cannot be dropped")
     places = _cells(workload, "arrow")
+    if any(map(cells.in_file_format, {cell.path for cell in places.values()})):
+        raise Unavailable("unfit", "datasets reads Arrow's stream format, and these tables are in its file format")
 
     def opened(path: str, name: str) -> Any:
         found = Dataset.from_file(path).select_columns([name])

@@ -19,7 +19,7 @@ from torch.utils.data import Dataset, default_collate
 
 from pipebench.data import datasets
 from pipebench.data.image_header import image_size
-from pipebench.errors import SampleError
+from pipebench.errors import SampleError, install
 from pipebench.host import machine
 from pipebench.host.limits import check_resources
 from pipebench.reference.dataloader import Live
@@ -142,7 +142,7 @@ def _by_opencv(
         try:
             import cv2
         except ImportError as missing:
-            raise Unavailable("not-installed", "pip install 'pipebench[opencv]'") from missing
+            raise Unavailable("not-installed", install("opencv")) from missing
         import torch
 
         cut, found = cropping(), images(workload, workload.batch_size)

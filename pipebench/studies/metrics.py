@@ -15,7 +15,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from pipebench.errors import PipebenchError
+from pipebench.errors import PipebenchError, install
 from pipebench.studies import Study, counting
 
 CLASSES = 1000
@@ -77,9 +77,7 @@ def _library() -> Any:
     try:
         import torchmetrics
     except ImportError as error:
-        raise PipebenchError(
-            "The study of metrics needs torchmetrics.", 'Install it: pip install "pipebench[metrics]".'
-        ) from error
+        raise PipebenchError("The study of metrics needs torchmetrics.", install("metrics")) from error
     return torchmetrics
 
 

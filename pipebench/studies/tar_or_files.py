@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from pipebench.data.listing import Sample
-from pipebench.errors import PipebenchError, SampleError
+from pipebench.errors import PipebenchError, SampleError, install
 from pipebench.reference.pipeline import good
 from pipebench.reference.training_loop import one_thread
 from pipebench.render.cells import spoken
@@ -58,7 +58,7 @@ def _webdataset() -> Any:
     try:
         import webdataset
     except ImportError as missing:
-        raise Unavailable("not-installed", "pip install 'pipebench[webdataset]'") from missing
+        raise Unavailable("not-installed", install("webdataset")) from missing
     return webdataset
 
 

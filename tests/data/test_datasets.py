@@ -13,7 +13,7 @@ import pytest
 from PIL import Image
 
 from pipebench.data import datasets
-from pipebench.errors import PipebenchError
+from pipebench.errors import PipebenchError, UsageError
 from pipebench.native import packing
 
 COUNT = 5
@@ -254,6 +254,7 @@ def test_a_limit_below_one_is_refused(tmp_path):
 def test_an_unknown_name_lists_the_known_ones():
     with pytest.raises(PipebenchError) as caught:
         datasets.load("fotos")
+    assert isinstance(caught.value, UsageError)
     assert "fotos does not exist" in caught.value.problem and "photos, synthetic, tiny, web" in caught.value.remedy
 
 

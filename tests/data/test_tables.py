@@ -7,7 +7,7 @@ import pytest
 pyarrow = pytest.importorskip("pyarrow")
 import pyarrow.parquet as parquet  # noqa: E402
 
-from pipebench.data import datasets, tables  # noqa: E402
+from pipebench.data import datasets, listing, tables  # noqa: E402
 from pipebench.errors import PipebenchError, SampleError  # noqa: E402
 
 STRUCT = pyarrow.struct([("bytes", pyarrow.binary()), ("path", pyarrow.string())])
@@ -107,6 +107,7 @@ def test_a_table_that_cannot_be_read_is_named_and_the_others_are_used(tmp_path, 
     found = datasets.load(str(tmp_path / f"*{whole.suffix}"))
     assert [one.read() for one in found.samples] == images
     assert [one.kind for one in found.problems] == ["unreadable", "unreadable", "not-regular", "no-image"]
+    assert not any(one.message.endswith(".") for one in found.problems)
     assert "its columns: text, blob" in found.problems[-1].message
 
 
@@ -132,6 +133,45 @@ def test_a_table_without_images_says_what_it_holds(tmp_path):
         datasets.load(str(tmp_path))
     assert r"no column holds the bytes of images (its columns: text, \x1b[31m)" in caught.value.problem
     assert "`pipebench watch train.py` measures the script that reads it" in caught.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("name", "spoilt", "said"),
+    [
+        ("a.parquet", lambda data: data[:-9], "The file was cut, is damaged, or is no such table"),
+        ("a.arrow", lambda data: data[: len(data) // 2], "The file was cut, is damaged, or is no such table"),
+        ("file.arrow", lambda data: data[:-9], "The file was cut, is damaged, or is no such table"),
+        ("a.parquet", None, "Name a table that has rows."),
+        ("a.arrow", None, "Name a table that has rows."),
+        ("file.arrow", None, "Name a table that has rows."),
+    ],
+)
+def test_a_table_that_holds_nothing_has_its_remedy(tmp_path, images, name, spoilt, said):
+    path = tmp_path / name
+    write(path, as_table(images) if spoilt else as_table(images).slice(0, 0))
+    if spoilt:
+        path.write_bytes(spoilt(path.read_bytes()))
+    for given in (path, tmp_path):
+        with pytest.raises(PipebenchError) as caught:
+            datasets.load(str(given))
+        assert said in caught.value.remedy and ".." not in caught.value.problem
+
+
+def test_tables_of_another_form_are_not_passed_over_in_silence(tmp_path, images):
+    write(tmp_path / "a.parquet", as_table(images))
+    for name in ("b.arrow", "c.arrow", "cache-1.arrow"):
+        write(tmp_path / name, as_table(images[:3]))
+    found = datasets.load(str(tmp_path))
+    assert len(found.samples) == 16
+    (left,) = found.problems
+    assert left.sample.endswith("b.arrow") and left.kind == "another-form"
+    assert left.message.startswith("not read, nor 1 more: the folder has Parquet files too")
+
+
+def test_every_remedy_fits_a_line_of_a_terminal():
+    every = [*tables._REMEDIES.values(), listing.WANTED, listing.OTHERS]
+    assert max(len(line) for one in every for line in one.splitlines()) <= 78
+    assert all(form in listing.WANTED for form in (".parquet", ".arrow", "Hugging Face"))
 
 
 def test_without_pyarrow_the_remedy_is_named(tmp_path, images, monkeypatch):

@@ -37,8 +37,9 @@ heavy           661   1 %      0.99   1,322         700       400
 Refused: wrong, antialiased: sample 3 has wrong pixels: it differs by 9.0 levels
   on average.
 
-Not measured: absent (--full says why).
-Shortened: --full shows every figure.
+Not measured: absent.
+  absent: absent is not installed: pip install 'pipebench[absent]'
+Shortened: --full shows every figure, here or with `pipebench show`.
 """
 
 
@@ -77,11 +78,36 @@ def test_cpu_and_clock_can_have_other_leaders():
 
 
 def test_one_round_or_one_loader_is_no_comparison():
-    none = "Too few loaders were measured to say who leads: two are needed, in two rounds each."
-    assert verdict(side_by_side(row("a", 0.001), row("b", 0.002, count=1))) == [none]
-    assert verdict(side_by_side(row("a", 0.001))) == [none]
+    few = "Too few rounds were measured to say who leads: let it run to its end."
+    one = "Only one loader was measured (a), so none leads: name another --loader beside it."
+    loop = row("loop", 0.001, baseline=True)
+    assert verdict(side_by_side(row("a", 0.001), row("b", 0.002, count=1))) == [few]
+    assert verdict(side_by_side(row("a", 0.001))) == verdict(side_by_side(row("a", 0.001), loop)) == [one]
+    assert verdict(side_by_side(loop)) == ["Only the loop without a loader was measured: name a --loader beside it."]
     assert report.new(loaders=side_by_side(row("a", 0.001))).verdict.code == "not-measured"
-    assert none in shown(side_by_side(row("a", skipped="it is not installed"))).replace("\n", " ")
+
+
+def test_where_nothing_was_measured_the_reasons_are_all_there_is():
+    rows = [row(name, skipped=f"{name} is not installed") for name in "abcd"]
+    page = shown(side_by_side(*rows))
+    assert page.startswith("No loader was measured.\n") and "d: d is not installed" in page
+    assert "img/core-s" not in page
+
+
+def test_two_rounds_have_no_interval_and_tell_no_difference():
+    found = side_by_side(row("a", 0.001, count=2), row("b", 0.002, count=2))
+    first, second = verdict(found)
+    assert first.startswith("With antialiasing, no loader leads for certain: a has 9") and "±" not in first
+    assert second == "2 rounds give no interval, so no difference can be told: --rounds 3 or more do."
+    page, evidence = shown(found), report.new(loaders=found).verdict.evidence
+    assert "\nloader   img/core-s   × first   img/s   first" in page  # without ±
+    assert evidence["antialiased_images_per_core_s"] > 900 and "antialiased_low" not in evidence
+
+
+def test_addresses_are_whole_whatever_the_width():
+    long = "https://example.org/" + "a-long-name/" * 12
+    page = shown(side_by_side(row("a", 0.001, source=long), row("b", 0.002)), full=True)
+    assert f"\n  {long}\n" in page
 
 
 def test_rounds_are_compared_with_those_beside_them():

@@ -3,11 +3,14 @@
 import json
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 import small_jobs
+from click.testing import CliRunner
 from made_up_loaders import rounds as made_rounds
 
+from pipebench.commands.loaders import command
 from pipebench.errors import PipebenchError, UsageError
 from pipebench.loaders import kind, rounds
 from pipebench.loaders.one_round import Answer
@@ -65,6 +68,64 @@ def test_without_a_decoder_the_loaders_say_what_they_lack(monkeypatch):
         ["torch"], FILTERS[:1], SMALL, QUIET, ask=asking([], torch=lambda job: Answer(missing="simplejpeg"))
     )
     assert found.results[0].skipped == "simplejpeg"
+
+
+def test_loaders_that_cannot_run_have_no_rounds():
+    said, asked = [], []
+    missing = {"spdl": lambda job: Answer(missing="spdl is not installed")}
+    rounds.side_by_side(["spdl"], FILTERS, SMALL, lambda *one: said.append(one), ask=asking(asked, **missing))
+    assert {what for _, _, what in said if "round" in what} == set()
+    said.clear()
+    rounds.side_by_side(
+        ["spdl", "torch"], FILTERS[:1], SMALL, lambda *one: said.append(one), ask=asking(asked, **missing)
+    )
+    assert [one for one in said if one[1]] == [(n, 3, f"round {n + 1} of 3: torch, antialiased") for n in range(3)]
+
+
+@pytest.mark.parametrize(("different", "images", "used"), [(500, 8, 8), (500, 100, 16), (4, 100, 4)])
+def test_how_many_images_are_different_is_what_there_was(different, images, used):
+    settings = rounds.Settings(data="tiny", images=images, different=different, batch_size=4, cores=1, rounds=2)
+    load = rounds.datasets.load
+    with pytest.MonkeyPatch.context() as patch:  # as the user's own data: no more than there is
+        patch.setattr(rounds.datasets, "load", lambda name, limit, progress: load(name, limit=min(limit, 16)))
+        found = rounds.side_by_side(["torch"], FILTERS[:1], settings, QUIET, ask=asking([]))
+    assert found.different == used
+
+
+def _command(monkeypatch, *arguments, **said):
+    processes = type("Processes", (), {"__init__": lambda self, scratch: None, "ask": staticmethod(asking([], **said))})
+    monkeypatch.setattr(rounds, "_Processes", processes)
+    small = ["--images", "8", "--cores", "1", "--batch-size", "4", "--task", "antialiased"]
+    return CliRunner().invoke(command, [*small, *arguments], standalone_mode=False)
+
+
+def test_the_command_says_that_fewer_images_are_different(monkeypatch):
+    done = _command(monkeypatch, "--data", "tiny", "--loader", "torch", "--different", "50")
+    assert done.return_value == 0
+    assert "--different 50: 8 are used, because --images has no more." in done.stderr
+    assert "--different" not in _command(monkeypatch, "--data", "tiny", "--loader", "torch").stderr
+
+
+def test_the_command_fails_where_no_loader_could_be_measured(monkeypatch):
+    missing = {"spdl": lambda job: Answer(missing="spdl is not installed")}
+    done = _command(monkeypatch, "--data", "tiny", "--loader", "spdl", **missing)
+    assert done.return_value == 1 and "round" not in done.stderr
+    assert "spdl: spdl is not installed" in done.stdout and "pipebench: no loader was measured" in done.stderr
+
+
+def test_an_interrupt_keeps_the_rounds_until_then(monkeypatch, tmp_path):
+    def stops(job):
+        if job.number == 2:
+            raise KeyboardInterrupt
+        return asking([])(job)
+
+    place = tmp_path / "r.json"
+    done = _command(monkeypatch, "--data", "tiny", "--loader", "torch", "--export-json", str(place), torch=stops)
+    saved = json.loads(place.read_text())
+    assert done.return_value == 130 and saved["partial"] and len(saved["loaders"]["results"][0]["rounds"]) == 2
+    assert "interrupted; what was measured is in" in done.stderr
+    done = _command(monkeypatch, "--data", "tiny", "--loader", "loop", loop=lambda job: stops(replace(job, number=2)))
+    assert done.return_value == 130 and "interrupted before anything was measured" in done.stderr
 
 
 def test_a_kind_prepares_its_copy_once_for_both_tasks():

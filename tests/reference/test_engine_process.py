@@ -72,6 +72,14 @@ def test_a_process_that_hangs_is_killed_with_all_that_it_started(script, address
     assert remedy in raised.value.remedy and time.monotonic() - begin < 60
 
 
+def test_what_a_killed_process_kept_for_a_while_is_removed(script, tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    script("import multiprocessing.util; multiprocessing.util.get_temp_dir(); os.kill(os.getpid(), signal.SIGKILL)")
+    with pytest.raises(PipebenchError, match="was killed by SIGKILL"):
+        measured()
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_progress_is_passed_on_and_the_job_is_whole(script, monkeypatch):
     monkeypatch.setenv("RAY_ADDRESS", "other:1")
     script(
@@ -130,4 +138,5 @@ def test_ray_that_is_missing_is_said_with_its_extra(monkeypatch):
 )
 def test_an_address_that_nobody_answers_at_is_said_at_once(monkeypatch, address, said):
     monkeypatch.setattr(ray_there, "find_spec", lambda name: "there")
-    assert said in _refused("--engine", "ray", "--ray-address", address).problem
+    error = _refused("--engine", "ray", "--ray-address", address)
+    assert said in error.problem and isinstance(error, UsageError) == ("no Ray cluster" not in said)

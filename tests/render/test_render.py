@@ -264,9 +264,17 @@ def test_no_gain_is_not_said_of_what_was_not_run():
     found = some_fit(lambda given: "it is PNG", lambda given: "it is PNG")
     assert tables.verdict(found) == (
         "No measurable gain among the variants that ran: none that does the same is measurably faster than its "
-        "reference. Not run: quick0, quick1 (not made for this data: 10 are PNG)."
+        "reference. 2 variants did not run."
     )
     assert found.verdict.evidence["skipped"] == ("decode/number/quick0", "decode/number/quick1")
+    assert text.table(found).count("not made for this data: 10 are PNG") == 1
+
+
+def test_a_summary_says_why_variants_were_skipped():
+    found = some_fit(lambda given: "it is PNG", lambda given: "it is PNG")
+    other = tuple(replace(one, task="decode/other") for one in found.measurements)
+    shown = text.table(replace(found, measurements=(*found.measurements, *other)))
+    assert "4 variants skipped: quick0, quick1 (not made for this data: 10 are PNG)" in shown
 
 
 def test_what_was_noticed_while_listing_is_said_in_a_line(report):

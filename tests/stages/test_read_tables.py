@@ -26,12 +26,12 @@ def images():
     return [one.read() for one in datasets.load("tiny").samples]
 
 
-def write(path, images, rows=3):
+def write(path, images, rows=3, new=pyarrow.ipc.new_stream):
     table = pyarrow.table({"label": list(range(len(images))), "jpg": pyarrow.array(images, pyarrow.binary())})
     if path.suffix == ".parquet":
         parquet.write_table(table, path, row_group_size=rows)
     else:
-        with pyarrow.OSFile(str(path), "wb") as file, pyarrow.ipc.new_stream(file, table.schema) as stream:
+        with pyarrow.OSFile(str(path), "wb") as file, new(file, table.schema) as stream:
             stream.write_table(table, max_chunksize=rows)
     return str(path)
 
@@ -65,6 +65,13 @@ def test_rows_of_another_form_are_skipped_with_the_reason(tmp_path, images, data
     assert reasons.pop("open") == "this data is tables, and tables are never extracted into files"
     assert reasons.pop("tar-index") == "this data is tables, and no shards are made of your files"
     assert set(reasons.values()) == {"this data is tables of another form, and no such tables are made of your files"}
+
+
+def test_what_datasets_cannot_open_is_left_out_with_the_reason(tmp_path, images):
+    pytest.importorskip("datasets")
+    found = measured(write(tmp_path / "a.arrow", images, new=pyarrow.ipc.new_file), ("arrow-ipc", "hf-datasets"))
+    assert found["arrow-ipc"].summary and found["hf-datasets"].skipped.code == "unfit"
+    assert "these tables are in its file format" in found["hf-datasets"].skipped.reason
 
 
 def test_a_row_without_bytes_is_one_bad_sample_for_every_row(tmp_path, images):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pipebench.errors import PipebenchError
+from pipebench.errors import PipebenchError, install
 from pipebench.watch.log.sinks import Point
 
 PLACE = "DIR"
@@ -13,9 +13,7 @@ class Sink:
         try:
             from torch.utils.tensorboard import SummaryWriter
         except ImportError as missing:
-            raise PipebenchError(
-                "--log tensorboard needs the package tensorboard", "pip install 'pipebench[tensorboard]'"
-            ) from missing
+            raise PipebenchError("--log tensorboard needs the package tensorboard", install("tensorboard")) from missing
         self._writer = SummaryWriter(place)
 
     def write(self, point: Point) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 
-from pipebench.errors import PipebenchError
+from pipebench.errors import PipebenchError, install
 from pipebench.watch.log.sinks import Point
 
 PLACE = ""
@@ -29,7 +29,7 @@ class Sink:
         try:
             import wandb
         except ImportError as missing:
-            raise PipebenchError("--log wandb needs the package wandb", "pip install 'pipebench[wandb]'") from missing
+            raise PipebenchError("--log wandb needs the package wandb", install("wandb")) from missing
         quiet = wandb.Settings(
             silent=True, console="off", host="-", save_code=False, disable_code=True, disable_git=True,
             disable_job_creation=True, x_save_requirements=False, x_disable_meta=True, x_disable_machine_info=True,
