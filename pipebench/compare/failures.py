@@ -22,6 +22,14 @@ def first_line(error: BaseException) -> str:
     return f"{type(error).__name__}{': ' if message else ''}{message}"[:LONGEST]
 
 
+def is_missing(error: BaseException) -> bool:
+    """Whether a look-up has failed because a commit does not have a thing yet, or no longer: a module, a name.
+
+    `stage.find` raises a `PipebenchError`, whose class is that of the other commit, or a KeyError in older ones.
+    """
+    return isinstance(error, (ImportError, AttributeError, LookupError)) or type(error).__name__ == "PipebenchError"
+
+
 def said_of(error: BaseException, folder: str | None) -> str:
     """What an error says, with its place: the innermost line of the user's files below `folder`, as torch and other
     libraries raise errors for what they were given. Without any, the line that raised it.

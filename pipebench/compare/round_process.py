@@ -175,17 +175,30 @@ class Side:
 
     def _known(self, identity: str, knobs: dict[str, Any]) -> Any:
         """The task, the variant, and the workload with those settings that this commit knows."""
-        task, variant = self._find(identity)
+        return self._fitted(*self._find(identity), knobs)
+
+    def _fitted(self, task: Any, variant: Any, knobs: dict[str, Any]) -> Any:
         workload = OTHER.module("task").Workload
         known = {name: value for name, value in knobs.items() if name in workload.__dataclass_fields__}
         return task, variant, task.adapt(workload(**known))
 
     def arm(self, identity: str, knobs: dict[str, Any], short_s: float) -> dict[str, Any]:
-        """Builds the benchmark on as many of its samples as a call does in `short_s`; or returns why it cannot."""
+        """Builds the benchmark on as many of its samples as a call does in `short_s`.
+
+        Returns why it cannot if this commit lacks it, or what it needs. Anything else that fails is raised.
+        """
+        found = None
         try:
-            task, _, workload = self._known(identity, knobs)
-        except Exception as missing:  # a benchmark that this commit does not have yet, or no longer
-            return {"skip": getattr(missing, "reason", None) or f"not in this commit: {FAILURES.first_line(missing)}"}
+            found = self._find(identity)
+            task, _, workload = self._fitted(*found, knobs)
+        except Exception as error:
+            is_stage = self._source(identity)[0] is None  # what is no stage says itself that a commit lacks it
+            lacks = getattr(error, "reason", None)
+            if lacks is None and found is None and is_stage and FAILURES.is_missing(error):
+                lacks = f"not in this commit: {FAILURES.first_line(error)}"
+            if lacks is None:
+                raise
+            return {"skip": lacks}
         prepared = self._runner.prepare(identity, workload)
         if prepared.skip_code:
             return {"skip": prepared.skip_reason}
