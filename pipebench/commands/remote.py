@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import replace
 from pathlib import Path
 
 import click
 
+from pipebench.commands._numbers import Number
 from pipebench.host.interrupts import INTERRUPTED
-from pipebench.terminal import delivered, exported, formatted, paged, places, progress, whole
+from pipebench.terminal import delivered, exported, formatted, paged, places, progress, say, whole
 
 
 @click.command(short_help="How many connections to a server feed so many images per second")
 @click.argument("addresses", nargs=-1, required=True, metavar="ADDRESS...")
-@click.option("--feed", type=click.FloatRange(0, min_open=True), metavar="N", help="The images per second to be fed.")
+@click.option("--feed", type=Number(1e-3, 1e9), metavar="N", help="The images per second to be fed.")
 @click.option(
     "--connections", type=click.IntRange(1, 256), default=16, show_default=True, metavar="N", help="The most to try."
 )
-@click.option(
-    "--seconds", type=click.FloatRange(0.05, 600), default=2.0, show_default=True, help="The length of a window."
-)
+@click.option("--seconds", type=Number(0.05, 600), default=2.0, show_default=True, help="The length of a window.")
 @click.option(
     "--timeout",
-    type=click.FloatRange(0.1, 600),
+    type=Number(0.1, 600),
     default=10.0,
     show_default=True,
     metavar="SECONDS",
@@ -58,7 +58,11 @@ def command(
     from pipebench.remote.whole import Asked, measured
     from pipebench.results.report import new
 
-    with progress() as advance:
+    found, complete = None, False
+    with contextlib.suppress(KeyboardInterrupt), progress() as advance:
         found, complete = measured(addresses, Asked(feed, connections, seconds, timeout, retries), advance)
+    if found is None or not found.rows:
+        say("pipebench: interrupted before anything was measured; nothing was saved")
+        return INTERRUPTED
     delivered(replace(new(remote=found), partial=not complete), style, export_json, export_html)
     return INTERRUPTED if not complete else 0 if found.gave else 1

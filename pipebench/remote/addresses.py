@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 from glob import has_magic
 from typing import Any
+from urllib.parse import urlsplit
 
 from pipebench.errors import PipebenchError, UsageError, said_by
 from pipebench.host.redaction import redacted
@@ -59,11 +60,13 @@ def _expanded(text: str) -> Iterator[str]:
 def _of(address: str, timeout_s: float, retries: int) -> Iterator[str]:
     scheme = address.partition("://")[0].lower()
     if scheme in ("http", "https"):
-        if set(address) & set("*{}"):
-            problem = f"no web server lists what fits {printable(redacted(address))}"
-            raise UsageError(problem, "write a range with both ends: train-{000..099}.tar")
+        _check(address)
         yield address
-        return
+    else:
+        yield from _of_store(scheme, address, timeout_s, retries)
+
+
+def _of_store(scheme: str, address: str, timeout_s: float, retries: int) -> Iterator[str]:
     try:
         from fsspec import AbstractFileSystem, get_filesystem_class
         from fsspec.core import url_to_fs
@@ -73,7 +76,9 @@ def _of(address: str, timeout_s: float, retries: int) -> Iterator[str]:
 
         options = _of_s3(timeout_s, retries) if scheme in ("s3", "s3a") else {}
         store, path = url_to_fs(address, **options)
-    except (ImportError, ValueError) as error:
+    except ValueError as error:
+        raise UsageError(f"{scheme}:// cannot be opened: {printable(said_by(error))}", _WANTED) from error
+    except ImportError as error:
         remedy = f"pip install 'pipebench[{_EXTRAS[scheme]}]'" if scheme in _EXTRAS else _WANTED
         raise PipebenchError(f"{scheme}:// cannot be opened: {printable(said_by(error))}", remedy) from error
     try:
@@ -87,6 +92,20 @@ def _of(address: str, timeout_s: float, retries: int) -> Iterator[str]:
         said = printable(redacted(said_by(error)))[:200]
         remedy = "check its credentials, its name and its endpoint (AWS_ENDPOINT_URL), or name https:// addresses"
         raise PipebenchError(f"{printable(redacted(address))}: {type(error).__name__}: {said}", remedy) from error
+
+
+def _check(address: str) -> None:
+    """Raises UsageError for a pattern that is left, for an address without a host, and for a port that is none."""
+    if set(address) & set("*{}"):
+        problem = f"no web server lists what fits {printable(redacted(address))}"
+        raise UsageError(problem, "write a range with both ends: train-{000..099}.tar")
+    try:
+        parts = urlsplit(address)
+        wrong = "" if parts.hostname and parts.port != 0 else "has no host, or the port 0"
+    except ValueError as error:
+        wrong = f"is no address: {error}"
+    if wrong:
+        raise UsageError(f"{printable(redacted(address))} {printable(wrong)}", _WANTED)
 
 
 def _of_s3(timeout_s: float, retries: int) -> dict[str, Any]:

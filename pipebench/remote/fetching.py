@@ -46,6 +46,7 @@ class Tally:
     bytes_read: int = 0
     counted: int = 0  # bytes that came while the window was open, without those of attempts that failed
     open: bool = False
+    doubtful: set[str] = field(default_factory=set)  # addresses whose last attempt failed; windows share it
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     @property
@@ -117,6 +118,8 @@ class Fetcher:
             take(part)
         if announced.isdecimal() and came < int(announced) and not stop.is_set():
             raise Failed("cut-short")
+        if not came and not stop.is_set():
+            raise Failed("empty", permanent=True)
 
 
 def _client(address: str) -> Any:
@@ -139,14 +142,16 @@ def _failed(error: BaseException) -> Failed:
     of = urllib3.exceptions
     if isinstance(error, of.MaxRetryError) and error.reason is not None:
         return _failed(error.reason)
-    if isinstance(error, of.IncompleteRead | http.client.IncompleteRead):
-        return Failed("cut-short")
-    if isinstance(error, of.NewConnectionError | of.ProxyError | ConnectionRefusedError):  # first: some are time-outs
-        return Failed("not-connected")
-    if isinstance(error, of.TimeoutError | TimeoutError):
-        return Failed("timed-out")
-    if isinstance(error, of.SSLError):
-        return Failed("tls", permanent=True)
+    words = (  # in this order: some that are not connected are time-outs too
+        ("redirected", True, of.ResponseError),
+        ("cut-short", False, of.IncompleteRead | http.client.IncompleteRead),
+        ("not-connected", False, of.NewConnectionError | of.ProxyError | ConnectionRefusedError),
+        ("timed-out", False, of.TimeoutError | TimeoutError),
+        ("tls", True, of.SSLError),
+    )
+    for word, permanent, kinds in words:
+        if isinstance(error, kinds):
+            return Failed(word, permanent)
     inner = error.args[1] if isinstance(error, of.ProtocolError) and len(error.args) > 1 else None
     if isinstance(inner, BaseException) and inner is not error:
         return _failed(inner)
@@ -166,7 +171,7 @@ def shard(
     """Streams one shard, with at most `most_retries` further attempts. Returns why it was given up; None if it was not.
 
     An attempt begins with a new `taker()`, because a shard that failed is streamed from its start again, as curl does.
-    Of an attempt that fails, no byte counts.
+    Of an attempt that fails, no byte counts; nor of one that is stopped, if the one before it failed: it may fail, too.
     """
     for number in range(most_retries + 1):
         if number and stop.wait(min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2 ** (number - 1))):
@@ -174,10 +179,13 @@ def shard(
         mine = _Counting(tally, taker() if taker else None)
         try:
             fetch(address, tally, stop, mine)
-            return None
         except Failed as failed:
             last = failed
+        else:
+            mine.settle(address, whole=not stop.is_set())
+            return None
         with tally.lock:
+            tally.doubtful.add(address)
             tally.counted -= mine.counted
             tally.failures[last.kind] += 1
             again = number < most_retries and not last.permanent and not stop.is_set()
@@ -194,6 +202,13 @@ class _Counting:
     def __init__(self, tally: Tally, take: Callable[[bytes], None] | None) -> None:
         self._tally, self._take = tally, take
         self.counted = 0
+
+    def settle(self, address: str, whole: bool) -> None:
+        with self._tally.lock:
+            if whole:
+                self._tally.doubtful.discard(address)
+            elif address in self._tally.doubtful:
+                self._tally.counted -= self.counted
 
     def __call__(self, part: bytes) -> None:
         with self._tally.lock:

@@ -45,14 +45,14 @@ def measured(given: Sequence[str], asked: Asked, progress: Callable[[int, int, s
         progress(0, 0, "looking at the first shard")
         copy = folder / "beginning.tar"
         first = looking.look(fetch, shards[0], copy, asked.timeout_s, asked.retries)
-        local = looking.local(copy)
+        local = looking.local(copy) if first.came else None
     found = Remote(
         addresses=tuple(map(redacted, given)), shards=len(shards), feed=asked.feed, images=first.images,
         looked_bytes=first.looked_bytes, set_bytes=None, look=first.tally.traffic, rows=(), local=local,
         window_s=asked.window_s, timeout_s=asked.timeout_s, most_retries=asked.retries,
         read_bytes=first.tally.bytes_read,
     )  # fmt: skip
-    server = windows.Server(fetch, shards, asked.window_s, asked.timeout_s, asked.retries)
+    server = windows.Server(fetch, shards, asked.window_s, asked.timeout_s, asked.retries, first.tally.doubtful)
     sizes, rows, complete = dict(first.tally.size_bytes), list[Connections](), False
     read_bytes = found.read_bytes
 

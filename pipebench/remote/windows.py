@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from pipebench.remote.fetching import MOST_TIMES, Fetch, Tally, shard
@@ -35,18 +35,28 @@ class Window:
 class Server:
     """The shards on a server. `window` streams them with so many connections for `window_s`.
 
-    A shard that the server refuses for good is not asked for again. What waits at the end of a window is waited for, at
-    most a time-out and a pause, so that it is counted and does not disturb the next.
+    A shard that the server refuses for good is not asked for again. The last attempt at `doubtful` shards has failed.
+    What waits at the end of a window is waited for, at most a time-out and a pause, so that it is counted and does not
+    disturb the next.
     """
 
-    def __init__(self, fetch: Fetch, addresses: Sequence[str], window_s: float, timeout_s: float, retries: int) -> None:
+    def __init__(
+        self,
+        fetch: Fetch,
+        addresses: Sequence[str],
+        window_s: float,
+        timeout_s: float,
+        retries: int,
+        doubtful: Iterable[str] = (),
+    ) -> None:
         self._fetch, self._addresses = fetch, list(addresses)
         self._window_s, self._timeout_s, self._retries = window_s, timeout_s, retries
+        self._doubtful = set(doubtful)
         self._next = 0
         self._lock = threading.Lock()
 
     def window(self, connections: int) -> Window:
-        stop, tally = threading.Event(), Tally()
+        stop, tally = threading.Event(), Tally(doubtful=self._doubtful)
         threads = [
             threading.Thread(target=self._connection, args=(tally, stop), daemon=True) for _ in range(connections)
         ]

@@ -8,7 +8,29 @@ from statistics import fmean, median
 
 from pipebench.stats import Interval, next_run
 
+_REMEDIES = {  # of failures, by their word in `Traffic`
+    "http-401": "sign in, or use an address that is signed",
+    "http-403": "check the credentials, or sign the address again: it may have ended",
+    "http-404": "check the address",
+    "timed-out": "check that the server can be reached (curl -I), or raise --timeout",
+    "not-connected": "check host, port and proxy (curl -I)",
+    "tls": "check the certificate of the server (curl -I); SSL_CERT_FILE names others to trust",
+    "cut-short": "check the server: it ends its answers before their end",
+    "reset": "check the server: it resets connections",
+    "empty": "check the address: its answer has no byte",
+    "redirected": "check the address: it leads from one to another without an end",
+    "http-408": "try it later: the server is busy",
+    "http-429": "try it later, or with fewer --connections: the server limits requests",
+}
+FEWEST_WINDOWS = 3  # with an interval: of two, one difference would say how far windows differ, and it may be 0
 BUSY = 0.8  # of a core: with more, this process may be the limit, and not the server
+
+
+def remedy_for(kind: str) -> str:
+    """What helps against a failure."""
+    if kind.startswith("http-5"):
+        return "try it later: the server is faulty or busy"
+    return _REMEDIES.get(kind, "check the address (curl -I)")
 
 
 @dataclass(frozen=True)
@@ -16,7 +38,8 @@ class Traffic:
     """What happened to requests. A high number of `retries` means that the rate was bought with waiting.
 
     `failures` counts attempts that failed, by how: `timed-out` (no byte for the time-out), `reset`, `cut-short` (fewer
-    bytes than the server had announced), `not-connected`, `tls`, `not-http`, or the status, such as `http-403`.
+    bytes than the server had announced), `empty` (no byte at all), `redirected` (without an end), `not-connected`,
+    `tls`, `not-http`, or the status, such as `http-403`.
     `retries` of them were tried again. `given_up` are shards that were not: it cannot help, or there were too many.
     """
 
@@ -76,8 +99,9 @@ class LocalCopy:
 class Remote:
     """What a server gives to so many connections at once, and how many of them feed `feed` images per second.
 
-    Images are derived from bytes: the first shard has `images` in its first `looked_bytes`. `set_bytes` is the size of
-    all shards, from those whose size the server said (None: it said none). `read_bytes` is all that was fetched.
+    Images are derived from bytes: the first shard has `images` whole ones in its first `looked_bytes`. `set_bytes` is
+    the size of all shards, from those whose size the server said (None: it said none). `read_bytes` is all that was
+    fetched. `local` is None where the first shard did not come, or what came of it is too small to be timed.
     """
 
     addresses: tuple[str, ...]
@@ -98,11 +122,14 @@ class Remote:
         return bytes_per_s * self.images / self.looked_bytes
 
     def rate(self, row: Connections) -> Interval:
-        """Images per second of another run, with its interval: from the windows of a row, which has at least one."""
+        """Images per second of another run, with its interval: from the windows of a row, which has at least one.
+
+        With fewer than `FEWEST_WINDOWS`, or an empty one, the confidence is 0: the values reach from `low` to `high`.
+        """
         found = [self.images_per_s(one) for one in row.bytes_per_s]
-        if len(found) > 1 and min(found) > 0:
+        if len(found) >= FEWEST_WINDOWS and min(found) > 0:
             return next_run(found)
-        return Interval(fmean(found), 0.0 if len(found) > 1 else found[0], max(found), 0.0)
+        return Interval(fmean(found), min(found), max(found), 0.0)
 
     @property
     def may_do(self) -> Connections | None:
@@ -118,7 +145,7 @@ class Remote:
 
     @property
     def gave(self) -> bool:
-        """Whether any byte came in a window."""
+        """Whether any byte came in a window, besides those of attempts that failed."""
         return any(any(one.bytes_per_s) for one in self.rows)
 
     @property

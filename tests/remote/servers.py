@@ -146,6 +146,15 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Location", self.server.url("elsewhere.tar"))
         self.end_headers()
 
+    def _round(self, _):
+        """A redirect to itself."""
+        self.send_response(302)
+        self.send_header("Location", self.server.url(self.path.strip("/")))
+        self.end_headers()
+
+    def _empty(self, _):
+        self._status("200")
+
     def _garbage(self, _):
         self.wfile.write(b"\x00\x01 this is no HTTP\r\n\r\n")
         self.close_connection = True

@@ -32,6 +32,11 @@ def test_what_is_no_address_of_a_server_is_wrong_usage(given):
         ("https://h/t-*.tar", "no web server lists"),
         ("https://h/t-{000..}.tar", "no web server lists"),
         ("ftp://h/a.tar", "no signed addresses"),
+        ("x://h/a.tar", "cannot be opened"),
+        ("http://:80/a.tar", "has no host"),
+        ("http://h:port/a.tar", "is no address"),
+        ("http://h:99999/a.tar", "is no address"),
+        ("http://[::1/a.tar", "is no address"),
     ],
 )
 def test_what_would_never_end_or_never_be_found_is_wrong_usage(given, problem):

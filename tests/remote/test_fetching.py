@@ -115,3 +115,24 @@ def test_a_stop_ends_the_pause_before_a_retry(content, monkeypatch):
 
     tally = fetching.Tally()
     assert fetching.shard(fails, "http://a", tally, stop, 3) is None and tally.retries == 1
+
+
+def test_of_a_shard_that_failed_no_byte_counts_until_it_comes_whole():
+    """A stop in the middle of an attempt says nothing of how it would have ended."""
+    stop, tally = threading.Event(), fetching.Tally(open=True)
+    ends = iter(["fails", "is stopped", "comes whole", "is stopped"])
+
+    def fetch(address, tally, stop, take):
+        take(b"x" * 100)
+        end = next(ends)
+        if end == "fails":
+            raise fetching.Failed("cut-short")
+        if end == "is stopped":
+            stop.set()
+
+    counts = []
+    for _ in range(4):
+        stop.clear()
+        fetching.shard(fetch, "a", tally, stop, most_retries=0)
+        counts.append(tally.counted)
+    assert counts == [0, 0, 100, 200]

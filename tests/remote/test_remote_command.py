@@ -37,13 +37,15 @@ def test_a_refusal_is_two_lines_and_status_1():
         done = run(server.url("a.tar?token=hunter2hunter2"), *BRIEF)
     assert done.returncode == 1 and done.stdout == "" and "hunter2" not in done.stderr
     problem, remedy = done.stderr.splitlines()[-2:]
-    assert problem == "pipebench: the first shard does not come (http-403 × 1 in 1 attempts)"
+    assert problem == "pipebench: the first shard does not come (http-403 × 1 in 1 attempt)"
     assert remedy == "  check the credentials, or sign the address again: it may have ended"
 
 
 def test_wrong_usage_is_status_2():
     assert run("shards/train-000.tar").returncode == 2
-    assert run("https://h/a.tar", "--feed", "0").returncode == 2
+    for wrong in (["--feed", "0"], ["--feed", "nan"], ["--seconds", "inf"], ["--timeout", "nan"], ["--retries", "-1"]):
+        assert run("https://h/a.tar", *wrong).returncode == 2
+    assert run().returncode == 2
 
 
 def test_an_interrupt_keeps_what_was_measured_and_leaves_nothing_hanging(tmp_path):
@@ -69,5 +71,17 @@ def test_an_interrupt_during_the_first_look_ends_it():
         while time.monotonic() < until and not server.seen["a.tar"]:
             time.sleep(0.01)
         process.send_signal(signal.SIGINT)
-        process.communicate(timeout=50)
-    assert process.returncode == 130
+        out, err = process.communicate(timeout=50)
+    assert process.returncode == 130 and out == ""
+    assert err.splitlines()[-1] == "pipebench: interrupted before anything was measured; nothing was saved"
+
+
+def test_where_no_shard_comes_whole_it_says_what_came_and_what_helps():
+    """Half of the shard holds images enough, so windows are measured."""
+    with faulty(shard(64)) as server:
+        server.plan["a.tar"] = ["half!"]
+        done = run(server.url("a.tar"), "--feed", "10", *BRIEF, "--retries", "1")
+    assert done.returncode == 1 and "local copy" not in done.stdout
+    said = " ".join(done.stdout.split())
+    assert said.startswith("No shard came whole in any window of 100 ms:")
+    assert "Then: check the server: it ends its answers before their end." in said

@@ -43,7 +43,7 @@ def test_of_a_long_shard_the_beginning_is_enough(tmp_path, monkeypatch):
     monkeypatch.setattr(looking, "LOOK_BYTES", 200_000)
     content = shard(400)
     found, copy = looked(content, tmp_path)
-    assert 0 < found.images < 40 and 200_000 <= len(copy) < len(content)
+    assert 16 <= found.images < 400 and 200_000 <= len(copy) < 300_000
     assert found.looked_bytes / found.images == pytest.approx(len(content) / 400, rel=0.4)
 
 
@@ -55,8 +55,12 @@ def test_where_retries_end_what_came_is_used(tmp_path):
 @pytest.mark.parametrize(
     ("plan", "says", "remedy"),
     [
-        (["403!"], "http-403 × 1 in 1 attempts", "credentials"),
-        (["404!"], "http-404 × 1 in 1 attempts", "check the address"),
+        (["403!"], "http-403 × 1 in 1 attempt", "credentials"),
+        (["empty!"], "empty × 1 in 1 attempt", "no byte"),
+        (["round!"], "redirected × 1 in 1 attempt", "without an end"),
+        (["429!"], "http-429 × 3 in 3 attempts", "fewer --connections"),
+        (["503!"], "http-503 × 3 in 3 attempts", "later"),
+        (["404!"], "http-404 × 1 in 1 attempt", "check the address"),
         (["silent!"], "timed-out × 3 in 3 attempts", "--timeout"),
         (["reset-at-once!"], "reset × 3 in 3 attempts", "resets"),
     ],
@@ -76,12 +80,53 @@ def _endless():
 
 @pytest.mark.parametrize("content", [b"<html>", os.urandom(300_000), tar_of([]), _endless()])
 def test_what_is_no_shard_ends_too(tmp_path, content):
-    try:
-        found, _ = looked(content, tmp_path)
-    except PipebenchError as error:
-        assert "no image" in error.problem
-    else:
-        assert found.images == 1  # the header of a member whose bytes do not come
+    with pytest.raises(PipebenchError, match=r"holds no image|hold 0 whole images"):
+        looked(content, tmp_path)
+
+
+def test_a_member_counts_once_it_came_whole(tmp_path):
+    """An image of 3,000 bytes with its class has 4,608 in the tar."""
+    content = tar_of([os.urandom(3000)] * 40)
+    with pytest.raises(PipebenchError) as caught:
+        looked(content[: 5 * 4608 + 512 + 700], tmp_path)
+    assert "hold 5 whole images, and then it is no tar any more" in caught.value.problem
+    found, _ = looked(content[: 20 * 4608 + 512 + 700], tmp_path)
+    assert found.images == 20 and found.looked_bytes >= 20 * 4608
+
+
+def test_one_cut_image_gives_no_rate(tmp_path):
+    with pytest.raises(PipebenchError) as caught:
+        looked(tar_of([os.urandom(600)])[:560], tmp_path)
+    assert caught.value.problem == (
+        "the first 560 B of the first shard hold 0 whole images, and then it is no tar any more: no rate of images "
+        "follows from less than 16"
+    )
+    assert "tar tf" in caught.value.remedy
+
+
+def test_few_images_are_enough_where_they_are_the_whole_shard(tmp_path):
+    found, _ = looked(tar_of([os.urandom(600)] * 3), tmp_path)
+    assert found.images == 3 and found.came
+
+
+def test_few_images_of_a_shard_that_never_comes_whole_are_not(tmp_path):
+    with pytest.raises(PipebenchError) as caught:
+        looked(tar_of([os.urandom(3000)] * 20), tmp_path, ["half!"])
+    assert "cut-short × 3 in 3 attempts" in caught.value.problem and "whole images" in caught.value.problem
+    assert "ends its answers" in caught.value.remedy
+
+
+def test_of_large_images_it_reads_on_until_there_are_enough_but_keeps_only_the_beginning(tmp_path, monkeypatch):
+    monkeypatch.setattr(looking, "LOOK_BYTES", 100_000)
+    content = tar_of([os.urandom(30_000)] * 400)
+    found, copy = looked(content, tmp_path)
+    assert 16 <= found.images < 300 and len(copy) < 200_000
+
+
+def test_a_server_that_is_too_slow_for_images_is_said_to_be_so(tmp_path, monkeypatch):
+    monkeypatch.setattr(looking, "LOOK_S", 0.3)
+    with faulty(shard(40), bytes_per_s=2e5) as server, pytest.raises(PipebenchError, match=r"whole images?, in 0 s"):
+        looking.look(fetching.Fetcher(2), server.url("a.tar"), tmp_path / "copy", 2, 0)
 
 
 def test_the_local_copy_has_readings(tmp_path):
@@ -89,7 +134,7 @@ def test_the_local_copy_has_readings(tmp_path):
     copy.write_bytes(os.urandom(1 << 20))
     found = looking.local(copy)
     assert found.size_bytes == 1 << 20 and len(found.warm_bytes_per_s) == 5 and min(found.warm_bytes_per_s) > 0
-    copy.write_bytes(b"")
+    copy.write_bytes(bytes((1 << 20) - 1))
     assert looking.local(copy) is None
 
 

@@ -1,5 +1,7 @@
 """The text and the verdict of made readings: the answer first, what failed, and only what the readings say."""
 
+from dataclasses import replace
+
 import pytest
 from made_up_remote import FAILED, REMOTE, ROWS, remote, row
 
@@ -20,7 +22,7 @@ def test_the_report_begins_with_the_answer_and_fits_a_screen():
     found = shown(REMOTE, full=True)
     said = "5 of 109 requests failed (2 cut-short, 1 http-403, 2 timed-out); 4 were tried again, 1"
     assert said in found.replace("\n", " ")
-    assert "→ 6" in found and "a local copy would give up to 8,200 images/s here" in found
+    assert "→ 6" in found and "a local copy would give 8,000 images/s here" in found
     assert "With 8 connections this process used a whole core" in found.replace("\n  ", " ")
     assert "https://h/train-{000..009}.tar" in found
 
@@ -44,7 +46,8 @@ def test_the_report_begins_with_the_answer_and_fits_a_screen():
         (
             (ROWS[0], row(6, 2600)),
             2500.0,
-            "To feed 2,500 images/s: perhaps 6 connections (one window only). 1 connection gives 450.",
+            "To feed 2,500 images/s: perhaps 6 connections (1 window only, which has no interval). 1 connection gives "
+            "450.",
             "may-feed-rate",
         ),
         (ROWS, None, "1 connection gives 450 images/s; the most is 3,597, with 8 connections.", "measured"),
@@ -52,7 +55,9 @@ def test_the_report_begins_with_the_answer_and_fits_a_screen():
         (
             (row(1, 0, 0, traffic=Traffic(8, 6, 2, {"timed-out": 8})),),
             100.0,
-            "No byte came in any window: 8 timed-out.",
+            "No shard came whole in any window of 2.00 s: 2.00 GB were read, but what came in windows was of "
+            "attempts that failed (8 timed-out). Then: check that the server can be reached (curl -I), or raise "
+            "--timeout; --seconds makes windows longer.",
             "does-not-feed-rate",
         ),
     ],
@@ -61,6 +66,50 @@ def test_the_verdict(rows, feed, says, code):
     found = remote(*rows, feed=feed)
     assert verdict(found) == says
     assert report.new(remote=found).verdict.code == code
+
+
+def test_where_no_byte_came_it_names_what_helps():
+    silent = replace(row(1, 0, 0, traffic=Traffic(8, 6, 2, {"http-403": 8})), first_byte_s=())
+    assert verdict(remote(silent)) == (
+        "No byte came in any window of 2.00 s: 8 http-403. Then: check the credentials, or sign the address again: it "
+        "may have ended."
+    )
+    late = verdict(remote(replace(silent, traffic=Traffic(2))))
+    assert late.endswith("no attempt failed. Then: --seconds makes windows longer.")
+    assert "local copy" not in shown(remote(silent)).split("Images are derived")[0]
+
+
+def test_two_windows_have_no_interval():
+    """With one degree of freedom, equal windows would have ±0 %, and others ×÷20."""
+    for second in (450, 460, 800):
+        found = remote(row(1, 450, second), feed=450.0)
+        assert found.rate(found.rows[0]).confidence == 0 and found.needed is None
+        assert "perhaps 1 connection (2 windows only, which have no interval)" in verdict(found)
+        assert "%" not in shown(found).split("connections ")[1].split("local")[0].replace("95 %", "")
+    assert remote(row(1, 450, 450, 450)).rate(row(1, 450, 450, 450)).confidence == 0.95
+
+
+def test_an_interval_is_never_0():
+    assert "±<1 %" in shown(remote(row(1, 450, 450, 450, 450))) and "±0 %" not in shown(REMOTE)
+
+
+def test_small_figures_are_no_zeros():
+    found = remote(row(1, 0.04, 0.05, 0.04, 0.05), row(2, 0.09, 0.09, 0.08, 0.09), local=False)
+    said = shown(found)
+    assert "1 connection gives 0.045" in verdict(found) and "kB/s" in said
+    assert {"4.5", "8.7"} <= set(said.split())
+
+
+def test_what_failed_in_the_first_look_has_a_row_and_one_was_tried_again():
+    found = shown(remote(*ROWS[:2], look=Traffic(2, 1, 0, {"cut-short": 1})))
+    assert "1 of 14 requests failed (1 cut-short); 1 was tried again, 0 shards given up." in found
+    assert any(line.split() == ["first", "look", "1", "1"] for line in found.splitlines())
+
+
+def test_a_figure_of_the_summary_is_one_of_a_row():
+    said = " ".join(shown(REMOTE).split())
+    copy = said.split("local copy would give ")[1].split()[0]
+    assert f"local copy, cold {copy} " in said
 
 
 def test_one_spoilt_window_makes_a_row_uncertain():
