@@ -26,6 +26,9 @@ CONFIDENCE = 0.95
 BLOCKS = 12
 NORMAL = 1.960  # a value that 97.5 % of a standard normal distribution lie below
 SPREAD_OF_MEDIAN = NormalDist().inv_cdf(0.75)  # the median of absolute values beside their standard deviation
+# Values from which an interval of `next_run` is shown. Of two it reaches nine times their distance to either side
+# (Student's t with one degree of freedom): it says nothing, or by chance that there is no error.
+LEAST_TOLD = 3
 MOST_PROCESSES = 1000  # where a search for a number of processes ends
 _MANY = 1000  # degrees of freedom: the normal distribution differs by less than 0.2 %
 _LARGEST, _STEPS = 1e6, 50  # the search for a quantile

@@ -19,7 +19,8 @@ _IN_HAND = 2  # batches that a loop holds while it waits for the next: the last 
 _TENSORS = 2  # in a batch: images and labels
 _PIPES_PER_WORKER = 4  # descriptors: two ends of its index queue, its sentinel, its share of the resource tracker
 # Bytes of the path of the folder for temporary files: that of a socket (unix(7)), less what multiprocessing adds.
-LONGEST_TEMPORARY = 107 - len("/pymp-12345678/listener-12345678")
+_LONGEST_SOCKET = 107
+LONGEST_TEMPORARY = _LONGEST_SOCKET - len("/pymp-12345678/listener-12345678")
 _LEAST_SHARED = 64 << 20  # bytes of shared memory: what docker gives unless told otherwise
 _LEAST_DESCRIPTORS = 256
 _LEAST_ADDRESSES = 768 << 20  # bytes of address space: with 500 MB, importing decoders ended by SIGSEGV
@@ -99,6 +100,16 @@ def no_room_for_sockets(folder: str | None = None) -> str:
         f"the path of the folder for temporary files has {length} bytes, and workers hand batches over by sockets "
         f"below it, which may have {LONGEST_TEMPORARY} at most: {printable(folder)}"
     )
+
+
+def sockets_in(folder: str) -> None:
+    """Lets this process and its workers keep the sockets of multiprocessing in a folder, if its path is short enough.
+
+    Each process makes a folder of its own for them in that for temporary files, and where one is killed, it stays. The
+    place is where `multiprocessing.util.get_temp_dir` remembers it, which forked workers inherit.
+    """
+    if len(os.fsencode(folder)) + len("/listener-12345678") <= _LONGEST_SOCKET:
+        vars(multiprocessing.current_process())["_config"]["tempdir"] = folder
 
 
 def too_tight_for_workers(shared: Path = SHARED_MEMORY, folder: str | None = None) -> Iterator[str]:

@@ -19,7 +19,6 @@ import msgspec
 from pipebench.data import datasets
 from pipebench.errors import BadSample, PipebenchError, UsageError
 from pipebench.host.children import how, kill_all_with
-from pipebench.host.limits import no_room_for_sockets
 from pipebench.host.scratch import Scratch
 from pipebench.reference.engine_script import Beat, EngineJob, EngineNote, read_note
 from pipebench.reference.training_script import INTERRUPTED, TrainingJob
@@ -92,7 +91,7 @@ def _run(job: EngineJob, folder: Path, progress: Progress) -> tuple[EngineNote, 
     try:
         with open(folder / "log", "wb") as log:
             process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env={_TAG: tag, **_environment(folder)},
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env={_TAG: tag, **_environment()},
                 start_new_session=True, pass_fds=(writing,),
             )  # fmt: skip
         os.close(writing)
@@ -107,14 +106,9 @@ def _run(job: EngineJob, folder: Path, progress: Progress) -> tuple[EngineNote, 
     return note, INTERRUPTED if hung is None else process.returncode, said
 
 
-def _environment(folder: Path) -> dict[str, str]:
-    """This environment without a cluster's address, which Ray would take in place of the one that was asked for.
-
-    Temporary files of the process and of its workers are in `folder`, because what is killed removes none of its own.
-    Where its path is too long for sockets, they stay where they were.
-    """
-    own = {} if no_room_for_sockets(str(folder)) else {"TMPDIR": str(folder)}
-    return {name: value for name, value in os.environ.items() if name != "RAY_ADDRESS"} | own
+def _environment() -> dict[str, str]:
+    """This environment without a cluster's address, which Ray would take in place of the one that was asked for."""
+    return {name: value for name, value in os.environ.items() if name != "RAY_ADDRESS"}
 
 
 def _of_hung(job: EngineJob) -> str:

@@ -22,7 +22,7 @@ import msgspec
 from pipebench.errors import BadSample, PipebenchError, UsageError
 from pipebench.host import process_tree
 from pipebench.host.interrupts import INTERRUPTED, interruptible
-from pipebench.host.limits import check_resources
+from pipebench.host.limits import check_resources, sockets_in
 from pipebench.host.whole_files import write_whole
 from pipebench.reference.dataloader import reference
 from pipebench.reference.engine_rounds import Plan, Rounds
@@ -137,6 +137,7 @@ def main() -> int:
     job = msgspec.json.decode(Path(sys.argv[1]).read_bytes(), type=EngineJob)
     path = Path(job.training.note)
     process_tree.adopt_orphans()
+    sockets_in(job.folder)
     try:
         with interruptible():
             run(job, _Beats(job.pipe))

@@ -8,7 +8,7 @@ from pipebench.errors import BadSample
 from pipebench.render.cells import Table, spoken
 from pipebench.render.layout import Line, Part, Spare, Sparing
 from pipebench.results.engine import Arm, EngineRun, Source, start_of
-from pipebench.stats import Speedup
+from pipebench.stats import LEAST_TOLD, Speedup
 from pipebench.units import counted, percent, printable, seconds, seconds_scale, size
 
 _OURS = "MapBatches(reference_pipeline)"  # in the name of the operator in which our function runs
@@ -40,7 +40,8 @@ def verdict(found: EngineRun) -> list[str]:
         return [f"{printable(found.library)} was not measured."]
     if over is None or bound is None:
         few = f"{printable(found.library)} fed {ours.throughput.samples_per_s:,.0f} images/s, the DataLoader"
-        return [f"Too few windows to compare: {few} {theirs.throughput.samples_per_s:,.0f}. Let it run to its end."]
+        enough = f"Let it run to its end, with --steps {LEAST_TOLD} or more."
+        return [f"Too few windows to compare: {few} {theirs.throughput.samples_per_s:,.0f}. {enough}"]
     loader = f"a DataLoader with {counted(found.workers, 'worker')}"
     said = f"{printable(found.library)} feeds {_rate(ours)} images/s to the training loop, {loader} {_rate(theirs)}"
     apart = f": {spoken(over)}" if over.told else f"; no difference can be told ({spoken(over)})"
@@ -88,7 +89,7 @@ def _sources(found: EngineRun) -> Table:
         (
             names[one.source],
             f"{one.throughput.samples_per_s:,.0f}",
-            f"{one.throughput.low:,.0f}–{one.throughput.high:,.0f}" if len(one.costs_s) > 1 else "",
+            f"{one.throughput.low:,.0f}–{one.throughput.high:,.0f}" if len(one.costs_s) >= LEAST_TOLD else "",
             percent(one.wait_share),
             scale.number(cost) if cost is not None else "",
             seconds(start) if (start := start_of(one)) is not None else "",

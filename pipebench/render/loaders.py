@@ -8,7 +8,6 @@ from pipebench.render.cells import Table, spoken
 from pipebench.render.layout import Line, Part, Spare, Sparing
 from pipebench.results.loaders import (
     FILTERS,
-    TOLD_ROUNDS,
     Figure,
     Filter,
     Lead,
@@ -17,6 +16,7 @@ from pipebench.results.loaders import (
     lead,
     speedup,
 )
+from pipebench.stats import LEAST_TOLD
 from pipebench.units import bytes_scale, counted, printable, seconds_scale, width
 
 _TASKS: dict[Filter, str] = {"antialiased": "With antialiasing", "not antialiased": "Without antialiasing"}
@@ -66,10 +66,10 @@ def _not_compared(found: SideBySide) -> str:
 
 def _few_rounds(found: SideBySide) -> Iterator[str]:
     counts = [len(one.rounds) for one in found.results if one.measured]
-    if counts and max(counts) < TOLD_ROUNDS:
+    if counts and max(counts) < LEAST_TOLD:
         yield (
             f"{counted(max(counts), 'round')} give no interval, so no difference can be told: "
-            f"--rounds {TOLD_ROUNDS} or more do."
+            f"--rounds {LEAST_TOLD} or more do."
         )
 
 

@@ -9,7 +9,7 @@ from typing import Literal
 
 from pipebench.results.measurement import Warning
 from pipebench.results.windows import Throughput
-from pipebench.stats import Interval, Speedup, median_interval, next_run
+from pipebench.stats import LEAST_TOLD, Interval, Speedup, median_interval, next_run
 
 Source = Literal["ready", "torch", "ray"]
 Order = Literal["kept", "given up"]
@@ -169,8 +169,8 @@ class EngineRun:
         if ours is None or other is None:
             return None
         ratios = [their / mine for mine, their in zip(ours.costs_s, other.costs_s, strict=False)]
-        if len(ratios) < 2:
-            return None  # one window has no spread
+        if len(ratios) < LEAST_TOLD:
+            return None
         found = middle(ratios)
         return Speedup(found.median, found.low, found.high, found.confidence)
 

@@ -6,16 +6,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from pipebench.stats import CONFIDENCE, Interval, Speedup, next_run
+from pipebench.stats import CONFIDENCE, LEAST_TOLD, Interval, Speedup, next_run
 
 Filter = Literal["antialiased", "not antialiased"]
 FILTERS: tuple[Filter, ...] = ("antialiased", "not antialiased")
 Order = Literal["whole", "buffer", "none"]
 Figure = Literal["cpu", "wall"]
 LEAST_ROUNDS = 2  # of a rate, so that one odd process is not all there is
-# Of an interval. From two values it is 25 times their distance to either side (Student's t with one degree of freedom):
-# it says nothing, or by chance that there is no error.
-TOLD_ROUNDS = 3
 
 
 @dataclass(frozen=True)
@@ -89,14 +86,14 @@ class LoaderResult:
     def rate(self, figure: Figure) -> Interval:
         """Images per core-second (`cpu`) or per second (`wall`), with an interval for what another run would find.
 
-        Of fewer than `TOLD_ROUNDS` rounds the interval says nothing: see `told`.
+        Of fewer than `LEAST_TOLD` rounds the interval says nothing: see `told`.
         """
         return next_run([1 / seconds(one, figure) for one in self.rounds])
 
     @property
     def told(self) -> bool:
         """Whether there are rounds enough for an interval, and so for a difference from another loader."""
-        return len(self.rounds) >= TOLD_ROUNDS
+        return len(self.rounds) >= LEAST_TOLD
 
     @property
     def evidence(self) -> dict[str, float]:
@@ -151,10 +148,10 @@ def seconds(one: LoaderRound, figure: Figure) -> float:
 
 
 def speedup(ours: LoaderResult, theirs: LoaderResult, figure: Figure) -> Speedup | None:
-    """How many times as fast `ours` is, from the rounds that both have. None: they share fewer than `TOLD_ROUNDS`."""
+    """How many times as fast `ours` is, from the rounds that both have. None: they share fewer than `LEAST_TOLD`."""
     mine, other = ({one.number: seconds(one, figure) for one in row.rounds} for row in (ours, theirs))
     both = [other[number] / mine[number] for number in mine if number in other]
-    if len(both) < TOLD_ROUNDS:
+    if len(both) < LEAST_TOLD:
         return None
     found = next_run(both)
     return Speedup(found.median, found.low, found.high, CONFIDENCE)

@@ -74,7 +74,13 @@ def test_a_process_that_hangs_is_killed_with_all_that_it_started(script, address
 
 def test_what_a_killed_process_kept_for_a_while_is_removed(script, tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    script("import multiprocessing.util; multiprocessing.util.get_temp_dir(); os.kill(os.getpid(), signal.SIGKILL)")
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    script(
+        "import multiprocessing.util as util; from pipebench.host.limits import sockets_in; sockets_in(job['folder'])\n"
+        "print(util.get_temp_dir(), flush=True)\n"
+        "os.fork() or (print(util.get_temp_dir(), flush=True), os._exit(0)); os.wait()\n"
+        "os.kill(os.getpid(), signal.SIGKILL)"
+    )
     with pytest.raises(PipebenchError, match="was killed by SIGKILL"):
         measured()
     assert list(tmp_path.iterdir()) == []
