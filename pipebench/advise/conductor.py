@@ -86,7 +86,7 @@ class Conductor:
         findings = (*self.findings, *self._predicted)
         return Advice(
             findings,
-            judging.best(_advisable(findings)),
+            judging.best(judging.advisable(findings)),
             loader,
             made.file if made else "",
             made.line if made else 0,
@@ -195,7 +195,7 @@ class Conductor:
         return all(self._try(change) for change in self._changes(seen))
 
     def _tell_more(self) -> bool:
-        """Tries again what noise has hidden, as long as there is time. False: the script has ended."""
+        """Tries again what noise has hidden or blurred, as long as there is time. False: the script has ended."""
         while (place := judging.unclear(self.findings)) is not None:
             before = self.findings[place]
             if not self._try(before.change, place):
@@ -227,7 +227,7 @@ class Conductor:
             yield change
 
     def _together(self) -> Change | None:
-        return judging.together(_apart(_advisable(self.findings)))
+        return judging.together(_apart(judging.advisable(self.findings)))
 
     def _trial_s(self) -> float:
         """The seconds that a trial has taken so far, on average."""
@@ -335,11 +335,6 @@ class Conductor:
             return None
         samples = seen.batches * max(1, seen.number("batch_size"))
         return Cache(told.sample_bytes, samples, seen.free_bytes)
-
-
-def _advisable(findings: Sequence[Finding]) -> list[Finding]:
-    """The same findings, of which none counts as a gain that may not be advised."""
-    return [one if one.advisable else replace(one, outcome="unclear") for one in findings]
 
 
 def _apart(findings: Sequence[Finding]) -> list[Finding]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from statistics import median
 
 from pipebench.remedies.seen import WORTH
@@ -18,6 +19,7 @@ _HOPELESS = 0.9
 # Of a gain: the ratio of the interval's ends at which more pairs are not worth their time. Runs differ by as much.
 _PRECISE = 1.2
 _UNCLEAR = 1.15
+_ROUGH = 2.0  # the ratio of the ends of a promised interval
 # How far the gain of one run is from that of another: the standard deviation of its logarithm. Windows of one process
 # cannot show it. A change that gains little, and one of half as much again or more (docs/figures/advice.md).
 BETWEEN_RUNS = 0.05
@@ -87,20 +89,35 @@ def unclear(findings: Sequence[Finding]) -> int | None:
     """The finding that is worth more pairs, if there is time left: the largest gain that could not be told.
 
     None: there is none, or what could not be told would not change the advice. A knock-out is no change to advise, and
-    what is not advisable is not the one to follow.
+    what is not advisable is not the one to follow. If all is told, it is the advice itself, if its gain is only roughly
+    known: trials end as soon as an interval excludes 1, so of many noisy ones some do by chance.
     """
     most = max((one.gain.speedup for one in findings if one.outcome == "gain" and one.gain), default=1.0)
     open_ones = [
         (one.gain.speedup, place)
         for place, one in enumerate(findings)
-        if one.outcome == "unclear"
-        and one.gain
-        and len(one.ratios) < _MOST_IN_ALL
-        and one.advisable
-        and not one.change.knock_out
+        if one.outcome == "unclear" and one.gain and _has_room(one) and one.advisable and not one.change.knock_out
     ]
     speedup, place = max(open_ones, default=(0.0, 0))
-    return place if speedup >= WORTH * most else None
+    if speedup >= WORTH * most:
+        return place
+    chosen = best(advisable(findings))
+    return chosen if chosen is not None and _is_rough(findings[chosen]) else None
+
+
+def _has_room(found: Finding) -> bool:
+    """Whether more pairs of this may be made, and would tell more: what differs between runs they cannot tell."""
+    pairs = len(found.ratios)
+    return pairs < _MOST_IN_ALL and not enough(found.ratios, pairs + MOST_PAIRS)
+
+
+def _is_rough(found: Finding) -> bool:
+    return found.gain is not None and found.gain.high > _ROUGH * found.gain.low and _has_room(found)
+
+
+def advisable(findings: Sequence[Finding]) -> list[Finding]:
+    """The same findings, of which none counts as a gain that may not be advised."""
+    return [one if one.advisable else replace(one, outcome="unclear") for one in findings]
 
 
 def together(findings: Sequence[Finding]) -> Change | None:

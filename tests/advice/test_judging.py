@@ -1,12 +1,15 @@
 """The arithmetic of a trial, and the choice between gains."""
 
 import math
+import random
 from dataclasses import replace
 
 import pytest
 
+from pipebench.advise import judging
 from pipebench.advise.judging import (
     BETWEEN_RUNS,
+    MOST_PAIRS,
     best,
     enough,
     foretold,
@@ -106,15 +109,73 @@ def test_only_a_change_that_may_be_advised_is_tried_again(kind, again):
     assert unclear([found]) == again
 
 
+def test_what_only_differs_between_runs_is_not_tried_again():
+    """It is sure in this process, and too little for another one: no pair would be made, again and again."""
+    sure = (1.085, 1.1, 1.087, 1.11, 1.1)
+    assert outcome(gain((1.08, 1.1, 1.12))) == "unclear" and enough((1.08, 1.1, 1.12), 10)
+    assert unclear([Finding(Change("one", {}), "unclear", gain(sure), sure)]) is None
+
+
 @pytest.mark.parametrize("by", ["windows", "passes"])
 def test_what_noise_hides_is_tried_again_until_more_pairs_would_not_help(by):
-    some = (1.31, 1.17, 0.977, 1.24, 1.27, 1.3, 1.3)
+    some = (1.61, 1.17, 0.777, 1.54, 1.57, 1.1, 1.5)
 
     def of(ratios):
         return [Finding(Change("one", {}), "unclear", gain(ratios), ratios, by)]
 
     assert unclear(of(some)) == unclear(of(3 * some)) == 0
     assert unclear(of(4 * some)) is None
+
+
+def test_an_advice_that_is_only_roughly_known_is_tried_again():
+    rough, sharp = (1.2, 2.4, 1.5, 2.2, 1.9), (1.5, 1.52, 1.51)
+
+    def of(*trials, **how):
+        changes = [Change(f"change {place}", {}, **how) for place in range(len(trials))]
+        gains = [promised(gain(one)) for one in trials]
+        return [Finding(one, "gain", told, found) for one, told, found in zip(changes, gains, trials, strict=True)]
+
+    assert unclear(of(rough)) == 0 and unclear(of(sharp)) is None
+    assert unclear(of(sharp, rough)) == 1 and unclear(of(rough, (4.0, 4.1, 4.05))) is None  # not the one to follow
+    assert unclear(of(rough, knock_out=True)) is None and unclear(of(rough, gives_up=True)) is None
+    assert unclear(of(6 * rough)) is None
+
+
+def _chosen(true_gains, noise, pairs, chance):
+    """What `best` chooses, where the logarithms of pairs scatter by `noise`, and so many pairs fit into the budget."""
+    found = []
+
+    def tried(true_gain, earlier=()):
+        nonlocal pairs
+        known, most = [*earlier], len(earlier) + MOST_PAIRS
+        while pairs and not enough(known, most):
+            known.append(true_gain * math.exp(chance.gauss(0.0, noise)))
+            pairs -= 1
+        told = gain(known)
+        kind = outcome(told, len(known)) if told else "not-tried"
+        return Finding(Change("change", {}), kind, promised(told) if told else None, tuple(known))
+
+    for one in true_gains:
+        found.append(replace(tried(one), change=Change(f"change {len(found)}", {})))
+    while pairs and (place := unclear(found)) is not None:
+        found[place] = replace(tried(true_gains[place], found[place].ratios), change=found[place].change)
+    return best(found)
+
+
+def test_fewer_gains_by_chance_are_advised_and_no_fewer_real_ones(monkeypatch):
+    """Five changes that bring nothing, and four of them with one that brings twice, on a very noisy machine."""
+
+    def counted(true_gains, wanted, runs):
+        chance = random.Random(11)
+        return sum(_chosen(true_gains, 0.8, 80, chance) in wanted for _ in range(runs))
+
+    def both():
+        return counted([1.0] * 5, range(5), 200), counted([1.0] * 4 + [2.0], [4], 60)
+
+    now = both()
+    monkeypatch.setattr(judging, "_ROUGH", math.inf)
+    before = both()
+    assert 0 < now[0] <= before[0] / 2 and now[1] >= before[1]
 
 
 def _unclear(*pairs, **more):
