@@ -9,10 +9,11 @@ import click
 
 from pipebench.commands._numbers import Number
 from pipebench.errors import UsageError
-from pipebench.terminal import delivered, exported, formatted, place, sensible, whole
+from pipebench.terminal import delivered, exported, formatted, place, say, sensible, whole
 from pipebench.units import printable
 
 _MOST_BYTES_PER_S = 1e18
+_MANY = 256  # workers: a simulation of more takes longer than a second
 _LEAST_FACTOR, _MOST_FACTOR = 1e-3, 1e6
 _UNITS = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 
@@ -105,5 +106,8 @@ def command(
         raise UsageError(f"{printable(file)} is not a file", "name one that `watch` or `advise` wrote with --passport")
     passport = passport_in(report.load(file))
     asked = Asked(workers, prefetch_factor, cores, consumer, devices, faster, storage, network, others)
+    most = max(asked.workers or 0, passport.costs.workers, *(one.workers for one in passport.tried), 0)
+    if most > _MANY:
+        say(f"simulating {most:,} workers: this takes some seconds")
     found = sensible(file, lambda: plan(passport, asked))
     delivered(report.new(plan=found), style, export_json)

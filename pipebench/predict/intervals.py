@@ -14,7 +14,8 @@ from pipebench.results.plan import Figure
 from pipebench.stats import NORMAL
 
 _AGAIN = 10  # bootstrap samples
-_WORKERS = 128  # of more, the scatter is taken to be the same: a simulation of a thousand takes a second
+# of more workers or batches ahead, the scatter is taken to be the same: a simulation of a thousand takes a second
+_WORKERS, _AHEAD = 128, 512
 _BLOCK = 16  # batches that stay together, so that slow batches keep their distance
 
 
@@ -51,7 +52,9 @@ def _middle(rates: Sequence[float]) -> float:
 
 def _scatter(costs: LoopCosts, setting: Setting) -> float:
     chance = random.Random(0)
-    few = replace(setting, workers=min(setting.workers, _WORKERS))
+    workers = min(setting.workers, _WORKERS)
+    deep = max(2, _AHEAD // max(1, workers))
+    few = replace(setting, workers=workers, prefetch_factor=min(setting.prefetch_factor, deep))
     found = [math.log(simulate(_resampled(costs, chance), few).batches_per_s) for _ in range(_AGAIN)]
     return stdev(found)
 

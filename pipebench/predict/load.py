@@ -10,7 +10,8 @@ from pipebench.predict.loader import Setting, simulate
 from pipebench.results.costs import LoopCosts, Passport
 
 MODEL_ERROR = 0.12  # about the root mean square of relative errors: docs/figures/prediction.md
-_HALVINGS = 16
+_HALVINGS = 24
+_MOST = 1e4  # threads of others: with so many, a loop has as good as no core
 
 
 @cache
@@ -25,7 +26,7 @@ def borne_out(passport: Passport) -> Passport:
     measured = found.costs.samples / found.costs.iteration_s
     if not found.others or present(found) * (1 + MODEL_ERROR) >= measured:
         return found
-    low, high = 0.0, found.others
+    low, high = 0.0, min(found.others, _MOST)
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
         fits = present(replace(found, others=middle)) >= measured

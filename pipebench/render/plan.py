@@ -29,6 +29,7 @@ _ASSUMED = {
     "network": "all that is read crosses it (never checked)",
 }
 _BUSY = 0.5  # threads of others: with fewer, a machine is quiet
+_FITTED = 0.05  # an error below this, where the load was fitted: it cannot always be
 _ROWS = 3  # around the best, if there is a table of needs too
 
 
@@ -169,7 +170,7 @@ def _checks(found: Plan) -> Table:
 
 def _error(found: Plan, one: Check) -> str:
     """The error of the model; what it was fitted to is no check of it."""
-    if one.of == "samples_per_s" and found.others_told is not None:
+    if one.of == "samples_per_s" and found.others_told is not None and abs(one.error) < _FITTED:
         return "fitted"
     return f"{100 * one.error:+.1f} %"
 

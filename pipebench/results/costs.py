@@ -10,6 +10,7 @@ KEPT = 256  # batches, and iterations
 _MOST_WORKERS = 4096
 _MOST_AHEAD = 1 << 16  # batches
 _MOST_TRIED = 64  # settings: the ladder of workers and that of batches ahead have about ten each
+_MOST_TRIED_WORKERS = 2 * _MOST_WORKERS  # in all: each is simulated
 
 
 def _can_be(workers: int, prefetch_factor: int) -> float:
@@ -66,7 +67,7 @@ class LoopCosts:
         yield from (self.samples, self.iteration_s, self.threads, self.prefetch_factor)
         for listed in (self.cpu_s, self.blocked_s, self.step_s):
             yield from (len(listed), 1.0 if min(listed, default=0.0) >= 0 else 0.0)
-        yield 1.0 if len(self.cpu_s) == len(self.blocked_s) else 0.0
+        yield 1.0 if len(self.cpu_s) == len(self.blocked_s) and self.step_cpu_s >= 0 else 0.0
         yield _can_be(self.workers, self.prefetch_factor)
 
     @property
@@ -115,6 +116,7 @@ class Passport:
     def divisors(self) -> Iterator[float]:
         """Figures that are above 0 in every run."""
         yield from self.costs.divisors()
-        yield from (self.cores, 1.0 if len(self.tried) <= _MOST_TRIED else 0.0)
+        few = len(self.tried) <= _MOST_TRIED and sum(one.workers for one in self.tried) <= _MOST_TRIED_WORKERS
+        yield from (self.cores, 1.0 if few else 0.0, 1.0 if self.others >= 0 else 0.0)
         for one in self.tried:
             yield from (one.speedup, _can_be(one.workers, one.prefetch_factor))

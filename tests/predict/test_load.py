@@ -35,6 +35,10 @@ def test_of_more_threads_than_the_measured_rate_allows_the_most_that_it_allows_a
     assert found.others == pytest.approx(4.0, abs=0.01)
 
 
+def test_no_load_is_too_large_to_be_fitted() -> None:
+    assert borne_out(_taken(COMPUTING, others=4.0, told=1e18)).others == pytest.approx(4.0, abs=0.01)
+
+
 def test_a_model_that_is_too_slow_without_any_load_has_none() -> None:
     slow = replace(COMPUTING, iteration_s=0.005)
     assert borne_out(Passport(slow, (), 2.0, others=5.0)).others == pytest.approx(0.0, abs=0.001)

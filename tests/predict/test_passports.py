@@ -62,11 +62,27 @@ def test_only_what_the_simulation_knows_is_a_check() -> None:
     assert found is not None and found.tried == (Tried(4, 2, 2.0), Tried(1, 8, 1.1))
 
 
-@pytest.mark.parametrize("wrong", [{"cpu_s": ()}, {"step_s": (-1.0,)}, {"samples": 0.0}, {"iteration_s": -1.0}])
+@pytest.mark.parametrize(
+    "wrong", [{"cpu_s": ()}, {"step_s": (-1.0,)}, {"samples": 0.0}, {"iteration_s": -1.0}, {"step_cpu_s": -1.0}]
+)
 def test_figures_that_no_run_can_give_are_refused(tmp_path: Path, wrong: dict[str, Any]) -> None:
     report.save(report.new(passport=Passport(replace(COSTS, **wrong), (), 2.0)), tmp_path / "passport.json")
     with pytest.raises(PipebenchError, match="no run can give"):
         report.load(tmp_path / "passport.json")
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"others": -1.0}, {"cores": 0.0}, {"tried": tuple(Tried(4000, 2, 1.0) for _ in range(3))}]
+)
+def test_a_passport_that_no_run_can_give_is_refused(tmp_path: Path, wrong: dict[str, Any]) -> None:
+    report.save(report.new(passport=replace(Passport(COSTS, (), 2.0), **wrong)), tmp_path / "passport.json")
+    with pytest.raises(PipebenchError, match="no run can give"):
+        report.load(tmp_path / "passport.json")
+
+
+def test_many_workers_are_said_to_take_time(saved: str) -> None:
+    assert "simulating 1,000 workers" in CliRunner().invoke(command, [saved, "--workers", "1000"]).stderr
+    assert not CliRunner().invoke(command, [saved, "--workers", "8"]).stderr
 
 
 def test_a_loop_that_costs_nothing_has_an_answer() -> None:
