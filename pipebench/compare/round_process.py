@@ -134,7 +134,7 @@ class Side:
         enter = getattr(source, "enter", None)
         return enter and functools.partial(enter, name, method == "arm")
 
-    def _find(self, identity: str) -> Any:
+    def _find(self, identity: str) -> tuple[Any, Any]:
         """The task and the variant. The task copies its inputs into this process's own memory."""
         source, name = self._source(identity)
         if source is not None:
@@ -175,9 +175,10 @@ class Side:
 
     def _known(self, identity: str, knobs: dict[str, Any]) -> Any:
         """The task, the variant, and the workload with those settings that this commit knows."""
-        return self._fitted(*self._find(identity), knobs)
+        return self._fitted(self._find(identity), knobs)
 
-    def _fitted(self, task: Any, variant: Any, knobs: dict[str, Any]) -> Any:
+    def _fitted(self, found: tuple[Any, Any], knobs: dict[str, Any]) -> Any:
+        task, variant = found
         workload = OTHER.module("task").Workload
         known = {name: value for name, value in knobs.items() if name in workload.__dataclass_fields__}
         return task, variant, task.adapt(workload(**known))
@@ -190,7 +191,7 @@ class Side:
         found = None
         try:
             found = self._find(identity)
-            task, _, workload = self._fitted(*found, knobs)
+            task, _, workload = self._fitted(found, knobs)
         except Exception as error:
             is_stage = self._source(identity)[0] is None  # what is no stage says itself that a commit lacks it
             lacks = getattr(error, "reason", None)

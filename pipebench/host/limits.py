@@ -108,6 +108,8 @@ def sockets_in(folder: str) -> None:
     Each process makes a folder of its own for them in that for temporary files, and where one is killed, it stays. The
     place is where `multiprocessing.util.get_temp_dir` remembers it, which forked workers inherit.
     """
+    import multiprocessing
+
     if len(os.fsencode(folder)) + len("/listener-12345678") <= _LONGEST_SOCKET:
         vars(multiprocessing.current_process())["_config"]["tempdir"] = folder
 
