@@ -87,9 +87,11 @@ def in_mb(value_bytes: float) -> float:
 def rate_number(per_s: float) -> str:
     """A rate of samples: whole from 10 on, and two digits of a smaller one.
 
-    >>> rate_number(2500.4), rate_number(0.0321), rate_number(0.0)
-    ('2,500', '0.032', '0')
+    >>> rate_number(2500.4), rate_number(0.0321), rate_number(1e-9), rate_number(0.0)
+    ('2,500', '0.032', '<0.001', '0')
     """
+    if 0 < per_s < 0.001:
+        return "<0.001"
     return f"{per_s:,.0f}" if per_s >= 10 else f"{per_s:.2g}"
 
 
