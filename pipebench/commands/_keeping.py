@@ -20,6 +20,12 @@ if TYPE_CHECKING:
 Progress = Callable[[int, int, str], None]
 
 
+def show(report: Report, style: str, export_html: Path | None) -> None:
+    """Writes the report to standard output, and the page that was asked for."""
+    click.echo(rendered(report, style), nl=False)
+    save_page(report, export_html)
+
+
 def kept_and_shown(
     measure: Callable[[Progress, Kept], object],
     style: str,
@@ -43,17 +49,16 @@ def kept_and_shown(
         say(f"pipebench: interrupted{kept.where}")
     except PipebenchError as error:
         failure = error
+    early = interrupted or failure is not None
     if kept.report is not None:
-        early = interrupted or failure is not None
         problem = failure.problem if failure is not None else kept.report.failure
         if early or kept.report.partial:
             kept(replace(kept.report, partial=early, failure=problem))
-    if kept.report is not None and (kept.measured or failure is None):
-        click.echo(rendered(kept.report, style), nl=False)
-        save_page(kept.report, export_html)
+    if kept.report is not None and (kept.measured or not early):
+        show(kept.report, style, export_html)
     if failure is not None:
         raise failure
-    reasons = unmeasured(kept.report) if kept.report is not None else []
+    reasons = unmeasured(kept.report) if kept.report is not None and not early else []
     for reason in reasons:
         say(f"pipebench: {reason}")
     kept.check_saved()

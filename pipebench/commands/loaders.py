@@ -117,7 +117,7 @@ def _run(
     finally:
         if bad:
             more = f" and {len(bad) - 1} more" if len(bad) > 1 else ""
-            notes.append(f"Left out, not to be decoded: {printable(bad[0])}{more}. `pipebench check` names each.")
+            notes.append(f"Left out: {printable(bad[0])}{more}. `pipebench check` names each.")
         for note in notes:
             say(note)
 

@@ -124,7 +124,7 @@ def _paths(path_or_pattern: str) -> list[str]:
     found = patterns.named(path_or_pattern)
     if found is None:
         remedy = f"{listing.WANTED}\nOr one of the embedded datasets: {', '.join(names())}."
-        raise UsageError(f"{printable(path_or_pattern)} does not exist.", remedy)
+        raise UsageError(f"{printable(path_or_pattern) or 'An empty name'} does not exist.", remedy)
     return found
 
 

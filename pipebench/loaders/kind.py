@@ -75,6 +75,9 @@ class Kind:
     needs: Callable[[], str | None] = lambda: None
 
 
+_OWN = "name a loader of `pipebench loaders --list`, or the module of a KIND of your own"
+
+
 def names() -> list[str]:
     """The names of all kinds."""
     return sorted(one.name.replace("_", "-") for one in pkgutil.iter_modules([str(_KINDS)]))
@@ -86,5 +89,10 @@ def find(name: str) -> Kind:
         near = did_you_mean(name, names())
         raise UsageError(f"there is no loader {printable(name)!r}", f"{near}the loaders are {', '.join(names())}")
     module = name if "." in name else f"pipebench.loaders.kinds.{name.replace('-', '_')}"
-    found: Kind = importlib.import_module(module).KIND
+    try:
+        found = getattr(importlib.import_module(module), "KIND", None)
+    except ModuleNotFoundError as missing:
+        raise UsageError(f"{printable(module)} cannot be imported: {missing}", _OWN) from missing
+    if not isinstance(found, Kind):
+        raise UsageError(f"{printable(module)} has no loader", _OWN)
     return found

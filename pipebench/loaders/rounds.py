@@ -17,7 +17,7 @@ from pathlib import Path
 import msgspec
 
 from pipebench.data import datasets
-from pipebench.errors import PipebenchError, SampleError
+from pipebench.errors import PipebenchError, SampleError, remedy_of
 from pipebench.host.children import how, kill_all_with
 from pipebench.host.scratch import Scratch
 from pipebench.loaders.kind import Kind, find
@@ -95,8 +95,8 @@ def side_by_side(
 ) -> SideBySide:
     """All rounds of all loaders. `keep` gets what there is after each process. PipebenchError if the data is unusable.
 
-    `left_out` gets the JPEGs that cannot be decoded: one of them would end every loader. `ask` runs a job in a process
-    of its own, and is there to be replaced by a test.
+    `left_out` gets the JPEGs that cannot be decoded (one of them would end every loader), and what cannot be read.
+    `ask` runs a job in a process of its own, and is there to be replaced by a test.
     """
     rows = [_Row(one, _blank(one, name, task)) for name in kinds for one in [find(name)] for task in tasks
             if task in one.does]  # fmt: skip
@@ -148,19 +148,24 @@ def _written(
 ) -> tuple[tuple[str, ...], int]:
     """The images as loose files, `different` ones again and again; and how many of them are different."""
     found = datasets.load(settings.data, limit=min(settings.different, settings.images), progress=progress)
+    for one in found.problems:
+        left_out(one.sample, one.message)
     contents = [*_jpegs(found, left_out)]
     if not contents:
         raise PipebenchError(
             f"{printable(settings.data)} holds no JPEG that can be read",
             "name data with JPEGs: the loaders decode them",
         )
-    folder.mkdir()
-    paths = []
-    for index in range(settings.images):
-        path = folder / f"{index:06}.jpg"
-        path.write_bytes(contents[index % len(contents)])
-        paths.append(str(path))
-    return tuple(paths), len(contents)
+    paths = tuple(str(folder / f"{index:06}.jpg") for index in range(settings.images))
+    try:
+        folder.mkdir()
+        for index, path in enumerate(paths):
+            Path(path).write_bytes(contents[index % len(contents)])
+    except OSError as error:
+        problem = f"{settings.images:,} images cannot be written to {printable(folder)}: {error.strerror or error}"
+        remedy = remedy_of(error, "name fewer --images, or set TMPDIR to a folder with more room")
+        raise PipebenchError(problem, remedy) from error
+    return paths, len(contents)
 
 
 def _jpegs(found: datasets.Dataset, left_out: Callable[[str, str], None]) -> Iterator[bytes]:

@@ -1,5 +1,6 @@
 """The conductor: loaders take turns in fresh processes, and what cannot run is a row with its reason."""
 
+import errno
 import json
 import subprocess
 import sys
@@ -125,7 +126,8 @@ def test_an_interrupt_keeps_the_rounds_until_then(monkeypatch, tmp_path):
     assert done.return_value == 130 and saved["partial"] and len(saved["loaders"]["results"][0]["rounds"]) == 2
     assert "interrupted; what was measured is in" in done.stderr
     done = _command(monkeypatch, "--data", "tiny", "--loader", "loop", loop=lambda job: stops(replace(job, number=2)))
-    assert done.return_value == 130 and "interrupted before anything was measured" in done.stderr
+    assert done.return_value == 130 and done.stderr.endswith("pipebench: interrupted before anything was measured\n")
+    assert done.stdout == ""
 
 
 def test_a_kind_prepares_its_copy_once_for_both_tasks():
@@ -161,6 +163,16 @@ def test_data_without_a_jpeg_is_an_error(tmp_path):
         rounds.side_by_side(["torch"], FILTERS, rounds.Settings(data=str(tmp_path)), QUIET, ask=asking([]))
 
 
+def test_a_full_disk_is_said_with_its_folder(monkeypatch):
+    def full(path, data):
+        raise OSError(errno.ENOSPC, "No space left on device", str(path))
+
+    monkeypatch.setattr(rounds.Path, "write_bytes", full)
+    with pytest.raises(PipebenchError, match=r"8 images cannot be written to .*: No space left on device") as raised:
+        rounds.side_by_side(["torch"], FILTERS, SMALL, QUIET, ask=asking([]))
+    assert "set TMPDIR to a folder with more room" in raised.value.remedy
+
+
 def test_a_process_that_dies_is_a_reason(tmp_path):
     (tmp_path / "log").write_text("loading\nImportError: libavcodec.so.61: cannot open\n\n")
     assert rounds._answer(tmp_path, 1).missing == (
@@ -174,6 +186,12 @@ def test_an_unknown_loader_is_answered_with_the_nearest():
     with pytest.raises(UsageError, match="no loader 'torh'") as error:
         kind.find("torh")
     assert error.value.remedy.startswith("did you mean torch? the loaders are dali, ")
+
+
+@pytest.mark.parametrize(("name", "said"), [("no.such", "cannot be imported"), ("os.path", "has no loader")])
+def test_a_module_that_holds_no_loader_is_wrong_usage(name, said):
+    with pytest.raises(UsageError, match=said):
+        kind.find(name)
 
 
 def test_a_fresh_process_runs_a_kind(tmp_path):
