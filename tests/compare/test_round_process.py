@@ -408,7 +408,7 @@ def test_only_what_a_commit_lacks_is_not_in_it(monkeypatch, error, skip):
 def test_settings_that_fail_are_not_called_missing(monkeypatch):
     """As an embedded data set that cannot be made: the benchmark is there."""
 
-    def fitted(task, variant, knobs):
+    def fitted(found, knobs):
         raise AttributeError("no such field")
 
     side = round_process.Side(None)

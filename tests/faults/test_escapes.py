@@ -89,5 +89,5 @@ def test_what_an_error_says_on_a_real_terminal(tmp_path):
             break
         said += part
     os.close(ours)
-    assert done.wait(timeout=60) == 1
+    assert done.wait(timeout=60) == 2
     assert b"\\x1b]0;title" in said and b"\x1b]0;title" not in said and b"\x1b[31m" not in said
