@@ -13,7 +13,7 @@ from glob import has_magic
 from typing import Any
 from urllib.parse import urlsplit
 
-from pipebench.errors import PipebenchError, UsageError, said_by
+from pipebench.errors import PipebenchError, UsageError, install, said_by
 from pipebench.host.redaction import redacted
 from pipebench.units import printable
 
@@ -79,7 +79,7 @@ def _of_store(scheme: str, address: str, timeout_s: float, retries: int) -> Iter
     except ValueError as error:
         raise UsageError(f"{scheme}:// cannot be opened: {printable(said_by(error))}", _WANTED) from error
     except ImportError as error:
-        remedy = f"pip install 'pipebench[{_EXTRAS[scheme]}]'" if scheme in _EXTRAS else _WANTED
+        remedy = install(_EXTRAS[scheme]) if scheme in _EXTRAS else _WANTED
         raise PipebenchError(f"{scheme}:// cannot be opened: {printable(said_by(error))}", remedy) from error
     try:
         paths = sorted(store.glob(path)) if has_magic(path) else [path]

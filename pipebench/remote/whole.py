@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from pipebench.errors import PipebenchError
+from pipebench.errors import PipebenchError, install
 from pipebench.host.redaction import redacted
 from pipebench.host.scratch import Scratch
 from pipebench.remote import addresses, looking, windows
@@ -30,7 +30,7 @@ def fetcher(timeout_s: float) -> Fetch:
         return Fetcher(timeout_s)
     except ImportError as missing:
         problem = "addresses are fetched with urllib3, which is not installed"
-        raise PipebenchError(problem, "pip install 'pipebench[remote]'") from missing
+        raise PipebenchError(problem, install("remote")) from missing
 
 
 def measured(given: Sequence[str], asked: Asked, progress: Callable[[int, int, str], None]) -> tuple[Remote, bool]:
