@@ -55,7 +55,10 @@ if __name__ == "__main__":
     args = parser.parse_args()
     rank = int(os.environ["RANK"])
     model: nn.Module = nn.Linear(4, 1)
-    if not args.alone:
+    if args.alone:  # they begin together, and are then on their own
+        port = int(os.environ["MASTER_PORT"])
+        store = torch.distributed.TCPStore("127.0.0.1", port, int(os.environ["WORLD_SIZE"]), is_master=rank == 0)
+    else:
         torch.distributed.init_process_group("gloo")
         model = nn.parallel.DistributedDataParallel(model)
     read_s = args.read_s if rank == args.slow_rank else 0.0
