@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pipebench.remedies.seen import WORTH, Seen, saved_in_loops, without
+from pipebench.remedies.seen import WORTH, Seen, account_s, without
 from pipebench.results.advice import Change, Finding, Place
 
 PLACE = 11
@@ -15,7 +15,7 @@ def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
     causes = seen.watched.account.causes if seen.watched.account else ()
     if any(one.code == "callbacks" and one.recoverable_s is None for one in causes):
         return None  # with a device: it may be what the loop waits for
-    spent = saved_in_loops(seen, "other")
+    spent = sum(row.recoverable_s or 0.0 for _, row in account_s(seen, "other"))
     predicted = without(seen, spent)
     if predicted < WORTH:
         return None

@@ -179,26 +179,6 @@ def account_s(seen: Seen, code: str) -> list[tuple[float, AccountRow]]:
     return [(one.s, one) for one in rows if one.code == code]
 
 
-def saved_in_loops(seen: Seen, code: str) -> float:
-    """The seconds that the loops could do without in the rows of this code, while their workers stay as they are.
-
-    A loop that has less to do waits for its workers instead: it cannot take less time than they are busy for it.
-    """
-    rows = account_s(seen, code)
-    here = sum(row.recoverable_s or 0.0 for _, row in rows if row.loader == seen.loader.loader)
-    elsewhere = sum(row.recoverable_s or 0.0 for _, row in rows if row.loader != seen.loader.loader)
-    account = seen.watched.account
-    whole = sum(one.s for one in account.rows if one.loader == seen.loader.loader) if account else 0.0
-    return elsewhere + min(here, whole * (1 - _busy_share(seen)))
-
-
-def _busy_share(seen: Seen) -> float:
-    """The share of their time in which the loader's workers make batches, without waits for a core (0: no workers)."""
-    found = [one for one in seen.watched.workers if one.loader == seen.loader.loader and one.busy_s > 0]
-    share = sum(one.busy_share * max(0.0, 1 - one.core_wait_s / one.busy_s) for one in found) / max(1, len(found))
-    return min(1.0, share)
-
-
 def without(seen: Seen, saved_s: float) -> float:
     """The speed-up of all loops if they took so many seconds less. Start-up and the rest of the run are not counted."""
     rows = seen.watched.account.rows if seen.watched.account else ()

@@ -9,7 +9,7 @@ from test_conductor import MADE, Planted
 from pipebench.advise.conductor import Conductor
 from pipebench.remedies import callbacks, remedies, sampler_ahead, validation
 from pipebench.results.account import Account, AccountRow
-from pipebench.results.watched import StageResult, WorkerResult
+from pipebench.results.watched import StageResult
 from pipebench.watch.record.trial_lines import TrialDifference, TrialRepeats
 
 STAGES = (
@@ -122,18 +122,3 @@ def test_small_parts_of_the_script_are_not_mentioned():
     not_known = _seen(forward=(50.0, 1, None), other=(50.0, 1, None))
     for one in (small, not_known, _seen(), seen(0.5, loader=LOADER)):
         assert [found.propose(one, []) for found in (validation, callbacks, sampler_ahead)] == [None] * 3
-
-
-@pytest.mark.parametrize(("busy", "waits_s", "predicted"), [(0.7, 0.0, 1.25), (0.9, 0.0, 1 / 0.9), (0.9, 45.0, 1.25)])
-def test_a_loop_with_less_to_do_waits_for_its_busy_workers_instead(busy, waits_s, predicted):
-    """Two workers are busy for most of each iteration: without the callbacks, theirs is the time of the loop."""
-    one = _seen(forward=(80.0, 1, None), other=(20.0, 1, 20.0))
-    worker = WorkerResult(1, 0, (7,), 90, 720, 0, 90.0, 9.0, busy, 0.0, 0, True, core_wait_s=waits_s)
-    one = replace(one, watched=replace(one.watched, workers=(worker, replace(worker, worker=1))))
-    assert callbacks.propose(one, []).predicted == pytest.approx(predicted)
-
-
-def test_callbacks_beside_workers_that_are_always_busy_are_no_gain():
-    one = _seen(forward=(40.0, 1, None), other=(60.0, 1, 60.0))
-    worker = WorkerResult(1, 0, (7,), 90, 720, 0, 99.0, 1.0, 0.99, 0.0, 0, True)
-    assert callbacks.propose(replace(one, watched=replace(one.watched, workers=(worker,))), []) is None

@@ -76,11 +76,18 @@ def spent_in(process: Process, lived: tuple[int, int] | None = None) -> Spent | 
     return found
 
 
-def account(run: Run, lived: tuple[int, int] | None = None, in_loop: Sequence[int] = ()) -> Account | None:
+def account(
+    run: Run,
+    lived: tuple[int, int] | None = None,
+    in_loop: Sequence[int] = (),
+    busy: Mapping[int, float] | None = None,
+) -> Account | None:
     """The account of the script's process; None if it iterated no loader or its records are too few.
 
-    `in_loop` are the loaders of the training loop, also those that are iterated in step with one that trains.
+    `in_loop` are the loaders of the training loop, also those that are iterated in step with one that trains. `busy` is
+    the share of their time in which the workers of a loader made batches: a loop with less to do waits for them.
     """
+    busy = busy or {}
     script = next(iter(run.of_script()), None)
     spent = spent_in(script, lived) if script is not None else None
     if spent is None or not spent.passes:
@@ -99,9 +106,9 @@ def account(run: Run, lived: tuple[int, int] | None = None, in_loop: Sequence[in
         total = [sum(column) for column in zip(*passes.values(), strict=True)]
         apart = told_apart(run, loader)
         not_own = max(apart.device if apart is not None else 0.0, _together_share(run, total) if trains else 0.0)
-        found = tuple(
-            _rows_of(loader, total, _share(saving.get(loader, {}), passes), _idle_share(run, loader), not_own)
-        )
+        parts = _rows_of(loader, total, _share(saving.get(loader, {}), passes), _idle_share(run, loader), not_own)
+        most_s = sum(total) * _NS * (1.0 - busy.get(loader, 0.0))
+        found = tuple(_at_most(one, most_s) if one.code == "other" else one for one in parts)
         if not trained & set(passes):  # then what the loop does is its purpose
             found = tuple(
                 one if one.code != "other" else replace(one, recoverable_s=None, reason=None) for one in found
@@ -117,6 +124,10 @@ def account(run: Run, lived: tuple[int, int] | None = None, in_loop: Sequence[in
         beside_s=spent.beside_ns * _NS,
         script_cpu_s=spent.cpu_ns * _NS,
     )
+
+
+def _at_most(row: AccountRow, most_s: float) -> AccountRow:
+    return row if row.recoverable_s is None else replace(row, recoverable_s=min(row.recoverable_s, most_s))
 
 
 def _trained(run: Run, spent: Spent) -> set[Place]:

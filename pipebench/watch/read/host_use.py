@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Sequence
+from statistics import fmean
 from typing import Any
 
 from pipebench.results.watched import HostUse, LoaderResult, Note, ThreadPool, WorkerResult
@@ -150,3 +151,12 @@ def _threads(found: HostUse, loaders: Sequence[LoaderResult], usable_cores: floa
             named = ", ".join(f"{one.name} {one.threads} ({one.set_with})" for one in pools)
             threads = {"loader": loader.loader, "workers": loader.workers, "threads": running}
             yield Note("oversubscribed", {**threads, "usable_cores": usable_cores, "pools": named})
+
+
+def busy_shares(found: Iterable[WorkerResult]) -> dict[int, float]:
+    """The mean share of their time in which the workers of each loader make batches, without waits for a core."""
+    shares: dict[int, list[float]] = {}
+    for one in found:
+        if one.busy_s > 0:
+            shares.setdefault(one.loader, []).append(one.busy_share * max(0.0, 1 - one.core_wait_s / one.busy_s))
+    return {loader: min(1.0, fmean(each)) for loader, each in shares.items()}

@@ -27,7 +27,7 @@ from pipebench.watch.read.described import again, content, made_by, place, slowe
 from pipebench.watch.read.drilled import drilled_rows, drilling_notes
 from pipebench.watch.read.gather import NO_LOADER, Process, Run, added, gather, loaders_found, percentile, shown_time
 from pipebench.watch.read.hand_off import hand_off
-from pipebench.watch.read.host_use import host, host_notes, script_cores, workers
+from pipebench.watch.read.host_use import busy_shares, host, host_notes, script_cores, workers
 from pipebench.watch.read.moves import in_its_words, move_of_run
 from pipebench.watch.read.notes import (
     loader_notes,
@@ -88,7 +88,7 @@ def summarise(
     main = next((one for one in loaders if one.loader in in_loop), None)
     spans = _spans(run, in_loop, loop)
     numbers = [one.loader for one in loaders]
-    used = host(run, numbers, footprint)
+    used, made = host(run, numbers, footprint), tuple(workers(run, numbers, footprint))
     nothing, lines = nothing_watched(processes), [one for process in run.of_script() for one in process.lines]
     result = WatchResult(
         verdict=nothing,
@@ -98,7 +98,7 @@ def summarise(
         iterations=iterations,
         wait_share=loop[WAIT].share if loop else None,
         hand_off=hand_off(run, in_loop),
-        workers=tuple(workers(run, numbers, footprint)),
+        workers=made,
         startup_s=main.startup_s if main else None,
         start_method=main.start_method if main else None,
         slowest=slowest(run, numbers),
@@ -129,7 +129,7 @@ def summarise(
         drilled=drilled_rows(run, stages, looks),
         wait_parts=_wait_parts(run, in_loop, loop),
         bound=bound_result(lines) if options.bound and not nothing.lacks else None,
-        account=None if options.bound else account(run, lived, in_loop),
+        account=None if options.bound else account(run, lived, in_loop, busy_shares(made)),
         costs=() if options.bound else _costs(run, described, in_loop),
         spans=spans,
         over_time=None if options.bound else over_time(run, in_loop, max(1, main.workers) if main else 1, footprint),

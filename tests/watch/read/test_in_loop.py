@@ -71,6 +71,20 @@ def test_a_devices_work_is_training_and_only_the_rest_could_be_saved() -> None:
     assert other.recoverable_s == pytest.approx(0.25 * other.s)
 
 
+@pytest.mark.parametrize(
+    ("busy", "waited_ms", "saved_s"), [(0.3, 0, 1.0), (0.6, 0, 0.8), (1.0, 0, 0.0), (1.0, 500, 1.0)]
+)
+def test_a_loop_with_less_to_do_waits_for_its_busy_workers_instead(busy, waited_ms, saved_s) -> None:
+    """Two workers make batches for `busy` of the time, without the wait for a core: the loop takes 2 s in all."""
+    run = Planted()
+    run.loader(**TRAINS, other=1000)
+    for number in range(2):
+        run.worker(number, busy=busy, cpu=0.4, core_wait_ns=waited_ms * 1_000_000)
+    (other,) = (one for one in run.account().rows if one.code == "other")
+    assert other.recoverable_s == pytest.approx(saved_s, rel=0.01, abs=0.01)
+    assert other.reason == "off-the-path"
+
+
 def account_s(run: Planted) -> float:
     return sum(one.s for one in run.account().rows if one.code == "other")
 
