@@ -2,6 +2,7 @@
 
     python tools/prediction.py run CASE [CASE ...] --seconds 3 --save docs/results/prediction.jsonl
     python tools/prediction.py report docs/results/prediction.jsonl
+    python tools/prediction.py clocks
 
 A case is one of `prediction_script.PLANTED`, `images`, or `DATA:floats` for the reference loader over an embedded
 data set. In each of three rounds, its passport is taken at one worker, and the script runs in each setting of
@@ -11,7 +12,8 @@ So a run is watched too, and its prediction is for the number of other threads t
 whether others keep still.
 
 `run` appends a line with the passport and the measured times. `report` predicts from the passports, so a changed model
-needs no new measurement, and prints the table. Settings with whole cores run with an affinity to them, as `taskset`
+needs no new measurement, and prints the table. `clocks` shows how far a loop in Python and the planted hashes repeat on
+this machine: no prediction can be nearer. Settings with whole cores run with an affinity to them, as `taskset`
 gives it. Those with a part of a core run in a control group with a quota (version 1, as root), or are left out.
 """
 
@@ -25,6 +27,7 @@ import math
 import multiprocessing
 import os
 import random
+import subprocess
 import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -104,7 +107,11 @@ def main(arguments: Sequence[str]) -> int:
     measuring.add_argument("--budget", type=float, default=math.inf, help="seconds for all cases; then no run begins")
     measuring.add_argument("--save", type=Path, required=True)
     commands.add_parser("report").add_argument("file", type=Path)
+    commands.add_parser("clocks")
     asked = parser.parse_args(arguments)
+    if asked.command == "clocks":
+        sys.stdout.writelines(clocks())
+        return 0
     if asked.command == "report":
         sys.stdout.write("\n".join(table(_lines(asked.file))) + "\n")
         return 0
@@ -196,6 +203,28 @@ def _limit(cores: float) -> None:
 
 def _lines(file: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in file.read_text().splitlines()]
+
+
+def clocks(processes: int = 10) -> Iterator[str]:
+    """What the same work takes in several processes, five times in each: a loop in Python, and hashes."""
+    work = "for _ in repeat(None, 60_000): found = (found + 7) & 127", "compute(200)"
+    for name, statement in zip(("a loop in Python", "hashes"), work, strict=True):
+        each = [_medians(statement) for _ in range(processes)]
+        least, most = min(map(min, each)), max(map(max, each))
+        yield f"{name}: {1e3 * least:.3f} to {1e3 * most:.3f} ms, {most / least - 1:.0%} more at most\n"
+
+
+def _medians(statement: str) -> list[float]:
+    """The seconds of a statement in a new process: five medians of 40 turns, in the thread's CPU time."""
+    code = f"""
+import statistics, sys, time, timeit
+sys.path.insert(0, {os.fspath(Path(__file__).parent)!r})
+from prediction_script import compute
+turn = timeit.Timer({statement!r}, "from itertools import repeat; found = 0", time.thread_time, globals())
+print(*(statistics.median(turn.repeat(40, 1)) for _ in range(5)))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return [float(one) for one in done.stdout.split()]
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,117 @@
+"""Counts the instructions that `pipebench watch` adds to a settled iteration, on the programs of `real_packages.py`.
+
+    python tools/watch_instructions.py [--python PYTHON] [NAME...]
+
+Seconds on a shared machine scatter by more than watching costs. Instructions do not: two runs differ by 0.03 %. Each
+program runs plainly and watched under `valgrind --tool=cachegrind`, over its data set and over one three times as
+large. What the larger one adds is of settled iterations: in the script's process, and in the two workers of the first
+pass, which are its first two children. Start-up is in none of it.
+
+A program is about fifty times as slow so. Its clock is as slow, by `libfaketime`: what happens every so many
+milliseconds happens as often as in a plain run. Instructions of the kernel are not counted, nor what `watch` does from
+outside. Needs the Debian packages `valgrind` and `faketime`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+sys.path.insert(0, os.fspath(Path(__file__).absolute().parent))
+
+import real_packages
+import real_sources
+from real_packages import HERE, Place, Program
+from real_scripts import table
+from watch_cost import lengthen
+
+LARGER = 3
+SLOWER = 50
+FAKETIME = "/usr/$LIB/faketime/libfaketimeMT.so.1"
+PASSES = {"Albumentations": 3}
+_PASSES = 2  # of the others
+Counts = dict[tuple[str, bool], tuple[int, int]]
+"""By program, and whether it was watched: the instructions of the script and of the workers."""
+HEADS = ("program", "plain, millions", "of these in workers", "watched adds", "in the script", "in workers")
+
+
+def counted(place: Place, one: Program, watched: bool) -> tuple[int, int]:
+    """The instructions of a run: of the script's process, and of the two workers of its first pass.
+
+    A worker is forked, so its count begins with that of the script. Raises SystemExit if the program fails.
+    """
+    with tempfile.TemporaryDirectory(dir=place.results) as folder:
+        command = [
+            "env", f"LD_PRELOAD={FAKETIME}", f"FAKETIME=+0 x{1 / SLOWER}",
+            "valgrind", "--tool=cachegrind", "--cache-sim=no", "--branch-sim=no", "--log-file=/dev/null",
+            f"--cachegrind-out-file={folder}/%p", place.python, HERE / one.file, place.made, *one.arguments,
+        ]  # fmt: skip
+        if watched:
+            command = [place.python, "-m", "pipebench", "watch", "--", *command]
+        environment = {**os.environ, **real_sources.OFFLINE, "PYTHONHASHSEED": "7", "OMP_NUM_THREADS": "1"}
+        done = subprocess.run(
+            list(map(str, command)), cwd=folder, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+        )
+        if done.returncode:
+            raise SystemExit(f"{one.name} failed:\n{done.stderr.decode(errors='replace')[-2000:]}")
+        script, *workers = [_total(file) for file in sorted(Path(folder).glob("[0-9]*"), key=lambda one: int(one.name))]
+    return script, sum(workers[:2])
+
+
+def _total(file: Path) -> int:
+    return next(int(line.split()[1]) for line in file.read_text().splitlines() if line.startswith("summary:"))
+
+
+def both(place: Place, programs: list[Program]) -> Counts:
+    """The counts of each program, plainly and watched, a run on each core at a time."""
+    wanted = [(one, watched) for one in programs for watched in (False, True)]
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        found = list(pool.map(lambda each: counted(place, *each), wanted))
+    return {(one.name, watched): counts for (one, watched), counts in zip(wanted, found, strict=True)}
+
+
+def cells(one: Program, small: Counts, large: Counts) -> list[str]:
+    """The cells of a program: what the larger data set adds to one pass."""
+    passes = PASSES.get(one.name, _PASSES)
+    of = {}
+    for watched in (False, True):
+        script, workers = (
+            after - before for before, after in zip(small[one.name, watched], large[one.name, watched], strict=True)
+        )
+        of[watched] = script / passes, workers
+    plain, more = sum(of[False]), [after - before for before, after in zip(of[False], of[True], strict=True)]
+    return [
+        one.name, f"{plain / 1e6:,.0f}", f"{of[False][1] / plain:.0%}", f"{sum(more) / plain:+.2%}",
+        *(f"{part / plain:+.2%}" for part in more),
+    ]  # fmt: skip
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, parents=[real_packages.asking()]
+    )
+    asked = parser.parse_args()
+    with real_packages.place(asked, one_thread=True) as place:
+        programs = real_packages.chosen(asked, real_packages.PROGRAMS)
+        for one in programs:
+            real_packages.warm(place, one)
+        if any(place.made.rglob("*-again-*")):
+            raise SystemExit(f"{place.made} has the larger data set already: give another folder to --keep")
+        lengthen(place.made, 1, 1)
+        small = both(place, programs)
+        sys.stderr.write("the larger data set\n")
+        lengthen(place.made, LARGER, 1)
+        for one in programs:
+            real_packages.run(place, one, False)  # it makes what it reads
+        large = both(place, programs)
+    sys.stdout.write(table(HEADS, [cells(one, small, large) for one in programs]) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
