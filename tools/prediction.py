@@ -88,7 +88,7 @@ def questions(case: str) -> Iterator[Question]:
     yield from LADDER
     if case in ("compute", "mixed", "busy-step") or ":" in case:
         yield from ONE_CORE
-    if case in ("compute", "mixed"):
+    if case in ("compute", "mixed") or ":" in case:
         yield from QUOTAS
     if case in ("sleep", "mixed", "sleep-step"):
         yield from FASTER

@@ -51,7 +51,7 @@ PLANTED = {
 def compute(hashes: int) -> int:
     """Keeps a core and the interpreter's lock busy. A loop in Python would do too, but it does not repeat.
 
-    Where its code and its objects lie in memory changes its speed by 10 to 50 %, from process to process.
+    Its speed changes by 30 % from process to process: `tools/prediction.py clocks`.
     """
     digest = hashlib.sha256()
     for _ in range(hashes):
