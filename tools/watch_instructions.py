@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -96,6 +97,9 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, parents=[real_packages.asking()]
     )
     asked = parser.parse_args()
+    missing = [one for one in ("valgrind", "faketime") if shutil.which(one) is None]
+    if missing:
+        raise SystemExit(f"install {' and '.join(missing)}: apt-get install valgrind faketime")
     with real_packages.place(asked, one_thread=True) as place:
         programs = real_packages.chosen(asked, real_packages.PROGRAMS)
         for one in programs:

@@ -53,3 +53,11 @@ def test_the_script_has_every_case_that_is_asked_for(tool):
     assert all(
         one.case is None or one.case == "images-uint8" for case in script.PLANTED for one in tool.questions(case)
     )
+
+
+def test_clocks_say_how_far_the_same_work_repeats(tool, monkeypatch):
+    readings = iter([[0.001, 0.0011], [0.0012, 0.0015], [0.002, 0.002], [0.002, 0.0021]])
+    monkeypatch.setattr(tool, "_medians", lambda statement: next(readings))
+    assert list(tool.clocks(2)) == [
+        "a loop in Python: 1.000 to 1.500 ms, 50% more at most\n", "hashes: 2.000 to 2.100 ms, 5% more at most\n",
+    ]  # fmt: skip
