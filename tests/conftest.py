@@ -1,5 +1,6 @@
 """What all tests share: a cache folder of their own, and that an interrupt arrives however the tests were started."""
 
+import gc
 import os
 import signal
 import subprocess
@@ -52,4 +53,5 @@ def real_starts(monkeypatch):
 @pytest.fixture
 def no_child_process():
     """The process of the tests has no child: for what is told of a process without one (see `warm`)."""
+    gc.collect()  # iterators of loaders that only their own errors hold
     warm.end()

@@ -69,3 +69,18 @@ def test_a_signal_reaches_it_and_its_group():
         assert process.stdout.readline() == "ready\n" and os.getpgid(process.pid) == process.pid
         os.killpg(process.pid, signal.SIGTERM)
     assert process.returncode == -signal.SIGTERM
+
+
+def test_the_process_that_imported_torch_ends_though_a_fork_holds_its_socket():
+    warm.run([sys.executable, "-c", ""])  # it has been started
+    child = os.fork()
+    if not child:
+        signal.alarm(60)
+        signal.pause()
+    try:
+        signal.alarm(30)
+        warm.end()
+    finally:
+        signal.alarm(0)
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)

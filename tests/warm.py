@@ -10,6 +10,7 @@ Tests of start-up itself, of memory and of stacks use `subprocess`.
 """
 
 import atexit
+import contextlib
 import ctypes
 import fcntl
 import gc
@@ -319,6 +320,8 @@ def end():
     if _server:
         sock, process = _server
         _server.clear()
+        with contextlib.suppress(OSError):  # it has ended already
+            sock.shutdown(socket.SHUT_RDWR)  # a process forked meanwhile, as a worker of a loader, has a copy of it
         sock.close()
         process.wait()
 

@@ -52,7 +52,9 @@ def test_the_innermost_line_of_the_users_files_is_named_and_not_the_library_that
 
 def test_an_error_of_a_worker_is_said_as_the_worker_met_it(mine, tmp_path):
     loader = torch.utils.data.DataLoader(mine.Data("no"), num_workers=1, multiprocessing_context="fork")
-    error = raised(lambda: next(iter(loader)))
+    batches = iter(loader)
+    error = raised(lambda: next(batches))
+    batches._shutdown_workers()  # its frames are in the error, so it would live on with its worker
     assert failures.said_of(error, str(tmp_path)) == (
         "json.decoder.JSONDecodeError: Expecting value: line 1 column 1 (char 0) in DataLoader worker process 0"
         " (decode.py:5 in decode)"
