@@ -146,7 +146,8 @@ def _called(seen: Seen, apart: Sequence[tuple[float, Apart]]) -> Iterable[Cause]
     values: dict[str, str | int | float] = {"even": 1} if unsure else {}
     if most.line:
         values |= {"file": most.file, "line": most.line, **({"function": most.function} if most.function else {})}
-    yield Cause("callbacks", spent, min(spent, seen.saved("other") or spent), values=values, unsure=unsure)
+    saved = seen.saved("other")
+    yield Cause("callbacks", spent, spent if saved is None else min(spent, saved), values=values, unsure=unsure)
 
 
 def _device_s(seen: Seen) -> float:

@@ -85,6 +85,16 @@ def test_a_loop_with_less_to_do_waits_for_its_busy_workers_instead(busy, waited_
     assert other.reason == "off-the-path"
 
 
+@pytest.mark.parametrize(("busy", "saved_s"), [(0.95, [0.1]), (1.0, [])])
+def test_callbacks_whose_place_is_known_save_no_more_than_busy_workers_allow(busy, saved_s) -> None:
+    run = Planted()
+    run.loader(**TRAINS, other=1000)
+    run.worker(busy=busy)
+    run.lines += _looks(_place("Client.report", line=12))
+    found = [one.recoverable_s for one in run.account().causes if one.code == "callbacks"]
+    assert found == pytest.approx(saved_s, rel=0.02)
+
+
 def account_s(run: Planted) -> float:
     return sum(one.s for one in run.account().rows if one.code == "other")
 
