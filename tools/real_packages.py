@@ -170,15 +170,18 @@ class Done:
     wall_s: float
 
 
-def run(place: Place, one: Program, watched: bool, report: Path | None = None) -> Done:
-    """Runs a program once. It works in the same folder each time, so that what it prints of paths is the same."""
+def run(place: Place, one: Program, watched: bool, report: Path | None = None, under: Sequence[object] = ()) -> Done:
+    """Runs a program once. It works in the same folder each time, so that what it prints of paths is the same.
+
+    `under` are the words of a command, as `valgrind`, that runs the script's Python, and not that of `watch`.
+    """
     work = place.clone(one) if one.folder else place.results / "work"
     work.mkdir(exist_ok=True)
-    command: list[object] = [place.python]
+    command: list[object] = [place.python] if watched else [*under, place.python]
     if watched:
         exported = ["--export-json", report, "--force"] if report else []
         command += ["-m", "pipebench", "watch", *exported, *one.options]
-        command += ["--", place.python] if one.launcher else []
+        command += ["--", *under, place.python] if one.launcher or under else []
     command += one.launcher
     command += [one.file, *one.arguments] if one.folder else [HERE / one.file, place.made, *one.arguments]
     environment = {**os.environ, **sources.OFFLINE, "PYTHONHASHSEED": "7"}

@@ -1,4 +1,4 @@
-"""Counts the instructions that `pipebench watch` adds to a settled iteration, on the programs of `real_packages.py`.
+"""Counts the instructions that `pipebench watch` adds to a settled iteration, on some programs of `real_packages.py`.
 
     python tools/watch_instructions.py [--python PYTHON] [NAME...]
 
@@ -17,7 +17,6 @@ from __future__ import annotations
 import argparse
 import os
 import shutil
-import subprocess
 import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
@@ -26,16 +25,15 @@ from pathlib import Path
 sys.path.insert(0, os.fspath(Path(__file__).absolute().parent))
 
 import real_packages
-import real_sources
-from real_packages import HERE, Place, Program
+from real_packages import Place, Program
 from real_scripts import table
 from watch_cost import lengthen
 
 LARGER = 3
 SLOWER = 50
 FAKETIME = "/usr/$LIB/faketime/libfaketimeMT.so.1"
-PASSES = {"Albumentations": 3}
-_PASSES = 2  # of the others
+PASSES = {"torchaudio": 2, "kornia: AugmentationSequential": 2, "PyTorch Geometric": 2, "timm": 2, "Albumentations": 3}
+"""The programs whose data `lengthen` makes larger, and how often they pass over it."""
 Counts = dict[tuple[str, bool], tuple[int, int]]
 """By program, and whether it was watched: the instructions of the script and of the workers."""
 HEADS = ("program", "plain, millions", "of these in workers", "watched adds", "in the script", "in workers")
@@ -47,19 +45,14 @@ def counted(place: Place, one: Program, watched: bool) -> tuple[int, int]:
     A worker is forked, so its count begins with that of the script. Raises SystemExit if the program fails.
     """
     with tempfile.TemporaryDirectory(dir=place.results) as folder:
-        command = [
+        under = (
             "env", f"LD_PRELOAD={FAKETIME}", f"FAKETIME=+0 x{1 / SLOWER}",
             "valgrind", "--tool=cachegrind", "--cache-sim=no", "--branch-sim=no", "--log-file=/dev/null",
-            f"--cachegrind-out-file={folder}/%p", place.python, HERE / one.file, place.made, *one.arguments,
-        ]  # fmt: skip
-        if watched:
-            command = [place.python, "-m", "pipebench", "watch", "--", *command]
-        environment = {**os.environ, **real_sources.OFFLINE, "PYTHONHASHSEED": "7", "OMP_NUM_THREADS": "1"}
-        done = subprocess.run(
-            list(map(str, command)), cwd=folder, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
-        )
+            f"--cachegrind-out-file={folder}/%p",
+        )  # fmt: skip
+        done = real_packages.run(place, one, watched, under=under)
         if done.returncode:
-            raise SystemExit(f"{one.name} failed:\n{done.stderr.decode(errors='replace')[-2000:]}")
+            raise SystemExit(f"{one.name} failed:\n{done.stderr[-2000:]}")
         script, *workers = [_total(file) for file in sorted(Path(folder).glob("[0-9]*"), key=lambda one: int(one.name))]
     return script, sum(workers[:2])
 
@@ -78,13 +71,12 @@ def both(place: Place, programs: list[Program]) -> Counts:
 
 def cells(one: Program, small: Counts, large: Counts) -> list[str]:
     """The cells of a program: what the larger data set adds to one pass."""
-    passes = PASSES.get(one.name, _PASSES)
     of = {}
     for watched in (False, True):
         script, workers = (
             after - before for before, after in zip(small[one.name, watched], large[one.name, watched], strict=True)
         )
-        of[watched] = script / passes, workers
+        of[watched] = script / PASSES[one.name], workers
     plain, more = sum(of[False]), [after - before for before, after in zip(of[False], of[True], strict=True)]
     return [
         one.name, f"{plain / 1e6:,.0f}", f"{of[False][1] / plain:.0%}", f"{sum(more) / plain:+.2%}",
@@ -101,12 +93,11 @@ def main() -> int:
     if missing:
         raise SystemExit(f"install {' and '.join(missing)}: apt-get install valgrind faketime")
     with real_packages.place(asked, one_thread=True) as place:
-        programs = real_packages.chosen(asked, real_packages.PROGRAMS)
+        programs = real_packages.chosen(asked, [one for one in real_packages.PROGRAMS if one.name in PASSES])
         for one in programs:
             real_packages.warm(place, one)
         if any(place.made.rglob("*-again-*")):
             raise SystemExit(f"{place.made} has the larger data set already: give another folder to --keep")
-        lengthen(place.made, 1, 1)
         small = both(place, programs)
         sys.stderr.write("the larger data set\n")
         lengthen(place.made, LARGER, 1)

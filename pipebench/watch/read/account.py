@@ -77,17 +77,13 @@ def spent_in(process: Process, lived: tuple[int, int] | None = None) -> Spent | 
 
 
 def account(
-    run: Run,
-    lived: tuple[int, int] | None = None,
-    in_loop: Sequence[int] = (),
-    busy: Mapping[int, float] | None = None,
+    run: Run, lived: tuple[int, int] | None, in_loop: Sequence[int], busy: Mapping[int, float]
 ) -> Account | None:
     """The account of the script's process; None if it iterated no loader or its records are too few.
 
     `in_loop` are the loaders of the training loop, also those that are iterated in step with one that trains. `busy` is
     the share of their time in which the workers of a loader made batches: a loop with less to do waits for them.
     """
-    busy = busy or {}
     script = next(iter(run.of_script()), None)
     spent = spent_in(script, lived) if script is not None else None
     if spent is None or not spent.passes:
