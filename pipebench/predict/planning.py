@@ -68,13 +68,19 @@ def _best(rows: Sequence[Prediction], asked: Asked) -> int:
     return next(place for place, one in enumerate(rows) if _rate(one) >= _NEARLY * max(map(_rate, rows)))
 
 
-def foreseen(passport: Passport, workers: int, prefetch_factor: int) -> Speedup:
-    """The speed-up of the loop over the present setting, with so many workers and batches ahead of each."""
+def foreseen(passport: Passport, workers: int, prefetch_factor: int, beside_others: bool = True) -> Speedup:
+    """The speed-up of the loop over the present setting, with so many workers and batches ahead of each.
+
+    Without `beside_others`, both are for a machine on which no other processes run.
+    """
     told, passport = passport.others, borne_out(passport)
-    costs, others = passport.costs, passport.others
+    error = _error(tuple(checked(passport)), _fit(told, passport))
+    if not beside_others:
+        passport = replace(passport, others=0.0)
+    costs = passport.costs
     now = present(passport) / costs.samples
-    setting = Setting(workers, prefetch_factor, passport.cores, others)
-    then = predicted([handed_over(costs)], setting, _error(tuple(checked(passport)), _fit(told, passport)))
+    setting = Setting(workers, prefetch_factor, passport.cores, passport.others)
+    then = predicted([handed_over(costs)], setting, error)
     return Speedup(then.value / now, then.low / now, then.high / now, CONFIDENCE)
 
 

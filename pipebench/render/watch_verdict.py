@@ -224,7 +224,7 @@ def _foreseen(move: NextMove) -> str:
         return ""
     taken = ""
     if move.foreign_cores is not None and move.foreign_cores >= _MANY_CORES:
-        taken = " Part of that would be taken from other processes."
+        taken = f" Part of that would be taken from other processes.{_alone(move)}"
     elif move.workers and (move.cores_used or 0.0) + move.wanted_cores < move.workers / 2:
         taken = " The workers mostly wait: this assumes that what they wait for serves more of them, too."
     return f" The loop is predicted to be {spoken(move.predicted)} as fast; this was not tried.{taken}"
@@ -240,7 +240,11 @@ def _why_no_worker(move: NextMove) -> str:
         return f"No whole core is free: of {move.usable_cores:g}, {_uses(move)}."
     help_ = "are not certain to help" if move.predicted.speedup >= _WORTH else "would hardly help"
     tried = f"({move.to_workers}: predicted {spoken(move.predicted)}, not tried)"
-    return f"More workers {help_} {tried}. Of {_cores(move)}, {_uses(move)}."
+    return f"More workers {help_} {tried}. Of {_cores(move)}, {_uses(move)}.{_alone(move)}"
+
+
+def _alone(move: NextMove) -> str:
+    return f" Without the other processes: {spoken(move.alone)}." if move.alone is not None else ""
 
 
 def _cores(move: NextMove) -> str:

@@ -25,7 +25,8 @@ class NextMove:
     took in the run. `setting` limits the threads of libraries. `made_by` made the loader, `again` times anew.
 
     `to_workers` is the number of workers, above the present one, that would bring most, and `predicted` the speed-up of
-    the loop with it, by a simulation of this run (None: too little was recorded).
+    the loop with it, by a simulation of this run (None: too little was recorded). `alone` is the same without the other
+    processes, where they use many cores.
     """
 
     action: Literal[
@@ -57,3 +58,4 @@ class NextMove:
     predicted: Speedup | None = None
     sibling_cores: float = 0.0
     wanted_cores: float = 0.0
+    alone: Speedup | None = None

@@ -8,7 +8,9 @@ from dataclasses import replace
 
 from pipebench.predict.more_workers import more_workers
 from pipebench.predict.passports import passport_of, taken_cores
+from pipebench.predict.planning import foreseen
 from pipebench.results.account import Cause
+from pipebench.results.costs import Passport
 from pipebench.results.hand_off import HandOff
 from pipebench.results.next_move import NextMove
 from pipebench.results.watched import HostUse, LoaderResult, StageResult, WatchResult, WorkerResult
@@ -18,6 +20,9 @@ from pipebench.watch.read.hand_off import explained_s
 BUSY = 0.90
 _FEW = 8  # batches and iterations: fewer do not show how they scatter
 _WORTH = 1.05  # a predicted speed-up that is worth naming
+_MANY_CORES = 0.5  # of others: then what a change brings depends on them
+_MOSTLY = 0.5  # of its time, a worker neither computes nor wants a core
+_USED_UP = 0.9  # of the usable cores
 LEAST_CORES = 0.1  # of a core: what another worker needs at least, however much it sleeps
 # What `next()` takes when a worker has nothing to do but hand a batch over: 1.1 to 1.5 ms for a few bytes, 2.0 to 2.8
 # for an image of 0.6 MB (docs/figures/watch.md).
@@ -96,12 +101,16 @@ def _of_busy_workers(
     to_workers, predicted = _foreseen(result, main)
     if predicted is not None:
         predicted = _of_all_ranks(predicted, result.host, on_cpu + script)
+    alone = _foreseen_alone(result, main, to_workers) if foreign >= _MANY_CORES else None
     used = NextMove(
         "make-stage-cheaper", result.usable_cores, main.workers, on_cpu,
         script_cores=main.script_cores, to_workers=to_workers, predicted=predicted, sibling_cores=siblings,
-        wanted_cores=wanted,
+        wanted_cores=wanted, alone=alone,
     )  # fmt: skip
-    if _gains(predicted) or (free and (predicted is None or predicted.speedup >= _WORTH)):
+    likely = free and (predicted is None or predicted.speedup >= _WORTH)
+    # Where other processes hold the loop up, a cheaper stage does not help workers that wait either.
+    held_up = alone is not None and alone.speedup >= _WORTH and _rest(workers) >= _MOSTLY
+    if _gains(predicted) or likely or held_up:
         return replace(used, action="raise-num-workers", foreign_cores=foreign)
     return _of_stage(used, main, stage, foreign)
 
@@ -118,10 +127,28 @@ def _of_all_ranks(one: Speedup, host: HostUse | None, own_cores: float) -> Speed
 
 def _foreseen(result: WatchResult, main: LoaderResult) -> tuple[int | None, Speedup | None]:
     """How many workers are predicted to bring most, and the speed-up of the loop. None: too little was recorded."""
-    passport = passport_of(result, loader=main.loader) if result.costs else None
-    if passport is None or min(len(passport.costs.cpu_s), len(passport.costs.step_s)) < _FEW:
-        return None, None
-    return more_workers(passport)
+    passport = _passport(result, main)
+    return more_workers(passport) if passport is not None else (None, None)
+
+
+def _foreseen_alone(result: WatchResult, main: LoaderResult, workers: int | None) -> Speedup | None:
+    """The speed-up of the loop with so many workers, were there no other processes."""
+    passport = _passport(result, main)
+    if passport is None or workers is None:
+        return None
+    return foreseen(passport, workers, passport.costs.prefetch_factor, beside_others=False)
+
+
+def _passport(result: WatchResult, main: LoaderResult) -> Passport | None:
+    """None: too little was recorded."""
+    found = passport_of(result, loader=main.loader) if result.costs else None
+    return found if found is not None and min(len(found.costs.cpu_s), len(found.costs.step_s)) >= _FEW else None
+
+
+def _rest(workers: Sequence[WorkerResult]) -> float:
+    """The share of making batches in which workers neither compute nor want a core."""
+    made_s = sum(one.busy_s for one in workers)
+    return 1 - sum(one.cpu_s + one.core_wait_s for one in workers) / made_s if made_s else 0.0
 
 
 def _gains(predicted: Speedup | None) -> bool:
@@ -166,6 +193,12 @@ def cores_of(worker: WorkerResult) -> float:
 def waited_for(workers: Sequence[WorkerResult]) -> float:
     """The cores that workers wanted and did not get, on average: none of these is idle, whoever has them."""
     return sum(one.busy_share * one.core_wait_s / one.busy_s for one in workers if one.busy_s)
+
+
+def used_up(result: WatchResult, main: LoaderResult, workers: Sequence[WorkerResult]) -> bool:
+    """Whether hardly a core was idle, whoever used them. Then each thread that wakes up waits for one."""
+    used = sum(map(cores_of, workers)) + (main.script_cores or 0.0) + taken_cores(result.host, result.usable_cores)
+    return used >= _USED_UP * result.usable_cores
 
 
 def _of_stage(move: NextMove, main: LoaderResult, stage: StageResult, foreign: float | None = None) -> NextMove:

@@ -17,6 +17,7 @@ from pipebench.watch.read.moves import (
     longest_hand_off_s,
     next_move,
     slow_hand_off,
+    used_up,
     waited_for,
 )
 from pipebench.watch.record.lines import NotRecognised
@@ -62,7 +63,7 @@ def _judged(
         main = _largest(result, _waited)
     stage = largest_stage(result, main)
     workers = comparable_workers(result, main)
-    part = _own_part(result, workers) if share >= _SMALL else None
+    part = _own_part(result, main, workers) if share >= _SMALL else None
     slow = slow_hand_off(result, main) if share >= _SMALL and part is None else None
     verdict = Verdict(
         limit="training" if share < _SMALL else "data",
@@ -145,18 +146,19 @@ def _waited(one: LoaderResult) -> float:
     return (one.wait_s_per_iteration or 0.0) * one.iterations
 
 
-def _own_part(result: WatchResult, workers: Sequence[WorkerResult]) -> WaitPart | None:
+def _own_part(result: WatchResult, main: LoaderResult, workers: Sequence[WorkerResult]) -> WaitPart | None:
     """The largest part of the wait, if the script's own process works in it. Unpickling belongs to receiving.
 
-    While workers never rest or have no core, a batch that takes longer to receive than its size explains waits for
-    them, or for a core.
+    While workers never rest or have no core, or hardly a core is idle, a batch that takes longer to receive than its
+    size explains waits for them, or for a core.
     """
     spent: dict[str, float] = {}
     for one in result.wait_parts:
         name = "receive" if one.part == "unpickle" else one.part
         spent[name] = spent.get(name, 0.0) + one.s_per_iteration
     whole, received = sum(spent.values()), spent.get("receive", 0.0)
-    if result.hand_off is not None and (busy(workers) >= BUSY or waited_for(workers) >= LEAST_CORES):
+    no_core = waited_for(workers) >= LEAST_CORES or used_up(result, main, workers)
+    if result.hand_off is not None and (busy(workers) >= BUSY or no_core):
         spent["receive"] = min(received, longest_hand_off_s(result.hand_off))
         spent["wait-for-worker"] = spent.get("wait-for-worker", 0.0) + received - spent["receive"]
     largest = max(spent, key=lambda name: spent[name], default=None)
