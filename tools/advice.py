@@ -39,15 +39,14 @@ from advice_plants import SETS, Planted, Replaced
 from advice_report import report
 
 from pipebench.advise.command import BUDGET_S, AdviseOptions, advise
+from pipebench.remedies.seen import without
 from pipebench.render.advice import named, verdict
-from pipebench.results.account import Account
 from pipebench.results.advice import Advice, Finding, Snippet
 from pipebench.results.next_move import NextMove
 from pipebench.results.watched import WatchResult
 
 SCRIPTS = Path(__file__).parents[1] / "tests" / "advice"
 Kind = tuple[Path, Sequence[str], Mapping[str, str]]
-_ONCE = ("interpreter", "before-loops", "after-loops", "exit", "not-recorded")
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -143,16 +142,14 @@ def _advice(planted: Planted, script: Path, budget_s: float) -> tuple[WatchResul
 
 def _diagnosis(watched: WatchResult | None) -> list[dict[str, object]]:
     """The causes in the account of the watched part, in its order: code, speed-up at most, and the figures."""
-    account = watched.account if watched else None
-    if account is None:
+    if watched is None or watched.account is None:
         return []
-    whole = _loops_s(account)
     return [
         {
             "code": one.code, "unsure": one.unsure, "values": one.values,
-            "at_most": None if one.recoverable_s is None else whole / max(1e-9, whole - one.recoverable_s),
+            "at_most": None if one.recoverable_s is None else without(watched, one.recoverable_s),
         }
-        for one in account.causes
+        for one in watched.account.causes
     ]  # fmt: skip
 
 
@@ -165,10 +162,6 @@ def _foreseen(move: NextMove | None) -> dict[str, object] | None:
         "action": move.action, "to_workers": move.to_workers,
         "predicted": [told.speedup, told.low, told.high] if told else None,
     }  # fmt: skip
-
-
-def _loops_s(account: Account) -> float:
-    return account.wall_s - sum(one.s for one in account.rows if one.code in _ONCE)
 
 
 def _changed(script: Path, change: Snippet | None) -> Path | None:

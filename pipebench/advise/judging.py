@@ -8,11 +8,10 @@ from dataclasses import replace
 from statistics import median
 
 from pipebench.remedies.seen import WORTH
-from pipebench.results.advice import ANEW, Change, Finding, Outcome, Value
+from pipebench.results.advice import ANEW, LEAST_PAIRS, Change, Finding, Outcome, Value
 from pipebench.stats import NORMAL, Speedup, next_run
 from pipebench.watch.record.trial_lines import TrialWindow
 
-LEAST_PAIRS = 3
 MOST_PAIRS = 7
 _MOST_IN_ALL = 4 * MOST_PAIRS  # what is not told by so many is told by no more
 _HOPELESS = 0.9
@@ -25,6 +24,7 @@ _ROUGH = 2.0  # the ratio of the ends of a promised interval
 BETWEEN_RUNS = 0.05
 _OF_LARGE_GAINS, _LARGE = 0.10, 1.5
 _OF_TWO = 1.25  # the least that the low end of a gain must be if it rests on two pairs
+_NOT_LOST = 0.8  # the low end of an interval: below it, a prediction says nothing
 _NEARLY = 0.95  # of the best gain: then the cheaper change is better
 _TELLING = 1.1  # the least speed-up that is named though it was not shown
 TOGETHER = "together"
@@ -162,11 +162,16 @@ def best_of_each(findings: Sequence[Finding]) -> list[Finding]:
 def best(findings: Sequence[Finding]) -> int | None:
     """The finding to follow: the simplest that is nearly the best. None: nothing gained.
 
-    More workers cost more than other changes, and several changes cost most. Gains by windows and by passes are
-    compared by what they mean for the whole run.
+    More workers cost more than other changes. A cache costs more than they do: it takes memory, and gains nothing in
+    the first pass. Several changes cost most. Gains by windows and by passes are compared by what they mean for the
+    whole run.
     """
-    chosen = sorted(best_of_each(findings), key=lambda one: (one.change.remedy == TOGETHER, _workers(one)))
+    chosen = sorted(best_of_each(findings), key=_price)
     return findings.index(chosen[_nearly_best(chosen)]) if chosen else None
+
+
+def _price(found: Finding) -> tuple[bool, bool, int]:
+    return found.change.remedy == TOGETHER, "cache" in found.change.edits, _workers(found)
 
 
 def foretold(findings: Sequence[Finding], computing: bool = False) -> int | None:
@@ -194,7 +199,9 @@ def foretold(findings: Sequence[Finding], computing: bool = False) -> int | None
 
 def promising(change: Change, told: Speedup) -> bool:
     """Whether the simulation promises a gain. It may be unsure of it where a cause of this run asks for the change."""
-    return told.speedup >= _TELLING if change.asked_for else told.low > 1.0 and told.speedup >= WORTH
+    if change.asked_for:
+        return told.speedup >= _TELLING and told.low >= _NOT_LOST
+    return told.low > 1.0 and told.speedup >= WORTH
 
 
 def _promises(found: Finding, told: Speedup) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from pipebench.advise import judging
 from pipebench.remedies.seen import Seen
-from pipebench.results.advice import Change, Difference
+from pipebench.results.advice import LEAST_PAIRS, Change, Difference
 from pipebench.watch.read.stalls import scatter
 from pipebench.watch.record.trial_lines import TrialFailed, TrialLine, TrialRepeats, TrialSyncs, TrialWindow
 from pipebench.watch.trial.stretches import TIMES_AHEAD, burst_of
@@ -96,7 +96,7 @@ def _long_and_even(seen: Seen, budget_s: float) -> bool:
 
 def needed_s(seen: Seen, by_passes: bool, budget_s: float) -> float | None:
     """The seconds that the shortest trial takes. None: not known."""
-    pairs = judging.LEAST_PAIRS - 1  # two pairs can show a large gain
+    pairs = LEAST_PAIRS - 1  # two pairs can show a large gain
     if by_passes:
         return None if seen.pass_s is None else 2 * pairs * seen.pass_s
     return 2 * pairs * seen.iteration_s * _present_batches(seen, budget_s)

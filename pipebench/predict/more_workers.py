@@ -12,7 +12,12 @@ from pipebench.stats import Speedup
 
 _MOST_PER_CORE = 8  # workers that wait need no core, but each of them needs memory
 _MOST = 64
-_NEARLY = 0.95  # of the best rate: then fewer workers are better
+NEARLY = 0.95  # of the best rate: then fewer workers are better
+
+
+def most_workers(cores: float) -> float:
+    """The highest rung of a ladder of workers."""
+    return min(_MOST, _MOST_PER_CORE * max(1.0, cores))
 
 
 def more_workers(passport: Passport) -> tuple[int, Speedup]:
@@ -23,9 +28,8 @@ def more_workers(passport: Passport) -> tuple[int, Speedup]:
     passport = borne_out(passport)
     costs, ahead = passport.costs, passport.costs.prefetch_factor
     rungs = [max(1, 2 * costs.workers)]
-    most = min(_MOST, max(_MOST_PER_CORE, _MOST_PER_CORE * passport.cores))
-    while 2 * rungs[-1] <= most:
+    while 2 * rungs[-1] <= most_workers(passport.cores):
         rungs.append(2 * rungs[-1])
     rates = [expected([handed_over(costs)], Setting(one, ahead, passport.cores, passport.others)) for one in rungs]
-    found = next(rung for rung, rate in zip(rungs, rates, strict=True) if rate >= _NEARLY * max(rates))
+    found = next(rung for rung, rate in zip(rungs, rates, strict=True) if rate >= NEARLY * max(rates))
     return found, foreseen(passport, found, ahead)

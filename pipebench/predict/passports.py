@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from pipebench.errors import PipebenchError
 from pipebench.predict.bounds import core_s
 from pipebench.results.costs import LoopCosts, Passport, StageShare, Tried
-from pipebench.results.watched import HostUse, WatchResult
+from pipebench.results.watched import WatchResult
 
 if TYPE_CHECKING:
     from pipebench.results.advice import Advice, Change
@@ -33,20 +33,9 @@ def passport_of(watched: WatchResult, advice: Advice | None = None, loader: int 
         costs=costs,
         stages=tuple(StageShare(one.name, one.kind, one.worker_share) for one in stages),
         cores=watched.usable_cores,
-        others=others(costs, watched.usable_cores, taken_cores(watched.host, watched.usable_cores)),
+        others=others(costs, watched.usable_cores, watched.taken_cores),
         tried=tuple(_tried(costs, advice)) if advice is not None else (),
     )
-
-
-def taken_cores(host: HostUse | None, usable_cores: float) -> float:
-    """The cores that other processes and other ranks use, of those that the script may use.
-
-    They use the other cores of the machine first.
-    """
-    if host is None:
-        return 0.0
-    elsewhere = max(0.0, (host.machine_cores or usable_cores) - usable_cores)
-    return max(0.0, (host.foreign_cores or 0.0) + host.sibling_cores - elsewhere)
 
 
 def passport_in(report: Report) -> Passport:

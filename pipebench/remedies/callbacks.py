@@ -16,7 +16,7 @@ def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
     if any(one.code == "callbacks" and one.recoverable_s is None for one in causes):
         return None  # with a device: it may be what the loop waits for
     spent = sum(row.recoverable_s or 0.0 for _, row in account_s(seen, "other"))
-    predicted = without(seen, spent)
+    predicted = without(seen.watched, spent)
     if predicted < WORTH:
         return None
     values = next((one.values for one in causes if one.code == "callbacks"), {})

@@ -10,14 +10,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import count, takewhile
 
+from pipebench.predict.more_workers import NEARLY, most_workers
 from pipebench.remedies.seen import WORTH, Seen, without
 from pipebench.results.advice import Change, Finding, Value
 
 PLACE = 2
-MOST_PER_CORE = 8
-MOST = 64
-_NEARLY = 0.95  # of the best speed-up: then fewer workers are better
 _CLEARLY = 1.2  # times the speed-up of the lowest rung: then that one is passed over
 _KEPT = 0.8  # of what the simulation said: a rung that brings less disappoints
 _MEMORY_SHARE = 0.5  # of free memory
@@ -28,7 +27,9 @@ def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
     counts = {int(one.change.settings["num_workers"] or 0): one for one in tried}
     compete = seen.has_cause("workers-compete")
     if compete and (down := _down(seen, counts)) is not None:
-        return replace(_change(seen, down), predicted=without(seen, seen.could_save("workers-compete")), asked_for=True)
+        return replace(
+            _change(seen, down), predicted=without(seen.watched, seen.could_save("workers-compete")), asked_for=True
+        )
     told = any(one.outcome == "gain" or one.reason == "workers-compute" for one in tried)
     if seen.waits and not (compete and told):
         up = _up(seen, counts)
@@ -78,12 +79,12 @@ def _first(seen: Seen, lowest: int) -> int:
 
     So a short budget suffices.
     """
-    rungs = [lowest << more for more in range(MOST.bit_length()) if lowest << more <= _most(seen)]
+    rungs = [*takewhile(lambda rung: rung <= _most(seen), (lowest << more for more in count()))]
     told = {rung: seen.foretold(Change("num_workers", {"num_workers": rung})) for rung in rungs}
     known = {rung: one.speedup for rung, one in told.items() if one is not None}
     if not seen.blocked or lowest not in known:
         return lowest
-    best = min(rung for rung, speedup in known.items() if speedup >= _NEARLY * max(known.values()))
+    best = min(rung for rung, speedup in known.items() if speedup >= NEARLY * max(known.values()))
     return best if known[best] >= _CLEARLY * known[lowest] else lowest
 
 
@@ -97,7 +98,7 @@ def _gain(found: Finding) -> float:
 
 
 def _most(seen: Seen) -> float:
-    most = min(MOST, max(8, MOST_PER_CORE * seen.cores))
+    most = most_workers(seen.cores)
     if seen.worker_bytes and seen.free_bytes is not None:
         most = min(most, seen.workers + _MEMORY_SHARE * seen.free_bytes / seen.worker_bytes)
     return most

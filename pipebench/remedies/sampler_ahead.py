@@ -13,7 +13,7 @@ HOW = ("Make the list of indices before the loop: batch_sampler=list(sampler), a
 
 def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
     spent = sum(found for found, row in account_s(seen, "sampler") if row.loader == seen.loader.loader)
-    predicted = without(seen, spent)
+    predicted = without(seen.watched, spent)
     if predicted < WORTH:
         return None
     at = Place("the loader", seen.made.file, seen.made.line) if seen.made and seen.made.file else None

@@ -12,6 +12,7 @@ from pipebench.stats import Speedup
 from pipebench.units import size
 from pipebench.watch.record.trial_lines import LoaderMade
 
+_ENDS = ("start-up", "end-of-pass")
 _TELLING = 10.0  # a limit above this says nothing about what a change will bring
 # Parts of a wait that workers do not change. Receiving is none: on a busy machine it holds waits for a worker, too.
 _OF_THE_SCRIPT = ("sampler", "send-indices")
@@ -179,8 +180,14 @@ def account_s(seen: Seen, code: str) -> list[tuple[float, AccountRow]]:
     return [(one.s, one) for one in rows if one.code == code]
 
 
-def without(seen: Seen, saved_s: float) -> float:
-    """The speed-up of all loops if they took so many seconds less. Start-up and the rest of the run are not counted."""
-    rows = seen.watched.account.rows if seen.watched.account else ()
-    whole = sum(one.s for one in rows if one.loader is not None)
+def without(watched: WatchResult, saved_s: float) -> float:
+    """The speed-up of all loops if they took so many seconds less, at most.
+
+    The start and the end of workers of a loader's only pass are not counted: a longer run does not repeat them. Neither
+    is the rest of the run.
+    """
+    rows = watched.account.rows if watched.account else ()
+    once = {one.loader for one in watched.loaders if one.passes < 2}
+    looped = [one.s for one in rows if one.loader is not None and not (one.code in _ENDS and one.loader in once)]
+    whole = sum(looped)
     return whole / max(0.01 * whole, whole - saved_s) if whole else 1.0

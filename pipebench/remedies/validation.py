@@ -13,7 +13,7 @@ HOW = ("Run this loop in every second pass only, or on a part of its data.",)
 
 def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
     spent, row = max(account_s(seen, "validation"), key=lambda one: one[0], default=(0.0, None))
-    predicted = without(seen, spent / 2)
+    predicted = without(seen.watched, spent / 2)
     if row is None or predicted < WORTH:
         return None
     made = seen.all_made.get(row.loader or 0)

@@ -9,11 +9,10 @@ from pipebench.render import layout, programs, watch, watch_account
 from pipebench.render.cells import Table, spoken
 from pipebench.render.layout import Line, Part, Section
 from pipebench.render.watch_verdict import verdict as limit
-from pipebench.results.advice import ANEW, Advice, Cache, Change, Finding, Snippet
+from pipebench.results.advice import ANEW, LEAST_PAIRS, Advice, Cache, Change, Finding, Snippet
 from pipebench.results.watched import WatchResult
 from pipebench.units import counted, percent, printable, seconds, size
 
-LEAST_PAIRS = 3  # below it, an interval is too wide to be read
 _LESS = 0.97  # of the gain of the loop: the gain of the run is told, too
 _MOST_ROWS = 6  # of the short report
 _MOST_STAGES = 3  # of these rows

@@ -70,7 +70,7 @@ LONG = {
 
 
 def causes(result: WatchResult) -> list[Part]:
-    """The sentences about the run as a whole, the largest cause first; none if the verdict on the loop comes first."""
+    """The sentences about the whole run, first what could save most; none if the verdict on the loop comes first."""
     account, begins = result.account, beginning(result)
     if account is None:
         return []

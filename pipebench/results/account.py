@@ -44,9 +44,9 @@ class Cause:
     """Something that took time of the run, with its evidence.
 
     `s` is the time that it took, and `recoverable_s` the most that a change could save of it (None: not known). `code`
-    is one of those in `watch.read.causes`; `values` are the figures behind it, in base units. `unsure` is true if the
-    figures support another cause of the same time as well: then all of them are given. `on_device` says that the
-    figures are of CUDA.
+    is one of those in `watch.read.causes`, or "sync-points", which only `advise` finds; `values` are the figures behind
+    it, in base units. `unsure` is true if the figures support another cause of the same time as well: then all of them
+    are given. `on_device` says that the figures are of CUDA.
     """
 
     code: str
@@ -57,12 +57,17 @@ class Cause:
     unsure: bool = False
     on_device: bool = False
 
+    @property
+    def at_most_s(self) -> float:
+        """The most that could be saved as far as is known: all of it, where nothing is known."""
+        return self.s if self.recoverable_s is None else self.recoverable_s
+
 
 @dataclass(frozen=True)
 class Account:
     """The rows of a run. They add up to `wall_s`, from the start of its process to its end.
 
-    `causes` says what the large rows come from, the largest first; it is empty if nothing is worth a change.
+    `causes` says what the large rows come from, first what could save most; it is empty if nothing is worth a change.
     `beside_s` is the time of loops in threads other than the main one. It is in no row.
     """
 

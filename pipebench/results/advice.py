@@ -14,6 +14,7 @@ Ended = Literal["done", "budget", "script-ended", "refused", "fault"]
 _CLEARLY = 0.95  # of a speed-up: what is less is clearly less
 ANEW = "new-loader-each-pass"  # why workers could not live on: the script makes its loader again and again
 _ROOM = 0.8  # of the free memory: the most that a cache may take
+LEAST_PAIRS = 3  # of a trial; below it, an interval is too wide to be read
 _NAMED = 1.1  # the least speed-up of a change of the script that is named first
 
 

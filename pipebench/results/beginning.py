@@ -13,18 +13,19 @@ OfWatch = Literal[
 ]  # fmt: skip
 _LOADING = (
     "sampler", "hand-off", "pin", "no-workers", "workers-blocked", "storage", "stage", "pickling", "threads-over-cores",
-    "cores-used-up", "head-of-line", "periodic-stalls", "uneven-workers", "waiting",
+    "cores-used-up", "head-of-line", "periodic-stalls", "uneven-workers", "waiting", "workers-compete",
+    "host-to-device",
 )  # fmt: skip
 _ONCE = ("before-loops", "after-loops", "outside-loops")
-_APART = ("memory-growth", "sync-points")  # said besides the largest cause, whatever their size
-_MOST_CAUSES, _BESIDE_LARGEST = 2, 0.2
+_APART = ("memory-growth", "sync-points")  # said besides the first cause, whatever their size
+_MOST_CAUSES, _BESIDE_FIRST = 2, 0.2
 
 
 class Beginning(NamedTuple):
     """What the text of a watched run begins with, and its code.
 
-    With `nothing`, the first sentence says that nothing in the loops is worth a change. Then the `causes` follow, the
-    largest first. Without both, the first sentence is what the verdict on the loop says.
+    With `nothing`, the first sentence says that nothing in the loops is worth a change. Then the `causes` follow, first
+    what could save most. Without both, the first sentence is what the verdict on the loop says.
     """
 
     code: OfWatch
@@ -36,7 +37,7 @@ def beginning(found: WatchResult) -> Beginning:
     """The code and the first sentences of a watched run, from the same figures."""
     limit, causes = found.verdict.limit, found.account.causes if found.account is not None else ()
     in_loops = [one for one in causes if one.code not in (*_ONCE, "training", *_APART)]
-    in_loops = [one for one in in_loops if one.s >= _BESIDE_LARGEST * in_loops[0].s][:_MOST_CAUSES]
+    in_loops = [one for one in in_loops if one.at_most_s >= _BESIDE_FIRST * in_loops[0].at_most_s][:_MOST_CAUSES]
     if found.account is None or not (in_loops or limit in ("data", "training")):
         return Beginning(limit)
     said = in_loops or [one for one in causes if one.code not in _APART]

@@ -102,6 +102,8 @@ def _of_advice(found: Advice, parts: Any) -> ReportVerdict:
         "most": found.most,
         "tried": sum(bool(one.ratios) for one in found.findings),
     }
+    if (larger := found.larger) is not None:
+        evidence |= {"of_script": larger.change.remedy, "of_script_at_most": larger.change.predicted}
     chosen = found.chosen
     if chosen is not None and chosen.gain is not None:
         gain = chosen.gain
@@ -117,8 +119,10 @@ def _of_advice(found: Advice, parts: Any) -> ReportVerdict:
     told = found.followed
     if found.ended == "refused":
         evidence |= {"refusal": found.refusal}
-    if told is not None and (guess := told.gain or told.predicted) is not None:
-        evidence |= {"remedy": told.change.remedy, **_settings(told), **_speed(guess)}
+    if told is not None:
+        guess = told.gain or told.predicted
+        of_guess = _speed(guess) if guess is not None else {"at_most": told.change.predicted}
+        evidence |= {"remedy": told.change.remedy, **_settings(told), **of_guess}
         return ReportVerdict("advise", "predicted", evidence)
     if found.ended == "refused":
         return ReportVerdict("advise", "refused", evidence)

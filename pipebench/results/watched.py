@@ -338,6 +338,14 @@ class WatchResult:
     timeline: Timeline | None = None
     started: str = ""
 
+    @property
+    def taken_cores(self) -> float:
+        """The usable cores that other processes and ranks use. They use the other cores of the machine first."""
+        if (host := self.host) is None:
+            return 0.0
+        elsewhere = max(0.0, (host.machine_cores or self.usable_cores) - self.usable_cores)
+        return max(0.0, (host.foreign_cores or 0.0) + host.sibling_cores - elsewhere)
+
 
 @dataclass(frozen=True)
 class RankBound:

@@ -117,6 +117,14 @@ def test_what_is_of_the_script_is_predicted_from_the_account_and_never_tried():
     assert advice.best is None and [one.change.of_script for one in advice.findings][-3:] == [True] * 3
 
 
+def test_the_start_of_workers_in_the_only_pass_does_not_lower_what_a_change_could_bring():
+    """A longer run does not repeat it. One that starts them for each pass does."""
+    rows = {"start-up": (30.0, 1, None), "sampler": (20.0, 1, 20.0), "backward": (20.0, 1, None)}
+    once = _seen(**rows)
+    passes = replace(once, watched=replace(once.watched, loaders=(replace(LOADER, passes=5),)))
+    assert [sampler_ahead.propose(one, []).predicted for one in (once, passes)] == [40 / 20, 70 / 50]
+
+
 def test_small_parts_of_the_script_are_not_mentioned():
     small = _seen(forward=(97.0, 1, None), validation=(2.0, 2, None), other=(0.5, 1, 0.5), sampler=(0.5, 1, 0.5))
     not_known = _seen(forward=(50.0, 1, None), other=(50.0, 1, None))

@@ -178,6 +178,19 @@ def test_fewer_gains_by_chance_are_advised_and_no_fewer_real_ones(monkeypatch):
     assert 0 < now[0] <= before[0] / 2 and now[1] >= before[1]
 
 
+@pytest.mark.parametrize(("of_workers", "of_cache", "place"), [(3.0, 3.1, 0), (3.0, 3.6, 1)])
+def test_a_cache_must_gain_clearly_more_than_workers_do(of_workers, of_cache, place):
+    """It takes memory, and gains nothing in the first pass."""
+
+    def found(speedup, change):
+        return Finding(change, "gain", Speedup(speedup, 0.9 * speedup, 1.1 * speedup, 0.95), 3 * (speedup,))
+
+    workers, cache = Change("num_workers", {"num_workers": 8}), Change("cache", {}, edits={"cache": {}})
+    for order in ((0, 1), (1, 0)):
+        both = [(found(of_workers, workers), found(of_cache, cache))[one] for one in order]
+        assert best(both) == order.index(place)
+
+
 def _unclear(*pairs, **more):
     change = Change("prefetch_factor", {"prefetch_factor": 8}, **more)
     return Finding(change, "unclear", gain(pairs), pairs, predicted=Speedup(1.3, 1.1, 1.5, 0.95))
@@ -203,6 +216,7 @@ def _untried(speedup, low, **more):
         ([replace(_untried(1.5, 0.9), ratios=(1.4,))], 0),  # one pair agrees
         ([replace(_untried(1.5, 0.9), ratios=(1.0,))], None),
         ([_untried(1.5, 0.9, asked_for=True)], 0),  # a cause of this run speaks for it, too
+        ([_untried(1.5, 0.4, asked_for=True)], None),  # an interval that says nothing
         ([_untried(1.9, 1.5), _unclear(1.18, 1.3, 1.44)], 1),  # what was tried speaks first
     ],
 )

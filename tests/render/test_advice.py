@@ -10,7 +10,7 @@ from made_up_trials import seen
 from pipebench.render import layout, text
 from pipebench.render.advice import parts
 from pipebench.results import report, verdicts
-from pipebench.results.advice import Advice, Cache, Change, Difference, Finding, Place, Snippet
+from pipebench.results.advice import ANEW, Advice, Cache, Change, Difference, Finding, Place, Snippet
 from pipebench.results.programs import Program
 from pipebench.stats import Speedup
 
@@ -148,6 +148,19 @@ def test_what_is_only_predicted_is_marked_and_has_a_code_of_its_own():
     assert len(shown.splitlines()) <= 30 and max(map(len, shown.splitlines())) <= 80
     code, evidence = (said := verdicts._of_advice(advice, None)).code, said.evidence
     assert (code, evidence["remedy"], evidence["speedup"]) == ("predicted", "num_workers", 3.1)
+
+
+def test_the_code_agrees_with_the_text_where_the_loader_is_made_anew_and_where_the_script_comes_first():
+    live_on = Finding(
+        Change("persistent_workers", {"persistent_workers": True}, predicted=2.2), "not-tried", reason=ANEW
+    )
+    anew = replace(ADVICE, findings=(live_on,), best=None, foretold=0)
+    assert "could make the loops up to 2.20× as fast" in " ".join(_shown(anew).split())
+    told = verdicts._of_advice(anew, None)
+    assert (told.code, told.evidence["remedy"], told.evidence["at_most"]) == ("predicted", "persistent_workers", 2.2)
+    most = replace(SCRIPT, change=replace(SCRIPT.change, predicted=4.0))
+    told = verdicts._of_advice(replace(ADVICE, findings=(*FINDINGS, most)), None)
+    assert (told.code, told.evidence["of_script"], told.evidence["of_script_at_most"]) == ("change", "validation", 4.0)
 
 
 def test_a_saved_report_shows_it_again(tmp_path):

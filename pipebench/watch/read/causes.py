@@ -9,14 +9,13 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
-from pipebench.predict.passports import taken_cores
 from pipebench.results.account import Account, AccountRow, Cause
 from pipebench.results.watched import LoaderResult, WatchResult, WorkerResult
 from pipebench.watch.read.collectives import other_alone_s
 from pipebench.watch.read.gather import Run, loaders_found
 from pipebench.watch.read.in_loop import Apart
 from pipebench.watch.read.like_a_device import like_a_device
-from pipebench.watch.read.moves import LEAST_CORES, cores_of, longest_hand_off_s, slow_hand_off, waited_for
+from pipebench.watch.read.moves import LEAST_CORES, USED_UP, cores_of, idle_cores, longest_hand_off_s, slow_hand_off
 from pipebench.watch.read.of_causes import Seen
 from pipebench.watch.read.stalls import period_of, waits_of
 from pipebench.watch.record.record_file import BACKWARD, FORWARD, OPTIMISER
@@ -206,10 +205,10 @@ def _busy(seen: Seen, one: LoaderResult, workers: Sequence[WorkerResult], whole:
     cores = seen.result.usable_cores
     on_cpu = sum(worker.cpu_s for worker in workers) / sum(worker.busy_s for worker in workers)
     runnable = on_cpu + sum(worker.core_wait_s for worker in workers) / sum(worker.busy_s for worker in workers)
-    script = seen.script_cores
+    script = seen.script_cores(one)
     used = sum(map(cores_of, workers))
     host = seen.result.host
-    idle = cores - used - (1.0 if script is None else script) - max(taken_cores(host, cores), waited_for(workers))
+    idle = idle_cores(seen.result, workers, script)
     values = {
         **whole.values, "cpu_share": min(1.0, on_cpu), "cores_used": used, "script_cores": script or 0.0,
         "usable_cores": cores,
@@ -226,17 +225,17 @@ def _busy(seen: Seen, one: LoaderResult, workers: Sequence[WorkerResult], whole:
     # Workers that only wait for a core leave less of the cores idle than they use, and are not seen asleep.
     elif runnable <= _BLOCKED and (idle >= min(_IDLE_CORES, max(LEAST_CORES, used)) or _asleep(workers) >= _BLOCKED):
         yield from _blocked(cause, workers)
-    elif runnable >= _ON_CPU or used + (script or 0.0) < 0.9 * cores:
+    elif runnable >= _ON_CPU or used + (script or 0.0) < USED_UP * cores:
         yield replace(_with_cores(seen, one, cause, used), code="stage")
-    if script is not None and used + script >= 0.9 * cores:
+    if script is not None and used + script >= USED_UP * cores:
         yield replace(_with_cores(seen, one, cause, used), code="cores-used-up")
 
 
 def _with_cores(seen: Seen, one: LoaderResult, cause: Cause, used: float) -> Cause:
     """The cause, with what the loop waited for cores that the workers had: training is slower for it, too."""
     cores = seen.result.usable_cores
-    waited = _without_core_s(seen, one) * used / max(1e-9, used + taken_cores(seen.result.host, cores))
-    if used + (seen.script_cores or 0.0) < 0.9 * cores or not waited:
+    waited = _without_core_s(seen, one) * used / max(1e-9, used + seen.result.taken_cores)
+    if used + (seen.script_cores(one) or 0.0) < USED_UP * cores or not waited:
         return cause
     saved = (cause.recoverable_s or 0.0) + waited
     return replace(cause, s=cause.s + waited, recoverable_s=saved, values={**cause.values, "core_s": waited})
@@ -303,7 +302,8 @@ def _uneven_batches(seen: Seen, one: LoaderResult, whole: Cause) -> Iterable[Cau
     period = period_of(waits_of(seen.run, one.loader, max(1, one.workers)))
     if period is not None:
         values = {**whole.values, "period": period.period, "share": period.share}
-        yield replace(whole, code="periodic-stalls", s=whole.s * period.share, values=values)
+        saved = None if whole.recoverable_s is None else whole.recoverable_s * period.share
+        yield replace(whole, code="periodic-stalls", s=whole.s * period.share, recoverable_s=saved, values=values)
 
 
 def training(seen: Seen) -> Iterable[Cause]:
@@ -339,7 +339,10 @@ def once(seen: Seen) -> Iterable[Cause]:
 
 
 def memory(seen: Seen) -> Iterable[Cause]:
-    """Memory of workers that grows steadily, if it would end within a day. It takes no time until then."""
+    """Memory of workers that grows steadily, if it would end within a day. It takes no time until then.
+
+    Workers that end with each pass give it back: then it must end within a pass.
+    """
     free = seen.result.host.free_bytes if seen.result.host else None
     described = loaders_found(seen.run.processes)
     for one in seen.result.loaders:
@@ -348,6 +351,8 @@ def memory(seen: Seen) -> Iterable[Cause]:
         if not rate or known is None or not free or free / rate > _SOON_S:
             continue
         length_s = sum(row.s for row in seen.account.rows if row.loader == one.loader) / max(1, one.passes)
+        if one.passes > 1 and not known.persistent and rate * length_s < free:
+            continue
         whole = {"pass_bytes": rate * length_s} if one.passes > 1 else {}
         values: dict[str, str | int | float] = {
             "workers": one.workers, "bytes_per_s": rate, "free_bytes": free, "lasts_s": free / rate,
@@ -363,9 +368,9 @@ KINDS: tuple[Callable[[Seen], Iterable[Cause]], ...] = (
 
 
 def causes(run: Run, result: WatchResult, account: Account) -> tuple[Cause, ...]:
-    """The causes that matter, the largest first; then memory that grows, training, and what is done once.
+    """The causes that matter, first the one that could save most; then memory that grows, training, what is done once.
 
-    What may be a wait for a device stands behind the others.
+    What may be a wait for a device stands behind the others. Where nobody knows what could be saved, it may be all.
 
     Those of the loops take 5 % of the loops' time and 2 % of the recorded run or more, and something could be saved of
     them as far as is known.
@@ -376,4 +381,8 @@ def causes(run: Run, result: WatchResult, account: Account) -> tuple[Cause, ...]
     large = [one for one in found if one.s >= least > 0 and one.recoverable_s != 0.0]
     device = result.device_idle is not None
     large = [replace(one, on_device=one.on_device or device) for one in large]
-    return (*sorted(large, key=lambda one: ("even" in one.values, -one.s)), *memory(seen), *training(seen), *once(seen))
+    return (*sorted(large, key=_place), *memory(seen), *training(seen), *once(seen))
+
+
+def _place(one: Cause) -> tuple[bool, float, float]:
+    return "even" in one.values, -one.at_most_s, -one.s

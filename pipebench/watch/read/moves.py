@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from pipebench.predict.more_workers import more_workers
-from pipebench.predict.passports import passport_of, taken_cores
+from pipebench.predict.passports import passport_of
 from pipebench.predict.planning import foreseen
 from pipebench.results.account import Cause
 from pipebench.results.costs import Passport
@@ -22,7 +22,7 @@ _FEW = 8  # batches and iterations: fewer do not show how they scatter
 _WORTH = 1.05  # a predicted speed-up that is worth naming
 _MANY_CORES = 0.5  # of others: then what a change brings depends on them
 _MOSTLY = 0.5  # of its time, a worker neither computes nor wants a core
-_USED_UP = 0.9  # of the usable cores
+USED_UP = 0.9  # of the usable cores
 LEAST_CORES = 0.1  # of a core: what another worker needs at least, however much it sleeps
 # What `next()` takes when a worker has nothing to do but hand a batch over: 1.1 to 1.5 ms for a few bytes, 2.0 to 2.8
 # for an image of 0.6 MB (docs/figures/watch.md).
@@ -91,21 +91,19 @@ def _of_busy_workers(
     result: WatchResult, main: LoaderResult, stage: StageResult, workers: Sequence[WorkerResult]
 ) -> NextMove:
     """More workers if they are certain to gain, or if a core is free and they are likely to; else a cheaper stage."""
-    on_cpu = sum(cores_of(one) for one in workers)
-    script = main.script_cores if main.script_cores is not None else 1.0
-    taken, wanted = taken_cores(result.host, result.usable_cores), waited_for(workers)
+    on_cpu = sum(map(cores_of, workers))
+    taken, idle = result.taken_cores, idle_cores(result, workers, main.script_cores)
     siblings = min(taken, result.host.sibling_cores if result.host is not None else 0.0)
     foreign = taken - siblings
-    idle = result.usable_cores - on_cpu - script - max(taken, wanted)
     free = idle >= max(LEAST_CORES, on_cpu / len(workers))
     to_workers, predicted = _foreseen(result, main)
     if predicted is not None:
-        predicted = _of_all_ranks(predicted, result.host, on_cpu + script)
+        predicted = _of_all_ranks(predicted, result.host, on_cpu + _of_script(main.script_cores))
     alone = _foreseen_alone(result, main, to_workers) if foreign >= _MANY_CORES else None
     used = NextMove(
         "make-stage-cheaper", result.usable_cores, main.workers, on_cpu,
         script_cores=main.script_cores, to_workers=to_workers, predicted=predicted, sibling_cores=siblings,
-        wanted_cores=wanted, alone=alone,
+        wanted_cores=waited_for(workers), alone=alone,
     )  # fmt: skip
     likely = free and (predicted is None or predicted.speedup >= _WORTH)
     # Where other processes hold the loop up, a cheaper stage does not help workers that wait either.
@@ -197,8 +195,19 @@ def waited_for(workers: Sequence[WorkerResult]) -> float:
 
 def used_up(result: WatchResult, main: LoaderResult, workers: Sequence[WorkerResult]) -> bool:
     """Whether hardly a core was idle, whoever used them. Then each thread that wakes up waits for one."""
-    used = sum(map(cores_of, workers)) + (main.script_cores or 0.0) + taken_cores(result.host, result.usable_cores)
-    return used >= _USED_UP * result.usable_cores
+    used = sum(map(cores_of, workers)) + (main.script_cores or 0.0) + result.taken_cores
+    return used >= USED_UP * result.usable_cores
+
+
+def idle_cores(result: WatchResult, workers: Sequence[WorkerResult], script_cores: float | None) -> float:
+    """What is left of the usable cores. What workers want and do not get is not idle, whoever has it."""
+    used = sum(map(cores_of, workers)) + _of_script(script_cores)
+    return result.usable_cores - used - max(result.taken_cores, waited_for(workers))
+
+
+def _of_script(cores: float | None) -> float:
+    """What the script's own process keeps busy: one core, if nobody knows."""
+    return 1.0 if cores is None else cores
 
 
 def _of_stage(move: NextMove, main: LoaderResult, stage: StageResult, foreign: float | None = None) -> NextMove:

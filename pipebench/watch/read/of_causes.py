@@ -57,9 +57,15 @@ class Seen:
         own = (one for one in self.result.stages if one.loader == loader.loader and one.kind != "serialise")
         return max(own, key=lambda one: one.exclusive_s_per_sample, default=None)
 
+    def script_cores(self, loader: LoaderResult) -> float | None:
+        """How many cores the script's own process used in the loop of a loader, on average: once it has settled.
+
+        If too little of it was seen: in all loops.
+        """
+        return loader.script_cores if loader.script_cores is not None else self._script_cores
+
     @cached_property
-    def script_cores(self) -> float | None:
-        """How many cores the script's own process used in its loops, on average."""
+    def _script_cores(self) -> float | None:
         script = next(iter(self.run.of_script()), None)
         lines = [one for one in script.of(TimeSpent) if one.where != "after"] if script is not None else []
         if len(lines) < 2 or lines[-1].end <= lines[0].end:

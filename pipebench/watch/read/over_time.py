@@ -12,7 +12,8 @@ from pipebench.watch.launch.over_time import Seen
 _LEAST = 4  # looks
 _START = 0.25  # of the looks: a worker fills its caches and its first batches
 _STEADY = 0.8  # of the scatter of the memory is a straight line
-_LEAST_BYTES = 2_000_000  # less is within what an allocator keeps for later
+# Less is within what an allocator keeps for later, and what recording takes in the first seconds (4 MB).
+_LEAST_BYTES = 8_000_000
 _EVEN = 0.4  # of the growth in the first half: what the second half must have at least
 _PARTS = 6  # of the time, for an interval
 

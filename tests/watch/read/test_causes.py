@@ -34,6 +34,15 @@ def test_a_healthy_run_has_no_cause_but_training() -> None:
     )
 
 
+def test_the_cause_that_could_save_most_comes_first_though_another_took_longer() -> None:
+    run = Planted()
+    run.loader(**TRAINS, sampler=1000)
+    run.loader(2, trains=False, passes=3, wait_for_worker=200, other=800)
+    sampler, validation = run.account().causes[:2]
+    assert (sampler.code, validation.code) == ("sampler", "validation")
+    assert sampler.at_most_s > validation.at_most_s and sampler.s < validation.s
+
+
 def test_start_up_of_each_pass() -> None:
     run = Planted()
     run.loader(passes=9, start_up=800, end_of_pass=100, forward=100)

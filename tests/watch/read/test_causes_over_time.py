@@ -53,9 +53,9 @@ def test_workers_that_were_seen_asleep_do_not_wait_for_a_core() -> None:
 
 
 def test_memory_that_grows_is_told_with_its_end() -> None:
-    def run(bytes_per_s: int, free: int, passes: int = 1) -> Account:
+    def run(bytes_per_s: int, free: int, passes: int = 1, persistent: bool = True) -> Account:
         made = Planted()
-        made.loader(**TRAINS, passes=passes, persistent=True)
+        made.loader(**TRAINS, passes=passes, persistent=persistent)
         made.worker()
         over = OverTime([Seen(one, 10**8 + one * bytes_per_s) for one in range(12)], 12)
         return made.account(footprint=Footprint({20: Held(over_time=over)}, free_bytes=free))
@@ -68,5 +68,6 @@ def test_memory_that_grows_is_told_with_its_end() -> None:
         in said(account)
     )
     assert "is worth a change" not in said(account)
-    for nothing in (run(0, 10**10), run(5_000_000, 10**13)):
+    ends_with_each_pass = run(5_000_000, 10**10, passes=2, persistent=False)
+    for nothing in (run(0, 10**10), run(5_000_000, 10**13), ends_with_each_pass):
         assert [one.code for one in nothing.causes] == ["training"]

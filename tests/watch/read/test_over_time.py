@@ -30,6 +30,7 @@ def test_steady_growth_is_found_after_the_start() -> None:
         lambda s: 100 * MB + 50 * MB * (s % 1.0),  # batches come and go
         lambda s: 100 * MB + min(60 * MB, 15 * MB * s),  # a cache is full after 4 s
         lambda s: 100 * MB + 0.1 * MB * s,  # what an allocator keeps
+        lambda s: 390 * MB + 0.6 * MB * min(s, 6.5),  # what recording takes while it begins
         lambda s: 200 * MB - 5 * MB * s,
     ],
 )
