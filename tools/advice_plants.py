@@ -20,7 +20,7 @@ class Planted:
     says that no cause but training is right. `by_hand` is a remedy that the script has as an argument, that of the best
     run: it replaces no line of the script.
 
-    Scripts of the fourth set have no arguments for their causes and print no seconds, so their whole runs are timed.
+    Scripts of the fourth and fifth sets have no arguments for their causes and print no seconds: whole runs are timed.
     `replaced` is what the best change replaces in the text, each once. `by_author` has the same for remedies that
     `advise` can try and cannot write. `discards` allows to spoil the weights; `epochs` is how long `advise` has.
     """
@@ -155,12 +155,18 @@ THIRD = (
 )  # fmt: skip
 
 
-def _fourth(name: str, cause: str, *replaced: tuple[str, str], code: str = "nothing", **more: Any) -> Planted:
-    remedies = tuple(more.pop("remedy", "").split())
-    how = {"present": (), "best": (), "tried": (), "remedies": remedies, "codes": tuple(code.split()), **more}
-    return Planted(name, cause, folder="fourth", replaced=replaced, discards=True, epochs="400", **how)
+def _whole(folder: str) -> Callable[..., Planted]:
+    """For a folder of scripts whose whole runs are timed."""
+
+    def planted(name: str, cause: str, *replaced: tuple[str, str], code: str = "nothing", **more: Any) -> Planted:
+        remedies = tuple(more.pop("remedy", "").split())
+        how = {"present": (), "best": (), "tried": (), "remedies": remedies, "codes": tuple(code.split()), **more}
+        return Planted(name, cause, folder=folder, replaced=replaced, discards=True, epochs="400", **how)
+
+    return planted
 
 
+_fourth, _fifth = _whole("fourth"), _whole("fifth")
 FOURTH = (
     _fourth("terrain_tiles", "samples wait for an object store", best=("--workers", "8"),
             remedy="num_workers together", code="workers-blocked"),

@@ -26,6 +26,7 @@ class Scratch:
 
     def __init__(self, what: str) -> None:
         _sweep(Path(tempfile.gettempdir()))
+        self._pid = os.getpid()
         self.path = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{what}-"))
         draft = self.path / f"{_LOCK}.new"
         self._lock = os.open(draft, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
@@ -39,6 +40,9 @@ class Scratch:
         self.remove()
 
     def remove(self) -> None:
+        """Removes the folder. In a process that was forked from its own, it stays."""
+        if os.getpid() != self._pid:
+            return
         shutil.rmtree(self.path, ignore_errors=True)
         with contextlib.suppress(OSError):
             os.close(self._lock)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -85,6 +86,7 @@ class Watching:
             self._latest = iter(())
             sys.stderr.write(f"pipebench: {_ASIDE}\n")
             return self
+        self._pid = os.getpid()
         self._scratch = Scratch("watch")
         chosen = self._options
         self._began = perf_counter_ns()
@@ -103,19 +105,22 @@ class Watching:
         return next(self._latest, {})
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        nothing = summarise([], self._options, int(kind is not None), usable_cores())
         if self._aside:
-            nothing = summarise([], self._options, int(kind is not None), usable_cores())
             verdict = dataclasses.replace(nothing.verdict, elsewhere=True)
             self._result = _block(dataclasses.replace(nothing, verdict=verdict, notes=()))
             return
+        if os.getpid() != self._pid:
+            return  # a process that was forked in the block ends it, too
+        self._result = _block(nothing)
         try:
-            try:
-                self._script.finish()
-            finally:
-                lived = self._began, perf_counter_ns()
-                processes = gather(self._scratch.path)
-                found = summarise(processes, self._options, int(kind is not None), usable_cores(), lived=lived)
-                self._result = _block(found)
+            self._script.finish()
+            lived = self._began, perf_counter_ns()
+            processes = gather(self._scratch.path)
+            found = summarise(processes, self._options, int(kind is not None), usable_cores(), lived=lived)
+            self._result = _block(found)
+        except Exception as error:
+            sys.stderr.write(f"pipebench: the block has no figures, because of a fault of pipebench ({told(error)})\n")
         finally:
             self._scratch.remove()
 

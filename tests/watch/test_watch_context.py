@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import doctest
+import os
+import shutil
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -71,3 +74,26 @@ def test_a_block_in_a_watched_process_stands_aside(images: Path, capsys: pytest.
 def test_the_examples_hold() -> None:
     for module in (with_block, labels):
         assert doctest.testmod(module).failed == 0
+
+
+def test_a_child_that_ends_in_the_block_leaves_the_records_to_its_parent(images: Path) -> None:
+    with watching() as watched:
+        _loop(images, 0)
+        if not (child := os.fork()):
+            watched.__exit__(SystemExit, None, None)
+            os._exit(0)
+        assert os.waitpid(child, 0)[1] == 0
+        _loop(images, 0)
+    assert [one.iterations for one in watched.result.loaders] == [3, 3]
+
+
+def test_a_block_whose_records_somebody_removed_raises_nothing(
+    images: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with watching() as watched:
+        _loop(images, 0)
+        for folder in tmp_path.glob("pipebench-*"):
+            shutil.rmtree(folder)
+    assert watched.result.loaders == ()
+    assert "pipebench: the block has no figures" in capfd.readouterr().err

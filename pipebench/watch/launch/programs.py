@@ -134,6 +134,7 @@ class Programs:
         return list(self._found.values())
 
     def take_new(self) -> None:
+        """Raises OSError if somebody has removed the folder."""
         with self._taking:
             for one in sorted(self._folder.iterdir()):
                 if one not in self._found and one.is_dir():
@@ -201,4 +202,5 @@ def looked_at_all(programs: Programs) -> Iterator[None]:
     """Looks at the programs again and again while the block runs."""
     with exits_noted(programs.exits, programs.failed), looking(programs, _Stacks(programs)):
         yield
-    programs.take_new()  # what began after the last look, and has ended
+    with suppress(OSError):
+        programs.take_new()  # what began after the last look, and has ended

@@ -42,6 +42,7 @@ how = {
     "spawned": lambda: os.waitpid(os.posix_spawn(sys.executable, again, dict(os.environ)), 0),
     "system": lambda: os.system(" ".join(again)),
     "replaced": lambda: os.execve(sys.executable, again, dict(os.environ)),
+    "a dict": lambda: (setattr(os, "environ", dict(os.environ)), subprocess.run(again, check=True)),
 }
 how[os.environ.get("HOW", "inherited")]()
 """
@@ -90,7 +91,9 @@ def test_the_script_sees_what_it_sees_without_us(own: str | None, run_folder: Pa
     assert not _programs(run_folder)  # it did not import torch
 
 
-@pytest.mark.parametrize("how", ["inherited", "named", "bare", "changed", "cleared", "spawned", "system", "replaced"])
+@pytest.mark.parametrize(
+    "how", ["inherited", "named", "bare", "changed", "cleared", "spawned", "system", "replaced", "a dict"]
+)
 def test_a_child_is_watched_however_it_is_started(how: str, run_folder: Path, torch_path: str, tmp_path: Path) -> None:
     script = tmp_path / "starts.py"
     script.write_text(STARTS)

@@ -58,13 +58,14 @@ class Inherited:
     """
 
     def __init__(self, folder: str) -> None:
+        self._environ: Any = os.environ  # a script may put another object there, which the system does not follow
         self._folder = os.fsencode(folder)
         self._variable, self._path = os.fsencode(VARIABLE), os.fsencode(_PATH)
 
     def install(self) -> None:
         import _posixsubprocess  # type: ignore[import-not-found,unused-ignore]
 
-        names: Any = os.environ
+        names = self._environ
         del names._data[self._variable]
         if self._path in names._data:
             own = without_hook(names._data.pop(self._path))
@@ -111,9 +112,8 @@ class Inherited:
 
     def _keep(self) -> None:
         """The script may have set PYTHONPATH since, or removed it: then the system's environment has lost ours."""
-        names: Any = os.environ
         os.putenv(self._variable, self._folder)
-        os.putenv(self._path, with_hook(names._data.get(self._path)))
+        os.putenv(self._path, with_hook(self._environ._data.get(self._path)))
 
 
 class Start:
