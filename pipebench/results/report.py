@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from pipebench import __version__
-from pipebench.errors import BadSample, PipebenchError, remedy_of
+from pipebench.errors import BadSample, PipebenchError, UsageError, remedy_of
 from pipebench.host import machine, redaction
 from pipebench.host.machine import Machine
 from pipebench.host.whole_files import write_whole
@@ -188,7 +188,8 @@ def save(report: Report, path: Path) -> None:
 def load(path: Path) -> Report:
     """Reads a saved report back, typed.
 
-    Raises PipebenchError if the file is not a report or has another schema. The error says what the file is.
+    Raises UsageError if there is no such file, and PipebenchError if it is no report or has another schema. The error
+    says what the file is.
     """
     name = printable(path)
     content = _content(path, name)
@@ -214,7 +215,7 @@ def load(path: Path) -> Report:
 def _content(path: Path, name: str) -> bytes:
     try:
         if not path.is_file():
-            raise PipebenchError(f"{name} is not a file", "name a report that --export-json wrote")
+            raise UsageError(f"{name} is not a file", "name a report that --export-json wrote")
         length = path.stat().st_size
         if length > LARGEST_FILE:
             raise PipebenchError(f"{name} has {size(length)}, more than any report", "name a pipebench report")

@@ -11,7 +11,7 @@ from PIL import Image
 from render import made_up
 
 from pipebench.data import datasets
-from pipebench.errors import BadSample, PipebenchError
+from pipebench.errors import BadSample, PipebenchError, UsageError
 from pipebench.host import machine
 from pipebench.results import report
 from pipebench.results.measurement import Measurement, Skipped
@@ -145,7 +145,7 @@ def test_a_huge_file_is_refused_unread(tmp_path):
 def test_what_is_not_a_file_is_refused(tmp_path):
     os.mkfifo(tmp_path / "fifo")
     for name in ("absent", "fifo", "."):
-        with pytest.raises(PipebenchError) as caught:
+        with pytest.raises(UsageError) as caught:
             report.load(tmp_path / name)
         assert caught.value.problem == f"{printable(tmp_path / name)} is not a file"
 
