@@ -140,9 +140,9 @@ def keep(
         made.append(report)
     if export_json is not None:
         save(report, export_json)
-    if passport is not None:
-        save(new(passport=passport_in(report)), passport)
     save_page(report, export_html)
+    if passport is not None:
+        save(new(passport=passport_in(report)), passport)  # last: there may be none
 
 
 def nameless(found: Shown) -> Shown:

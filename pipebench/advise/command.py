@@ -167,10 +167,12 @@ class _Reporter:
         watched = self.conductor.watched or self.run.watched(ended.status if ended is not None else 0)
         found = dataclasses.replace(self.conductor.advice(), cut_short=self.run.cut_short(ended))
         watched = with_shared(watched, found.findings, found.loader) if found.loader is not None else watched
-        advice = without_secrets(self._with_snippet(_foretold(with_predictions(found, watched), watched)))
+        seen = self.conductor.seen
+        of_rank = watched if seen is None else dataclasses.replace(watched, usable_cores=seen.cores)
+        advice = without_secrets(self._with_snippet(_foretold(with_predictions(found, of_rank), watched)))
         width, colour = columns(sys.stderr), colours(sys.stderr)
         self.progress.end()
-        goes_on = not self.run.ended.is_set() and not self.ends
+        goes_on = not self.run.ended.is_set() and not self.ends and found.ended != "script-ended"
         if self.options.show:
             shown = parts(advice, watched, full=self.options.full, goes_on=goes_on)
             made = screen.whole(shown, width) if self.options.full else screen.fitted(shown, width, screen.MORE)

@@ -97,10 +97,13 @@ class LiveRun:
 
         `ended` is how what was run has ended (None: it goes on).
         """
-        if ended is None or ended.signal is None or ended.lived is None or ended.interrupted:
+        if ended is None or not ended.status or ended.lived is None or ended.interrupted:
             return ()
         wall_s = (ended.lived.ended - ended.lived.began) * 1e-9
-        return (Program(ended.pid, named(self.argv), 0.0, wall_s, "cut", exit_status=-ended.signal),)
+        one = Program(ended.pid, named(self.argv), 0.0, wall_s, "failed", f"exit status {ended.status}")
+        if ended.signal is not None:
+            one = dataclasses.replace(one, ended="cut", error="", exit_status=-ended.signal)
+        return (one,)
 
     @property
     def ranks(self) -> int:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from pipebench.commands._numbers import Number
 from pipebench.commands._script import WithCommands, check_alone, check_command, check_script, is_a_command
 from pipebench.errors import UsageError
 from pipebench.terminal import exported, formatted, keep, paged, places, rendered
@@ -29,7 +30,7 @@ FILE = click.Path(path_type=Path, dir_okay=False)
 @click.option("-m", "module", metavar="MODULE", help="Run a module, like `python -m`.")
 @click.option(
     "--budget",
-    type=click.FloatRange(10),
+    type=Number(10, 1e6),
     default=180.0,
     show_default=True,
     metavar="SECONDS",

@@ -100,11 +100,8 @@ def command(
     error, as JSON or Markdown to standard output; the exit status is that of the script or command.
     """
     is_command = is_a_command(context) and module is None
-    if bound and not discard:
-        raise UsageError(
-            "--bound trains on replayed batches, which spoils the weights of this run",
-            "add --yes-discard-weights if the script can overwrite no checkpoint that you need",
-        )
+    if bound:
+        _check_bound(discard, passport)
     argv = [module, *command_line] if module else list(command_line)
     if is_command:
         check_command(argv, "watch")
@@ -179,3 +176,14 @@ def saved_at(
         keep(of_watch(result, error_of_watch, *command), place, passport, page, made)
 
     return kept
+
+
+def _check_bound(discard: bool, passport: Path | None) -> None:
+    if not discard:
+        raise UsageError(
+            "--bound trains on replayed batches, which spoils the weights of this run",
+            "add --yes-discard-weights if the script can overwrite no checkpoint that you need",
+        )
+    if passport is not None:
+        remedy = "leave out one of them: while batches are replayed, their costs are not recorded"
+        raise UsageError("--bound and --passport exclude each other", remedy)

@@ -21,8 +21,11 @@ _HAND_OFF_S = 0.001
 def changed(passport: Passport, asked: Asked) -> list[LoopCosts]:
     """The costs that are asked for. Two, if the CPU time of a stage is not known: the least and the most of it.
 
-    Raises UsageError if no stage, or more than one, has the name that `asked` gives.
+    Raises UsageError if no stage, or more than one, has the name that `asked` gives, or if it asks for two steps.
     """
+    if asked.consumer is not None and any(name == STEP for name, _ in asked.faster):
+        remedy = "leave out one of them: a consumer takes the place of the step"
+        raise UsageError(f"--consumer and --faster {STEP}=... exclude each other", remedy)
     found = [handed_over(passport.costs)]
     for name, factor in asked.faster:
         found = [after for before in found for after in _faster(before, passport.stages, name, factor)]

@@ -138,7 +138,10 @@ class _Question:
 
     @property
     def others(self) -> float:
-        """Other processes stay as they are on this machine; on another one there are none, if nothing is said."""
+        """Other processes stay as they are on this machine; on another one there are none, if nothing is said.
+
+        They are on all cores, so the loader of each device has its share of them.
+        """
         if self.asked.others is not None:
             return self.asked.others
         return self.passport.others if self.asked.cores is None else 0.0
@@ -170,7 +173,7 @@ class _Question:
         return asked.cores is None and asked.others is None and asked.consumer is None and not asked.faster
 
     def _row(self, workers: int, ahead: int) -> Prediction:
-        setting = Setting(workers, ahead, self.cores, self.others)
+        setting = Setting(workers, ahead, self.cores, self.others / self.asked.devices)
         rate = self._predicted(setting)
         factor = self.samples * self.asked.devices
         limits = {name: one * factor for name, one in bounds(self.ways[0], setting).items() if one < math.inf}

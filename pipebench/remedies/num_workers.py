@@ -114,7 +114,8 @@ def _down(seen: Seen, counts: dict[int, Finding]) -> int | None:
         return None
     below = sorted(one for one in counts if one < seen.workers)
     if not below:
-        return max(1, seen.workers // 2 if seen.blocked else int(seen.cores))
+        first = max(1, seen.workers // 2 if seen.blocked else int(seen.cores))
+        return first if first < seen.workers else None
     gains = [_gain(counts[one]) for one in below]
     before = gains[1] if len(gains) > 1 else 1.0
     if below[0] == 1 or counts[below[0]].outcome != "gain" or gains[0] < before * WORTH:

@@ -74,8 +74,10 @@ class Seen:
 
     @property
     def cores(self) -> float:
-        """The usable cores for this rank."""
-        return self.watched.usable_cores / self.ranks
+        """The usable cores for this rank: its own, or its part of those that the ranks share."""
+        host, own = self.watched.host, self.watched.usable_cores
+        shared = host.shared_cores if host is not None and host.shared_cores is not None else own
+        return min(own, shared / self.ranks)
 
     @property
     def wait_share(self) -> float:

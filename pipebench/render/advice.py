@@ -145,7 +145,7 @@ def _given_up(advice: Advice) -> str:
 
 def _nothing(advice: Advice) -> str:
     tried = [one for one in advice.findings if one.gain is not None and not one.change.knock_out]
-    left = [one for one in advice.findings if one.gain is None and not one.change.of_script]
+    left = [one for one in advice.findings if one.gain is None and not one.change.of_script and _applies(one)]
     if not tried and (left or advice.ended in ("script-ended", "fault")):
         return "No remedy was tried long enough for an advice."
     most = f" Without its waits for data the loop would be {advice.most:.2f}× as fast." if advice.most else ""

@@ -25,13 +25,17 @@ class InTransformers(TrainerCallback):  # type: ignore[misc]  # it has no types 
     `pipebench watch` it stands aside.
     """
 
+    _begun = ExitStack()  # of the training that began last in this process
+
     def __init__(self, log: Callable[[dict[str, float]], object], functions: tuple[str, ...] = ()) -> None:
         self.watched = Watching(functions=functions)
         self._log, self._open, self._logs = log, ExitStack(), False
 
     def on_train_begin(self, *_: Any, **named: Any) -> None:
+        self._begun.close()  # an interrupted training has no end of its own
         if not is_watched():
             self._open.enter_context(self.watched)
+            InTransformers._begun = self._open
 
     def on_log(self, args: Any, state: Any, control: Any, **named: Any) -> None:
         if self._logs:  # what `trainer.log` brings about

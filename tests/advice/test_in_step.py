@@ -198,7 +198,10 @@ def test_a_script_that_a_signal_ended_was_cut_short(tmp_path):
     assert list(ends(run.cut_short(ended))) == [
         f"ddp.py 3 (process {NO_PROCESS}) was killed by SIGKILL after 3.00 s: its records have no end."
     ]
-    for other in (None, dataclasses.replace(ended, signal=None), dataclasses.replace(ended, interrupted=True)):
+    failed = dataclasses.replace(ended, signal=None, status=2)
+    assert list(ends(run.cut_short(failed))) == [f"ddp.py 3 (process {NO_PROCESS}) failed: exit status 2."]
+    ran_well = dataclasses.replace(failed, status=0)
+    for other in (None, ran_well, dataclasses.replace(ended, interrupted=True)):
         assert run.cut_short(other) == ()
 
 
@@ -216,8 +219,11 @@ def test_another_program_of_the_command_is_no_rank(tmp_path):
 
 def test_ranks_share_cores_and_memory_and_have_windows_of_batches():
     loader = types.SimpleNamespace(s_per_iteration=0.25, loader=1)
-    watched = types.SimpleNamespace(usable_cores=8.0, workers=())
+    watched = types.SimpleNamespace(usable_cores=8.0, workers=(), host=None)
     two, one = (Seen(watched, loader, {}, 100, ranks=ranks) for ranks in (2, 1))
     assert (two.cores, one.cores) == (4.0, 8.0)
+    for own, each in ((4.0, 4.0), (16.0, 8.0)):  # a rank on cores of its own, and on all that the two share
+        rank = types.SimpleNamespace(usable_cores=own, host=types.SimpleNamespace(shared_cores=16.0))
+        assert Seen(rank, loader, {}, 100, ranks=2).cores == each
     assert (in_batches(two, 1.1), in_batches(one, 1.1)) == (5, 0)
     assert (two.processes(2), one.processes(2)) == ("+2 processes a rank", "+2 processes")

@@ -65,6 +65,7 @@ def test_every_module_is_a_remedy_in_a_stated_order():
         (seen(0.01, num_workers=8), {"num_workers": 2}),
         (seen(0.01, num_workers=8, cores=0.5), {"num_workers": 1}),
         (seen(0.5, num_workers=16), {"num_workers": 2}),
+        (seen(0.01, num_workers=1, cores=0.5), None),
     ],
 )
 def test_the_first_rung(figures: Seen, first):

@@ -56,6 +56,11 @@ def test_a_stage_that_is_not_one_is_refused(name: str, problem: str) -> None:
     assert raised.value.problem.startswith(problem) and "\x1b" not in raised.value.problem
 
 
+def test_a_consumer_and_a_faster_step_exclude_each_other() -> None:
+    with pytest.raises(UsageError, match="exclude each other"):
+        _asked(made(cpu=0.1, step=0.02), consumer=100.0, faster=(("step", 4.0),))
+
+
 def test_a_consumer_takes_the_place_of_the_step() -> None:
     """8 samples at 400 a second take 20 ms, of which the loop receives for 3 ms."""
     (found,) = _asked(made(cpu=0.1, step=0.5, step_cpu_s=0.5, receive_s=0.003), consumer=400.0)

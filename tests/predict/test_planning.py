@@ -29,6 +29,15 @@ def test_the_ladder_ends_where_workers_no_longer_help() -> None:
     assert found.chosen.limit == "loop" and found.predictions[2].limit == "workers"
 
 
+def test_threads_of_others_are_on_the_cores_of_all_devices() -> None:
+    """Eight threads want a part of 64 cores; the loader of each of 8 devices has one of them beside it."""
+    alone, beside = (
+        _plan(COMPUTING, cores=64, workers=8, consumer=1e6, devices=8, others=others).chosen.samples_per_s.value
+        for others in (0.0, 8.0)
+    )
+    assert beside == pytest.approx(alone * 8 / 9, rel=0.02)
+
+
 def test_workers_that_compute_end_at_the_cores() -> None:
     found = _plan(COMPUTING)
     assert found.chosen.workers == 2 and found.chosen.samples_per_s.value == pytest.approx(160, rel=0.02)

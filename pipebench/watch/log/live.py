@@ -67,6 +67,7 @@ class Live:
         self._shown, self._only, self._present = shown, loader, memory
         self._wall_s = time.time() - time.perf_counter()  # of the records' clock at 0
         self._now_s = 0.0
+        self._counted = self._before = 0  # iterations up to the last point, and those before the training
         self.rank: int | None = None
         self._workers: dict[str, ProcessStarted] = {}
         self._num_workers: dict[int, int] = {}  # by loader
@@ -178,7 +179,11 @@ class Live:
 
     def _taken(self) -> Point:
         sums, self._sums = self._sums, _Sums()
-        return Point(self._wall_s + self._now_s, self._count(self._iterations), dict(self._figures(sums)))
+        count = self._count(self._iterations)
+        if count < self._counted:  # training has begun: until now, the loops were those of an evaluation
+            self._before += self._counted
+        self._counted = count
+        return Point(self._wall_s + self._now_s, self._before + count, dict(self._figures(sums)))
 
     def _figures(self, sums: _Sums) -> Iterator[tuple[str, float]]:
         loop, turns = self._in_loop(), self._count(sums.turns)

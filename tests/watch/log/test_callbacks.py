@@ -154,6 +154,19 @@ def test_a_trainer_that_logs_gives_the_callback_its_turn(monkeypatch: pytest.Mon
     assert callback.watched.result.iterations == BATCHES
 
 
+@pytest.mark.usefixtures("imported_anew")
+def test_a_training_that_was_interrupted_is_no_reason_to_stand_aside(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "transformers", SimpleNamespace(TrainerCallback=object))
+    interrupted, again = (pipebench.transformers_callback(dict) for _ in range(2))
+    interrupted.on_train_begin(None, None, None)
+    again.on_train_begin(None, None, None)
+    for _ in loader():
+        pass
+    again.on_train_end(None, None, None)
+    assert (interrupted.watched.result.iterations, again.watched.result.iterations) == (0, BATCHES)
+    assert not is_watched()
+
+
 @pytest.mark.filterwarnings("ignore")
 def test_transformers_logs_the_series(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     transformers = pytest.importorskip("transformers", reason="transformers is not installed")

@@ -125,6 +125,17 @@ def test_only_the_loop_that_trains_is_in_the_series(tmp_path: Path) -> None:
     )
 
 
+def test_iterations_do_not_go_back_where_an_evaluation_comes_before_the_training(tmp_path: Path) -> None:
+    program = Program(tmp_path)
+    for _ in range(5):
+        program.turn(2, 9, trained=0)
+    assert latest(program).iteration == 5
+    for expected in (7, 9):
+        for _ in range(2):
+            program.turn()
+        assert latest(program).iteration == expected
+
+
 def test_a_loop_that_another_thread_iterates_says_nothing(tmp_path: Path) -> None:
     program = Program(tmp_path)
     program.turn(trained=0, beside=True)
