@@ -31,7 +31,8 @@ def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
     found = seen.watched.hand_off
     if tried or not seen.workers or found is None or found.pipe_bytes_per_batch < LEAST_BYTES:
         return None
-    if hand_off_share(seen) < WORTH - 1 or not _room(seen, found.pipe_bytes_per_batch):
+    room = seen.has_shared_memory(seen.workers, seen.prefetch_factor, found.pipe_bytes_per_batch)
+    if hand_off_share(seen) < WORTH - 1 or not room:
         return None
     collate = seen.made.collate if seen.made else None
     at = Place(*collate) if collate else None
@@ -46,15 +47,6 @@ def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
         at=at,
         asked_for=seen.has_cause("hand-off", "pickling"),
     )
-
-
-def _room(seen: Seen, batch_bytes: float) -> bool:
-    """Whether the batches that are made ahead fit into shared memory."""
-    host = seen.watched.host
-    if host is None or host.shared_memory_size_bytes is None:
-        return True
-    ahead = seen.workers * ((seen.number("prefetch_factor") or 2) + 1)
-    return ahead * batch_bytes < host.shared_memory_size_bytes - (host.shared_memory_bytes or 0)
 
 
 class _AsTensors(Edit):

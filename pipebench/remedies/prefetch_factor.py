@@ -18,7 +18,9 @@ def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
     goes_on = asked and len(tried) < _RUNGS and all(one.outcome == "gain" for one in tried)
     if (tried and not goes_on) or not seen.workers or not seen.waits:
         return None
-    now = seen.number("prefetch_factor") or 2
+    now = seen.prefetch_factor
     found = now * TIMES ** (len(tried) + 1)
+    if not seen.has_shared_memory(seen.workers, found):
+        return None
     cost = f"memory for {seen.workers * (found - now)} batches"
     return Change("prefetch_factor", {"prefetch_factor": found}, cost, predicted=seen.promise, asked_for=asked)

@@ -138,6 +138,22 @@ class Seen:
         whole = self.pass_s
         return whole / max(1e-9, whole - self.between_s, 0.01 * whole) if whole else 1.0
 
+    def has_shared_memory(self, workers: int, prefetch_factor: int, batch_bytes: float | None = None) -> bool:
+        """Whether the batches that so many workers make ahead fit there, beside those of the present loader.
+
+        A batch has `batch_bytes` there (None: as many as it has now). Where nothing is known, they fit.
+        """
+        host, found = self.watched.host, self.watched.hand_off
+        each = batch_bytes if batch_bytes is not None else found.shared_bytes_per_batch if found is not None else None
+        if each is None or host is None or host.shared_memory_size_bytes is None:
+            return True
+        needed = self.ranks * workers * (prefetch_factor + 1) * each
+        return needed < host.shared_memory_size_bytes - (host.shared_memory_bytes or 0)
+
+    @property
+    def prefetch_factor(self) -> int:
+        return self.number("prefetch_factor") or 2
+
     def processes(self, more: int) -> str:
         """What so many more worker processes cost, in words."""
         each = " a rank" if self.ranks > 1 else ""

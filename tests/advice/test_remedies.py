@@ -22,6 +22,7 @@ from pipebench.remedies import (
 from pipebench.remedies.seen import Seen
 from pipebench.results.account import Account, AccountRow, Cause
 from pipebench.results.advice import Change, Finding
+from pipebench.results.hand_off import HandOff
 from pipebench.results.watched import WaitPart
 from pipebench.stats import Speedup
 
@@ -196,6 +197,17 @@ def test_rungs_that_could_not_be_tried_leave_the_lower_ones_open():
     """As of an iterable dataset, whose rungs are all only predicted."""
     left = [Finding(Change("num_workers", {"num_workers": one}), "not-tried", reason="iterable") for one in (8, 16)]
     assert _settings(num_workers.propose(_with_cause(seen(0.7), BLOCKED), left)) == {"num_workers": 4}
+
+
+@pytest.mark.parametrize(("megabytes", "workers", "ahead"), [(4000, 4, 8), (400, 4, None), (200, None, None)])
+def test_what_shared_memory_cannot_hold_is_not_tried(megabytes, workers, ahead):
+    """A batch takes 25 MB. Four workers make 12 ahead; two with a prefetch factor of 8 make 18."""
+    used = replace(host(), shared_memory_size_bytes=megabytes * 1_000_000, shared_memory_bytes=0)
+    handed = HandOff(0.001, 0.001, 500.0, 100, shared_bytes_per_batch=25e6)
+    figures = seen(0.5, used=used)
+    figures = replace(figures, watched=replace(figures.watched, hand_off=handed))
+    for remedy, name, wanted in ((num_workers, "num_workers", workers), (prefetch_factor, "prefetch_factor", ahead)):
+        assert _settings(remedy.propose(figures, [])) == (None if wanted is None else {name: wanted})
 
 
 def test_too_many_workers_that_wait_are_halved():
