@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -35,5 +36,9 @@ def watch_transfers(loop: LoopPhases, tensor: Any, patches: Any) -> None:
 
 
 def _to_cuda(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    target = kwargs.get("device", args[0] if args else None)
-    return isinstance(target, int) or str(target).startswith("cuda")
+    """Whether the target is a CUDA device. Another tensor as the target is not printed: that would wait for it."""
+    torch: Any = sys.modules["torch"]
+    target = kwargs.get("device", kwargs.get("tensor", args[0] if args else None))
+    if isinstance(target, torch.Tensor):
+        return bool(target.is_cuda)
+    return isinstance(target, int) or (isinstance(target, (str, torch.device)) and str(target).startswith("cuda"))
