@@ -10,12 +10,11 @@ from collections.abc import Callable
 from typing import Any
 
 from pipebench.watch.bound.agreement import ranks_here
-from pipebench.watch.bound.live_batches import length_of
 from pipebench.watch.record.patches import Patches, unseen
 from pipebench.watch.record.recording import Recording
 from pipebench.watch.record.trial_lines import FunctionPlace, LoaderMade
 from pipebench.watch.script.loop_looks import OFTEN_S, LoopLooker
-from pipebench.watch.script.made import Calls, calls_to, within
+from pipebench.watch.script.made import Calls, calls_to, length_of, within
 from pipebench.watch.script.ranks import present
 from pipebench.watch.trial import arms
 from pipebench.watch.trial.session import Trial
