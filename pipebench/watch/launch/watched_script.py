@@ -28,7 +28,7 @@ from pipebench.watch.script.loop_spans import LoopSpans
 from pipebench.watch.script.optimisers import watch_optimisers
 from pipebench.watch.script.phases import LoopPhases, watched_backward
 from pipebench.watch.script.ranks import PROCESS_GROUP, watch_process_group
-from pipebench.watch.script.transfers import COMPILING, watch_compiling
+from pipebench.watch.script.transfers import COMPILING, TRACING, leave_out, watch_compiling
 from pipebench.watch.script.webdataset_loader import WEBLOADER, watch_webloader
 from pipebench.watch.stages import labels, library_calls
 
@@ -67,6 +67,7 @@ class WatchedScript:
             COMPILING,
             OPTIMISER,
             PROCESS_GROUP,
+            TRACING,
             *labels.modules_of(settings.functions),
         }
         self.imports = AfterImport(names, self._imported)
@@ -103,6 +104,7 @@ class WatchedScript:
             COMPILING: partial(watch_compiling, patches),
             OPTIMISER: partial(watch_optimisers, self.loop),
             PROCESS_GROUP: partial(watch_process_group, self.loop),
+            TRACING: leave_out,
         }
         watchers.get(module.__name__, partial(library_calls.watch_module, patches))(module)
         if module.__name__ == WEBLOADER:

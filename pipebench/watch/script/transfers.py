@@ -14,6 +14,7 @@ from pipebench.watch.record.record_file import TRANSFER
 from pipebench.watch.script.phases import LoopPhases, compiling
 
 COMPILING = "torch._dynamo.callback"
+TRACING = "torch._dynamo.variables.tensor"
 _NAMES = ("to", "cuda")
 
 
@@ -46,11 +47,11 @@ class _OnTensors:
                 loop.spend(TRANSFER)
                 loop.here.unnamed = unnamed
 
-        self.loop, self._plain, self._timed = loop, plain, transfer
+        self.loop, self.plain, self._timed = loop, plain, transfer
 
     def __get__(self, found: Any, owner: Any = None) -> Any:
         if found is None or not self.loop.here.open:
-            return self._plain.__get__(found, owner)
+            return self.plain.__get__(found, owner)
         return types.MethodType(self._timed, found)
 
 
@@ -75,6 +76,12 @@ def watch_compiling(patches: Any, module: Any) -> None:
                         setattr(tensor, name, one)
 
     patches.replace(handler, "install_callbacks", install_callbacks)
+
+
+def leave_out(module: Any) -> None:
+    """Takes ours out of the copy of the class that `torch.compile` makes when the script first needs it."""
+    copied: dict[str, Any] = getattr(module, "all_tensor_attrs", {})
+    copied.update({name: one.plain for name in _NAMES if isinstance(one := copied.get(name), _OnTensors)})
 
 
 def _to_cuda(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:

@@ -10,6 +10,7 @@ import torch
 from clockwork import Clock, loop_by
 from torch.overrides import TorchFunctionMode
 from torch.utils.data import DataLoader
+from watching import plain, script, watched
 
 from pipebench import watching
 
@@ -213,3 +214,10 @@ def test_another_tensor_as_target_is_not_printed(monkeypatch):
     other = torch.ones(2, dtype=torch.float64)
     assert _watched(lambda: torch.ones(1).to(other).dtype) == torch.float64
     assert _watched(lambda: torch.ones(1).to(tensor=other).dtype) == torch.float64
+
+
+@pytest.mark.usefixtures("real_starts")
+def test_a_compiler_that_is_first_needed_in_a_loop_finds_torch_s_own_methods(tmp_path):
+    alone, with_us = plain([script("compiling")]), watched([script("compiling")], tmp_path)
+    assert alone.out.splitlines()[0] == "False" and len(alone.out.splitlines()) == 1 + 2 * 3
+    assert (with_us.status, with_us.out) == (alone.status, alone.out) and not with_us.watch["notes"]
