@@ -121,9 +121,16 @@ class Seen:
         return self.loader.s_per_iteration or 0.0
 
     @property
+    def turns(self) -> float | None:
+        """The iterations of a pass: as many as the loader says, else as were seen (None: not known)."""
+        if self.batches is not None or self.loader.passes < 2:
+            return self.batches
+        return self.loader.iterations / (self.loader.passes - 0.5)  # the last pass is half done, on average
+
+    @property
     def pass_s(self) -> float | None:
         """The seconds of a whole pass (None: its length is not known)."""
-        return None if self.batches is None else self.batches * self.iteration_s + self.between_s
+        return None if self.turns is None else self.turns * self.iteration_s + self.between_s
 
     @property
     def between_s(self) -> float:

@@ -9,7 +9,7 @@ from statistics import fmean, stdev
 import pytest
 from made_up_trials import seen
 
-from pipebench.advise.trial import has_room, window_s
+from pipebench.advise.trial import has_room, needed_s, window_s
 from pipebench.results.advice import Change
 
 BUDGET_S = 180.0  # its windows last 1 s or more: ten iterations of `seen()`
@@ -66,3 +66,11 @@ def test_in_a_long_pass_one_pair_of_windows_is_enough():
     pair = min(one for one in room)
     assert 2 * pair * 0.1 > BUDGET_S / 12 or has_room(replace(seen(), batches=2 * pair), MORE, BUDGET_S)
     assert room == list(range(pair, 200))
+
+
+@pytest.mark.parametrize(("passes", "iterations", "room"), [(1, 40, True), (2, 60, False), (2, 6_000, True)])
+def test_a_pass_whose_length_no_loader_says_is_as_long_as_those_that_were_seen(passes, iterations, room):
+    figures = seen(batches=None)
+    figures = replace(figures, loader=replace(figures.loader, passes=passes, iterations=iterations))
+    assert has_room(figures, MORE, BUDGET_S) is room
+    assert (needed_s(figures, True, BUDGET_S) is None) is (passes == 1)

@@ -6,9 +6,7 @@ has. Then the loader is iterated again in its place. So a pass has as many itera
 
 from __future__ import annotations
 
-import contextlib
 import math
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -135,13 +133,3 @@ class LiveSource:
         thread, self._thread = self._thread, None
         if thread is not None and thread is not threading.current_thread():
             thread.join()
-
-
-def length_of(loader: Any) -> int | None:
-    """How many batches a pass over a map-style loader has, else None: an iterable may state a wrong length."""
-    data: Any = sys.modules.get("torch.utils.data")
-    if loader is None or data is None or isinstance(loader.dataset, data.IterableDataset):
-        return None
-    with contextlib.suppress(TypeError, NotImplementedError):
-        return len(loader)
-    return None

@@ -21,7 +21,7 @@ from pipebench.host.limits import SHARED_MEMORY, descriptors, free_bytes, free_m
 from pipebench.watch.bound import batches
 from pipebench.watch.bound.agreement import Offer, Ranks, decided, together
 from pipebench.watch.bound.alternation import Alternation, Means, Refused
-from pipebench.watch.bound.live_batches import LiveSource, length_of
+from pipebench.watch.bound.live_batches import LiveSource
 from pipebench.watch.bound.schedule import (
     BEGIN,
     BUSY,
@@ -34,6 +34,7 @@ from pipebench.watch.bound.schedule import (
 from pipebench.watch.record.bound_lines import BoundEnded, BoundPlan, Reason
 from pipebench.watch.record.program_lines import RankFound
 from pipebench.watch.record.recording import Recording
+from pipebench.watch.script.made import length_of
 from pipebench.watch.script.phases import LoopPhases
 from pipebench.watch.script.ranks import present
 

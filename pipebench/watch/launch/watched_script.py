@@ -28,6 +28,7 @@ from pipebench.watch.script.loop_spans import LoopSpans
 from pipebench.watch.script.optimisers import watch_optimisers
 from pipebench.watch.script.phases import LoopPhases, watched_backward
 from pipebench.watch.script.ranks import PROCESS_GROUP, watch_process_group
+from pipebench.watch.script.transfers import COMPILING, TRACING, leave_out, watch_compiling
 from pipebench.watch.script.webdataset_loader import WEBLOADER, watch_webloader
 from pipebench.watch.stages import labels, library_calls
 
@@ -63,8 +64,10 @@ class WatchedScript:
             DATALOADER,
             TORCHDATA,
             AUTOGRAD,
+            COMPILING,
             OPTIMISER,
             PROCESS_GROUP,
+            TRACING,
             *labels.modules_of(settings.functions),
         }
         self.imports = AfterImport(names, self._imported)
@@ -98,8 +101,10 @@ class WatchedScript:
             DATALOADER: self._watch_dataloader,
             TORCHDATA: partial(watch_torchdata, self.loaders),
             AUTOGRAD: lambda one: patches.replace(one, "backward", watched_backward(self.loop, one.backward)),
+            COMPILING: partial(watch_compiling, patches),
             OPTIMISER: partial(watch_optimisers, self.loop),
             PROCESS_GROUP: partial(watch_process_group, self.loop),
+            TRACING: leave_out,
         }
         watchers.get(module.__name__, partial(library_calls.watch_module, patches))(module)
         if module.__name__ == WEBLOADER:

@@ -178,12 +178,15 @@ stages = Stages()
 
 
 def timed(function: Callable[..., Any], stage: int) -> Callable[..., Any]:
-    """Wraps `function` so that it is a stage of its own while this thread fetches a batch. Otherwise it just runs."""
+    """Wraps `function` so that it is a stage of its own while this thread fetches a batch. Otherwise it just runs.
+
+    The wrapper has the globals of the function: TorchScript looks up there what the function's source names.
+    """
+    ours = local  # so the wrapper needs no globals of this module
 
     @unseen
-    @functools.wraps(function)
     def watched(*args: Any, **kwargs: Any) -> Any:
-        timer = local.timer
+        timer = ours.timer
         if timer is None:
             return function(*args, **kwargs)
         before = timer.switch(stage)
@@ -192,4 +195,7 @@ def timed(function: Callable[..., Any], stage: int) -> Callable[..., Any]:
         finally:
             timer.switch(before)
 
-    return watched
+    space = getattr(function, "__globals__", None)
+    if type(space) is dict:
+        watched = types.FunctionType(watched.__code__, space, closure=watched.__closure__)
+    return functools.wraps(function)(watched)

@@ -202,7 +202,7 @@ def _start_method(loader: Any) -> str:
 
 
 def _described(loader: Any, number: int, makers: Makers) -> LoaderFound:
-    workers = read(loader, "num_workers", 0)
+    workers = _size(read(loader, "num_workers")) or 0
     return LoaderFound(
         number,
         dataset=type(standins.behind(read(loader, "dataset"))).__name__,
@@ -216,7 +216,7 @@ def _described(loader: Any, number: int, makers: Makers) -> LoaderFound:
 
 
 def _size(found: Any) -> int | None:
-    return found if isinstance(found, int) else None
+    return int(found) if hasattr(found, "__index__") else None  # it may be a number of NumPy
 
 
 def _watch_iterators(loaders: Loaders, alone: Any, with_workers: Any) -> None:

@@ -18,6 +18,7 @@ from pipebench.watch.record.patches import Patches, is_ours, unseen
 
 _TORCH_DATA = os.sep + os.path.join("torch", "utils", "data") + os.sep
 _TORCHDATA = os.sep + "torchdata" + os.sep
+_ASKED = ("builtins", "torch.utils.data", "torchdata.")  # the modules whose lengths are asked
 
 Calls = tuple[tuple[str, int], ...]
 """File and line of every call outside torch and outside pipebench that led to a loader, the nearest first."""
@@ -53,7 +54,7 @@ class Makers:
         and was made by the same calls, as far as nobody iterates that one now. Frameworks reach the line in several
         ways. Two loaders that one line makes for two datasets are two.
         """
-        dataset, length = getattr(loader, "dataset", None), _length(loader)
+        dataset, length = getattr(loader, "dataset", None), length_of(loader)
         for kind in self._kinds(loader):
             known = self._latest.get(kind)
             if known is None or iterated(known.number, length):
@@ -70,7 +71,7 @@ class Makers:
         """What tells a loader from others: all calls that made it, or the nearest line; and its settings."""
         calls = self.calls(loader)
         settings = (read(loader, "batch_size"), read(loader, "num_workers"), type(read(loader, "sampler")))
-        same = (type(read(loader, "dataset")), settings, _length(loader))
+        same = (type(read(loader, "dataset")), settings, length_of(loader))
         return [(calls, *same), (calls[0], *same)] if calls else []
 
 
@@ -89,17 +90,25 @@ def read(loader: Any, name: str, otherwise: Any = None) -> Any:
     return otherwise
 
 
-def _length(loader: Any) -> int | None:
-    """How many batches a pass has, if it is torch's own samplers that say so; no other code is run for it."""
-    samplers = [read(loader, name) for name in ("sampler", "batch_sampler")]
-    if any(one is not None and not type(one).__module__.startswith("torch.utils.data") for one in samplers):
-        return None
+def length_of(loader: Any) -> int | None:
+    """How many batches a pass has, if torch's own code says so; no code of the script is asked, but a data set's."""
     iterable = getattr(sys.modules.get("torch.utils.data"), "IterableDataset", ())
-    if isinstance(read(loader, "dataset"), iterable):
-        return None  # it may state a wrong length, and torch remembers that it was asked
-    with forgiving():
-        return len(loader)
+    if loader is None or isinstance(read(loader, "dataset"), iterable):
+        return None  # an iterable may state a wrong length, and torch remembers that it was asked
+    stated = str(getattr(read(type(loader), "__len__"), "__module__", ""))
+    if stated.startswith(_ASKED) and all(_is_asked(read(loader, name)) for name in ("sampler", "batch_sampler")):
+        with forgiving():
+            return len(loader)
     return None
+
+
+def _is_asked(sampler: Any) -> bool:
+    """Whether a sampler, and those within it, are torch's or plain lists."""
+    while sampler is not None:
+        if not type(sampler).__module__.startswith(_ASKED):
+            return False
+        sampler = read(sampler, "sampler")
+    return True
 
 
 def calls_to(frame: Any) -> Calls:

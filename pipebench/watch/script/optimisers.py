@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import threading
-from collections.abc import Callable
+import types
 from typing import Any
 
 from pipebench.watch.record.patches import unseen
@@ -52,7 +53,7 @@ class _Hooks:
             return None
         loop.spend(OTHER)
         this.trained = True
-        return _with_closure(loop, args, kwargs)
+        return _with_closure(loop, optimiser, args, kwargs)
 
     @unseen
     def after(self, optimiser: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -82,19 +83,38 @@ def _unwatched(loop: LoopPhases) -> bool:
     return compiling() or not loop.recording.on
 
 
-def _with_closure(loop: LoopPhases, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _with_closure(loop: LoopPhases, optimiser: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """The arguments of a step with its closure wrapped; None without a closure."""
-    if callable(kwargs.get("closure")):
+    if "closure" in kwargs:
         return args, {**kwargs, "closure": _outside(loop, kwargs["closure"])}
-    if len(args) > 1 and callable(args[1]):
+    if len(args) > 1 and _takes_a_closure(type(optimiser).step):
         return (args[0], _outside(loop, args[1]), *args[2:]), kwargs
     return None
 
 
-def _outside(loop: LoopPhases, closure: Callable[..., Any]) -> Callable[..., Any]:
-    """Wraps a closure of `step`, so that its time does not count as the optimiser's."""
+def _takes_a_closure(step: Any) -> bool:
+    """Whether that is what a step takes first: a step of the script's own may take anything, such as a model."""
+    code = getattr(inspect.unwrap(step), "__code__", None)
+    return code is not None and code.co_varnames[1 : code.co_argcount][:1] == ("closure",)
+
+
+def _outside(loop: LoopPhases, closure: Any) -> Any:
+    """A closure of `step` whose time does not count as the optimiser's.
+
+    An object stays itself, because the optimiser may look at its attributes, and so may it at what methods and partials
+    hold.
+    """
+    if type(closure) is types.MethodType:
+        return types.MethodType(_outside(loop, closure.__func__), closure.__self__)
+    if type(closure) is functools.partial:
+        part = functools.partial(_outside(loop, closure.func), *closure.args, **closure.keywords)
+        vars(part).update(vars(closure))
+        return part
+    if type(closure) is not types.FunctionType:
+        return closure
 
     @unseen
+    @functools.wraps(closure)
     def run(*args: Any, **kwargs: Any) -> Any:
         loop.spend(OPTIMISER)
         try:
@@ -102,4 +122,4 @@ def _outside(loop: LoopPhases, closure: Callable[..., Any]) -> Callable[..., Any
         finally:
             loop.spend(OTHER)
 
-    return functools.wraps(closure)(run) if hasattr(closure, "__name__") else run
+    return run

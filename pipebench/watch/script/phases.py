@@ -45,6 +45,7 @@ from pipebench.watch.script.main_thread import MainThread
 from pipebench.watch.script.own_steps import OwnTime
 
 _KEPT = 20_000
+_LOGGED = 8192  # of one iteration, which is as long as the script takes to ask for the next batch
 
 
 class Pass:
@@ -188,7 +189,8 @@ class LoopPhases:
         if top is not None:
             top.phases[phase] += now - here.mark
             top.phases[unnamed] += here.unnamed
-            top.log += (here.mark, now, phase)
+            if len(top.log) < _LOGGED:
+                top.log += (here.mark, now, phase)
             self.account.beside(now - here.mark)
         if self.own is not None and self.account.here():
             self.own.spent(phase, now - here.mark, unnamed, here.unnamed)

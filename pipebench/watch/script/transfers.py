@@ -2,38 +2,99 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
-from collections.abc import Callable
+import sys
+import types
+from collections.abc import Iterator
 from typing import Any
 
 from pipebench.watch.record.patches import unseen
 from pipebench.watch.record.record_file import TRANSFER
 from pipebench.watch.script.phases import LoopPhases, compiling
 
+COMPILING = "torch._dynamo.callback"
+TRACING = "torch._dynamo.variables.tensor"
+_NAMES = ("to", "cuda")
+
 
 def watch_transfers(loop: LoopPhases, tensor: Any, patches: Any) -> None:
-    """Patches `Tensor.to` and `Tensor.cuda`: copies from the host to a CUDA device are the phase host-to-device."""
+    """Watches `to` and `cuda` of tensors: copies from the host to a CUDA device are the phase host-to-device.
 
-    def wrapped(function: Callable[..., Any], always: bool) -> Callable[..., Any]:
+    torch hands a `__torch_function__` what the class has under these names, and so do tables that are made from the
+    class. So the class still gives torch's own methods. Only what is looked up on a tensor, as `x.to`, is timed.
+    """
+    for name in _NAMES:
+        patches.replace(tensor, name, _OnTensors(loop, getattr(tensor, name)))
+
+
+class _OnTensors:
+    """A method of a class. The class gives the method itself; its objects give one that is timed in a loop."""
+
+    def __init__(self, loop: LoopPhases, plain: Any) -> None:
+        always = plain.__name__ == "cuda"
+
         @unseen
-        @functools.wraps(function)
+        @functools.wraps(plain)
         def transfer(self: Any, *args: Any, **kwargs: Any) -> Any:
-            if not loop.here.open or self.is_cuda or compiling() or not (always or _to_cuda(args, kwargs)):
-                return function(self, *args, **kwargs)
+            if compiling() or not (always or _to_cuda(args, kwargs)) or _on_cuda(self):
+                return plain(self, *args, **kwargs)
             loop.defer()
             try:
-                return function(self, *args, **kwargs)
+                return plain(self, *args, **kwargs)
             finally:
                 unnamed, loop.here.unnamed = loop.here.unnamed, 0
                 loop.spend(TRANSFER)
                 loop.here.unnamed = unnamed
 
-        return transfer
+        self.loop, self.plain, self._timed = loop, plain, transfer
 
-    patches.replace(tensor, "to", wrapped(tensor.to, False))
-    patches.replace(tensor, "cuda", wrapped(tensor.cuda, True))
+    def __get__(self, found: Any, owner: Any = None) -> Any:
+        if found is None or not self.loop.here.open:
+            return self.plain.__get__(found, owner)
+        return types.MethodType(self._timed, found)
+
+
+def watch_compiling(patches: Any, module: Any) -> None:
+    """Takes ours away while `torch.compile` traces: it looks for torch's own methods in the classes themselves."""
+    handler: Any = module.callback_handler
+    plain = handler.install_callbacks
+
+    @contextlib.contextmanager
+    @unseen
+    def install_callbacks(*args: Any, **kwargs: Any) -> Iterator[None]:
+        tensor: Any = sys.modules["torch"].Tensor
+        with plain(*args, **kwargs):
+            ours = {name: one for name in _NAMES if isinstance(one := vars(tensor).get(name), _OnTensors)}
+            for name in ours:
+                delattr(tensor, name)
+            try:
+                yield
+            finally:
+                for name, one in ours.items():
+                    if one.loop.recording.on and name not in vars(tensor):
+                        setattr(tensor, name, one)
+
+    patches.replace(handler, "install_callbacks", install_callbacks)
+
+
+def leave_out(module: Any) -> None:
+    """Takes ours out of the copy of the class that `torch.compile` makes when the script first needs it."""
+    copied: dict[str, Any] = getattr(module, "all_tensor_attrs", {})
+    copied.update({name: one.plain for name in _NAMES if isinstance(one := copied.get(name), _OnTensors)})
 
 
 def _to_cuda(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    target = kwargs.get("device", args[0] if args else None)
-    return isinstance(target, int) or str(target).startswith("cuda")
+    """Whether the target is a CUDA device. Another tensor as the target is not printed: that would wait for it."""
+    torch: Any = sys.modules["torch"]
+    target = kwargs.get("device", kwargs.get("tensor", args[0] if args else None))
+    if isinstance(target, torch.Tensor):
+        return _on_cuda(target)
+    return isinstance(target, int) or (isinstance(target, (str, torch.device)) and str(target).startswith("cuda"))
+
+
+def _on_cuda(one: Any) -> bool:
+    """Whether a tensor is on a CUDA device. No `__torch_function__` of the script hears that this is asked."""
+    torch: Any = sys.modules["torch"]
+    with torch._C.DisableTorchFunction():
+        return bool(one.is_cuda)

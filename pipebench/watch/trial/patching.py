@@ -10,12 +10,11 @@ from collections.abc import Callable
 from typing import Any
 
 from pipebench.watch.bound.agreement import ranks_here
-from pipebench.watch.bound.live_batches import length_of
 from pipebench.watch.record.patches import Patches, unseen
 from pipebench.watch.record.recording import Recording
 from pipebench.watch.record.trial_lines import FunctionPlace, LoaderMade
 from pipebench.watch.script.loop_looks import OFTEN_S, LoopLooker
-from pipebench.watch.script.made import Calls, calls_to, within
+from pipebench.watch.script.made import Calls, calls_to, length_of, within
 from pipebench.watch.script.ranks import present
 from pipebench.watch.trial import arms
 from pipebench.watch.trial.session import Trial
@@ -51,7 +50,7 @@ class Makers:
             return
         self._written[number] = self._kind(loader)
         place = self._places.get(loader, _UNKNOWN)
-        settings = {name: getattr(loader, name) for name in _SETTINGS if hasattr(loader, name)}
+        settings = {name: _plain(getattr(loader, name)) for name in _SETTINGS if hasattr(loader, name)}
         collate = _function_place(getattr(loader, "collate_fn", None))
         refusal = _refusal(loader, bool(self.recording.settings.shared))
         self.recording.write(LoaderMade(number, *place, length_of(loader), settings, refusal, collate))
@@ -73,6 +72,11 @@ class Makers:
             calls = self._calls.get(loader, ())
             found = self._kinds[loader] = (calls, length_of(loader), loader.batch_size, type(loader.dataset))
         return found
+
+
+def _plain(setting: Any) -> Any:
+    """A number of NumPy as one of Python."""
+    return setting.item() if hasattr(setting, "item") else setting
 
 
 def _place(frame: Any) -> Place:

@@ -11,7 +11,8 @@ import torch
 from torch.utils.data import DataLoader, Dataset
 
 from pipebench.watch.bound import batches
-from pipebench.watch.bound.live_batches import LiveSource, length_of
+from pipebench.watch.bound.live_batches import LiveSource
+from pipebench.watch.script.made import length_of
 
 Pair = namedtuple("Pair", "image label")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -76,14 +77,77 @@ def _phases(optimiser: Any, weight: Any, step: Callable[[Any, Any], Any]) -> tup
         lambda optimiser, closure: optimiser.step(closure),
         lambda optimiser, closure: optimiser.step(closure=closure),
         lambda optimiser, closure: optimiser.step(lambda: closure()),
+        lambda optimiser, closure: optimiser.step(functools.partial(Calling().call, closure)),
     ],
-    ids=["by place", "by name", "lambda"],
+    ids=["by place", "by name", "lambda", "method in a partial"],
 )
 def test_what_a_closure_does_is_not_the_optimiser_s(step: Any) -> None:
     weight = torch.nn.Parameter(torch.ones(2))
     found, calls = _phases(Searching([weight]), weight, step)
     assert calls == 6
     assert found == {"forward": 6 * 5_000, "backward": 6 * 7_000, "optimiser": 2 * 8_000, "other": 6 * 100 + 2 * 10}
+
+
+class Calling:
+    def call(self, closure: Any) -> Any:
+        return closure()
+
+
+class Projecting(torch.optim.SGD):
+    """Its step takes a model, or whatever else one gives it, but no closure."""
+
+    def step(self, model: Any = None, **how: Any) -> Any:  # type: ignore[override]
+        super().step()
+        return model, how
+
+
+class Returning(torch.optim.SGD):
+    """Its step gives back the closure that it got."""
+
+    def step(self, closure: Any = None) -> Any:
+        super().step()
+        return closure
+
+
+class Counted:
+    """A closure with a state, which an optimiser may look at."""
+
+    calls = 3
+
+    def __call__(self) -> Any:
+        raise AssertionError("nobody calls it")
+
+
+def _given(optimiser: Any, *given: Any, **named: Any) -> Any:
+    """What the step of an optimiser gets in a watched loop."""
+    found = []
+    with watching():
+        for _ in DataLoader(torch.arange(2.0), 1):  # type: ignore[arg-type]
+            found.append(optimiser.step(*given, **named))
+    return found[-1]
+
+
+@pytest.mark.parametrize("model", [torch.nn.Linear(1, 1), Counted(), len, lambda: None])
+def test_what_is_not_a_closure_reaches_the_step_as_it_is(model: Any) -> None:
+    optimiser = Projecting([torch.nn.Parameter(torch.ones(1))])
+    assert _given(optimiser, model)[0] is model
+    assert _given(optimiser, model=model)[0] is model
+    assert _given(optimiser, other=model)[1] == {"other": model}
+
+
+@pytest.mark.parametrize("closure", [torch.nn.Linear(1, 1), Counted(), None])
+def test_an_object_that_is_a_closure_stays_itself(closure: Any) -> None:
+    optimiser = Returning([torch.nn.Parameter(torch.ones(1))])
+    assert _given(optimiser, closure) is closure
+    assert _given(optimiser, closure=closure) is closure
+
+
+def test_methods_and_partials_keep_what_they_hold() -> None:
+    optimiser, calling = Returning([torch.nn.Parameter(torch.ones(1))]), Calling()
+    method = _given(optimiser, calling.call)
+    assert method.__self__ is calling and method.__name__ == "call" and method(lambda: 5) == 5
+    part = _given(optimiser, functools.partial(calling.call, lambda: 6))
+    assert part.func.__self__ is calling and len(part.args) == 1 and part() == 6
 
 
 @pytest.mark.parametrize("search", [None, "strong_wolfe"])
