@@ -201,7 +201,11 @@ class LoopLooker:
         if loop is None or key is None or own is None or (len(own.found) >= _MOST_PLACES and key not in own.found):
             self._before = None
             return
-        now, cpu = time.perf_counter_ns(), time.clock_gettime_ns(self._clock) if self._clock is not None else 0
+        try:
+            now, cpu = time.perf_counter_ns(), time.clock_gettime_ns(self._clock) if self._clock is not None else 0
+        except OSError:  # the thread has ended since
+            self._before = None
+            return
         before, self._before = self._before, (key, loop.turn, now, cpu)
         same = before is not None and before[:2] == (key, loop.turn)
         if again and not same:

@@ -128,6 +128,17 @@ def test_a_second_look_only_tells_of_the_core(looker, monkeypatch):
     assert [sum(getattr(one, name) for one in places) for name in ("looks", "turns", "ns", "cpu_ns")] == [2, 2, 10, 8]
 
 
+def test_a_thread_that_ends_while_it_is_looked_at_is_no_fault(looker, monkeypatch):
+    def ended(clock):
+        raise OSError(22, "Invalid argument")
+
+    looker.of.came(1, sys._getframe())
+    monkeypatch.setattr(loop_looks.time, "clock_gettime_ns", ended)
+    looker.of._look()
+    looker.of.end()
+    assert looker.written == [] or not looker.written[0].places
+
+
 def test_there_is_no_thread_while_the_process_forks_and_threading_knows_none():
     """The child forks, too: it starts no thread of its own."""
     looker = LoopLooker(_recording(), RARELY_S)
