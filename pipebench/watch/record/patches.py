@@ -57,11 +57,13 @@ def is_ours(frame_file: str) -> bool:
 def without_our_frames(error: BaseException | None) -> None:
     """Removes our frames from the tracebacks of `error` and of all exceptions that led to it."""
     seen: set[int] = set()
-    while error is not None and id(error) not in seen:
-        seen.add(id(error))
-        error.__traceback__ = _cleaned(error.__traceback__)
-        without_our_frames(error.__cause__)
-        error = error.__context__
+    waiting = [error]
+    while waiting:
+        one = waiting.pop()
+        if one is not None and id(one) not in seen:
+            seen.add(id(one))
+            BaseException.with_traceback(one, _cleaned(one.__traceback__))  # its class may forbid to assign
+            waiting += one.__cause__, one.__context__
 
 
 def _cleaned(traceback: types.TracebackType | None) -> types.TracebackType | None:

@@ -12,6 +12,7 @@ from time import perf_counter_ns, thread_time_ns
 from typing import Any
 
 from pipebench.watch.record.exclusive_time import local, stages, timed
+from pipebench.watch.record.from_handlers import forgiving
 from pipebench.watch.record.kernel_counts import core_wait_ns
 from pipebench.watch.record.last_sample import PresentSample
 from pipebench.watch.record.lines import Moment
@@ -156,8 +157,9 @@ def _clean_errors(patches: Patches) -> None:
 
     def wrapper(exc_info: Any = None, *args: Any, **kwargs: Any) -> Any:
         if exc_info is None:
-            without_our_frames(sys.exc_info()[1])
             kind, error, _ = sys.exc_info()
+            with forgiving():  # an exception may be an object of any kind
+                without_our_frames(error)
             exc_info = (kind, error, error.__traceback__ if error else None)
         return plain(exc_info, *args, **kwargs)
 
