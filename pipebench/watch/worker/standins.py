@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pipebench.watch.record.exclusive_time import local, stages
+from pipebench.watch.record.from_handlers import forgiving
 from pipebench.watch.record.patches import unseen
 from pipebench.watch.stages.webdataset import Passing
 from pipebench.watch.worker import contents
@@ -55,12 +56,12 @@ class _Dataset:
             if timer is None:
                 return function(indices)
             self._sums.at(indices)
-            before, count = timer.switch(self._stage), len(indices)
+            before = timer.switch(self._stage)
             try:
                 found = function(indices)
             finally:
                 timer.switch(before)
-            self._sums.several(count)
+            self._sums.several(_length(indices) or _length(found))
             return found
 
         return whole_batch
@@ -79,6 +80,12 @@ class _Subset:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._subset, name)
+
+
+def _length(several: Any) -> int:
+    with forgiving():  # a user's batch sampler may give iterators
+        return len(several)
+    return 0
 
 
 def _is_subset(dataset: Any) -> bool:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator
 from typing import Any
 
+import pytest
 from torch.utils.data import DataLoader, Dataset
 
 from pipebench import watching
@@ -43,3 +45,65 @@ def test_an_exception_that_is_frozen_reaches_the_loop() -> None:
                 found.append(type(error))
                 assert "pipebench" not in str(error)
     assert found == [[0, 1, 2, 3], BadSample, ValueError]
+
+
+class Key:
+    """An index that cannot say yet what it is: `label` is set later."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+    def __repr__(self) -> str:
+        return f"Key({self.number}, {self.label})"  # type: ignore[attr-defined]
+
+    def __index__(self) -> int:
+        return int(self.label)  # type: ignore[attr-defined]
+
+
+class Keys:
+    def __len__(self) -> int:
+        return 8
+
+    def __iter__(self) -> Iterator[Key]:
+        return map(Key, range(8))
+
+
+class Keyed(Dataset[int]):
+    def __getitem__(self, key: Key) -> int:
+        return key.number
+
+
+class InBatches(Keyed):
+    def __getitems__(self, keys: Any) -> list[int]:
+        return [one.number for one in keys]
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+@pytest.mark.parametrize("dataset", [Keyed(), InBatches()])
+def test_an_index_that_has_no_text(dataset: Any, workers: int) -> None:
+    keys: Any = Keys()
+    with watching() as seen:
+        loader = DataLoader(
+            dataset,
+            sampler=keys,
+            batch_size=4,
+            num_workers=workers,
+            multiprocessing_context="fork" if workers else None,
+        )
+        assert [one.tolist() for one in loader] == [[0, 1, 2, 3], [4, 5, 6, 7]]
+    assert [one.samples for one in seen.result.loaders] == [8]
+
+
+class Once:
+    """A batch sampler that gives iterators: they have no length."""
+
+    def __iter__(self) -> Iterator[Iterator[Key]]:
+        return (map(Key, range(first, first + 4)) for first in (0, 4))
+
+
+@pytest.mark.parametrize("dataset", [Keyed(), InBatches()])
+def test_indices_that_have_no_length(dataset: Any) -> None:
+    once: Any = Once()
+    with watching() as seen:
+        assert [one.tolist() for one in DataLoader(dataset, batch_sampler=once)] == [[0, 1, 2, 3], [4, 5, 6, 7]]
+    assert [one.samples for one in seen.result.loaders] == [8]
