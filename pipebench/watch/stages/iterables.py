@@ -14,7 +14,7 @@ from typing import Any
 from pipebench.watch.record.exclusive_time import FUNCTIONS, local, name_of, stages
 from pipebench.watch.record.patches import HIDDEN, Patches, unseen
 from pipebench.watch.stages.called import is_own
-from pipebench.watch.stages.webdataset import Stage
+from pipebench.watch.stages.webdataset import Stage, only_iterates
 
 _CALLS = ("function", "fn", "filter_fn", "generate_examples_fn", "generate_tables_fn")
 _INNER = ("ex_iterable", "ex_iterables", "datapipe", "datapipes", "source_datapipe", "source", "dataset", "datasets")
@@ -61,7 +61,7 @@ def _watch(kind: type, name: str, patches: Patches) -> None:
     @functools.wraps(plain)
     def chained(self: Any, *args: Any, **kwargs: Any) -> Any:
         found = plain(self, *args, **kwargs)
-        if local.timer is None or found is self:
+        if local.timer is None or found is self or not only_iterates(found):
             return found
         return Stage(found, stages.number(*_described(self)))
 

@@ -29,7 +29,8 @@ class _Dataset:
         found = getattr(self._dataset, name)
         if name != "__getitems__" or not found:
             return found
-        return self._in_subset(found) if _is_subset(self._dataset) else self._whole_batch(found)
+        in_subset = _is_subset(self._dataset) and getattr(found, "__self__", None) is self._dataset
+        return self._in_subset(found) if in_subset else self._whole_batch(found)
 
     @unseen
     def __getitem__(self, index: Any) -> Any:
