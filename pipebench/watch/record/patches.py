@@ -50,8 +50,13 @@ def in_place_of(make: Callable[..., Any], plain: Any, operation: str, **names: A
     return functools.wraps(plain)(space[make.__name__](plain))
 
 
+def is_wrapper(function: Any) -> bool:
+    """Whether a call of this function runs code of ours that does not show."""
+    return str(getattr(getattr(function, "__code__", None), "co_filename", "")).startswith(HIDDEN)
+
+
 def is_ours(frame_file: str) -> bool:
-    return frame_file == HIDDEN or frame_file.startswith(_PACKAGE)
+    return frame_file.startswith((HIDDEN, _PACKAGE))
 
 
 def without_our_frames(error: BaseException | None) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from pipebench.watch.record.exclusive_time import FUNCTIONS, local, name_of, stages
-from pipebench.watch.record.patches import HIDDEN, Patches, unseen
+from pipebench.watch.record.patches import Patches, is_wrapper, unseen
 from pipebench.watch.stages.called import is_own
 from pipebench.watch.stages.webdataset import Stage, only_iterates
 
@@ -54,7 +54,7 @@ def _watch(kind: type, name: str, patches: Patches) -> None:
     plain = vars(owner).get(name) if owner is not None else None
     if owner is None or not isinstance(plain, types.FunctionType) or owner.__module__.startswith(_FOUNDATION):
         return
-    if plain.__code__.co_filename == HIDDEN:
+    if is_wrapper(plain):
         return
 
     @unseen
