@@ -52,14 +52,18 @@ def watch(
 
 
 class _Timed:
-    """A function, its `own` code and `ours`."""
+    """A function, its `own` code and `ours`. A function that calls itself runs on its own code inside its first call.
+
+    Otherwise each level of a recursion would take several frames, and the stack would end before it does without us.
+    """
 
     def __init__(self, function: types.FunctionType, stage: int, done: Callable[[StageTimer, int, int], bool]) -> None:
         self.function, self.stage, self.done = function, stage, done
         self.own = function.__code__
         self.plain = types.FunctionType(self.own, function.__globals__, function.__name__, None, function.__closure__)
         self.ours = _calling(self, self.own)
-        self.stopped = False
+        self.inside: StageTimer | None = None
+        self.stopped = self.calls_itself = False
 
     def exchange(self, one: types.CodeType, other: types.CodeType) -> None:
         if self.function.__code__ is one:
@@ -78,14 +82,24 @@ class _Timed:
         timer = local.timer
         if timer is None or self.stopped:
             return self.plain(*args, **kwargs)
+        if self.inside is timer:
+            self.calls_itself = True
+            self.exchange(self.ours, self.own)
+            return self.plain(*args, **kwargs)
         before = timer.switch(self.stage)
         began = timer.last
         try:
+            self.inside = timer
+            if self.calls_itself:
+                self.exchange(self.ours, self.own)
             return self.plain(*args, **kwargs)
         finally:
+            self.inside = None
             timer.switch(before)
             if self.done(timer, before, timer.last - began):
                 self.stop()
+            elif self.calls_itself and not self.stopped:
+                self.exchange(self.own, self.ours)
 
 
 def _calling(instead: Callable[..., Any], own: types.CodeType) -> types.CodeType:

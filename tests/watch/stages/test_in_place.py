@@ -154,6 +154,37 @@ def test_warnings_and_tracebacks_show_the_same_places(patches: Patches, timer: S
     assert shown() == before
 
 
+def deep(levels: int) -> int:
+    CLOCK.burn(1)
+    return 1 + deep(levels - 1) if levels else 0
+
+
+def deep_by_another(levels: int) -> int:
+    CLOCK.burn(1)
+    return another(levels)
+
+
+def another(levels: int) -> int:
+    CLOCK.burn(1)
+    return 1 + deep_by_another(levels - 1) if levels else 0
+
+
+@pytest.mark.parametrize(("first", "second", "spent"), [(deep, deep, 1), (deep_by_another, another, 2)])
+def test_what_calls_itself_takes_no_more_of_the_stack(
+    first: Any, second: Any, spent: int, patches: Patches, timer: StageTimer
+) -> None:
+    told: list[int] = []
+    levels = (sys.getrecursionlimit() - len(inspect.stack())) // spent - 40
+    for function in {first, second}:
+        in_place.watch(function, STAGE, patches, lambda timer, before, took: told.append(took) or False)  # type: ignore[func-returns-value]
+    for _ in range(3):
+        assert first(levels) == levels
+    assert timer.sums[STAGE] == 3 * spent * (levels + 1)
+    assert max(told) == spent * (levels + 1) and told.count(max(told)) == 3
+    patches.undo()
+    assert in_place.can_be_timed(first) and in_place.can_be_timed(second)
+
+
 def test_it_can_be_left_for_good(patches: Patches, timer: StageTimer) -> None:
     in_place.watch(simple, STAGE, patches, lambda timer, before, took: True)  # type: ignore[arg-type]
     simple(1)

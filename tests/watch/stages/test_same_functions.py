@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import pickle
+import sys
 from typing import Any
 
 import pytest
@@ -104,3 +105,42 @@ def test_a_dataset_sees_what_it_holds_and_each_has_its_row(held: str) -> None:
     rows = {(one.kind, one.name) for one in seen.result.stages}
     assert {("transform", name) for name in names} <= rows
     assert {("transform", "moved"), ("transform", "scale"), ("function", "loader")} <= rows
+
+
+DEEP = sys.getrecursionlimit() * 7 // 10
+
+
+def depth(tree: Any) -> int:
+    return 0 if tree is None else 1 + depth(tree[0])
+
+
+class Trees(Dataset[int]):
+    def __init__(self, by_method: bool) -> None:
+        self.by_method, self.tree = by_method, None
+        for _ in range(DEEP):
+            self.tree = (self.tree,)  # type: ignore[assignment]
+
+    def __len__(self) -> int:
+        return 4
+
+    def __getitem__(self, index: int) -> int:
+        return self.depth(self.tree) if self.by_method else depth(self.tree)
+
+    def depth(self, tree: Any) -> int:
+        return 0 if tree is None else 1 + self.depth(tree[0])
+
+
+@pytest.mark.parametrize("by_method", [False, True])
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_function_that_calls_itself_goes_as_deep_as_without_us(by_method: bool, workers: int) -> None:
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(limit + 200)  # the test itself lies deep in the stack
+    try:
+        with watching() as seen:
+            fork = "fork" if workers else None
+            loader = DataLoader(Trees(by_method), 2, num_workers=workers, multiprocessing_context=fork)
+            assert [one.tolist() for one in loader] == [[DEEP] * 2] * 2
+    finally:
+        sys.setrecursionlimit(limit)
+    if workers or by_method:
+        assert "Trees.depth" if by_method else "depth" in {one.name for one in seen.result.stages}
