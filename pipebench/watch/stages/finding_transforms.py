@@ -135,7 +135,7 @@ def _transforms(dataset: Any, data: list[Any]) -> Iterator[tuple[Any, Any, Any, 
     waiting = [dataset]
     while waiting and len(seen) < _MOST_OBJECTS:
         holder = waiting.pop(0)
-        if id(holder) in seen or not hasattr(holder, "__dict__") or isinstance(holder, (type, types.ModuleType)):
+        if id(holder) in seen or not _has_attributes(holder) or isinstance(holder, (type, types.ModuleType)):
             continue
         seen.add(id(holder))
         watched = watched_by_library(type(holder))
@@ -145,6 +145,11 @@ def _transforms(dataset: Any, data: list[Any]) -> Iterator[tuple[Any, Any, Any, 
                 data.append(found)
             elif transform:
                 yield container, place, found, watched
+
+
+def _has_attributes(one: Any) -> bool:
+    """Whether an object has a `__dict__`. A partial makes its own when it is asked, and then pickles otherwise."""
+    return not isinstance(one, functools.partial) and hasattr(one, "__dict__")
 
 
 def _held(holder: Any) -> Iterator[tuple[Any, Any, Any, bool]]:
@@ -189,7 +194,7 @@ def _entries(attributes: Any, name: Any, value: Any) -> list[tuple[Any, Any, Any
 
 def _holds_transforms(value: Any) -> bool:
     """Whether this is a Compose of any library: it can be called and has a list or dict `transforms`."""
-    if not _is_transform(value) or not hasattr(value, "__dict__"):
+    if not _is_transform(value) or not _has_attributes(value):
         return False
     own = vars(value)
     found = next((own[name] for name in _STEPS if name in own), None)
@@ -209,7 +214,7 @@ def _modules(value: Any) -> list[Any] | None:
 
 def _arguments(stage: Any) -> list[Any]:
     """The functions that a webdataset stage calls, or the stage itself if it is an object of the script."""
-    if isinstance(stage, FUNCTIONS) or not hasattr(stage, "__dict__"):
+    if isinstance(stage, FUNCTIONS) or not _has_attributes(stage):
         return []
     own = vars(stage)
     arguments, named = own.get("args"), own.get("kw")

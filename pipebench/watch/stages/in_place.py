@@ -31,8 +31,8 @@ def _compiled(function: types.FunctionType) -> bool:
     """Whether numba compiles this function. It does so at the first call, from the code that it finds then."""
     if "numba" not in sys.modules:
         return False
-    beside = [*function.__globals__.values()]
-    return any(vars(one).get("py_func") is function for one in beside if hasattr(one, "__dict__"))
+    beside = [one for one in function.__globals__.values() if str(type(one).__module__).startswith("numba.")]
+    return any(getattr(one, "py_func", None) is function for one in beside)
 
 
 def watch(

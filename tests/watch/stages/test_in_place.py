@@ -213,5 +213,6 @@ def test_what_numba_compiles_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> N
     assert in_place.can_be_timed(simple)
     monkeypatch.setitem(sys.modules, "numba", types.ModuleType("numba"))
     assert in_place.can_be_timed(simple)
-    monkeypatch.setitem(globals(), "compiled", types.SimpleNamespace(py_func=simple))
+    compiled = type("CPUDispatcher", (), {"__module__": "numba.core.registry", "py_func": staticmethod(simple)})()
+    monkeypatch.setitem(globals(), "compiled", compiled)
     assert not in_place.can_be_timed(simple) and in_place.can_be_timed(nothing)

@@ -73,7 +73,8 @@ class Boxes(Dataset[Any]):
         seen = [self.transform.keywords, self.loader is loaded, flip in list(entries), self.loader.__code__.co_argcount]
         kinds = [type(one).__name__ for one in entries]
         names = [one.__code__.co_varnames[:1] for one in entries if hasattr(one, "__code__")]
-        return value, [*map(str, (seen, kinds, names))], pickle.loads(pickle.dumps(self.loader)) is loaded
+        pickled = [pickle.dumps(one) for one in (self.transform, *entries) if isinstance(one, functools.partial)]
+        return value, [*map(str, (seen, kinds, names, pickled))], pickle.loads(pickle.dumps(self.loader)) is loaded
 
 
 HELD: dict[str, tuple[Any, list[str]]] = {
