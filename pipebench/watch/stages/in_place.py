@@ -116,7 +116,9 @@ def _calling(instead: Callable[..., Any], own: types.CodeType) -> types.CodeType
     text = f"def made({', '.join(filter(None, takes))}):\n    {_NAME} = {_MARK!r}\n    return {call}\n"
     file = HIDDEN + own.co_filename
     linecache.cache.setdefault(file, (lambda: "".join(linecache.getlines(own.co_filename)),))  # for `inspect.getsource`
-    (made,) = [one for one in compile(text, file, "exec").co_consts if isinstance(one, types.CodeType)]
+    (made,) = [
+        one for one in compile(text, file, "exec", dont_inherit=True).co_consts if isinstance(one, types.CodeType)
+    ]
     return made.replace(
         co_name=own.co_name,
         co_qualname=own.co_qualname,
