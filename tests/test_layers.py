@@ -36,7 +36,8 @@ HOUSE = {
     "predict": "cores loader load bounds asked intervals one_machine planning passports untried more_workers",
     "watch.record": "options orders spent kernel_counts from_handlers bound_lines trial_lines program_lines "
     "worker_lines lines patches exclusive_time record_file last_sample recording sampling thread_pools memory",
-    "watch.stages": "labels transforms hidden_errors webdataset called iterables library_calls finding_transforms",
+    "watch.stages": "labels transforms hidden_errors webdataset in_place called iterables library_calls "
+    "finding_transforms",
     "watch.worker": "pickling stack_place contents batch_sums standins fetching",
     "watch.script": "made lost_workers wait_parts arrivals device_idle main_thread own_steps phases ranks loop_looks "
     "loop_spans without_loader optimisers relays spawned_workers transfers iterators webdataset_loader",

@@ -24,6 +24,7 @@ from pipebench.watch.stages import finding_transforms
 from pipebench.watch.trial.compared import leaves, nbytes, random_state
 from pipebench.watch.trial.edits import Edit, Refused, Repeats, Sent
 from pipebench.watch.trial.memo import Kept, same
+from pipebench.watch.worker.fetching import held_weakly
 
 PLACE = 8
 _NEARLY = 0.9
@@ -153,13 +154,13 @@ class _Cache(Edit):
         self.name = name
 
     def in_worker(self, fetcher: Any, patches: Patches) -> None:
-        state, plain = _State(), fetcher.fetch
-
+        state, held = _State(), held_weakly(fetcher)
         serving = functools.partial(_served, state=state)
         if not finding_transforms.replace_called(fetcher.dataset, patches, self.name, serving):
             raise Refused("no-such-stage")
 
         def fetch(index: Any) -> Any:
+            fetcher, plain = held()
             if not state.told and isinstance(index, (list, tuple)):
                 state.ask_again(fetcher.dataset, index)
             batch = plain(index)

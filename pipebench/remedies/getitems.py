@@ -19,6 +19,7 @@ from pipebench.watch.trial import indexing
 from pipebench.watch.trial.compared import difference
 from pipebench.watch.trial.edits import Edit, Refused, Sent
 from pipebench.watch.trial.memo import same
+from pipebench.watch.worker.fetching import held_weakly
 
 PLACE = 3
 TITLE = "one look for a batch"
@@ -68,13 +69,14 @@ class _Getitems(Edit):
         data: Any = sys.modules["torch.utils.data"]
         if fetcher.collate_fn is not data.default_collate:
             raise Refused("own-collate")
-        dataset, plain, left = fetcher.dataset, fetcher.fetch, [_COMPARED]
+        dataset, held, left = fetcher.dataset, held_weakly(fetcher), [_COMPARED]
         indexing.check(dataset)
 
         def fetch(index: Any) -> Any:
             if not left[0]:
                 return data.default_convert(dataset[list(index)])
             left[0] -= 1
+            _, plain = held()
             usual = plain(index)
             try:
                 batch = data.default_convert(dataset[list(index)])

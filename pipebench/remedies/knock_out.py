@@ -19,6 +19,7 @@ from pipebench.watch.stages import finding_transforms, library_calls
 from pipebench.watch.trial.compared import SAMPLES, difference, leaves, nbytes
 from pipebench.watch.trial.edits import Edit, Refused, Repeats, Sent
 from pipebench.watch.trial.memo import Kept, Memo, of_call
+from pipebench.watch.worker.fetching import held_weakly
 
 PLACE = 9
 LEAST_SHARE = 0.15  # of the time of the workers
@@ -87,10 +88,11 @@ class _KnockOut(Edit):
 
 def _tell_repeats(fetcher: Any) -> None:
     """Lets the first fetch tell whether a sample is the same each time, so that samples could be kept in a cache."""
-    plain, dataset = fetcher.fetch, fetcher.dataset
+    held, dataset = held_weakly(fetcher), fetcher.dataset
     left = [True]
 
     def fetch(index: Any) -> Any:
+        _, plain = held()
         batch = plain(index)
         if not left or not isinstance(index, (list, tuple)):
             return batch

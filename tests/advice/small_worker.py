@@ -1,15 +1,19 @@
 """A worker without a process: a fetcher like torch's, and what the script gets of its batches."""
 
-import types
-
 from pipebench.watch.record.patches import Patches
 from pipebench.watch.trial.edits import edited, unpacked
 
 
+class _Fetcher:
+    def __init__(self, dataset, collate=list):
+        self.dataset, self.collate_fn = dataset, collate
+
+    def fetch(self, indices):
+        return self.collate_fn([self.dataset[one] for one in indices])
+
+
 def fetcher(dataset, collate=list):
-    found = types.SimpleNamespace(dataset=dataset, collate_fn=collate)
-    found.fetch = lambda indices: found.collate_fn([found.dataset[one] for one in indices])
-    return found
+    return _Fetcher(dataset, collate)
 
 
 def fetched(dataset, edit, batches, collate=list, told=None):

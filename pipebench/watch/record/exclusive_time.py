@@ -84,7 +84,8 @@ class _Local(threading.local):
 local = _Local()
 
 
-def _innermost(function: Any) -> Any:
+def innermost(function: Any) -> Any:
+    """What is called in the end, without the partials around it."""
     while isinstance(function, functools.partial):
         function = function.func
     return function
@@ -92,7 +93,7 @@ def _innermost(function: Any) -> Any:
 
 def name_of(function: Any) -> str:
     """The name of a transform: a function's own name, or the class of any other callable object."""
-    inner = _innermost(function)
+    inner = innermost(function)
     name = getattr(inner, "__name__", None) if isinstance(inner, (*FUNCTIONS, type)) else None
     return str(name or type(inner).__name__)
 
@@ -137,7 +138,7 @@ class Stages:
         return found
 
     def _of_function(self, function: Any) -> int:
-        inner = _innermost(function)
+        inner = innermost(function)
         key = getattr(inner, "__code__", None) or getattr(inner, "__qualname__", "") or type(inner)
         found = self._of.get(key)
         if found is None:

@@ -11,13 +11,21 @@ import os
 from pathlib import Path
 from typing import NamedTuple
 
-from pipebench.watch.record.from_handlers import forgiving
+from pipebench.watch.record.from_handlers import forgiving, from_a_handler
 from pipebench.watch.record.record_file import SUFFIX
 
 AT = ".at"
 _BYTES = 256
 _NUMBER, _TEXT = 1, 2  # what the second word says of the sample
 _HEAD = 32  # bytes: whether a batch is made, the kind of the sample's name, the number or the length of the name
+_ENTRIES = 100  # of many indices: already these have a longer text than there is room for
+
+
+def text_of(index: object) -> str | None:
+    """An index of the user's own as text, as long as there is room for; None if it cannot be told."""
+    with forgiving():  # repr() of a user's object may fail
+        return repr(index[:_ENTRIES] if type(index) in (list, tuple) else index)[: _BYTES - _HEAD]  # type: ignore[index]
+    return None
 
 
 class PresentSample:
@@ -46,12 +54,14 @@ class PresentSample:
         try:
             self._words[2] = index  # type: ignore[call-overload]  # raises for what is no number
             self._words[1] = _NUMBER
-        except (TypeError, ValueError, OverflowError):
+        except Exception as error:
+            if from_a_handler(error):
+                raise
             self._note_text(index)
 
     def _note_text(self, index: object) -> None:
-        with forgiving():  # repr() of a user's own index may fail: then it is not named
-            text = repr(index).encode("utf-8", "backslashreplace")[: _BYTES - _HEAD]
+        if (found := text_of(index)) is not None:
+            text = found.encode("utf-8", "backslashreplace")[: _BYTES - _HEAD]
             place = self._words.cast("B")
             place[_HEAD : _HEAD + len(text)] = text
             self._words[2] = len(text)

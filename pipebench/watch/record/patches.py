@@ -50,18 +50,25 @@ def in_place_of(make: Callable[..., Any], plain: Any, operation: str, **names: A
     return functools.wraps(plain)(space[make.__name__](plain))
 
 
+def is_wrapper(function: Any) -> bool:
+    """Whether a call of this function runs code of ours that does not show."""
+    return str(getattr(getattr(function, "__code__", None), "co_filename", "")).startswith(HIDDEN)
+
+
 def is_ours(frame_file: str) -> bool:
-    return frame_file == HIDDEN or frame_file.startswith(_PACKAGE)
+    return frame_file.startswith((HIDDEN, _PACKAGE))
 
 
 def without_our_frames(error: BaseException | None) -> None:
     """Removes our frames from the tracebacks of `error` and of all exceptions that led to it."""
     seen: set[int] = set()
-    while error is not None and id(error) not in seen:
-        seen.add(id(error))
-        error.__traceback__ = _cleaned(error.__traceback__)
-        without_our_frames(error.__cause__)
-        error = error.__context__
+    waiting = [error]
+    while waiting:
+        one = waiting.pop()
+        if one is not None and id(one) not in seen:
+            seen.add(id(one))
+            BaseException.with_traceback(one, _cleaned(one.__traceback__))  # its class may forbid to assign
+            waiting += one.__cause__, one.__context__
 
 
 def _cleaned(traceback: types.TracebackType | None) -> types.TracebackType | None:

@@ -1,8 +1,8 @@
 """Times the functions that a dataset calls by name while it makes a sample, such as `load_mosaic` or `get`.
 
 Their names are read from the code of `__getitem__` (or what stands for it), and from the code of what that calls. A
-method is replaced in its class, also one of an object that the dataset holds, such as a reader. A function is replaced
-in its module. What is not the dataset's own is replaced only in a worker's own copy of it.
+method is one of its class, also of an object that the dataset holds, such as a reader. What is not the dataset's own is
+touched only in a worker's own process.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ import types
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
-from pipebench.watch.record.exclusive_time import local, stages
-from pipebench.watch.record.patches import Patches, is_ours, unseen
+from pipebench.watch.record.exclusive_time import StageTimer, stages
+from pipebench.watch.record.patches import Patches, is_ours
+from pipebench.watch.stages import in_place
 
 _GETTERS = ("__getitem__", "__getitems__", "__iter__", "__next__")
 _DEEPEST = 3
 _MOST = 60
-_LAZY = 0x20 | 0x80 | 0x200  # generators and coroutines: a call does none of their work
 _WITHOUT_READERS = ("torch", "numpy", "builtins")  # arrays and modules; `finding_transforms` sees to the latter
 _STANDARD = os.path.dirname(os.__file__) + os.sep
 _INSTALLED = ("site-packages", "dist-packages")
@@ -43,13 +43,18 @@ class _Called(NamedTuple):
     dictionary: bool = False
 
 
-def watch_called(datasets: Iterable[Any], patches: Patches, may_change: bool) -> None:
-    """Times what these datasets call. `may_change` is true for a worker's own copy only."""
-    seen: set[int] = set()
-    for dataset in datasets:
-        for getter in _getters(dataset):
-            for found in _from(getter, dataset, seen, may_change, 0):
-                _replace(found, patches, functools.partial(_timed, stage=stages.number("function", found.row)))
+def functions_called(datasets: Iterable[Any], may_change: bool) -> list[tuple[types.FunctionType, str]]:
+    """The functions that these datasets call, with the names of their rows. `may_change` is true in a worker only."""
+    found = [(plain_function(one.function), one.row) for one in _all(datasets, may_change)]
+    return [(function, row) for function, row in found if function is not None]
+
+
+def watch_called(functions: Iterable[tuple[types.FunctionType, str]], patches: Patches) -> None:
+    """Times these functions, but those that are timed already."""
+    for function, row in functions:
+        if in_place.can_be_timed(function):
+            stage = stages.number("function", row)
+            in_place.watch(function, stage, patches, _added_up(stage))
 
 
 def replace_called(datasets: Iterable[Any], patches: Patches, row: str, wrap: Callable[..., Any]) -> int:
@@ -57,18 +62,21 @@ def replace_called(datasets: Iterable[Any], patches: Patches, row: str, wrap: Ca
 
     `wrap` gets a function, and as `of_object` whether its first argument is the object that it is a method of.
     """
-    seen: set[int] = set()
-    found = [
-        one
-        for dataset in datasets
-        for getter in _getters(dataset)
-        for one in _from(getter, dataset, seen, True, 0)
-        if one.row == row
-    ]
+    found = [one for one in _all(datasets, may_change=True) if one.row == row]
     for one in found:
         method = one.of is not None and not isinstance(one.function, staticmethod)
         _replace(one, patches, functools.partial(wrap, of_object=method))
     return len(found)
+
+
+def _all(datasets: Iterable[Any], may_change: bool) -> list[_Called]:
+    seen: set[int] = set()
+    return [
+        one
+        for dataset in datasets
+        for getter in _getters(dataset)
+        for one in _from(getter, dataset, seen, may_change, 0)
+    ]
 
 
 def _getters(dataset: Any) -> Iterator[types.FunctionType]:
@@ -97,7 +105,7 @@ def _from(
 ) -> Iterator[_Called]:
     """What `function` calls, and what that calls in turn: in the same package, in the user's code, and in a getter."""
     for found in _named(function, dataset, may_change):
-        plain = _plain(found.function)
+        plain = plain_function(found.function)
         if plain is None or id(plain.__code__) in seen or len(seen) >= _MOST:
             continue
         seen.add(id(plain.__code__))
@@ -157,10 +165,10 @@ def _names(code: types.CodeType) -> Iterator[str]:
             yield from _names(one)
 
 
-def _plain(found: Any) -> types.FunctionType | None:
+def plain_function(found: Any) -> types.FunctionType | None:
     """The function that is to be timed; None if a call of it tells nothing, or if it is not a function."""
     inner = found.__func__ if isinstance(found, staticmethod) else found
-    if not isinstance(inner, types.FunctionType) or inner.__code__.co_flags & _LAZY:
+    if not in_place.can_be_timed(inner):
         return None
     file = inner.__code__.co_filename
     return None if is_ours(file) or _is_standard(file) else inner
@@ -181,7 +189,7 @@ def is_own(function: types.FunctionType) -> bool:
 
 
 def _replace(found: _Called, patches: Patches, wrap: Callable[[types.FunctionType], Any]) -> None:
-    plain = _plain(found.function)
+    plain = plain_function(found.function)
     assert plain is not None
     wrapped = wrap(plain)
     if not found.dictionary:
@@ -193,28 +201,15 @@ def _replace(found: _Called, patches: Patches, wrap: Callable[[types.FunctionTyp
     found.holder[found.name] = wrapped
 
 
-def _timed(function: types.FunctionType, stage: int) -> Any:
-    """Wraps `function` so that it is a stage of its own, unless it turns out to be short."""
+def _added_up(stage: int) -> Callable[[StageTimer, int, int], bool]:
+    """Adds up the calls of one function with the stages inside them. True as soon as it has turned out to be short."""
     calls = spent = 0
-    aside = False
 
-    @unseen
-    @functools.wraps(function)
-    def watched(*args: Any, **kwargs: Any) -> Any:
-        nonlocal calls, spent, aside
-        timer = local.timer
-        if timer is None or aside:
-            return function(*args, **kwargs)
-        before = timer.switch(stage)
-        began = timer.last
-        try:
-            return function(*args, **kwargs)
-        finally:
-            timer.switch(before)
-            took = timer.last - began
-            if before != stage:  # else it called itself
-                timer.whole[stage] = timer.whole.get(stage, 0) + took
-            calls, spent = calls + 1, spent + took
-            aside = calls == _TRIED and spent < _TRIED * _SHORT_NS
+    def add(timer: StageTimer, before: int, took: int) -> bool:
+        nonlocal calls, spent
+        if before != stage:  # else it called itself
+            timer.whole[stage] = timer.whole.get(stage, 0) + took
+        calls, spent = calls + 1, spent + took
+        return calls == _TRIED and spent < _TRIED * _SHORT_NS
 
-    return watched
+    return add

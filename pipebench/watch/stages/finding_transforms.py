@@ -1,7 +1,7 @@
 """Finds the transforms that a dataset holds, also through wrappers and containers, and times them.
 
 Objects are inspected through `vars` only, so no code of the script runs. For objects, their *class* is watched. Plain
-functions are wrapped in the container that holds them, and only in a worker's own copy of the dataset.
+functions are timed where they are, and only in a worker. What holds them stays as it is.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from pipebench.watch.record.exclusive_time import FUNCTIONS, stages, timed
-from pipebench.watch.record.patches import HIDDEN, Patches
-from pipebench.watch.stages import called, iterables
+from pipebench.watch.record.exclusive_time import FUNCTIONS, innermost, stages
+from pipebench.watch.record.patches import Patches, is_wrapper
+from pipebench.watch.stages import called, in_place, iterables
 from pipebench.watch.stages.transforms import timed_call, watched_by_library
 
 _MOST_OBJECTS = 500
@@ -49,16 +49,18 @@ def watch_tree(dataset: Any, patches: Patches, may_change: bool) -> None:
     """Times the transforms within `dataset`. `may_change` is true for a worker's own copy only."""
     data = [dataset]
     found = list(_transforms(dataset, data))
-    called.watch_called(data, patches, may_change)
+    functions = called.functions_called(data, may_change)
     iterables.watch_chain(data[1:], patches)
     stages.tell_apart(entry for _, _, entry, _ in found)
-    for container, place, entry, by_library in found:
+    for _, _, entry, by_library in found:
         if by_library:
             continue
-        if not isinstance(entry, FUNCTIONS):
-            _watch_class(type(entry), patches, may_change)
-        elif may_change and container is not None and not _is_ours(entry):
-            container[place] = timed(entry, stages.of_transform(entry))
+        inner = innermost(entry)
+        if not isinstance(inner, (*FUNCTIONS, type)):
+            _watch_class(type(inner), patches, may_change)
+        elif may_change and (plain := called.plain_function(getattr(inner, "__func__", inner))) is not None:
+            in_place.watch(plain, stages.of_transform(entry), patches)
+    called.watch_called(functions, patches)
 
 
 def transform_lists(dataset: Any) -> list[list[Any]]:
@@ -100,16 +102,12 @@ def replace_called(dataset: Any, patches: Patches, row: str, wrap: Callable[...,
     return called.replace_called(data, patches, row, wrap)
 
 
-def _is_ours(function: Any) -> bool:
-    return getattr(getattr(function, "__code__", None), "co_filename", "") == HIDDEN
-
-
 def _watch_class(kind: type, patches: Patches, in_worker: bool) -> None:
     """Times `__call__` of one class, its own or inherited. Nothing else of the class changes."""
     call = getattr(kind, "__call__", None)  # noqa: B004  # of the class, not whether it can be called
     if call is None or kind.__module__ == "builtins" or (_may_be_in_model(kind) and not in_worker):
         return
-    if watched_by_library(kind) or (_is_ours(call) and "__call__" in vars(kind)):
+    if watched_by_library(kind) or (is_wrapper(call) and "__call__" in vars(kind)):
         return
     plain = getattr(call, "__wrapped__", call) if getattr(call, "_pipebench_call", False) else call
     of_class = stages.number("transform", kind.__name__)
@@ -137,7 +135,7 @@ def _transforms(dataset: Any, data: list[Any]) -> Iterator[tuple[Any, Any, Any, 
     waiting = [dataset]
     while waiting and len(seen) < _MOST_OBJECTS:
         holder = waiting.pop(0)
-        if id(holder) in seen or not hasattr(holder, "__dict__") or isinstance(holder, (type, types.ModuleType)):
+        if id(holder) in seen or not _has_attributes(holder) or isinstance(holder, (type, types.ModuleType)):
             continue
         seen.add(id(holder))
         watched = watched_by_library(type(holder))
@@ -147,6 +145,11 @@ def _transforms(dataset: Any, data: list[Any]) -> Iterator[tuple[Any, Any, Any, 
                 data.append(found)
             elif transform:
                 yield container, place, found, watched
+
+
+def _has_attributes(one: Any) -> bool:
+    """Whether an object has a `__dict__`. A partial makes its own when it is asked, and then pickles otherwise."""
+    return not isinstance(one, functools.partial) and hasattr(one, "__dict__")
 
 
 def _held(holder: Any) -> Iterator[tuple[Any, Any, Any, bool]]:
@@ -191,7 +194,7 @@ def _entries(attributes: Any, name: Any, value: Any) -> list[tuple[Any, Any, Any
 
 def _holds_transforms(value: Any) -> bool:
     """Whether this is a Compose of any library: it can be called and has a list or dict `transforms`."""
-    if not _is_transform(value) or not hasattr(value, "__dict__"):
+    if not _is_transform(value) or not _has_attributes(value):
         return False
     own = vars(value)
     found = next((own[name] for name in _STEPS if name in own), None)
@@ -211,7 +214,7 @@ def _modules(value: Any) -> list[Any] | None:
 
 def _arguments(stage: Any) -> list[Any]:
     """The functions that a webdataset stage calls, or the stage itself if it is an object of the script."""
-    if isinstance(stage, FUNCTIONS) or not hasattr(stage, "__dict__"):
+    if isinstance(stage, FUNCTIONS) or not _has_attributes(stage):
         return []
     own = vars(stage)
     arguments, named = own.get("args"), own.get("kw")

@@ -12,9 +12,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from pipebench.watch.record.exclusive_time import FUNCTIONS, local, name_of, stages
-from pipebench.watch.record.patches import HIDDEN, Patches, unseen
+from pipebench.watch.record.patches import Patches, is_wrapper, unseen
 from pipebench.watch.stages.called import is_own
-from pipebench.watch.stages.webdataset import Stage
+from pipebench.watch.stages.webdataset import Stage, only_iterates
 
 _CALLS = ("function", "fn", "filter_fn", "generate_examples_fn", "generate_tables_fn")
 _INNER = ("ex_iterable", "ex_iterables", "datapipe", "datapipes", "source_datapipe", "source", "dataset", "datasets")
@@ -54,14 +54,14 @@ def _watch(kind: type, name: str, patches: Patches) -> None:
     plain = vars(owner).get(name) if owner is not None else None
     if owner is None or not isinstance(plain, types.FunctionType) or owner.__module__.startswith(_FOUNDATION):
         return
-    if plain.__code__.co_filename == HIDDEN:
+    if is_wrapper(plain):
         return
 
     @unseen
     @functools.wraps(plain)
     def chained(self: Any, *args: Any, **kwargs: Any) -> Any:
         found = plain(self, *args, **kwargs)
-        if local.timer is None or found is self:
+        if local.timer is None or found is self or not only_iterates(found):
             return found
         return Stage(found, stages.number(*_described(self)))
 

@@ -7,7 +7,7 @@ import sys
 from typing import Any, Literal, Protocol
 
 from pipebench.watch.record.exclusive_time import local, stages, timed
-from pipebench.watch.record.patches import HIDDEN, Patches, behind, is_ours, unseen
+from pipebench.watch.record.patches import Patches, behind, is_wrapper, unseen
 
 
 class Spans(Protocol):
@@ -69,7 +69,7 @@ def watch_record_function(patches: Patches) -> None:
     profiler: Any = sys.modules["torch.autograd.profiler"]
     kind = profiler.record_function
     enter, leave = kind.__enter__, kind.__exit__
-    if is_ours(enter.__code__.co_filename):
+    if is_wrapper(enter):
         return
 
     @unseen
@@ -147,7 +147,7 @@ def watch_functions(patches: Patches, functions: tuple[str, ...]) -> None:
     """Times each `module:function` or `module:Class.method` whose module is loaded, unless it is timed already."""
     for text in functions:
         owner, name, plain = _found(text)
-        if callable(plain) and getattr(getattr(plain, "__code__", None), "co_filename", "") != HIDDEN:
+        if callable(plain) and not is_wrapper(plain):
             wrapped = _anywhere(plain, name_of_span(text))
             patches.replace(owner, name, wrapped)
             for space in behind([plain]):

@@ -33,6 +33,11 @@ _KINDS = {
     "batched": "collate",
 }
 _PACKAGE = "webdataset."
+# What code may do with an iterator besides going on, as with an open file: a proxy would not do it.
+_MORE = frozenset({
+    "__enter__", "__aenter__", "__bool__", "__len__", "__getitem__", "__setitem__", "__delitem__", "__contains__",
+    "__reversed__", "__call__", "__eq__", "__lt__", "__add__", "__or__", "__index__", "__copy__", "__deepcopy__",
+})  # fmt: skip
 _BATCHES = ("batched", "unbatched", "unlisted")
 
 
@@ -55,6 +60,12 @@ class Passing:
 
     def __iter__(self) -> Any:
         return self
+
+
+def only_iterates(found: Any) -> bool:
+    """Whether a proxy can stand for this iterator. Python asks for special methods in the class, not in the object."""
+    own = {name for base in type(found).__mro__ if base is not object for name in vars(base)}
+    return isinstance(found, Iterator) and own.isdisjoint(_MORE)
 
 
 class Stage(Passing):
@@ -132,9 +143,7 @@ def watch_pipeline(patches: Patches, module: Any) -> None:
                 timer.switch(before)
         if source is not None:
             return _Batches(found, stage, source, _batch_size(f))
-        if not isinstance(found, Iterator):
-            return found
-        return Stage(found, stage)
+        return Stage(found, stage) if only_iterates(found) else found
 
     patches.replace(module.DataPipeline, "invoke", invoke)
 

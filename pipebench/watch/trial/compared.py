@@ -15,6 +15,7 @@ from typing import Any
 
 from pipebench.watch.record.from_handlers import forgiving
 from pipebench.watch.trial.edits import Difference, Refused, Sent
+from pipebench.watch.worker.fetching import held_weakly
 
 SAMPLES = 4  # of the first batch of each worker
 Path = tuple[Any, ...]
@@ -43,10 +44,11 @@ def compare_first(fetcher: Any, change: Callable[[], object], how: Comparing, mo
 
     `more()` are other notes for the script's process. Raises `Refused` from that fetch if the samples differ.
     """
-    plain = fetcher.fetch
+    held = held_weakly(fetcher)
     left = [True]
 
     def fetch(index: Any) -> Any:
+        fetcher, plain = held()
         if not left:
             return plain(index)
         left.clear()

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pipebench.watch.record.patches import Patches
-from pipebench.watch.worker.fetching import is_own
+from pipebench.watch.worker.fetching import held_weakly, is_own
 
 
 class Refused(Exception):
@@ -123,9 +123,10 @@ def edited(fetcher: Any, edits: Sequence[Edit], patches: Patches) -> Any:
             edit.in_worker(fetcher, patches)
     except Refused as error:
         refusals.append(str(error))
-    plain = fetcher.fetch
+    held = held_weakly(fetcher)
 
     def fetch(index: Any) -> Any:
+        _, plain = held()
         try:
             return Sent(None, refused=refusals[0]) if refusals else plain(index)
         except Refused as error:

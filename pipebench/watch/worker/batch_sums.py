@@ -10,7 +10,7 @@ from time import perf_counter_ns, process_time_ns
 from pipebench.watch.record import thread_pools
 from pipebench.watch.record.exclusive_time import StageTimer, stages
 from pipebench.watch.record.kernel_counts import read_bytes
-from pipebench.watch.record.last_sample import PresentSample
+from pipebench.watch.record.last_sample import PresentSample, text_of
 from pipebench.watch.record.lines import BatchInFull, Collected, Content, FetchSums, LongSample
 from pipebench.watch.record.patches import Patches
 from pipebench.watch.record.record_file import SINGLE, Pace, bucket
@@ -98,7 +98,11 @@ class Sums:
 
     def _keep_slow(self, spent: int, index: object) -> None:
         file = self.timer.file
-        name = str(file) if isinstance(file, (str, bytes)) and file else f"sample {index!r}"[:200]
+        name = (
+            str(file)
+            if isinstance(file, (str, bytes)) and file
+            else f"sample {text_of(index) or type(index).__name__}"[:200]
+        )
         self.slow_new.append(LongSample(spent, name))
         heapq.heappush(self.slow, (spent, self.fetched))
         if len(self.slow) > _SLOWEST:

@@ -5,11 +5,14 @@ from __future__ import annotations
 import functools
 import multiprocessing.util
 import sys
+import types
+import weakref
 from collections.abc import Callable
 from time import perf_counter_ns, thread_time_ns
 from typing import Any
 
 from pipebench.watch.record.exclusive_time import local, stages, timed
+from pipebench.watch.record.from_handlers import forgiving
 from pipebench.watch.record.kernel_counts import core_wait_ns
 from pipebench.watch.record.last_sample import PresentSample
 from pipebench.watch.record.lines import Moment
@@ -26,6 +29,21 @@ def is_own(fetcher: Any) -> bool:
     return info is not None and info.dataset is fetcher.dataset
 
 
+def held_weakly(fetcher: Any) -> Callable[[], tuple[Any, Callable[..., Any]]]:
+    """Gives a fetcher and its present `fetch`, for a function that replaces it.
+
+    If that function held the fetcher, the dataset would stay until a garbage collection, and an iterable's iterator
+    would be closed only then.
+    """
+    held, method, replaced = weakref.ref(fetcher), type(fetcher).fetch, vars(fetcher).get("fetch")
+
+    def fetcher_and_fetch() -> tuple[Any, Callable[..., Any]]:
+        fetcher = held()
+        return fetcher, types.MethodType(method, fetcher) if replaced is None else replaced
+
+    return fetcher_and_fetch
+
+
 def watch_fetcher(fetcher: Any, sums: Sums) -> Any:
     """Times `fetch` and `collate_fn` of `fetcher`, and puts a proxy of the dataset into it while it fetches.
 
@@ -33,12 +51,13 @@ def watch_fetcher(fetcher: Any, sums: Sums) -> Any:
     """
     name, stand_in_for = standins.stand_in_for(fetcher, sums)
     fetcher.collate_fn = _collate(fetcher.collate_fn)
-    plain = fetcher.fetch
+    held = held_weakly(fetcher)
     sums.round += 1
     sums.number = 0
 
     @unseen
     def fetch(*index: Any) -> Any:
+        fetcher, plain = held()
         if not sums.recording.on or local.timer is not None or sums.timer.busy:
             return plain(*index)  # inside another fetch, and part of its rows; or two threads use one loader
         timer = local.timer = sums.timer
@@ -138,8 +157,9 @@ def _clean_errors(patches: Patches) -> None:
 
     def wrapper(exc_info: Any = None, *args: Any, **kwargs: Any) -> Any:
         if exc_info is None:
-            without_our_frames(sys.exc_info()[1])
             kind, error, _ = sys.exc_info()
+            with forgiving():  # an exception may be an object of any kind
+                without_our_frames(error)
             exc_info = (kind, error, error.__traceback__ if error else None)
         return plain(exc_info, *args, **kwargs)
 

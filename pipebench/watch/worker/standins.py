@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pipebench.watch.record.exclusive_time import local, stages
+from pipebench.watch.record.from_handlers import forgiving
 from pipebench.watch.record.patches import unseen
 from pipebench.watch.stages.webdataset import Passing
 from pipebench.watch.worker import contents
@@ -28,7 +29,8 @@ class _Dataset:
         found = getattr(self._dataset, name)
         if name != "__getitems__" or not found:
             return found
-        return self._in_subset(found) if _is_subset(self._dataset) else self._whole_batch(found)
+        in_subset = _is_subset(self._dataset) and getattr(found, "__self__", None) is self._dataset
+        return self._in_subset(found) if in_subset else self._whole_batch(found)
 
     @unseen
     def __getitem__(self, index: Any) -> Any:
@@ -55,12 +57,12 @@ class _Dataset:
             if timer is None:
                 return function(indices)
             self._sums.at(indices)
-            before, count = timer.switch(self._stage), len(indices)
+            before = timer.switch(self._stage)
             try:
                 found = function(indices)
             finally:
                 timer.switch(before)
-            self._sums.several(count)
+            self._sums.several(_length(indices) or _length(found))
             return found
 
         return whole_batch
@@ -79,6 +81,12 @@ class _Subset:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._subset, name)
+
+
+def _length(several: Any) -> int:
+    with forgiving():  # a user's batch sampler may give iterators
+        return len(several)
+    return 0
 
 
 def _is_subset(dataset: Any) -> bool:

@@ -5,7 +5,7 @@ import signal
 
 import pytest
 
-from pipebench.watch.record.last_sample import PresentSample, last_sample
+from pipebench.watch.record.last_sample import PresentSample, last_sample, text_of
 
 
 class Number:
@@ -28,6 +28,8 @@ class Mute:
         ([4, 5], "[4, 5]"),
         (2**70, str(2**70)),
         ("é" * 500, None),
+        (range(3), "range(0, 3)"),
+        (([7] * 9, "a"), "([7, 7, 7, 7, 7, 7, 7, 7, 7], 'a')"),
     ],
 )
 def test_a_killed_process_leaves_its_sample(index, name, tmp_path):
@@ -67,3 +69,18 @@ def test_without_room_nothing_is_noted_and_nothing_fails(tmp_path):
 def test_garbage_names_no_sample(content, tmp_path):
     (tmp_path / "1-2.at").write_bytes(content)
     assert last_sample(tmp_path / "1-2.spans") is None
+
+
+class Counted:
+    told = 0
+
+    def __repr__(self):
+        Counted.told += 1
+        return "one"
+
+
+@pytest.mark.parametrize("kind", [list, tuple])
+def test_only_as_much_of_many_indices_is_told_as_there_is_room_for(kind):
+    Counted.told = 0
+    assert len(text_of(kind([Counted()] * 10_000))) == 224 and Counted.told == 100
+    assert text_of(Mute()) is None

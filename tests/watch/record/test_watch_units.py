@@ -251,6 +251,13 @@ def test_our_frames_do_not_show() -> None:
     assert names == ["test_our_frames_do_not_show", "theirs"]
 
 
+def test_exceptions_that_led_to_each_other_have_an_end() -> None:
+    one, other = KeyError("one"), KeyError("other")
+    one.__cause__, other.__cause__ = other, one
+    without_our_frames(one)
+    assert one.__traceback__ is None
+
+
 @pytest.mark.timing
 def test_a_span_costs_about_a_microsecond() -> None:
     """The goal is 1 µs; the gate is several times the noise of a shared host."""

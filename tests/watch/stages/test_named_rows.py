@@ -17,7 +17,7 @@ import torch
 from fetched_rows import CLOCK, named
 from torch.utils.data import Dataset, IterableDataset
 
-from pipebench.watch.record.patches import HIDDEN, Patches
+from pipebench.watch.record.patches import Patches, is_wrapper
 from pipebench.watch.stages import called, iterables, library_calls
 
 
@@ -152,9 +152,13 @@ def test_in_the_scripts_process_only_methods_are_rows(rows: Any) -> None:
 def test_what_was_replaced_is_put_back() -> None:
     before = vars(Mosaic)["load_image"], vars(Mosaic)["scaled"], letterbox
     patches = Patches()
-    called.watch_called([Mosaic()], patches, may_change=True)
-    assert letterbox.__code__.co_filename == HIDDEN and vars(Mosaic)["load_image"] is not before[0]
+    codes = [before[0].__code__, before[1].__func__.__code__, letterbox.__code__]
+    called.watch_called(called.functions_called([Mosaic()], may_change=True), patches)
+    for one in (before[0], before[1].__func__, letterbox):
+        assert is_wrapper(one)
+    assert (vars(Mosaic)["load_image"], vars(Mosaic)["scaled"], letterbox) == before
     patches.undo()
+    assert [before[0].__code__, before[1].__func__.__code__, letterbox.__code__] == codes
     assert (vars(Mosaic)["load_image"], vars(Mosaic)["scaled"], letterbox) == before
 
 

@@ -1,0 +1,128 @@
+"""Times a Python function where it is: the function stays the same object, and only its code is another one.
+
+So whoever holds it, compares it, pickles it by its name or asks for its arguments finds what he finds without us.
+"""
+
+from __future__ import annotations
+
+import functools
+import linecache
+import sys
+import types
+from collections.abc import Callable
+from typing import Any, TypeGuard
+
+from pipebench.watch.record.exclusive_time import StageTimer, local
+from pipebench.watch.record.patches import HIDDEN, Patches, is_wrapper, unseen
+
+_LAZY = 0x20 | 0x80 | 0x200  # generators and coroutines: a call does none of their work
+_VARIABLE, _NAMED = 0x04, 0x08  # takes *args, takes **kwargs
+_MARK, _NAME = "pipebench: what is called instead", "_pipebench_instead"
+
+
+def can_be_timed(function: Any) -> TypeGuard[types.FunctionType]:
+    """Whether this is a function of Python whose calls do its work, and which is not timed yet."""
+    if not isinstance(function, types.FunctionType) or is_wrapper(function) or _compiled(function):
+        return False
+    return not function.__code__.co_flags & _LAZY
+
+
+def _compiled(function: types.FunctionType) -> bool:
+    """Whether numba compiles this function. It does so at the first call, from the code that it finds then."""
+    if "numba" not in sys.modules:
+        return False
+    beside = [one for one in function.__globals__.values() if str(type(one).__module__).startswith("numba.")]
+    return any(getattr(one, "py_func", None) is function for one in beside)
+
+
+def watch(
+    function: types.FunctionType,
+    stage: int,
+    patches: Patches,
+    done: Callable[[StageTimer, int, int], bool] = lambda timer, before, took: False,
+) -> None:
+    """Lets `function` be a stage of its own while a thread fetches a batch.
+
+    After each call, `done` gets the timer, the stage before, and how long the call took in nanoseconds. If it is true,
+    the function is not timed any more.
+    """
+    timed = _Timed(function, stage, done)
+    timed.exchange(timed.own, timed.ours)
+    patches.on_undo(timed.stop)
+
+
+class _Timed:
+    """A function, its `own` code and `ours`. A function that calls itself runs on its own code inside its first call.
+
+    Otherwise each level of a recursion would take several frames, and the stack would end before it does without us.
+    """
+
+    def __init__(self, function: types.FunctionType, stage: int, done: Callable[[StageTimer, int, int], bool]) -> None:
+        self.function, self.stage, self.done = function, stage, done
+        self.own = function.__code__
+        self.plain = types.FunctionType(self.own, function.__globals__, function.__name__, None, function.__closure__)
+        self.ours = _calling(self, self.own)
+        self.inside: StageTimer | None = None
+        self.stopped = self.calls_itself = False
+
+    def exchange(self, one: types.CodeType, other: types.CodeType) -> None:
+        if self.function.__code__ is one:
+            self.function.__code__ = other
+
+    def stop(self) -> None:
+        self.stopped = True
+        self.exchange(self.ours, self.own)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickles of functions by their code, as those of cloudpickle, hold the function alone."""
+        return functools.partial, (self.plain,)
+
+    @unseen
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+        timer = local.timer
+        if timer is None or self.stopped:
+            return self.plain(*args, **kwargs)
+        if self.inside is timer:
+            self.calls_itself = True
+            self.exchange(self.ours, self.own)
+            return self.plain(*args, **kwargs)
+        before = timer.switch(self.stage)
+        began = timer.last
+        try:
+            self.inside = timer
+            if self.calls_itself:
+                self.exchange(self.ours, self.own)
+            return self.plain(*args, **kwargs)
+        finally:
+            self.inside = None
+            timer.switch(before)
+            if self.done(timer, before, timer.last - began):
+                self.stop()
+            elif self.calls_itself and not self.stopped:
+                self.exchange(self.own, self.ours)
+
+
+def _calling(instead: Callable[..., Any], own: types.CodeType) -> types.CodeType:
+    """Code with the arguments, the names and the lines of `own`, which calls `instead` with these arguments."""
+    count, first = own.co_argcount, own.co_posonlyargcount
+    positional, named = [*own.co_varnames[:count]], [*own.co_varnames[count : count + own.co_kwonlyargcount]]
+    rest = [*own.co_varnames[count + len(named) :]]
+    several = f"*{rest.pop(0)}" if own.co_flags & _VARIABLE else ""
+    others = f"**{rest.pop(0)}" if own.co_flags & _NAMED else ""
+    star = several or ("*" if named else "")
+    takes = [*positional[:first], *(["/"] if first else []), *positional[first:], star, *named, others]
+    gives = [*positional, several, *(f"{one}={one}" for one in named), others]
+    call = f"{_NAME}({', '.join(filter(None, gives))})"
+    text = f"def made({', '.join(filter(None, takes))}):\n    {_NAME} = {_MARK!r}\n    return {call}\n"
+    file = HIDDEN + own.co_filename
+    linecache.cache.setdefault(file, (lambda: "".join(linecache.getlines(own.co_filename)),))  # for `inspect.getsource`
+    (made,) = [
+        one for one in compile(text, file, "exec", dont_inherit=True).co_consts if isinstance(one, types.CodeType)
+    ]
+    return made.replace(
+        co_name=own.co_name,
+        co_qualname=own.co_qualname,
+        co_firstlineno=own.co_firstlineno,
+        co_freevars=own.co_freevars,
+        co_consts=tuple(instead if one == _MARK else one for one in made.co_consts),
+    )

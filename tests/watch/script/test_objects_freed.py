@@ -1,0 +1,72 @@
+"""What a loop has used is freed when the script lets it go, as without us: no garbage collection is waited for."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from torch.utils.data import DataLoader, Dataset, IterableDataset
+
+from pipebench import watching
+
+
+@pytest.fixture(autouse=True)
+def no_collections() -> Iterator[None]:
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
+class Shard(Dataset[int]):
+    def __len__(self) -> int:
+        return 8
+
+    def __getitem__(self, index: int) -> int:
+        return index
+
+
+class Stream(IterableDataset[int]):
+    """Gives how many of its iterators are open; `closed` counts those that are not any more."""
+
+    opened = closed = 0
+
+    def __iter__(self) -> Iterator[int]:
+        Stream.opened += 1
+        try:
+            while True:
+                yield Stream.opened - Stream.closed
+        finally:
+            Stream.closed += 1
+
+
+@pytest.mark.parametrize("left_early", [False, True])
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_dataset_ends_with_its_loop(workers: int, left_early: bool) -> None:
+    def epoch() -> Any:
+        shard = Shard()
+        for _ in DataLoader(shard, batch_size=4, num_workers=workers):
+            if left_early:
+                break
+        return weakref.ref(shard)
+
+    with watching():
+        assert [epoch()() for _ in range(3)] == [None] * 3
+
+
+def test_an_iterator_is_closed_where_its_loop_is_left() -> None:
+    before = Stream.closed
+    with watching():
+        for _ in DataLoader(Stream(), batch_size=4):
+            assert Stream.closed == before
+            break
+        assert Stream.closed == before + 1
+
+
+def test_a_worker_that_persists_closes_the_iterator_of_the_pass_before() -> None:
+    loader = DataLoader(Stream(), batch_size=1, num_workers=1, persistent_workers=True, multiprocessing_context="fork")
+    with watching():
+        assert [next(iter(loader)).item() for _ in range(4)] == [1, 1, 1, 1]
