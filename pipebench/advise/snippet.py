@@ -16,6 +16,7 @@ from pipebench.results.advice import Change, Rewrite, Snippet, Value
 from pipebench.watch.record.trial_lines import LoaderMade
 
 _NO_NEWLINE = "\\ No newline at end of file"
+_OPERANDS = (ast.Name, ast.Attribute, ast.Call, ast.Subscript, ast.Dict)
 _POSITIONS = (
     "dataset", "batch_size", "shuffle", "sampler", "batch_sampler", "num_workers", "collate_fn", "pin_memory",
     "drop_last", "timeout", "worker_init_fn", "multiprocessing_context", "generator",
@@ -123,7 +124,13 @@ def _into_dictionary(source: Source, hidden: list[ast.expr], added: dict[str, Va
 
     Several dictionaries become one.
     """
-    texts = [source.raw[source.begin(one) : source.end(one)].decode() for one in hidden]
-    merged = ", ".join([*(f"**{one}" for one in texts), *(f"{name!r}: {value!r}" for name, value in added.items())])
+    pairs = [f"{name!r}: {value!r}" for name, value in added.items()]
+    merged = ", ".join([*(f"**{_operand(source, one)}" for one in hidden), *pairs])
     for one, new in zip(hidden, [f"{{{merged}}}", *["{}"] * len(hidden)], strict=False):
         yield Rewrite(source.file, source.begin(one), source.end(one), new)
+
+
+def _operand(source: Source, node: ast.expr) -> str:
+    """The text of an expression behind `**`. In a dictionary, a choice such as `a if b else c` needs parentheses."""
+    text = source.raw[source.begin(node) : source.end(node)].decode()
+    return text if isinstance(node, _OPERANDS) else f"({text})"
