@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
+import codecs
 import contextlib
 import inspect
+import itertools
 import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -14,6 +16,7 @@ from pipebench.results.advice import Place, Rewrite
 from pipebench.watch.record.trial_lines import LoaderMade
 
 _LOADER = "DataLoader"
+_CLOSED = re.compile(rb"(?:(?:\s|\\|#[^\r\n]*[\r\n])*\))*")  # closing parentheses, with comments before them
 _BEFORE_COLLATE = 6  # positional parameters of a DataLoader before `collate_fn`
 
 
@@ -23,9 +26,9 @@ class Source:
     def __init__(self, file: str) -> None:
         self.file, self.raw = file, Path(file).read_bytes()
         self.tree = ast.parse(self.raw)
-        self._lines = [0]
-        for line in self.raw.splitlines(keepends=True):
-            self._lines.append(self._lines[-1] + len(line))
+        self._lines = [0, *itertools.accumulate(map(len, self.raw.splitlines(keepends=True)))]
+        if self.raw.startswith(codecs.BOM_UTF8):
+            self._lines[0] = len(codecs.BOM_UTF8)  # the columns of the first line begin behind it
 
     def nodes(self, kind: type[ast.expr]) -> list[ast.expr]:
         return [one for one in ast.walk(self.tree) if isinstance(one, kind)]
@@ -68,18 +71,35 @@ class Source:
     def imported(self, module: str) -> tuple[Rewrite, ...]:
         """Writes `import module` before the first import of the file, if it is not there. `module` has no dots."""
         imports = [one for one in self.tree.body if isinstance(one, ast.Import | ast.ImportFrom)]
-        if any(isinstance(one, ast.Import) and module in [name.name for name in one.names] for one in imports):
+        names = [name for one in imports if isinstance(one, ast.Import) for name in one.names]
+        if any(one.name == module and one.asname in (None, module) for one in names):
             return ()
-        ours = [one for one in imports if getattr(one, "module", "") != "__future__"] or self.tree.body
+        ours = [one for one in imports if not _from_future(one)] or self._statements()
         place = self._lines[_first_line(ours[0]) - 1]
         return (Rewrite(self.file, place, place, f"import {module}\n", helper=True),)
 
+    def _statements(self) -> list[ast.stmt]:
+        """The statements of the file behind its docstring and what it imports from `__future__`."""
+        first = 0 if ast.get_docstring(self.tree, clean=False) is None else 1
+        return [one for one in self.tree.body[first:] if not _from_future(one)]
+
     def with_keyword(self, call: ast.Call, text: str) -> Rewrite:
         """Puts the keyword `text` behind the last argument of `call`, and behind the parentheses around it."""
-        last = max(self.end(one) for one in [*call.args, *(one.value for one in call.keywords)])
-        closed = re.match(rb"(\s*\))*", self.raw[last : self.end(call) - 1])
-        place = last + (closed.end() if closed else 0)
+        last = max([*call.args, *(one.value for one in call.keywords)], key=self.end)
+        place = self.end_of_group(last, self.end(call) - 1)
         return Rewrite(self.file, place, place, f", {text}")
+
+    def end_of_group(self, node: ast.expr, until: int | None = None) -> int:
+        """Where the parentheses behind an expression end, of those before the place `until`."""
+        end = self.end(node)
+        closed = _CLOSED.match(self.raw[end:until])
+        return end + (closed.end() if closed else 0)
+
+    def indent(self, node: ast.stmt) -> tuple[int, str]:
+        """Where the line of a statement begins, with its decorators, and the blanks that it begins with."""
+        begin = self._lines[_first_line(node) - 1]
+        blanks = re.match(rb"[ \t\f]*", self.raw[begin:])
+        return begin, blanks[0].decode() if blanks else ""
 
     def defined(self, what: Callable[..., object], user: ast.expr) -> Rewrite:
         """Writes the text of a class or function of ours before the statement of the module that holds `user`."""
@@ -91,6 +111,10 @@ class Source:
 def _plain(what: Callable[..., object]) -> str:
     """The text of a class or function, without our comments to the type checker."""
     return re.sub(r"  # type: ignore.*", "", inspect.getsource(what))
+
+
+def _from_future(node: ast.stmt) -> bool:
+    return isinstance(node, ast.ImportFrom) and node.module == "__future__"
 
 
 def _is_loader(value: ast.expr) -> bool:
@@ -151,7 +175,8 @@ def steps_of(
     for node in source.nodes(ast.List):
         entries = node.elts if isinstance(node, ast.List) and call in node.elts else []
         if (steps := place_of([called(one) for one in entries])) is not None:
-            return source, entries[steps]
+            grouped = any(source.end_of_group(one) > source.end(one) for one in entries[steps])
+            return None if grouped else (source, entries[steps])
     return None
 
 

@@ -91,7 +91,8 @@ def test_what_is_written_can_be_run(tmp_path, call, after):
     ast.parse(after)
 
 
-def test_a_keyword_that_the_call_may_already_hold_is_not_written(tmp_path):
+def test_a_keyword_that_the_call_may_already_hold_is_not_written(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     assert diff(_found(tmp_path / "train.py", "DataLoader(*all)"), Change("any", {"num_workers": 4})) is None
     assert diff(_found(tmp_path / "train.py", "DataLoader(*all)"), Change("any", {"prefetch_factor": 4})) is not None
 
