@@ -185,9 +185,10 @@ class _Reporter:
         followed = advice.followed
         if made is None or followed is None or followed.reason == ANEW:
             return advice
-        if self.options.patch is not None and (text := diff(made, followed.change)) is not None:
+        every = list(self.conductor.made.values())
+        if self.options.patch is not None and (text := diff(made, followed.change, every)) is not None:
             write_whole(self.options.patch, text.encode())
-        return dataclasses.replace(advice, snippet=snippet(made, followed.change))
+        return dataclasses.replace(advice, snippet=snippet(made, followed.change, every))
 
 
 def _foretold(advice: Advice, watched: WatchResult) -> Advice:

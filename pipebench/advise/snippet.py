@@ -30,32 +30,36 @@ class Unwritten(Exception):
     """A change that cannot be written into the user's files. Its text is the name of the reason.
 
     "by-hand": the change is no text that we know. "no-call": the call of the loader was not found, or does not show its
-    arguments. "encoding": a file is not UTF-8. "no-python": a file would not be Python any more. "outside": a file is
-    not in the current folder, so no patch of this folder can name it.
+    arguments. "other-loaders": this call makes, or may make, other loaders too, which were not tried. "encoding": a
+    file is not UTF-8. "no-python": a file would not be Python any more. "outside": a file is not in the current folder,
+    so no patch of this folder can name it.
     """
 
 
-def snippet(made: LoaderMade, change: Change) -> Snippet | None:
-    """The lines before and after: of the loader's call, or of the first place. None: the change cannot be written."""
+def snippet(made: LoaderMade, change: Change, every: Iterable[LoaderMade] = ()) -> Snippet | None:
+    """The lines before and after: of the loader's call, or of the first place. None: the change cannot be written.
+
+    `every` are all loaders of the script.
+    """
     with contextlib.suppress(Unwritten):
-        return _snippet(made, change, _edits(made, change))
+        return _snippet(made, change, _edits(made, change, every))
     return None
 
 
-def diff(made: LoaderMade, change: Change) -> str | None:
+def diff(made: LoaderMade, change: Change, every: Iterable[LoaderMade] = ()) -> str | None:
     """The change as a unified diff, for `git apply` or `patch -p1`. None: it cannot be written.
 
     Paths are relative to the current folder.
     """
     with contextlib.suppress(Unwritten):
-        return "".join(map(_diff, _edits(made, change)))
+        return "".join(map(_diff, _edits(made, change, every)))
     return None
 
 
-def unwritten(made: LoaderMade, change: Change, *, patch: bool) -> str:
+def unwritten(made: LoaderMade, change: Change, every: Iterable[LoaderMade] = (), *, patch: bool) -> str:
     """Why there is no snippet, or no `patch`: a reason of `Unwritten`. "" if there is one."""
     try:
-        edits = _edits(made, change)
+        edits = _edits(made, change, every)
         _ = list(map(_diff, edits)) if patch else _snippet(made, change, edits)
     except Unwritten as error:
         return str(error)
@@ -72,12 +76,30 @@ class _Edit:
     rewrites: list[Rewrite]
 
 
-def _edits(made: LoaderMade, change: Change) -> list[_Edit]:
+def _edits(made: LoaderMade, change: Change, every: Iterable[LoaderMade]) -> list[_Edit]:
     """Every file that changes. Raises Unwritten."""
     found = [*_of_call(made, change.settings), *change.rewrites] if change.settings else change.rewrites
     if not found:
         raise Unwritten("by-hand")
+    if _of_other_loaders(made, found, every):
+        raise Unwritten("other-loaders")
     return [_edit(file, [one for one in found if one.file == file]) for file in {one.file: 0 for one in found}]
+
+
+def _of_other_loaders(made: LoaderMade, found: Iterable[Rewrite], every: Iterable[LoaderMade]) -> bool:
+    """Whether these places lie in the call that made a loader, and other loaders come from this call."""
+    with contextlib.suppress(OSError, SyntaxError, ValueError):
+        source = Source(made.file)
+        call = source.call_at(made)
+        if call is None or not any(source.holds(call, one) for one in found):
+            return False
+        others = any(_place(one) == _place(made) for one in every if one.loader != made.loader)
+        return others or source.repeats(call)
+    return False
+
+
+def _place(made: LoaderMade) -> tuple[object, ...]:
+    return made.file, made.line, made.end_line, made.column, made.end_column
 
 
 def _edit(file: str, rewrites: list[Rewrite]) -> _Edit:

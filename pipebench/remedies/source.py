@@ -16,6 +16,7 @@ from pipebench.results.advice import Place, Rewrite
 from pipebench.watch.record.trial_lines import LoaderMade
 
 _LOADER = "DataLoader"
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _CLOSED = re.compile(rb"(?:(?:\s|\\|#[^\r\n]*[\r\n])*\))*")  # closing parentheses, with comments before them
 _BEFORE_COLLATE = 6  # positional parameters of a DataLoader before `collate_fn`
 
@@ -52,6 +53,31 @@ class Source:
             if place == wanted and isinstance(one, ast.Call) and self._makes_loader(one.func):
                 return one
         return None
+
+    def holds(self, node: ast.expr, one: Rewrite) -> bool:
+        """Whether a place lies in this expression."""
+        return one.file == self.file and self.begin(node) <= one.begin and one.end <= self.end(node)
+
+    def repeats(self, call: ast.Call, below: Sequence[ast.AST] = ()) -> bool:
+        """Whether the file may come to this call in several ways, each for another loader.
+
+        It stands in a comprehension; or the file calls the function around it, or the class if that is `__init__`, in
+        several places, or in one that repeats. `below` are the functions that are known to lead here.
+        """
+        around = _around(self.tree, call)
+        if any(isinstance(one, ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp) for one in around):
+            return True
+        functions = [place for place, one in enumerate(around) if isinstance(one, _FUNCTIONS)]
+        if not functions:
+            return False
+        named: ast.AST = around[functions[-1]]
+        if getattr(named, "name", "") == "__init__":
+            named = around[functions[-1] - 1]
+        name = getattr(named, "name", "")
+        calls = [one for one in self.nodes(ast.Call) if isinstance(one, ast.Call) and called(one) == name]
+        below = [*below, named]
+        outside = [one for one in calls if not any(known in below for known in _around(self.tree, one))]
+        return len(outside) > 1 or any(self.repeats(one, below) for one in outside)
 
     def _makes_loader(self, function: ast.expr) -> bool:
         """Whether this is DataLoader, or a name that the file gives to it or to a class or a partial call of it."""
@@ -106,6 +132,16 @@ class Source:
         lines = [_first_line(one) for one in self.tree.body if _first_line(one) <= user.lineno]
         place = self._lines[max(lines) - 1]
         return Rewrite(self.file, place, place, f"{_plain(what)}\n\n", helper=True)
+
+
+def _around(node: ast.AST, wanted: ast.AST) -> list[ast.AST]:
+    """What holds a node of a tree, the outermost first, and the node itself; nothing if it is not in there."""
+    if node is wanted:
+        return [node]
+    for one in ast.iter_child_nodes(node):
+        if found := _around(one, wanted):
+            return [node, *found]
+    return []
 
 
 def _plain(what: Callable[..., object]) -> str:
