@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pipebench.remedies.source import Source
-from pipebench.results.advice import Change, Rewrite, Snippet, Value
+from pipebench.results.advice import Change, NoText, Rewrite, Snippet, Value
 from pipebench.watch.record.trial_lines import LoaderMade
 
 _NO_NEWLINE = "\\ No newline at end of file"
@@ -27,13 +27,11 @@ _POSITIONS = (
 
 
 class Unwritten(Exception):
-    """A change that cannot be written into the user's files. Its text is the name of the reason.
+    """A change that cannot be written into the user's files, and why."""
 
-    "by-hand": the change is no text that we know. "no-call": the call of the loader was not found, or does not show its
-    arguments. "other-loaders": this call makes, or may make, other loaders too, which were not tried. "encoding": a
-    file is not UTF-8. "no-python": a file would not be Python any more. "outside": a file is not in the current folder,
-    so no patch of this folder can name it.
-    """
+    def __init__(self, reason: NoText) -> None:
+        super().__init__(reason)
+        self.reason: NoText = reason
 
 
 def snippet(made: LoaderMade, change: Change, every: Iterable[LoaderMade] = ()) -> Snippet | None:
@@ -56,13 +54,13 @@ def diff(made: LoaderMade, change: Change, every: Iterable[LoaderMade] = ()) -> 
     return None
 
 
-def unwritten(made: LoaderMade, change: Change, every: Iterable[LoaderMade] = (), *, patch: bool) -> str:
-    """Why there is no snippet, or no `patch`: a reason of `Unwritten`. "" if there is one."""
+def unwritten(made: LoaderMade, change: Change, every: Iterable[LoaderMade] = (), *, patch: bool) -> NoText:
+    """Why there is no snippet, or no `patch`."""
     try:
         edits = _edits(made, change, every)
         _ = list(map(_diff, edits)) if patch else _snippet(made, change, edits)
     except Unwritten as error:
-        return str(error)
+        return error.reason
     return ""
 
 

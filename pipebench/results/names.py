@@ -55,6 +55,7 @@ KINDS: dict[str, dict[str, Kind]] = {
     "advice.Rewrite": {"file": "file", "new": "line"},
     "advice.Finding": {"reason": "said"},
     "advice.Advice": {"file": "file", "refusal": "said"},
+    "advice.Patch": {"file": "file"},
     "advice.Snippet": {"file": "file", "before": "line", "after": "line"},
     "check.Check": {"name": "data"},
     "check.Finding": {"what": "ours", "remedy": "ours"},
