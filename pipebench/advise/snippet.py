@@ -15,6 +15,7 @@ from pathlib import Path
 
 from pipebench.remedies.source import Source
 from pipebench.results.advice import Change, NoText, Rewrite, Snippet, Value
+from pipebench.watch.launch.own_code import owner
 from pipebench.watch.record.trial_lines import LoaderMade
 
 _NO_NEWLINE = "\\ No newline at end of file"
@@ -79,6 +80,8 @@ def _edits(made: LoaderMade, change: Change, every: Iterable[LoaderMade]) -> lis
     found = [*_of_call(made, change.settings), *change.rewrites] if change.settings else change.rewrites
     if not found:
         raise Unwritten("by-hand")
+    if any(owner(one.file) for one in found):
+        raise Unwritten("library")
     if _of_other_loaders(made, found, every):
         raise Unwritten("other-loaders")
     return [_edit(file, [one for one in found if one.file == file]) for file in {one.file: 0 for one in found}]
@@ -170,6 +173,8 @@ def _text(file: str) -> str | None:
 
 def _of_call(made: LoaderMade, settings: dict[str, Value]) -> tuple[Rewrite, ...]:
     """Writes these keywords into the call. Raises Unwritten if nothing there takes keywords of a DataLoader."""
+    if owner(made.file):
+        raise Unwritten("library")
     try:
         source = Source(made.file)
     except (OSError, SyntaxError, ValueError):

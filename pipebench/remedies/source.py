@@ -13,6 +13,7 @@ from pathlib import Path
 
 from pipebench.remedies.seen import Seen
 from pipebench.results.advice import Place, Rewrite
+from pipebench.watch.launch.own_code import owner
 from pipebench.watch.record.trial_lines import LoaderMade
 
 _LOADER = "DataLoader"
@@ -164,10 +165,10 @@ def _first_line(node: ast.stmt) -> int:
 
 
 def sources(seen: Seen) -> Iterator[Source]:
-    """The files where the loader is made, and where its collate function is."""
-    made = seen.made
-    files = dict.fromkeys([made.file, made.collate.file if made.collate else ""]) if made else {}
-    for file in filter(None, files):
+    """The user's own files where the loader is made, and where its collate function is."""
+    collate = seen.made.collate if seen.made else None
+    files = [seen.place_of(seen.made)[0], collate.file if collate and not owner(collate.file) else ""]
+    for file in filter(None, dict.fromkeys(files)):
         with contextlib.suppress(OSError, SyntaxError, ValueError):
             yield Source(file)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from pipebench.render import layout, programs, watch, watch_account
-from pipebench.render.advice_lines import by_hand, one_thread, patched, short, untold, written
+from pipebench.render.advice_lines import by_hand, in_library, one_thread, patched, short, untold, written
 from pipebench.render.cells import Table, spoken
 from pipebench.render.layout import Line, Part, Section
 from pipebench.render.watch_verdict import verdict as limit
@@ -286,7 +286,9 @@ def _writing(advice: Advice) -> Iterator[Part]:
     yield from shown
     if chosen.reason == ANEW:
         yield "Make the loader once, before the first pass, and iterate it in each:"
-    if chosen.change.settings and not shown:
+    if chosen.change.settings and advice.unwritten == "library":
+        yield from in_library(chosen.change, advice.made_by, advice.file, advice.line)
+    elif chosen.change.settings and not shown:
         yield f"Write, in {place}: DataLoader(..., {named(_keywords(chosen.change))})"
     if chosen.change.one_thread:
         yield from one_thread(chosen.change, place)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 
+from pipebench.render.frameworks import setting
 from pipebench.results.advice import Change, NoText, Patch, Snippet
 from pipebench.units import printable
 
@@ -13,6 +14,7 @@ _WHY: dict[NoText, str] = {
     "no-change": "No change is advised.",
     "new-loader-each-pass": "First the script must make the loader once, before its passes.",
     "by-hand": "This change is written by hand.",
+    "library": "A library makes the loader, and its files stay as they are.",
     "no-call": "The call that makes the loader was not found, or it hides its arguments: write the change by hand.",
     "other-loaders": "This call makes other loaders too, or it may, and they were not tried: change only this loader.",
     "encoding": "The file is not UTF-8, or not readable: write the change by hand.",
@@ -27,6 +29,16 @@ def untold(reason: NoText, patch: Patch | None) -> Iterator[str]:
     """Why the lines of a change are not shown, if the line about the patch does not say it."""
     if reason in _SAID and (patch is None or patch.reason != reason):
         yield _WHY[reason]
+
+
+def in_library(change: Change, made_by: str, file: str, line: int) -> Iterator[str]:
+    """The settings in the words of the library that makes the loader."""
+    called = f", called from {short(file)}:{line}" if file else ""
+    yield f"{printable(made_by) or 'A library'} makes the loader{called}. Set:"
+    for name, value in change.settings.items():
+        text = f"{name}={value!r}"
+        whole, alone = setting(text, made_by), setting(name, made_by)
+        yield f"  {f'{alone} to {value!r}' if whole == text and alone != name else whole}"
 
 
 def patched(patch: Patch | None) -> Iterator[str]:

@@ -12,16 +12,17 @@ Value = str | int | float | bool | None
 Outcome = Literal["gain", "no-gain", "slower", "unclear", "not-tried"]
 Ended = Literal["done", "budget", "script-ended", "refused", "fault"]
 NoText = Literal[
-    "", "no-change", "new-loader-each-pass", "by-hand", "no-call", "other-loaders", "encoding", "no-python", "outside",
-    "not-saved",
+    "", "no-change", "new-loader-each-pass", "by-hand", "library", "no-call", "other-loaders", "encoding", "no-python",
+    "outside", "not-saved",
 ]  # fmt: skip
 """Why a change is not written into the user's files ("": it is).
 
 "no-change": none is advised. "new-loader-each-pass": first the loader must be made once. "by-hand": the change is no
-text that we know. "no-call": the call of the loader was not found, or does not show its arguments. "other-loaders":
-this call makes, or may make, other loaders too, which were not tried. "encoding": a file is not UTF-8, or cannot be
-read. "no-python": a file would not be Python any more. Only of patches: "outside": a file is not in the current folder,
-so no patch of this folder can name it. "not-saved": the patch itself could not be written.
+text that we know. "library": an installed library makes the loader. "no-call": the call of the loader was not found, or
+does not show its arguments. "other-loaders": this call makes, or may make, other loaders too, which were not tried.
+"encoding": a file is not UTF-8, or cannot be read. "no-python": a file would not be Python any more. Only of patches:
+"outside": a file is not in the current folder, so no patch of this folder can name it. "not-saved": the patch itself
+could not be written.
 """
 _CLEARLY = 0.95  # of a speed-up: what is less is clearly less
 ANEW = "new-loader-each-pass"  # why workers could not live on: the script makes its loader again and again
@@ -193,7 +194,8 @@ class Advice:
     trial that was too short.
     `ranks` is how many ranks of one training tried each change at the same batches; the gain is that of the job.
     `cut_short` are the programs that failed or were killed while changes were tried, without figures: of a script, it.
-    `unwritten` says why there is no `snippet`, and `patch` what became of the file for a patch (None: not asked for).
+    `made_by` is the library that makes the loader ("": the user's own code does). `unwritten` says why there is no
+    `snippet`, and `patch` what became of the file for a patch (None: not asked for).
     """
 
     findings: tuple[Finding, ...]
@@ -211,6 +213,7 @@ class Advice:
     foretold: int | None = None
     ranks: int = 1
     cut_short: tuple[Program, ...] = ()
+    made_by: str = ""
     unwritten: NoText = ""
     patch: Patch | None = None
 

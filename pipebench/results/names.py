@@ -54,7 +54,7 @@ KINDS: dict[str, dict[str, Kind]] = {
     "advice.Place": {"file": "file"},
     "advice.Rewrite": {"file": "file", "new": "line"},
     "advice.Finding": {"reason": "said"},
-    "advice.Advice": {"file": "file", "refusal": "said"},
+    "advice.Advice": {"file": "file", "refusal": "said", "made_by": "name"},
     "advice.Patch": {"file": "file"},
     "advice.Snippet": {"file": "file", "before": "line", "after": "line"},
     "check.Check": {"name": "data"},
