@@ -7,6 +7,7 @@ import contextlib
 import difflib
 import io
 import itertools
+import os
 import re
 import tokenize
 from collections.abc import Iterable
@@ -84,7 +85,10 @@ def _edits(made: LoaderMade, change: Change, every: Iterable[LoaderMade]) -> lis
         raise Unwritten("library")
     if _of_other_loaders(made, found, every):
         raise Unwritten("other-loaders")
-    return [_edit(file, [one for one in found if one.file == file]) for file in {one.file: 0 for one in found}]
+    files: dict[str, list[Rewrite]] = {}
+    for one in found:
+        files.setdefault(os.path.realpath(one.file), []).append(one)
+    return [_edit(rewrites[0].file, rewrites) for rewrites in files.values()]
 
 
 def _of_other_loaders(made: LoaderMade, found: Iterable[Rewrite], every: Iterable[LoaderMade]) -> bool:
@@ -152,8 +156,9 @@ def _inside(file: str) -> str:
 
 def _edited(text: str, found: Iterable[Rewrite]) -> str:
     raw = text.encode()
+    end = "\r\n" if b"\r\n" in raw else "\n"
     for one in sorted(found, key=lambda one: (one.begin, one.end), reverse=True):
-        raw = raw[: one.begin] + one.new.encode() + raw[one.end :]
+        raw = raw[: one.begin] + one.new.replace("\n", end).encode() + raw[one.end :]
     return raw.decode(errors="replace")
 
 
@@ -188,8 +193,9 @@ def _of_call(made: LoaderMade, settings: dict[str, Value]) -> tuple[Rewrite, ...
     def place(node: ast.expr) -> tuple[int, int]:
         return source.begin(node), source.end(node)
 
-    present = _present(call)
-    starred = any(isinstance(one, ast.Starred) for one in call.args)
+    before = source.given_before(call)
+    present = _present(call, before or 0)
+    starred = before is None or any(isinstance(one, ast.Starred) for one in call.args)
     if starred and any(name in _POSITIONS and name not in present for name in settings):
         raise Unwritten("no-call")
     edits = [(*place(present[name]), repr(value)) for name, value in settings.items() if name in present]
@@ -202,11 +208,11 @@ def _of_call(made: LoaderMade, settings: dict[str, Value]) -> tuple[Rewrite, ...
     return (*written, source.with_keyword(call, text)) if added else tuple(written)
 
 
-def _present(call: ast.Call) -> dict[str, ast.expr]:
-    """The arguments that the call shows, by the name of their parameter."""
+def _present(call: ast.Call, before: int) -> dict[str, ast.expr]:
+    """The arguments that the call shows, by the name of their parameter. A partial call gave those `before`."""
     shown = itertools.takewhile(lambda one: not isinstance(one, ast.Starred), call.args)
     return {
-        **dict(zip(_POSITIONS, shown, strict=False)),
+        **dict(zip(_POSITIONS[before:], shown, strict=False)),
         **{one.arg: one.value for one in call.keywords if one.arg},
     }
 

@@ -86,6 +86,18 @@ class Source:
             return True  # a class of loaders: it is no other, since the call makes one
         return ast.unparse(function).split(".")[-1] in {_LOADER, *self._other_names()}
 
+    def given_before(self, call: ast.Call) -> int | None:
+        """How many parameters a partial call gives by position, before those of `call`; None if it hides them."""
+        name = ast.unparse(call.func).split(".")[-1]
+        partial = [
+            node.value.args[1:]
+            for node in ast.walk(self.tree)
+            if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) and _is_loader(node.value)
+            if name in [ast.unparse(one).split(".")[-1] for one in node.targets]
+        ]
+        hidden = any(isinstance(one, ast.Starred) for args in partial for one in args)
+        return None if hidden else max(map(len, partial), default=0)
+
     def _other_names(self) -> Iterator[str]:
         for node in ast.walk(self.tree):
             if isinstance(node, ast.ImportFrom):
@@ -190,7 +202,7 @@ def with_collate(seen: Seen, function: str, module: str) -> tuple[Rewrite, ...]:
     """
     for source in sources(seen):
         call = source.call_at(seen.made) if seen.made and source.file == seen.made.file else None
-        if call is not None and _takes_collate(call):
+        if call is not None and _takes_collate(call) and source.given_before(call) == 0:
             return (source.with_keyword(call, f"collate_fn={function}"), *source.imported(module))
     return ()
 

@@ -174,3 +174,37 @@ def test_every_decoder_can_be_written(tmp_path):
         made = _made(tmp_path / "train.py", text)
         found = opening.rewrites(replace(seen(), made=made), one)
         assert f"return {one.__name__}(Image.open(path))" in _applied(made, Change("decoders", {}, rewrites=found))
+
+
+@pytest.mark.parametrize(
+    ("made_with", "call", "after"),
+    [
+        ("partial(DataLoader, data)", "DataLoader_(32, True, None, None, 2)", "DataLoader_(32, True, None, None, 4)"),
+        ("partial(DataLoader, data, 32)", "DataLoader_(True)", "DataLoader_(True, num_workers=4)"),
+        ("partial(DataLoader, num_workers=2)", "DataLoader_(data)", "DataLoader_(data, num_workers=4)"),
+        ("partial(DataLoader, *data)", "DataLoader_(True)", None),
+    ],
+)
+def test_what_a_partial_call_gives_by_position_counts(tmp_path, made_with, call, after):
+    before = f"DataLoader_ = {made_with}\n"
+    made = _made(tmp_path / "train.py", f"{before}DataLoader(1)\n")
+    (tmp_path / "train.py").write_text(f"{before}{call}\n")
+    made = replace(made, end_column=len(call))
+    if after is None:
+        assert unwritten(made, MORE, patch=True) == "no-call"
+    else:
+        assert _applied(made, MORE) == f"{before}{after}\n"
+
+
+def test_one_file_by_two_names_has_one_change(tmp_path):
+    made = _made(tmp_path / "train.py", "loader = DataLoader(data)\n")
+    (tmp_path / "linked.py").symlink_to("train.py")
+    other = Rewrite(str(tmp_path / "linked.py"), 0, 0, "x = 1\n", helper=True)
+    after = _applied(made, replace(MORE, rewrites=(other,)))
+    assert after == "x = 1\nloader = DataLoader(data, num_workers=4)\n"
+
+
+def test_new_lines_end_as_the_others_do(tmp_path):
+    made = _made(tmp_path / "train.py", "import os\r\nloader = DataLoader(data)\r\n")
+    after = _applied(made, replace(MORE, rewrites=Source(made.file).imported("pipebench")))
+    assert after == "import pipebench\r\nimport os\r\nloader = DataLoader(data, num_workers=4)\r\n"
