@@ -6,8 +6,9 @@ import contextlib
 import dataclasses
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from pipebench.advise import judging
 from pipebench.advise.conductor import Conductor
 from pipebench.advise.live_run import CommandRun, LiveRun
 from pipebench.advise.shared_resource import with_shared
-from pipebench.advise.snippet import diff, snippet, unwritten
+from pipebench.advise.snippet import changed, diff, snippet, unwritten
 from pipebench.errors import PipebenchError
 from pipebench.host.scratch import Scratch
 from pipebench.host.screen import colours, columns, encoding
@@ -154,6 +155,7 @@ class _Reporter:
     options: AdviseOptions
     progress: _Progress
     keep: Keep | None
+    began_s: float = field(default_factory=time.time)
     done: bool = False
 
     @property
@@ -202,11 +204,11 @@ class _Reporter:
             return self._with_patch(advice, None, "new-loader-each-pass")
         if made is None:
             return self._with_patch(advice, None, "no-call")
-        text = followed.change, list(self.conductor.made.values())
-        advice = dataclasses.replace(
-            advice, snippet=snippet(made, *text), unwritten=unwritten(made, *text, patch=False)
-        )
-        return self._with_patch(advice, diff(made, *text), unwritten(made, *text, patch=True))
+        if changed(made, followed.change, self.began_s):
+            return self._with_patch(dataclasses.replace(advice, unwritten="changed"), None, "changed")
+        what = made, followed.change, list(self.conductor.made.values())
+        advice = dataclasses.replace(advice, snippet=snippet(*what), unwritten=unwritten(*what, patch=False))
+        return self._with_patch(advice, diff(*what), unwritten(*what, patch=True))
 
     def _with_patch(self, advice: Advice, text: str | None, reason: NoText) -> Advice:
         file = self.options.patch

@@ -66,6 +66,14 @@ def unwritten(made: LoaderMade, change: Change, every: Iterable[LoaderMade] = ()
     return ""
 
 
+def changed(made: LoaderMade, change: Change, since_s: float) -> bool:
+    """Whether a file that the change is written into was changed after `since_s` (of `time.time`)."""
+    with contextlib.suppress(OSError):
+        files = {one.file for one in change.rewrites} | ({made.file} if change.settings else set())
+        return any(os.stat(one).st_mtime > since_s for one in files if one)
+    return False
+
+
 @dataclass(frozen=True)
 class _Edit:
     """The text of one file before and after, and what is replaced."""

@@ -19,10 +19,11 @@ _WHY: dict[NoText, str] = {
     "other-loaders": "This call makes other loaders too, or it may, and they were not tried: change only this loader.",
     "encoding": "The file is not UTF-8, or not readable: write the change by hand.",
     "no-python": "Python could not read the changed file: write the change by hand.",
+    "changed": "The file was changed during the run: run pipebench again, or write the change by hand.",
     "outside": "The file is not in the current folder: run pipebench in a folder that holds it.",
     "not-saved": "The file could not be written: name another one.",
 }
-_SAID: tuple[NoText, ...] = ("other-loaders", "encoding", "no-python")  # also where nobody asked for a patch
+_SAID: tuple[NoText, ...] = ("other-loaders", "encoding", "no-python", "changed")  # also where nobody asked for a patch
 
 
 def untold(reason: NoText, patch: Patch | None) -> Iterator[str]:

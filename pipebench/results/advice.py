@@ -13,16 +13,16 @@ Outcome = Literal["gain", "no-gain", "slower", "unclear", "not-tried"]
 Ended = Literal["done", "budget", "script-ended", "refused", "fault"]
 NoText = Literal[
     "", "no-change", "new-loader-each-pass", "by-hand", "library", "no-call", "other-loaders", "encoding", "no-python",
-    "outside", "not-saved",
+    "changed", "outside", "not-saved",
 ]  # fmt: skip
 """Why a change is not written into the user's files ("": it is).
 
 "no-change": none is advised. "new-loader-each-pass": first the loader must be made once. "by-hand": the change is no
 text that we know. "library": an installed library makes the loader. "no-call": the call of the loader was not found, or
 does not show its arguments. "other-loaders": this call makes, or may make, other loaders too, which were not tried.
-"encoding": a file is not UTF-8, or cannot be read. "no-python": a file would not be Python any more. Only of patches:
-"outside": a file is not in the current folder, so no patch of this folder can name it. "not-saved": the patch itself
-could not be written.
+"encoding": a file is not UTF-8, or cannot be read. "no-python": a file would not be Python any more. "changed": a
+file is newer than the run, so its places are not those of the run. Only of patches: "outside": a file is not in the
+current folder, so no patch of this folder can name it. "not-saved": the patch itself could not be written.
 """
 _CLEARLY = 0.95  # of a speed-up: what is less is clearly less
 ANEW = "new-loader-each-pass"  # why workers could not live on: the script makes its loader again and again

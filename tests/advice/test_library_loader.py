@@ -42,7 +42,9 @@ def _told(figures, change=GAIN.change, patch=None):
     conductor = Conductor(SimpleNamespace(now=lambda: 1.0), {}, 60.0)
     conductor.seen, conductor.made, conductor.ended = figures, dict(figures.all_made), "done"
     conductor.findings = [replace(GAIN, change=change)]
-    found = _Reporter(None, conductor, AdviseOptions(patch=patch), None, None)._with_text(conductor.advice())
+    found = _Reporter(None, conductor, AdviseOptions(patch=patch), None, None, began_s=4e9)._with_text(
+        conductor.advice()
+    )
     return found, " ".join(layout.text(parts(found, figures.watched), width=80).split())
 
 

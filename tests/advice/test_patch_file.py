@@ -1,6 +1,7 @@
 """What becomes of the file for a patch is always told, and no old patch stays where a new one was asked for."""
 
 import ast
+import os
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -27,11 +28,12 @@ def _made(path, call="DataLoader(data)", loader=1):
     return LoaderMade(loader, str(path), 1, 1, 0, node.end_col_offset, "<module>", 10)
 
 
-def _told(patch, made, *findings, best=0):
+def _told(patch, made, *findings, best=0, began_s=4e9):
     """The advice, and its lines as text."""
     conductor = SimpleNamespace(made={one.loader: one for one in made})
     advice = Advice(findings, best, 1, made[0].file if made else "", 1, 60.0, 30.0, "done")
-    found = _Reporter(None, conductor, AdviseOptions(patch=patch), None, None)._with_text(advice)
+    reporter = _Reporter(None, conductor, AdviseOptions(patch=patch), None, None, began_s=began_s)
+    found = reporter._with_text(advice)
     return found, " ".join(layout.text(parts(found, watched()), width=80).split())
 
 
@@ -123,3 +125,17 @@ def test_an_old_patch_that_cannot_be_removed_ends_it(tmp_path, monkeypatch):
     monkeypatch.setattr(command.supervisor, "run", None)  # a call would fail
     with pytest.raises(PipebenchError, match="cannot remove the old"):
         advise(AdviseOptions(patch=tmp_path), ["train.py"])
+
+
+@pytest.mark.parametrize("patch", [None, "fix.diff"])
+def test_a_file_that_was_saved_during_the_run_is_left_alone(tmp_path, patch):
+    """The places of a change are those of the text that ran."""
+    made, other = _made(tmp_path / "train.py"), tmp_path / "data.py"
+    other.write_text("x = 1\n")
+    os.utime(other, (1_000.0, 1_000.0))
+    os.utime(made.file, (3_000.0, 3_000.0))
+    found, text = _told(patch and tmp_path / patch, [made], FASTER, began_s=2_000.0)
+    assert found.snippet is None and text.count("The file was changed during the run: run pipebench again") == 1
+    of_other = replace(FASTER, change=Change("any", {}, rewrites=(Rewrite(str(other), 0, 0, "y = 1\n"),)))
+    assert _told(None, [made], of_other, began_s=2_000.0)[0].snippet is not None
+    assert _told(None, [made], of_other, began_s=500.0)[0].snippet is None
