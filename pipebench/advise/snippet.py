@@ -150,6 +150,7 @@ def _snippet(made: LoaderMade, change: Change, edits: list[_Edit]) -> Snippet:
 
 def _diff(edit: _Edit) -> str:
     name = _inside(edit.file)
+    name += "\t" if " " in name else ""  # for `patch`, a blank ends a name unless a tab does
     lines = difflib.unified_diff(_lines(edit.before), _lines(edit.after), f"a/{name}", f"b/{name}")
     return "".join(one if one.endswith("\n") else f"{one}\n{_NO_NEWLINE}\n" for one in lines)
 

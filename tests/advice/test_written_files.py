@@ -106,6 +106,12 @@ def test_an_import_stands_where_it_may(tmp_path, text, after):
     assert after in found and found.count("import pipebench\n") <= 1
 
 
+def test_a_name_with_a_blank_ends_with_a_tab_as_in_gits_own_diffs(tmp_path):
+    made = _made(tmp_path / "my train.py", "loader = DataLoader(data)\n")
+    assert diff(made, MORE).startswith("--- a/my train.py\t\n+++ b/my train.py\t\n@@")
+    assert "num_workers=4" in _applied(made, MORE)
+
+
 def test_a_byte_order_mark_shifts_no_column(tmp_path):
     made = _made(tmp_path / "train.py", "\ufeffloader = DataLoader(data)\n")
     assert _applied(made, MORE) == "\ufeffloader = DataLoader(data, num_workers=4)\n"
