@@ -26,8 +26,8 @@ HOUSE = {
     "earlier_runs",
     "render": "cells signs layout screen check frameworks watch_notes feeding consumers stage_sum gains tables lab "
     "started watch_verdict in_loop watch_causes watch_account watch_details watch_drilled watch ranks programs "
-    "watched study syncs one_machine same_work ab github calibration advice before_after_rows before_after plan "
-    "functions packing examination remote loaders engine text",
+    "watched study syncs one_machine same_work ab github calibration advice_lines advice before_after_rows "
+    "before_after plan functions packing examination remote loaders engine text",
     "render.pictures": "sheet svg drawing axes forest bound counts errors in_workers ladder of_ranks remedies "
     "resources speedups steps times variants whole_run two_runs",
     "render.html": "markup outline page",

@@ -6,8 +6,9 @@ import contextlib
 import dataclasses
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from pipebench.advise import judging
 from pipebench.advise.conductor import Conductor
 from pipebench.advise.live_run import CommandRun, LiveRun
 from pipebench.advise.shared_resource import with_shared
-from pipebench.advise.snippet import diff, snippet
+from pipebench.advise.snippet import changed, diff, snippet, unwritten
 from pipebench.errors import PipebenchError
 from pipebench.host.scratch import Scratch
 from pipebench.host.screen import colours, columns, encoding
@@ -25,9 +26,10 @@ from pipebench.remedies import remedies
 from pipebench.render import layout, screen
 from pipebench.render.advice import named, parts
 from pipebench.render.signs import missing
-from pipebench.results.advice import ANEW, Advice, Change
+from pipebench.results.advice import ANEW, Advice, Change, NoText, Patch
 from pipebench.results.secrets import without_secrets
 from pipebench.results.watched import WatchResult
+from pipebench.units import printable
 from pipebench.watch.launch import supervisor
 from pipebench.watch.launch.programs import watched_environment
 from pipebench.watch.record.orders import Order
@@ -69,6 +71,8 @@ def advise(options: AdviseOptions, argv: Sequence[str], keep: Keep | None = None
     """
     if not argv:
         raise PipebenchError("there is no script to try", "name one: pipebench advise train.py [its arguments]")
+    if options.patch is not None:
+        _remove(options.patch)
     with Scratch("advise") if options.records is None else contextlib.nullcontext(options.records) as folder:
         kind = CommandRun if options.command else LiveRun
         run = kind(folder, argv, options.module, options.any_order, options.discard)
@@ -84,6 +88,16 @@ def advise(options: AdviseOptions, argv: Sequence[str], keep: Keep | None = None
         if options.command:
             return supervisor.run_command(argv, watched_environment(folder, settings), **around).status
         return supervisor.run(["-m", *argv] if options.module else list(argv), settings, **around).status
+
+
+def _remove(patch: Path) -> None:
+    """Removes an old patch, so that nobody takes it for the new one. Raises PipebenchError if it cannot."""
+    try:
+        patch.unlink(missing_ok=True)
+    except OSError as error:
+        raise PipebenchError(
+            f"cannot remove the old {printable(patch)}: {error.strerror}", "name another file"
+        ) from None
 
 
 @contextlib.contextmanager
@@ -141,6 +155,7 @@ class _Reporter:
     options: AdviseOptions
     progress: _Progress
     keep: Keep | None
+    began_s: float = field(default_factory=time.time)
     done: bool = False
 
     @property
@@ -169,7 +184,7 @@ class _Reporter:
         watched = with_shared(watched, found.findings, found.loader) if found.loader is not None else watched
         seen = self.conductor.seen
         of_rank = watched if seen is None else dataclasses.replace(watched, usable_cores=seen.cores)
-        advice = without_secrets(self._with_snippet(_foretold(with_predictions(found, of_rank), watched)))
+        advice = without_secrets(self._with_text(_foretold(with_predictions(found, of_rank), watched)))
         width, colour = columns(sys.stderr), colours(sys.stderr)
         self.progress.end()
         goes_on = not self.run.ended.is_set() and not self.ends and found.ended != "script-ended"
@@ -182,14 +197,33 @@ class _Reporter:
         if self.keep is not None:
             self.keep(watched, advice)
 
-    def _with_snippet(self, advice: Advice) -> Advice:
-        made = self.conductor.made.get(advice.loader or 0)
-        followed = advice.followed
-        if made is None or followed is None or followed.reason == ANEW:
+    def _with_text(self, advice: Advice) -> Advice:
+        """The advice with the lines that the user writes, and what became of the patch."""
+        made, followed = self.conductor.made.get(advice.loader or 0), advice.followed
+        if followed is None:
+            return self._with_patch(advice, None, "no-change")
+        if followed.reason == ANEW:
+            return self._with_patch(advice, None, "new-loader-each-pass")
+        if made is None:
+            return self._with_patch(advice, None, "no-call")
+        if changed(made, followed.change, self.began_s):
+            return self._with_patch(dataclasses.replace(advice, unwritten="changed"), None, "changed")
+        what = made, followed.change, list(self.conductor.made.values())
+        advice = dataclasses.replace(advice, snippet=snippet(*what), unwritten=unwritten(*what, patch=False))
+        return self._with_patch(advice, diff(*what), unwritten(*what, patch=True))
+
+    def _with_patch(self, advice: Advice, text: str | None, reason: NoText) -> Advice:
+        file = self.options.patch
+        if file is None:
             return advice
-        if self.options.patch is not None and (text := diff(made, followed.change)) is not None:
-            write_whole(self.options.patch, text.encode())
-        return dataclasses.replace(advice, snippet=snippet(made, followed.change))
+        if text is not None:
+            try:
+                write_whole(file, text.encode())
+            except PipebenchError as error:
+                sys.stderr.write(f"pipebench: {error.problem}\n  {error.remedy}\n")
+                reason = "not-saved"
+        partly = not reason and advice.followed is not None and advice.followed.change.partly
+        return dataclasses.replace(advice, patch=Patch(str(file), reason, partly))
 
 
 def _foretold(advice: Advice, watched: WatchResult) -> Advice:

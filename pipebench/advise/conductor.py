@@ -14,6 +14,7 @@ from pipebench.remedies import Propose
 from pipebench.remedies.seen import Seen
 from pipebench.results.advice import Advice, Cache, Change, Ended, Finding
 from pipebench.results.watched import LoaderResult, WatchResult
+from pipebench.watch.launch.own_code import owner
 from pipebench.watch.record.lines import Line, LoopSums, Moment
 from pipebench.watch.record.orders import Order
 from pipebench.watch.record.trial_lines import LoaderMade, TrialLine
@@ -83,13 +84,14 @@ class Conductor:
         """What is known now. Another thread may ask at any moment."""
         loader = self.seen.loader.loader if self.seen else None
         made = self.made.get(loader) if loader is not None else None
+        file, line = self.seen.place_of(made) if self.seen else ("", 0)
         findings = (*self.findings, *self._predicted)
         return Advice(
             findings,
             judging.best(judging.advisable(findings)),
             loader,
-            made.file if made else "",
-            made.line if made else 0,
+            file,
+            line,
             self.budget_s,
             0.0 if self.began is None else self.run.now() - self.began,
             self.ended,
@@ -98,6 +100,7 @@ class Conductor:
             discarded=self._discarded,
             foretold=self._foretold,
             ranks=self.seen.ranks if self.seen else 1,
+            made_by=(self.seen.loader.made_by or owner(made.file)) if self.seen and made else "",
         )
 
     def conduct(self) -> None:

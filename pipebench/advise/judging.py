@@ -145,6 +145,7 @@ def together(findings: Sequence[Finding]) -> Change | None:
         at=next((one.change.at for one in best if one.change.at), None),
         discards=any(one.change.discards for one in best),
         rewrites=tuple(rewrite for one in best for rewrite in one.change.rewrites),
+        partly=any(one.change.one_thread or (one.change.edits and not one.change.rewrites) for one in best),
     )
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from pipebench.remedies.seen import WORTH, Seen, hand_off_share
 from pipebench.results.advice import Change, Finding, Place
+from pipebench.watch.launch.own_code import owner
 from pipebench.watch.record.patches import Patches
 from pipebench.watch.trial.edits import Edit, Refused
 
@@ -35,7 +36,7 @@ def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
     if hand_off_share(seen) < WORTH - 1 or not room:
         return None
     collate = seen.made.collate if seen.made else None
-    at = Place(*collate) if collate else None
+    at = Place(*collate) if collate and not owner(collate.file) else None
     return Change(
         "as_tensors",
         {},

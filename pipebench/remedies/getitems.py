@@ -28,7 +28,7 @@ HOW = (
     "def __getitems__(self, indices): return self[indices]  # in the dataset's class",
     "DataLoader(..., collate_fn=torch.utils.data.default_convert)",
 )
-_METHOD = "def __getitems__(self, indices):\n{0}    return self[indices]\n\n{0}"
+_METHOD = "{0}def __getitems__(self, indices):\n{0}{1}return self[indices]\n\n"
 _COMPARED = 2  # batches of each worker
 
 
@@ -41,8 +41,9 @@ def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
     rewrites: tuple[Rewrite, ...] = ()
     if len(getters) == 1 and (collate := with_collate(seen, "torch.utils.data.default_convert", "torch")):
         source, getter = getters[0]
-        place, indent = source.begin(getter), " " * getter.col_offset
-        rewrites = (Rewrite(source.file, place, place, _METHOD.format(indent), helper=True), *collate)
+        place, indent = source.indent(getter)
+        step = "\t" if indent.endswith("\t") else "    "
+        rewrites = (Rewrite(source.file, place, place, _METHOD.format(indent, step), helper=True), *collate)
     return Change(
         "getitems", {}, "none", title=TITLE, edits={"getitems": {}}, how=HOW[:1] if rewrites else HOW,
         rewrites=rewrites, group="collate",

@@ -35,8 +35,7 @@ def rewrites(seen: Seen, convert: Callable[..., object]) -> tuple[Rewrite, ...] 
 
 def _exchanged(source: Source, call: ast.Call, name: str) -> Iterator[Rewrite]:
     assert isinstance(call.func, ast.Attribute)
-    image = call.func.value
-    begin, end = source.begin(image), source.end(image)
+    begin, end = source.begin(call), source.end_of_group(call.func.value, source.end(call.func))
     yield Rewrite(source.file, begin, begin, f"{name}(")
     yield Rewrite(source.file, end, source.end(call), ")")
 

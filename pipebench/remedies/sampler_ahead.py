@@ -16,7 +16,8 @@ def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
     predicted = without(seen.watched, spent)
     if predicted < WORTH:
         return None
-    at = Place("the loader", seen.made.file, seen.made.line) if seen.made and seen.made.file else None
+    file, line = seen.place_of(seen.made)
+    at = Place("the loader", file, line) if file else None
     return Change(
         "sampler_ahead", {}, f"saves up to {spent:.1f} s", predicted=predicted, title="sampler made ahead", how=HOW,
         at=at, of_script=True,

@@ -10,6 +10,7 @@ from pipebench.results.advice import Change, Value
 from pipebench.results.watched import LoaderResult, WatchResult
 from pipebench.stats import Speedup
 from pipebench.units import size
+from pipebench.watch.launch.own_code import owner
 from pipebench.watch.record.trial_lines import LoaderMade
 
 _ENDS = ("start-up", "end-of-pass")
@@ -45,6 +46,15 @@ class Seen:
     lengths: Sequence[float] = ()
     ranks: int = 1
     foretold: Callable[[Change], Speedup | None] = lambda change: None
+
+    def place_of(self, made: LoaderMade | None) -> tuple[str, int]:
+        """File and line in the user's own code that led to a loader; ("", 0) if it is not known."""
+        if made is None:
+            return "", 0
+        if not owner(made.file):
+            return made.file, made.line
+        found = next((one for one in self.watched.loaders if one.loader == made.loader), None)
+        return (found.file, found.line) if found is not None and not owner(found.file) else ("", 0)
 
     def number(self, name: str) -> int:
         found = self.settings.get(name)

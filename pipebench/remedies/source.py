@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import ast
+import codecs
 import contextlib
 import inspect
+import itertools
 import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from pipebench.remedies.seen import Seen
 from pipebench.results.advice import Place, Rewrite
+from pipebench.watch.launch.own_code import owner
 from pipebench.watch.record.trial_lines import LoaderMade
 
 _LOADER = "DataLoader"
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+_CLOSED = re.compile(rb"(?:(?:\s|\\|#[^\r\n]*[\r\n])*\))*")  # closing parentheses, with comments before them
 _BEFORE_COLLATE = 6  # positional parameters of a DataLoader before `collate_fn`
 
 
@@ -23,9 +28,9 @@ class Source:
     def __init__(self, file: str) -> None:
         self.file, self.raw = file, Path(file).read_bytes()
         self.tree = ast.parse(self.raw)
-        self._lines = [0]
-        for line in self.raw.splitlines(keepends=True):
-            self._lines.append(self._lines[-1] + len(line))
+        self._lines = [0, *itertools.accumulate(map(len, self.raw.splitlines(keepends=True)))]
+        if self.raw.startswith(codecs.BOM_UTF8):
+            self._lines[0] = len(codecs.BOM_UTF8)  # the columns of the first line begin behind it
 
     def nodes(self, kind: type[ast.expr]) -> list[ast.expr]:
         return [one for one in ast.walk(self.tree) if isinstance(one, kind)]
@@ -50,11 +55,48 @@ class Source:
                 return one
         return None
 
+    def holds(self, node: ast.expr, one: Rewrite) -> bool:
+        """Whether a place lies in this expression."""
+        return one.file == self.file and self.begin(node) <= one.begin and one.end <= self.end(node)
+
+    def repeats(self, call: ast.Call, below: Sequence[ast.AST] = ()) -> bool:
+        """Whether the file may come to this call in several ways, each for another loader.
+
+        It stands in a comprehension; or the file calls the function around it, or the class if that is `__init__`, in
+        several places, or in one that repeats. `below` are the functions that are known to lead here.
+        """
+        around = _around(self.tree, call)
+        if any(isinstance(one, ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp) for one in around):
+            return True
+        functions = [place for place, one in enumerate(around) if isinstance(one, _FUNCTIONS)]
+        if not functions:
+            return False
+        named: ast.AST = around[functions[-1]]
+        if getattr(named, "name", "") == "__init__":
+            named = around[functions[-1] - 1]
+        name = getattr(named, "name", "")
+        calls = [one for one in self.nodes(ast.Call) if isinstance(one, ast.Call) and called(one) == name]
+        below = [*below, named]
+        outside = [one for one in calls if not any(known in below for known in _around(self.tree, one))]
+        return len(outside) > 1 or any(self.repeats(one, below) for one in outside)
+
     def _makes_loader(self, function: ast.expr) -> bool:
         """Whether this is DataLoader, or a name that the file gives to it or to a class or a partial call of it."""
         if isinstance(function, ast.Attribute) and ast.unparse(function) == "super().__init__":
             return True  # a class of loaders: it is no other, since the call makes one
         return ast.unparse(function).split(".")[-1] in {_LOADER, *self._other_names()}
+
+    def given_before(self, call: ast.Call) -> int | None:
+        """How many parameters a partial call gives by position, before those of `call`; None if it hides them."""
+        name = ast.unparse(call.func).split(".")[-1]
+        partial = [
+            node.value.args[1:]
+            for node in ast.walk(self.tree)
+            if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) and _is_loader(node.value)
+            if name in [ast.unparse(one).split(".")[-1] for one in node.targets]
+        ]
+        hidden = any(isinstance(one, ast.Starred) for args in partial for one in args)
+        return None if hidden else max(map(len, partial), default=0)
 
     def _other_names(self) -> Iterator[str]:
         for node in ast.walk(self.tree):
@@ -68,18 +110,35 @@ class Source:
     def imported(self, module: str) -> tuple[Rewrite, ...]:
         """Writes `import module` before the first import of the file, if it is not there. `module` has no dots."""
         imports = [one for one in self.tree.body if isinstance(one, ast.Import | ast.ImportFrom)]
-        if any(isinstance(one, ast.Import) and module in [name.name for name in one.names] for one in imports):
+        names = [name for one in imports if isinstance(one, ast.Import) for name in one.names]
+        if any(one.name == module and one.asname in (None, module) for one in names):
             return ()
-        ours = [one for one in imports if getattr(one, "module", "") != "__future__"] or self.tree.body
+        ours = [one for one in imports if not _from_future(one)] or self._statements()
         place = self._lines[_first_line(ours[0]) - 1]
         return (Rewrite(self.file, place, place, f"import {module}\n", helper=True),)
 
+    def _statements(self) -> list[ast.stmt]:
+        """The statements of the file behind its docstring and what it imports from `__future__`."""
+        first = 0 if ast.get_docstring(self.tree, clean=False) is None else 1
+        return [one for one in self.tree.body[first:] if not _from_future(one)]
+
     def with_keyword(self, call: ast.Call, text: str) -> Rewrite:
         """Puts the keyword `text` behind the last argument of `call`, and behind the parentheses around it."""
-        last = max(self.end(one) for one in [*call.args, *(one.value for one in call.keywords)])
-        closed = re.match(rb"(\s*\))*", self.raw[last : self.end(call) - 1])
-        place = last + (closed.end() if closed else 0)
+        last = max([*call.args, *(one.value for one in call.keywords)], key=self.end)
+        place = self.end_of_group(last, self.end(call) - 1)
         return Rewrite(self.file, place, place, f", {text}")
+
+    def end_of_group(self, node: ast.expr, until: int | None = None) -> int:
+        """Where the parentheses behind an expression end, of those before the place `until`."""
+        end = self.end(node)
+        closed = _CLOSED.match(self.raw[end:until])
+        return end + (closed.end() if closed else 0)
+
+    def indent(self, node: ast.stmt) -> tuple[int, str]:
+        """Where the line of a statement begins, with its decorators, and the blanks that it begins with."""
+        begin = self._lines[_first_line(node) - 1]
+        blanks = re.match(rb"[ \t\f]*", self.raw[begin:])
+        return begin, blanks[0].decode() if blanks else ""
 
     def defined(self, what: Callable[..., object], user: ast.expr) -> Rewrite:
         """Writes the text of a class or function of ours before the statement of the module that holds `user`."""
@@ -88,9 +147,23 @@ class Source:
         return Rewrite(self.file, place, place, f"{_plain(what)}\n\n", helper=True)
 
 
+def _around(node: ast.AST, wanted: ast.AST) -> list[ast.AST]:
+    """What holds a node of a tree, the outermost first, and the node itself; nothing if it is not in there."""
+    if node is wanted:
+        return [node]
+    for one in ast.iter_child_nodes(node):
+        if found := _around(one, wanted):
+            return [node, *found]
+    return []
+
+
 def _plain(what: Callable[..., object]) -> str:
     """The text of a class or function, without our comments to the type checker."""
     return re.sub(r"  # type: ignore.*", "", inspect.getsource(what))
+
+
+def _from_future(node: ast.stmt) -> bool:
+    return isinstance(node, ast.ImportFrom) and node.module == "__future__"
 
 
 def _is_loader(value: ast.expr) -> bool:
@@ -104,10 +177,10 @@ def _first_line(node: ast.stmt) -> int:
 
 
 def sources(seen: Seen) -> Iterator[Source]:
-    """The files where the loader is made, and where its collate function is."""
-    made = seen.made
-    files = dict.fromkeys([made.file, made.collate.file if made.collate else ""]) if made else {}
-    for file in filter(None, files):
+    """The user's own files where the loader is made, and where its collate function is."""
+    collate = seen.made.collate if seen.made else None
+    files = [seen.place_of(seen.made)[0], collate.file if collate and not owner(collate.file) else ""]
+    for file in filter(None, dict.fromkeys(files)):
         with contextlib.suppress(OSError, SyntaxError, ValueError):
             yield Source(file)
 
@@ -129,7 +202,7 @@ def with_collate(seen: Seen, function: str, module: str) -> tuple[Rewrite, ...]:
     """
     for source in sources(seen):
         call = source.call_at(seen.made) if seen.made and source.file == seen.made.file else None
-        if call is not None and _takes_collate(call):
+        if call is not None and _takes_collate(call) and source.given_before(call) == 0:
             return (source.with_keyword(call, f"collate_fn={function}"), *source.imported(module))
     return ()
 
@@ -151,7 +224,8 @@ def steps_of(
     for node in source.nodes(ast.List):
         entries = node.elts if isinstance(node, ast.List) and call in node.elts else []
         if (steps := place_of([called(one) for one in entries])) is not None:
-            return source, entries[steps]
+            grouped = any(source.end_of_group(one) > source.end(one) for one in entries[steps])
+            return None if grouped else (source, entries[steps])
     return None
 
 

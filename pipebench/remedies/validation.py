@@ -17,7 +17,8 @@ def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
     if row is None or predicted < WORTH:
         return None
     made = seen.all_made.get(row.loader or 0)
-    at = Place("the validation loop", made.file, made.line) if made and made.file else None
+    file, line = seen.place_of(made)
+    at = Place("the validation loop", file, line) if file else None
     return Change(
         "validation", {}, f"saves {spent / 2:.1f} of {spent:.1f} s", predicted=predicted,
         title="validation every 2nd pass", how=HOW, at=at, of_script=True,

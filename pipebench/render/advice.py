@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator, Sequence
 
 from pipebench.render import layout, programs, watch, watch_account
+from pipebench.render.advice_lines import by_hand, in_library, one_thread, patched, short, untold, written
 from pipebench.render.cells import Table, spoken
 from pipebench.render.layout import Line, Part, Section
 from pipebench.render.watch_verdict import verdict as limit
-from pipebench.results.advice import ANEW, LEAST_PAIRS, Advice, Cache, Change, Finding, Snippet
+from pipebench.results.advice import ANEW, LEAST_PAIRS, Advice, Cache, Change, Finding
 from pipebench.results.watched import WatchResult
 from pipebench.units import counted, percent, printable, seconds, size
 
@@ -17,7 +17,6 @@ _LESS = 0.97  # of the gain of the loop: the gain of the run is told, too
 _MOST_ROWS = 6  # of the short report
 _MOST_STAGES = 3  # of these rows
 _MOST_NOTES = 2  # on what was not tried
-_MOST_LINES = 3  # of a snippet
 _REFUSALS = {
     "iterable": "The dataset is iterable: its workers choose the samples, so two loaders cannot share them.",
     "ranks": "This is one of several ranks, which wait for each other in every step, and not all of them can be "
@@ -278,61 +277,28 @@ def _writing(advice: Advice) -> Iterator[Part]:
     """How the user writes the advice."""
     chosen = advice.followed
     if chosen is None:
-        yield from ["", *_by_hand(advice.larger.change)] if advice.larger is not None else []
+        more = [*(by_hand(advice.larger.change) if advice.larger is not None else []), *patched(advice.patch)]
+        yield from ["", *more] if more else []
         return
-    place = f"{_short(advice.file)}:{advice.line}" if advice.file else "where the script makes its loader"
+    place = f"{short(advice.file)}:{advice.line}" if advice.file else "where the script makes its loader"
     yield ""
-    written = list(_written(advice.snippet)) if advice.snippet is not None else []
-    yield from written
+    shown = list(written(advice.snippet)) if advice.snippet is not None else []
+    yield from shown
     if chosen.reason == ANEW:
         yield "Make the loader once, before the first pass, and iterate it in each:"
-    if chosen.change.settings and not written:
+    if chosen.change.settings and advice.unwritten == "library":
+        yield from in_library(chosen.change, advice.made_by, advice.file, advice.line)
+    elif chosen.change.settings and not shown:
         yield f"Write, in {place}: DataLoader(..., {named(_keywords(chosen.change))})"
     if chosen.change.one_thread:
-        yield from _one_thread(chosen.change, place)
-    yield from _by_hand(chosen.change)
+        yield from one_thread(chosen.change, place)
+    yield from by_hand(chosen.change)
+    yield from untold(advice.unwritten, advice.patch)
+    yield from patched(advice.patch)
 
 
 def _keywords(change: Change) -> Change:
     return Change(change.remedy, change.settings)
-
-
-def _written(found: Snippet) -> Iterator[str]:
-    """The lines of a short place, or the few lines of a long one that change."""
-    if len(found.after) <= _MOST_LINES:
-        yield f"Write, in {_short(found.file)}:{found.line}:"
-        yield from _lines(found)
-        return
-    both = zip(found.before, found.after, strict=False) if len(found.before) == len(found.after) else ()
-    changed = [(found.line + place, new) for place, (old, new) in enumerate(both) if old != new]
-    if 0 < len(changed) <= _MOST_LINES:
-        yield f"Write, in {_short(found.file)}:"
-        yield from (f"  {line} + {printable(new.strip())}" for line, new in changed)
-
-
-def _lines(found: Snippet) -> Iterable[str]:
-    same = set(found.before) & set(found.after)
-    indent = min((len(one) - len(one.lstrip()) for one in found.after if one.strip()), default=0)
-    for line in found.after:
-        yield f"  {' ' if line in same else '+'} {printable(line[indent:])}"
-
-
-def _by_hand(change: Change) -> Iterator[str]:
-    """How the user writes a change that is no keyword."""
-    if change.how and change.at is not None:
-        at = change.at
-        yield f"Change {printable(at.name)} in {_short(at.file)}:{at.line}:" if at.line else f"Change {at.name}:"
-    for line in change.how:
-        yield f"  {printable(line)}"
-
-
-def _one_thread(change: Change, place: str) -> Iterator[str]:
-    variables = [one for one in change.pools if "(" not in one]
-    calls = [one for one in change.pools if "(" in one]
-    if variables:
-        yield f"Start the script with: {' '.join(variables)} (it limits the script's own process too)."
-    if calls:
-        yield f"Call {' and '.join(calls)} in a worker_init_fn of the loader in {place}."
 
 
 def _closing(advice: Advice, goes_on: bool) -> Iterator[str]:
@@ -365,12 +331,3 @@ def _next(advice: Advice) -> str:
     if most is None or most.gain is None:
         return "Then: `pipebench watch --full` shows which stage takes the time."
     return f"Then: make {printable(most.change.title)} cheaper. That can bring {most.gain.speedup:.2f}× at most."
-
-
-def _short(file: str) -> str:
-    """The path from the current folder, if it is shorter."""
-    try:
-        near = os.path.relpath(file)
-    except ValueError:
-        return printable(file)
-    return printable(min(near, file, key=len))

@@ -11,6 +11,19 @@ from pipebench.stats import Speedup
 Value = str | int | float | bool | None
 Outcome = Literal["gain", "no-gain", "slower", "unclear", "not-tried"]
 Ended = Literal["done", "budget", "script-ended", "refused", "fault"]
+NoText = Literal[
+    "", "no-change", "new-loader-each-pass", "by-hand", "library", "no-call", "other-loaders", "encoding", "no-python",
+    "changed", "outside", "not-saved",
+]  # fmt: skip
+"""Why a change is not written into the user's files ("": it is).
+
+"no-change": none is advised. "new-loader-each-pass": first the loader must be made once. "by-hand": the change is no
+text that we know. "library": an installed library makes the loader. "no-call": the call of the loader was not found, or
+does not show its arguments. "other-loaders": this call makes, or may make, other loaders too, which were not tried.
+"encoding": a file is not UTF-8, or cannot be read. "no-python": a file would not be Python any more. "changed": a
+file is newer than the run, so its places are not those of the run. Only of patches: "outside": a file is not in the
+current folder, so no patch of this folder can name it. "not-saved": the patch itself could not be written.
+"""
 _CLEARLY = 0.95  # of a speed-up: what is less is clearly less
 ANEW = "new-loader-each-pass"  # why workers could not live on: the script makes its loader again and again
 _ROOM = 0.8  # of the free memory: the most that a cache may take
@@ -54,7 +67,8 @@ class Change:
     worth nothing. `of_script` says that it is a change of the script besides its loader: only predicted, not tried.
     `basis` says in words what such a prediction rests on, if it is more than the figures of the watched part. Changes
     of one `group` do the same work in different ways, so they are never made together. `gives_up` says that the samples
-    are not equal, and that the change is shown, but never advised.
+    are not equal, and that the change is shown, but never advised. `partly` says that its settings and `rewrites` are
+    not all of it: the rest is written by hand.
     """
 
     remedy: str
@@ -76,6 +90,7 @@ class Change:
     basis: str = ""
     group: str = ""
     gives_up: bool = False
+    partly: bool = False
 
 
 @dataclass(frozen=True)
@@ -156,6 +171,18 @@ class Snippet:
 
 
 @dataclass(frozen=True)
+class Patch:
+    """The file of a patch, if the user asked for one. `reason` says why there is none.
+
+    `partly` says that it is not all of the change: the rest is written by hand.
+    """
+
+    file: str
+    reason: NoText = ""
+    partly: bool = False
+
+
+@dataclass(frozen=True)
 class Advice:
     """The result of one run. `best` is the index of the finding to follow (None: nothing gained).
 
@@ -167,6 +194,8 @@ class Advice:
     trial that was too short.
     `ranks` is how many ranks of one training tried each change at the same batches; the gain is that of the job.
     `cut_short` are the programs that failed or were killed while changes were tried, without figures: of a script, it.
+    `made_by` is the library that makes the loader ("": the user's own code does). `unwritten` says why there is no
+    `snippet`, and `patch` what became of the file for a patch (None: not asked for).
     """
 
     findings: tuple[Finding, ...]
@@ -184,6 +213,9 @@ class Advice:
     foretold: int | None = None
     ranks: int = 1
     cut_short: tuple[Program, ...] = ()
+    made_by: str = ""
+    unwritten: NoText = ""
+    patch: Patch | None = None
 
     @property
     def chosen(self) -> Finding | None:

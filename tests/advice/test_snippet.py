@@ -79,15 +79,20 @@ def _found(path, text):
         ("DataLoader(data, **config['loader'], shuffle=True)",
          "DataLoader(data, **{**config['loader'], 'num_workers': 4}, shuffle=True)"),
         ("DataLoader(data, **a, **b)", "DataLoader(data, **{**a, **b, 'num_workers': 4}, **{})"),
+        ("DataLoader(data, **(a if b else {}))", "DataLoader(data, **({**(a if b else {}), 'num_workers': 4}))"),
+        ("DataLoader(data, **a or b)", "DataLoader(data, **{**(a or b), 'num_workers': 4})"),
+        ("DataLoader(data, **(a | b), **c)", "DataLoader(data, **({**(a | b), **c, 'num_workers': 4}), **{})"),
         ("DataLoader(**vars(args))", "DataLoader(**{**vars(args), 'num_workers': 4})"),
         ("DataLoader(data, 8, True, None, None, 2)", "DataLoader(data, 8, True, None, None, 4)"),
     ],
 )  # fmt: skip
 def test_what_is_written_can_be_run(tmp_path, call, after):
     assert snippet(_found(tmp_path / "train.py", f"{call}\n"), Change("any", {"num_workers": 4})).after == (after,)
+    ast.parse(after)
 
 
-def test_a_keyword_that_the_call_may_already_hold_is_not_written(tmp_path):
+def test_a_keyword_that_the_call_may_already_hold_is_not_written(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     assert diff(_found(tmp_path / "train.py", "DataLoader(*all)"), Change("any", {"num_workers": 4})) is None
     assert diff(_found(tmp_path / "train.py", "DataLoader(*all)"), Change("any", {"prefetch_factor": 4})) is not None
 

@@ -18,9 +18,9 @@ class FunctionPlace(NamedTuple):
 class LoaderMade:
     """Where the script constructed a loader, and how. Written when the loader is first iterated.
 
-    The place is that of the call in the user's own code: `file` is "" if it was not seen. Columns count bytes.
-    `batches` is the length of a pass (None: unknown). `refusal` says why the loader cannot be tried ("": it can).
-    `collate` is the user's own collate function (None: it is torch's, or its place is not known).
+    The place is that of the nearest call outside torch, in the user's code or a library ("" if it was not seen).
+    Columns count bytes. `batches` is the length of a pass (None: unknown). `refusal` says why the loader is not tried
+    ("": it is). `collate` is the user's own collate function (None: it is torch's, or its place is not known).
     """
 
     loader: int

@@ -46,7 +46,10 @@ def watch(
     After each call, `done` gets the timer, the stage before, and how long the call took in nanoseconds. If it is true,
     the function is not timed any more.
     """
-    timed = _Timed(function, stage, done)
+    try:
+        timed = _Timed(function, stage, done)
+    except (SyntaxError, ValueError):  # a function that no text can make: it is not timed
+        return
     timed.exchange(timed.own, timed.ours)
     patches.on_undo(timed.stop)
 
@@ -113,16 +116,25 @@ def _calling(instead: Callable[..., Any], own: types.CodeType) -> types.CodeType
     takes = [*positional[:first], *(["/"] if first else []), *positional[first:], star, *named, others]
     gives = [*positional, several, *(f"{one}={one}" for one in named), others]
     call = f"{_NAME}({', '.join(filter(None, gives))})"
-    text = f"def made({', '.join(filter(None, takes))}):\n    {_NAME} = {_MARK!r}\n    return {call}\n"
+    cells = own.co_freevars  # the frame of a function that has some must be made with them: a debugger reads it
+    within = f"    {' = '.join(cells)} = None\n" if cells else ""
+    unused = f"        if 0: {', '.join(cells)}\n" if cells else ""
+    text = (
+        f"def around():\n{within}    def made({', '.join(filter(None, takes))}):\n{unused}"
+        f"        {_NAME} = {_MARK!r}\n        return {call}\n"
+    )
     file = HIDDEN + own.co_filename
     linecache.cache.setdefault(file, (lambda: "".join(linecache.getlines(own.co_filename)),))  # for `inspect.getsource`
-    (made,) = [
-        one for one in compile(text, file, "exec", dont_inherit=True).co_consts if isinstance(one, types.CodeType)
-    ]
+    made = _inner(_inner(compile(text, file, "exec", dont_inherit=True)))
+    if made.co_freevars != cells:
+        raise ValueError("the cells of a function are in another order")
     return made.replace(
         co_name=own.co_name,
         co_qualname=own.co_qualname,
         co_firstlineno=own.co_firstlineno,
-        co_freevars=own.co_freevars,
         co_consts=tuple(instead if one == _MARK else one for one in made.co_consts),
     )
+
+
+def _inner(code: types.CodeType) -> types.CodeType:
+    return next(one for one in code.co_consts if isinstance(one, types.CodeType))

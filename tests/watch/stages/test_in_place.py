@@ -216,3 +216,48 @@ def test_what_numba_compiles_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> N
     compiled = type("CPUDispatcher", (), {"__module__": "numba.core.registry", "py_func": staticmethod(simple)})()
     monkeypatch.setitem(globals(), "compiled", compiled)
     assert not in_place.can_be_timed(simple) and in_place.can_be_timed(nothing)
+
+
+class Base:
+    def doubled(self, one: int) -> int:
+        return 2 * one
+
+
+class Derived(Base):
+    def doubled(self, one: int) -> int:
+        return super().doubled(one) + len(_local_names())
+
+
+def _local_names() -> list[list[str]]:
+    """The names of the variables of every frame, as a debugger or a traceback with variables reads them."""
+    frame, found = sys._getframe(), []
+    while frame is not None:
+        found.append(sorted(frame.f_locals))
+        frame = frame.f_back
+    return found[:1]
+
+
+def test_the_variables_of_each_frame_can_be_read(timer: StageTimer, patches: Patches) -> None:
+    """Also those of a function that uses variables of the one around it, and of a method that calls `super()`."""
+
+    def around(more: int) -> Callable[[int], int]:
+        def inner(one: int) -> int:
+            return one + more + len(_local_names())
+
+        return inner
+
+    inner = around(3)
+    for one in (inner, Derived.doubled):
+        in_place.watch(one, STAGE, patches)
+    assert (inner(1), Derived().doubled(4)) == (5, 9)
+    assert inner.__code__.co_freevars == ("more",) and Derived.doubled.__code__.co_freevars == ("__class__",)
+
+
+def test_a_function_that_no_text_can_make_is_left_alone(timer: StageTimer, patches: Patches) -> None:
+    def plain(one: int) -> int:
+        return one
+
+    odd = types.FunctionType(plain.__code__.replace(co_varnames=("a b",)), {}, "odd")
+    code = odd.__code__
+    in_place.watch(odd, STAGE, patches)
+    assert odd.__code__ is code and odd(3) == 3

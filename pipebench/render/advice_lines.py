@@ -1,0 +1,100 @@
+"""Renders what the user writes, or why it is not written out, and what became of the patch. Pure."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+
+from pipebench.render.frameworks import setting
+from pipebench.results.advice import Change, NoText, Patch, Snippet
+from pipebench.units import printable
+
+_MOST_LINES = 3  # of a snippet
+_WHY: dict[NoText, str] = {
+    "no-change": "No change is advised.",
+    "new-loader-each-pass": "First the script must make the loader once, before its passes.",
+    "by-hand": "This change is written by hand.",
+    "library": "A library makes the loader, and its files stay as they are.",
+    "no-call": "The call that makes the loader was not found, or it hides its arguments: write the change by hand.",
+    "other-loaders": "This call makes other loaders too, or it may, and they were not tried: change only this loader.",
+    "encoding": "The file is not UTF-8, or not readable: write the change by hand.",
+    "no-python": "Python could not read the changed file: write the change by hand.",
+    "changed": "The file was changed during the run: run pipebench again, or write the change by hand.",
+    "outside": "The file is not in the current folder: run pipebench in a folder that holds it.",
+    "not-saved": "The file could not be written: name another one.",
+}
+_SAID: tuple[NoText, ...] = ("other-loaders", "encoding", "no-python", "changed")  # also where nobody asked for a patch
+
+
+def untold(reason: NoText, patch: Patch | None) -> Iterator[str]:
+    """Why the lines of a change are not shown, if the line about the patch does not say it."""
+    if reason in _SAID and (patch is None or patch.reason != reason):
+        yield _WHY[reason]
+
+
+def in_library(change: Change, made_by: str, file: str, line: int) -> Iterator[str]:
+    """The settings in the words of the library that makes the loader."""
+    called = f", called from {short(file)}:{line}" if file else ""
+    yield f"{printable(made_by) or 'A library'} makes the loader{called}. Set:"
+    for name, value in change.settings.items():
+        text = f"{name}={value!r}"
+        whole, alone = setting(text, made_by), setting(name, made_by)
+        yield f"  {f'{alone} to {value!r}' if whole == text and alone != name else whole}"
+
+
+def patched(patch: Patch | None) -> Iterator[str]:
+    """Where the patch is, or why there is none, if one was asked for."""
+    if patch is None:
+        return
+    if patch.reason:
+        yield f"No patch was written. {_WHY[patch.reason]}"
+    else:
+        rest = ", but not all of this change: write the rest by hand" if patch.partly else ""
+        yield f"The patch is in {short(patch.file)}{rest}."
+
+
+def written(found: Snippet) -> Iterator[str]:
+    """The lines of a short place, or the few lines of a long one that change."""
+    if len(found.after) <= _MOST_LINES:
+        yield f"Write, in {short(found.file)}:{found.line}:"
+        yield from _lines(found)
+        return
+    both = zip(found.before, found.after, strict=False) if len(found.before) == len(found.after) else ()
+    changed = [(found.line + place, new) for place, (old, new) in enumerate(both) if old != new]
+    if 0 < len(changed) <= _MOST_LINES:
+        yield f"Write, in {short(found.file)}:"
+        yield from (f"  {line} + {printable(new.strip())}" for line, new in changed)
+
+
+def _lines(found: Snippet) -> Iterable[str]:
+    same = set(found.before) & set(found.after)
+    indent = min((len(one) - len(one.lstrip()) for one in found.after if one.strip()), default=0)
+    for line in found.after:
+        yield f"  {' ' if line in same else '+'} {printable(line[indent:])}"
+
+
+def by_hand(change: Change) -> Iterator[str]:
+    """How the user writes a change that is no keyword."""
+    if change.how and change.at is not None:
+        at = change.at
+        yield f"Change {printable(at.name)} in {short(at.file)}:{at.line}:" if at.line else f"Change {at.name}:"
+    for line in change.how:
+        yield f"  {printable(line)}"
+
+
+def one_thread(change: Change, place: str) -> Iterator[str]:
+    variables = [one for one in change.pools if "(" not in one]
+    calls = [one for one in change.pools if "(" in one]
+    if variables:
+        yield f"Start the script with: {' '.join(variables)} (it limits the script's own process too)."
+    if calls:
+        yield f"Call {' and '.join(calls)} in a worker_init_fn of the loader in {place}."
+
+
+def short(file: str) -> str:
+    """The path from the current folder, if it is shorter."""
+    try:
+        near = os.path.relpath(file)
+    except ValueError:
+        return printable(file)
+    return printable(min(near, file, key=len))

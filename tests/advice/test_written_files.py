@@ -1,0 +1,216 @@
+"""What is written into the user's files can be read by Python and applied by git, or it is not written."""
+
+import ast
+import subprocess
+from dataclasses import replace
+
+import pytest
+from made_up_trials import seen
+
+from pipebench.advise.snippet import diff, snippet, unwritten
+from pipebench.remedies import decoders, getitems, lookup, opening
+from pipebench.remedies.source import Source
+from pipebench.results.advice import Change, Rewrite
+from pipebench.results.watched import StageResult
+from pipebench.watch.record.trial_lines import LoaderMade
+
+MORE = Change("num_workers", {"num_workers": 4})
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    subprocess.run(["git", "init", "-q"], check=True)
+
+
+def _made(path, text, encoding="utf-8"):
+    """The last call of a DataLoader in `text`, as a recording tells it."""
+    path.write_bytes(text.encode(encoding))
+    calls = [one for one in ast.walk(ast.parse(path.read_bytes())) if isinstance(one, ast.Call)]
+    call = [one for one in calls if ast.unparse(one.func).endswith("DataLoader")][-1]
+    return LoaderMade(1, str(path), call.lineno, call.end_lineno, call.col_offset, call.end_col_offset, "main", 10)
+
+
+def _applied(made, change):
+    """The text of the file after `git apply`. Python can read it."""
+    with open("fix.diff", "wb") as file:
+        file.write(diff(made, change).encode())
+    subprocess.run(["git", "apply", "fix.diff"], check=True)
+    with open(made.file, "rb") as file:
+        after = file.read()
+    compile(after, made.file, "exec")
+    return after.decode()
+
+
+@pytest.mark.parametrize("blank", ["\t", "  ", "    "])
+def test_a_method_has_the_indent_of_its_class(tmp_path, monkeypatch, blank):
+    monkeypatch.setattr(getitems, "_only_takes", lambda figures: True)
+    text = (
+        "import torch\nfrom torch.utils.data import DataLoader\n\n\nclass Rows:\n"
+        f"{blank}def __init__(self, x):\n{blank * 2}self.x = x\n\n"
+        f"{blank}def __getitem__(self, i):\n{blank * 2}return self.x[i]\n\n\nloader = DataLoader(Rows(1), 4)\n"
+    )
+    made = _made(tmp_path / "train.py", text)
+    figures = replace(seen(0.6, batch_size=4), made=made)
+    change = getitems.propose(replace(figures, loader=replace(figures.loader, dataset="Rows")), [])
+    after = _applied(made, change)
+    assert f"\n\n{blank}def __getitems__(self, indices):\n{blank}" in after and f"\n\n{blank}def __getitem__(" in after
+
+
+@pytest.mark.parametrize(
+    ("opened", "after"),
+    [
+        ("(Image.open(p) if a else Image.open(a)).convert('RGB')", "read((Image.open(p) if a else Image.open(a)))"),
+        ("((Image.open(p)  # )\n  )  # (\n  ) . convert('RGB')", "read(((Image.open(p)  # )\n  )  # (\n  ))"),
+        ("f(Image.open(p).convert('RGB'))", "f(read(Image.open(p)))"),
+    ],
+)
+def test_what_stands_around_an_image_stays(tmp_path, opened, after):
+    def read(image):
+        return image
+
+    made = _made(tmp_path / "train.py", f"from PIL import Image\nx = [{opened}]\nloader = DataLoader(x)\n")
+    found = opening.rewrites(replace(seen(), made=made), read)
+    change = Change("decode", {}, rewrites=tuple(one for one in found if not one.helper))
+    assert f"x = [{after}]\n" in _applied(made, change)
+
+
+@pytest.mark.parametrize(
+    ("call", "after"),
+    [
+        ("DataLoader(\n    data, batch_size=(8  # one )\n    ),\n)",
+         "DataLoader(\n    data, batch_size=(8  # one )\n    ), num_workers=4,\n)"),
+        ("DataLoader(\n    (data  # all\n    )  # (\n)", "DataLoader(\n    (data  # all\n    ), num_workers=4  # (\n)"),
+        ("DataLoader(data  # :)\n)", "DataLoader(data, num_workers=4  # :)\n)"),
+    ],
+)  # fmt: skip
+def test_comments_among_parentheses_are_passed_over(tmp_path, call, after):
+    assert _applied(_made(tmp_path / "train.py", f"loader = {call}\n"), MORE) == f"loader = {after}\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "after"),
+    [
+        ("from __future__ import annotations\ntry:\n    x = 1\nexcept E:\n    pass\n",
+         "from __future__ import annotations\nimport pipebench\ntry:"),
+        ('"""Text."""\nfrom __future__ import annotations\n\nx = 1\n', "annotations\n\nimport pipebench\nx = 1"),
+        ('"""Text."""\nx = 1\n', '"""Text."""\nimport pipebench\nx'),
+        ("import pipebench as p\n", "import pipebench\nimport pipebench as p\n"),
+        ("import os, pipebench\n", "import os, pipebench\n"),
+    ],
+)  # fmt: skip
+def test_an_import_stands_where_it_may(tmp_path, text, after):
+    made = _made(tmp_path / "train.py", f"{text}loader = DataLoader(data)\n")
+    change = Change("any", {"num_workers": 4}, rewrites=Source(made.file).imported("pipebench"))
+    found = _applied(made, change)
+    assert after in found and found.count("import pipebench\n") <= 1
+
+
+def test_a_name_with_a_blank_ends_with_a_tab_as_in_gits_own_diffs(tmp_path):
+    made = _made(tmp_path / "my train.py", "loader = DataLoader(data)\n")
+    assert diff(made, MORE).startswith("--- a/my train.py\t\n+++ b/my train.py\t\n@@")
+    assert "num_workers=4" in _applied(made, MORE)
+
+
+def test_a_byte_order_mark_shifts_no_column(tmp_path):
+    made = _made(tmp_path / "train.py", "\ufeffloader = DataLoader(data)\n")
+    assert _applied(made, MORE) == "\ufeffloader = DataLoader(data, num_workers=4)\n"
+
+
+@pytest.mark.parametrize("settings", [{}, {"num_workers": 4}])
+@pytest.mark.parametrize("encoding", ["latin-1", "utf-8"])
+def test_a_file_in_another_encoding_is_left_alone(tmp_path, settings, encoding):
+    text = "# coding: latin-1\nx = 'ä'; loader = DataLoader(data)\n"
+    made = _made(tmp_path / "train.py", text, encoding)
+    change = Change("any", settings, rewrites=(Rewrite(made.file, 18, 18, "y = 1\n"),))
+    assert diff(made, change) is None and snippet(made, change) is None
+    assert unwritten(made, change, patch=True) == unwritten(made, change, patch=False) == "encoding"
+
+
+def test_a_patch_names_no_file_outside_the_current_folder(tmp_path, monkeypatch):
+    made = _made(tmp_path / "train.py", "loader = DataLoader(data)\n")
+    (tmp_path / "below").mkdir()
+    (tmp_path / "below" / "linked.py").symlink_to(made.file)
+    monkeypatch.chdir(tmp_path / "below")
+    for one in (made, replace(made, file=str(tmp_path / "below" / "linked.py"))):
+        assert diff(one, MORE) is None and unwritten(one, MORE, patch=True) == "outside"
+        assert snippet(one, MORE) is not None and unwritten(one, MORE, patch=False) == ""
+
+
+def test_a_link_within_the_folder_is_followed(tmp_path):
+    made = _made(tmp_path / "train.py", "loader = DataLoader(data)\n")
+    (tmp_path / "linked.py").symlink_to("train.py")
+    assert "num_workers=4" in _applied(replace(made, file=str(tmp_path / "linked.py")), MORE)
+
+
+@pytest.mark.parametrize("new", ["(", "x = (", "\0", "\tx"])
+def test_what_python_could_not_read_is_not_written(tmp_path, new):
+    made = _made(tmp_path / "train.py", "loader = DataLoader(data)\n")
+    for settings in ({}, {"num_workers": 4}):
+        change = Change("any", settings, rewrites=(Rewrite(made.file, 0, 0, new),))
+        assert diff(made, change) is None and snippet(made, change) is None
+        assert unwritten(made, change, patch=True) == "no-python"
+
+
+def test_changes_of_the_same_bytes_are_not_written(tmp_path):
+    made = _made(tmp_path / "train.py", "loader = DataLoader(data)\n")
+    change = Change("any", {}, rewrites=(Rewrite(made.file, 0, 6, "one"), Rewrite(made.file, 3, 6, "two")))
+    assert diff(made, change) is None and unwritten(made, change, patch=True) == "no-python"
+
+
+def test_a_change_without_a_text_is_made_by_hand(tmp_path):
+    made = _made(tmp_path / "train.py", "loader = DataLoader(*data)\n")
+    assert unwritten(made, Change("one_thread", {}, one_thread=True), patch=True) == "by-hand"
+    assert unwritten(made, MORE, patch=True) == "no-call"
+    assert unwritten(replace(made, file=""), MORE, patch=True) == "no-call"
+
+
+def test_entries_in_parentheses_of_their_own_are_not_put_into_a_class(tmp_path):
+    text = "steps = Compose([(ToTensor()), (Normalize(m, s))])\nloader = DataLoader(data)\n"
+    figures = seen(0.6)
+    rows = (StageResult("Normalize", "transform", 1, 100, 0.1, 0.2),)
+    made = _made(tmp_path / "train.py", text)
+    change = lookup.propose(replace(figures, watched=replace(figures.watched, stages=rows), made=made), [])
+    assert change is not None and change.rewrites == ()
+
+
+def test_every_decoder_can_be_written(tmp_path):
+    text = "from PIL import Image\n\n\ndef load(path):\n\treturn Image.open(path).convert('RGB')\n\n\nDataLoader(1)\n"
+    for one in decoders._WRITTEN.values():
+        made = _made(tmp_path / "train.py", text)
+        found = opening.rewrites(replace(seen(), made=made), one)
+        assert f"return {one.__name__}(Image.open(path))" in _applied(made, Change("decoders", {}, rewrites=found))
+
+
+@pytest.mark.parametrize(
+    ("made_with", "call", "after"),
+    [
+        ("partial(DataLoader, data)", "DataLoader_(32, True, None, None, 2)", "DataLoader_(32, True, None, None, 4)"),
+        ("partial(DataLoader, data, 32)", "DataLoader_(True)", "DataLoader_(True, num_workers=4)"),
+        ("partial(DataLoader, num_workers=2)", "DataLoader_(data)", "DataLoader_(data, num_workers=4)"),
+        ("partial(DataLoader, *data)", "DataLoader_(True)", None),
+    ],
+)
+def test_what_a_partial_call_gives_by_position_counts(tmp_path, made_with, call, after):
+    before = f"DataLoader_ = {made_with}\n"
+    made = _made(tmp_path / "train.py", f"{before}DataLoader(1)\n")
+    (tmp_path / "train.py").write_text(f"{before}{call}\n")
+    made = replace(made, end_column=len(call))
+    if after is None:
+        assert unwritten(made, MORE, patch=True) == "no-call"
+    else:
+        assert _applied(made, MORE) == f"{before}{after}\n"
+
+
+def test_one_file_by_two_names_has_one_change(tmp_path):
+    made = _made(tmp_path / "train.py", "loader = DataLoader(data)\n")
+    (tmp_path / "linked.py").symlink_to("train.py")
+    other = Rewrite(str(tmp_path / "linked.py"), 0, 0, "x = 1\n", helper=True)
+    after = _applied(made, replace(MORE, rewrites=(other,)))
+    assert after == "x = 1\nloader = DataLoader(data, num_workers=4)\n"
+
+
+def test_new_lines_end_as_the_others_do(tmp_path):
+    made = _made(tmp_path / "train.py", "import os\r\nloader = DataLoader(data)\r\n")
+    after = _applied(made, replace(MORE, rewrites=Source(made.file).imported("pipebench")))
+    assert after == "import pipebench\r\nimport os\r\nloader = DataLoader(data, num_workers=4)\r\n"
