@@ -17,6 +17,7 @@ from pipebench.results.watched import WatchResult
 from pipebench.watch.launch.watched_script import WatchedScript, is_watched
 from pipebench.watch.read.gather import gather
 from pipebench.watch.read.summary import summarise
+from pipebench.watch.record.from_handlers import from_a_handler
 from pipebench.watch.record.options import WatchOptions
 from pipebench.watch.record.recording import Settings, told
 
@@ -114,15 +115,23 @@ class Watching:
             return  # a process that was forked in the block ends it, too
         self._result = _block(nothing)
         try:
-            self._script.finish()
-            lived = self._began, perf_counter_ns()
-            processes = gather(self._scratch.path)
-            found = summarise(processes, self._options, int(kind is not None), usable_cores(), lived=lived)
-            self._result = _block(found)
-        except Exception as error:
-            sys.stderr.write(f"pipebench: the block has no figures, because of a fault of pipebench ({told(error)})\n")
+            try:
+                self._script.finish()
+            finally:
+                self._read(int(kind is not None))
         finally:
             self._scratch.remove()
+
+    def _read(self, status: int) -> None:
+        """Makes the result. Somebody may have removed the records; an exception of a script's signal handler passes."""
+        lived = self._began, perf_counter_ns()
+        try:
+            processes = gather(self._scratch.path)
+            self._result = _block(summarise(processes, self._options, status, usable_cores(), lived=lived))
+        except Exception as error:
+            if from_a_handler(error):
+                raise
+            sys.stderr.write(f"pipebench: the block has no figures, because of a fault of pipebench ({told(error)})\n")
 
 
 def _block(found: WatchResult) -> WatchedBlock:
