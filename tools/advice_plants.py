@@ -200,5 +200,79 @@ FOURTH = (
              "        yield from drawn.reshape(self.steps, self.batch).tolist()\n"), code="sampler"),
 )  # fmt: skip
 
-SETS = {"scripts": PLANTED, "independent": INDEPENDENT, "second": SECOND, "third": THIRD, "fourth": FOURTH}
+FIFTH = (
+    _fifth(
+        "leaf_disease",
+        "photographs are decoded in full for small crops",
+        (
+            'photo = Image.open(path).convert("RGB")\n',
+            'photo = Image.open(path)\n        photo.draft("RGB", (photo.width // 4, photo.height // 4))\n        photo = photo.convert("RGB")\n',
+        ),
+        remedy="draft from_bytes packed_crops together",
+        code="stage cores-used-up",
+        by_hand="draft",
+    ),
+    _fifth(
+        "click_through",
+        "the batch sampler draws from two million weights for each batch",
+        (
+            "        for _ in range(self.steps):\n            yield self.rng.choice(len(self.p), size=self.batch_size, p=self.p).tolist()\n",
+            "        rows = self.rng.choice(len(self.p), size=(self.steps, self.batch_size), p=self.p)\n        yield from rows.tolist()\n",
+        ),
+        code="sampler",
+    ),
+    _fifth(
+        "cell_detection",
+        "outlines cross the pipe as nested lists",
+        ("outlines.tolist()", "torch.as_tensor(outlines, dtype=torch.float32)"),
+        remedy="as_tensors together",
+        code="hand-off pickling",
+        by_hand="as_tensors",
+    ),
+    _fifth(
+        "land_cover",
+        "one worker of four has most of the tiles",
+        (
+            "        per_worker = math.ceil(len(self.shards) / info.num_workers)\n        first = info.id * per_worker\n        return self.shards[first : first + per_worker]\n",
+            "        loads = [0] * info.num_workers\n        mine = []\n        for region, count in sorted(self.shards, key=lambda s: -s[1]):\n            w = loads.index(min(loads))\n            loads[w] += count\n            if w == info.id:\n                mine.append((region, count))\n        return mine\n",
+        ),
+        code="uneven-workers",
+        any_order=True,
+    ),
+    _fifth("retail_shelf", "the model takes the time"),
+    _fifth(
+        "card_fraud",
+        "all scores so far are sorted in each step",
+        (
+            '                q = quality.compute()\n                log.writerow([epoch, step, f"{loss.item():.5f}", q["auc"], q["f1"]])\n',
+            '                last = step == len(loader) - 1\n                q = quality.compute() if last else {"auc": "", "f1": ""}\n                log.writerow([epoch, step, f"{loss.item():.5f}", q["auc"], q["f1"]])\n',
+        ),
+        code="callbacks",
+    ),
+    _fifth(
+        "keyword_spotting",
+        "new workers build a bank of noise in each pass, and filters for each sample",
+        ("        self.noise = None\n\n", "        self.noise = None\n        self.mel = mel_filters()\n\n"),
+        ("mel_filters() @ power", "self.mel @ power"),
+        (
+            "shuffle=True, num_workers=a.num_workers)",
+            "shuffle=True, num_workers=a.num_workers, persistent_workers=a.num_workers > 0)",
+        ),
+        remedy="persistent_workers together",
+        code="start-up",
+    ),
+    _fifth(
+        "chest_xray",
+        "workers share a lock around read and decode",
+        (
+            "        with self.lock:  # seek + read belong together\n            image = self.pack.load(i)\n",
+            "        image = self.pack.load(i)\n",
+        ),
+        code="workers-blocked",
+    ),
+)
+
+SETS = {
+    "scripts": PLANTED, "independent": INDEPENDENT, "second": SECOND, "third": THIRD, "fourth": FOURTH, "fifth": FIFTH,
+}  # fmt: skip
 """The scripts by folder of `tests/advice`."""
