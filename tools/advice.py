@@ -126,6 +126,8 @@ def _advised(planted: Planted, script: Path, best: Path, chosen: Finding, writte
         return best, planted.best, planted.variables
     if remedy in planted.by_author:
         return _replaced(script, "advised", planted.by_author[remedy]), planted.advised, {}
+    if any(one.helper for one in chosen.change.rewrites):
+        return None  # its definitions are in a patch only
     changed = script if variables and not chosen.change.settings else _changed(script, written)
     return None if changed is None else (changed, planted.advised, variables)
 

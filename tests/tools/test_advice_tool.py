@@ -80,7 +80,9 @@ def test_the_report_shows_the_last_line_of_each_script_and_counts_all(report):
     assert "interval holds the plain gain: 1 of 1" in first and "interval holds the plain gain: 1 of 2" in later
 
 
-@pytest.mark.parametrize("name", ["advice", "advice_independent", "advice_second", "advice_third"])
+@pytest.mark.parametrize(
+    "name", ["advice", "advice_independent", "advice_second", "advice_third", "advice_fourth", "advice_fifth"]
+)
 def test_the_published_tables_are_the_report_of_the_published_lines(report, name):
     lines = (DOCS / "results" / f"{name}.jsonl").read_text().splitlines()
     page = (DOCS / "figures" / "advice.md").read_text()
