@@ -16,7 +16,7 @@ from pipebench.advise import judging
 from pipebench.advise.conductor import Conductor
 from pipebench.advise.live_run import CommandRun, LiveRun
 from pipebench.advise.shared_resource import with_shared
-from pipebench.advise.snippet import changed, diff, snippet, unwritten
+from pipebench.advise.snippet import changed, written
 from pipebench.errors import PipebenchError
 from pipebench.host.scratch import Scratch
 from pipebench.host.screen import colours, columns, encoding
@@ -208,9 +208,9 @@ class _Reporter:
             return self._with_patch(advice, None, "no-call")
         if changed(made, followed.change, self.began_s):
             return self._with_patch(dataclasses.replace(advice, unwritten="changed"), None, "changed")
-        what = made, followed.change, list(self.conductor.made.values())
-        advice = dataclasses.replace(advice, snippet=snippet(*what), unwritten=unwritten(*what, patch=False))
-        return self._with_patch(advice, diff(*what), unwritten(*what, patch=True))
+        found = written(made, followed.change, list(self.conductor.made.values()))
+        advice = dataclasses.replace(advice, snippet=found.snippet, unwritten=found.no_snippet)
+        return self._with_patch(advice, found.diff, found.no_diff)
 
     def _with_patch(self, advice: Advice, text: str | None, reason: NoText) -> Advice:
         file = self.options.patch

@@ -13,6 +13,7 @@ import tokenize
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from pipebench.remedies.source import Source
 from pipebench.results.advice import Change, NoText, Rewrite, Snippet, Value
@@ -36,34 +37,34 @@ class Unwritten(Exception):
         self.reason: NoText = reason
 
 
-def snippet(made: LoaderMade, change: Change, every: Iterable[LoaderMade] = ()) -> Snippet | None:
-    """The lines before and after: of the loader's call, or of the first place. None: the change cannot be written.
+class Written(NamedTuple):
+    """What the user writes: the lines before and after, of the loader's call or of the first place, and a unified diff.
 
-    `every` are all loaders of the script.
+    The diff is for `git apply` or `patch -p1`, with paths relative to the current folder. `no_snippet` and `no_diff`
+    say why there is none.
     """
-    with contextlib.suppress(Unwritten):
-        return _snippet(made, change, _edits(made, change, every))
-    return None
+
+    snippet: Snippet | None
+    diff: str | None
+    no_snippet: NoText = ""
+    no_diff: NoText = ""
 
 
-def diff(made: LoaderMade, change: Change, every: Iterable[LoaderMade] = ()) -> str | None:
-    """The change as a unified diff, for `git apply` or `patch -p1`. None: it cannot be written.
-
-    Paths are relative to the current folder.
-    """
-    with contextlib.suppress(Unwritten):
-        return "".join(map(_diff, _edits(made, change, every)))
-    return None
-
-
-def unwritten(made: LoaderMade, change: Change, every: Iterable[LoaderMade] = (), *, patch: bool) -> NoText:
-    """Why there is no snippet, or no `patch`."""
+def written(made: LoaderMade, change: Change, every: Iterable[LoaderMade] = ()) -> Written:
+    """How the user writes a change. `every` are all loaders of the script."""
     try:
         edits = _edits(made, change, every)
-        _ = list(map(_diff, edits)) if patch else _snippet(made, change, edits)
     except Unwritten as error:
-        return error.reason
-    return ""
+        return Written(None, None, error.reason, error.reason)
+    found = Written(None, None)
+    try:
+        found = found._replace(snippet=_snippet(made, change, edits))
+    except Unwritten as error:
+        found = found._replace(no_snippet=error.reason)
+    try:
+        return found._replace(diff="".join(map(_diff, edits)))
+    except Unwritten as error:
+        return found._replace(no_diff=error.reason)
 
 
 def changed(made: LoaderMade, change: Change, since_s: float) -> bool:
@@ -208,13 +209,13 @@ def _of_call(made: LoaderMade, settings: dict[str, Value]) -> tuple[Rewrite, ...
     if starred and any(name in _POSITIONS and name not in present for name in settings):
         raise Unwritten("no-call")
     edits = [(*place(present[name]), repr(value)) for name, value in settings.items() if name in present]
-    written = [Rewrite(made.file, *one) for one in edits]
+    exchanged = [Rewrite(made.file, *one) for one in edits]
     added = {name: value for name, value in settings.items() if name not in present}
     hidden = [one.value for one in call.keywords if one.arg is None]
     if added and hidden:
-        return (*written, *_into_dictionary(source, hidden, added))
+        return (*exchanged, *_into_dictionary(source, hidden, added))
     text = ", ".join(f"{name}={value!r}" for name, value in added.items())
-    return (*written, source.with_keyword(call, text)) if added else tuple(written)
+    return (*exchanged, source.with_keyword(call, text)) if added else tuple(exchanged)
 
 
 def _present(call: ast.Call, before: int) -> dict[str, ast.expr]:

@@ -8,7 +8,7 @@ from jpeg_files import Files, seen_with, write
 from PIL import Image
 from small_worker import fetched
 
-from pipebench.advise.snippet import diff, snippet
+from pipebench.advise.snippet import written
 from pipebench.remedies import decoders, files
 from pipebench.results.advice import Finding
 from pipebench.results.batches import SlowSample
@@ -159,8 +159,8 @@ def test_it_is_written_into_the_users_file(tmp_path, monkeypatch):
     monkeypatch.setattr(decoders, "speedups", lambda data, ways: {"simplejpeg": 2.0})
     figures = _seen(tmp_path / "train.py", [tmp_path / "1.jpg"])
     change = decoders.propose(figures, [])
-    assert snippet(figures.made, change).after == ("    return decoded_by_simplejpeg(Image.open(path))",)
-    (tmp_path / "fix.diff").write_text(diff(figures.made, change))
+    assert written(figures.made, change).snippet.after == ("    return decoded_by_simplejpeg(Image.open(path))",)
+    (tmp_path / "fix.diff").write_text(written(figures.made, change).diff)
     subprocess.run(["git", "init", "-q"], check=True)
     subprocess.run(["git", "apply", "fix.diff"], check=True)
     after = (tmp_path / "train.py").read_text()

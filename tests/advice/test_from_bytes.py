@@ -12,7 +12,7 @@ from small_worker import fetched, fetcher
 from torchvision import transforms as v1
 from torchvision.transforms import v2
 
-from pipebench.advise.snippet import diff, snippet
+from pipebench.advise.snippet import written
 from pipebench.remedies import from_bytes, lookup
 from pipebench.results.advice import Finding
 from pipebench.stats import Speedup
@@ -180,7 +180,7 @@ def test_nothing_is_offered_where_the_piece_in_c_cannot_be_built(tmp_path, monke
 
 
 @pytest.mark.parametrize(
-    ("text", "written"),
+    ("text", "lines"),
     [
         (TEXT, ("        CropFromBytes(T.RandomResizedCrop(224, scale=(0.2, 1))),",
                 "            return self.steps(undecoded(image))")),
@@ -189,18 +189,18 @@ def test_nothing_is_offered_where_the_piece_in_c_cannot_be_built(tmp_path, monke
     ],
     ids=["open", "folder"],
 )  # fmt: skip
-def test_it_is_written_into_the_users_file(text, written, tmp_path, monkeypatch):
+def test_it_is_written_into_the_users_file(text, lines, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     figures = _seen(tmp_path / "train.py", text)
     change = from_bytes.propose(figures, [])
-    assert set(written) <= set(snippet(figures.made, change).after)
-    (tmp_path / "fix.diff").write_text(diff(figures.made, change))
+    assert set(lines) <= set(written(figures.made, change).snippet.after)
+    (tmp_path / "fix.diff").write_text(written(figures.made, change).diff)
     subprocess.run(["git", "init", "-q"], check=True)
     subprocess.run(["git", "apply", "fix.diff"], check=True)
     after = (tmp_path / "train.py").read_text()
     compile(after, "train.py", "exec")
     names = {one.name for one in ast.parse(after).body if isinstance(one, ast.ClassDef | ast.FunctionDef)}
-    assert {"CropFromBytes", "undecoded"} <= names and set(written) <= set(after.splitlines())
+    assert {"CropFromBytes", "undecoded"} <= names and set(lines) <= set(after.splitlines())
     assert "type: ignore" not in after
 
 

@@ -12,7 +12,7 @@ from small_worker import fetcher
 from torch.utils.data import DataLoader, Subset, TensorDataset, default_collate
 from torch.utils.data.dataloader import _BaseDataLoaderIter
 
-from pipebench.advise.snippet import diff
+from pipebench.advise.snippet import written
 from pipebench.remedies import getitems
 from pipebench.watch.record.patches import Patches
 from pipebench.watch.trial import arms, indexing
@@ -216,7 +216,7 @@ def test_the_method_and_the_keyword_are_written_and_give_the_same(tmp_path, monk
     monkeypatch.chdir(tmp_path)
     figures = _figures(tmp_path / "train.py")
     change = getitems.propose(figures, [])
-    (tmp_path / "fix.diff").write_text(diff(figures.made, change))
+    (tmp_path / "fix.diff").write_text(written(figures.made, change).diff)
     subprocess.run(["git", "init", "-q"], check=True)
     subprocess.run(["git", "apply", "fix.diff"], check=True)
     after = (tmp_path / "train.py").read_text()

@@ -8,7 +8,7 @@ from made_up_trials import LOADER, seen, watched
 
 from pipebench.advise.command import AdviseOptions, _Reporter
 from pipebench.advise.conductor import Conductor
-from pipebench.advise.snippet import diff, snippet, unwritten
+from pipebench.advise.snippet import written
 from pipebench.remedies import draft, getitems, sampler_ahead
 from pipebench.remedies.source import sources
 from pipebench.render import layout
@@ -51,8 +51,8 @@ def _told(figures, change=GAIN.change, patch=None):
 def test_no_file_of_a_library_is_changed(figures):
     inside = Rewrite(figures.made.file, 0, 0, "x = 1\n")
     for change in (GAIN.change, Change("any", {}, rewrites=(inside,)), replace(GAIN.change, rewrites=(inside,))):
-        assert snippet(figures.made, change) is None and diff(figures.made, change) is None
-        assert unwritten(figures.made, change, patch=True) == unwritten(figures.made, change, patch=False) == "library"
+        assert written(figures.made, change).snippet is None and written(figures.made, change).diff is None
+        assert written(figures.made, change).no_diff == written(figures.made, change).no_snippet == "library"
 
 
 def test_the_report_names_the_users_own_line(figures, tmp_path):
@@ -91,7 +91,7 @@ def test_what_stands_in_the_users_file_is_written(figures, tmp_path):
     rows = ("ImageFile.load", "decode"), ("Resize", "transform")
     stages = tuple(StageResult(name, kind, 1, 100, 0.1, 0.3) for name, kind in rows)
     change = draft.propose(replace(figures, watched=replace(figures.watched, stages=stages), discards=True), [])
-    assert "+loader = kit.make(drafted(Image.open(path), (256, 256)))" in diff(figures.made, change)
+    assert "+loader = kit.make(drafted(Image.open(path), (256, 256)))" in written(figures.made, change).diff
 
 
 def test_a_place_to_change_is_the_users_own(figures, tmp_path, monkeypatch):

@@ -9,7 +9,7 @@ from small_worker import fetched
 from test_conductor import MADE, Planted
 
 from pipebench.advise.conductor import Conductor
-from pipebench.advise.snippet import diff
+from pipebench.advise.snippet import written
 from pipebench.remedies import opencv_resize
 from pipebench.watch.trial.edits import Refused
 
@@ -60,7 +60,7 @@ def test_it_is_never_the_first_advice(tmp_path):
 def test_it_is_written_into_the_users_file(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     figures = seen_with(tmp_path / "train.py", TEXT, RESIZE, discards=True)
-    (tmp_path / "fix.diff").write_text(diff(figures.made, opencv_resize.propose(figures, [])))
+    (tmp_path / "fix.diff").write_text(written(figures.made, opencv_resize.propose(figures, [])).diff)
     subprocess.run(["git", "init", "-q"], check=True)
     subprocess.run(["git", "apply", "fix.diff"], check=True)
     after = (tmp_path / "train.py").read_text()

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from pipebench.advise.snippet import diff, snippet, unwritten
+from pipebench.advise.snippet import written
 from pipebench.results.advice import Change, Rewrite
 from pipebench.watch.record.trial_lines import LoaderMade
 
@@ -26,9 +26,9 @@ def _made(path, text, loader=1):
 
 
 def _reasons(made, change, every=()):
-    written = snippet(made, change, every), diff(made, change, every)
-    reasons = {unwritten(made, change, every, patch=patch) for patch in (False, True)}
-    assert all((one is None) == (reasons != {""}) for one in written)
+    found = written(made, change, every)
+    reasons = {found.no_snippet, found.no_diff}
+    assert all((one is None) == (reasons != {""}) for one in (found.snippet, found.diff))
     (reason,) = reasons
     return reason
 

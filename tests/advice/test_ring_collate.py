@@ -9,7 +9,7 @@ from small_worker import fetcher
 from torch.utils.data import default_collate
 
 import pipebench
-from pipebench.advise.snippet import diff, snippet
+from pipebench.advise.snippet import written
 from pipebench.remedies import ring_collate
 from pipebench.ring import RingCollate
 from pipebench.watch.record.patches import Patches
@@ -81,14 +81,14 @@ def test_the_keyword_and_the_import_are_written(tmp_path, monkeypatch):
     figures = seen_with(tmp_path / "train.py", TEXT, COLLATE)
     change = ring_collate.propose(figures, [])
     line = "    batch_size=(8), collate_fn=pipebench.RingCollate(),"
-    assert line in snippet(figures.made, change).after and change.how == ()
-    (tmp_path / "fix.diff").write_text(diff(figures.made, change))
+    assert line in written(figures.made, change).snippet.after and change.how == ()
+    (tmp_path / "fix.diff").write_text(written(figures.made, change).diff)
     subprocess.run(["git", "init", "-q"], check=True)
     subprocess.run(["git", "apply", "fix.diff"], check=True)
     after = (tmp_path / "train.py").read_text()
     assert line in after and after.index("__future__") < after.index("import pipebench\n") < after.index("import torch")
     figures = seen_with(tmp_path / "train.py", TEXT, COLLATE, settings={**figures.settings, "prefetch_factor": 5})
-    assert "collate_fn=pipebench.RingCollate(5)" in diff(figures.made, ring_collate.propose(figures, []))
+    assert "collate_fn=pipebench.RingCollate(5)" in written(figures.made, ring_collate.propose(figures, [])).diff
     assert callable(pipebench.RingCollate(5))
 
 

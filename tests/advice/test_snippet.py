@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from made_up_trials import seen
 
-from pipebench.advise.snippet import diff, snippet
+from pipebench.advise.snippet import written
 from pipebench.remedies import draft, lookup
 from pipebench.results.advice import Change
 from pipebench.results.watched import StageResult
@@ -31,14 +31,14 @@ def _made(path, text, line, end_line, column, end_column):
     ],
 )  # fmt: skip
 def test_keywords_are_replaced_or_added(tmp_path, text, place, settings, after):
-    found = snippet(_made(tmp_path / "train.py", text, *place), Change("any", settings))
+    found = written(_made(tmp_path / "train.py", text, *place), Change("any", settings)).snippet
     assert found.before == (text.rstrip("\n"),) and found.after == (after,)
 
 
 def test_a_call_over_several_lines_keeps_its_lines(tmp_path):
     text = "a = 1\nloader = DataLoader(\n    data,\n    num_workers=2,\n)\nb = 2\n"
     made = _made(tmp_path / "train.py", text, 2, 5, 9, 1)
-    found = snippet(made, Change("any", {"num_workers": 4, "prefetch_factor": 8}))
+    found = written(made, Change("any", {"num_workers": 4, "prefetch_factor": 8})).snippet
     assert found.after == ("loader = DataLoader(", "    data,", "    num_workers=4, prefetch_factor=8,", ")")
     compile("\n".join(found.after), "train.py", "exec")
 
@@ -46,7 +46,7 @@ def test_a_call_over_several_lines_keeps_its_lines(tmp_path):
 def test_the_diff_applies(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     made = _made(tmp_path / "train.py", PLAIN, 1, 1, 9, 54)
-    assert diff(made, Change("any", {"num_workers": 4})).splitlines() == [
+    assert written(made, Change("any", {"num_workers": 4})).diff.splitlines() == [
         "--- a/train.py", "+++ b/train.py", "@@ -1 +1 @@", f"-{PLAIN.strip()}",
         "+loader = DataLoader(data, 4, num_workers=4)",
     ]  # fmt: skip
@@ -56,10 +56,10 @@ def test_the_diff_applies(tmp_path, monkeypatch):
 def test_what_is_no_call_of_a_loader_has_no_snippet(tmp_path, text):
     made = _made(tmp_path / "train.py", text, 1, 1, 9, 26)
     assert (
-        snippet(made, Change("any", {"num_workers": 4})) is None
-        and diff(made, Change("any", {"num_workers": 4})) is None
+        written(made, Change("any", {"num_workers": 4})).snippet is None
+        and written(made, Change("any", {"num_workers": 4})).diff is None
     )
-    assert snippet(LoaderMade(1, "", 0, 0, 0, 0, "", None), Change("any", {"num_workers": 4})) is None
+    assert written(LoaderMade(1, "", 0, 0, 0, 0, "", None), Change("any", {"num_workers": 4})).snippet is None
 
 
 def _found(path, text):
@@ -87,19 +87,21 @@ def _found(path, text):
     ],
 )  # fmt: skip
 def test_what_is_written_can_be_run(tmp_path, call, after):
-    assert snippet(_found(tmp_path / "train.py", f"{call}\n"), Change("any", {"num_workers": 4})).after == (after,)
+    found = written(_found(tmp_path / "train.py", f"{call}\n"), Change("any", {"num_workers": 4}))
+    assert found.snippet.after == (after,)
     ast.parse(after)
 
 
 def test_a_keyword_that_the_call_may_already_hold_is_not_written(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert diff(_found(tmp_path / "train.py", "DataLoader(*all)"), Change("any", {"num_workers": 4})) is None
-    assert diff(_found(tmp_path / "train.py", "DataLoader(*all)"), Change("any", {"prefetch_factor": 4})) is not None
+    made = _found(tmp_path / "train.py", "DataLoader(*all)")
+    assert written(made, Change("any", {"num_workers": 4})).diff is None
+    assert written(made, Change("any", {"prefetch_factor": 4})).diff is not None
 
 
 def test_a_dictionary_that_holds_one_of_two_settings_gets_the_other(tmp_path):
     change = Change("any", {"num_workers": 4, "persistent_workers": True})
-    found = snippet(_found(tmp_path / "train.py", "DataLoader(data, num_workers=n, **more)"), change)
+    found = written(_found(tmp_path / "train.py", "DataLoader(data, num_workers=n, **more)"), change).snippet
     assert found.after == ("DataLoader(data, num_workers=4, **{**more, 'persistent_workers': True})",)
 
 
@@ -116,7 +118,7 @@ def test_a_loader_by_another_name_is_found(tmp_path, before):
     text = f"{before}\nloader = make(data)\n"
     line = text.count("\n")
     made = _made(tmp_path / "train.py", text, line, line, 9, 19)
-    assert snippet(made, Change("any", {"num_workers": 4})).after == ("loader = make(data, num_workers=4)",)
+    assert written(made, Change("any", {"num_workers": 4})).snippet.after == ("loader = make(data, num_workers=4)",)
 
 
 @pytest.mark.parametrize(
@@ -125,7 +127,7 @@ def test_a_loader_by_another_name_is_found(tmp_path, before):
 def test_git_applies_the_diff_whatever_ends_the_lines(tmp_path, monkeypatch, text):
     monkeypatch.chdir(tmp_path)
     made = _found(tmp_path / "train.py", text)
-    (tmp_path / "fix.diff").write_bytes(diff(made, Change("any", {"num_workers": 4})).encode())
+    (tmp_path / "fix.diff").write_bytes(written(made, Change("any", {"num_workers": 4})).diff.encode())
     subprocess.run(["git", "init", "-q"], check=True)
     subprocess.run(["git", "apply", "fix.diff"], check=True)
     after = (tmp_path / "train.py").read_bytes().decode()
@@ -160,11 +162,11 @@ def _by_table(path, text):
 def test_transforms_are_put_into_a_class_that_is_written_before_them(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     made, change = _by_table(tmp_path / "train.py", COMPOSED)
-    found = snippet(made, change)
+    found = written(made, change).snippet
     assert found.line == 9 and found.after == (
         "        ByTable(transforms.ToTensor(), transforms.Normalize(MEAN, STD)),",
     )
-    (tmp_path / "fix.diff").write_text(diff(made, change))
+    (tmp_path / "fix.diff").write_text(written(made, change).diff)
     subprocess.run(["git", "init", "-q"], check=True)
     subprocess.run(["git", "apply", "fix.diff"], check=True)
     after = (tmp_path / "train.py").read_text()
@@ -182,10 +184,10 @@ def test_a_setting_and_a_place_are_written_together(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     made, change = _by_table(tmp_path / "train.py", COMPOSED)
     both = replace(change, settings={"num_workers": 4})
-    assert snippet(made, both).line == 9 and "num_workers=4" in snippet(made, both).after[-1]
-    text = diff(made, both)
+    assert written(made, both).snippet.line == 9 and "num_workers=4" in written(made, both).snippet.after[-1]
+    text = written(made, both).diff
     assert "+loader = DataLoader(Data(), num_workers=4)" in text and "+        ByTable(" in text
-    assert diff(replace(made, column=3), both) is None  # what cannot be written whole is not written
+    assert written(replace(made, column=3), both).diff is None  # what cannot be written whole is not written
 
 
 @pytest.mark.parametrize(
@@ -193,7 +195,7 @@ def test_a_setting_and_a_place_are_written_together(tmp_path, monkeypatch):
 )
 def test_what_is_not_one_known_place_is_left_alone(tmp_path, text):
     made, change = _by_table(tmp_path / "train.py", text)
-    assert change.rewrites == () and snippet(made, change) is None and diff(made, change) is None
+    assert change.rewrites == () and written(made, change).snippet is None and written(made, change).diff is None
 
 
 OPENED = """from PIL import Image
@@ -220,8 +222,8 @@ def _drafted(path, text):
 def test_an_image_is_drafted_where_it_is_opened(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     made, change = _drafted(tmp_path / "train.py", OPENED)
-    assert snippet(made, change).after == ('    return drafted(Image.open(path), (256, 256)).convert("RGB")',)
-    (tmp_path / "fix.diff").write_text(diff(made, change))
+    assert written(made, change).snippet.after == ('    return drafted(Image.open(path), (256, 256)).convert("RGB")',)
+    (tmp_path / "fix.diff").write_text(written(made, change).diff)
     subprocess.run(["git", "init", "-q"], check=True)
     subprocess.run(["git", "apply", "fix.diff"], check=True)
     after = (tmp_path / "train.py").read_text()

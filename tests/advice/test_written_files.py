@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from made_up_trials import seen
 
-from pipebench.advise.snippet import diff, snippet, unwritten
+from pipebench.advise.snippet import written
 from pipebench.remedies import decoders, getitems, lookup, opening
 from pipebench.remedies.source import Source
 from pipebench.results.advice import Change, Rewrite
@@ -34,7 +34,7 @@ def _made(path, text, encoding="utf-8"):
 def _applied(made, change):
     """The text of the file after `git apply`. Python can read it."""
     with open("fix.diff", "wb") as file:
-        file.write(diff(made, change).encode())
+        file.write(written(made, change).diff.encode())
     subprocess.run(["git", "apply", "fix.diff"], check=True)
     with open(made.file, "rb") as file:
         after = file.read()
@@ -108,7 +108,7 @@ def test_an_import_stands_where_it_may(tmp_path, text, after):
 
 def test_a_name_with_a_blank_ends_with_a_tab_as_in_gits_own_diffs(tmp_path):
     made = _made(tmp_path / "my train.py", "loader = DataLoader(data)\n")
-    assert diff(made, MORE).startswith("--- a/my train.py\t\n+++ b/my train.py\t\n@@")
+    assert written(made, MORE).diff.startswith("--- a/my train.py\t\n+++ b/my train.py\t\n@@")
     assert "num_workers=4" in _applied(made, MORE)
 
 
@@ -123,8 +123,8 @@ def test_a_file_in_another_encoding_is_left_alone(tmp_path, settings, encoding):
     text = "# coding: latin-1\nx = 'ä'; loader = DataLoader(data)\n"
     made = _made(tmp_path / "train.py", text, encoding)
     change = Change("any", settings, rewrites=(Rewrite(made.file, 18, 18, "y = 1\n"),))
-    assert diff(made, change) is None and snippet(made, change) is None
-    assert unwritten(made, change, patch=True) == unwritten(made, change, patch=False) == "encoding"
+    assert written(made, change).diff is None and written(made, change).snippet is None
+    assert written(made, change).no_diff == written(made, change).no_snippet == "encoding"
 
 
 def test_a_patch_names_no_file_outside_the_current_folder(tmp_path, monkeypatch):
@@ -133,8 +133,8 @@ def test_a_patch_names_no_file_outside_the_current_folder(tmp_path, monkeypatch)
     (tmp_path / "below" / "linked.py").symlink_to(made.file)
     monkeypatch.chdir(tmp_path / "below")
     for one in (made, replace(made, file=str(tmp_path / "below" / "linked.py"))):
-        assert diff(one, MORE) is None and unwritten(one, MORE, patch=True) == "outside"
-        assert snippet(one, MORE) is not None and unwritten(one, MORE, patch=False) == ""
+        assert written(one, MORE).diff is None and written(one, MORE).no_diff == "outside"
+        assert written(one, MORE).snippet is not None and written(one, MORE).no_snippet == ""
 
 
 def test_a_link_within_the_folder_is_followed(tmp_path):
@@ -148,21 +148,21 @@ def test_what_python_could_not_read_is_not_written(tmp_path, new):
     made = _made(tmp_path / "train.py", "loader = DataLoader(data)\n")
     for settings in ({}, {"num_workers": 4}):
         change = Change("any", settings, rewrites=(Rewrite(made.file, 0, 0, new),))
-        assert diff(made, change) is None and snippet(made, change) is None
-        assert unwritten(made, change, patch=True) == "no-python"
+        assert written(made, change).diff is None and written(made, change).snippet is None
+        assert written(made, change).no_diff == "no-python"
 
 
 def test_changes_of_the_same_bytes_are_not_written(tmp_path):
     made = _made(tmp_path / "train.py", "loader = DataLoader(data)\n")
     change = Change("any", {}, rewrites=(Rewrite(made.file, 0, 6, "one"), Rewrite(made.file, 3, 6, "two")))
-    assert diff(made, change) is None and unwritten(made, change, patch=True) == "no-python"
+    assert written(made, change).diff is None and written(made, change).no_diff == "no-python"
 
 
 def test_a_change_without_a_text_is_made_by_hand(tmp_path):
     made = _made(tmp_path / "train.py", "loader = DataLoader(*data)\n")
-    assert unwritten(made, Change("one_thread", {}, one_thread=True), patch=True) == "by-hand"
-    assert unwritten(made, MORE, patch=True) == "no-call"
-    assert unwritten(replace(made, file=""), MORE, patch=True) == "no-call"
+    assert written(made, Change("one_thread", {}, one_thread=True)).no_diff == "by-hand"
+    assert written(made, MORE).no_diff == "no-call"
+    assert written(replace(made, file=""), MORE).no_diff == "no-call"
 
 
 def test_entries_in_parentheses_of_their_own_are_not_put_into_a_class(tmp_path):
@@ -197,7 +197,7 @@ def test_what_a_partial_call_gives_by_position_counts(tmp_path, made_with, call,
     (tmp_path / "train.py").write_text(f"{before}{call}\n")
     made = replace(made, end_column=len(call))
     if after is None:
-        assert unwritten(made, MORE, patch=True) == "no-call"
+        assert written(made, MORE).no_diff == "no-call"
     else:
         assert _applied(made, MORE) == f"{before}{after}\n"
 
