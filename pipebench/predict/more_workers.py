@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import count, takewhile
+
 from pipebench.predict.asked import handed_over
 from pipebench.predict.intervals import expected
 from pipebench.predict.load import borne_out
@@ -20,6 +22,11 @@ def most_workers(cores: float) -> float:
     return min(_MOST, _MOST_PER_CORE * max(1.0, cores))
 
 
+def ladder(lowest: int, most: float) -> list[int]:
+    """Numbers of workers from `lowest` up to `most`, each twice the one before; none if already the lowest is more."""
+    return [*takewhile(lambda rung: rung <= most, (lowest << doubled for doubled in count()))]
+
+
 def more_workers(passport: Passport) -> tuple[int, Speedup]:
     """The number of workers that brings most, of a ladder above the present number, and the speed-up of the loop.
 
@@ -27,9 +34,8 @@ def more_workers(passport: Passport) -> tuple[int, Speedup]:
     """
     passport = borne_out(passport)
     costs, ahead = passport.costs, passport.costs.prefetch_factor
-    rungs = [max(1, 2 * costs.workers)]
-    while 2 * rungs[-1] <= most_workers(passport.cores):
-        rungs.append(2 * rungs[-1])
+    lowest = max(1, 2 * costs.workers)
+    rungs = ladder(lowest, most_workers(passport.cores)) or [lowest]
     rates = [expected([handed_over(costs)], Setting(one, ahead, passport.cores, passport.others)) for one in rungs]
     found = next(rung for rung, rate in zip(rungs, rates, strict=True) if rate >= NEARLY * max(rates))
     return found, foreseen(passport, found, ahead)

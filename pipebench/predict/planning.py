@@ -138,13 +138,12 @@ class _Question:
 
     @property
     def others(self) -> float:
-        """Other processes stay as they are on this machine; on another one there are none, if nothing is said.
+        """The threads of other processes on the cores of one device's loader: they are on all cores.
 
-        They are on all cores, so the loader of each device has its share of them.
+        Other processes stay as they are on this machine; on another one there are none, if nothing is said.
         """
-        if self.asked.others is not None:
-            return self.asked.others
-        return self.passport.others if self.asked.cores is None else 0.0
+        as_watched = self.passport.others if self.asked.cores is None else 0.0
+        return (as_watched if self.asked.others is None else self.asked.others) / self.asked.devices
 
     @property
     def samples(self) -> float:
@@ -173,7 +172,7 @@ class _Question:
         return asked.cores is None and asked.others is None and asked.consumer is None and not asked.faster
 
     def _row(self, workers: int, ahead: int) -> Prediction:
-        setting = Setting(workers, ahead, self.cores, self.others / self.asked.devices)
+        setting = Setting(workers, ahead, self.cores, self.others)
         rate = self._predicted(setting)
         factor = self.samples * self.asked.devices
         limits = {name: one * factor for name, one in bounds(self.ways[0], setting).items() if one < math.inf}

@@ -10,9 +10,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import count, takewhile
 
-from pipebench.predict.more_workers import NEARLY, most_workers
+from pipebench.predict.more_workers import NEARLY, ladder, most_workers
 from pipebench.remedies.seen import WORTH, Seen, without
 from pipebench.results.advice import Change, Finding, Value
 
@@ -79,8 +78,8 @@ def _first(seen: Seen, lowest: int) -> int:
 
     So a short budget suffices.
     """
-    rungs = [*takewhile(lambda rung: rung <= _most(seen), (lowest << more for more in count()))]
-    told = {rung: seen.foretold(Change("num_workers", {"num_workers": rung})) for rung in rungs}
+    changes = {rung: Change("num_workers", {"num_workers": rung}) for rung in ladder(lowest, _most(seen))}
+    told = {rung: seen.foretold(change) for rung, change in changes.items()}
     known = {rung: one.speedup for rung, one in told.items() if one is not None}
     if not seen.blocked or lowest not in known:
         return lowest

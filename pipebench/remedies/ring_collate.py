@@ -28,7 +28,7 @@ def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
     share = share_of(seen, "collate", "default_collate")
     if tried or not seen.workers or not seen.waits or share < LEAST_SHARE or not _large(seen):
         return None
-    ahead = seen.number("prefetch_factor") or _USUAL
+    ahead = seen.prefetch_factor
     written = "" if ahead == _USUAL else str(ahead)
     rewrites = with_collate(seen, f"pipebench.RingCollate({written})", "pipebench")
     return Change(

@@ -106,21 +106,24 @@ class Watching:
         return next(self._latest, {})
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        nothing = summarise([], self._options, int(kind is not None), usable_cores())
+        status = int(kind is not None)
         if self._aside:
+            nothing = self._nothing(status)
             verdict = dataclasses.replace(nothing.verdict, elsewhere=True)
             self._result = _block(dataclasses.replace(nothing, verdict=verdict, notes=()))
             return
         if os.getpid() != self._pid:
             return  # a process that was forked in the block ends it, too
-        self._result = _block(nothing)
         try:
             try:
                 self._script.finish()
             finally:
-                self._read(int(kind is not None))
+                self._read(status)
         finally:
             self._scratch.remove()
+
+    def _nothing(self, status: int) -> WatchResult:
+        return summarise([], self._options, status, usable_cores())
 
     def _read(self, status: int) -> None:
         """Makes the result. Somebody may have removed the records; an exception of a script's signal handler passes."""
@@ -129,6 +132,7 @@ class Watching:
             processes = gather(self._scratch.path)
             self._result = _block(summarise(processes, self._options, status, usable_cores(), lived=lived))
         except Exception as error:
+            self._result = _block(self._nothing(status))
             if from_a_handler(error):
                 raise
             sys.stderr.write(f"pipebench: the block has no figures, because of a fault of pipebench ({told(error)})\n")

@@ -20,7 +20,7 @@ from pipebench.watch.read.hand_off import explained_s
 BUSY = 0.90
 _FEW = 8  # batches and iterations: fewer do not show how they scatter
 _WORTH = 1.05  # a predicted speed-up that is worth naming
-_MANY_CORES = 0.5  # of others: then what a change brings depends on them
+_OF_OTHERS = 0.5  # of a core, used by others: then what a change brings depends on them
 _MOSTLY = 0.5  # of its time, a worker neither computes nor wants a core
 USED_UP = 0.9  # of the usable cores
 LEAST_CORES = 0.1  # of a core: what another worker needs at least, however much it sleeps
@@ -99,7 +99,7 @@ def _of_busy_workers(
     to_workers, predicted = _foreseen(result, main)
     if predicted is not None:
         predicted = _of_all_ranks(predicted, result.host, on_cpu + _of_script(main.script_cores))
-    alone = _foreseen_alone(result, main, to_workers) if foreign >= _MANY_CORES else None
+    alone = _foreseen_alone(result, main, to_workers) if foreign >= _OF_OTHERS else None
     used = NextMove(
         "make-stage-cheaper", result.usable_cores, main.workers, on_cpu,
         script_cores=main.script_cores, to_workers=to_workers, predicted=predicted, sibling_cores=siblings,

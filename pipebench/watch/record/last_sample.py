@@ -24,7 +24,9 @@ _ENTRIES = 100  # of many indices: already these have a longer text than there i
 def text_of(index: object) -> str | None:
     """An index of the user's own as text, as long as there is room for; None if it cannot be told."""
     with forgiving():  # repr() of a user's object may fail
-        return repr(index[:_ENTRIES] if type(index) in (list, tuple) else index)[: _BYTES - _HEAD]  # type: ignore[index]
+        if type(index) is list or type(index) is tuple:
+            index = index[:_ENTRIES]
+        return repr(index)[: _BYTES - _HEAD]
     return None
 
 
