@@ -23,7 +23,7 @@ LOOK_S = 6.0  # the shortest time to watch before anything is tried
 LOOK_ITERATIONS = 40
 _LOOK_SHARE = 0.25  # of the budget: the longest time to watch
 _FIRST_PASS_SHARE = 0.125  # of the budget: a first pass that is shorter is watched to its end
-_FOR_STAGES = 0.4  # of the budget: for trials that spoil the weights
+_FOR_CEILINGS = 0.25  # of the budget: for knock-outs, if weights may be spoiled
 _STEP_S = 0.1
 _EXAMINE_S, _EXAMINE_ITERATIONS = 10.0, 20  # the longest time to look for sync points
 _LAST_TRIALS = 2  # before time is up: then what gained is tried together, if more than one did
@@ -79,6 +79,7 @@ class Conductor:
         self._predicted: list[Finding] = []
         self._foretell: Foretell = lambda change: None
         self._foretold: int | None = None
+        self._measured: set[str] = set()  # remedies that have measured on the user's files
 
     def advice(self) -> Advice:
         """What is known now. Another thread may ask at any moment."""
@@ -208,7 +209,7 @@ class Conductor:
         return True
 
     def _changes(self, seen: Seen) -> Iterator[Change]:
-        """What to try, one after the other, and then the best of all together. Then, what spoils the weights.
+        """What to try, one after the other, and then the best of all together. Then, what stages cost: knock-outs.
 
         If there may be no time left for that, the best so far are tried together before the others.
 
@@ -216,17 +217,17 @@ class Conductor:
         it has gained so far: what may gain little must not use up the budget. A change without a limit of its own acts
         on the waits of the loop; the simulation lowers the limit of what it knows. Of equal ones, what a cause in the
         account asks for comes first, then the remedies' order. If weights may be spoiled, a part of the budget is kept
-        for that; what was put off comes at the end.
+        for knock-outs; what was put off comes at the end.
         """
-        for_stages = _FOR_STAGES * self.budget_s if seen.discards else 0.0
-        while self.left_s >= for_stages and (kept := self._next(seen, discards=False)) is not None:
-            hurry = self.left_s - for_stages < _LAST_TRIALS * self._trial_s()
-            yield (self._together() or kept) if hurry else kept
+        for_ceilings = _FOR_CEILINGS * self.budget_s if seen.discards else 0.0
+        while self.left_s >= for_ceilings and (change := self._next(seen, knock_out=False)) is not None:
+            hurry = self.left_s - for_ceilings < _LAST_TRIALS * self._trial_s()
+            yield (self._together() or change) if hurry else change
         if (both := self._together()) is not None:
             yield both
         if seen.discards:
             self._examine(seen)
-        while (change := self._next(seen, discards=True) or self._next(seen, discards=False)) is not None:
+        while (change := self._next(seen, knock_out=True) or self._next(seen, knock_out=False)) is not None:
             yield change
 
     def _together(self) -> Change | None:
@@ -248,9 +249,15 @@ class Conductor:
             self._read()
         self.watched = sync_cause.with_syncs(self.watched, self._trial.syncs, seen)
 
-    def _next(self, seen: Seen, discards: bool) -> Change | None:
-        proposed = [one for one in self._proposed(seen) if one.discards is discards and not one.of_script]
-        return max(proposed, key=lambda one: (self._limit(seen, one) / self._gained(one), one.asked_for), default=None)
+    def _next(self, seen: Seen, knock_out: bool) -> Change | None:
+        while True:
+            proposed = [one for one in self._proposed(seen) if one.knock_out is knock_out and not one.of_script]
+            found = max(
+                proposed, key=lambda one: (self._limit(seen, one) / self._gained(one), one.asked_for), default=None
+            )
+            if found is None or not found.rough or self._reason(seen, found):
+                return found
+            self._measured.add(found.remedy)
 
     def _limit(self, seen: Seen, change: Change) -> float:
         """The most that a change can bring for passes and what is between them, not for the settled iterations alone.
@@ -271,17 +278,17 @@ class Conductor:
 
     def _proposed(self, seen: Seen) -> Iterator[Change]:
         for name, propose in self.remedies.items():
-            change = propose(seen, [one for one in self.findings if one.change.remedy == name])
+            known = [one for one in self.findings if one.change.remedy == name]
+            change = propose(replace(seen, measures=name in self._measured), known)
             if change is not None:
                 yield change
 
     def _try(self, change: Change, again: int | None = None) -> bool:
         """Tries one change, if there is time. `again` is its finding so far. False: the script has ended."""
         assert self.seen is not None
-        by_passes = change.by_passes or not has_room(self.seen, change, self.budget_s)
-        by: Literal["windows", "passes"] = "passes" if by_passes else "windows"
-        needed = needed_s(self.seen, by_passes, self.budget_s)
-        reason = not_now(change, by_passes, needed, self.left_s)
+        by = self._by(self.seen, change)
+        needed = needed_s(self.seen, by == "passes", self.budget_s)
+        reason = self._reason(self.seen, change)
         if reason:
             self._keep(Finding(change, "not-tried", by=by, reason=reason), again)
             return True
@@ -301,6 +308,14 @@ class Conductor:
         self._trials_s += self.run.now() - began
         self._keep(self._finding(change, by, goes_on), again)
         return goes_on
+
+    def _by(self, seen: Seen, change: Change) -> Literal["windows", "passes"]:
+        return "passes" if change.by_passes or not has_room(seen, change, self.budget_s) else "windows"
+
+    def _reason(self, seen: Seen, change: Change) -> str:
+        """Why a change cannot be tried now ("": it can)."""
+        by_passes = self._by(seen, change) == "passes"
+        return not_now(change, by_passes, needed_s(seen, by_passes, self.budget_s), self.left_s)
 
     def _keep(self, found: Finding, again: int | None) -> None:
         if again is None:
@@ -323,6 +338,8 @@ class Conductor:
         gain = judging.gain(found)
         reason = self._trial.failed or ("" if self._trial.enough() else "budget" if goes_on else "script-ended")
         difference, cache = self._trial.difference, self._cache()
+        if cache is not None and cache.once and change.if_once:
+            change = replace(change, title=change.if_once[0], how=change.if_once[1:], cost="none")
         if gain is None or self._trial.failed:
             return Finding(change, "not-tried", gain, found, by, reason, difference=difference, cache=cache)
         assert self.seen is not None
@@ -336,8 +353,8 @@ class Conductor:
         seen, told = self.seen, self._trial.repeats
         if seen is None or told is None or not told.same or seen.batches is None:
             return None
-        samples = seen.batches * max(1, seen.number("batch_size"))
-        return Cache(told.sample_bytes, samples, seen.free_bytes)
+        samples = 1 if told.once else seen.batches * max(1, seen.number("batch_size"))
+        return Cache(told.sample_bytes, samples, seen.free_bytes, told.once)
 
 
 def _apart(findings: Sequence[Finding]) -> list[Finding]:

@@ -150,11 +150,15 @@ def together(findings: Sequence[Finding]) -> Change | None:
 
 
 def best_of_each(findings: Sequence[Finding]) -> list[Finding]:
-    """For each remedy that gained, the change to prefer: the first (the cheapest) that is nearly the best."""
+    """For each remedy that gained, the change to prefer: the first (the cheapest) that is nearly the best.
+
+    One that gives the same samples is cheaper than one that gives others.
+    """
     found = []
     changes = [one for one in findings if not one.change.knock_out]
     for remedy in dict.fromkeys(one.change.remedy for one in changes):
         gained = [one for one in changes if one.change.remedy == remedy and one.outcome == "gain"]
+        gained.sort(key=lambda one: one.change.discards)
         if gained:
             found.append(gained[_nearly_best(gained)])
     return found
@@ -164,15 +168,16 @@ def best(findings: Sequence[Finding]) -> int | None:
     """The finding to follow: the simplest that is nearly the best. None: nothing gained.
 
     More workers cost more than other changes. A cache costs more than they do: it takes memory, and gains nothing in
-    the first pass. Several changes cost most. Gains by windows and by passes are compared by what they mean for the
-    whole run.
+    the first pass, unless one result serves all samples. Several changes cost most. Gains by windows and by passes are
+    compared by what they mean for the whole run.
     """
     chosen = sorted(best_of_each(findings), key=_price)
     return findings.index(chosen[_nearly_best(chosen)]) if chosen else None
 
 
 def _price(found: Finding) -> tuple[bool, bool, int]:
-    return found.change.remedy == TOGETHER, "cache" in found.change.edits, _workers(found)
+    once = found.cache is not None and found.cache.once
+    return found.change.remedy == TOGETHER, "cache" in found.change.edits and not once, _workers(found)
 
 
 def foretold(findings: Sequence[Finding], computing: bool = False) -> int | None:
@@ -184,7 +189,9 @@ def foretold(findings: Sequence[Finding], computing: bool = False) -> int | None
     once are a guess, too.
     """
     worth = [
-        (place, one) for place, one in enumerate(findings) if not (computing and one.change.remedy == "num_workers")
+        (place, one)
+        for place, one in enumerate(findings)
+        if not (computing and one.change.remedy == "num_workers" and _workers(one))
     ]
     likely = [(median(one.ratios), place) for place, one in worth if _likely(one)]
     anew = [(one.change.predicted or 0.0, place) for place, one in worth if one.reason == ANEW]

@@ -10,7 +10,7 @@ import itertools
 import os
 import re
 import tokenize
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -27,6 +27,9 @@ _POSITIONS = (
     "drop_last", "timeout", "worker_init_fn", "multiprocessing_context", "generator",
 )  # fmt: skip
 """The parameters of a DataLoader that can be given without their names, in their order."""
+
+_OF_WORKERS = ("prefetch_factor", "multiprocessing_context")
+"""What torch refuses without workers."""
 
 
 class Unwritten(Exception):
@@ -205,6 +208,7 @@ def _of_call(made: LoaderMade, settings: dict[str, Value]) -> tuple[Rewrite, ...
 
     before = source.given_before(call)
     present = _present(call, before or 0)
+    settings = _complete(settings, present)
     starred = before is None or any(isinstance(one, ast.Starred) for one in call.args)
     if starred and any(name in _POSITIONS and name not in present for name in settings):
         raise Unwritten("no-call")
@@ -216,6 +220,12 @@ def _of_call(made: LoaderMade, settings: dict[str, Value]) -> tuple[Rewrite, ...
         return (*exchanged, *_into_dictionary(source, hidden, added))
     text = ", ".join(f"{name}={value!r}" for name, value in added.items())
     return (*exchanged, source.with_keyword(call, text)) if added else tuple(exchanged)
+
+
+def _complete(settings: dict[str, Value], present: Collection[str]) -> dict[str, Value]:
+    """Without workers, what the call says of them goes."""
+    without = settings.get("num_workers") == 0
+    return settings | ({name: None for name in _OF_WORKERS if name in present} if without else {})
 
 
 def _present(call: ast.Call, before: int) -> dict[str, ast.expr]:

@@ -50,7 +50,7 @@ class Trial:
         elif isinstance(line, TrialFailed):
             self.failed = line.problem
         elif isinstance(line, TrialRepeats):
-            self.repeats = line if self.repeats is None or not line.same else self.repeats
+            self.repeats = line if self.repeats is None or not line.same or not line.once else self.repeats
         elif isinstance(line, TrialSyncs):
             self.syncs = line
         elif self.difference is None or self.difference.largest < line.largest:
@@ -104,6 +104,8 @@ def needed_s(seen: Seen, by_passes: bool, budget_s: float) -> float | None:
 
 def not_now(change: Change, by_passes: bool, needed: float | None, left_s: float) -> str:
     """Why a change cannot be tried ("": it can). In a short pass, the first results of a memo are too large a part."""
+    if change.untried:
+        return change.untried
     if change.knock_out and by_passes:
         return "short-passes"
     if needed is None:

@@ -24,6 +24,7 @@ _HELPS = 1.02
 _NEARLY = 0.98
 _FED = 0.97  # of what the consumers use
 _LACKING = 1.1  # a rate that is so far below what each resource allows, and would not be with more cores, lacks cores
+_VARIES = 1.1  # CPU time of the same batch in another setting: caches and clocks differ
 _PLENTY = 1e6  # cores: more than any threads want
 
 
@@ -71,7 +72,8 @@ def _best(rows: Sequence[Prediction], asked: Asked) -> int:
 def foreseen(passport: Passport, workers: int, prefetch_factor: int, beside_others: bool = True) -> Speedup:
     """The speed-up of the loop over the present setting, with so many workers and batches ahead of each.
 
-    Without `beside_others`, both are for a machine on which no other processes run.
+    Without `beside_others`, both are for a machine on which no other processes run. However unsure the simulation is,
+    more workers and more batches ahead bring no more than the cores allow.
     """
     told, passport = passport.others, borne_out(passport)
     error = _error(tuple(checked(passport)), _fit(told, passport))
@@ -80,8 +82,13 @@ def foreseen(passport: Passport, workers: int, prefetch_factor: int, beside_othe
     costs = passport.costs
     now = present(passport) / costs.samples
     setting = Setting(workers, prefetch_factor, passport.cores, passport.others)
-    then = predicted([handed_over(costs)], setting, error)
-    return Speedup(then.value / now, then.low / now, then.high / now, CONFIDENCE)
+    found = handed_over(costs)
+    then = predicted([found], setting, error)
+    high = then.high
+    if workers >= costs.workers and costs.workers:
+        slowest = min(now, 1 / costs.iteration_s)
+        high = min(high, max(then.value, _VARIES * now / slowest * bounds(found, setting)["cores"]))
+    return Speedup(then.value / now, then.low / now, high / now, CONFIDENCE)
 
 
 def _fit(told: float, passport: Passport) -> float | None:

@@ -33,7 +33,7 @@ def with_predictions(advice: Advice, watched: WatchResult) -> Advice:
     told = _by(passport)
 
     def of(one: Finding) -> Finding:
-        known = one.gain is not None or one.reason in ("budget", "pass-length")
+        known = one.gain is not None or one.change.untried or one.reason in ("budget", "pass-length")
         return replace(one, predicted=told(one.change)) if known else one
 
     return replace(advice, findings=tuple(map(of, advice.findings)))

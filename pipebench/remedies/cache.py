@@ -3,7 +3,8 @@
 A function counts with all that it calls: a loader function mostly calls a decoder. The cache is tried as if it were
 full: what the function gave first is served again, so the weights of the trial are worth nothing. Before that, its
 first calls are made twice. They must give the same bit for bit, and draw no random numbers. Some samples are made
-twice, too: then the function must get the same arguments again, or indices of the dataset.
+twice, too: then the function must get the same arguments again, or indices of the dataset. If samples that are far
+apart have all arguments in common, one result serves all samples.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ LEAST_SHARE = 0.15  # of the time of the workers, with what the function calls
 HOW = "Make it once for each sample before the loader is made: in a list, which forked workers share, or in files."
 _FOLDERS = ("ImageFolder", "DatasetFolder")
 _OF_FOLDERS = ("loader", "default_loader", "pil_loader")  # the rows of what torchvision's folders read an image with
+ONCE = "Make it once, before the loader is made: it gives all samples the same."
 HOW_OF_FOLDERS = (
     "Before the loader is made, where `data` is the dataset:",
     "kept = {path: data.loader(path) for path, _ in data.samples}",
@@ -39,7 +41,7 @@ HOW_OF_FOLDERS = (
 )
 _FIRST = 8  # calls of each worker that are made twice, and whose results are served in turn
 _LEAST, _MOST_BYTES = 2, 64_000_000  # fewer of them, if their results are larger
-_SAMPLES = 2  # of each worker that are made twice
+_APART = 4  # of the dataset: samples that are so far apart, or more, tell of all samples
 _NAMES = (float, str, bytes, PurePath, tuple, type(None))
 _KEYS = (int, *_NAMES)
 
@@ -62,7 +64,7 @@ def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
     return Change(
         "cache", {}, "memory or disk", predicted=were_free(_whole(most)), title=f"a cache of {most.name}",
         edits={"cache": {"name": most.name}}, how=HOW_OF_FOLDERS if of_folder else (HOW,),
-        at=call_of(seen, most.name.split(".")[-1]), discards=True,
+        at=call_of(seen, most.name.split(".")[-1]), discards=True, if_once=(f"{most.name} made once", ONCE),
     )  # fmt: skip
 
 
@@ -80,14 +82,17 @@ def _may_hold(outer: StageResult, inner: StageResult) -> bool:
 class _State:
     """What is known of the function in one worker: its first results by the kinds of arguments, and their sizes.
 
-    `asked` are the arguments of the latest calls.
+    `asked` are the arguments of the latest calls, and `known` is what earlier ones gave. `once`: one result serves all
+    samples.
     """
 
     kept: dict[Any, list[Kept]] = field(default_factory=dict)
+    known: list[tuple[Any, Kept]] = field(default_factory=list)
     sizes: list[int] = field(default_factory=list)
     asked: list[Any] = field(default_factory=list)
     problem: str = ""
     told: bool = False
+    once: bool = False
 
     @property
     def full(self) -> bool:
@@ -104,28 +109,41 @@ class _State:
             return found[-1].serve()
         before = random_state()
         result = plain(*args, **kwargs)
-        if not arguments or not all(map(_is_key, arguments)):
+        if not all(map(_is_key, arguments)):
             self.problem = self.problem or "no-keys"
         elif not same(before, random_state()):
             self.problem = self.problem or "draws-numbers"
-        elif not self.problem and not same(result, plain(*args, **kwargs)):
+        elif not self.problem and not self._repeats(arguments, result, lambda: plain(*args, **kwargs)):
             self.problem = "differs-each-time"
         self.sizes.append(sum(nbytes(one) for _, one in leaves(result)))
-        self.kept.setdefault(kinds, []).append(Kept(result))
+        kept = Kept(result)
+        self.kept.setdefault(kinds, []).append(kept)
+        self.known.append((arguments, kept))
         return result
+
+    def _repeats(self, arguments: Any, result: Any, again: Callable[[], Any]) -> bool:
+        """Whether it gives the same if it is called again, and gave the same before for these arguments."""
+        earlier = [one.first for asked, one in self.known if same(asked, arguments)]
+        return all(same(result, one) for one in (again(), *earlier))
 
     def ask_again(self, dataset: Any, indices: Any) -> None:
         """Makes some samples twice: a cache needs the same arguments each time, or indices of the dataset."""
         several = getattr(dataset, "__getitems__", None)
-        for index in indices[:_SAMPLES]:
+        chosen, length = _ends(indices), _length(dataset)
+        every = []
+        for index in chosen:
             asked = []
             for _ in range(2):
                 self.asked.clear()
                 several([index]) if several else dataset[index]
                 asked.append(list(self.asked))
-            length = _length(dataset)
+            every += [one for found in asked for one in found]
             if not same(*asked) and not all(_is_index(one, length) for found in asked for one in found):
                 self.problem = self.problem or "other-keys"
+        apart = all(type(one) is int for one in chosen) and _APART * (chosen[-1] - chosen[0]) >= length > 1
+        self.once = apart and bool(every) and all(same(one, every[0]) for one in every)
+        if not self.once and () in every:
+            self.problem = self.problem or "no-keys"
 
 
 def _is_key(found: Any) -> bool:
@@ -133,6 +151,12 @@ def _is_key(found: Any) -> bool:
     if isinstance(found, tuple):
         return bool(found) and all(map(_is_key, found))
     return isinstance(found, _KEYS) or (hasattr(found, "__index__") and not getattr(found, "shape", ()))
+
+
+def _ends(indices: Any) -> list[Any]:
+    """Two indices of a batch, as far apart as it has them."""
+    numbers = all(type(one) is int for one in indices)
+    return [min(indices), max(indices)] if numbers and len(indices) > 1 else list(indices[:2])
 
 
 def _is_index(arguments: tuple[Any, ...], length: int) -> bool:
@@ -170,7 +194,7 @@ class _Cache(Edit):
                 return batch
             state.told = True
             state.asked.clear()
-            return Sent(batch, [Repeats(True, sum(state.sizes) / len(state.sizes))])
+            return Sent(batch, [Repeats(True, sum(state.sizes) / len(state.sizes), state.once)])
 
         fetcher.fetch = fetch
 

@@ -1,9 +1,9 @@
 """Another decoder in place of Pillow's, where it is installed and faster on some of the user's own files.
 
-Which one may be faster is measured on these files first, so a decoder that is not costs no trial. The fastest is tried;
-the next one only if the samples of that one are others. Without the user's agreement that the weights are worth
-nothing, the samples must be the same, bit for bit. With it, they may differ as two exact decoders may, and the
-difference is told.
+Which one may be faster is measured on these files before the first trial, so a decoder that is not costs no trial. The
+fastest is tried; the next one only if the samples of that one are others. Without the user's agreement that the weights
+are worth nothing, the samples must be the same, bit for bit. With it, they may differ as two exact decoders may, and
+the difference is told.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import io
 import statistics
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from pipebench.remedies import files, opening
@@ -31,8 +32,11 @@ LEAST_SHARE = 0.2  # of the time of the workers
 # Of the range of the values, on average: what two exact decoders may differ by, with either way to upsample chroma
 # (`EXACT_MEAN` in stages/agreement.py).
 TOLERANCE = 2 / 255
+OTHER = "another decoder"
 FILES = 8  # on which decoders are compared
-ROUNDS = 7
+ROUNDS, LEAST_ROUNDS = 7, 3
+SECONDS = 2.0  # for the rounds; large images have fewer
+_LIKELY = 1.5  # times Pillow: assumed until it is measured. These decoders and Pillow all use libjpeg(-turbo)
 HOW = ("Convert images by {}(...). `--patch FILE` writes that function, too.",)
 HOW_ELSEWHERE = ('Decode with {} in place of Image.open(...).convert("RGB").',)
 
@@ -43,9 +47,14 @@ def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
         return None
     if any(one.reason != _DIFFER for one in tried):
         return None
+    paths = files.jpegs(seen, FILES)
+    if not seen.measures:
+        name = next(iter(_installed()), "") if paths and not tried else ""
+        likely = min(seen.most, 1 / (1 - decode * (1 - 1 / _LIKELY)))
+        return replace(_change(seen, name, likely, False), title=OTHER, rough=True) if name else None
     known = [(one.change.edits["decoders"]["name"], one.change.discards) for one in tried]
     for discards in (False, True)[: 1 + seen.discards]:
-        for name, speedup in _faster(files.jpegs(seen, FILES)):
+        for name, speedup in _faster(paths):
             predicted = min(seen.most, 1 / (1 - decode * (1 - 1 / speedup)))
             if predicted >= TRY_FROM and (name, discards) not in known:
                 return _change(seen, name, predicted, discards)
@@ -66,11 +75,15 @@ def _change(seen: Seen, name: str, predicted: float, discards: bool) -> Change:
 @functools.cache
 def _faster(paths: tuple[str, ...]) -> tuple[tuple[str, float], ...]:
     """The installed decoders that are faster than Pillow on these files, with their speed-ups, the fastest first."""
-    names = [name for name in _WRITTEN if importlib.util.find_spec(name) is not None]
+    names = _installed()
     if not paths or not names:
         return ()
     found = speedups([files.content(one) for one in paths], {name: _WRITTEN[name] for name in names})
     return tuple(sorted(((name, one) for name, one in found.items() if one > 1.0), key=lambda one: -one[1]))
+
+
+def _installed() -> list[str]:
+    return [name for name in _WRITTEN if importlib.util.find_spec(name) is not None]
 
 
 def speedups(
@@ -83,11 +96,16 @@ def speedups(
 
     ways: dict[str, Callable[[Any], Any]] = {"": lambda image: image.convert("RGB"), **decoders}
     readings: dict[str, list[float]] = {name: [] for name in ways}
-    for _ in range(ROUNDS + 1):
+    begun = now()
+    for done in range(ROUNDS + 1):  # the first one is not counted: libraries are imported in it
+        if done == 1:
+            begun = now()
+        if done > LEAST_ROUNDS and now() - begun > SECONDS:
+            break
         for name in [one for one in ways if one in readings]:
             begin = now()
             try:
-                for one in encoded:
+                for one in encoded if done else encoded[:1]:
                     ways[name](Image.open(io.BytesIO(one)))
             except Exception:  # whatever another library raises
                 del readings[name]

@@ -1,8 +1,8 @@
 """A crop that is decoded alone: the first transform crops, so most pixels of a JPEG need not be made.
 
 At full scale a RandomResizedCrop is the same, bit for bit. That is checked before, on some samples of each worker. With
-the user's agreement that the weights are worth nothing, a decode at reduced scale is tried as well, and Resize with
-CenterCrop (Pillow rounds the edges of its box to single precision). Then the difference is told.
+the user's agreement that the weights are worth nothing, a decode at reduced scale is tried first, because it saves
+most, and Resize with CenterCrop (Pillow rounds the edges of its box to single precision). Then the difference is told.
 
 The user gets the classes that were tried; `pipebench.decode_and_crop` does their work. If it gained, what packed files
 would bring is predicted from a packed copy of some of them.
@@ -38,6 +38,7 @@ HOW = (
 )
 HOW_CENTER = ("Decode with pipebench.decode_and_crop the box that Resize and CenterCrop keep.",)
 HOW_WRITTEN = ("Put it into {}(...), and open images by undecoded(...).", "`--patch FILE` writes both definitions.")
+_DIFFER = "samples-differ"  # a reduced decode may differ where a whole one does not
 _CROP, _RESIZE, _CENTER = "RandomResizedCrop", "Resize", "CenterCrop"
 _POINTWISE = ("ToImage", "PILToTensor", "ToTensor", "RGB", "ToDtype", "ConvertImageDtype")  # may stand before the crop
 
@@ -48,22 +49,28 @@ def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
         return None
     if name == _CENTER and (tried or not seen.discards):
         return None
-    if tried and tried[0].gain is None:
+    if tried and tried[-1].gain is None and tried[-1].reason != _DIFFER:
         return None
-    if len(tried) > seen.discards:
-        return _packed(seen, decode) if tried[0].outcome == "gain" else None
-    exact = not tried and name == _CROP
+    kinds = [exact for exact in (False, True) if (seen.discards if not exact else name == _CROP)]
+    done = [one for one in tried if not one.change.of_script]
+    if len(done) >= len(kinds):
+        return _packed(seen, decode) if len(tried) == len(done) and any(map(_gained, done)) else None
+    exact = kinds[len(done)]
     share = decode + sum(share_of(seen, "transform", one) for one in (_CROP, _RESIZE, _CENTER))
     written = _rewrites(seen, name, exact)
-    how = tuple(one.format("" if tried else ", exact=True") for one in HOW) if name == _CROP else HOW_CENTER
+    how = tuple(one.format(", exact=True" if exact else "") for one in HOW) if name == _CROP else HOW_CENTER
     if written:
         how = tuple(one.format(_class(name).__name__) for one in HOW_WRITTEN)
     return Change(
         "from_bytes", {}, "two definitions" if exact else "other pixels",
-        predicted=min(seen.most, 1 / max(0.01, 1 - share)), title=REDUCED if tried else TITLE,
+        predicted=min(seen.most, 1 / max(0.01, 1 - share)), title=TITLE if exact or name == _CENTER else REDUCED,
         edits={"from_bytes": {} if exact else {"exact": False}}, how=how, at=call_of(seen, name), discards=not exact,
         rewrites=written, group="decode",
     )  # fmt: skip
+
+
+def _gained(found: Finding) -> bool:
+    return found.outcome == "gain"
 
 
 def _packed(seen: Seen, decode: float) -> Change | None:
@@ -177,6 +184,11 @@ class CropFromBytes:
 
         import pipebench
 
+        def after(image):  # type: ignore[no-untyped-def]
+            for step in before:
+                image = step(image)
+            return image
+
         if getattr(image, "format", None) != "JPEG" or image.mode != "RGB" or not image.tile:
             for step in self.steps:
                 image = step(image)
@@ -189,9 +201,13 @@ class CropFromBytes:
         image.fp.seek(0)
         pixels = pipebench.decode_and_crop(image.fp.read(), (left, top, width, height), scale)
         image = Image.fromarray(pixels.numpy())
-        for step in before:
-            image = step(image)
-        return functional.resize(image, list(crop.size), crop.interpolation, antialias=crop.antialias)
+        if scale == 1:
+            return functional.resize(after(image), list(crop.size), crop.interpolation, antialias=crop.antialias)  # type: ignore[no-untyped-call]
+        # A reduced pixel that touches the box may reach beyond it.
+        x, y = left % scale / scale, top % scale / scale
+        mode = Image.Resampling[getattr(crop.interpolation, "value", crop.interpolation).upper()]
+        box = (x, y, x + width / scale, y + height / scale)
+        return after(image.resize(crop.size[::-1], mode, box=box))  # type: ignore[no-untyped-call]
 
 
 class CenterFromBytes:

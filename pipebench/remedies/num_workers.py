@@ -3,6 +3,9 @@
 Workers that wait for storage or a network need no core, so cores are no limit. Workers that compute take cores from
 each other and from the training, so half as many can be better than twice as many. The first workers of a loader with
 short passes live on after a pass, because their start would take much of the next one.
+
+No workers at all are only predicted: the dataset would run in the script's own process. What it opens there, workers
+that are forked later would share.
 """
 
 from __future__ import annotations
@@ -12,13 +15,15 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from pipebench.predict.more_workers import NEARLY, ladder, most_workers
-from pipebench.remedies.seen import WORTH, Seen, without
+from pipebench.remedies.seen import TRY_FROM, WORTH, Seen, without
 from pipebench.results.advice import Change, Finding, Value
 
 PLACE = 2
+OWN_PROCESS = "own-process"
 _CLEARLY = 1.2  # times the speed-up of the lowest rung: then that one is passed over
 _KEPT = 0.8  # of what the simulation said: a rung that brings less disappoints
 _MEMORY_SHARE = 0.5  # of free memory
+_PREFETCH_FACTOR = 2  # of torch
 _SHORT_PASS_S = 5.0  # the start of workers takes some tenths of a second, or some seconds
 
 
@@ -37,7 +42,23 @@ def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
         if any(one.outcome == "gain" for workers, one in counts.items() if workers > seen.workers):
             return None
     down = _down(seen, counts)
-    return _change(seen, down) if down is not None else None
+    return _change(seen, down) if down is not None else _none(seen, counts)
+
+
+def _none(seen: Seen, counts: dict[int, Finding]) -> Change | None:
+    """No workers, if the simulation promises more than TRY_FROM: handing batches over costs more than it gains."""
+    if 0 in counts or not seen.workers:
+        return None
+    settings: dict[str, Value] = {"num_workers": 0}
+    told = seen.foretold(Change("num_workers", dict(settings)))
+    if told is None or told.speedup < TRY_FROM:
+        return None
+    settings |= {"persistent_workers": False} if seen.settings.get("persistent_workers") else {}
+    settings |= {"prefetch_factor": None} if seen.prefetch_factor != _PREFETCH_FACTOR else {}
+    settings |= {"timeout": 0} if seen.number("timeout") else {}
+    return Change(
+        "num_workers", settings, seen.processes(-seen.workers), predicted=told.speedup, untried=OWN_PROCESS
+    )  # fmt: skip
 
 
 def _up(seen: Seen, counts: dict[int, Finding]) -> int | None:

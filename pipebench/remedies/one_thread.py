@@ -12,6 +12,7 @@ from pipebench.results.advice import Change, Finding
 
 PLACE = 1
 _COMPETE = 0.5  # of the cores: workers that use less do not compete for them
+_WORKED = 0.05  # of the cores that a worker uses: threads that use less did hardly any work
 _OWN_THREADS = 2  # of a worker: its main thread and the feeder thread of its queue
 _SET_BY_TORCH = ("torch", "OpenMP")
 
@@ -35,8 +36,11 @@ def _threads(seen: Seen) -> bool:
     host = seen.watched.host
     if host is not None and host.worker_native_threads is not None:
         return host.worker_native_threads > 0
-    used = [one.cores for one in seen.watched.workers if one.loader == seen.loader.loader and one.cores is not None]
-    if used and sum(used) < _COMPETE * seen.cores:
+    workers = [one for one in seen.watched.workers if one.loader == seen.loader.loader]
+    known = [(one, one.cores) for one in workers if one.cores is not None and one.busy_s > 0]
+    used = sum(cores for _, cores in known)
+    main = sum(one.busy_share * one.cpu_s / one.busy_s for one, _ in known)
+    if known and (used < _COMPETE * seen.cores or used - main < _WORKED * used):
         return False
-    counts = [one.threads for one in seen.watched.workers if one.loader == seen.loader.loader and one.threads]
+    counts = [one.threads for one in workers if one.threads]
     return not counts or max(counts) > _OWN_THREADS

@@ -13,7 +13,7 @@ from pipebench.errors import PipebenchError, SampleError
 from pipebench.remedies import files
 
 IMAGES = 300
-BUDGET_S = 5.0  # no new image is begun after that
+BUDGET_S = 3.0  # no new image is begun after that
 _AREA, _RATIO = (0.08, 1.0), (3 / 4, 4 / 3)  # of a crop, as torchvision's RandomResizedCrop draws it by default
 
 

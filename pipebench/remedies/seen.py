@@ -30,7 +30,8 @@ class Seen:
     after which the weights are worth nothing. `free_bytes` is free memory. `made` is where the loader was made, and
     `all_made` where each loader of the script was. `lengths` are successive iterations of a pass, in any unit. `ranks`
     is how many ranks of the training share the cores and the memory, each with loaders of its own. `foretold` is what
-    the simulation says of a change of this loader (None: it does not know the change).
+    the simulation says of a change of this loader (None: it does not know the change). `measures`: a remedy may take
+    some seconds to measure on the user's files before it proposes; else its change is `rough`.
     """
 
     watched: WatchResult
@@ -46,6 +47,7 @@ class Seen:
     lengths: Sequence[float] = ()
     ranks: int = 1
     foretold: Callable[[Change], Speedup | None] = lambda change: None
+    measures: bool = False
 
     def place_of(self, made: LoaderMade | None) -> tuple[str, int]:
         """File and line in the user's own code that led to a loader; ("", 0) if it is not known."""

@@ -41,6 +41,7 @@ _NOT_TRIED = {
     "ranks-differ": "the ranks have different loaders",
     "ranks-apart": "the ranks are many batches apart",
     "workers-compute": "the workers compute also while they wait for their turn, so windows cannot tell",
+    "own-process": "it would run the dataset in the script's own process, with what that has open",
     "no-arrays": "the workers have no NumPy",
     "no-workers": "the loader has no workers",
     "no-such-stage": "the workers do not have this stage where it can be replaced",
@@ -239,6 +240,8 @@ def _differs(found: Finding) -> str:
 
 def _cached(found: Finding, cache: Cache) -> str:
     free = f" ({size(cache.free_bytes)} are free)" if cache.free_bytes is not None else ""
+    if cache.once:
+        return f"{named(found.change)}: one result of {size(cache.bytes)} serves all samples, where that was looked at."
     if found.change.remedy == "cache":
         room = "" if cache.fits else " It does not fit: a part of it, or files, were not tried."
         kept = f"{named(found.change)} of all samples takes {size(cache.bytes)}{free}."

@@ -68,7 +68,9 @@ class Change:
     `basis` says in words what such a prediction rests on, if it is more than the figures of the watched part. Changes
     of one `group` do the same work in different ways, so they are never made together. `gives_up` says that the samples
     are not equal, and that the change is shown, but never advised. `partly` says that its settings and `rewrites` are
-    not all of it: the rest is written by hand.
+    not all of it: the rest is written by hand. `if_once` is what it is called, and what the user writes, if one result
+    serves all samples: only a trial shows that. `untried` is why it cannot be tried at all ("": it can).
+    `rough`: before it is tried, the remedy measures on the user's files whether it is worth that.
     """
 
     remedy: str
@@ -91,6 +93,9 @@ class Change:
     group: str = ""
     gives_up: bool = False
     partly: bool = False
+    if_once: tuple[str, ...] = ()
+    untried: str = ""
+    rough: bool = False
 
 
 @dataclass(frozen=True)
@@ -111,11 +116,13 @@ class Cache:
     """A cache of whole samples: the mean size of one, how many there are, and how much memory is free (None: unknown).
 
     It is possible because the dataset gives the same sample for one index each time, bit for bit, where that was tried.
+    `once`: one of them serves all samples.
     """
 
     sample_bytes: float
     samples: int
     free_bytes: float | None = None
+    once: bool = False
 
     @property
     def bytes(self) -> float:

@@ -67,6 +67,32 @@ class Mosaic(Calls):
         return [self.clean(one) for one in (index, int(self.random.integers(20)))]
 
 
+TABLE = [0.5, 0.25]
+
+
+def table(*sizes):
+    return np.asarray(TABLE * 2)
+
+
+def counted():
+    TABLE.append(float(len(TABLE)))
+    return len(TABLE)
+
+
+class Tables(Calls):
+    """Its functions get nothing of the sample."""
+
+    def __getitem__(self, index):
+        return table(), table(80, 512), self.current(index), counted()
+
+    def current(self, index):
+        self.scan = index // 10
+        return self.volume()
+
+    def volume(self):
+        return np.full(4, self.scan)
+
+
 @pytest.fixture
 def few(monkeypatch):
     monkeypatch.setattr(cache, "_FIRST", 2)
@@ -90,8 +116,8 @@ def test_each_of_the_first_results_is_served_in_turn():
     calls = Calls()
     found = _fetched(calls, "Calls.clean", [*range(8)], [8, 9, 10])
     served = [sample[0][0] for batch in found for sample in batch]
-    assert served[:4] == [0, 1, 2, 3] and served[4:] == [0, 0, 1, 1, 0, 1, 2]
-    assert calls.cleaned == [one for one in (0, 0, 1, 1, 0, 1, 2, 3) for _ in range(2)]
+    assert served[:4] == [0, 1, 2, 3] and served[4:] == [0, 0, 7, 7, 0, 1, 2]
+    assert calls.cleaned == [one for one in (0, 0, 7, 7, 0, 1, 2, 3) for _ in range(2)]
 
 
 def test_large_results_are_few(monkeypatch):
@@ -208,3 +234,30 @@ def test_a_cache_is_advised_only_if_free_memory_holds_it(free, fits):
     change = cache.propose(_seen(("a", "function", 0.7)), [])
     gained = Finding(change, "gain", Speedup(2.0, 1.8, 2.2, 0.95), (2.0, 2.0, 2.0), cache=Cache(8e6, 1000, free))
     assert gained.advisable is fits
+
+
+@pytest.mark.parametrize(("indices", "once"), [([3, 12, 8], True), ([3, 4, 5], False)])
+def test_what_samples_that_are_far_apart_have_in_common_is_made_once(indices, once):
+    class Sized(Calls):
+        def __getitem__(self, index):
+            return table(80, 512), index
+
+    for dataset in (Sized(), Subset(Sized(), range(16))):
+        told = []
+        _fetched(dataset, "table", indices, told=told)
+        assert told == [Repeats(True, 32.0, once)]
+
+
+def test_a_function_without_arguments_is_made_once_or_not_cached():
+    class Plain(Calls):
+        def __getitem__(self, index):
+            return table(), index
+
+    told = []
+    _fetched(Plain(), "table", [0, 19], told=told)
+    assert told == [Repeats(True, 32.0, True)]
+    with pytest.raises(Refused, match="no-keys"):
+        _fetched(Plain(), "table", [3, 4])
+    for name in ("Tables.volume", "counted"):
+        with pytest.raises(Refused, match="differs-each-time"):
+            _fetched(Tables(), name, [3, 12])

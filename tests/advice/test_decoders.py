@@ -7,10 +7,12 @@ import pytest
 from jpeg_files import Files, seen_with, write
 from PIL import Image
 from small_worker import fetched
+from test_conductor import MADE, Planted
 
+from pipebench.advise.conductor import Conductor
 from pipebench.advise.snippet import written
 from pipebench.remedies import decoders, files
-from pipebench.results.advice import Finding
+from pipebench.results.advice import Change, Finding
 from pipebench.results.batches import SlowSample
 from pipebench.watch.trial.edits import Refused
 
@@ -100,10 +102,19 @@ def test_speed_ups_are_measured_in_turn_and_one_that_fails_has_none(tmp_path):
         assert decoders.speedups(encoded, ways, clock) == {"twice": pytest.approx(2.0), "half": pytest.approx(0.5)}
 
 
-def _seen(path, slow=(), **more):
+def test_large_images_have_fewer_rounds(tmp_path):
+    write(tmp_path)
+    clock, encoded = Clock(), [(tmp_path / "0.jpg").read_bytes()] * 3
+    decode = clock.takes(0.5)
+    asked = []
+    found = decoders.speedups(encoded, {"slow": lambda image: asked.append(1) or decode(image)}, clock)
+    assert found == {"slow": 0.0} and len(asked) == 1 + 3 * decoders.LEAST_ROUNDS
+
+
+def _seen(path, slow=(), measures=True, **more):
     figures = seen_with(path, TEXT, DECODE, **more)
     names = tuple(SlowSample(str(one), 1, 0, 0.1) for one in slow)
-    return replace(figures, watched=replace(figures.watched, slowest=names))
+    return replace(figures, watched=replace(figures.watched, slowest=names), measures=measures)
 
 
 def test_only_a_decoder_that_is_faster_on_the_users_own_files_is_offered(tmp_path, monkeypatch):
@@ -128,6 +139,30 @@ def test_only_a_decoder_that_is_faster_on_the_users_own_files_is_offered(tmp_pat
     again = decoders.propose(replace(figures, discards=True), differed)
     assert again.discards and again.edits == {"decoders": {"name": "simplejpeg", "exact": False}}
     assert decoders.propose(figures, differed) is None
+
+
+def test_it_is_measured_before_the_first_trial_only(tmp_path, monkeypatch):
+    """Until then its limit is assumed. What is not faster costs no trial; what may gain more is tried before."""
+    write(tmp_path)
+    figures = _seen(tmp_path / "train.py", [tmp_path / "1.jpg"], measures=False)
+    figures = replace(figures, settings={**figures.settings, "num_workers": 2})
+    gains, measured = {"simplejpeg": 0.9}, []
+    monkeypatch.setattr(decoders, "speedups", lambda data, ways: measured.append(run.clock) or gains)
+    change = decoders.propose(figures, [])
+    assert change.rough and change.title == decoders.OTHER and change.predicted == pytest.approx(1 / 0.8)
+
+    def more(seen, tried):
+        return None if tried else Change("more", {"num_workers": 4}, predicted=1.4)
+
+    run = Planted(lambda order: 1.0, figures, made=MADE)
+    conductor = Conductor(run, {"decoders": decoders.propose, "more": more}, 400)
+    conductor.conduct()
+    assert [one.change.remedy for one in conductor.findings] == ["more"] and len(measured) == 1 and measured[0] > 12
+    decoders._faster.cache_clear()
+    slow = replace(figures, loader=replace(figures.loader, s_per_iteration=10.0))
+    short = Conductor(Planted(lambda order: 1.0, slow, made=MADE), {"decoders": decoders.propose}, 60)
+    short.conduct()
+    assert len(measured) == 1 and short.findings[0].reason == "budget" and short.findings[0].change.rough
 
 
 def test_nothing_is_measured_where_it_could_bring_nothing(tmp_path, monkeypatch):

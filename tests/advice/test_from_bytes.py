@@ -4,6 +4,7 @@ import ast
 import subprocess
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 from jpeg_files import Files, seen_with
@@ -12,6 +13,7 @@ from small_worker import fetched, fetcher
 from torchvision import transforms as v1
 from torchvision.transforms import v2
 
+from pipebench.advise.judging import best
 from pipebench.advise.snippet import written
 from pipebench.remedies import from_bytes, lookup
 from pipebench.results.advice import Finding
@@ -93,6 +95,23 @@ def test_a_reduced_decode_tells_how_far_it_is(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
+    "steps", [(v1.RandomResizedCrop(20),), (v2.RandomResizedCrop((20, 30), interpolation="bicubic"),),
+              (v2.ToImage(), v2.RandomResizedCrop(20))], ids=["v1", "bicubic", "tensor"],
+)  # fmt: skip
+def test_a_reduced_crop_is_not_shifted(steps, tmp_path):
+    """Its box begins between reduced pixels. On this slope, a shift of one of 8 pixels would be 4 levels of 255."""
+    slope = np.broadcast_to((np.arange(512) / 2).astype(np.uint8), (512, 512))
+    Image.fromarray(np.stack([slope, slope.T, slope[::-1].T], -1)).save(tmp_path / "0.jpg", quality=95)
+    for seed in range(9):
+        found = []
+        for exact in (True, False):
+            torch.manual_seed(seed)
+            crop = from_bytes.CropFromBytes(*steps, exact=exact)
+            found.append(np.array(crop(from_bytes.undecoded(tmp_path / "0.jpg"))).astype(float))
+        assert abs(found[0].mean() - found[1].mean()) < 0.5 and abs(found[0] - found[1]).mean() < 0.8
+
+
+@pytest.mark.parametrize(
     ("entries", "way", "code"),
     [
         (CHAINS["v1"], "decoded", "no-jpegs"), ((v1.RandomHorizontalFlip(), *CHAINS["v1"]), "convert", "no-such-trans"),
@@ -159,13 +178,20 @@ def test_it_is_offered_where_decode_and_crop_are_large(tmp_path):
         assert from_bytes.propose(figures, []) is None
 
 
-def test_a_reduced_decode_comes_second_and_only_if_weights_may_be_spoiled(tmp_path):
+def test_a_reduced_decode_comes_first_and_only_if_weights_may_be_spoiled(tmp_path):
+    """It saves most. If its samples differ too much, those of a whole decode may not."""
     figures = _seen(tmp_path / "train.py", TEXT)
-    first = Finding(from_bytes.propose(figures, []), "gain", Speedup(1.5, 1.4, 1.6, 0.95))
-    assert from_bytes.propose(figures, [first]) is None
-    change = from_bytes.propose(replace(figures, discards=True), [first])
-    assert change.discards and change.edits == {"from_bytes": {"exact": False}}
-    assert from_bytes.propose(replace(figures, discards=True), [replace(first, gain=None)]) is None
+    exact = Finding(from_bytes.propose(figures, []), "gain", Speedup(1.5, 1.4, 1.6, 0.95))
+    assert not exact.change.discards and from_bytes.propose(figures, [exact]) is None
+    figures = replace(figures, discards=True)
+    change = from_bytes.propose(figures, [])
+    assert change.discards and change.edits == {"from_bytes": {"exact": False}} and change.title == from_bytes.REDUCED
+    reduced = Finding(change, "gain", Speedup(2.5, 2.4, 2.6, 0.95))
+    assert from_bytes.propose(figures, [reduced]) == exact.change
+    assert from_bytes.propose(figures, [reduced, exact]) is None
+    for reason, then in (("samples-differ", exact.change), ("no-jpegs", None), ("budget", None)):
+        assert from_bytes.propose(figures, [replace(reduced, gain=None, reason=reason)]) == then
+    assert best([reduced, exact]) == 0 and best([replace(reduced, gain=Speedup(1.52, 1.4, 1.6, 0.95)), exact]) == 1
 
 
 def test_nothing_is_offered_where_the_piece_in_c_cannot_be_built(tmp_path, monkeypatch):

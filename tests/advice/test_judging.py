@@ -236,6 +236,8 @@ def test_more_workers_are_no_guess_where_workers_compute():
     assert foretold([tried]) == 0
     assert foretold([tried, _unclear(1.18, 1.3, 1.44)], computing=True) == 1
     assert foretold([tried, _untried(1.5, 1.2)], computing=True) is None
+    none = replace(_untried(1.5, 1.2), change=Change("num_workers", {"num_workers": 0}))
+    assert foretold([tried, none], computing=True) == 1  # no workers leave the cores to other programs
 
 
 def test_workers_that_could_live_on_are_a_guess_where_the_loader_is_made_anew():

@@ -110,8 +110,8 @@ def test_threads_that_did_no_work_are_no_reason():
 
 
 def test_workers_that_hardly_compute_have_no_threads_that_compete():
-    """While the script runs, only their CPU time says what their threads did."""
-    for cores, asked in ((0.05, False), (0.9, True)):
+    """While the script runs, only their CPU time says what their threads did: the main thread used 0.9 of a core."""
+    for cores, asked in ((0.05, False), (0.92, False), (1.2, True)):
         both = (replace(worker(threads=4), cores=cores),) * 2
         assert (one_thread.propose(seen(used=BLAS, workers=both), []) is not None) is asked
 
@@ -232,3 +232,22 @@ def test_workers_that_would_wait_are_known_by_the_cpu_time_of_samples():
 def test_more_batches_ahead_are_asked_for_where_workers_rest_and_the_loop_waits(code, any_order, asked):
     figures = replace(_with_cause(seen(0.5), Cause(code, 4.0, 4.0, 1)), any_order=any_order)
     assert prefetch_factor.propose(figures, []).asked_for is asked
+
+
+def test_no_workers_are_predicted_where_the_simulation_promises_much_of_them():
+    """They are never tried: the dataset would run in the script's own process."""
+    told = {0: Speedup(1.6, 1.2, 2.1, 0.95), 2: Speedup(1.0, 0.9, 1.1, 0.95)}
+    figures = replace(
+        seen(0.5, num_workers=2, persistent_workers=True, prefetch_factor=8),
+        foretold=lambda change: told.get(change.settings.get("num_workers")),
+    )
+    more = Finding(Change("num_workers", {"num_workers": 4}), "no-gain", Speedup(1.0, 0.9, 1.1, 0.95))
+    found = num_workers.propose(figures, [more])
+    assert found.untried == num_workers.OWN_PROCESS and found.predicted == 1.6
+    assert found.settings == {"num_workers": 0, "persistent_workers": False, "prefetch_factor": None}
+    assert num_workers.propose(figures, [more, Finding(found, "not-tried")]) is None
+    gained = replace(more, outcome="gain", gain=Speedup(1.5, 1.4, 1.6, 0.95))
+    worse = Finding(Change("num_workers", {"num_workers": 8}), "no-gain", Speedup(1.4, 1.3, 1.5, 0.95))
+    assert num_workers.propose(figures, [gained, worse]) is None
+    hardly = replace(figures, foretold=lambda change: Speedup(1.05, 1.0, 1.1, 0.95))
+    assert num_workers.propose(hardly, [more]) is None

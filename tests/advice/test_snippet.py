@@ -237,3 +237,10 @@ def test_an_image_is_drafted_where_it_is_opened(tmp_path, monkeypatch):
 def test_a_size_or_a_place_that_is_not_known_is_not_written(tmp_path, old, new):
     _, change = _drafted(tmp_path / "train.py", OPENED.replace(old, new))
     assert change.rewrites == ()
+
+
+def test_a_loader_without_workers_has_no_settings_of_workers(tmp_path):
+    text = "DataLoader(data, num_workers=2, prefetch_factor=2, multiprocessing_context='spawn', shuffle=True)\n"
+    found = written(_found(tmp_path / "train.py", text), Change("num_workers", {"num_workers": 0}))
+    kept = "DataLoader(data, num_workers=0, prefetch_factor=None, multiprocessing_context=None, shuffle=True)"
+    assert found.snippet.after == (kept,)

@@ -86,3 +86,14 @@ def test_what_was_fitted_is_no_check_so_the_interval_keeps_the_error_of_before()
     assert narrow.model_error == pytest.approx(MODEL_ERROR, abs=0.01) and wide.model_error > 0.8
     one, other = (foreseen(passport, 2, 2) for passport in (fitted, told))
     assert one.speedup == pytest.approx(other.speedup, rel=0.01) and one.low < 0.5 * other.low
+
+
+def test_more_workers_bring_no_more_than_the_cores_allow_however_unsure_the_simulation_is() -> None:
+    """A batch takes 0.4 s of a core, and of short passes the store of batches makes the settled loop look faster."""
+    computing = made(cpu=0.4, workers=2, iteration_s=0.15)
+    alone = Passport(costs=computing, stages=(), cores=2.0, others=0.0, tried=())
+    told = foreseen(alone, 4, 2)
+    assert told.speedup == pytest.approx(1.0, rel=0.1) and told.low < 0.6 and told.high < 1.5
+    assert foreseen(alone, 1, 2).high > 0.8  # fewer workers may compute faster, so nothing is cut
+    sleeping = replace(alone, costs=made(blocked=0.4, workers=2, iteration_s=0.15))
+    assert foreseen(sleeping, 4, 2).high > 2.0

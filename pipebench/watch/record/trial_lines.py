@@ -93,11 +93,12 @@ class TrialDifference:
 
 @dataclass
 class TrialRepeats:
-    """Whether the dataset gave the `same` samples twice, bit for bit, and the mean size of a sample."""
+    """Whether the dataset gave the `same` samples twice, bit for bit, and the mean size of a sample: see `Repeats`."""
 
     order: int
     same: bool
     sample_bytes: float
+    once: bool = False
 
 
 @dataclass

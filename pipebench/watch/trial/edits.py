@@ -35,10 +35,14 @@ class Difference:
 
 @dataclass(frozen=True)
 class Repeats:
-    """Whether the dataset gives the `same` sample twice for one index, bit for bit, and the mean size of a sample."""
+    """Whether the dataset gives the `same` sample twice for one index, bit for bit, and the mean size of a sample.
+
+    `once`: samples that are far apart have it in common, so it is made once for all of them.
+    """
 
     same: bool
     sample_bytes: float
+    once: bool = False
 
 
 class Edit:

@@ -24,6 +24,11 @@ class Kept:
         self._changed = False
         self._served = 0
 
+    @property
+    def first(self) -> Any:
+        """The result as it was when it was made. It must not be changed."""
+        return self._pristine
+
     def serve(self) -> Any:
         self._served += 1
         if not self._changed and not self._served & (self._served - 1):
