@@ -45,6 +45,7 @@ from pipebench.results.advice import Advice, Finding, Snippet
 from pipebench.results.next_move import NextMove
 from pipebench.results.watched import WatchResult
 
+_PATCH = "advised.diff"
 SCRIPTS = Path(__file__).parents[1] / "tests" / "advice"
 Kind = tuple[Path, Sequence[str], Mapping[str, str]]
 
@@ -127,17 +128,30 @@ def _advised(planted: Planted, script: Path, best: Path, chosen: Finding, writte
     if remedy in planted.by_author:
         return _replaced(script, "advised", planted.by_author[remedy]), planted.advised, {}
     if any(one.helper for one in chosen.change.rewrites):
-        return None  # its definitions are in a patch only
+        return _patched(script, planted)  # its definitions are in the patch only
     changed = script if variables and not chosen.change.settings else _changed(script, written)
     return None if changed is None else (changed, planted.advised, variables)
 
 
+def _patched(script: Path, planted: Planted) -> Kind | None:
+    """The script with the patch that `advise` wrote. None: it wrote none."""
+    patch = script.with_name(_PATCH)
+    if not patch.exists():
+        return None
+    copy = script.parent / "patched"
+    copy.mkdir()
+    shutil.copy(script, copy)
+    subprocess.run(["git", "apply", os.fspath(patch)], cwd=copy, check=True)
+    return copy / script.name, planted.advised, {}
+
+
 def _advice(planted: Planted, script: Path, budget_s: float) -> tuple[WatchResult | None, Advice]:
     kept: list[tuple[WatchResult | None, Advice]] = []
-    with tempfile.TemporaryDirectory() as records:
+    with tempfile.TemporaryDirectory() as records, contextlib.chdir(script.parent):  # paths in a patch begin here
         options = AdviseOptions(
-            budget_s, stop=True, any_order=planted.any_order, discard=planted.discards, records=Path(records)
-        )
+            budget_s, stop=True, any_order=planted.any_order, discard=planted.discards, records=Path(records),
+            patch=Path(_PATCH),
+        )  # fmt: skip
         advise(options, [os.fspath(script), *planted.tried], lambda *found: kept.append(found))
     return kept[0]
 

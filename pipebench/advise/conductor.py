@@ -346,7 +346,10 @@ class Conductor:
         told = judging.promised(gain)
         run = whole_run.of_run(told, whole_run.share(self.seen, by))
         outcome = judging.outcome(gain, len(found))
-        return Finding(change, outcome, told, found, by, reason, run=run, difference=difference, cache=cache)
+        return Finding(
+            change, outcome, told, found, by, reason, run=run, difference=difference, cache=cache,
+            given_back=self._trial.given_back(),
+        )  # fmt: skip
 
     def _cache(self) -> Cache | None:
         """What a cache of all samples would take, if the samples repeat."""

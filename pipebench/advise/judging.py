@@ -186,7 +186,7 @@ def foretold(findings: Sequence[Finding], computing: bool = False) -> int | None
     First, what was faster in every pair of a trial that was too short. Else, the best prediction of what was not tried,
     unless the simulation was wrong about something that was tried. More workers are no guess where workers are
     `computing`: what they gain, they may take from other programs. Workers that could live on if the loader were made
-    once are a guess, too.
+    once are a guess, too, and so is what a cause asks for and only a script that is changed could show.
     """
     worth = [
         (place, one)
@@ -201,6 +201,7 @@ def foretold(findings: Sequence[Finding], computing: bool = False) -> int | None
             for place, one in worth
             if one.gain is None and one.predicted is not None and _promises(one, one.predicted)
         ]
+    anew += [(one.up_to or 0.0, place) for place, one in worth if one.change.asked_for and one.up_to]
     speedup, place = max([*likely, *anew], key=lambda one: (one[0], -one[1]), default=(0.0, 0))
     return place if speedup >= _TELLING else None
 

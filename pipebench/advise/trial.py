@@ -39,6 +39,12 @@ class Trial:
         """The speed-up of each pair, also of the first trial."""
         return (*self.earlier, *judging.ratios(self.windows))
 
+    def given_back(self) -> float:
+        """The share of the windows with the changed loader in which the script's own values were made again."""
+        changed = [one for one in self.windows if one.changed]
+        whole = sum(one.seconds for one in changed)
+        return sum(one.given_back_s for one in changed) / whole if whole else 0.0
+
     def enough(self) -> bool:
         most = judging.MOST_PAIRS if not self.earlier else len(self.earlier) + judging.MOST_PAIRS
         return judging.enough(self.ratios(), most)

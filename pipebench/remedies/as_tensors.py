@@ -1,7 +1,8 @@
 """Batches that cross from the workers as tensors, where they are NumPy arrays or lists of numbers.
 
 torch hands a tensor over in shared memory. An array is pickled: it is copied into bytes, through a pipe, and out of
-them. While this is tried, the script gets what it always got: each array again, as a view of the tensor's memory.
+them. While this is tried, the script gets what it always got: each array again, as a view of the tensor's memory, and
+each list of numbers, which has to be made anew. A script that takes the tensors does without that.
 """
 
 from __future__ import annotations
@@ -51,6 +52,8 @@ def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
 
 
 class _AsTensors(Edit):
+    gives_back = True
+
     def in_worker(self, fetcher: Any, patches: Patches) -> None:
         if sys.modules.get("numpy") is None:
             raise Refused("no-arrays")

@@ -28,6 +28,7 @@ _CLEARLY = 0.95  # of a speed-up: what is less is clearly less
 ANEW = "new-loader-each-pass"  # why workers could not live on: the script makes its loader again and again
 _ROOM = 0.8  # of the free memory: the most that a cache may take
 LEAST_PAIRS = 3  # of a trial; below it, an interval is too wide to be read
+_GIVEN_BACK, _MOST_GIVEN_BACK = 0.1, 0.95  # of the time with a changed loader: less hardly lowers its gain
 _NAMED = 1.1  # the least speed-up of a change of the script that is named first
 
 
@@ -145,6 +146,9 @@ class Finding:
     `difference` is of its samples (None: not measured, because it changes none). `cache` is what a cache of samples
     takes (None: not asked, or the samples differ each time).
 
+    `given_back` is the share of the time with the changed loader in which the script's own values were made again, out
+    of what it would get after the change. That is in the gain.
+
     `run` is what this gain means for all that a run repeats, as the watched part shows it: passes with the start of
     their workers, validation, and what is between loops. Their time stays as it is (None: not known).
     """
@@ -159,6 +163,14 @@ class Finding:
     run: Speedup | None = None
     difference: Difference | None = None
     cache: Cache | None = None
+    given_back: float = 0.0
+
+    @property
+    def up_to(self) -> float | None:
+        """The most that it can bring to a script that takes what it gets. None: the gain says enough."""
+        if self.gain is None or self.outcome == "gain" or self.given_back < _GIVEN_BACK:
+            return None
+        return self.gain.speedup / (1 - min(self.given_back, _MOST_GIVEN_BACK))
 
     @property
     def advisable(self) -> bool:

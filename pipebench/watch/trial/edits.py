@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -45,13 +46,22 @@ class Repeats:
     once: bool = False
 
 
+@dataclass(frozen=True)
+class GivenBack:
+    """The seconds in which the script's own values were made again out of a batch."""
+
+    seconds: float
+
+
 class Edit:
     """One change inside the workers of a loader. This one changes nothing.
 
     `without_workers` says that it changes nothing but the fetcher, so a loader without workers can try it, too.
+    `gives_back` says that `in_script` only makes the script's own values again: a script that is changed needs none.
     """
 
     without_workers = False
+    gives_back = False
 
     def in_worker(self, fetcher: Any, patches: Patches) -> None:
         """Changes torch's `fetcher` of this worker, or functions by `patches`. Raises `Refused`."""
@@ -95,7 +105,10 @@ def unpacked(batch: Any, edits: Sequence[Edit], note: Callable[[Any], object]) -
                 edit.hears(one)
         batch = batch.batch
     for edit in reversed(edits):
+        began = time.perf_counter()
         batch = edit.in_script(batch)
+        if edit.gives_back:
+            note(GivenBack(time.perf_counter() - began))
     return batch
 
 

@@ -32,6 +32,7 @@ class _Owner(Protocol):
 
     def refused(self, error: BaseException) -> None: ...
     def told(self, arm: Arm) -> None: ...
+    def given_back_s(self, batches: int) -> float: ...
 
 
 class _Pass:
@@ -143,7 +144,10 @@ class Passes:
             return
         if this.counts and this.taken:
             turn = self.trial.turn
-            self.trial.recording.write(TrialWindow(this.order.number, turn // 2, bool(turn % 2), seconds, this.taken))
+            given_back_s = self.trial.given_back_s(this.taken) if turn % 2 else 0.0
+            self.trial.recording.write(TrialWindow(
+                this.order.number, turn // 2, bool(turn % 2), seconds, this.taken, given_back_s=given_back_s
+            ))  # fmt: skip
             self.trial.turn += 1
 
     def order_over(self) -> None:

@@ -13,7 +13,9 @@ import os
 import sys
 import time
 import weakref
+from collections import deque
 from collections.abc import Callable
+from statistics import fmean
 from typing import Any, NoReturn
 
 from pipebench.watch.record.lines import Moment
@@ -24,7 +26,7 @@ from pipebench.watch.script.ranks import present
 from pipebench.watch.trial import arms, edits
 from pipebench.watch.trial.arms import Arm
 from pipebench.watch.trial.dealing import Hand
-from pipebench.watch.trial.edits import Difference, Refused, Repeats
+from pipebench.watch.trial.edits import Difference, GivenBack, Refused, Repeats
 from pipebench.watch.trial.examining import Examining
 from pipebench.watch.trial.in_step import InStep
 from pipebench.watch.trial.passes import Passes
@@ -32,6 +34,7 @@ from pipebench.watch.trial.resting import Resting
 from pipebench.watch.trial.stretches import Clock, Stretch, Timed
 
 Plain = Callable[[Any], Any]
+_KNOWN = 1000
 
 
 def _nothing(*_: object) -> None:
@@ -81,6 +84,7 @@ class Trial:
         self.examining: Examining | None = None
         self._loaders: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
         self._now: _Pass | None = None
+        self._given_back: deque[float] = deque(maxlen=_KNOWN)  # the seconds of each of the last batches of an order
         self._iterator: Callable[[], Any] = _nothing  # that of the present pass
 
     @property
@@ -243,9 +247,10 @@ class Trial:
             self._failed(this, arms.CannotTry("workers-compute"))
         elif self.order is not None:
             changed = bool(self.turn % 2)
-            self.recording.write(
-                TrialWindow(self.order.number, self.turn // 2, changed, found.seconds, found.taken, found.drained)
-            )
+            given_back_s = self.given_back_s(found.taken) if changed else 0.0
+            self.recording.write(TrialWindow(
+                self.order.number, self.turn // 2, changed, found.seconds, found.taken, found.drained, given_back_s
+            ))  # fmt: skip
             self.turn += 1
 
     def _failed(self, this: _Pass, error: BaseException) -> None:
@@ -258,7 +263,14 @@ class Trial:
         """Writes what the workers of a changed loader have told of their samples. A fault in it costs no batch."""
         notes, arm.notes = arm.notes, []
         for found in notes:
-            self.guarded(self._tell, found)
+            if isinstance(found, GivenBack):
+                self._given_back.append(found.seconds)
+            else:
+                self.guarded(self._tell, found)
+
+    def given_back_s(self, batches: int) -> float:
+        """About how long it took to make the script's own values again out of so many batches."""
+        return batches * fmean(self._given_back) if self._given_back else 0.0
 
     def _tell(self, found: Difference | Repeats) -> None:
         kind = TrialDifference if isinstance(found, Difference) else TrialRepeats
@@ -298,6 +310,7 @@ class Trial:
             self._leave()
         self.spoiled |= bool(order.examine)
         self.order, self.turn = order, 0
+        self._given_back.clear()
         if self.examining is not None:
             self.guarded(self.examining.end)
         write = self.recording.write
