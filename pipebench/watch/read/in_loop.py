@@ -59,7 +59,7 @@ def told_apart(run: Run, loader: int) -> Apart | None:
     looks = sum(one.looks for one in places)
     if looks < _FEWEST or turns < _FEWEST_TURNS:
         return None
-    kinds = [(kind_of(one, turns), one) for one in places]
+    kinds = [(kind_of(one, turns), one) for one in _with_neighbours(places)]
     share = {kind: sum(one.looks for found, one in kinds if found == kind) / looks for kind, _ in kinds}
     others = [one for kind, one in kinds if kind != "device"]
     most = max(others, key=lambda one: one.looks, default=None)
@@ -78,6 +78,14 @@ def _summed(lines: Iterable[LoopLooks]) -> list[PlaceLooks]:
         PlaceLooks(same[0].line, same[0].functions, *(sum(getattr(one, name) for one in same) for name in _SUMS))
         for same in found.values()
     ]
+
+
+def _with_neighbours(places: Sequence[PlaceLooks]) -> Iterable[PlaceLooks]:
+    """The same rows. Where no looks followed each other in one, those in all that its first function calls count."""
+    for one in places:
+        near = [other for other in places if (other.functions[:1] or other.line) == (one.functions[:1] or one.line)]
+        ns, cpu_ns = (sum(getattr(other, name) for other in near) for name in ("ns", "cpu_ns"))
+        yield one if one.ns else one._replace(ns=ns, cpu_ns=cpu_ns)
 
 
 _SUMS = ("looks", "turns", "ns", "cpu_ns")

@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 
 
-def core_wait_ns() -> int:
-    """Nanoseconds since its start in which this thread was ready to run, but had no core.
+def core_wait_ns(thread: int | None = None) -> int:
+    """Nanoseconds since its start in which a thread was ready to run, but had no core. None: this thread.
 
-    The second figure of schedstat (Documentation/scheduler/sched-stats.rst). A quota of the cgroup counts too.
+    `thread` is the kernel's number of a thread of this process. The figure is the second one of schedstat
+    (Documentation/scheduler/sched-stats.rst). A quota of the cgroup counts too.
     """
-    fields = _read("/proc/thread-self/schedstat").split()
+    which = "thread-self" if thread is None else f"self/task/{thread}"
+    fields = _read(f"/proc/{which}/schedstat").split()
     return int(fields[1]) if len(fields) > 1 else 0
 
 

@@ -39,8 +39,8 @@ class LoaderMade:
 class PlaceLooks(NamedTuple):
     """A line of a loop, and the functions that it was calling, the first one first; none if the line itself ran.
 
-    It was seen in so many `looks`, in so many `turns` of the loop. Between looks that followed each other there,
-    `ns` passed, of which the thread used `cpu_ns` of a core.
+    It was seen in so many `looks`, in so many `turns` of the loop. Between looks that followed each other there, or in
+    what its first function called, `ns` passed. In `cpu_ns` of that the thread used a core, or waited for one.
     """
 
     line: int

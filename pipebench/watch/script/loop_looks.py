@@ -21,6 +21,7 @@ from inspect import CO_GENERATOR
 from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
+from pipebench.watch.record.kernel_counts import core_wait_ns
 from pipebench.watch.record.patches import Patches, is_ours, unseen
 from pipebench.watch.record.recording import Recording
 from pipebench.watch.record.trial_lines import LoopLooks, PlaceLooks
@@ -77,6 +78,7 @@ class LoopLooker:
         self._turn = 0
         self._thread: int | None = None
         self._clock: int | None = None
+        self._native = 0
         self._process = 0
         self._stop, self._gone = _thread.allocate_lock(), _thread.allocate_lock()
         self._on = self._runs = False
@@ -166,6 +168,7 @@ class LoopLooker:
         self._thread, self._process, self._on = threading.get_ident(), os.getpid(), True
         clock: Any = getattr(time, "pthread_getcpuclockid", None)
         self._clock = clock(self._thread) if clock is not None else None
+        self._native = threading.get_native_id()
         _lookers.add(self)
         _around_forks()
         self.go_on()
@@ -202,12 +205,13 @@ class LoopLooker:
             self._before = None
             return
         try:
-            now, cpu = time.perf_counter_ns(), time.clock_gettime_ns(self._clock) if self._clock is not None else 0
+            now, cpu = time.perf_counter_ns(), self._needed_ns()
         except OSError:  # the thread has ended since
             self._before = None
             return
-        before, self._before = self._before, (key, loop.turn, now, cpu)
-        same = before is not None and before[:2] == (key, loop.turn)
+        began = key[0], key[1][:1]
+        before, self._before = self._before, (began, loop.turn, now, cpu)
+        same = before is not None and before[:2] == (began, loop.turn)
         if again and not same:
             return
         one = own.found.setdefault(key, _Seen())
@@ -218,6 +222,10 @@ class LoopLooker:
         if before is not None and same and self._clock is not None:
             one.ns += now - before[2]
             one.cpu_ns += cpu - before[3]
+
+    def _needed_ns(self) -> int:
+        """The nanoseconds in which the thread of the loop has used a core so far, or waited for one."""
+        return time.clock_gettime_ns(self._clock) + core_wait_ns(self._native) if self._clock is not None else 0
 
 
 @functools.cache

@@ -52,6 +52,18 @@ def test_shares_are_those_of_the_looks() -> None:
     assert (found.file, found.line, found.function) == ("train.py", 12, "Client.report")
 
 
+def test_looks_that_never_followed_each_other_are_told_by_those_in_the_same_function() -> None:
+    """A metric that computes is no device's work, though it is named like one."""
+    alone = PlaceLooks(9, ["Quality.compute"], 50, 48, 0, 0)
+    near = PlaceLooks(9, ["Quality.compute", "argsort"], 50, 48, 1_000_000, 900_000)
+    lines = [ProcessStarted(1, "script", 0), *_looks(alone, near)]
+    found = told_apart(Run([Process(lines)], ShownTime(), (1,)), 1)
+    assert found is not None and (found.device, found.callbacks) == (0.0, 1.0)
+    other = near._replace(functions=["Other.compute"])
+    found = told_apart(Run([Process([ProcessStarted(1, "script", 0), *_looks(alone, other)])], ShownTime(), (1,)), 1)
+    assert found is not None and (found.device, found.callbacks) == (0.5, 0.5)
+
+
 def test_a_few_looks_tell_nothing() -> None:
     lines: list[Line] = [ProcessStarted(1, "script", 0), LoopLooks(1, "train.py", TURNS, [_place(looks=9)])]
     assert told_apart(Run([Process(lines)], ShownTime(), (1,)), 1) is None

@@ -3,6 +3,7 @@
 import os
 import sys
 import threading
+import time
 from types import SimpleNamespace
 
 import pytest
@@ -109,10 +110,11 @@ def test_the_loops_of_several_loaders_are_apart_and_passes_are_added(looker):
 
 
 def test_a_second_look_only_tells_of_the_core(looker, monkeypatch):
-    """The clocks move by 5 and by 4 ns with each look."""
-    wall, core = iter(range(0, 100, 5)), iter(range(0, 100, 4))
+    """The clocks move by 5, 3 and 1 ns with each look: time, use of a core, and waits for one."""
+    wall, core, waited = iter(range(0, 100, 5)), iter(range(0, 100, 3)), iter(range(100))
     monkeypatch.setattr(loop_looks.time, "perf_counter_ns", lambda: next(wall))
     monkeypatch.setattr(loop_looks.time, "clock_gettime_ns", lambda clock: next(core))
+    monkeypatch.setattr(loop_looks, "core_wait_ns", lambda thread: next(waited))
 
     def looks():
         looker.of._look()
@@ -126,6 +128,52 @@ def test_a_second_look_only_tells_of_the_core(looker, monkeypatch):
     looker.of.end()
     places = looker.written[0].places
     assert [sum(getattr(one, name) for one in places) for name in ("looks", "turns", "ns", "cpu_ns")] == [2, 2, 10, 8]
+
+
+def test_looks_at_what_one_function_calls_tell_of_its_core_together(looker):
+    """The second look is elsewhere in the metric: that is no other place."""
+
+    def looks():
+        begun.wait(9)
+        looker.of._look()
+        moved.wait(9)
+        looker.of._look(again=True)
+        done.set()
+
+    class Metric:
+        def compute(self):
+            self.sort()
+            self.sum()
+
+        def sort(self):
+            begun.set()
+            looked.wait(9)
+
+        def sum(self):
+            moved.set()
+            done.wait(9)
+
+    begun, moved, done = threading.Event(), threading.Event(), threading.Event()
+    looked = _After(looker.of)
+    looker.of.came(1, sys._getframe())
+    threading.Thread(target=looks).start()
+    Metric().compute()
+    looker.of.end()
+    first, second = looker.written[0].places
+    names = [one.functions[0].rsplit(".", 1)[-1] for one in (first, second)]
+    assert names == ["compute"] * 2 and (first.looks, second.looks) == (1, 0) and second.ns > 0
+
+
+class _After:
+    """Is set as soon as a looker has looked once."""
+
+    def __init__(self, looker):
+        self.looker = looker
+
+    def wait(self, seconds):
+        until = time.monotonic() + seconds
+        while self.looker._before is None and time.monotonic() < until:
+            time.sleep(0.001)
 
 
 def test_a_thread_that_ends_while_it_is_looked_at_is_no_fault(looker, monkeypatch):
