@@ -120,7 +120,7 @@ def _of_change(found: Finding) -> str:
     why = _NOT_TRIED.get(found.reason, "the trial was too short")
     if found.predicted is None:
         most = found.change.predicted or 1.0
-        return f"{what} could make the loops up to {most:.2f}× as fast (predicted). This was not tried: {why}."
+        return f"{what} could make the loops about {most:.2f}× as fast (predicted). This was not tried: {why}."
     told = f"predicted to make the training loop {spoken(found.predicted)} as fast"
     return f"{what} is {told}. This was not tried: {why}."
 
@@ -138,7 +138,7 @@ def _larger(advice: Advice) -> str:
     if found is None:
         return ""
     what, most = _sentence_case(named(found.change)), found.change.predicted
-    return f"{what} could make the loops up to {most:.2f}× as fast (predicted, not tried). "
+    return f"{what} could make the loops about {most:.2f}× as fast (predicted, not tried). "
 
 
 def _given_up(advice: Advice) -> str:

@@ -48,4 +48,4 @@ def _account(found: Account) -> Table:
         for name, s, saved in rows
     )
     title = f"Where the {seconds(found.wall_s)} of the run went"
-    return Table(title, ("", "", scale.unit, "share", "saves ≤"), cells, frozenset({2, 3, 4}))
+    return Table(title, ("", "", scale.unit, "share", "saves ≈"), cells, frozenset({2, 3, 4}))

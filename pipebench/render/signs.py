@@ -6,7 +6,8 @@ Names of the user's are not touched: what the output lacks of them is escaped wh
 from __future__ import annotations
 
 _INSTEAD = {
-    "×": "x", "÷": "/", "±": "+/-", "µ": "u", "–": "-", "→": "->", "·": "-", "≤": "<=", "≥": ">=", "“": '"', "”": '"',
+    "×": "x", "÷": "/", "±": "+/-", "µ": "u", "–": "-", "→": "->", "·": "-", "≤": "<=", "≈": "~", "≥": ">=",
+    "“": '"', "”": '"',
     "█": "#", "─": "-", "…": "~", "▁": "_", "▂": ".", "▃": ":", "▄": "-", "▅": "=", "▆": "+", "▇": "*",
 }  # fmt: skip
 _ONE_COLUMN = str.maketrans({sign: other for sign, other in _INSTEAD.items() if len(other) == 1})

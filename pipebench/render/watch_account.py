@@ -119,7 +119,7 @@ def table(account: Account | None, *, full: bool = False) -> list[Part]:
         )
         for name, s, saved in rows
     )
-    headers = ("", "loader", "", scale.unit, "share", "saves ≤")
+    headers = ("", "loader", "", scale.unit, "share", "saves ≈")
     title = f"Where the {seconds(account.wall_s)} of the run went"
     return [Table(title, headers, cells, frozenset({1, 3, 4, 5}), tuple(_below(account, full)))]
 
@@ -132,7 +132,7 @@ def _short(account: Account) -> list[Part]:
     made: list[Part] = ["", Line(f"Where the {seconds(account.wall_s)} of the run went, in {scale.unit}", "bold")]
     for name, s, saved in rows:
         bar = "█" * round(_BAR * s / longest)
-        end = f"   at most {scale.number(saved)} less" if saved and saved >= _SMALLEST * account.wall_s else ""
+        end = f"   about {scale.number(saved)} less" if saved and saved >= _SMALLEST * account.wall_s else ""
         made.append(f"  {name:<21} {bar:<{_BAR}} {scale.number(s):>6} {percent(s / account.wall_s):>5}{end}")
     return [*made, *(f"  {line}" for line in _below(account, full=False))]
 

@@ -16,7 +16,7 @@ _SMALLEST = 0.01  # of a cause; smaller parts of it are not told
 def _at_most(one: Cause, change: str) -> str:
     if not one.recoverable_s:
         return ""
-    return f" {change} could save up to {seconds(one.recoverable_s)} (predicted, not tried)."
+    return f" {change} could save about {seconds(one.recoverable_s)} (predicted, not tried)."
 
 
 def _start_up(one: Cause, values: Any, part: str) -> str:

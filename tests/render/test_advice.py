@@ -134,7 +134,7 @@ def test_each_end_is_told(changes, said):
 
 def test_what_the_script_itself_could_save_comes_first_if_it_is_more():
     said = (
-        "Validation every 2nd pass could make the loops up to 4.00× as fast (predicted, not tried). num_workers=8 makes"
+        "Validation every 2nd pass could make the loops about 4.00× as fast (predicted, not tried). num_workers=8 makes"
     )
     most = replace(SCRIPT, change=replace(SCRIPT.change, predicted=4.0))
     assert said in " ".join(_shown(replace(ADVICE, findings=(*FINDINGS, most))).split())
@@ -155,7 +155,7 @@ def test_the_code_agrees_with_the_text_where_the_loader_is_made_anew_and_where_t
         Change("persistent_workers", {"persistent_workers": True}, predicted=2.2), "not-tried", reason=ANEW
     )
     anew = replace(ADVICE, findings=(live_on,), best=None, foretold=0)
-    assert "could make the loops up to 2.20× as fast" in " ".join(_shown(anew).split())
+    assert "could make the loops about 2.20× as fast" in " ".join(_shown(anew).split())
     told = verdicts._of_advice(anew, None)
     assert (told.code, told.evidence["remedy"], told.evidence["at_most"]) == ("predicted", "persistent_workers", 2.2)
     most = replace(SCRIPT, change=replace(SCRIPT.change, predicted=4.0))
@@ -272,14 +272,14 @@ def test_a_guess_is_said_to_be_one():
 @pytest.mark.parametrize("findings", [FINDINGS[3:4], ()])
 def test_without_a_guess_the_largest_change_of_the_script_comes_first(findings):
     shown = _shown(replace(ADVICE, findings=(*findings, SCRIPT), best=None, snippet=None))
-    assert " ".join(shown.split()).startswith("Validation every 2nd pass could make the loops up to 1.30× as fast")
+    assert " ".join(shown.split()).startswith("Validation every 2nd pass could make the loops about 1.30× as fast")
 
 
 def test_a_loader_that_is_made_anew_is_to_be_made_once():
     anew = replace(FINDINGS[5], reason="new-loader-each-pass")
     shown = _shown(replace(ADVICE, findings=(anew,), best=None, foretold=0, snippet=None))
     text = " ".join(shown.split())
-    assert "persistent_workers=True could make the loops up to 1.80× as fast (predicted)." in text
+    assert "persistent_workers=True could make the loops about 1.80× as fast (predicted)." in text
     assert "Make the loader once, before the first pass, and iterate it in each:" in text
 
 

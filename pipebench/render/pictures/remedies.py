@@ -100,12 +100,12 @@ def _savings(account: Account) -> Iterator[Picture]:
         return
     name, most = _SAVES.get(found[0][0], found[0][0]), found[0][1]
     alt = (
-        f"{name.capitalize()} could save the most: up to {seconds(most)} of the {seconds(account.wall_s)} of the run "
+        f"{name.capitalize()} could save the most: about {seconds(most)} of the {seconds(account.wall_s)} of the run "
         f"({percent(most / account.wall_s)}). Predicted, not tried."
     )
     scale = seconds_scale([account.wall_s])
     cells = tuple((_SAVES.get(code, code), scale.number(s), percent(s / account.wall_s, 1)) for code, s in found)
-    table = Table("", ("change", f"saves at most, {scale.unit}", "of the run"), cells, frozenset({1, 2}))
+    table = Table("", ("change", f"saves about, {scale.unit}", "of the run"), cells, frozenset({1, 2}))
     yield picture(
         "savings", "remedies", "What a change could save", alt, table, lambda sheet: _bars(sheet, account, found)
     )
@@ -128,10 +128,10 @@ def _bars(sheet: Sheet, account: Account, found: Sequence[tuple[str, float]]) ->
     laid = rows(sheet, words, 2.0)
     axis = reaching([found[0][1]], laid.begin, laid.end)
     scale = seconds_scale([axis.high])
-    unit = f"{scale.unit} of the run, at most"
+    unit = f"{scale.unit} of the run, about"
     below = draw_below(sheet, axis, laid, in_unit(scale), unit)
     for (code, s), y in zip(found, laid.middles, strict=True):
-        tip = f"{_SAVES.get(code, code)}: up to {seconds(s)}"
+        tip = f"{_SAVES.get(code, code)}: about {seconds(s)}"
         sheet.add(Box(axis.begin, y - 7, axis.at(s) - axis.begin, 14, "0", opacity=0.25))
         sheet.add(Box(axis.begin, y - 7, axis.at(s) - axis.begin, 14, "0", hollow=True, tip=tip))
     return note(sheet, "Predicted from the account; nobody has tried them.", below)

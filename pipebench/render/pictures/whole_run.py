@@ -72,7 +72,7 @@ def _finding(account: Account, parts: list[_Part]) -> str:
     figures = [f"{seconds(one.s)} ({percent(one.s / account.wall_s)})" for one in largest[:3]]
     said = [f"{one.name} {took}{text}" for one, took, text in zip(largest, ("took ", "", ""), figures, strict=False)]
     most = max(parts, key=lambda one: one.saved_s)
-    saves = f" Of {most.name}, a change could save up to {seconds(most.saved_s)}." if most.saved_s else ""
+    saves = f" Of {most.name}, a change could save about {seconds(most.saved_s)}." if most.saved_s else ""
     return f"Of the {seconds(account.wall_s)} of the run, {', '.join(said)}.{saves}"
 
 
@@ -88,7 +88,7 @@ def _table(account: Account, parts: list[_Part]) -> Table:
         for one in parts
     ]
     cells.append(("the whole run", scale.number(account.wall_s), percent(1.0, 1), ""))
-    return Table("", ("part", scale.unit, "share", "saves at most"), tuple(cells), frozenset({1, 2, 3}))
+    return Table("", ("part", scale.unit, "share", "saves about"), tuple(cells), frozenset({1, 2, 3}))
 
 
 def _draw(sheet: Sheet, account: Account, parts: list[_Part]) -> float:
@@ -116,7 +116,7 @@ def _row(sheet: Sheet, one: _Part, x: float, end: float, top: float) -> float:
     """The part below its place in the bar, with its name beside it, or above it on a phone. Returns its lower end."""
     text = f"{one.name} · {seconds(one.s)}"
     if one.saved_s:
-        text += f", at most {seconds(one.saved_s)} less"
+        text += f", about {seconds(one.saved_s)} less"
     needed = width_of(text, SIZE)
     y = top
     if sheet.narrow:

@@ -31,7 +31,7 @@ def test_it_is_shown_as_the_report_of_a_screen() -> None:
     assert shown == [str(block).strip()]
     page = Page(block._repr_html_())
     assert "before the first loop" in page.of("table")[0] and page.of("h4")
-    assert "saves ≤" in page.of("table")[0] and "█" in page.of("table")[0]
+    assert "saves ≈" in page.of("table")[0] and "█" in page.of("table")[0]
     assert "advise" not in str(block) and "advise" not in block._repr_html_()
 
 

@@ -78,7 +78,7 @@ def test_the_chapters_come_in_order_and_the_evidence_is_folded():
 def test_the_verdict_has_one_sentence_and_the_next_move_is_what_to_do():
     text = page.document(WATCH, ())
     assert ">Waiting for the workers of loader 1 took 25.0 s of the run&#x27;s 60.5 s (41 %).</h1>" in text
-    assert "<p>Faster loading could save up to 25.0 s (predicted, not tried).</p>" in text
+    assert "<p>Faster loading could save about 25.0 s (predicted, not tried).</p>" in text
     assert "<strong>Next:</strong> make ImageFile.load cheaper" in text
     assert "<code>pipebench advise train.py</code>" in text
 

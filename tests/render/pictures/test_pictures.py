@@ -123,7 +123,7 @@ def test_the_run_is_one_bar_that_adds_up():
         waits = next(one for one in parts if one[0].startswith("waiting for batches"))
         spent = sum(row.s for row in account.rows if row.code in ("wait-for-worker", "next"))
         assert (waits[2] - waits[1]) / width == pytest.approx(spent / account.wall_s, abs=1e-3)
-        assert any(f"waiting for batches · {seconds(spent)}, at most 25.0 s less" in text for text in texts(drawing))
+        assert any(f"waiting for batches · {seconds(spent)}, about 25.0 s less" in text for text in texts(drawing))
     assert drawn("watch", "run").alt.startswith("Of the 60.5 s of the run, waiting for batches took 25.6 s (42 %)")
 
 

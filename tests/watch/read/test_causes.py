@@ -55,7 +55,7 @@ def test_start_up_of_each_pass() -> None:
     assert cause.recoverable_s == pytest.approx(8 * 0.76 + 8 * 0.1)
     assert said(account).startswith(
         "Starting 2 workers (fork), their first batches and their end took 8.10 s of the run's 9.10 s (89 %): 9 passes "
-        "over loader 1. persistent_workers=True could save up to 6.88 s (predicted, not tried)."
+        "over loader 1. persistent_workers=True could save about 6.88 s (predicted, not tried)."
     )
 
 
@@ -114,7 +114,7 @@ def test_waiting_for_a_thread_that_makes_batches_leads() -> None:
     assert account.causes[0].s == account.causes[0].recoverable_s == pytest.approx(2)
     assert said(account).startswith(
         "Waiting for batches took 2.00 s of the run's 3.10 s (64 %): loader 1 has no workers, and one thread beside "
-        "the loop makes them. num_workers=2 or more could save up to 2.00 s (predicted, not tried)."
+        "the loop makes them. num_workers=2 or more could save about 2.00 s (predicted, not tried)."
     )
 
 
