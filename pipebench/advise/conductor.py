@@ -24,6 +24,7 @@ LOOK_ITERATIONS = 40
 _LOOK_SHARE = 0.25  # of the budget: the longest time to watch
 _FIRST_PASS_SHARE = 0.125  # of the budget: a first pass that is shorter is watched to its end
 _FOR_CEILINGS = 0.25  # of the budget: for knock-outs, if weights may be spoiled
+_FIRST_TRIAL = 1 / 6  # of the budget: what is unclear then waits until all others were tried
 _STEP_S = 0.1
 _EXAMINE_S, _EXAMINE_ITERATIONS = 10.0, 20  # the longest time to look for sync points
 _LAST_TRIALS = 2  # before time is up: then what gained is tried together, if more than one did
@@ -304,7 +305,8 @@ class Conductor:
         self._discarded |= change.discards
         self.say(change, len(self.findings) if again is None else again)
         began = self.run.now()
-        goes_on = self._wait_for(began + min(self.left_s, max(needed * 2, self.budget_s / 3)))
+        soon = began + (_FIRST_TRIAL * self.budget_s if again is None else math.inf)
+        goes_on = self._wait_for(began + min(self.left_s, max(needed * 2, self.budget_s / 3)), soon)
         self._trials_s += self.run.now() - began
         self._keep(self._finding(change, by, goes_on), again)
         return goes_on
@@ -323,9 +325,10 @@ class Conductor:
         elif found.outcome != "not-tried":
             self.findings[again] = found
 
-    def _wait_for(self, until: float) -> bool:
+    def _wait_for(self, until: float, soon: float) -> bool:
+        """Waits for pairs: until there are enough, and after `soon` only for the least that can be read."""
         while self.run.now() < until and not self._trial.failed:
-            if self._trial.enough():
+            if self._trial.enough() or (self.run.now() >= soon and self._trial.readable):
                 break
             if not self.run.wait(_STEP_S):
                 self._read()
@@ -336,7 +339,8 @@ class Conductor:
     def _finding(self, change: Change, by: Literal["windows", "passes"], goes_on: bool) -> Finding:
         found = self._trial.ratios()
         gain = judging.gain(found)
-        reason = self._trial.failed or ("" if self._trial.enough() else "budget" if goes_on else "script-ended")
+        short = "" if self._trial.enough() or (self._trial.readable and self.left_s > 0) else "budget"
+        reason = self._trial.failed or (short if goes_on else "script-ended")
         difference, cache = self._trial.difference, self._cache()
         if cache is not None and cache.once and change.if_once:
             change = replace(change, title=change.if_once[0], how=change.if_once[1:], cost="none")

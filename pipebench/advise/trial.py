@@ -45,6 +45,11 @@ class Trial:
         whole = sum(one.seconds for one in changed)
         return sum(one.given_back_s for one in changed) / whole if whole else 0.0
 
+    @property
+    def readable(self) -> bool:
+        """Whether there are as many pairs as an interval needs."""
+        return len(self.ratios()) >= LEAST_PAIRS
+
     def enough(self) -> bool:
         most = judging.MOST_PAIRS if not self.earlier else len(self.earlier) + judging.MOST_PAIRS
         return judging.enough(self.ratios(), most)

@@ -127,6 +127,17 @@ def test_what_noise_hid_is_tried_again_while_there_is_time():
     assert first.ratios[MOST_PAIRS:] == (1.25,) * MOST_PAIRS * (len(orders) - 1)
 
 
+def test_what_is_unclear_for_long_waits_until_the_others_were_tried():
+    """A pair takes 12 s of 200: seven of them would be nearly half of the budget."""
+    noise = cycle([0.8, 1.6, 1.0, 1.5, 0.9, 1.4, 1.2])
+    run = Planted(lambda order: next(noise) if "num_workers" in order.settings else 1.4, seen(0.5), pair_s=12.0)
+    advice = _advice(run, 200)
+    workers, ahead = advice.findings[:2]
+    tried = [[*one.settings] for one in run.orders if one.settings]
+    assert tried[:2] == [["num_workers"], ["prefetch_factor"]] and workers.reason == ""
+    assert workers.outcome == "unclear" and ahead.outcome == "gain" and advice.chosen is ahead
+
+
 def test_a_gain_that_noise_always_hides_stays_unclear_and_ends_the_search():
     noise = cycle([0.8, 1.6, 1.0, 1.5, 0.9, 1.4, 1.2])
     run = Planted(lambda order: next(noise), seen(0.5))
