@@ -57,7 +57,7 @@ def held(row: Row) -> bool | None:
 
 
 def within_limit(row: Row) -> bool | None:
-    """Whether the diagnosis' "at most" is no less than what the best change brought. None: there is none."""
+    """Whether what the diagnosis could save is no less than what the best change brought. None: there is none."""
     found = next((one["at_most"] for one in row["diagnosis"] if one["code"] == diagnosis(row)), None)
     best = gain(row, "best")
     return None if found is None or best is None or row["remedies"] else bool(best <= found / _SLOWER)
@@ -94,7 +94,7 @@ def _counts(rows: Sequence[Row]) -> Iterable[str]:
     for what, found in (
         ("first advice or diagnosis right", [right(row) for row in rows]),
         ("promised interval holds the plain gain", [one for row in rows if (one := held(row)) is not None]),
-        ('diagnosis: "at most" not exceeded', [one for row in rows if (one := within_limit(row)) is not None]),
+        ('diagnosis: the best change brought no more', [one for row in rows if (one := within_limit(row)) is not None]),
         ("the advice did not make it slower", [not slower(row) for row in rows if row["remedy"]]),
     ):
         yield f"{what}: {sum(found)} of {len(found)}"
@@ -122,7 +122,7 @@ def _cells(row: Row) -> tuple[str, ...]:
         told = f"{promised[0]:.2f} ({promised[1]:.2f}-{promised[2]:.2f})"
     else:
         limit = next((one["at_most"] for one in row["diagnosis"] if one["code"] == diagnosis(row)), None)
-        told = f"at most {limit:.2f}" if limit and not row["remedies"] else ""
+        told = f"about {limit:.2f}" if limit and not row["remedies"] else ""
     return (
         row["name"], row["change"] or diagnosis(row), told, f"{advised:.2f}" if advised else "", f"{best:.2f}",
         "yes" if right(row) else "no", {None: "", True: "yes", False: "no"}[held(row)],
