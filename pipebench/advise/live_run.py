@@ -209,8 +209,9 @@ class CommandRun(LiveRun):
         return _looking(self.programs)
 
     def watched(self, status: int = 0) -> WatchResult:
-        """The figures of the program that is shown: of ranks, the one that the others wait for, or the first."""
-        records = [records_of(one) for one in self.programs.all()]
+        """The figures of the program that is asked: of ranks, of the one that the others wait for, or of the first."""
+        alone = self._main is not None and self._rank is None
+        records = [records_of(one) for one in self.programs.all() if not alone or one.folder == self._main]
         options = WatchOptions(command=True)
         found, command = programs_of(self.argv, records, options, status, usable_cores())
         pid = None if command.shown is None else command.programs[command.shown].pid

@@ -192,6 +192,18 @@ def test_how_each_rank_ended_is_known_and_the_first_is_said_first(tmp_path):
     assert run.cut_short(None) == ()  # the programs go on
 
 
+def test_the_figures_are_those_of_the_program_that_is_asked(tmp_path):
+    """A second program iterates a loader, too. Ranks of one training are one job."""
+    first, second = (NO_PROCESS + number for number in (1, 2))
+    _records(tmp_path, first)
+    _records(tmp_path, second, LoaderFound(2, "Tables", 0, 8, "", None))
+    run = CommandRun(tmp_path, ["sh", "both.sh"])
+    run.programs.take_new()
+    for asked, datasets in ((first, ["Photos"]), (second, ["Photos", "Tables"])):
+        run._main = tmp_path / f"{asked}-0"
+        assert [one.dataset for one in run.watched().loaders] == datasets
+
+
 def test_a_script_that_a_signal_ended_was_cut_short(tmp_path):
     run = LiveRun(tmp_path, ["ddp.py", "3"])
     ended = Ended(137, 9, Lifetime(0, 3_000_000_000), pid=NO_PROCESS)
