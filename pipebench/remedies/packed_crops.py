@@ -44,6 +44,7 @@ def measured(paths: Sequence[str], now: Callable[[], float] = time.perf_counter)
     """Packs each image in memory, and decodes a crop of it before and after, in turn. A crop is drawn at random."""
     from pipebench.native import packing, region
 
+    region.library_name()  # it may have to be built first
     rng, sums, images, sizes, begun = random.Random(0), [0.0, 0.0, 0.0], 0, [0, 0], now()
     for path in paths:
         if now() - begun > BUDGET_S:
