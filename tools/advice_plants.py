@@ -20,7 +20,7 @@ class Planted:
     says that no cause but training is right. `by_hand` is a remedy that the script has as an argument, that of the best
     run: it replaces no line of the script.
 
-    Scripts of the fourth and fifth sets have no arguments for their causes and print no seconds: whole runs are timed.
+    Scripts of the fourth to sixth sets have no arguments for their causes and print no seconds: whole runs are timed.
     `replaced` is what the best change replaces in the text, each once. `by_author` has the same for remedies that
     `advise` can try and cannot write. `discards` allows to spoil the weights; `epochs` is how long `advise` has.
     """
@@ -166,7 +166,7 @@ def _whole(folder: str) -> Callable[..., Planted]:
     return planted
 
 
-_fourth, _fifth = _whole("fourth"), _whole("fifth")
+_fourth, _fifth, _sixth = map(_whole, ("fourth", "fifth", "sixth"))
 FOURTH = (
     _fourth("terrain_tiles", "samples wait for an object store", best=("--workers", "8"),
             remedy="num_workers together", code="workers-blocked"),
@@ -272,7 +272,83 @@ FIFTH = (
     ),
 )
 
+SIXTH = (
+    _sixth(
+        "leaf_disease",
+        "photographs are decoded in full for small crops",
+        (
+            '            image = img.convert("RGB")',
+            '            img.draft("RGB", (400, 300))\n            image = img.convert("RGB")',
+        ),
+        remedy="draft from_bytes packed_crops together",
+        code="stage cores-used-up",
+        by_hand="draft",
+    ),
+    _sixth(
+        "bird_calls",
+        "spectrograms are made anew in each pass, without workers",
+        (
+            '        self.files = sorted(root.glob("*.wav"))\n',
+            '        self.files = sorted(root.glob("*.wav"))\n        self.cache = {}\n',
+        ),
+        (
+            "        spec = self.spectrogram(path)\n",
+            "        if index not in self.cache:\n            self.cache[index] = self.spectrogram(path)\n        spec = self.cache[index]\n",
+        ),
+        remedy="cache together",
+        code="stage",
+        by_hand="cache",
+    ),
+    _sixth(
+        "street_boxes",
+        "144 small tensors of a batch cross from the workers",
+        (
+            "num_workers=2,\n            collate_fn=collate,\n            persistent_workers=True,\n",
+            "num_workers=0,\n            collate_fn=collate,\n",
+        ),
+        remedy="num_workers as_tensors together",
+        code="hand-off pickling",
+    ),
+    _sixth(
+        "news_topics",
+        "new workers build a tokenizer in each pass",
+        ("num_workers=2, collate_fn=collate_fn)", "num_workers=2, collate_fn=collate_fn, persistent_workers=True)"),
+        remedy="persistent_workers together",
+        code="start-up",
+    ),
+    _sixth(
+        "ad_clicks",
+        "all scores of the pass are sorted in each step",
+        (
+            "            auc = roc_auc(np.concatenate(scores), np.concatenate(labels))\n",
+            "        auc = roc_auc(np.concatenate(scores), np.concatenate(labels))\n",
+        ),
+        code="callbacks",
+    ),
+    _sixth(
+        "crop_shards",
+        "samples wait for storage, two workers",
+        ('"--workers", type=int, default=2', '"--workers", type=int, default=16'),
+        remedy="num_workers together",
+        code="workers-blocked storage",
+    ),
+    _sixth(
+        "pen_strokes",
+        "the model takes the time",
+    ),
+    _sixth(
+        "seismic_picks",
+        "the sampler draws one index after the other, with weights",
+        (
+            "        for _ in range(self.count):\n            yield int(self.rng.choice(population, p=self.probability))\n",
+            "        yield from self.rng.choice(population, size=self.count, p=self.probability).tolist()\n",
+        ),
+        code="sampler",
+    ),
+)
+
 SETS = {
     "scripts": PLANTED, "independent": INDEPENDENT, "second": SECOND, "third": THIRD, "fourth": FOURTH, "fifth": FIFTH,
+    "sixth": SIXTH,
 }  # fmt: skip
 """The scripts by folder of `tests/advice`."""

@@ -94,7 +94,7 @@ def _counts(rows: Sequence[Row]) -> Iterable[str]:
     for what, found in (
         ("first advice or diagnosis right", [right(row) for row in rows]),
         ("promised interval holds the plain gain", [one for row in rows if (one := held(row)) is not None]),
-        ('diagnosis: the best change brought no more', [one for row in rows if (one := within_limit(row)) is not None]),
+        ("diagnosis: the best change brought no more", [one for row in rows if (one := within_limit(row)) is not None]),
         ("the advice did not make it slower", [not slower(row) for row in rows if row["remedy"]]),
     ):
         yield f"{what}: {sum(found)} of {len(found)}"
