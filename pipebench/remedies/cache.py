@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import Any
 
-from pipebench.remedies.seen import Seen, were_free
+from pipebench.remedies.seen import WORTH, Seen, were_free
 from pipebench.remedies.source import call_of
 from pipebench.results.advice import Change, Finding
 from pipebench.results.watched import StageResult
@@ -47,7 +47,7 @@ _KEYS = (int, *_NAMES)
 
 
 def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
-    if not seen.serves_stages:
+    if not (seen.serves_stages or (seen.discards and not seen.workers and seen.most >= WORTH)):
         return None
     rows = [
         one
@@ -60,9 +60,12 @@ def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
     most = max(left, key=lambda one: (_whole(one), one.name), default=None)
     if most is None:
         return None
+    share = _whole(most) * (
+        1.0 if seen.workers else seen.wait_share
+    )  # without workers, the loop waits while it is made
     of_folder = seen.loader.dataset in _FOLDERS and most.name in _OF_FOLDERS
     return Change(
-        "cache", {}, "memory or disk", predicted=were_free(_whole(most)), title=f"a cache of {most.name}",
+        "cache", {}, "memory or disk", predicted=were_free(share), title=f"a cache of {most.name}",
         edits={"cache": {"name": most.name}}, how=HOW_OF_FOLDERS if of_folder else (HOW,),
         at=call_of(seen, most.name.split(".")[-1]), discards=True, if_once=(f"{most.name} made once", ONCE),
     )  # fmt: skip
@@ -83,7 +86,7 @@ class _State:
     """What is known of the function in one worker: its first results by the kinds of arguments, and their sizes.
 
     `asked` are the arguments of the latest calls, and `known` is what earlier ones gave. `once`: one result serves all
-    samples.
+    samples. It is `active` while a batch of the changed loader is made: without workers, the others are made here, too.
     """
 
     kept: dict[Any, list[Kept]] = field(default_factory=dict)
@@ -93,6 +96,7 @@ class _State:
     problem: str = ""
     told: bool = False
     once: bool = False
+    active: bool = False
 
     @property
     def full(self) -> bool:
@@ -100,6 +104,8 @@ class _State:
         return len(self.sizes) >= _FIRST or large
 
     def serve(self, plain: Callable[..., Any], arguments: tuple[Any, ...], args: Any, kwargs: Any) -> Any:
+        if not self.active:
+            return plain(*args, **kwargs)
         kinds = tuple(map(type, arguments))
         if not self.told:
             self.asked.append(arguments)
@@ -174,20 +180,28 @@ def _length(dataset: Any) -> int:
 
 
 class _Cache(Edit):
+    without_workers = True
+
     def __init__(self, name: str) -> None:
         self.name = name
+        self._state: _State | None = None  # of this process: workers that live on keep it from pass to pass
 
     def in_worker(self, fetcher: Any, patches: Patches) -> None:
-        state, held = _State(), held_weakly(fetcher)
+        state = self._state = self._state or _State()
+        held = held_weakly(fetcher)
         serving = functools.partial(_served, state=state)
         if not finding_transforms.replace_called(fetcher.dataset, patches, self.name, serving):
             raise Refused("no-such-stage")
 
         def fetch(index: Any) -> Any:
             fetcher, plain = held()
-            if not state.told and isinstance(index, (list, tuple)):
-                state.ask_again(fetcher.dataset, index)
-            batch = plain(index)
+            state.active = True
+            try:
+                if not state.told and isinstance(index, (list, tuple)):
+                    state.ask_again(fetcher.dataset, index)
+                batch = plain(index)
+            finally:
+                state.active = False
             if state.problem:
                 raise Refused(state.problem)
             if state.told or not state.sizes:

@@ -13,7 +13,8 @@ from pipebench.remedies import cache
 from pipebench.results.advice import Cache, Finding
 from pipebench.results.watched import StageResult
 from pipebench.stats import Speedup
-from pipebench.watch.trial.edits import Refused, Repeats
+from pipebench.watch.record.patches import Patches
+from pipebench.watch.trial.edits import Refused, Repeats, edited
 
 
 class Calls:
@@ -204,7 +205,7 @@ def test_costly_functions_are_offered_the_largest_first():
 def test_nothing_is_offered_if_weights_are_kept_or_the_loop_does_not_wait():
     rows = [("a", "function", 0.9)]
     assert cache.propose(_seen(*rows, discards=False), []) is None
-    assert cache.propose(_seen(*rows, num_workers=0), []) is None
+    assert cache.propose(_seen(*rows, num_workers=0, wait_share=0.01), []) is None
     assert cache.propose(_seen(*rows, wait_share=0.01, cores=8.0), []) is None
     assert LOADER.workers == 2 and cache.propose(_seen(*rows, wait_share=0.01), []) is not None  # they compete
 
@@ -261,3 +262,22 @@ def test_a_function_without_arguments_is_made_once_or_not_cached():
     for name in ("Tables.volume", "counted"):
         with pytest.raises(Refused, match="differs-each-time"):
             _fetched(Tables(), name, [3, 12])
+
+
+def test_without_workers_only_the_batches_of_the_changed_loader_are_served(few):
+    calls = Calls()
+    worker, patches = small_worker.fetcher(calls), Patches()
+    edited(worker, [cache.edit("Calls.clean")], patches)
+    worker.fetch([0, 1])
+    calls.cleaned.clear()
+    worker.fetch([7, 8])
+    assert calls.cleaned == [] and calls[9][0][0] == 9 and calls.cleaned == [9]
+    patches.undo()
+
+
+def test_a_loader_without_workers_may_have_a_cache():
+    """The loop waits for 0.6 of its time, and the function takes half of that."""
+    figures = _seen(("Calls.clean", "function", 0.5), num_workers=0, wait_share=0.6)
+    change = cache.propose(figures, [])
+    assert change.predicted == pytest.approx(1 / (1 - 0.6 * 0.5))
+    assert cache.propose(replace(figures, discards=False), []) is None

@@ -38,8 +38,9 @@ class Arm:
         self.notes: list[Any] = []
         self.workers = int(getattr(iterator, "_num_workers", 0))
         self.ahead = self.workers * int(getattr(iterator, "_prefetch_factor", 0) or 0)
+        self._patches = Patches()  # of this process
         if edits and not self.workers:
-            iterator._dataset_fetcher = edited(iterator._dataset_fetcher, edits, Patches())
+            iterator._dataset_fetcher = edited(iterator._dataset_fetcher, edits, self._patches)
         hand.owner = weakref.ref(iterator)
 
     @property
@@ -77,8 +78,13 @@ class Arm:
             return held + sum(int(one.qsize()) for one in queues.values())
         return 0
 
+    def release(self) -> None:
+        """Undoes what edits have replaced in this process."""
+        self._patches.undo()
+
     def end(self) -> None:
         """Ends the workers, and gives back what they have not made."""
+        self.release()
         self.hand.give_back()
         shutdown = getattr(self.iterator, "_shutdown_workers", None)
         if shutdown is not None:

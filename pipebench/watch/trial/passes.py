@@ -135,6 +135,8 @@ class Passes:
 
     def _end(self, iterator: Any, this: _Pass) -> None:
         del self._open[iterator]
+        if this.arm is not None:
+            this.arm.release()
         self.trial.clock.finish()
         seconds = self.trial.clock.now() - this.began
         order = self.trial.order
