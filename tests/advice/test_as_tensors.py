@@ -11,12 +11,13 @@ import small_worker
 import torch
 from made_up_trials import host, seen
 
+from pipebench.advise.trial import Trial
 from pipebench.remedies import as_tensors
 from pipebench.results.hand_off import HandOff
 from pipebench.results.watched import WaitPart
 from pipebench.watch.record.patches import Patches
-from pipebench.watch.record.trial_lines import FunctionPlace, LoaderMade
-from pipebench.watch.trial.edits import Difference, Refused, Sent, edited, unpacked
+from pipebench.watch.record.trial_lines import FunctionPlace, LoaderMade, TrialWindow
+from pipebench.watch.trial.edits import Difference, GivenBack, Refused, Sent, edited, unpacked
 
 FLOATS = [float(one) for one in range(100)]
 ARRAY = np.arange(12, dtype=np.float32).reshape(3, 4)
@@ -125,3 +126,12 @@ def test_it_is_not_offered_where_shared_memory_is_too_small():
     assert as_tensors.propose(replace(found, watched=replace(found.watched, host=small)), []) is None
     large = replace(small, shared_memory_size_bytes=2_000_000_000)
     assert as_tensors.propose(replace(found, watched=replace(found.watched, host=large)), []) is not None
+
+
+def test_what_it_takes_to_give_lists_back_is_told_for_each_batch():
+    """The share of a trial's windows follows from it: a script that takes the tensors does without."""
+    edit, notes = as_tensors.edit(), []
+    got = unpacked(as_tensors.as_tensors({"points": FLOATS}), [edit], notes.append)
+    assert got == {"points": FLOATS} and [type(one) for one in notes] == [GivenBack] and notes[0].seconds >= 0
+    windows = [TrialWindow(1, 0, False, 2.0, 10), TrialWindow(1, 0, True, 4.0, 10, given_back_s=3.0)]
+    assert Trial(1, windows).given_back() == 0.75 and Trial(1, []).given_back() == 0.0

@@ -244,3 +244,11 @@ def test_workers_that_could_live_on_are_a_guess_where_the_loader_is_made_anew():
     change = Change("persistent_workers", {"persistent_workers": True}, predicted=1.8)
     anew = Finding(change, "not-tried", reason="new-loader-each-pass")
     assert foretold([anew]) == 0 and foretold([replace(anew, reason="passes-overlap")]) is None
+
+
+def test_what_a_cause_asks_for_and_only_a_changed_script_shows_is_a_guess():
+    change = Change("as_tensors", {}, asked_for=True)
+    found = Finding(change, "slower", gain([0.8, 0.82, 0.81]), (0.8, 0.82, 0.81), given_back=0.5)
+    assert foretold([found]) == 0
+    assert foretold([replace(found, given_back=0.1)]) is None  # it would still be slower
+    assert foretold([replace(found, change=replace(change, asked_for=False))]) is None

@@ -288,3 +288,25 @@ def test_what_was_cut_short_is_said_below_the_verdict_and_a_longer_training_is_n
     shown = " ".join(_shown(replace(ADVICE, findings=(), best=None, ended="script-ended", cut_short=(killed,))).split())
     assert " ddp.py (rank 1, process 7) was killed by SIGKILL after 12.0 s: its records have no end." in shown
     assert "advise again when it runs to its end." in shown and "longer training" not in shown
+
+
+def test_a_cache_is_promised_for_when_it_is_full_and_what_is_made_once_is_not():
+    cached = replace(
+        DRAFT, change=Change("cache", {}, "memory", title="a cache of clean", edits={"cache": {"name": "clean"}}),
+        difference=None, cache=Cache(1000, 500, 8e9),
+    )  # fmt: skip
+    shown = _shown(replace(ADVICE, findings=(cached,), best=0, discarded=True))
+    assert "as fast, once it is full. It was tried on this run." in " ".join(shown.split())
+    once = replace(cached, change=replace(cached.change, title="clean made once"), cache=Cache(1000, 1, 8e9, True))
+    shown = " ".join(_shown(replace(ADVICE, findings=(once,), best=0, discarded=True)).split())
+    assert "full" not in shown and "clean made once: one result of 1.00 kB serves all samples" in shown
+
+
+def test_what_only_a_changed_script_gains_is_a_limit_and_a_guess():
+    change = Change("as_tensors", {}, "shared memory", title="handing over tensors", edits={"as_tensors": {}},
+                    asked_for=True)  # fmt: skip
+    found = Finding(change, "slower", Speedup(0.8, 0.75, 0.85, 0.95), (0.8, 0.8, 0.8), given_back=0.5)
+    shown = " ".join(_shown(replace(ADVICE, findings=(found,), best=None, foretold=0)).split())
+    assert "Handing over tensors could make the training loop up to 1.60× as fast (predicted)." in shown
+    assert "its own values again, which took 50 % of the time" in shown and "predicted; at most 1.60×" in shown
+    assert replace(found, given_back=0.05).up_to is None and replace(found, outcome="gain").up_to is None

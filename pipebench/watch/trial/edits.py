@@ -56,9 +56,9 @@ class GivenBack:
 class Edit:
     """One change inside the workers of a loader. This one changes nothing.
 
-    `without_workers` says that a loader without workers can try it, too: outside of its fetches, what it has replaced in
-    the script's own process acts as before.
-    `gives_back` says that `in_script` only makes the script's own values again: a script that is changed needs none.
+    `without_workers` says that a loader without workers can try it, too: outside of its fetches, what it has replaced
+    in the script's own process acts as before. `gives_back` says that `in_script` only makes the script's own values
+    again: a script that is changed needs none.
     """
 
     without_workers = False
