@@ -111,8 +111,9 @@ def _growth(one: Cause, values: Any, part: str) -> str:
     each = f", {size(values['pass_bytes'])} a pass" if values.get("pass_bytes") else ""
     ends = "" if values["persistent"] else ", unless the pass ends before: then it begins anew"
     return (
-        f"The memory of the workers of loader {one.loader} grows by {size(values['bytes_per_s'])}/s{each}. If "
-        f"that goes on, the free {size(values['free_bytes'])} end in {seconds(values['lasts_s'])}{ends}."
+        f"The memory of the workers of loader {one.loader} grew by {size(values['bytes_per_s'])}/s{each}, in "
+        f"{seconds(values['seen_s'])} of its loops. If it does not level off, as a buffer does that fills, the free "
+        f"{size(values['free_bytes'])} end in {seconds(values['lasts_s'])}{ends}."
     )
 
 

@@ -15,7 +15,13 @@ WAIT = Cause("stage", 25.0, 25.0, 1, {"workers": 2, "busy": 0.9})
 VALIDATION = Cause("validation", 30.0, None, 2, {"passes": 2})
 TRAINING = Cause("training", 40.0, None, None, {"phase": "forward", "phase_s": 20.0})
 ONCE, BETWEEN = Cause("before-loops", 30.0), Cause("outside-loops", 12.0)
-GROWS = Cause("memory-growth", 0.0, None, 1, {"bytes_per_s": 1e6, "free_bytes": 1e9, "lasts_s": 1e3, "persistent": 1})
+GROWS = Cause(
+    "memory-growth",
+    0.0,
+    None,
+    1,
+    {"bytes_per_s": 1e6, "free_bytes": 1e9, "lasts_s": 1e3, "seen_s": 9.0, "persistent": 1},
+)
 
 
 def _run(limit, *causes):
@@ -35,7 +41,7 @@ def _run(limit, *causes):
         (_run("data"), "nothing-to-gain", None, "Nothing in the loops of this run, "),
         (_run("training", BETWEEN), "other-cause", "outside-loops", "Between the loops (checkpoints"),
         (_run("training", GROWS, TRAINING, BETWEEN), "training", "training", "Training itself took"),
-        (_run("training", GROWS), "other-cause", "memory-growth", "The memory of the workers of loader 1 grows"),
+        (_run("training", GROWS), "other-cause", "memory-growth", "The memory of the workers of loader 1 grew"),
         (_run("no-loader", ONCE), "no-loader", None, "The training loop takes no batch from a DataLoader."),
         (_run("no-iteration"), "no-iteration", None, "There is nothing to judge"),
         (replace(_run("data", WAIT), account=None), "data", None, "The loop waits for data 60 %"),

@@ -350,13 +350,14 @@ def memory(seen: Seen) -> Iterable[Cause]:
         known = described.get(one.loader)
         if not rate or known is None or not free or free / rate > _SOON_S:
             continue
-        length_s = sum(row.s for row in seen.account.rows if row.loader == one.loader) / max(1, one.passes)
+        seen_s = sum(row.s for row in seen.account.rows if row.loader == one.loader)
+        length_s = seen_s / max(1, one.passes)
         if one.passes > 1 and not known.persistent and rate * length_s < free:
             continue
         whole = {"pass_bytes": rate * length_s} if one.passes > 1 else {}
         values: dict[str, str | int | float] = {
             "workers": one.workers, "bytes_per_s": rate, "free_bytes": free, "lasts_s": free / rate,
-            "persistent": int(known.persistent), **whole,
+            "persistent": int(known.persistent), "seen_s": seen_s, **whole,
         }  # fmt: skip
         yield Cause("memory-growth", 0.0, None, one.loader, values)
 

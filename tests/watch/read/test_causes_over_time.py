@@ -64,8 +64,8 @@ def test_memory_that_grows_is_told_with_its_end() -> None:
     (found,) = [one for one in account.causes if one.code != "training"]
     assert (found.code, found.s) == ("memory-growth", 0.0) and found.values["pass_bytes"] == pytest.approx(5e6)
     assert (
-        "The memory of the workers of loader 1 grows by 5.00 MB/s, 5.00 MB a pass. If that goes on, the free "
-        "10.0 GB end in 2,000 s" in said(account)
+        "The memory of the workers of loader 1 grew by 5.00 MB/s, 5.00 MB a pass, in 2.00 s of its loops. If it does "
+        "not level off, as a buffer does that fills, the free 10.0 GB end in 2,000 s" in said(account)
     )
     assert "is worth a change" not in said(account)
     ends_with_each_pass = run(5_000_000, 10**10, passes=2, persistent=False)
