@@ -8,6 +8,7 @@ each list of numbers, which has to be made anew. A script that takes the tensors
 from __future__ import annotations
 
 import functools
+import math
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -26,6 +27,8 @@ HOW = (
 )
 LEAST_BYTES = 100_000  # through the pipe, of a batch
 LEAST_NUMBERS = 64  # of a list that becomes a tensor
+_MOST = 2**63  # ints of a tensor are below it
+_DEEPEST = 8  # lists in lists; one that holds itself has no end
 _ATOMS = (int, float, str, bytes, bool, type(None))
 
 
@@ -143,16 +146,24 @@ def _tensor(array: Any, what: str) -> Packed | None:
 
 
 def _of_numbers(found: list[Any]) -> bool:
-    """A list of floats, or of lists of floats of one length: as `tolist` gives it back."""
-    if type(found[0]) is list:
-        length = len(found[0])
-        inner = all(type(one) is list and len(one) == length and _floats(one) for one in found)
-        return inner and length * len(found) >= LEAST_NUMBERS
-    return len(found) >= LEAST_NUMBERS and _floats(found)
+    """A list of floats, or of ints, or of such lists of one length, to any depth: as `tolist` gives it back."""
+    known = _regular(found)
+    return known is not None and math.prod(known[1]) >= LEAST_NUMBERS
 
 
-def _floats(found: list[Any]) -> bool:
-    return all(type(one) is float for one in found)
+def _regular(found: list[Any], depth: int = _DEEPEST) -> tuple[type, tuple[int, ...]] | None:
+    """The type of all numbers, and the lengths from outside to inside. None: there is no one type, or no one length."""
+    if not found or not depth:
+        return None
+    kind = type(found[0])
+    if kind is float or kind is int:
+        fits = all(type(one) is kind for one in found) and (kind is float or max(map(abs, found)) < _MOST)
+        return (kind, (len(found),)) if fits else None
+    if kind is not list:
+        return None
+    first = _regular(found[0], depth - 1)
+    same = first is not None and all(type(one) is list and _regular(one, depth - 1) == first for one in found)
+    return (first[0], (len(found), *first[1])) if first is not None and same else None
 
 
 def _alike(found: list[Any]) -> bool:

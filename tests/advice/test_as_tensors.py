@@ -135,3 +135,24 @@ def test_what_it_takes_to_give_lists_back_is_told_for_each_batch():
     assert got == {"points": FLOATS} and [type(one) for one in notes] == [GivenBack] and notes[0].seconds >= 0
     windows = [TrialWindow(1, 0, False, 2.0, 10), TrialWindow(1, 0, True, 4.0, 10, given_back_s=3.0)]
     assert Trial(1, windows).given_back() == 0.75 and Trial(1, []).given_back() == 0.0
+
+
+@pytest.mark.parametrize(
+    ("numbers", "tensors"),
+    [
+        ([[[1.0, 2.0]] * 20, [[3.0, 4.0]] * 20], 1),  # outlines of one length
+        ([*range(100)], 1),  # tokens
+        ([[*range(70)], [*range(70)]], 1),
+        ([*range(99), 2**63], 0), ([-(2**63) + 1, *range(99)], 1), ([*range(99), True], 0), ([*range(99), 1.0], 0),
+        ([[[1.0] * 70], [[1.0] * 71]], 2),  # of other lengths: each for itself
+        ([[]] * 99, 0), ([[1.0], 1.0] * 50, 0),
+    ],
+)  # fmt: skip
+def test_nested_lists_cross_as_one_tensor_if_their_lengths_are_the_same(numbers, tensors):
+    packed = as_tensors.as_tensors(numbers)
+
+    def counted(found):
+        return isinstance(found, as_tensors.Packed) or (isinstance(found, list) and sum(map(counted, found)))
+
+    assert int(counted(packed)) == tensors
+    assert repr(as_tensors.restored(packed)) == repr(numbers)
