@@ -8,7 +8,7 @@ each list of numbers, which has to be made anew. A script that takes the tensors
 from __future__ import annotations
 
 import functools
-import math
+import itertools
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -27,7 +27,6 @@ HOW = (
 )
 LEAST_BYTES = 100_000  # through the pipe, of a batch
 LEAST_NUMBERS = 64  # of a list that becomes a tensor
-_MOST = 2**63  # ints of a tensor are below it
 _DEEPEST = 8  # lists in lists; one that holds itself has no end
 _ATOMS = (int, float, str, bytes, bool, type(None))
 
@@ -83,7 +82,7 @@ class Packed:
 
     def restored(self) -> Any:
         if self.what == "numbers":
-            return self.tensor.tolist()
+            return self.tensor.numpy().tolist()
         return list(self.tensor.numpy()) if self.what == "list" else self.tensor.numpy()
 
 
@@ -125,8 +124,8 @@ def _packed(found: Any) -> Packed | None:
         return _tensor(found, "array")
     if type(found) is not list or not found:
         return None
-    if _of_numbers(found):
-        return _tensor(numpy.array(found), "numbers")
+    if (numbers := _numbers(found)) is not None:
+        return _tensor(numbers, "numbers")
     if len(found) > 1 and type(found[0]) is numpy.ndarray and _alike(found):
         return _tensor(numpy.stack(found), "list")
     return None
@@ -145,25 +144,26 @@ def _tensor(array: Any, what: str) -> Packed | None:
         return None
 
 
-def _of_numbers(found: list[Any]) -> bool:
-    """A list of floats, or of ints, or of such lists of one length, to any depth: as `tolist` gives it back."""
-    known = _regular(found)
-    return known is not None and math.prod(known[1]) >= LEAST_NUMBERS
+def _numbers(found: list[Any]) -> Any:
+    """The array of a list of floats, or of ints, or of such lists of one length, to any depth; `tolist` gives it back.
 
-
-def _regular(found: list[Any], depth: int = _DEEPEST) -> tuple[type, tuple[int, ...]] | None:
-    """The type of all numbers, and the lengths from outside to inside. None: there is no one type, or no one length."""
-    if not found or not depth:
+    None: this is something else, or short.
+    """
+    numpy: Any = sys.modules["numpy"]
+    flat = found
+    for _ in range(_DEEPEST):
+        kinds = set(map(type, flat))
+        if kinds != {list}:
+            break
+        flat = list(itertools.chain.from_iterable(flat))
+    if kinds not in ({float}, {int}) or len(flat) < LEAST_NUMBERS:
         return None
-    kind = type(found[0])
-    if kind is float or kind is int:
-        fits = all(type(one) is kind for one in found) and (kind is float or max(map(abs, found)) < _MOST)
-        return (kind, (len(found),)) if fits else None
-    if kind is not list:
+    try:
+        array = numpy.array(found)
+    except ValueError:  # lengths differ
         return None
-    first = _regular(found[0], depth - 1)
-    same = first is not None and all(type(one) is list and _regular(one, depth - 1) == first for one in found)
-    return (first[0], (len(found), *first[1])) if first is not None and same else None
+    wanted = numpy.float64 if kinds == {float} else numpy.int64  # larger ints become something else
+    return array if array.dtype == wanted and array.size == len(flat) else None
 
 
 def _alike(found: list[Any]) -> bool:
