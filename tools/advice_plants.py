@@ -260,6 +260,7 @@ FIFTH = (
         ),
         remedy="persistent_workers together",
         code="start-up",
+        by_hand="together",
     ),
     _fifth(
         "chest_xray",
