@@ -19,6 +19,7 @@ from torchvision.datasets import ImageFolder
 
 from pipebench import watching
 from pipebench.watch import with_block
+from pipebench.watch.launch.watched_script import WatchedScript
 from pipebench.watch.stages import labels
 
 
@@ -69,6 +70,26 @@ def test_a_block_in_a_watched_process_stands_aside(images: Path, capsys: pytest.
     with watching() as after:
         _loop(images, 0)
     assert after.result.loaders[0].samples == 24
+
+
+def test_ctrl_c_at_the_end_of_a_block_leaves_nothing_patched(images: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a notebook, where the second Ctrl-C comes while the block ends. The next block must record again."""
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    before = _patchable()
+    for name in ("_tell_spans", "_end_loops"):
+        with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt), watching() as first:
+            _loop(images, 0)
+            patch.setattr(WatchedScript, name, interrupted)
+    with pytest.raises(KeyboardInterrupt), watching() as first:
+        _loop(images, 0)
+        first._script.recording.patches.on_undo(interrupted)
+    assert _patchable() == before and first.result.loaders[0].samples == 24
+    with watching() as second:
+        _loop(images, 0)
+    assert second.result.loaders[0].samples == 24
 
 
 def test_the_examples_hold() -> None:
