@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,7 @@ import click
 from pipebench.commands._script import WithCommands, check_alone, check_command, check_script, is_a_command
 from pipebench.errors import UsageError
 from pipebench.terminal import formatted, keep, paged, places, rendered
+from pipebench.units import printable
 from pipebench.watch.record.options import WatchOptions
 
 if TYPE_CHECKING:
@@ -143,7 +145,9 @@ def command(
     kept = saved_at(export_json, passport, export_html, None if style == "table" else made)
     status = watch(options, argv, kept, full=full, show=style == "table" and out is None)
     if out is not None and export_json is not None and export_json.exists():
-        click.echo(f"pipebench: the report is {export_json}; `pipebench show --merge {out}` shows all ranks", err=True)
+        merge = printable(shlex.quote(str(out)))
+        report = printable(export_json)
+        click.echo(f"pipebench: the report is {report}; `pipebench show --merge {merge}` shows all ranks", err=True)
     for report in made:
         click.echo(rendered(report, style, full), nl=False)
     return status
