@@ -37,6 +37,8 @@ def test_a_notebook_is_refused_with_the_recipe() -> None:
     problem, remedy = _refused(["folder/train.ipynb"])
     assert problem == "folder/train.ipynb is a notebook, and watch runs Python files"
     assert "jupyter nbconvert --to script folder/train.ipynb; then: pipebench watch folder/train.py" in remedy
+    _, remedy = _refused(["my first.ipynb"])
+    assert "--to script 'my first.ipynb'; then: pipebench watch 'my first.py'" in remedy
     assert "`%%pipebench` above a cell" in remedy
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 from collections.abc import Sequence
 
@@ -62,10 +63,10 @@ def check_script(argv: Sequence[str], context: click.Context) -> None:
             f"name the script, or put -- before a command: pipebench {name} -- {printable(first)} ...",
         )
     if first.endswith(".ipynb"):
-        script = first.removesuffix(".ipynb") + ".py"
+        notebook, script = (printable(shlex.quote(one)) for one in (first, first.removesuffix(".ipynb") + ".py"))
         raise UsageError(
-            f"{first} is a notebook, and {name} runs Python files",
-            f"make one: jupyter nbconvert --to script {first}; then: pipebench {name} {script}. Inside a notebook, "
+            f"{printable(first)} is a notebook, and {name} runs Python files",
+            f"make one: jupyter nbconvert --to script {notebook}; then: pipebench {name} {script}. Inside a notebook, "
             "`%%pipebench` above a cell watches it, after `%load_ext pipebench`",
         )
 
