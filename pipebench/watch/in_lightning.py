@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
@@ -33,7 +34,7 @@ class InLightning(Callback):
     After `fit`, `watched.result` is that of the whole. Under `pipebench watch` it stands aside.
     """
 
-    def __init__(self, functions: tuple[str, ...] = ()) -> None:
+    def __init__(self, functions: str | Sequence[str] = ()) -> None:
         self.watched = Watching(functions=functions)
         self._open = ExitStack()
         self._batches = 0

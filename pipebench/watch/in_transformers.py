@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from typing import Any
 
@@ -27,7 +27,7 @@ class InTransformers(TrainerCallback):  # type: ignore[misc]  # it has no types 
 
     _begun = ExitStack()  # of the training that began last in this process
 
-    def __init__(self, log: Callable[[dict[str, float]], object], functions: tuple[str, ...] = ()) -> None:
+    def __init__(self, log: Callable[[dict[str, float]], object], functions: str | Sequence[str] = ()) -> None:
         self.watched = Watching(functions=functions)
         self._log, self._open, self._logs = log, ExitStack(), False
 

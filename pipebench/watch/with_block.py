@@ -5,12 +5,12 @@ from __future__ import annotations
 import dataclasses
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from time import perf_counter_ns
 from typing import Any
 
-from pipebench.errors import PipebenchError
+from pipebench.errors import PipebenchError, UsageError
 from pipebench.host.machine import usable_cores
 from pipebench.host.scratch import Scratch
 from pipebench.results.watched import WatchResult
@@ -59,8 +59,11 @@ class Watching:
     _result: WatchedBlock | None = None
     _aside = False
 
-    def __init__(self, *, functions: tuple[str, ...] = (), warmup: int = 0, every: int = 50) -> None:
-        self._options = WatchOptions(functions=functions, warmup=warmup, every=every)
+    def __init__(self, *, functions: str | Sequence[str] = (), warmup: int = 0, every: int = 50) -> None:
+        if warmup < 0 or every < 1:
+            raise UsageError(f"warmup={warmup}, every={every} cannot be", "give 0 or more, and 1 or more")
+        named = (functions,) if isinstance(functions, str) else tuple(functions)
+        self._options = WatchOptions(functions=named, warmup=warmup, every=every)
         self._latest: Iterator[dict[str, float]] = iter(())
 
     @property

@@ -18,6 +18,7 @@ from torchvision import transforms
 from torchvision.datasets import ImageFolder
 
 from pipebench import watching
+from pipebench.errors import UsageError
 from pipebench.watch import with_block
 from pipebench.watch.launch.watched_script import WatchedScript
 from pipebench.watch.stages import labels
@@ -90,6 +91,19 @@ def test_ctrl_c_at_the_end_of_a_block_leaves_nothing_patched(images: Path, monke
     with watching() as second:
         _loop(images, 0)
     assert second.result.loaders[0].samples == 24
+
+
+def test_one_function_needs_no_tuple_around_it() -> None:
+    """A text was taken as its letters."""
+    with watching(functions="nowhere:decode") as watched:
+        pass
+    assert [one.values["span"] for one in watched.result.notes if one.code == "span-not-found"] == ["nowhere:decode"]
+
+
+@pytest.mark.parametrize("numbers", [{"every": 0}, {"warmup": -1}])
+def test_numbers_that_cannot_be_are_refused(numbers: dict[str, int]) -> None:
+    with pytest.raises(UsageError, match="cannot be"):
+        watching(**numbers)  # type: ignore[arg-type]
 
 
 def test_the_examples_hold() -> None:
