@@ -146,8 +146,8 @@ def command(
     status = watch(options, argv, kept, full=full, show=style == "table" and out is None)
     if out is not None and export_json is not None and export_json.exists():
         merge = printable(shlex.quote(str(out)))
-        report = printable(export_json)
-        click.echo(f"pipebench: the report is {report}; `pipebench show --merge {merge}` shows all ranks", err=True)
+        place = printable(export_json)
+        click.echo(f"pipebench: the report is {place}; `pipebench show --merge {merge}` shows all ranks", err=True)
     for report in made:
         click.echo(rendered(report, style, full), nl=False)
     return status
