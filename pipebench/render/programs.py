@@ -59,10 +59,14 @@ def _nothing(found: WatchedCommand) -> str:
             return "Nothing was watched: the Python processes of the command that have torch could not be."
         return "Nothing was watched: no Python process of the command was seen to import torch."
     of = "the one Python process" if found.others == 1 else f"the {found.others} Python processes"
-    return (
+    said = (
         f"Nothing was watched: in {of} of the command that imported torch, no DataLoader was iterated, and no "
         "optimiser stepped in a loop without one."
     )
+    if not found.running:
+        return said
+    who, them = "It" if found.others == 1 else f"{found.running} of them", "it" if found.running == 1 else "them"
+    return f"{said} {who} still ran when the command ended: let the command wait for {them}."
 
 
 def _unwatched(found: WatchedCommand) -> Iterable[str]:
@@ -70,8 +74,8 @@ def _unwatched(found: WatchedCommand) -> Iterable[str]:
         (found.hidden, "Python ran with -I, -E or -S there, so it ignores PYTHONPATH and start-up files."),
         (
             found.lost,
-            "It was started without what pipebench had put into PYTHONPATH and PIPEBENCH_WATCH. Keep both: "
-            "`PYTHONPATH=DIR:$PYTHONPATH`.",
+            "The start-up file of pipebench did not run there. Keep PIPEBENCH_WATCH, and the front of PYTHONPATH: "
+            "`PYTHONPATH=$PYTHONPATH:DIR`. Python must be 3.11 or newer.",
         ),
     ):
         if commands:

@@ -49,9 +49,10 @@ class WatchedCommand:
     """What the processes of a command did: `programs` are those that loaded data or trained, in their order of begin.
 
     `shown` is the place in `programs` of the one whose figures `Report.watched` has (None: there is no program).
-    `others` counts the Python processes that imported torch and did neither. Two kinds could not record themselves:
-    `hidden` ignore PYTHONPATH, and `lost` were started with another one. Both are command lines, shortened. `status` is
-    the exit status.
+    `others` counts the Python processes that imported torch and did neither; `running` of them lived on when the
+    command had ended. Two kinds could not record themselves: `hidden` ignore PYTHONPATH, and in `lost` our start-up
+    file did not run, because they were started with another PYTHONPATH, find another `sitecustomize` first, or are of
+    an old Python. Both are command lines, shortened. `status` is the exit status.
 
     `ranks` compares the ranks that train together with the program that is shown (None: it trains alone). `attempt`
     counts how often Slurm had put the job into its queue again before. Of a merged report, `earlier` compares the ranks
@@ -68,3 +69,4 @@ class WatchedCommand:
     ranks: Ranks | None = None
     attempt: int = 0
     earlier: tuple[Ranks, ...] = ()
+    running: int = 0

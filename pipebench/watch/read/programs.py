@@ -108,6 +108,7 @@ def programs_of(
         hidden=tuple(sorted({named(one) for one in hidden})),
         lost=tuple(sorted({named(one) for one in lost})),
         ranks=ranks,
+        running=sum(one.running for one in every if not loaders_found(one.processes)),
     )
 
 

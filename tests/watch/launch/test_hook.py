@@ -260,23 +260,28 @@ sys.stdin.read()
 """
 
 
-@pytest.mark.parametrize(("library", "path", "lost"), [
-    ("libtorch.so", ".", True), ("libtorch.so", None, False), ("libm.so", ".", False),
+@pytest.mark.parametrize(("library", "names", "records", "lost"), [
+    ("libtorch.so", {"PYTHONPATH": "."}, False, True),
+    ("libtorch.so", {}, False, True),  # as where Python is too old, or the user's `sitecustomize` comes before ours
+    ("libtorch.so", {}, True, False),
+    ("libtorch.so", {"PIPEBENCH_WATCH": "/another"}, False, False),  # a command that is watched within this one
+    ("libm.so", {"PYTHONPATH": "."}, False, False),
 ])  # fmt: skip
-def test_a_python_with_torch_that_was_started_with_another_path_is_seen(
-    library: str, path: str | None, lost: bool, run_folder: Path, tmp_path: Path
+def test_a_python_with_torch_in_which_our_start_up_file_did_not_run_is_seen(
+    library: str, names: dict[str, str], records: bool, lost: bool, run_folder: Path, tmp_path: Path
 ) -> None:
     (tmp_path / library).write_text("as torch's library")
-    environment = watched_environment(run_folder, Settings(""))
-    if path is not None:
-        environment["PYTHONPATH"] = path
+    environment = {**watched_environment(run_folder, Settings("")), **names}
     found = Programs(run_folder)
     command = [sys.executable, "-c", _HAS_TORCH, str(tmp_path / library)]
     with subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
         assert child.stdout is not None and child.stdin is not None
         assert child.stdout.readline() == b"ready\n"
+        if records:
+            (run_folder / f"{child.pid}-1").mkdir()
         found.look()
         child.stdin.close()
+    found.exits.close()
     assert found.lost == ({child.pid: command} if lost else {}) and not found.hidden
 
 

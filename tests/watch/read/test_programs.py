@@ -5,7 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from pipebench.results.watched import Verdict, WatchResult
+from pipebench.watch.launch.footprint import Footprint
+from pipebench.watch.launch.stacks import Looks
 from pipebench.watch.read.gather import Process
+from pipebench.watch.read.programs import Records, programs_of
 from pipebench.watch.read.summary import summarise
 from pipebench.watch.record.lines import (
     CodePlace,
@@ -169,3 +172,11 @@ def test_a_torch_that_is_not_recognised_is_the_reason_and_no_loop_is_missed() ->
     result = _result(strange, bound=True)
     assert _verdict(result).lacks == ("_DatasetKind.create_fetcher",) and result.bound is None
     assert _result(bound=True).bound is not None
+
+
+def test_what_still_runs_and_has_iterated_nothing_is_counted() -> None:
+    """As where a script starts a training in the background and does not wait for it."""
+    idle = [Process([ProcessStarted(pid, "script", 0)]) for pid in (7, 8)]
+    seen = [Records([one], Footprint(), Looks(), running=one.pid == 7) for one in idle]
+    _, command = programs_of(("run.sh",), seen, WatchOptions(), 0, 4.0)
+    assert (command.others, command.running) == (2, 1)
