@@ -238,6 +238,9 @@ def _why_no_worker(move: NextMove) -> str:
         )
     if move.predicted is None:
         return f"No whole core is free: of {move.usable_cores:g}, {_uses(move)}."
+    if not move.workers:
+        help_ = "are not certain to help" if move.predicted.high >= _WORTH else "would hardly help"
+        return f"Workers {help_} ({move.to_workers}: predicted {spoken(move.predicted)}, not tried)."
     help_ = "are not certain to help" if move.predicted.speedup >= _WORTH else "would hardly help"
     tried = f"({move.to_workers}: predicted {spoken(move.predicted)}, not tried)"
     return f"More workers {help_} {tried}. Of {_cores(move)}, {_uses(move)}.{_alone(move)}"
