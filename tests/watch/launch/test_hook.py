@@ -37,6 +37,10 @@ how = {
     "bare": lambda: subprocess.run(again, check=True, env={"PYTHONPATH": os.environ["PYTHONPATH"]}),
     "changed": lambda: (os.environ.update(PYTHONPATH=os.environ["PYTHONPATH"] + os.pathsep + "/nowhere"),
                         subprocess.run(again, check=True)),
+    "changed for a shell": lambda: (os.environ.update(PYTHONPATH=os.environ["PYTHONPATH"] + os.pathsep + "/nowhere"),
+                                    os.system(" ".join(again))),
+    "changed and replaced": lambda: (os.environ.update(PYTHONPATH=os.environ["PYTHONPATH"] + os.pathsep + "/nowhere"),
+                                     os.execv(sys.executable, again)),
     "cleared": lambda: ([os.environ.pop(one) for one in list(os.environ) if one != "PYTHONPATH"],
                         subprocess.run(again, check=True)),
     "spawned": lambda: os.waitpid(os.posix_spawn(sys.executable, again, dict(os.environ)), 0),
@@ -91,9 +95,10 @@ def test_the_script_sees_what_it_sees_without_us(own: str | None, run_folder: Pa
     assert not _programs(run_folder)  # it did not import torch
 
 
-@pytest.mark.parametrize(
-    "how", ["inherited", "named", "bare", "changed", "cleared", "spawned", "system", "replaced", "a dict"]
-)
+@pytest.mark.parametrize("how", [
+    "inherited", "named", "bare", "changed", "changed for a shell", "changed and replaced", "cleared", "spawned",
+    "system", "replaced", "a dict",
+])  # fmt: skip
 def test_a_child_is_watched_however_it_is_started(how: str, run_folder: Path, torch_path: str, tmp_path: Path) -> None:
     script = tmp_path / "starts.py"
     script.write_text(STARTS)

@@ -78,6 +78,8 @@ class Inherited:
                     setattr(module, name, fork_exec)
         for name in ("execve", "posix_spawn", "posix_spawnp"):
             setattr(os, name, self._named(getattr(os, name)))
+        for name in ("execv", "system"):
+            setattr(os, name, self._kept(getattr(os, name)))
 
     def _listed(self, plain: "Callable[..., Any]") -> "Callable[..., Any]":
         def fork_exec(*args: "Any") -> "Any":
@@ -100,6 +102,16 @@ class Inherited:
             elif os.path.isdir(self._folder):
                 env = self._added({os.fsencode(name): os.fsencode(value) for name, value in env.items()})
             return plain(path, argv, env, **how)
+
+        start.__name__ = plain.__name__
+        return start
+
+    def _kept(self, plain: "Callable[..., Any]") -> "Callable[..., Any]":
+        def start(*args: "Any", **named: "Any") -> "Any":
+            """As `os.execv` and `os.system`: they take the system's environment."""
+            if os.path.isdir(self._folder):
+                self._keep()
+            return plain(*args, **named)
 
         start.__name__ = plain.__name__
         return start
