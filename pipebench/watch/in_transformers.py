@@ -7,7 +7,6 @@ from contextlib import ExitStack
 from typing import Any
 
 from pipebench.errors import PipebenchError
-from pipebench.watch.launch.watched_script import is_watched
 from pipebench.watch.with_block import Watching
 
 try:
@@ -22,7 +21,7 @@ class InTransformers(TrainerCallback):  # type: ignore[misc]  # it has no types 
     """Watches `train`. Whenever the trainer logs (`logging_steps`), `log` gets the figures since the last time.
 
     `log` is `trainer.log`, or any function of a dict. After `train`, `watched.result` is that of the whole. Under
-    `pipebench watch` it stands aside.
+    `pipebench watch` it stands aside, as a block does.
     """
 
     _begun = ExitStack()  # of the training that began last in this process
@@ -33,9 +32,8 @@ class InTransformers(TrainerCallback):  # type: ignore[misc]  # it has no types 
 
     def on_train_begin(self, *_: Any, **named: Any) -> None:
         self._begun.close()  # an interrupted training has no end of its own
-        if not is_watched():
-            self._open.enter_context(self.watched)
-            InTransformers._begun = self._open
+        self._open.enter_context(self.watched)
+        InTransformers._begun = self._open
 
     def on_log(self, args: Any, state: Any, control: Any, **named: Any) -> None:
         if self._logs:  # what `trainer.log` brings about

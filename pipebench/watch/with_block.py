@@ -21,7 +21,7 @@ from pipebench.watch.record.from_handlers import from_a_handler
 from pipebench.watch.record.options import WatchOptions
 from pipebench.watch.record.recording import Settings, told
 
-_ASIDE = "this process is watched already, so a `with` block in it records nothing; the report of the whole holds it"
+_ASIDE = "this process is watched already, so this block or callback records nothing; the report of the whole holds it"
 
 
 class WatchedBlock(WatchResult):
@@ -57,7 +57,7 @@ class Watching:
     """
 
     _result: WatchedBlock | None = None
-    _aside = False
+    _asides = 0
 
     def __init__(self, *, functions: str | Sequence[str] = (), warmup: int = 0, every: int = 50) -> None:
         if warmup < 0 or every < 1:
@@ -85,12 +85,12 @@ class Watching:
 
     def __enter__(self) -> Watching:
         self._result = None
-        self._aside = is_watched()
-        if self._aside:  # the patches of two recordings would hide each other's workers
+        if is_watched():  # the patches of two recordings would hide each other's workers
+            self._asides += 1
             self._latest = iter(())
             sys.stderr.write(f"pipebench: {_ASIDE}\n")
             return self
-        self._pid = os.getpid()
+        self._asides, self._pid = 0, os.getpid()
         self._scratch = Scratch("watch")
         chosen = self._options
         self._began = perf_counter_ns()
@@ -110,7 +110,8 @@ class Watching:
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         status = int(kind is not None)
-        if self._aside:
+        if self._asides:
+            self._asides -= 1
             nothing = self._nothing(status)
             verdict = dataclasses.replace(nothing.verdict, elsewhere=True)
             self._result = _block(dataclasses.replace(nothing, verdict=verdict, notes=()))

@@ -93,6 +93,13 @@ def test_ctrl_c_at_the_end_of_a_block_leaves_nothing_patched(images: Path, monke
     assert second.result.loaders[0].samples == 24
 
 
+def test_a_block_within_itself_ends_with_the_outer_one(images: Path) -> None:
+    before, seen = _patchable(), watching()
+    with seen, seen:
+        _loop(images, 0)
+    assert seen.result.loaders[0].samples == 24 and _patchable() == before
+
+
 def test_one_function_needs_no_tuple_around_it() -> None:
     """A text was taken as its letters."""
     with watching(functions="nowhere:decode") as watched:
