@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 import click
 import pytest
@@ -74,3 +75,13 @@ def test_bound_is_refused_on_one_of_several_ranks_which_would_choose_windows_of_
 def test_options_of_the_script_are_its_own() -> None:
     for argv in (["train.py", "--stpes", "5"], ["-"]):
         check_script(argv, click.Context(watch, info_name="watch"))
+
+
+def test_a_shell_script_that_may_not_be_executed_is_answered_with_what_runs_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "run all.sh").write_text("true\n")
+    monkeypatch.chdir(tmp_path)
+    for file in ("run all.sh", "./run all.sh"):
+        problem, remedy = _refused(["--", file])
+        assert problem == f"there is no command {file}" and remedy.endswith(f"pipebench watch -- bash '{file}'")

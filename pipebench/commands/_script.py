@@ -36,8 +36,12 @@ def check_command(argv: Sequence[str], name: str) -> None:
     """Raises `UsageError` for a command that cannot be started. `name` is ours."""
     program = argv[0]
     if shutil.which(program) is None:
-        script = f" (pipebench {name} without -- runs a Python script)" if program.endswith(".py") else ""
-        raise UsageError(f"there is no command {printable(program)}", f"name a program as in a shell{script}")
+        hint = ""
+        if program.endswith(".py"):
+            hint = f" (pipebench {name} without -- runs a Python script)"
+        elif os.path.isfile(program):  # without the right to be executed, or without its folder
+            hint = f", or what runs this file: pipebench {name} -- bash {printable(shlex.quote(program))}"
+        raise UsageError(f"there is no command {printable(program)}", f"name a program as in a shell{hint}")
 
 
 def no_option(name: str, context: click.Context) -> UsageError:
