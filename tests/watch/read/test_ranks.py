@@ -232,6 +232,8 @@ def test_ranks_on_other_machines_are_said() -> None:
     assert "2 of 8 ranks were seen here. None" in _text(compared(8, [_rank(4, 1), _rank(5, 1)]))
     killed = " ".join(_text(compared(4, [_rank(0, 1), _rank(2, 1)])).split())
     assert "2 of 4 ranks were seen here, without rank 1 and 3." in killed
+    alone = " ".join(_text(compared(4, [_rank(3, 1)])).split())
+    assert alone == "1 of 4 ranks was seen here, so there is none to compare it with."
 
 
 def test_kept_steps_stand_for_all_steps_and_all_ranks_keep_the_same() -> None:
