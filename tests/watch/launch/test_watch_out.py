@@ -53,6 +53,14 @@ def test_the_command_that_shows_all_ranks_can_be_pasted_into_a_shell(tmp_path: P
     assert words == ["pipebench", "show", "--merge", str(out)]
 
 
+def test_a_report_that_can_no_longer_be_saved_is_shown(tmp_path: Path) -> None:
+    """As where a quota ends while the command runs: nobody would see it otherwise."""
+    out = tmp_path / "reports"
+    spoils = f"rm -r {out}; : > {out}; exit 3"
+    ((status, said),) = _together([[*WATCH, "--out", str(out), "--", "sh", "-c", spoils]], [{}])
+    assert status == 3 and "cannot write" in said and "Nothing was watched: no Python process" in said
+
+
 @pytest.mark.parametrize(
     "arguments", [["train.py"], ["--export-json", "one.json", "--", "sh"]], ids=["a script", "two places"]
 )
