@@ -26,7 +26,7 @@ VARIABLE = "PIPEBENCH_WATCH"
 _PATH = "PYTHONPATH"
 # What is watched without our start-up file, or by its parent.
 _OTHERWISE = ("/pipebench/watch/launch/bootstrap.py", "from multiprocessing.")
-_PYTHON = re.compile(r"python[0-9.]*$")
+_PYTHON = re.compile(r"python[0-9.]*t?$")  # `python3.14t` has no global lock
 _WITH_ARGUMENT = "WX"
 _TORCH = b"/libtorch"
 _EACH = 10  # new programs are looked for each tenth time that stacks are read

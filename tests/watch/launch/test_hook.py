@@ -249,6 +249,7 @@ def test_a_python_that_ignores_the_hook_is_not_watched(
         (["python3", "-m", "tool", "-I"], False),
         (["python3", "-u", "train.py", "-E"], False),
         (["grep", "-I", "python"], False),
+        (["/opt/python3.14t", "-I", "train.py"], True),
         ([], False),
     ],
 )
