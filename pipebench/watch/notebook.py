@@ -29,9 +29,16 @@ def count(text: str) -> int:
     return number
 
 
+def name(text: str) -> str:
+    """The name of a variable. Raises ValueError for another text, under which nobody would find the result again."""
+    if not text.isidentifier():
+        raise ValueError
+    return text
+
+
 def _options() -> _Options:
     made = _Options("%%pipebench", add_help=False, allow_abbrev=False)
-    made.add_argument("name", nargs="?", metavar="NAME")
+    made.add_argument("name", nargs="?", type=name, metavar="NAME")
     made.add_argument("--span", action="append", default=[], metavar="MODULE:FUNCTION")
     made.add_argument("--warmup", type=count, default=0, metavar="N")
     return made
