@@ -9,6 +9,7 @@ from pipebench.host.children import named
 from pipebench.render import ranks
 from pipebench.render.cells import Table
 from pipebench.render.layout import Line, Spare, Sparing, shortened
+from pipebench.render.watch_notes import RAN_OUT
 from pipebench.render.watch_verdict import not_recognised
 from pipebench.results.programs import Program, WatchedCommand
 from pipebench.results.watched import WatchResult
@@ -117,7 +118,8 @@ def ends(programs: Iterable[Program]) -> Iterable[str]:
         if one.ended == "failed":
             yield f"{_who(one)} failed{_afterwards(one, first)}: {printable(one.error)}."
         elif one.ended == "cut":
-            yield f"{_who(one)} {_cut(one, first)}: its records have no end."
+            why = f" {RAN_OUT}" if one.memory_ran_out and first is None else ""
+            yield f"{_who(one)} {_cut(one, first)}: its records have no end.{why}"
         elif one.ended == "running":
             yield f"{_who(one)} still ran when the command ended: its records are of the time before."
         if first is None and one.rank is not None and one.ended in ("failed", "cut"):

@@ -21,7 +21,7 @@ class Program:
     killed, or left by `os._exit`) or "running" (it lived on when the command had ended).
 
     Its process exited `left_s` after the first program began (None: not seen), with `exit_status`: -n if signal n ended
-    it (None: not known, or 0).
+    it (None: not known, or 0). `memory_ran_out`: the kernel may have killed it, because it counted lack of memory.
 
     `watched` are its figures; None: they are those of `Report.watched`. Of a rank, `steps` are those that were kept
     (none in a merged report).
@@ -42,6 +42,7 @@ class Program:
     host: str = ""
     left_s: float | None = None
     exit_status: int | None = None
+    memory_ran_out: bool = False
 
 
 @dataclass(frozen=True)

@@ -153,3 +153,11 @@ def test_the_rank_that_was_killed_is_told_from_the_one_that_ended_afterwards():
 def test_how_a_program_ended_is_said_as_far_as_it_was_seen(status, said):
     cut = replace(ONE, ended="cut", watched=MAIN, left_s=64.2, exit_status=status)
     assert said in " ".join(_whole(WatchedCommand(COMMAND, 1, (cut, ONE), 0, 0)).split())
+
+
+def test_of_the_first_rank_that_was_killed_it_is_said_that_memory_ran_out():
+    first = replace(ONE, ended="cut", watched=MAIN, rank=1, ranks=2, left_s=10.0, exit_status=-9, memory_ran_out=True)
+    other = replace(first, pid=101, rank=0, left_s=10.2)
+    said = " ".join(_whole(WatchedCommand(("torchrun",), 1, (other, first), 0, 0)).split())
+    assert said.count("its records have no end.") == 2
+    assert said.count("its records have no end. Memory ran out, as the kernel counted: use fewer workers") == 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pipebench.results.watched import Verdict, WatchResult
+from pipebench.watch.launch.exits import Exit
 from pipebench.watch.launch.footprint import Footprint
 from pipebench.watch.launch.stacks import Looks
 from pipebench.watch.read.gather import Process
@@ -180,3 +181,11 @@ def test_what_still_runs_and_has_iterated_nothing_is_counted() -> None:
     seen = [Records([one], Footprint(), Looks(), running=one.pid == 7) for one in idle]
     _, command = programs_of(("run.sh",), seen, WatchOptions(), 0, 4.0)
     assert (command.others, command.running) == (2, 1)
+
+
+def test_of_a_program_that_was_killed_it_is_known_whether_memory_ran_out() -> None:
+    lines = [ProcessStarted(10, "script", 0), _found(1), PassBegun(1, 0, 0), _turns(1, 5)]
+    for kills, status, ran_out in ((1, -9, True), (1, None, True), (0, -9, False), (None, -9, False), (1, -15, False)):
+        seen = Records([Process(lines)], Footprint(memory_kills=kills), Looks(), left=Exit(900 * MS, status))
+        _, command = programs_of(("torchrun",), [seen], WatchOptions(), 1, 4.0)
+        assert command.programs[0].ended == "cut" and command.programs[0].memory_ran_out is ran_out
