@@ -9,6 +9,8 @@ from typing import Any, Literal, Protocol
 from pipebench.watch.record.exclusive_time import local, stages, timed
 from pipebench.watch.record.patches import Patches, behind, is_wrapper, unseen
 
+_OF_A_CACHE = ("cache_info", "cache_clear", "cache_parameters")  # `functools.lru_cache`
+
 
 class Spans(Protocol):
     """Times spans outside of a fetch, in the loops of the script's process."""
@@ -136,9 +138,14 @@ def _found(text: str) -> tuple[Any, str, Any]:
     return owner, name, getattr(owner, name, None)
 
 
+def _is_function(found: Any) -> bool:
+    """Whether a function may stand in its place. For a class it may not: scripts derive from it, and ask for it."""
+    return callable(found) and not isinstance(found, type)
+
+
 def missing(text: str) -> Literal["module", "function"] | None:
     """Why a `module:function` text names no function in this process: "module" or "function"; None if it names one."""
-    if callable(_found(text)[2]):
+    if _is_function(_found(text)[2]):
         return None
     return "function" if text.partition(":")[0] in sys.modules else "module"
 
@@ -147,9 +154,21 @@ def watch_functions(patches: Patches, functions: tuple[str, ...]) -> None:
     """Times each `module:function` or `module:Class.method` whose module is loaded, unless it is timed already."""
     for text in functions:
         owner, name, plain = _found(text)
-        if callable(plain) and not is_wrapper(plain):
-            wrapped = _anywhere(plain, name_of_span(text))
+        if _is_function(plain) and not is_wrapper(plain):
+            wrapped = _timed_as_held(owner, name, plain, name_of_span(text))
             patches.replace(owner, name, wrapped)
             for space in behind([plain]):
                 if space.get(name) is plain:
                     space[name] = wrapped
+
+
+def _timed_as_held(owner: Any, name: str, plain: Any, row: str) -> Any:
+    """The wrapper of a function, as its owner holds it: a static method and one of a class stay what they are."""
+    held = next((vars(kind)[name] for kind in getattr(owner, "__mro__", ()) if name in vars(kind)), None)
+    if isinstance(held, staticmethod | classmethod):
+        return type(held)(_anywhere(held.__func__, row))
+    wrapped = _anywhere(plain, row)
+    for own in _OF_A_CACHE:
+        if hasattr(plain, own):
+            setattr(wrapped, own, getattr(plain, own))
+    return wrapped
