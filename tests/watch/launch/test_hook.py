@@ -106,6 +106,18 @@ def test_a_child_is_watched_however_it_is_started(how: str, run_folder: Path, to
     assert len(_programs(run_folder)) == 1  # the child: only it imports torch
 
 
+def test_what_is_replaced_in_os_can_be_pickled(run_folder: Path, tmp_path: Path) -> None:
+    """As by `Pool.map(os.system, commands)`."""
+    script = tmp_path / "pickles.py"
+    script.write_text(
+        "import os, pickle\n"
+        "names = 'system', 'execv', 'execve', 'posix_spawn', 'posix_spawnp'\n"
+        "print([pickle.loads(pickle.dumps(getattr(os, one))).__name__ for one in names])\n"
+    )
+    alone = _python(script, {name: value for name, value in os.environ.items() if name != "PYTHONPATH"})
+    assert _python(script, _environment(run_folder)).stdout == alone.stdout
+
+
 @pytest.mark.parametrize("method", ["spawn", "forkserver"])
 @pytest.mark.parametrize(("runs", "programs"), [("rank", 2), ("_worker_loop", 1)])
 def test_what_multiprocessing_starts_is_a_program_unless_it_is_a_worker(
