@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import sys
+from collections.abc import Generator
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -109,4 +110,54 @@ def test_a_function_with_a_cache_can_be_emptied(monkeypatch: pytest.MonkeyPatch)
     assert is_wrapper(module.load) and module.load(1) is first and module.load.cache_info().hits == 1
     module.load.cache_clear()
     assert module.load(1) is not first
+    patches.undo()
+
+
+class Opened:
+    """Counts spans, and how many are open."""
+
+    begun = depth = 0
+
+    def begin(self, name: str) -> bool:
+        self.begun, self.depth = self.begun + 1, self.depth + 1
+        return True
+
+    def end(self) -> None:
+        self.depth -= 1
+
+
+@pytest.mark.parametrize("named", [True, False], ids=["--span", "pipebench.span"])
+def test_of_a_generator_each_step_is_timed_and_nothing_between(named: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A call of a generator function only begins, so its row had almost no time."""
+    opened, left = Opened(), []
+
+    def rows(count: int) -> Generator[int, str, list[str]]:
+        got = []
+        try:
+            for one in range(count):
+                assert opened.depth == 1
+                try:
+                    got.append((yield one))
+                except KeyError:
+                    got.append("thrown")
+        finally:
+            left.append(count)
+        return got
+
+    patches, module = Patches(), SimpleNamespace(rows=rows if named else labels.span("rows")(rows))
+    monkeypatch.setitem(sys.modules, "tables", module)  # type: ignore[misc]  # a module
+    monkeypatch.setattr(labels.beyond_fetch, "to", opened)
+    labels.watch_functions(patches, ("tables:rows",) if named else ())
+    made = module.rows(3)
+    assert opened.begun == 0 and (next(made), opened.depth) == (0, 0)
+    assert (made.send("sent"), made.throw(KeyError())) == (1, 2)
+    with pytest.raises(StopIteration) as end:
+        made.send("last")
+    assert end.value.value == ["sent", "thrown", "last"] and (opened.begun, opened.depth, left) == (4, 0, [3])
+    with pytest.raises(TypeError):
+        module.rows()
+    made = module.rows(5)
+    next(made)
+    made.close()
+    assert left == [3, 5]
     patches.undo()
