@@ -189,3 +189,12 @@ def test_of_a_program_that_was_killed_it_is_known_whether_memory_ran_out() -> No
         seen = Records([Process(lines)], Footprint(memory_kills=kills), Looks(), left=Exit(900 * MS, status))
         _, command = programs_of(("torchrun",), [seen], WatchOptions(), 1, 4.0)
         assert command.programs[0].ended == "cut" and command.programs[0].memory_ran_out is ran_out
+
+
+def test_a_function_of_span_that_has_a_row_anyway_is_not_said_to_have_not_run() -> None:
+    """Functions of OpenCV are timed without being asked for, so they are not timed again."""
+    sums = FetchSums(1, 0, 40 * MS, batches=2, samples=16, busy_ns=32 * MS, stages_ns={1: 20 * MS, 2: 12 * MS})
+    stages = NewStage(1, StageName("decode", "imread", True)), NewStage(2, StageName("transform", "cv2.resize"))
+    functions = ("cv2:imread", "cv2:resize", "cv2:flip")
+    result = _result(_found(1), PassBegun(1, 0, 0), _turns(1, 5), worker=(*stages, sums), functions=functions)
+    assert [one.values["span"] for one in result.notes if one.code == "span-not-run"] == ["cv2:flip"]
