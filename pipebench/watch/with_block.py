@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from time import perf_counter_ns
 from typing import Any
@@ -22,6 +22,7 @@ from pipebench.watch.record.options import WatchOptions
 from pipebench.watch.record.recording import Settings, told
 
 _ASIDE = "this process is watched already, so this block or callback records nothing; the report of the whole holds it"
+_recording: list[Watching] = []  # the block that records now
 
 
 class WatchedBlock(WatchResult):
@@ -65,10 +66,12 @@ class Watching:
         named = (functions,) if isinstance(functions, str) else tuple(functions)
         self._options = WatchOptions(functions=named, warmup=warmup, every=every)
         self._latest: Iterator[dict[str, float]] = iter(())
+        self.over: Callable[[], bool] = bool  # a callback may know that its training has left without an end
 
     @property
     def result(self) -> WatchedBlock:
         """Raises `PipebenchError` as long as the block has not ended."""
+        self._end_if_over()
         if self._result is None:
             raise PipebenchError("there is no result before the end of the block", "read it after the `with` block")
         return self._result
@@ -84,6 +87,8 @@ class Watching:
         printer.text(str(self).strip())
 
     def __enter__(self) -> Watching:
+        for one in [*_recording]:
+            one._end_if_over()
         self._result = None
         if is_watched():  # the patches of two recordings would hide each other's workers
             self._asides += 1
@@ -98,6 +103,7 @@ class Watching:
             Settings(str(self._scratch.path), chosen.every, warmup=chosen.warmup, functions=chosen.functions)
         )
         self._script.start()
+        _recording.append(self)
         self._latest = _latest(self._scratch.path)
         return self
 
@@ -116,8 +122,9 @@ class Watching:
             verdict = dataclasses.replace(nothing.verdict, elsewhere=True)
             self._result = _block(dataclasses.replace(nothing, verdict=verdict, notes=()))
             return
-        if os.getpid() != self._pid:
-            return  # a process that was forked in the block ends it, too
+        if os.getpid() != self._pid or self not in _recording:
+            return  # a process that was forked in the block ends it, too; what was over is ended once more
+        _recording.remove(self)
         try:
             try:
                 self._script.finish()
@@ -125,6 +132,10 @@ class Watching:
                 self._read(status)
         finally:
             self._scratch.remove()
+
+    def _end_if_over(self) -> None:
+        if self in _recording and self.over():
+            self.__exit__(KeyboardInterrupt)
 
     def _nothing(self, status: int) -> WatchResult:
         return summarise([], self._options, status, usable_cores())

@@ -167,6 +167,32 @@ def test_a_training_that_was_interrupted_is_no_reason_to_stand_aside(monkeypatch
 
 
 @pytest.mark.usefixtures("imported_anew")
+def test_what_an_interrupted_training_left_is_ended_by_who_asks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a notebook: the trainer tells no callback of Ctrl-C, and the next cells are watched, too."""
+    monkeypatch.setitem(sys.modules, "transformers", SimpleNamespace(TrainerCallback=object))
+    trainer: dict[str, Any] = {"__name__": "transformers.trainer"}
+    exec("def train(callback, loop):\n    callback.on_train_begin(None, None, None)\n    loop()\n", trainer)
+    callback = pipebench.transformers_callback(dict)
+
+    def loop() -> None:
+        with pytest.raises(PipebenchError, match="no result"):
+            _ = callback.watched.result
+        with pipebench.watching() as aside:
+            list(loader())
+        assert aside.result.verdict.elsewhere
+        raise KeyboardInterrupt
+
+    for asks in (lambda: callback.watched.result.iterations, pipebench.watching().__enter__):
+        with pytest.raises(KeyboardInterrupt):
+            trainer["train"](callback, loop)
+        found = asks()
+        assert callback.watched.result.iterations == BATCHES
+        assert is_watched() == (found != BATCHES)
+    found.__exit__(None)
+    assert not is_watched()
+
+
+@pytest.mark.usefixtures("imported_anew")
 def test_in_a_watched_script_the_other_callback_has_a_result_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "transformers", SimpleNamespace(TrainerCallback=object))
     callback = pipebench.transformers_callback(dict)
