@@ -292,6 +292,8 @@ def next_command(result: WatchResult, *, of_command: bool) -> str | None:
     """
     found, move = result.verdict, result.next_move
     own = fitting(result.started) if result.started else None if of_command else "train.py"  # a report may lack it
+    if found.limit == "nothing-watched" and own and result.started and not (of_command or result.status or found.lacks):
+        return None if own.startswith("--") else f"Then: `pipebench watch -- python {own}` watches what it starts, too."
     if found.limit in ("no-loader", "not-followed") and not result.spans:
         return own and (
             f"Then: `pipebench watch --span __main__:FUNCTION {own}`, with the function that gives the loop a batch, "
