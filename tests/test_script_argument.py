@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from pathlib import Path
 
@@ -85,3 +86,27 @@ def test_a_shell_script_that_may_not_be_executed_is_answered_with_what_runs_it(
     for file in ("run all.sh", "./run all.sh"):
         problem, remedy = _refused(["--", file])
         assert problem == f"there is no command {file}" and remedy.endswith(f"pipebench watch -- bash '{file}'")
+
+
+@pytest.mark.parametrize(
+    ("name", "begin", "refused"),
+    [
+        ("run.sh", "true\n", True),
+        ("run all", "#!/usr/bin/env bash\n", True),
+        ("run", "#! /bin/sh -e\n", True),
+        ("run", "#!/home/me/sh-tools/bin/python3\n", False),
+        ("run", "#!/bin/sh\n'''exec' /a/long/path/bin/python3 \"$0\" \"$@\"\n' '''\n", False),
+        ("run.py", "#!/usr/bin/env python3\n", False),
+    ],
+)
+def test_a_shell_script_is_not_run_as_python(
+    name: str, begin: str, refused: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / name).write_text(begin)
+    monkeypatch.chdir(tmp_path)
+    context = click.Context(watch, info_name="watch")
+    if not refused:
+        return check_script([name], context)
+    with pytest.raises(UsageError, match="is a program") as error:
+        check_script([name], context)
+    assert error.value.remedy.endswith(f"pipebench watch -- bash {shlex.quote(name)} ...")
