@@ -106,7 +106,8 @@ def test_a_shell_script_is_not_run_as_python(
     monkeypatch.chdir(tmp_path)
     context = click.Context(watch, info_name="watch")
     if not refused:
-        return check_script([name], context)
+        check_script([name], context)
+        return
     with pytest.raises(UsageError, match="is a program") as error:
         check_script([name], context)
     assert error.value.remedy.endswith(f"pipebench watch -- bash {shlex.quote(name)} ...")
