@@ -7,7 +7,7 @@ torch nor any other package: a function imports what it needs when it is called.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
 
@@ -45,18 +45,19 @@ __all__ = [
 ]
 
 
-def watching(*, functions: tuple[str, ...] = (), warmup: int = 0, every: int = 50) -> Watching:
+def watching(*, functions: str | Sequence[str] = (), warmup: int = 0, every: int = 50) -> Watching:
     """A `with` block that watches the DataLoaders inside it. Afterwards its `result` says where the time went.
 
-    `functions` names more functions to time, each as `module:function`. The first `warmup` iterations are left out of
-    the result. The spans of one batch in `every` are kept in full.
+    `functions` names one more function to time, or several, each as `module:function`. The first `warmup` iterations
+    are left out of the result. The spans of one batch in `every` are kept in full. Raises `UsageError` for a `warmup`
+    below 0 or an `every` below 1.
     """
     from pipebench.watch.with_block import Watching
 
     return Watching(functions=functions, warmup=warmup, every=every)
 
 
-def lightning_callback(*, functions: tuple[str, ...] = ()) -> InLightning:
+def lightning_callback(*, functions: str | Sequence[str] = ()) -> InLightning:
     """A Lightning `Callback` that watches `fit`: the loggers of the trainer get the figures of the loop, as series.
 
     `functions` as in `watching`. Afterwards the callback's `watched.result` says where the time went. Raises
@@ -68,7 +69,7 @@ def lightning_callback(*, functions: tuple[str, ...] = ()) -> InLightning:
 
 
 def transformers_callback(
-    log: Callable[[dict[str, float]], object], *, functions: tuple[str, ...] = ()
+    log: Callable[[dict[str, float]], object], *, functions: str | Sequence[str] = ()
 ) -> InTransformers:
     """A Transformers `TrainerCallback` that watches `train`: whenever the trainer logs, `log` gets the figures.
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
+from pathlib import Path
 
 import click
 import pytest
@@ -37,6 +39,8 @@ def test_a_notebook_is_refused_with_the_recipe() -> None:
     problem, remedy = _refused(["folder/train.ipynb"])
     assert problem == "folder/train.ipynb is a notebook, and watch runs Python files"
     assert "jupyter nbconvert --to script folder/train.ipynb; then: pipebench watch folder/train.py" in remedy
+    _, remedy = _refused(["my first.ipynb"])
+    assert "--to script 'my first.ipynb'; then: pipebench watch 'my first.py'" in remedy
     assert "`%%pipebench` above a cell" in remedy
 
 
@@ -72,3 +76,38 @@ def test_bound_is_refused_on_one_of_several_ranks_which_would_choose_windows_of_
 def test_options_of_the_script_are_its_own() -> None:
     for argv in (["train.py", "--stpes", "5"], ["-"]):
         check_script(argv, click.Context(watch, info_name="watch"))
+
+
+def test_a_shell_script_that_may_not_be_executed_is_answered_with_what_runs_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "run all.sh").write_text("true\n")
+    monkeypatch.chdir(tmp_path)
+    for file in ("run all.sh", "./run all.sh"):
+        problem, remedy = _refused(["--", file])
+        assert problem == f"there is no command {file}" and remedy.endswith(f"pipebench watch -- bash '{file}'")
+
+
+@pytest.mark.parametrize(
+    ("name", "begin", "refused"),
+    [
+        ("run.sh", "true\n", True),
+        ("run all", "#!/usr/bin/env bash\n", True),
+        ("run", "#! /bin/sh -e\n", True),
+        ("run", "#!/home/me/sh-tools/bin/python3\n", False),
+        ("run", "#!/bin/sh\n'''exec' /a/long/path/bin/python3 \"$0\" \"$@\"\n' '''\n", False),
+        ("run.py", "#!/usr/bin/env python3\n", False),
+    ],
+)
+def test_a_shell_script_is_not_run_as_python(
+    name: str, begin: str, refused: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / name).write_text(begin)
+    monkeypatch.chdir(tmp_path)
+    context = click.Context(watch, info_name="watch")
+    if not refused:
+        check_script([name], context)
+        return
+    with pytest.raises(UsageError, match="is a program") as error:
+        check_script([name], context)
+    assert error.value.remedy.endswith(f"pipebench watch -- bash {shlex.quote(name)} ...")

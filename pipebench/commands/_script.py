@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import shlex
 import shutil
 from collections.abc import Sequence
 
@@ -12,6 +14,8 @@ from pipebench.errors import UsageError, did_you_mean
 from pipebench.units import printable
 
 _IS_COMMAND = "pipebench: a command"
+_SHELL = re.compile(rb"#!\s*(?:\S*/)?(?:env\s+)?(?:\S*/)?(?:ba|da|k|z|fi)?sh(?:\s|\Z)")
+_PYTHON_BY_SHELL = b"\n'''exec' "  # how pip begins a script of an interpreter whose path is too long for the first line
 
 
 class WithCommands(click.Command):
@@ -35,8 +39,12 @@ def check_command(argv: Sequence[str], name: str) -> None:
     """Raises `UsageError` for a command that cannot be started. `name` is ours."""
     program = argv[0]
     if shutil.which(program) is None:
-        script = f" (pipebench {name} without -- runs a Python script)" if program.endswith(".py") else ""
-        raise UsageError(f"there is no command {printable(program)}", f"name a program as in a shell{script}")
+        hint = ""
+        if program.endswith(".py"):
+            hint = f" (pipebench {name} without -- runs a Python script)"
+        elif os.path.isfile(program):  # without the right to be executed, or without its folder
+            hint = f", or what runs this file: pipebench {name} -- bash {printable(shlex.quote(program))}"
+        raise UsageError(f"there is no command {printable(program)}", f"name a program as in a shell{hint}")
 
 
 def no_option(name: str, context: click.Context) -> UsageError:
@@ -56,16 +64,16 @@ def check_script(argv: Sequence[str], context: click.Context) -> None:
     first = argv[0]
     if first.startswith("-") and len(first) > 1:
         raise no_option(first.partition("=")[0], context)
-    if _is_program(first):
+    if (program := _as_program(first)) is not None:
         raise UsageError(
             f"{printable(first)} is a program, and {name} runs a Python script",
-            f"name the script, or put -- before a command: pipebench {name} -- {printable(first)} ...",
+            f"name the script, or put -- before a command: pipebench {name} -- {printable(program)} ...",
         )
     if first.endswith(".ipynb"):
-        script = first.removesuffix(".ipynb") + ".py"
+        notebook, script = (printable(shlex.quote(one)) for one in (first, first.removesuffix(".ipynb") + ".py"))
         raise UsageError(
-            f"{first} is a notebook, and {name} runs Python files",
-            f"make one: jupyter nbconvert --to script {first}; then: pipebench {name} {script}. Inside a notebook, "
+            f"{printable(first)} is a notebook, and {name} runs Python files",
+            f"make one: jupyter nbconvert --to script {notebook}; then: pipebench {name} {script}. Inside a notebook, "
             "`%%pipebench` above a cell watches it, after `%load_ext pipebench`",
         )
 
@@ -77,12 +85,18 @@ def check_alone(why: str, remedy: str) -> None:
         raise UsageError(f"this is one of {ranks} ranks: {why}", remedy)
 
 
-def _is_program(file: str) -> bool:
-    """Whether it is machine code, such as `python` itself, which would end in a syntax error, or only a command."""
+def _as_program(file: str) -> str | None:
+    """How it is started if it is machine code, such as `python` itself, a shell script, or only a command. Else None.
+
+    Run as Python, these would end in a syntax error.
+    """
     if not os.path.exists(file) and shutil.which(file) is not None:
-        return True
+        return file
     try:
         with open(file, "rb") as found:
-            return found.read(4) == b"\x7fELF"
+            begin = found.read(128)
     except OSError:
-        return False
+        return None
+    if file.endswith(".sh") or (_SHELL.match(begin) and _PYTHON_BY_SHELL not in begin):
+        return f"bash {shlex.quote(file)}"
+    return file if begin.startswith(b"\x7fELF") else None

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from pipebench.errors import UsageError
+from pipebench.errors import PipebenchError, UsageError
 from pipebench.terminal import exported, formatted, nameless, of_file, places, save_page, sensible
+from pipebench.units import printable
+
+if TYPE_CHECKING:
+    from pipebench.results.report import Report
 
 
 @click.command(short_help="Show a saved report again")
@@ -48,13 +55,16 @@ def command(
     if folder is not None and file is not None:
         raise UsageError("FILE is one report, and --merge takes a folder of them", "give one of the two")
     export_json, page = places(force, export_json, page)
+    if file is not None and file.is_dir():
+        merge = f"pipebench show --merge {printable(shlex.quote(str(file)))}"
+        raise UsageError(f"{printable(file)} is a folder", f"`{merge}` shows the ranks in its reports")
     source = folder or file or machine.cache_folder() / "reports" / "latest.json"
     if folder is None:
         found = report.load(source)
     else:
         from pipebench.watch.read.merged import merged
 
-        found = merged([report.load(one) for one in sorted(folder.glob("*.json"))])
+        found = merged([*_reports_in(folder)])
     if redact:
         found = nameless(found)
     if export_json is not None:
@@ -63,3 +73,18 @@ def command(
         click.echo(of_file(found, source, style, full), nl=False)
     else:
         sensible(source, lambda: save_page(found, page))
+
+
+def _reports_in(folder: Path) -> Iterator[Report]:
+    """The reports of a folder. Raises PipebenchError if it has none, or if one of its `*.json` is no report."""
+    from pipebench.results import report
+
+    files = sorted(folder.glob("*.json"))
+    if not files:
+        remedy = "name the folder of `pipebench watch --out FOLDER -- torchrun train.py`"
+        raise UsageError(f"{printable(folder)} has no reports (*.json)", remedy)
+    for one in files:
+        try:
+            yield report.load(one)
+        except PipebenchError as error:
+            raise type(error)(error.problem, f"{error.remedy}, or move it out of this folder") from error

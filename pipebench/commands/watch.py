@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,7 @@ import click
 from pipebench.commands._script import WithCommands, check_alone, check_command, check_script, is_a_command
 from pipebench.errors import UsageError
 from pipebench.terminal import formatted, keep, paged, places, rendered
+from pipebench.units import printable
 from pipebench.watch.record.options import WatchOptions
 
 if TYPE_CHECKING:
@@ -140,13 +142,24 @@ def command(
         show_names=show_names,
     )
     made: list[Report] = []
-    kept = saved_at(export_json, passport, export_html, None if style == "table" else made)
+    kept = saved_at(export_json, passport, export_html, None if style == "table" and out is None else made)
     status = watch(options, argv, kept, full=full, show=style == "table" and out is None)
-    if out is not None and export_json is not None and export_json.exists():
-        click.echo(f"pipebench: the report is {export_json}; `pipebench show --merge {out}` shows all ranks", err=True)
-    for report in made:
+    if out is not None and export_json is not None:
+        _say_where(out, export_json, made if style == "table" else [], full)
+    for report in made if style != "table" else []:
         click.echo(rendered(report, style, full), nl=False)
     return status
+
+
+def _say_where(out: Path, place: Path, made: list[Report], full: bool) -> None:
+    """Says where the report is. If it could not be saved, `made` is shown: nobody would see it otherwise."""
+    if place.exists():
+        merge = printable(shlex.quote(str(out)))
+        said = f"pipebench: the report is {printable(place)}; `pipebench show --merge {merge}` shows all ranks"
+        click.echo(said, err=True)
+        return
+    for report in made:
+        click.echo("\n" + rendered(report, "table", full), nl=False, err=True)
 
 
 def _sinks(log: tuple[str, ...], bound: bool, more: bool) -> list[Destination]:

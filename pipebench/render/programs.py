@@ -9,6 +9,7 @@ from pipebench.host.children import named
 from pipebench.render import ranks
 from pipebench.render.cells import Table
 from pipebench.render.layout import Line, Spare, Sparing, shortened
+from pipebench.render.watch_notes import RAN_OUT
 from pipebench.render.watch_verdict import not_recognised
 from pipebench.results.programs import Program, WatchedCommand
 from pipebench.results.watched import WatchResult
@@ -59,10 +60,14 @@ def _nothing(found: WatchedCommand) -> str:
             return "Nothing was watched: the Python processes of the command that have torch could not be."
         return "Nothing was watched: no Python process of the command was seen to import torch."
     of = "the one Python process" if found.others == 1 else f"the {found.others} Python processes"
-    return (
+    said = (
         f"Nothing was watched: in {of} of the command that imported torch, no DataLoader was iterated, and no "
         "optimiser stepped in a loop without one."
     )
+    if not found.running:
+        return said
+    who, them = "It" if found.others == 1 else f"{found.running} of them", "it" if found.running == 1 else "them"
+    return f"{said} {who} still ran when the command ended: let the command wait for {them}."
 
 
 def _unwatched(found: WatchedCommand) -> Iterable[str]:
@@ -70,8 +75,8 @@ def _unwatched(found: WatchedCommand) -> Iterable[str]:
         (found.hidden, "Python ran with -I, -E or -S there, so it ignores PYTHONPATH and start-up files."),
         (
             found.lost,
-            "It was started without what pipebench had put into PYTHONPATH and PIPEBENCH_WATCH. Keep both: "
-            "`PYTHONPATH=DIR:$PYTHONPATH`.",
+            "The start-up file of pipebench did not run there. Keep PIPEBENCH_WATCH, and the front of PYTHONPATH: "
+            "`PYTHONPATH=$PYTHONPATH:DIR`. Python must be 3.11 or newer.",
         ),
     ):
         if commands:
@@ -113,7 +118,8 @@ def ends(programs: Iterable[Program]) -> Iterable[str]:
         if one.ended == "failed":
             yield f"{_who(one)} failed{_afterwards(one, first)}: {printable(one.error)}."
         elif one.ended == "cut":
-            yield f"{_who(one)} {_cut(one, first)}: its records have no end."
+            why = f" {RAN_OUT}" if one.memory_ran_out and first is None else ""
+            yield f"{_who(one)} {_cut(one, first)}: its records have no end.{why}"
         elif one.ended == "running":
             yield f"{_who(one)} still ran when the command ended: its records are of the time before."
         if first is None and one.rank is not None and one.ended in ("failed", "cut"):

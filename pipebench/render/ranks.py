@@ -26,6 +26,8 @@ def parts(found: Ranks, *, full: bool = False) -> list[Part]:
 
 
 def verdict(found: Ranks) -> str:
+    if len(found.rows) == 1:
+        return f"1 of {found.of} ranks was seen here{_missing(found)}, so there is none to compare it with."
     seen = f"{counted(len(found.rows), 'rank')} train together"
     if len(found.rows) < found.of:
         seen = f"{len(found.rows)} of {found.of} ranks were seen here{_missing(found)}"

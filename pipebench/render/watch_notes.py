@@ -62,8 +62,9 @@ def _left(values: Values) -> str:
 
 KILLED = "script-killed"
 _CRASHES = ("SIGSEGV", "SIGABRT", "SIGBUS", "SIGILL", "SIGFPE")
+RAN_OUT = "Memory ran out, as the kernel counted: use fewer workers or smaller batches, or raise the limit."
 _OF_MEMORY = {
-    "ran-out": "Memory ran out, as the kernel counted: use fewer workers or smaller batches, or raise the limit.",
+    "ran-out": RAN_OUT,
     "enough": "The kernel counted no lack of memory, so another process killed it.",
     "unknown": "The kernel does so when memory runs out, but it does not say here whether it did: see dmesg.",
 }
@@ -90,7 +91,7 @@ def _lost(values: Values) -> str:
 
 def _killed(values: Values) -> str:
     after = f" after {seconds(values['at_s'])}" if "at_s" in values else ""
-    cause = _OF_MEMORY["ran-out"] if values.get("memory") == "ran-out" else ""
+    cause = RAN_OUT if values.get("memory") == "ran-out" else ""
     return f"The script was ended by {values['signal']}{after}: its records have no end. {cause}".strip()
 
 

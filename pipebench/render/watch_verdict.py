@@ -238,6 +238,9 @@ def _why_no_worker(move: NextMove) -> str:
         )
     if move.predicted is None:
         return f"No whole core is free: of {move.usable_cores:g}, {_uses(move)}."
+    if not move.workers:
+        help_ = "are not certain to help" if move.predicted.high >= _WORTH else "would hardly help"
+        return f"Workers {help_} ({move.to_workers}: predicted {spoken(move.predicted)}, not tried)."
     help_ = "are not certain to help" if move.predicted.speedup >= _WORTH else "would hardly help"
     tried = f"({move.to_workers}: predicted {spoken(move.predicted)}, not tried)"
     return f"More workers {help_} {tried}. Of {_cores(move)}, {_uses(move)}.{_alone(move)}"
@@ -289,6 +292,8 @@ def next_command(result: WatchResult, *, of_command: bool) -> str | None:
     """
     found, move = result.verdict, result.next_move
     own = fitting(result.started) if result.started else None if of_command else "train.py"  # a report may lack it
+    if found.limit == "nothing-watched" and own and result.started and not (of_command or result.status or found.lacks):
+        return None if own.startswith("--") else f"Then: `pipebench watch -- python {own}` watches what it starts, too."
     if found.limit in ("no-loader", "not-followed") and not result.spans:
         return own and (
             f"Then: `pipebench watch --span __main__:FUNCTION {own}`, with the function that gives the loop a batch, "

@@ -21,7 +21,7 @@ class Program:
     killed, or left by `os._exit`) or "running" (it lived on when the command had ended).
 
     Its process exited `left_s` after the first program began (None: not seen), with `exit_status`: -n if signal n ended
-    it (None: not known, or 0).
+    it (None: not known, or 0). `memory_ran_out`: the kernel may have killed it, because it counted lack of memory.
 
     `watched` are its figures; None: they are those of `Report.watched`. Of a rank, `steps` are those that were kept
     (none in a merged report).
@@ -42,6 +42,7 @@ class Program:
     host: str = ""
     left_s: float | None = None
     exit_status: int | None = None
+    memory_ran_out: bool = False
 
 
 @dataclass(frozen=True)
@@ -49,9 +50,10 @@ class WatchedCommand:
     """What the processes of a command did: `programs` are those that loaded data or trained, in their order of begin.
 
     `shown` is the place in `programs` of the one whose figures `Report.watched` has (None: there is no program).
-    `others` counts the Python processes that imported torch and did neither. Two kinds could not record themselves:
-    `hidden` ignore PYTHONPATH, and `lost` were started with another one. Both are command lines, shortened. `status` is
-    the exit status.
+    `others` counts the Python processes that imported torch and did neither; `running` of them lived on when the
+    command had ended. Two kinds could not record themselves: `hidden` ignore PYTHONPATH, and in `lost` our start-up
+    file did not run, because they were started with another PYTHONPATH, find another `sitecustomize` first, or are of
+    an old Python. Both are command lines, shortened. `status` is the exit status.
 
     `ranks` compares the ranks that train together with the program that is shown (None: it trains alone). `attempt`
     counts how often Slurm had put the job into its queue again before. Of a merged report, `earlier` compares the ranks
@@ -68,3 +70,4 @@ class WatchedCommand:
     ranks: Ranks | None = None
     attempt: int = 0
     earlier: tuple[Ranks, ...] = ()
+    running: int = 0

@@ -35,7 +35,7 @@ from pipebench.watch.read.notes import script_killed, standstill_notes
 from pipebench.watch.read.programs import Records, programs_of, stopped_programs
 from pipebench.watch.read.summary import summarise
 from pipebench.watch.record.options import WatchOptions
-from pipebench.watch.record.recording import Settings, told
+from pipebench.watch.record.recording import SETTINGS_FILE, Settings, told
 from pipebench.watch.trace.excerpt import timeline
 from pipebench.watch.trace.perfetto import write_trace
 
@@ -140,6 +140,7 @@ def observe(
         found: list[WatchResult] = []
 
         def read(ended: supervisor.Ended) -> None:
+            _check_kept(folder)
             if not options.bound and ended.signal is None:  # else nobody has waited for the workers
                 looker.note_load()
             looker.count_kills()
@@ -177,6 +178,7 @@ def observe_command(
         programs = Programs(folder)
 
         def read(ended: supervisor.Ended) -> None:
+            _check_kept(folder / SETTINGS_FILE)
             exits = {**programs.exits.found, **own_exit(ended)}
             records = [records_of(one, exits.get(one.pid)) for one in programs.all()]
             unwatched = programs.hidden.values(), programs.lost.values()
@@ -236,6 +238,15 @@ def _folder(options: WatchOptions) -> Iterator[Path]:
             "the folder for records is not empty", "name an empty folder, or one that does not exist yet"
         )
     yield options.records.resolve()
+
+
+def _check_kept(records: Path) -> None:
+    """Raises PipebenchError if somebody has removed them, as scripts do that clean the folder for temporary files."""
+    if not records.exists():
+        raise PipebenchError(
+            f"this run has no report, because somebody removed its records: {records}",
+            "set TMPDIR to a folder that the script and its surroundings leave alone",
+        )
 
 
 def out_file(folder: Path) -> Path:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import importlib
 import sys
+from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 from pipebench.errors import PipebenchError
-from pipebench.watch.launch.watched_script import is_watched
 from pipebench.watch.with_block import Watching
 
 _PACKAGES = ("lightning.pytorch", "pytorch_lightning")
@@ -30,17 +30,17 @@ else:
 class InLightning(Callback):
     """Watches `fit`. At each `log_every_n_steps`-th batch of the trainer, its loggers get the figures since the last.
 
-    After `fit`, `watched.result` is that of the whole. Under `pipebench watch` it stands aside.
+    After `fit`, `watched.result` is that of the whole. Under `pipebench watch` it stands aside, as a block does.
     """
 
-    def __init__(self, functions: tuple[str, ...] = ()) -> None:
+    def __init__(self, functions: str | Sequence[str] = ()) -> None:
         self.watched = Watching(functions=functions)
         self._open = ExitStack()
         self._batches = 0
 
     def on_fit_start(self, trainer: Any, pl_module: Any) -> None:
-        if not is_watched():
-            self._open.enter_context(self.watched)
+        self._open.close()  # of a training that had no end
+        self._open.enter_context(self.watched)
 
     def on_train_batch_end(self, trainer: Any, *_: Any) -> None:
         self._batches += 1

@@ -22,11 +22,25 @@ class _Options(argparse.ArgumentParser):
         raise _Said(f"%%pipebench: {message}", self.format_usage().strip())
 
 
+def count(text: str) -> int:
+    """A number that is not negative. Raises ValueError, of which `argparse` makes a message with this name."""
+    if (number := int(text)) < 0:
+        raise ValueError
+    return number
+
+
+def name(text: str) -> str:
+    """The name of a variable. Raises ValueError for another text, under which nobody would find the result again."""
+    if not text.isidentifier():
+        raise ValueError
+    return text
+
+
 def _options() -> _Options:
     made = _Options("%%pipebench", add_help=False, allow_abbrev=False)
-    made.add_argument("name", nargs="?", metavar="NAME")
+    made.add_argument("name", nargs="?", type=name, metavar="NAME")
     made.add_argument("--span", action="append", default=[], metavar="MODULE:FUNCTION")
-    made.add_argument("--warmup", type=int, default=0, metavar="N")
+    made.add_argument("--warmup", type=count, default=0, metavar="N")
     return made
 
 
@@ -41,7 +55,12 @@ def _run(shell: Any, line: str, cell: str) -> WatchedBlock:
     `%%pipebench NAME` also keeps the result under this name. `--span module:function` times that function too
     (`__main__:f` is one of the notebook), and `--warmup N` leaves out the first N iterations.
     """
-    chosen = _options().parse_args(shlex.split(line))
+    options = _options()
+    try:
+        words = shlex.split(line)
+    except ValueError as error:
+        options.error(str(error))
+    chosen = options.parse_args(words)
     with Watching(functions=tuple(chosen.span), warmup=chosen.warmup) as seen:
         done = shell.run_cell(cell)
     if chosen.name:

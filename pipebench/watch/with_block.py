@@ -5,12 +5,12 @@ from __future__ import annotations
 import dataclasses
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from time import perf_counter_ns
 from typing import Any
 
-from pipebench.errors import PipebenchError
+from pipebench.errors import PipebenchError, UsageError
 from pipebench.host.machine import usable_cores
 from pipebench.host.scratch import Scratch
 from pipebench.results.watched import WatchResult
@@ -21,7 +21,8 @@ from pipebench.watch.record.from_handlers import from_a_handler
 from pipebench.watch.record.options import WatchOptions
 from pipebench.watch.record.recording import Settings, told
 
-_ASIDE = "this process is watched already, so a `with` block in it records nothing; the report of the whole holds it"
+_ASIDE = "this process is watched already, so this block or callback records nothing; the report of the whole holds it"
+_recording: list[Watching] = []  # the block that records now
 
 
 class WatchedBlock(WatchResult):
@@ -57,15 +58,20 @@ class Watching:
     """
 
     _result: WatchedBlock | None = None
-    _aside = False
+    _asides = 0
 
-    def __init__(self, *, functions: tuple[str, ...] = (), warmup: int = 0, every: int = 50) -> None:
-        self._options = WatchOptions(functions=functions, warmup=warmup, every=every)
+    def __init__(self, *, functions: str | Sequence[str] = (), warmup: int = 0, every: int = 50) -> None:
+        if warmup < 0 or every < 1:
+            raise UsageError(f"warmup={warmup}, every={every} cannot be", "give 0 or more, and 1 or more")
+        named = (functions,) if isinstance(functions, str) else tuple(functions)
+        self._options = WatchOptions(functions=named, warmup=warmup, every=every)
         self._latest: Iterator[dict[str, float]] = iter(())
+        self.over: Callable[[], bool] = bool  # a callback may know that its training has left without an end
 
     @property
     def result(self) -> WatchedBlock:
         """Raises `PipebenchError` as long as the block has not ended."""
+        self._end_if_over()
         if self._result is None:
             raise PipebenchError("there is no result before the end of the block", "read it after the `with` block")
         return self._result
@@ -81,13 +87,15 @@ class Watching:
         printer.text(str(self).strip())
 
     def __enter__(self) -> Watching:
+        for one in [*_recording]:
+            one._end_if_over()
         self._result = None
-        self._aside = is_watched()
-        if self._aside:  # the patches of two recordings would hide each other's workers
+        if is_watched():  # the patches of two recordings would hide each other's workers
+            self._asides += 1
             self._latest = iter(())
             sys.stderr.write(f"pipebench: {_ASIDE}\n")
             return self
-        self._pid = os.getpid()
+        self._asides, self._pid = 0, os.getpid()
         self._scratch = Scratch("watch")
         chosen = self._options
         self._began = perf_counter_ns()
@@ -95,6 +103,7 @@ class Watching:
             Settings(str(self._scratch.path), chosen.every, warmup=chosen.warmup, functions=chosen.functions)
         )
         self._script.start()
+        _recording.append(self)
         self._latest = _latest(self._scratch.path)
         return self
 
@@ -107,13 +116,15 @@ class Watching:
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         status = int(kind is not None)
-        if self._aside:
+        if self._asides:
+            self._asides -= 1
             nothing = self._nothing(status)
             verdict = dataclasses.replace(nothing.verdict, elsewhere=True)
             self._result = _block(dataclasses.replace(nothing, verdict=verdict, notes=()))
             return
-        if os.getpid() != self._pid:
-            return  # a process that was forked in the block ends it, too
+        if os.getpid() != self._pid or self not in _recording:
+            return  # a process that was forked in the block ends it, too; what was over is ended once more
+        _recording.remove(self)
         try:
             try:
                 self._script.finish()
@@ -121,6 +132,10 @@ class Watching:
                 self._read(status)
         finally:
             self._scratch.remove()
+
+    def _end_if_over(self) -> None:
+        if self in _recording and self.over():
+            self.__exit__(KeyboardInterrupt)
 
     def _nothing(self, status: int) -> WatchResult:
         return summarise([], self._options, status, usable_cores())

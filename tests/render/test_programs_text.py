@@ -94,12 +94,25 @@ def test_a_command_without_a_program_says_what_was_seen(others, said):
     assert "Not watched: python -E x.py." in found
 
 
+@pytest.mark.parametrize(
+    ("others", "running", "said"),
+    [
+        (1, 1, "without one. It still ran when the command ended: let the command wait for it."),
+        (3, 1, "without one. 1 of them still ran when the command ended: let the command wait for it."),
+        (3, 2, "without one. 2 of them still ran when the command ended: let the command wait for them."),
+    ],
+)
+def test_what_lived_on_before_it_iterated_anything_is_said(others, running, said):
+    found = " ".join(_whole(WatchedCommand(COMMAND, 0, others=others, running=running)).split())
+    assert said in found
+
+
 def test_a_python_that_was_started_with_another_path_is_named_with_the_remedy():
     lost = ("train.py", "eval.py")
     for found in (WatchedCommand(COMMAND, 0, lost=lost), WatchedCommand(COMMAND, 0, (ONE,), 0, lost=lost)):
         said = " ".join(_whole(found, full=True).split())
-        assert "Not watched: train.py and 1 more command. It was started without what pipebench had put" in said
-        assert "`PYTHONPATH=DIR:$PYTHONPATH`" in said and "was seen to import torch" not in said
+        assert "Not watched: train.py and 1 more command. The start-up file of pipebench did not run there." in said
+        assert "`PYTHONPATH=$PYTHONPATH:DIR`" in said and "was seen to import torch" not in said
 
 
 def test_the_rank_that_ended_first_is_named_first():
@@ -140,3 +153,11 @@ def test_the_rank_that_was_killed_is_told_from_the_one_that_ended_afterwards():
 def test_how_a_program_ended_is_said_as_far_as_it_was_seen(status, said):
     cut = replace(ONE, ended="cut", watched=MAIN, left_s=64.2, exit_status=status)
     assert said in " ".join(_whole(WatchedCommand(COMMAND, 1, (cut, ONE), 0, 0)).split())
+
+
+def test_of_the_first_rank_that_was_killed_it_is_said_that_memory_ran_out():
+    first = replace(ONE, ended="cut", watched=MAIN, rank=1, ranks=2, left_s=10.0, exit_status=-9, memory_ran_out=True)
+    other = replace(first, pid=101, rank=0, left_s=10.2)
+    said = " ".join(_whole(WatchedCommand(("torchrun",), 1, (other, first), 0, 0)).split())
+    assert said.count("its records have no end.") == 2
+    assert said.count("its records have no end. Memory ran out, as the kernel counted: use fewer workers") == 1

@@ -64,7 +64,7 @@ def test_a_cell_that_fails_shows_what_was_seen_and_ends_the_run_of_all_cells(she
     assert isinstance(shown, WatchedBlock) and shown.iterations == 4 and set(shell.user_ns) > {"weight"}
 
 
-@pytest.mark.parametrize("line", ["--spam", "--warmup many", "one two"])
+@pytest.mark.parametrize("line", ["--spam", "--warmup many", "--warmup -1", "one two", "my-run", "what's"])
 def test_a_wrong_option_is_said_in_two_lines_and_nothing_runs(shell: Shell, line: str) -> None:
     with pytest.raises(Exception) as failed:
         shell.magics["cell", "pipebench"](line, "ran = True")

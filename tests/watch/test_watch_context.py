@@ -18,7 +18,9 @@ from torchvision import transforms
 from torchvision.datasets import ImageFolder
 
 from pipebench import watching
+from pipebench.errors import UsageError
 from pipebench.watch import with_block
+from pipebench.watch.launch.watched_script import WatchedScript
 from pipebench.watch.stages import labels
 
 
@@ -69,6 +71,46 @@ def test_a_block_in_a_watched_process_stands_aside(images: Path, capsys: pytest.
     with watching() as after:
         _loop(images, 0)
     assert after.result.loaders[0].samples == 24
+
+
+def test_ctrl_c_at_the_end_of_a_block_leaves_nothing_patched(images: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a notebook, where the second Ctrl-C comes while the block ends. The next block must record again."""
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    before = _patchable()
+    for name in ("_tell_spans", "_end_loops"):
+        with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt), watching() as first:
+            _loop(images, 0)
+            patch.setattr(WatchedScript, name, interrupted)
+    with pytest.raises(KeyboardInterrupt), watching() as first:
+        _loop(images, 0)
+        first._script.recording.patches.on_undo(interrupted)
+    assert _patchable() == before and first.result.loaders[0].samples == 24
+    with watching() as second:
+        _loop(images, 0)
+    assert second.result.loaders[0].samples == 24
+
+
+def test_a_block_within_itself_ends_with_the_outer_one(images: Path) -> None:
+    before, seen = _patchable(), watching()
+    with seen, seen:
+        _loop(images, 0)
+    assert seen.result.loaders[0].samples == 24 and _patchable() == before
+
+
+def test_one_function_needs_no_tuple_around_it() -> None:
+    """A text was taken as its letters."""
+    with watching(functions="nowhere:decode") as watched:
+        pass
+    assert [one.values["span"] for one in watched.result.notes if one.code == "span-not-found"] == ["nowhere:decode"]
+
+
+@pytest.mark.parametrize("numbers", [{"every": 0}, {"warmup": -1}])
+def test_numbers_that_cannot_be_are_refused(numbers: dict[str, int]) -> None:
+    with pytest.raises(UsageError, match="cannot be"):
+        watching(**numbers)  # type: ignore[arg-type]
 
 
 def test_the_examples_hold() -> None:

@@ -24,7 +24,9 @@ from pipebench.watch.record.recording import SETTINGS_FILE, Settings, told
 HOOK = Path(__file__).with_name("hook")
 VARIABLE = "PIPEBENCH_WATCH"
 _PATH = "PYTHONPATH"
-_PYTHON = re.compile(r"python[0-9.]*$")
+# What is watched without our start-up file, or by its parent.
+_OTHERWISE = ("/pipebench/watch/launch/bootstrap.py", "from multiprocessing.")
+_PYTHON = re.compile(r"python[0-9.]*t?$")  # `python3.14t` has no global lock
 _WITH_ARGUMENT = "WX"
 _TORCH = b"/libtorch"
 _EACH = 10  # new programs are looked for each tenth time that stacks are read
@@ -114,8 +116,9 @@ def _cpu_s(program: psutil.Process, others: Iterable[int]) -> float:
 class Programs:
     """Looks at every program that has a folder in `folder`, from the moment at which it is found.
 
-    By their ids, `hidden` are the Python processes of the command that ignore our start-up file. `lost` are those that
-    have torch and never found it, because they were started with another PYTHONPATH.
+    By their ids, `hidden` are the Python processes of the command that ignore our start-up file. `lost` are those in
+    which it did not run, though they have torch: they were started with another PYTHONPATH, or find a `sitecustomize`
+    of the user's first, or are of a Python that is too old.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -166,8 +169,27 @@ class Programs:
                     continue
                 if ignores_the_hook(command):
                     self.hidden[one.pid] = command
-                elif lost_the_hook(one.environ()) and _has_torch(one.pid):
+                elif self._is_lost(one, command):
                     self.lost[one.pid] = command
+
+    def _is_lost(self, one: psutil.Process, command: Sequence[str]) -> bool:
+        environment = one.environ()
+        if lost_the_hook(environment):
+            return _has_torch(one.pid)
+        another = environment[VARIABLE] != os.fspath(self._folder)  # `pipebench watch` within the command
+        if another or any(part in word for part in _OTHERWISE for word in command) or self._records(one):
+            return False
+        if not _has_torch(one.pid):
+            return False
+        self.take_new()  # it has its folder before it has torch
+        return not self._records(one)
+
+    def _records(self, one: psutil.Process | None) -> bool:
+        """Whether it has a folder, or a process that has started it, whose fork it may be."""
+        known = {each.pid for each in self.all()}
+        while one is not None and one.pid not in known:
+            one = one.parent()
+        return one is not None
 
 
 class _Stacks:

@@ -155,13 +155,13 @@ class WatchedScript:
     def finish(self, exiting: bool = False) -> None:
         """Writes the rest of the records and removes all patches; fewer of them if the process is `exiting`.
 
-        What a signal handler of the script raises meanwhile is raised when all is written.
+        What a signal handler of the script raises meanwhile, Ctrl-C too, is raised when all is written and put back.
         """
-        raised: Exception | None = None
+        raised: BaseException | None = None
         for where, step in self._last_steps(exiting):
             try:
                 self.recording.guarded(where, step)
-            except Exception as error:
+            except BaseException as error:
                 raised = error
         if raised is not None:
             raise raised

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Sequence
+from itertools import filterfalse
 
 from pipebench.errors import PipebenchError
 from pipebench.results.programs import Program, WatchedCommand
@@ -19,18 +20,19 @@ def merged(reports: Sequence[Report]) -> Report:
     """One report of the ranks in all these reports. Own times of steps are durations, so clocks need not agree.
 
     Its figures are those of the rank that the others wait for, or of the first one. It is without their steps, which
-    are compared by now and can be millions. A job that was queued again has
+    are compared by now and can be millions. Merged reports are passed over. A job that was queued again has
     reports of several attempts: the last one is shown, after a comparison of those before. Raises PipebenchError if
     there are no ranks, or if they are not of one training.
     """
     attempts: dict[int, list[Report]] = {}
-    for report in reports:
+    for report in filterfalse(_is_merged, reports):
         attempts.setdefault(report.command.attempt if report.command is not None else 0, []).append(report)
     seen = [(attempts[number], its) for number in sorted(attempts) if (its := _of_attempt(attempts[number]))]
     if not seen:
         raise PipebenchError(
             "these reports have no ranks that train together",
-            "save one on each machine: pipebench watch --out FOLDER -- torchrun train.py",
+            "save one on each machine: pipebench watch --out FOLDER -- torchrun train.py. "
+            "`pipebench show FILE` shows a single one",
         )
     *earlier, (last, found) = seen
     ranks = _compared(found)
@@ -48,6 +50,11 @@ def merged(reports: Sequence[Report]) -> Report:
         watched=figures,
         command=WatchedCommand((), status, programs, shown, ranks=ranks, earlier=before),
     )
+
+
+def _is_merged(report: Report) -> bool:
+    """Whether it was made here, and saved beside those of the machines."""
+    return report.command is not None and any(one.host for one in report.command.programs)
 
 
 def _of_attempt(reports: Sequence[Report]) -> list[Found]:

@@ -165,7 +165,10 @@ def _first_workers(result: WatchResult, main: LoaderResult, stage: StageResult) 
     workers, predicted = _foreseen(result, main)
     if result.usable_cores < 2 and not _gains(predicted):
         return None
-    return NextMove("set-num-workers", result.usable_cores, to_workers=workers, predicted=predicted)
+    first = NextMove("set-num-workers", result.usable_cores, to_workers=workers, predicted=predicted)
+    if predicted is None or predicted.speedup >= _WORTH or _gains(predicted):
+        return first
+    return _of_stage(replace(first, action="make-stage-cheaper"), main, stage)
 
 
 def _cheaper_hand_off(result: WatchResult, main: LoaderResult, pickled_s: float, made_s: float) -> NextMove:

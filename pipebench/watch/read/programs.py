@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import os
+import signal
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -108,6 +109,7 @@ def programs_of(
         hidden=tuple(sorted({named(one) for one in hidden})),
         lost=tuple(sorted({named(one) for one in lost})),
         ranks=ranks,
+        running=sum(one.running for one in every if not loaders_found(one.processes)),
     )
 
 
@@ -206,6 +208,7 @@ def _program(one: Records, first: int, options: WatchOptions, usable_cores: floa
     script, lived = one.script, one.lived
     failed, rank = script.of(ProgramFailed), one.rank
     ended = _ended(one, bool(failed))
+    left = one.left.status if one.left is not None else None
     cores = min(usable_cores, one.cores)
     watched = summarise(one.processes, options, int(ended != "ended"), cores, one.footprint, one.looks, lived)
     return Program(
@@ -216,7 +219,8 @@ def _program(one: Records, first: int, options: WatchOptions, usable_cores: floa
         ended=ended,
         error=failed[0].text if failed else "",
         left_s=(one.left.at - first) * _NS if one.left is not None else None,
-        exit_status=one.left.status if one.left is not None else None,
+        exit_status=left,
+        memory_ran_out=ended == "cut" and left in (None, -signal.SIGKILL) and bool(one.footprint.memory_kills),
         rank=rank.rank if rank is not None else None,
         ranks=rank.of if rank is not None else None,
         local_rank=rank.local if rank is not None else None,

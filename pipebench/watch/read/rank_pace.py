@@ -162,7 +162,7 @@ def _with_slower(found: Costs, paces: Sequence[Pace], slowest: int) -> Costs:
 
 
 def _shared_s(
-    paces: Sequence[Pace], own: Sequence[Mapping[int, StepOfRank]], common: Iterable[int], step_s: float
+    paces: Sequence[Pace], own: Sequence[Mapping[int, StepOfRank]], common: Sequence[int], step_s: float
 ) -> float:
     """Seconds of a step after the last rank has come: what all ranks do then takes them about equally long.
 
@@ -170,8 +170,8 @@ def _shared_s(
     """
     most_s = _START_UP * max(1, *(one.workers for one in paces)) * step_s
     longest = [max(its[number].wait_ns + its[number].work_ns for its in own) * _NS for number in common]
-    settled = [one for one in longest if one <= most_s] or longest
-    return max(0.0, step_s - fmean(settled))
+    weights = [weight(number, STEP_BITS) * (one <= most_s) for number, one in zip(common, longest, strict=True)]
+    return max(0.0, step_s - (fmean(longest, weights) if any(weights) else fmean(longest)))
 
 
 def _largest_but(values: Sequence[float], place: int) -> float:

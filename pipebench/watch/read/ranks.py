@@ -39,16 +39,17 @@ def compared(of: int, ranks: Sequence[Rank]) -> Ranks:
     own = [{step.number: step for step in one.steps if step.number} for one in ranks]
     common = sorted(set.intersection(*map(set, own))) if len(own) > 1 else []
     last = [_last(own, number) for number in common]
-    every, step_s = sum(weight(number, STEP_BITS) for number in common), median(_step_s(one) for one in ranks)
+    stand_for, step_s = [weight(number, STEP_BITS) for number in common], median(_step_s(one) for one in ranks)
+    every = sum(stand_for)
     paces = [pace(one.watched, _steps(one)) for one in ranks]
     cost = costs(paces, own, common, step_s) if common and step_s else Costs(0.0, (0.0,) * len(own), (0.0,) * len(own))
     rows = tuple(
         RankRow(
             rank=one.rank,
             pid=one.pid,
-            wait_s=_mean(its[number].wait_ns for number in common),
-            work_s=_mean(its[number].work_ns for number in common),
-            last_share=last.count(place) / len(common) if common else 0.0,
+            wait_s=_mean([its[number].wait_ns for number in common], stand_for),
+            work_s=_mean([its[number].work_ns for number in common], stand_for),
+            last_share=_share([one == place for one in last], stand_for),
             cost_s=cost.of_rank_s[place] * every,
             samples=sum(loader.samples for loader in one.watched.loaders if loader.training),
             tokens=_tokens(one.watched),
@@ -60,7 +61,7 @@ def compared(of: int, ranks: Sequence[Rank]) -> Ranks:
         return Ranks(of, rows, len(common), step_s, readers=readers)
     share = min(1.0, cost.all_s / step_s) if step_s else 0.0
     found = Ranks(of, rows, len(common), step_s, cost.all_s * every, share)
-    slow = _straggler(found, cost)
+    slow = _straggler(found, cost, stand_for)
     if slow is None:
         return found
     saved_s = cost.alone_s[next(place for place, row in enumerate(rows) if row is slow)]
@@ -80,7 +81,7 @@ def _last(own: Sequence[Mapping[int, StepOfRank]], number: int) -> int:
     return max(range(len(spent)), key=spent.__getitem__)
 
 
-def _straggler(found: Ranks, cost: Costs) -> RankRow | None:
+def _straggler(found: Ranks, cost: Costs, stand_for: Sequence[int]) -> RankRow | None:
     """The rank that causes most of the cost, if that is not what chance makes of equal ranks."""
     if found.steps < _FEWEST or found.cost_share < _WORTH_NAMING:
         return None
@@ -91,8 +92,9 @@ def _straggler(found: Ranks, cost: Costs) -> RankRow | None:
     if cost.slower is not None and cost.unsure is not None:  # its workers decide, and their batches were timed
         return most if cost.slower > max(_SLOWER, _SURE * cost.unsure) else None
     last = [one == place for one in cost.last]
-    by_chance = even + _SURE * math.sqrt(even * (1 - even) / independent(last))
-    return most if fmean(last) > by_chance else None
+    equal = sum(stand_for) ** 2 / sum(one * one for one in stand_for)  # to so many steps of one weight (Kish 1965)
+    by_chance = even + _SURE * math.sqrt(even * (1 - even) / (independent(last) * equal / len(last)))
+    return most if _share(last, stand_for) > by_chance else None
 
 
 def independent(outcomes: Sequence[bool]) -> float:
@@ -200,6 +202,10 @@ def _steps(one: Rank) -> int:
     return one.steps[-1].number + 1 if one.steps else 0
 
 
-def _mean(ns: Iterable[int]) -> float:
-    found = list(ns)
-    return fmean(found) * _NS if found else 0.0
+def _mean(ns: Sequence[int], stand_for: Sequence[int]) -> float:
+    """A mean in seconds. Each kept step counts as often as it stands for others."""
+    return fmean(ns, stand_for) * _NS if ns else 0.0
+
+
+def _share(outcomes: Sequence[bool], stand_for: Sequence[int]) -> float:
+    return fmean(outcomes, stand_for) if outcomes else 0.0

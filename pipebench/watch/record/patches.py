@@ -154,15 +154,26 @@ class Patches:
     def undo(self, everywhere: bool = True) -> None:
         """Puts the originals back: in their modules and classes, and `everywhere` else that holds a replacement.
 
-        The latter takes a look at every object of the process, which is of no use where the process ends.
+        The latter takes a look at every object of the process, which is of no use where the process ends. What
+        interrupts it, such as Ctrl-C, is raised when all is put back.
         """
+        raised: BaseException | None = None
+        for act in self._to_put_back(everywhere):
+            try:
+                self._put_back(act)
+            except BaseException as error:
+                raised = error
+        self._names = {}
+        if raised is not None:
+            raise raised
+
+    def _to_put_back(self, everywhere: bool) -> Iterator[Callable[[], object]]:
         while self._undo:
-            self._put_back(self._undo.pop())
+            yield self._undo.pop()
         if self._replaced and everywhere:
             replaced, self._replaced = self._replaced, {}
-            self._put_back(lambda: _exchange(replaced))
-            self._put_back(lambda: _exchange_held(replaced))
-        self._names = {}
+            yield lambda: _exchange(replaced)
+            yield lambda: _exchange_held(replaced)
 
     def _put_back(self, act: Callable[[], object]) -> None:
         try:

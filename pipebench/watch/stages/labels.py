@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import functools
 import sys
+from collections.abc import Generator
 from typing import Any, Literal, Protocol
 
 from pipebench.watch.record.exclusive_time import local, stages, timed
 from pipebench.watch.record.patches import Patches, behind, is_wrapper, unseen
+
+_OF_A_CACHE = ("cache_info", "cache_clear", "cache_parameters")  # `functools.lru_cache`
+_GENERATOR = 0x20  # `inspect.CO_GENERATOR`, without the import
 
 
 class Spans(Protocol):
@@ -56,12 +60,42 @@ class span:
             self._beyond.end()
 
     def __call__(self, function: Any) -> Any:
+        step = self(_step) if _is_generator(function) else None
+
         @functools.wraps(function)
         def labelled(*args: Any, **kwargs: Any) -> Any:
+            if step is not None:
+                return _stepped(function(*args, **kwargs), step)
             with span(self._name):
                 return function(*args, **kwargs)
 
         return labelled
+
+
+def _is_generator(function: Any) -> bool:
+    return bool(getattr(getattr(function, "__code__", None), "co_flags", 0) & _GENERATOR)
+
+
+@unseen
+def _step(act: Any, given: Any) -> Any:
+    return act(given)
+
+
+@unseen
+def _stepped(plain: Any, step: Any) -> Generator[Any, Any, Any]:
+    act, given = plain.send, None
+    while True:
+        try:
+            found = [step(act, given)]
+        except StopIteration as end:
+            return end.value
+        try:
+            act, given = plain.send, (yield found.pop())  # it is not kept here
+        except GeneratorExit:
+            plain.close()
+            raise
+        except BaseException as error:
+            act, given = plain.throw, error
 
 
 def watch_record_function(patches: Patches) -> None:
@@ -116,6 +150,20 @@ def _anywhere(function: Any, name: str) -> Any:
     return watched
 
 
+def _row_of(function: Any, name: str) -> Any:
+    """The wrapper of a function. A call of a generator function only begins: there, each step is timed."""
+    if not _is_generator(function):
+        return _anywhere(function, name)
+    step = _anywhere(_step, name)
+
+    @unseen
+    @functools.wraps(function)
+    def watched(*args: Any, **kwargs: Any) -> Any:
+        return _stepped(function(*args, **kwargs), step)
+
+    return watched
+
+
 def modules_of(functions: tuple[str, ...]) -> set[str]:
     """The modules named by `module:function` texts."""
     return {one.partition(":")[0] for one in functions}
@@ -136,9 +184,14 @@ def _found(text: str) -> tuple[Any, str, Any]:
     return owner, name, getattr(owner, name, None)
 
 
+def _is_function(found: Any) -> bool:
+    """Whether a function may stand in its place. For a class it may not: scripts derive from it, and ask for it."""
+    return callable(found) and not isinstance(found, type)
+
+
 def missing(text: str) -> Literal["module", "function"] | None:
     """Why a `module:function` text names no function in this process: "module" or "function"; None if it names one."""
-    if callable(_found(text)[2]):
+    if _is_function(_found(text)[2]):
         return None
     return "function" if text.partition(":")[0] in sys.modules else "module"
 
@@ -147,9 +200,21 @@ def watch_functions(patches: Patches, functions: tuple[str, ...]) -> None:
     """Times each `module:function` or `module:Class.method` whose module is loaded, unless it is timed already."""
     for text in functions:
         owner, name, plain = _found(text)
-        if callable(plain) and not is_wrapper(plain):
-            wrapped = _anywhere(plain, name_of_span(text))
+        if _is_function(plain) and not is_wrapper(plain):
+            wrapped = _timed_as_held(owner, name, plain, name_of_span(text))
             patches.replace(owner, name, wrapped)
             for space in behind([plain]):
                 if space.get(name) is plain:
                     space[name] = wrapped
+
+
+def _timed_as_held(owner: Any, name: str, plain: Any, row: str) -> Any:
+    """The wrapper of a function, as its owner holds it: a static method and one of a class stay what they are."""
+    held = next((vars(kind)[name] for kind in getattr(owner, "__mro__", ()) if name in vars(kind)), None)
+    if isinstance(held, staticmethod | classmethod):
+        return type(held)(_row_of(held.__func__, row))
+    wrapped = _row_of(plain, row)
+    for own in _OF_A_CACHE:
+        if hasattr(plain, own):
+            setattr(wrapped, own, getattr(plain, own))
+    return wrapped

@@ -37,6 +37,10 @@ how = {
     "bare": lambda: subprocess.run(again, check=True, env={"PYTHONPATH": os.environ["PYTHONPATH"]}),
     "changed": lambda: (os.environ.update(PYTHONPATH=os.environ["PYTHONPATH"] + os.pathsep + "/nowhere"),
                         subprocess.run(again, check=True)),
+    "changed for a shell": lambda: (os.environ.update(PYTHONPATH=os.environ["PYTHONPATH"] + os.pathsep + "/nowhere"),
+                                    os.system(" ".join(again))),
+    "changed and replaced": lambda: (os.environ.update(PYTHONPATH=os.environ["PYTHONPATH"] + os.pathsep + "/nowhere"),
+                                     os.execv(sys.executable, again)),
     "cleared": lambda: ([os.environ.pop(one) for one in list(os.environ) if one != "PYTHONPATH"],
                         subprocess.run(again, check=True)),
     "spawned": lambda: os.waitpid(os.posix_spawn(sys.executable, again, dict(os.environ)), 0),
@@ -91,14 +95,27 @@ def test_the_script_sees_what_it_sees_without_us(own: str | None, run_folder: Pa
     assert not _programs(run_folder)  # it did not import torch
 
 
-@pytest.mark.parametrize(
-    "how", ["inherited", "named", "bare", "changed", "cleared", "spawned", "system", "replaced", "a dict"]
-)
+@pytest.mark.parametrize("how", [
+    "inherited", "named", "bare", "changed", "changed for a shell", "changed and replaced", "cleared", "spawned",
+    "system", "replaced", "a dict",
+])  # fmt: skip
 def test_a_child_is_watched_however_it_is_started(how: str, run_folder: Path, torch_path: str, tmp_path: Path) -> None:
     script = tmp_path / "starts.py"
     script.write_text(STARTS)
     _python(script, _environment(run_folder, PYTHONPATH=torch_path, HOW=how))
     assert len(_programs(run_folder)) == 1  # the child: only it imports torch
+
+
+def test_what_is_replaced_in_os_can_be_pickled(run_folder: Path, tmp_path: Path) -> None:
+    """As by `Pool.map(os.system, commands)`."""
+    script = tmp_path / "pickles.py"
+    script.write_text(
+        "import os, pickle\n"
+        "names = 'system', 'execv', 'execve', 'posix_spawn', 'posix_spawnp'\n"
+        "print([pickle.loads(pickle.dumps(getattr(os, one))).__name__ for one in names])\n"
+    )
+    alone = _python(script, {name: value for name, value in os.environ.items() if name != "PYTHONPATH"})
+    assert _python(script, _environment(run_folder)).stdout == alone.stdout
 
 
 @pytest.mark.parametrize("method", ["spawn", "forkserver"])
@@ -244,6 +261,7 @@ def test_a_python_that_ignores_the_hook_is_not_watched(
         (["python3", "-m", "tool", "-I"], False),
         (["python3", "-u", "train.py", "-E"], False),
         (["grep", "-I", "python"], False),
+        (["/opt/python3.14t", "-I", "train.py"], True),
         ([], False),
     ],
 )
@@ -260,23 +278,28 @@ sys.stdin.read()
 """
 
 
-@pytest.mark.parametrize(("library", "path", "lost"), [
-    ("libtorch.so", ".", True), ("libtorch.so", None, False), ("libm.so", ".", False),
+@pytest.mark.parametrize(("library", "names", "records", "lost"), [
+    ("libtorch.so", {"PYTHONPATH": "."}, False, True),
+    ("libtorch.so", {}, False, True),  # as where Python is too old, or the user's `sitecustomize` comes before ours
+    ("libtorch.so", {}, True, False),
+    ("libtorch.so", {"PIPEBENCH_WATCH": "/another"}, False, False),  # a command that is watched within this one
+    ("libm.so", {"PYTHONPATH": "."}, False, False),
 ])  # fmt: skip
-def test_a_python_with_torch_that_was_started_with_another_path_is_seen(
-    library: str, path: str | None, lost: bool, run_folder: Path, tmp_path: Path
+def test_a_python_with_torch_in_which_our_start_up_file_did_not_run_is_seen(
+    library: str, names: dict[str, str], records: bool, lost: bool, run_folder: Path, tmp_path: Path
 ) -> None:
     (tmp_path / library).write_text("as torch's library")
-    environment = watched_environment(run_folder, Settings(""))
-    if path is not None:
-        environment["PYTHONPATH"] = path
+    environment = {**watched_environment(run_folder, Settings("")), **names}
     found = Programs(run_folder)
     command = [sys.executable, "-c", _HAS_TORCH, str(tmp_path / library)]
     with subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
         assert child.stdout is not None and child.stdin is not None
         assert child.stdout.readline() == b"ready\n"
+        if records:
+            (run_folder / f"{child.pid}-1").mkdir()
         found.look()
         child.stdin.close()
+    found.exits.close()
     assert found.lost == ({child.pid: command} if lost else {}) and not found.hidden
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import socket
 import subprocess
 import sys
@@ -43,6 +44,21 @@ def test_each_process_saves_a_report_of_its_own_and_says_where(tmp_path: Path) -
     found = [load(one).command for one in out.iterdir()]  # nothing else is there: no lock, and no draft
     assert sorted(one.attempt for one in found if one is not None) == [0, 1, 2]
     assert [one.status for one in found if one is not None] == [3, 3, 3]
+
+
+def test_the_command_that_shows_all_ranks_can_be_pasted_into_a_shell(tmp_path: Path) -> None:
+    out = tmp_path / "my runs"
+    ((_, said),) = _together([[*WATCH, "--out", str(out), "--", "sh", "-c", "exit 0"]], [{}])
+    words = shlex.split(said.split("`")[1])
+    assert words == ["pipebench", "show", "--merge", str(out)]
+
+
+def test_a_report_that_can_no_longer_be_saved_is_shown(tmp_path: Path) -> None:
+    """As where a quota ends while the command runs: nobody would see it otherwise."""
+    out = tmp_path / "reports"
+    spoils = f"rm -r {out}; : > {out}; exit 3"
+    ((status, said),) = _together([[*WATCH, "--out", str(out), "--", "sh", "-c", spoils]], [{}])
+    assert status == 3 and "cannot write" in said and "Nothing was watched: no Python process" in said
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -90,6 +91,18 @@ def test_a_short_report_says_that_a_trace_was_not_written(tmp_path: Path) -> Non
         (tmp_path / "there").unlink(missing_ok=True)
         done = subprocess.run([*line, *how], cwd=tmp_path, capture_output=True, text=True, timeout=100)
         assert done.returncode == 0 and "pipebench: cannot write " in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize("how", [["train.py"], ["--", "sh", "-c", "rm -r kept/pipebench-watch-*; exit 5"]])
+def test_records_that_somebody_removed_are_said_with_the_remedy(how: list[str], tmp_path: Path) -> None:
+    """As scripts do that clean the folder for temporary files when they begin."""
+    (tmp_path / "kept").mkdir()
+    (tmp_path / "train.py").write_text("import glob, shutil, sys\nshutil.rmtree(*glob.glob('kept/*'))\nsys.exit(5)\n")
+    line = [sys.executable, "-m", "pipebench", "watch", *how]
+    names = {**os.environ, "TMPDIR": str(tmp_path / "kept")}
+    done = subprocess.run(line, cwd=tmp_path, env=names, capture_output=True, text=True, timeout=100)
+    problem, remedy = done.stderr.splitlines()[-2:]
+    assert done.returncode == 5 and "somebody removed its records" in problem and "set TMPDIR to" in remedy
 
 
 def test_a_fault_in_the_trace_is_in_the_notes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -143,6 +143,11 @@ def test_what_there_is_not_is_refused(asked: str, remedy: str) -> None:
     assert raised.value.remedy == remedy
 
 
+def test_a_tilde_is_the_home_folder_which_no_shell_puts_in_after_a_colon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/home/me")
+    assert destinations(["csv:~/runs/a.csv"]) == [Destination("csv", "/home/me/runs/a.csv")]
+
+
 def test_a_place_may_hold_a_colon() -> None:
     assert [str(one) for one in destinations(["csv:a:b.csv", "wandb"])] == ["csv:a:b.csv", "wandb"]
 

@@ -132,3 +132,27 @@ def test_what_is_not_one_training_is_refused(reports: list[Report]) -> None:
 def test_one_file_and_a_folder_are_refused(tmp_path: Path) -> None:
     done = CliRunner().invoke(cli, ["show", "report.json", "--merge", str(tmp_path)])
     assert isinstance(done.exception, UsageError)
+
+
+def test_a_merged_report_that_was_saved_beside_the_others_changes_nothing(tmp_path: Path) -> None:
+    for host, ranks in (("node0", [0, 1]), ("node1", [2, 3])):
+        save(_report(host, ranks), tmp_path / f"{host}.json")
+    line = ["show", "--merge", str(tmp_path), "--export-json", str(tmp_path / "all.json")]
+    first = CliRunner().invoke(cli, line, catch_exceptions=False)
+    again = CliRunner().invoke(cli, line[:3], catch_exceptions=False)
+    assert (tmp_path / "all.json").exists() and again.output == first.output
+
+
+def test_what_is_in_a_folder_besides_reports_is_said_with_the_remedy(tmp_path: Path) -> None:
+    nothing = CliRunner().invoke(cli, ["show", "--merge", str(tmp_path)]).exception
+    assert isinstance(nothing, UsageError) and "has no reports" in nothing.problem and "--out" in nothing.remedy
+    save(_report("node0", [0, 1], 2), tmp_path / "node0.json")
+    (tmp_path / "config.json").write_text('{"hidden_size": 768}')
+    other = CliRunner().invoke(cli, ["show", "--merge", str(tmp_path)]).exception
+    assert isinstance(other, PipebenchError) and "config.json is not a pipebench report" in other.problem
+    assert other.remedy.endswith("or move it out of this folder")
+
+
+def test_a_folder_in_place_of_a_report_is_answered_with_the_command(tmp_path: Path) -> None:
+    error = CliRunner().invoke(cli, ["show", str(tmp_path)]).exception
+    assert isinstance(error, UsageError) and f"`pipebench show --merge {tmp_path}`" in error.remedy

@@ -46,3 +46,12 @@ def test_no_command_is_named_for_a_block_of_code() -> None:
     found = replace(watched(), next_move=raised, verdict=Verdict("data"), bound=None, started="", spans=())
     assert next_command(found, of_command=True) is None
     assert next_command(replace(found, verdict=Verdict("not-followed")), of_command=True) is None
+
+
+def test_where_nothing_was_watched_what_the_script_starts_comes_next() -> None:
+    """As of a script that starts its ranks by `torch.multiprocessing.spawn`."""
+    nothing = replace(watched(), verdict=Verdict("nothing-watched"), next_move=None, started="main.py --lr 3", status=0)
+    said = "Then: `pipebench watch -- python main.py --lr 3` watches what it starts, too."
+    assert next_command(nothing, of_command=False) == said and next_command(nothing, of_command=True) is None
+    for other in ({"started": ""}, {"started": "-- torchrun main.py"}, {"status": 1}):
+        assert next_command(replace(nothing, **other), of_command=False) is None  # type: ignore[arg-type]

@@ -338,3 +338,15 @@ def test_without_workers_the_move_says_how_many_to_begin_with() -> None:
     _, move = _diagnosed(result(loader(workers=0), costs=(replace(costs, iteration_s=0.04),)))
     assert move.action == "set-num-workers" and move.to_workers in (1, 2)
     assert (next_move(move) or "").startswith(f"Next: set num_workers to {move.to_workers}. Now loading and training ")
+
+
+def test_workers_are_not_advised_where_their_simulation_gains_nothing() -> None:
+    """The advice was a number of workers with which the loop was predicted to be no faster, or slower."""
+    costs = replace(_costs(0, 0.001, 0.0, 0.050), iteration_s=0.051)
+    _, move = _diagnosed(result(loader(workers=0, sample_s=0.0051), costs=(costs,)))
+    assert move.action == "make-stage-cheaper" and move.predicted is not None and move.predicted.speedup < 1.05
+    said = next_move(move) or ""
+    assert f"of a sample. Workers are not certain to help ({move.to_workers}: predicted " in said
+    assert said.endswith("not tried).")
+    sure = replace(move, predicted=replace(move.predicted, high=1.04))
+    assert "Workers would hardly help (" in (next_move(sure) or "")

@@ -5,7 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from pipebench.results.watched import Verdict, WatchResult
+from pipebench.watch.launch.exits import Exit
+from pipebench.watch.launch.footprint import Footprint
+from pipebench.watch.launch.stacks import Looks
 from pipebench.watch.read.gather import Process
+from pipebench.watch.read.programs import Records, programs_of
 from pipebench.watch.read.summary import summarise
 from pipebench.watch.record.lines import (
     CodePlace,
@@ -169,3 +173,28 @@ def test_a_torch_that_is_not_recognised_is_the_reason_and_no_loop_is_missed() ->
     result = _result(strange, bound=True)
     assert _verdict(result).lacks == ("_DatasetKind.create_fetcher",) and result.bound is None
     assert _result(bound=True).bound is not None
+
+
+def test_what_still_runs_and_has_iterated_nothing_is_counted() -> None:
+    """As where a script starts a training in the background and does not wait for it."""
+    idle = [Process([ProcessStarted(pid, "script", 0)]) for pid in (7, 8)]
+    seen = [Records([one], Footprint(), Looks(), running=one.pid == 7) for one in idle]
+    _, command = programs_of(("run.sh",), seen, WatchOptions(), 0, 4.0)
+    assert (command.others, command.running) == (2, 1)
+
+
+def test_of_a_program_that_was_killed_it_is_known_whether_memory_ran_out() -> None:
+    lines = [ProcessStarted(10, "script", 0), _found(1), PassBegun(1, 0, 0), _turns(1, 5)]
+    for kills, status, ran_out in ((1, -9, True), (1, None, True), (0, -9, False), (None, -9, False), (1, -15, False)):
+        seen = Records([Process(lines)], Footprint(memory_kills=kills), Looks(), left=Exit(900 * MS, status))
+        _, command = programs_of(("torchrun",), [seen], WatchOptions(), 1, 4.0)
+        assert command.programs[0].ended == "cut" and command.programs[0].memory_ran_out is ran_out
+
+
+def test_a_function_of_span_that_has_a_row_anyway_is_not_said_to_have_not_run() -> None:
+    """Functions of OpenCV are timed without being asked for, so they are not timed again."""
+    sums = FetchSums(1, 0, 40 * MS, batches=2, samples=16, busy_ns=32 * MS, stages_ns={1: 20 * MS, 2: 12 * MS})
+    stages = NewStage(1, StageName("decode", "imread", True)), NewStage(2, StageName("transform", "cv2.resize"))
+    functions = ("cv2:imread", "cv2:resize", "cv2:flip")
+    result = _result(_found(1), PassBegun(1, 0, 0), _turns(1, 5), worker=(*stages, sums), functions=functions)
+    assert [one.values["span"] for one in result.notes if one.code == "span-not-run"] == ["cv2:flip"]

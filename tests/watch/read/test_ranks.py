@@ -232,6 +232,8 @@ def test_ranks_on_other_machines_are_said() -> None:
     assert "2 of 8 ranks were seen here. None" in _text(compared(8, [_rank(4, 1), _rank(5, 1)]))
     killed = " ".join(_text(compared(4, [_rank(0, 1), _rank(2, 1)])).split())
     assert "2 of 4 ranks were seen here, without rank 1 and 3." in killed
+    alone = " ".join(_text(compared(4, [_rank(3, 1)])).split())
+    assert alone == "1 of 4 ranks was seen here, so there is none to compare it with."
 
 
 def test_kept_steps_stand_for_all_steps_and_all_ranks_keep_the_same() -> None:
@@ -251,3 +253,19 @@ def test_a_cost_in_thinned_steps_counts_for_all_of_them() -> None:
     found = compared(2, [rank(0, 0), rank(1, 10)])
     assert found.cost_s == pytest.approx(many * 0.01, rel=0.01)
     assert found.cost_share == pytest.approx(0.2, rel=0.01)
+
+
+def test_a_rank_that_is_slow_from_some_step_on_counts_by_all_steps() -> None:
+    """Most steps of a long run are thinned: slow in seven of eight, it is in three of eight of those that are kept."""
+    many = 64 << STEP_BITS
+
+    def rank(number: int) -> Rank:
+        kept = [one for one in range(many) if thinned(one, STEP_BITS)]
+        own = [StepOfRank(one, 20 * MS if number == 2 and one >= many // 8 else 0, MS) for one in kept]
+        return Rank(number, number, own, replace(NOTHING, iterations=many))
+
+    found = compared(4, [rank(number) for number in range(4)])
+    row = found.rows[2]
+    assert found.straggler == 2 and row.last_share == pytest.approx(7 / 8, rel=0.01)
+    assert row.wait_s == pytest.approx(0.0175, rel=0.01)
+    assert found.cost_share == found.saved_share == pytest.approx(0.35, rel=0.01)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import sys
+from collections.abc import Generator
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 from watching import plain, script, watched
 
-from pipebench.watch.record.patches import Patches
+from pipebench.watch.record.patches import Patches, is_wrapper
 from pipebench.watch.stages import labels
 
 
@@ -60,3 +62,102 @@ def test_labels_are_seen_where_torch_lies_below_a_folder_called_pipebench(monkey
     assert once is not plain and Block.__enter__ is once
     patches.undo()
     assert Block.__enter__ is plain
+
+
+class Photos:
+    suffix = ".jpg"
+
+    @staticmethod
+    def name(number: int) -> str:
+        return str(number)
+
+    @classmethod
+    def path(cls, number: int) -> str:
+        return cls.name(number) + cls.suffix
+
+
+class Small(Photos):
+    suffix = ".png"
+
+
+def test_static_and_class_methods_are_called_as_before() -> None:
+    """A function in their place got the object as an argument more, and the script failed."""
+    patches, names = Patches(), (f"{__name__}:Small.name", f"{__name__}:Photos.name", f"{__name__}:Photos.path")
+    plain = dict(vars(Photos))
+    for _ in range(2):
+        labels.watch_functions(patches, names)
+    assert all(is_wrapper(one) for one in (Small.name, Photos.name, Photos.path))
+    assert (Small().name(1), Photos().name(2), Photos.name(3)) == ("1", "2", "3")
+    assert (Small().path(4), Photos().path(5), Photos.path(6)) == ("4.png", "5.jpg", "6.jpg")
+    patches.undo()
+    assert dict(vars(Photos)) == plain and "name" not in vars(Small)
+
+
+def test_no_function_stands_in_the_place_of_a_class() -> None:
+    """Scripts derive from it, and ask whether an object is of it."""
+    kind, patches = Photos, Patches()
+    labels.watch_functions(patches, (f"{__name__}:Photos",))
+    assert Photos is kind and labels.missing(f"{__name__}:Photos") == "function"
+    assert labels.missing(f"{__name__}:Photos.path") is None
+
+
+def test_a_function_with_a_cache_can_be_emptied(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = SimpleNamespace(load=functools.lru_cache(lambda number: [number]))
+    monkeypatch.setitem(sys.modules, "cached", module)  # type: ignore[misc]  # a module
+    patches = Patches()
+    labels.watch_functions(patches, ("cached:load",))
+    first = module.load(1)
+    assert is_wrapper(module.load) and module.load(1) is first and module.load.cache_info().hits == 1
+    module.load.cache_clear()
+    assert module.load(1) is not first
+    patches.undo()
+
+
+class Opened:
+    """Counts spans, and how many are open."""
+
+    begun = depth = 0
+
+    def begin(self, name: str) -> bool:
+        self.begun, self.depth = self.begun + 1, self.depth + 1
+        return True
+
+    def end(self) -> None:
+        self.depth -= 1
+
+
+@pytest.mark.parametrize("named", [True, False], ids=["--span", "pipebench.span"])
+def test_of_a_generator_each_step_is_timed_and_nothing_between(named: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A call of a generator function only begins, so its row had almost no time."""
+    opened, left = Opened(), []
+
+    def rows(count: int) -> Generator[int, str, list[str]]:
+        got = []
+        try:
+            for one in range(count):
+                assert opened.depth == 1
+                try:
+                    got.append((yield one))
+                except KeyError:
+                    got.append("thrown")
+        finally:
+            left.append(count)
+        return got
+
+    patches, module = Patches(), SimpleNamespace(rows=rows if named else labels.span("rows")(rows))
+    monkeypatch.setitem(sys.modules, "tables", module)  # type: ignore[misc]  # a module
+    monkeypatch.setattr(labels.beyond_fetch, "to", opened)
+    labels.watch_functions(patches, ("tables:rows",) if named else ())
+    made = module.rows(3)
+    assert opened.begun == 0 and (next(made), opened.depth) == (0, 0)
+    assert (made.send("sent"), made.throw(KeyError())) == (1, 2)
+    with pytest.raises(StopIteration) as end:
+        made.send("last")
+    assert end.value.value == ["sent", "thrown", "last"] and (opened.begun, opened.depth, left) == (4, 0, [3])
+    with pytest.raises(TypeError):
+        module.rows()
+    made = module.rows(5)
+    next(made)
+    made.close()
+    assert left == [3, 5]
+    patches.undo()

@@ -78,6 +78,8 @@ class Inherited:
                     setattr(module, name, fork_exec)
         for name in ("execve", "posix_spawn", "posix_spawnp"):
             setattr(os, name, self._named(getattr(os, name)))
+        for name in ("execv", "system"):
+            setattr(os, name, self._kept(getattr(os, name)))
 
     def _listed(self, plain: "Callable[..., Any]") -> "Callable[..., Any]":
         def fork_exec(*args: "Any") -> "Any":
@@ -101,7 +103,17 @@ class Inherited:
                 env = self._added({os.fsencode(name): os.fsencode(value) for name, value in env.items()})
             return plain(path, argv, env, **how)
 
-        start.__name__ = plain.__name__
+        _named_as(plain, start)
+        return start
+
+    def _kept(self, plain: "Callable[..., Any]") -> "Callable[..., Any]":
+        def start(*args: "Any", **named: "Any") -> "Any":
+            """As `os.execv` and `os.system`: they take the system's environment."""
+            if os.path.isdir(self._folder):
+                self._keep()
+            return plain(*args, **named)
+
+        _named_as(plain, start)
         return start
 
     def _added(self, pairs: dict[bytes, bytes]) -> dict[bytes, bytes]:
@@ -114,6 +126,11 @@ class Inherited:
         """The script may have set PYTHONPATH since, or removed it: then the system's environment has lost ours."""
         os.putenv(self._variable, self._folder)
         os.putenv(self._path, with_hook(self._environ._data.get(self._path)))
+
+
+def _named_as(plain: "Callable[..., Any]", start: "Any") -> None:
+    """Lets a function of `os` be pickled by its name, as `Pool.map(os.system, ...)` does."""
+    start.__module__, start.__name__, start.__qualname__ = "os", plain.__name__, plain.__name__
 
 
 class Start:

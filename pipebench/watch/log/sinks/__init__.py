@@ -8,6 +8,7 @@ raises PipebenchError if a library is missing. An exception of `write` ends the 
 from __future__ import annotations
 
 import importlib
+import os
 import pkgutil
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -78,7 +79,7 @@ def destinations(asked: Sequence[str]) -> list[Destination]:
             )
         if bool(place) != (":" in known[kind]):
             raise UsageError(f"--log {printable(text)} is not complete, or too long", f"write --log {known[kind]}")
-        found.append(Destination(kind, place))
+        found.append(Destination(kind, os.path.expanduser(place)))  # a shell leaves `csv:~/series.csv` as it is
     return found
 
 
