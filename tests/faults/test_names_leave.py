@@ -76,7 +76,7 @@ REVIEWED = {
     "calibration.Calibration": "at",
     "calibration.PlantedFigure": "run name clock per part",
     "calibration.Slowdown": "batches clock",
-    "advice.Change": "remedy cost pools group",
+    "advice.Change": "remedy cost pools group untried",
     "advice.Place": "name",
     "costs.StageShare": "name kind",
     "plan.Asked": "faster",

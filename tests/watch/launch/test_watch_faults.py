@@ -85,6 +85,11 @@ def test_a_script_that_ends_inside_a_pass(how: str, status: int, tmp_path: Path)
     assert with_us.stage("Stream.__iter__")["samples"] >= 80
 
 
+_ENDS_WORKERS = pytest.mark.skipif(
+    sys.version_info >= (3, 14), reason="workers of a fork server outlive a script that SIGTERM ends, also plainly"
+)
+
+
 @pytest.mark.parametrize(
     ("how", "number", "times", "send"),
     [
@@ -92,7 +97,7 @@ def test_a_script_that_ends_inside_a_pass(how: str, status: int, tmp_path: Path)
         ("once", signal.SIGINT, 1, to_group),
         pytest.param("twice", signal.SIGINT, 2, to_process, marks=pytest.mark.long),
         pytest.param("twice", signal.SIGINT, 2, to_group, marks=pytest.mark.long),
-        ("once", signal.SIGTERM, 1, to_process),
+        pytest.param("once", signal.SIGTERM, 1, to_process, marks=_ENDS_WORKERS),
         pytest.param("once", signal.SIGTERM, 1, to_group, marks=pytest.mark.long),
     ],
 )
