@@ -52,7 +52,7 @@ _NOT_TRIED = {
     "not-bytes": "its images are no bytes",
     "own-collate": "its collate function is not torch's",
     "no-jpegs": "no JPEG comes to the crop as Pillow has opened it",
-    "not-repeatable": "its samples differ though their random numbers are the same",
+    "not-repeatable": "its samples cannot be compared, or differ though their random numbers are the same",
     "samples-differ": "it would change the samples",
     "changed-in-place": "somebody changes its result in place",
     "no-keys": "its arguments are no numbers or names, which would tell a cache what to give",
@@ -60,7 +60,7 @@ _NOT_TRIED = {
     "has-getitems": "its dataset gives whole batches already",
     "other-keys": "its arguments differ when a sample is made again, so a cache would not have them",
     "draws-numbers": "it draws random numbers",
-    "differs-each-time": "it gives something else when it is called again",
+    "differs-each-time": "it gives something else when it is called again, or what cannot be compared",
 }
 _DOES_NOT_APPLY = (
     "no-jpegs",
