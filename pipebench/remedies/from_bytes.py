@@ -11,6 +11,7 @@ would bring is predicted from a packed copy of some of them.
 from __future__ import annotations
 
 import functools
+import shlex
 from collections.abc import Sequence
 from typing import Any
 
@@ -83,7 +84,7 @@ def _packed(seen: Seen, decode: float) -> Change | None:
         return None
     return Change(
         "from_bytes", {}, "a copy of the data", predicted=min(seen.most, after), title=PACKED, of_script=True,
-        how=(f"pipebench pack {files.folder_of(seen)} packed",), group="decode",
+        how=(f"pipebench pack {shlex.quote(files.folder_of(seen))} packed",), group="decode",
         basis=f"{found.images} of your images were packed: {found.before_s / found.after_s:.1f}× as fast a crop as "
         f"without, for {found.grows:.2f}× the bytes",
     )  # fmt: skip

@@ -206,6 +206,18 @@ def test_files_are_spread_over_the_folder_of_the_slow_ones(tmp_path):
     assert files.folder_of(_seen(tmp_path / "train.py", [])) == ""
 
 
+def test_no_file_system_is_searched_whole(tmp_path, monkeypatch):
+    """Samples of two discs have only the root in common, and a folder may hold much besides JPEGs."""
+    monkeypatch.setattr(files, "_is_jpeg", lambda name: True)
+    assert files.folder_of(_seen(tmp_path / "train.py", ["/one/0.jpg", "/two/0.jpg"])) == ""
+    monkeypatch.setattr(files, "_LOOKED_AT", 30)
+    for folder in ("a", "b", "c"):
+        (tmp_path / folder).mkdir()
+        for number in range(20):
+            (tmp_path / folder / f"{number}.{'jpg' if folder == 'c' else 'txt'}").touch()
+    assert files.jpegs(_seen(tmp_path / "train.py", [tmp_path / "a" / "0.jpg", tmp_path / "c" / "0.jpg"]), 5) == ()
+
+
 def test_it_is_written_into_the_users_file(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     write(tmp_path)
