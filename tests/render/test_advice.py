@@ -7,7 +7,7 @@ import msgspec
 import pytest
 from made_up_trials import seen
 
-from pipebench.render import layout, text
+from pipebench.render import advice_lines, layout, text
 from pipebench.render.advice import parts
 from pipebench.results import report, verdicts
 from pipebench.results.advice import ANEW, Advice, Cache, Change, Difference, Finding, Place, Snippet
@@ -288,3 +288,10 @@ def test_what_was_cut_short_is_said_below_the_verdict_and_a_longer_training_is_n
     shown = " ".join(_shown(replace(ADVICE, findings=(), best=None, ended="script-ended", cut_short=(killed,))).split())
     assert " ddp.py (rank 1, process 7) was killed by SIGKILL after 12.0 s: its records have no end." in shown
     assert "advise again when it runs to its end." in shown and "longer training" not in shown
+
+
+def test_no_code_without_blanks_loses_its_middle():
+    code = "dl=DataLoader(ds,batch_size=8,num_workers=8,shuffle=True,generator=torch.Generator().manual_seed(3))"
+    snippet = Snippet("train.py", 3, (code.replace("workers=8", "workers=2"),), (code,))
+    _, *lines = advice_lines.written(snippet)
+    assert max(map(len, lines)) <= 80 and "".join(one[4:] for one in lines) == code
