@@ -7,7 +7,7 @@ import msgspec
 import pytest
 from made_up_trials import seen
 
-from pipebench.render import advice_lines, layout, text
+from pipebench.render import advice_lines, layout, screen, text
 from pipebench.render.advice import parts
 from pipebench.results import report, verdicts
 from pipebench.results.advice import ANEW, Advice, Cache, Change, Difference, Finding, Place, Snippet
@@ -295,3 +295,14 @@ def test_no_code_without_blanks_loses_its_middle():
     snippet = Snippet("train.py", 3, (code.replace("workers=8", "workers=2"),), (code,))
     _, *lines = advice_lines.written(snippet)
     assert max(map(len, lines)) <= 80 and "".join(one[4:] for one in lines) == code
+
+
+def test_what_the_user_writes_is_never_cut_for_what_was_watched():
+    lines = tuple(f"    line {number}," for number in range(3))
+    after = ("loader = DataLoader(", *lines[:1], "    num_workers=8)")
+    how = tuple(f"Write this, too: step {number} of the change." for number in range(11))
+    chosen = replace(FINDINGS[0], change=replace(FINDINGS[0].change, how=how), outcome="gain")
+    found = replace(ADVICE, findings=(chosen, *FINDINGS[1:]), best=0, snippet=Snippet("train.py", 3, lines, after))
+    given = parts(found, seen(0.7).watched)
+    text = layout.text(screen.fitted(given, 80, screen.MORE), width=80)
+    assert len(text.splitlines()) <= 30 and "num_workers=8)" in text and how[-1] in text
