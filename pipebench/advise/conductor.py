@@ -344,6 +344,8 @@ class Conductor:
         difference, cache = self._trial.difference, self._cache()
         if cache is not None and cache.once and change.if_once:
             change = replace(change, title=change.if_once[0], how=change.if_once[1:], cost="none")
+        if self._trial.repeats is not None and self._trial.repeats.changed:
+            change = replace(change, how=tuple(dict.fromkeys((*change.how, *change.if_changed))))
         if gain is None or self._trial.failed:
             return Finding(change, "not-tried", gain, found, by, reason, difference=difference, cache=cache)
         assert self.seen is not None
@@ -360,7 +362,7 @@ class Conductor:
         seen, told = self.seen, self._trial.repeats
         if seen is None or told is None or not told.same or seen.batches is None:
             return None
-        samples = 1 if told.once else seen.batches * max(1, seen.number("batch_size"))
+        samples = 1 if told.once else round(seen.batches * seen.samples_per_batch)
         return Cache(told.sample_bytes, samples, seen.free_bytes, told.once)
 
 

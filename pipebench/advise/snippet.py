@@ -208,24 +208,24 @@ def _of_call(made: LoaderMade, settings: dict[str, Value]) -> tuple[Rewrite, ...
 
     before = source.given_before(call)
     present = _present(call, before or 0)
-    settings = _complete(settings, present)
+    hidden = [one.value for one in call.keywords if one.arg is None]
+    settings = _complete(settings, present, bool(hidden))
     starred = before is None or any(isinstance(one, ast.Starred) for one in call.args)
     if starred and any(name in _POSITIONS and name not in present for name in settings):
         raise Unwritten("no-call")
     edits = [(*place(present[name]), repr(value)) for name, value in settings.items() if name in present]
     exchanged = [Rewrite(made.file, *one) for one in edits]
     added = {name: value for name, value in settings.items() if name not in present}
-    hidden = [one.value for one in call.keywords if one.arg is None]
     if added and hidden:
         return (*exchanged, *_into_dictionary(source, hidden, added))
     text = ", ".join(f"{name}={value!r}" for name, value in added.items())
     return (*exchanged, source.with_keyword(call, text)) if added else tuple(exchanged)
 
 
-def _complete(settings: dict[str, Value], present: Collection[str]) -> dict[str, Value]:
-    """Without workers, what the call says of them goes."""
+def _complete(settings: dict[str, Value], present: Collection[str], hidden: bool) -> dict[str, Value]:
+    """Without workers, what the call says of them goes, and what it may say in `hidden` arguments."""
     without = settings.get("num_workers") == 0
-    return settings | ({name: None for name in _OF_WORKERS if name in present} if without else {})
+    return settings | ({name: None for name in _OF_WORKERS if hidden or name in present} if without else {})
 
 
 def _present(call: ast.Call, before: int) -> dict[str, ast.expr]:

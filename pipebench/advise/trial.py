@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pipebench.advise import judging
 from pipebench.remedies.seen import Seen
@@ -61,7 +61,9 @@ class Trial:
         elif isinstance(line, TrialFailed):
             self.failed = line.problem
         elif isinstance(line, TrialRepeats):
-            self.repeats = line if self.repeats is None or not line.same or not line.once else self.repeats
+            before = self.repeats
+            found = line if before is None or not line.same or not line.once else before
+            self.repeats = replace(found, changed=line.changed or (before is not None and before.changed))
         elif isinstance(line, TrialSyncs):
             self.syncs = line
         elif self.difference is None or self.difference.largest < line.largest:

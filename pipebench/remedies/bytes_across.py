@@ -26,6 +26,10 @@ HOW = (
     "End the Compose with bytes: PILToTensor() in place of ToTensor() and Normalize().",
     "In the loop, for each batch: x = normalize(x.float().div(255)), with that Normalize().",
 )
+HOW_OF_CONVERSION = (
+    "End the Compose before its {0}: what comes to that are bytes.",
+    "In the loop, for each batch: x = normalize(convert(x)), with that {0} and Normalize.",
+)
 
 
 def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
@@ -37,8 +41,16 @@ def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
         return None
     return Change(
         "bytes_across", {}, COST, predicted=min(seen.most, 1 / max(0.01, 1 - share)), title=TITLE,
-        edits={"bytes_across": {}}, how=HOW, at=call_of(seen, LAST),
+        edits={"bytes_across": {}}, how=_how(seen), at=call_of(seen, LAST),
     )  # fmt: skip
+
+
+def _how(seen: Seen) -> tuple[str, ...]:
+    """In the words of the steps that were tried: torchvision's conversions round otherwise than a division by 255."""
+    step = next((one for one in chains.CONVERSIONS if share_of(seen, "transform", one)), "")
+    if not step or share_of(seen, "transform", "ToTensor"):
+        return HOW
+    return tuple(one.format(step) for one in HOW_OF_CONVERSION)
 
 
 class _Rest(NamedTuple):

@@ -22,7 +22,7 @@ from pipebench.results.advice import Change, Finding
 from pipebench.results.watched import StageResult
 from pipebench.watch.record.patches import Patches, unseen
 from pipebench.watch.stages import finding_transforms
-from pipebench.watch.trial.compared import leaves, nbytes, random_state
+from pipebench.watch.trial.compared import indices_of, leaves, nbytes, random_state
 from pipebench.watch.trial.edits import Edit, Refused, Repeats, Sent
 from pipebench.watch.trial.memo import Kept, same
 from pipebench.watch.worker.fetching import held_weakly
@@ -34,6 +34,7 @@ HOW = "Make it once for each sample before the loader is made: in a list, which 
 _FOLDERS = ("ImageFolder", "DatasetFolder")
 _OF_FOLDERS = ("loader", "default_loader", "pil_loader")  # the rows of what torchvision's folders read an image with
 ONCE = "Make it once, before the loader is made: it gives all samples the same."
+COPIES = "Each sample needs a copy of it (copy.deepcopy), because the script changes it in place."
 HOW_OF_FOLDERS = (
     "Before the loader is made, where `data` is the dataset:",
     "kept = {path: data.loader(path) for path, _ in data.samples}",
@@ -68,6 +69,7 @@ def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
         "cache", {}, "memory or disk", predicted=were_free(share), title=f"a cache of {most.name}",
         edits={"cache": {"name": most.name}}, how=HOW_OF_FOLDERS if of_folder else (HOW,),
         at=call_of(seen, most.name.split(".")[-1]), discards=True, if_once=(f"{most.name} made once", ONCE),
+        if_changed=(COPIES,),
     )  # fmt: skip
 
 
@@ -197,8 +199,8 @@ class _Cache(Edit):
             fetcher, plain = held()
             state.active = True
             try:
-                if not state.told and isinstance(index, (list, tuple)):
-                    state.ask_again(fetcher.dataset, index)
+                if not state.told:
+                    state.ask_again(fetcher.dataset, indices_of(fetcher, index))
                 batch = plain(index)
             finally:
                 state.active = False
@@ -208,7 +210,8 @@ class _Cache(Edit):
                 return batch
             state.told = True
             state.asked.clear()
-            return Sent(batch, [Repeats(True, sum(state.sizes) / len(state.sizes), state.once)])
+            changed = any(one.changed for _, one in state.known)
+            return Sent(batch, [Repeats(True, sum(state.sizes) / len(state.sizes), state.once, changed)])
 
         fetcher.fetch = fetch
 

@@ -26,6 +26,6 @@ def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
         else None
     )
     return Change(
-        "callbacks", {}, f"saves up to {spent:.1f} s", predicted=predicted, title="callbacks out of the loop",
+        "callbacks", {}, f"saves about {spent:.1f} s", predicted=predicted, title="callbacks out of the loop",
         how=HOW, at=at, of_script=True,
     )  # fmt: skip

@@ -134,7 +134,7 @@ edit = _Decoded
 
 
 def decoded_by_simplejpeg(image):  # type: ignore[no-untyped-def]
-    """This image, or the one of this path, in RGB. simplejpeg decodes a JPEG."""
+    """This image, or the one of this path, in RGB. simplejpeg decodes a JPEG whose data is whole."""
     import simplejpeg
     from PIL import Image
 
@@ -144,11 +144,16 @@ def decoded_by_simplejpeg(image):  # type: ignore[no-untyped-def]
     if image.format != "JPEG" or image.mode != "RGB" or not image.tile:
         return image.convert("RGB")
     image.fp.seek(0)
-    return Image.fromarray(simplejpeg.decode_jpeg(image.fp.read()))
+    try:
+        found = Image.fromarray(simplejpeg.decode_jpeg(image.fp.read()))
+    except ValueError:  # the data is damaged: Pillow may read it
+        return image.convert("RGB")
+    found.info = dict(image.info)
+    return found
 
 
 def decoded_by_torchvision(image):  # type: ignore[no-untyped-def]
-    """This image, or the one of this path, in RGB. torchvision decodes a JPEG."""
+    """This image, or the one of this path, in RGB. torchvision decodes a JPEG whose data is whole."""
     import torch
     from PIL import Image
     from torchvision.io import ImageReadMode, decode_jpeg
@@ -160,11 +165,16 @@ def decoded_by_torchvision(image):  # type: ignore[no-untyped-def]
         return image.convert("RGB")
     image.fp.seek(0)
     data = torch.frombuffer(bytearray(image.fp.read()), dtype=torch.uint8)
-    return Image.fromarray(decode_jpeg(data, ImageReadMode.RGB).permute(1, 2, 0).numpy())
+    try:
+        found = Image.fromarray(decode_jpeg(data, ImageReadMode.RGB).permute(1, 2, 0).numpy())
+    except RuntimeError:  # the data is damaged: Pillow may read it
+        return image.convert("RGB")
+    found.info = dict(image.info)
+    return found
 
 
 def decoded_by_torchcodec(image):  # type: ignore[no-untyped-def]
-    """This image, or the one of this path, in RGB. torchcodec decodes a JPEG."""
+    """This image, or the one of this path, in RGB. torchcodec decodes a JPEG that is whole, and not turned."""
     from PIL import Image
     from torchcodec.decoders import decode_image  # type: ignore[attr-defined]
 
@@ -174,7 +184,14 @@ def decoded_by_torchcodec(image):  # type: ignore[no-untyped-def]
     if image.format != "JPEG" or image.mode != "RGB" or not image.tile:
         return image.convert("RGB")
     image.fp.seek(0)
-    return Image.fromarray(decode_image(image.fp.read()).permute(1, 2, 0).numpy())
+    try:
+        if image.getexif().get(0x0112, 1) != 1:  # torchcodec would turn it upright, and Pillow does not
+            return image.convert("RGB")
+        found = Image.fromarray(decode_image(image.fp.read()).permute(1, 2, 0).numpy())
+    except (RuntimeError, SyntaxError):  # the data is damaged: Pillow may read it
+        return image.convert("RGB")
+    found.info = dict(image.info)
+    return found
 
 
 _WRITTEN: dict[str, Callable[[Any], Any]] = {

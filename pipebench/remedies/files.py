@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Iterator
-from itertools import islice
 
 from pipebench.remedies.seen import Seen
 
@@ -23,7 +22,7 @@ def jpegs(seen: Seen, most: int) -> tuple[str, ...]:
 @functools.cache
 def _spread(folder: str, most: int) -> tuple[str, ...]:
     """Looked for once: remedies propose before each trial."""
-    found = list(islice(_below(folder), _LOOKED_AT))
+    found = list(_below(folder))
     step = max(1, -(-len(found) // most))
     return tuple(one for one in found[::step] if _is_jpeg(one))
 
@@ -34,16 +33,22 @@ def content(path: str) -> bytes:
 
 
 def folder_of(seen: Seen) -> str:
-    """The folder with the JPEGs among the slowest samples; "" if the run named none."""
+    """The folder with the JPEGs among the slowest samples; "" if the run named none, or if only the root holds all."""
     names = [one.name for one in seen.watched.slowest if one.loader == seen.loader.loader and _is_jpeg(one.name)]
     folders = [os.path.dirname(os.path.abspath(one)) for one in names]
-    return os.path.commonpath(folders) if folders else ""
+    found = os.path.commonpath(folders) if folders else ""
+    return found if found != os.path.dirname(found) else ""
 
 
 def _below(folder: str) -> Iterator[str]:
-    for place, folders, files in os.walk(folder):
+    """The JPEGs by their names, among the first entries of the folder and of those within."""
+    left = _LOOKED_AT
+    for place, folders, names in os.walk(folder):
         folders.sort()
-        yield from (os.path.join(place, one) for one in sorted(files) if one.lower().endswith(_SUFFIXES))
+        yield from (os.path.join(place, one) for one in sorted(names)[:left] if one.lower().endswith(_SUFFIXES))
+        left -= 1 + len(names)
+        if left <= 0:
+            return
 
 
 def _is_jpeg(name: str) -> bool:

@@ -11,6 +11,7 @@ would bring is predicted from a packed copy of some of them.
 from __future__ import annotations
 
 import functools
+import shlex
 from collections.abc import Sequence
 from typing import Any
 
@@ -83,7 +84,7 @@ def _packed(seen: Seen, decode: float) -> Change | None:
         return None
     return Change(
         "from_bytes", {}, "a copy of the data", predicted=min(seen.most, after), title=PACKED, of_script=True,
-        how=(f"pipebench pack {files.folder_of(seen)} packed",), group="decode",
+        how=(f"pipebench pack {shlex.quote(files.folder_of(seen))} packed",), group="decode",
         basis=f"{found.images} of your images were packed: {found.before_s / found.after_s:.1f}× as fast a crop as "
         f"without, for {found.grows:.2f}× the bytes",
     )  # fmt: skip
@@ -180,9 +181,11 @@ class CropFromBytes:
 
     def __call__(self, image):  # type: ignore[no-untyped-def]
         from PIL import Image
+        from torchvision.transforms.functional import InterpolationMode, pil_modes_mapping
         from torchvision.transforms.v2 import functional
 
         import pipebench
+        from pipebench.errors import SampleError
 
         def after(image):  # type: ignore[no-untyped-def]
             for step in before:
@@ -199,13 +202,17 @@ class CropFromBytes:
         while not self.exact and scale < 8 and min(height / crop.size[0], width / crop.size[1]) >= 2 * scale:
             scale *= 2
         image.fp.seek(0)
-        pixels = pipebench.decode_and_crop(image.fp.read(), (left, top, width, height), scale)
-        image = Image.fromarray(pixels.numpy())
+        try:
+            pixels = pipebench.decode_and_crop(image.fp.read(), (left, top, width, height), scale)
+            image = Image.fromarray(pixels.numpy())
+        except SampleError:  # the data is damaged: Pillow may read it
+            image, scale = image.crop((left, top, left + width, top + height)), 1
         if scale == 1:
             return functional.resize(after(image), list(crop.size), crop.interpolation, antialias=crop.antialias)  # type: ignore[no-untyped-call]
         # A reduced pixel that touches the box may reach beyond it.
         x, y = left % scale / scale, top % scale / scale
-        mode = Image.Resampling[getattr(crop.interpolation, "value", crop.interpolation).upper()]
+        mode = crop.interpolation
+        mode = mode if isinstance(mode, int) else pil_modes_mapping[InterpolationMode(mode)]
         box = (x, y, x + width / scale, y + height / scale)
         return after(image.resize(crop.size[::-1], mode, box=box))  # type: ignore[no-untyped-call]
 
@@ -220,15 +227,21 @@ class CenterFromBytes:
         import math
 
         from PIL import Image
+        from torchvision.transforms.functional import InterpolationMode, pil_modes_mapping
 
         import pipebench
+        from pipebench.errors import SampleError
 
         width, height = image.size
         sizes = self.resize.size if isinstance(self.resize.size, (list, tuple)) else [self.resize.size]
         if len(sizes) == 1 and sizes[0]:
             sizes = [int(sizes[0] * side / min(width, height)) for side in (height, width)]
         rows, columns = self.crop.size
-        fits = len(sizes) == 2 and sizes[0] >= rows and sizes[1] >= columns and self.resize.max_size is None
+        mode = self.resize.interpolation
+        mode = mode if isinstance(mode, int) else pil_modes_mapping[InterpolationMode(mode)]
+        filtered = mode != Image.Resampling.NEAREST  # that may take another pixel, since Pillow rounds the box
+        fits = filtered and len(sizes) == 2 and sizes[0] >= rows and sizes[1] >= columns
+        fits = fits and self.resize.max_size is None
         if not fits or getattr(image, "format", None) != "JPEG" or image.mode != "RGB" or not image.tile:
             return self.crop(self.resize(image))
         box = []  # in pixels of the file: left and right, top and bottom
@@ -239,8 +252,10 @@ class CenterFromBytes:
             box.append((begin, end, max(0, int(begin - margin)), min(whole, math.ceil(end + margin))))
         (left, right, x, x_end), (top, bottom, y, y_end) = box
         image.fp.seek(0)
-        pixels = pipebench.decode_and_crop(image.fp.read(), (x, y, x_end - x, y_end - y))
-        mode = Image.Resampling[getattr(self.resize.interpolation, "value", self.resize.interpolation).upper()]
+        try:
+            pixels = pipebench.decode_and_crop(image.fp.read(), (x, y, x_end - x, y_end - y))
+        except SampleError:  # the data is damaged: Pillow may read it
+            return self.crop(self.resize(image))
         return Image.fromarray(pixels.numpy()).resize(
             (columns, rows), mode, box=(left - x, top - y, right - x, bottom - y)
         )

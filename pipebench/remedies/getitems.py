@@ -13,7 +13,7 @@ from typing import Any
 
 from pipebench.remedies.seen import Seen
 from pipebench.remedies.source import sources, with_collate
-from pipebench.results.advice import Change, Finding, Rewrite
+from pipebench.results.advice import Change, Finding
 from pipebench.watch.record.patches import Patches
 from pipebench.watch.trial import indexing
 from pipebench.watch.trial.compared import difference
@@ -23,29 +23,28 @@ from pipebench.watch.worker.fetching import held_weakly
 
 PLACE = 3
 TITLE = "one look for a batch"
+COST = "a class of 25 lines"
 LEAST_SHARE = 0.9  # of the time of the workers, in `__getitem__` itself and in collate
 HOW = (
-    "def __getitems__(self, indices): return self[indices]  # in the dataset's class",
-    "DataLoader(..., collate_fn=torch.utils.data.default_convert)",
+    "def __getitems__(self, indices): return self[list(indices)]  # in its class",
+    "DataLoader(..., collate_fn=torch.utils.data.default_convert), in each loader",
 )
-_METHOD = "{0}def __getitems__(self, indices):\n{0}{1}return self[indices]\n\n"
+HOW_WRITTEN = (
+    "Put the dataset into InOneLook(...), which `--patch FILE` writes, too,",
+    "and give this loader collate_fn=torch.utils.data.default_convert.",
+)
 _COMPARED = 2  # batches of each worker
 
 
 def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
     if tried or not seen.waits or seen.blocked or seen.number("batch_size") < 2 or not _only_takes(seen):
         return None
-    getters = [(source, one) for source in sources(seen) for one in _getters(source.tree, seen.loader.dataset)]
-    if any(indexing.rows_taken(one) is None for _, one in getters):
+    getters = [one for source in sources(seen) for one in _getters(source.tree, seen.loader.dataset)]
+    if any(indexing.rows_taken(one) is None for one in getters):
         return None
-    rewrites: tuple[Rewrite, ...] = ()
-    if len(getters) == 1 and (collate := with_collate(seen, "torch.utils.data.default_convert", "torch")):
-        source, getter = getters[0]
-        place, indent = source.indent(getter)
-        step = "\t" if indent.endswith("\t") else "    "
-        rewrites = (Rewrite(source.file, place, place, _METHOD.format(indent, step), helper=True), *collate)
+    rewrites = with_collate(seen, "torch.utils.data.default_convert", "torch", InOneLook)
     return Change(
-        "getitems", {}, "none", title=TITLE, edits={"getitems": {}}, how=HOW[:1] if rewrites else HOW,
+        "getitems", {}, COST, title=TITLE, edits={"getitems": {}}, how=HOW_WRITTEN if rewrites else HOW,
         rewrites=rewrites, group="collate",
     )  # fmt: skip
 
@@ -91,3 +90,30 @@ class _Getitems(Edit):
 
 
 edit = _Getitems
+
+
+# What follows is written into the user's file, so it needs nothing of this one.
+
+
+class InOneLook:
+    """This dataset, of which one look gives a whole batch. All else of it is as before."""
+
+    def __init__(self, dataset):  # type: ignore[no-untyped-def]
+        vars(self)["one_look_into"] = dataset
+
+    def __len__(self):  # type: ignore[no-untyped-def]
+        return len(self.one_look_into)
+
+    def __getitem__(self, index):  # type: ignore[no-untyped-def]
+        return self.one_look_into[index]
+
+    def __getitems__(self, indices):  # type: ignore[no-untyped-def]
+        return self.one_look_into[list(indices)]
+
+    def __getattr__(self, name):  # type: ignore[no-untyped-def]
+        if name == "one_look_into" or name.startswith("__"):  # while it is made in another process
+            raise AttributeError(name)
+        return getattr(self.one_look_into, name)
+
+    def __setattr__(self, name, value):  # type: ignore[no-untyped-def]
+        setattr(self.one_look_into, name, value)

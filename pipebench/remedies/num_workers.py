@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from pipebench.predict.more_workers import NEARLY, ladder, most_workers
+from pipebench.remedies.persistent_workers import KEEPS
 from pipebench.remedies.seen import TRY_FROM, WORTH, Seen, without
 from pipebench.results.advice import Change, Finding, Value
 
@@ -152,4 +153,5 @@ def _change(seen: Seen, workers: int) -> Change:
     if live_on:
         settings["persistent_workers"] = True
     predicted = seen.promise if more > 0 else None
-    return Change("num_workers", settings, seen.processes(more), by_passes=live_on, predicted=predicted)
+    how = KEEPS if live_on else ()
+    return Change("num_workers", settings, seen.processes(more), by_passes=live_on, predicted=predicted, how=how)

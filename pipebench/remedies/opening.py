@@ -48,9 +48,13 @@ def _converted(source: Source) -> list[ast.Call]:
         if isinstance(one, ast.Call)
         and isinstance(one.func, ast.Attribute)
         and one.func.attr == "convert"
-        and [getattr(given, "value", None) for given in one.args] == ["RGB"]
-        and not one.keywords
+        and [getattr(given, "value", None) for given in (*one.args, *_of_mode(one))] == ["RGB"]
+        and len(_of_mode(one)) == len(one.keywords)
     ]
+
+
+def _of_mode(call: ast.Call) -> list[ast.expr]:
+    return [one.value for one in call.keywords if one.arg == "mode"]
 
 
 def _folders(source: Source) -> list[ast.Call]:

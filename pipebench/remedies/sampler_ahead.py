@@ -19,6 +19,6 @@ def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
     file, line = seen.place_of(seen.made)
     at = Place("the loader", file, line) if file else None
     return Change(
-        "sampler_ahead", {}, f"saves up to {spent:.1f} s", predicted=predicted, title="sampler made ahead", how=HOW,
+        "sampler_ahead", {}, f"saves about {spent:.1f} s", predicted=predicted, title="sampler made ahead", how=HOW,
         at=at, of_script=True,
     )  # fmt: skip

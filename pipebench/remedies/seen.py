@@ -133,6 +133,11 @@ class Seen:
         return self.loader.s_per_iteration or 0.0
 
     @property
+    def samples_per_batch(self) -> float:
+        """As the loader says, else as were made: a sampler of batches has a size of its own."""
+        return self.number("batch_size") or max(1.0, self.loader.samples / max(1, self.loader.iterations))
+
+    @property
     def turns(self) -> float | None:
         """The iterations of a pass: as many as the loader says, else as were seen (None: not known)."""
         if self.batches is not None or self.loader.passes < 2:

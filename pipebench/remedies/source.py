@@ -134,12 +134,6 @@ class Source:
         closed = _CLOSED.match(self.raw[end:until])
         return end + (closed.end() if closed else 0)
 
-    def indent(self, node: ast.stmt) -> tuple[int, str]:
-        """Where the line of a statement begins, with its decorators, and the blanks that it begins with."""
-        begin = self._lines[_first_line(node) - 1]
-        blanks = re.match(rb"[ \t\f]*", self.raw[begin:])
-        return begin, blanks[0].decode() if blanks else ""
-
     def defined(self, what: Callable[..., object], user: ast.expr) -> Rewrite:
         """Writes the text of a class or function of ours before the statement of the module that holds `user`."""
         lines = [_first_line(one) for one in self.tree.body if _first_line(one) <= user.lineno]
@@ -195,16 +189,29 @@ def calls_of(seen: Seen, name: str) -> list[tuple[Source, ast.Call]]:
     ]
 
 
-def with_collate(seen: Seen, function: str, module: str) -> tuple[Rewrite, ...]:
+def with_collate(
+    seen: Seen, function: str, module: str, around: Callable[..., object] | None = None
+) -> tuple[Rewrite, ...]:
     """`collate_fn=function` in the call that makes the loader, and the import of `module`.
 
-    Nothing if the call may have such an argument already.
+    The dataset is put into `around`, a class of ours, whose text is written, too (None: it stays as it is). Nothing if
+    the call may have such an argument already, or if it does not show its dataset.
     """
     for source in sources(seen):
         call = source.call_at(seen.made) if seen.made and source.file == seen.made.file else None
-        if call is not None and _takes_collate(call) and source.given_before(call) == 0:
-            return (source.with_keyword(call, f"collate_fn={function}"), *source.imported(module))
+        if call is None or not _takes_collate(call) or source.given_before(call) != 0:
+            continue
+        written = (source.with_keyword(call, f"collate_fn={function}"), *source.imported(module))
+        dataset = call.args[0] if call.args else _keyword(call, "dataset")
+        if around is None:
+            return written
+        if dataset is not None:  # behind the keyword, which may stand at the same place: the end of the dataset
+            return (*written, *source.wrapped(dataset, dataset, f"{around.__name__}("), source.defined(around, call))
     return ()
+
+
+def _keyword(call: ast.Call, name: str) -> ast.expr | None:
+    return next((one.value for one in call.keywords if one.arg == name), None)
 
 
 def _takes_collate(call: ast.Call) -> bool:

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from pipebench.render import layout, programs, watch, watch_account
 from pipebench.render.advice_lines import by_hand, in_library, one_thread, patched, short, untold, written
 from pipebench.render.cells import Table, spoken
-from pipebench.render.layout import Line, Part, Section
+from pipebench.render.layout import Line, Part, Section, Spare, Sparing
+from pipebench.render.screen import LATE
 from pipebench.render.watch_verdict import verdict as limit
 from pipebench.results.advice import ANEW, LEAST_PAIRS, Advice, Cache, Change, Finding
 from pipebench.results.watched import WatchResult
@@ -52,7 +53,7 @@ _NOT_TRIED = {
     "not-bytes": "its images are no bytes",
     "own-collate": "its collate function is not torch's",
     "no-jpegs": "no JPEG comes to the crop as Pillow has opened it",
-    "not-repeatable": "its samples differ though their random numbers are the same",
+    "not-repeatable": "its samples cannot be compared, or differ though their random numbers are the same",
     "samples-differ": "it would change the samples",
     "changed-in-place": "somebody changes its result in place",
     "no-keys": "its arguments are no numbers or names, which would tell a cache what to give",
@@ -60,7 +61,7 @@ _NOT_TRIED = {
     "has-getitems": "its dataset gives whole batches already",
     "other-keys": "its arguments differ when a sample is made again, so a cache would not have them",
     "draws-numbers": "it draws random numbers",
-    "differs-each-time": "it gives something else when it is called again",
+    "differs-each-time": "it gives something else when it is called again, or what cannot be compared",
 }
 _DOES_NOT_APPLY = (
     "no-jpegs",
@@ -74,22 +75,24 @@ _FREE = "free: its first result is served again; no change of the stage can brin
 _GAIN = "gain: iterations/s of the whole loop; the interval is for another run."
 
 
-def parts(advice: Advice, watched: WatchResult | None, *, full: bool = False, goes_on: bool = False) -> list[Part]:
+def parts(advice: Advice, watched: WatchResult | None, *, full: bool = False, goes_on: bool = False) -> list[Sparing]:
     """The advice in at most 30 lines of 80 columns; `full` adds every table of the watched part of the run."""
     first, *rest = sections(advice, watched, full=full, goes_on=goes_on)
     below = [part for name, made in rest for part in (["", *made] if name == "next" else made)]
     if full and watched is not None:
         below += ["", Line("Before the trials", "bold"), *layout.flat(watch.parts(watched, full=True))]
-    return layout.flat([*first[1], *below])
+    return [*first[1], *below]
 
 
 def sections(
     advice: Advice, watched: WatchResult | None, *, full: bool = False, goes_on: bool = False
 ) -> list[Section]:
     """The same parts by what they are about, without those of the watched part of the run."""
-    said: list[Part] = [Line(verdict(advice), "bold"), *programs.ends(advice.cut_short)]
+    said: list[Sparing] = [Line(verdict(advice), "bold"), *programs.ends(advice.cut_short)]
     if watched is not None:
-        said += [*_plain(watch_account.causes(watched)), limit(watched.verdict), *watch.where(watched)]
+        told = (watch.where(watched), (limit(watched.verdict),), _plain(watch_account.causes(watched)))
+        spare = [Spare(tuple(made), LATE + place) for place, made in enumerate(told)]
+        said += reversed(spare)  # what the user writes is never cut for them
     table = [_table(advice, full)] if any(full or _applies(one) for one in advice.findings) else []
     return [
         ("verdict", said),

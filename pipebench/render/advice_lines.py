@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Iterator
 
 from pipebench.render.frameworks import setting
@@ -10,6 +11,7 @@ from pipebench.results.advice import Change, NoText, Patch, Snippet
 from pipebench.units import printable
 
 _MOST_LINES = 3  # of a snippet
+_ROOM = 70  # columns of code
 _WHY: dict[NoText, str] = {
     "no-change": "No change is advised.",
     "new-loader-each-pass": "First the script must make the loader once, before its passes.",
@@ -63,14 +65,34 @@ def written(found: Snippet) -> Iterator[str]:
     changed = [(found.line + place, new) for place, (old, new) in enumerate(both) if old != new]
     if 0 < len(changed) <= _MOST_LINES:
         yield f"Write, in {short(found.file)}:"
-        yield from (f"  {line} + {printable(new.strip())}" for line, new in changed)
+        for line, new in changed:
+            first, *rest = _pieces(printable(new.strip()))
+            yield f"  {line} + {first}"
+            yield from (f"      {one}" for one in rest)
 
 
 def _lines(found: Snippet) -> Iterable[str]:
     same = set(found.before) & set(found.after)
     indent = min((len(one) - len(one.lstrip()) for one in found.after if one.strip()), default=0)
     for line in found.after:
-        yield f"  {' ' if line in same else '+'} {printable(line[indent:])}"
+        first, *rest = _pieces(printable(line[indent:]))
+        yield f"  {' ' if line in same else '+'} {first}"
+        yield from (f"    {one}" for one in rest)
+
+
+def _pieces(code: str) -> list[str]:
+    """A line in parts that end behind commas, if it holds a word that is wider than a page: that would lose its middle.
+
+    >>> _pieces("f(a, b)"), _pieces("f(" + "a" * 40 + "," + "b" * 40 + ")")[1]
+    (['f(a, b)'], 'bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb)')
+    """
+    parts = [""]
+    for one in re.findall("[^,]*,|[^,]+", code) if any(len(word) > _ROOM for word in code.split(" ")) else [code]:
+        if parts[-1] and len(parts[-1]) + len(one) > _ROOM:
+            parts.append(one.lstrip(" "))
+        else:
+            parts[-1] += one
+    return parts
 
 
 def by_hand(change: Change) -> Iterator[str]:

@@ -13,6 +13,7 @@ from pipebench.units import counted
 LINES = 30
 MORE = "Shortened: --full shows every figure."
 FEWEST_ROWS = 3  # of a table
+LATE = 100  # spare parts of this order or a higher one go only after the notes and rows of tables
 _LAST = 4  # parts at the end: what to do next, and what is known of the error
 _GAP = "…"
 
@@ -37,7 +38,8 @@ def verdict(parts: Sequence[Part]) -> list[Part]:
 def fitted(parts: Iterable[Sparing], width: int, more: str) -> list[Part]:
     """The parts in at most LINES lines of `width` columns. If any are left out, the last line is `more`.
 
-    First the spare parts go, then notes of tables and rows of tables, and at last the middle of the text.
+    First the spare parts go, then notes of tables and rows of tables, then what is spared late, and at last the middle
+    of the text.
     """
     given = list(parts)
     if _fits(flat(given), width):
@@ -45,6 +47,8 @@ def fitted(parts: Iterable[Sparing], width: int, more: str) -> list[Part]:
     tail = [Line(more, "dim")] if more else []
     left = given
     for order in sorted({one.order for one in given if isinstance(one, Spare)}):
+        if order >= LATE and _fits(_with_rows_of([*flat(left), *tail], FEWEST_ROWS), width):
+            break
         left = [one for one in left if not (isinstance(one, Spare) and one.order <= order)]
         if _fits([*flat(left), *tail], width):
             return [*flat(left), *tail]
@@ -53,17 +57,18 @@ def fitted(parts: Iterable[Sparing], width: int, more: str) -> list[Part]:
 
 def _with_fewer_rows(parts: list[Part], width: int) -> list[Part]:
     """Without the notes of tables and with as many rows as fit, found by halving; else without the middle."""
-
-    def form(rows: int) -> list[Part]:
-        return [_with_rows(replace(one, notes=()), rows) if isinstance(one, Table) else one for one in parts]
-
-    if not _fits(form(FEWEST_ROWS), width):
-        return _cut(form(FEWEST_ROWS), width)
+    if not _fits(_with_rows_of(parts, FEWEST_ROWS), width):
+        return _cut(_with_rows_of(parts, FEWEST_ROWS), width)
     few, many = FEWEST_ROWS, LINES
     while few < many:
         middle = (few + many + 1) // 2
-        few, many = (middle, many) if _fits(form(middle), width) else (few, middle - 1)
-    return form(few)
+        few, many = (middle, many) if _fits(_with_rows_of(parts, middle), width) else (few, middle - 1)
+    return _with_rows_of(parts, few)
+
+
+def _with_rows_of(parts: Sequence[Part], most: int) -> list[Part]:
+    """The parts, whose tables have no notes and at most so many rows."""
+    return [_with_rows(replace(one, notes=()), most) if isinstance(one, Table) else one for one in parts]
 
 
 def _with_rows(one: Table, most: int) -> Table:

@@ -70,7 +70,8 @@ class Change:
     of one `group` do the same work in different ways, so they are never made together. `gives_up` says that the samples
     are not equal, and that the change is shown, but never advised. `partly` says that its settings and `rewrites` are
     not all of it: the rest is written by hand. `if_once` is what it is called, and what the user writes, if one result
-    serves all samples: only a trial shows that. `untried` is why it cannot be tried at all ("": it can).
+    serves all samples: only a trial shows that; `if_changed` is what he writes besides, if somebody changes a result in
+    place. `untried` is why it cannot be tried at all ("": it can).
     `rough`: before it is tried, the remedy measures on the user's files whether it is worth that.
     """
 
@@ -95,6 +96,7 @@ class Change:
     gives_up: bool = False
     partly: bool = False
     if_once: tuple[str, ...] = ()
+    if_changed: tuple[str, ...] = ()
     untried: str = ""
     rough: bool = False
 

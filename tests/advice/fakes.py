@@ -84,7 +84,7 @@ class Loader:
     def __init__(self, world, sampler, workers=2, prefetch=2, cost_s=1.0):
         self.world, self.batch_sampler, self.sampler = world, sampler, None
         self.num_workers, self.prefetch_factor = workers, prefetch
-        self.persistent_workers, self._iterator = False, None
+        self.persistent_workers, self._iterator, self.timeout = False, None, 0
         self.name, self.cost_s, self.left = "own", cost_s, 10**9
 
     @property
@@ -107,6 +107,7 @@ class Script:
         def changed(loader, settings, one_thread, turn, edits=()):
             found = copy.copy(loader)
             found.__dict__.update({"persistent_workers": False, "_iterator": None, **settings})
+            found.timeout = arms.PATIENCE_S
             found.name = "changed" if settings else "instead"
             found.cost_s, found.left = (cost_s, left) if settings else (loader.cost_s, 10**9)
             self.opened.append(found)

@@ -7,7 +7,7 @@ from made_up_trials import LOADER, seen
 from test_conductor import MADE, Planted
 
 from pipebench.advise.conductor import Conductor
-from pipebench.remedies import callbacks, remedies, sampler_ahead, validation
+from pipebench.remedies import cache, callbacks, remedies, sampler_ahead, validation
 from pipebench.results.account import Account, AccountRow
 from pipebench.results.watched import StageResult
 from pipebench.watch.record.trial_lines import TrialDifference, TrialRepeats
@@ -97,6 +97,31 @@ def test_a_cache_needs_that_all_workers_saw_their_samples_repeat(repeats, cached
     assert (first.cache is not None) is cached and first.difference.largest == 0.3
     if cached:
         assert first.cache.bytes == 1000.0 * 1000 * 8 and first.cache.free_bytes == 8e9
+
+
+def test_a_cache_holds_all_samples_also_of_a_sampler_of_batches():
+    """Such a loader has no `batch_size`: here, 800 samples were made for 100 batches."""
+    found = _seen()
+    run = Telling(lambda order: 1.5, replace(found, settings={**found.settings, "batch_size": None}))
+    run.repeats = (True, True)
+    assert next(one.cache.samples for one in _run(run).findings if one.cache is not None) == 1000 * 8
+
+
+def test_a_result_that_somebody_changes_in_place_is_to_be_copied():
+    class Changing(Planted):
+        def order(self, order):
+            super().order(order)
+            if "cache" in order.edits:  # one of two workers saw it
+                self.pending += [TrialRepeats(order.number, True, 1000.0, changed=one) for one in (True, False)]
+
+    found = _seen()
+    stages = (StageResult("clean", "function", 1, 100, 0.005, 0.5),)
+    run = Changing(
+        lambda order: 2.0 if "cache" in order.edits else 1.0,
+        replace(found, watched=replace(found.watched, stages=stages)),
+    )
+    (change,) = [one.change for one in _run(run).findings if one.change.remedy == "cache"]
+    assert change.how == (cache.HOW, cache.COPIES)
 
 
 def test_what_is_of_the_script_is_predicted_from_the_account_and_never_tried():

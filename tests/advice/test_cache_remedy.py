@@ -154,8 +154,10 @@ def test_somebody_who_changes_a_result_gets_copies(few):
             found += 1
             return found
 
-    batches = _fetched(Changing(), "Changing.clean", [0, 1], [2, 3])
+    told = []
+    batches = _fetched(Changing(), "Changing.clean", [0, 1], [2, 3], told=told)
     assert [sample[0] for batch in batches for sample in batch] == [1, 1, 1, 1]
+    assert told == [Repeats(True, 16.0, changed=True)]
 
 
 @pytest.mark.parametrize(

@@ -3,9 +3,10 @@
 import subprocess
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from jpeg_files import Files, seen_with, write
-from PIL import Image
+from PIL import Image, ImageOps
 from small_worker import fetched
 from test_conductor import MADE, Planted
 
@@ -68,6 +69,23 @@ def test_the_samples_are_those_of_pillow_within_the_tolerance(name, way, tmp_pat
     largest = max(float((one - other).abs().max()) for (one, _), other in zip(found, plain, strict=True))
     assert differences[0].largest == pytest.approx(largest) and differences[0].mean <= decoders.TOLERANCE
     assert "convert" not in vars(type(Image.open(tmp_path / "0.jpg")))
+
+
+@pytest.mark.parametrize("name", ["simplejpeg", "torchvision", "torchcodec"])
+def test_what_pillow_makes_of_damaged_data_and_of_what_a_camera_noted_is_kept(name, tmp_path):
+    pytest.importorskip(name)
+    write(tmp_path)
+    data = (tmp_path / "0.jpg").read_bytes()
+    (tmp_path / "damaged.jpg").write_bytes(data[:-40] + bytes(38) + data[-2:])
+    noted = Image.Exif()
+    noted[0x0112] = 6  # a quarter turn
+    Image.open(tmp_path / "0.jpg").save(tmp_path / "turned.jpg", exif=noted)
+    for way, file in ((lambda image: image, "damaged.jpg"), (lambda image: image, "turned.jpg"),
+                      (ImageOps.exif_transpose, "turned.jpg")):  # fmt: skip
+        usual = way(Image.open(tmp_path / file).convert("RGB"))
+        found = way(decoders._WRITTEN[name](tmp_path / file))
+        apart = abs(np.asarray(found).astype(float) - np.asarray(usual))
+        assert found.size == usual.size and apart.mean() <= 255 * decoders.TOLERANCE
 
 
 def test_a_decoder_that_gives_other_pixels_is_refused_or_its_difference_is_told(tmp_path, monkeypatch):
@@ -186,6 +204,18 @@ def test_files_are_spread_over_the_folder_of_the_slow_ones(tmp_path):
     found = files.jpegs(figures, 5)
     assert len(found) == 4 and len({one.split("class-")[1][0] for one in found}) == 4  # one of five is no JPEG
     assert files.folder_of(_seen(tmp_path / "train.py", [])) == ""
+
+
+def test_no_file_system_is_searched_whole(tmp_path, monkeypatch):
+    """Samples of two discs have only the root in common, and a folder may hold much besides JPEGs."""
+    monkeypatch.setattr(files, "_is_jpeg", lambda name: True)
+    assert files.folder_of(_seen(tmp_path / "train.py", ["/one/0.jpg", "/two/0.jpg"])) == ""
+    monkeypatch.setattr(files, "_LOOKED_AT", 30)
+    for folder in ("a", "b", "c"):
+        (tmp_path / folder).mkdir()
+        for number in range(20):
+            (tmp_path / folder / f"{number}.{'jpg' if folder == 'c' else 'txt'}").touch()
+    assert files.jpegs(_seen(tmp_path / "train.py", [tmp_path / "a" / "0.jpg", tmp_path / "c" / "0.jpg"]), 5) == ()
 
 
 def test_it_is_written_into_the_users_file(tmp_path, monkeypatch):

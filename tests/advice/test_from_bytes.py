@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from jpeg_files import Files, seen_with
-from PIL import Image
+from jpeg_files import Files, seen_with, write
+from PIL import Image, ImageFile
 from small_worker import fetched, fetcher
 from torchvision import transforms as v1
 from torchvision.transforms import v2
@@ -31,6 +31,8 @@ CHAINS = {
 CENTERS = {
     "v1": (v1.Resize(48), v1.CenterCrop(32), v1.ToTensor()),
     "v2": (v2.Resize([60, 70], interpolation=v2.InterpolationMode.BICUBIC), v2.CenterCrop(40), FLOATS_OF_PILLOW),
+    "by-number": (v2.Resize(48, interpolation=3), v2.CenterCrop(40), FLOATS_OF_PILLOW),
+    "exact": (v2.Resize(48, interpolation=v2.InterpolationMode.NEAREST_EXACT), v2.CenterCrop(40), FLOATS_OF_PILLOW),
     "larger-than-the-image": (v1.Resize(48), v1.CenterCrop(90), v1.ToTensor()),
 }  # fmt: skip
 
@@ -96,7 +98,8 @@ def test_a_reduced_decode_tells_how_far_it_is(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(
     "steps", [(v1.RandomResizedCrop(20),), (v2.RandomResizedCrop((20, 30), interpolation="bicubic"),),
-              (v2.ToImage(), v2.RandomResizedCrop(20))], ids=["v1", "bicubic", "tensor"],
+              (v2.RandomResizedCrop(20, interpolation=3),), (v2.ToImage(), v2.RandomResizedCrop(20))],
+    ids=["v1", "bicubic", "bicubic-by-number", "tensor"],
 )  # fmt: skip
 def test_a_reduced_crop_is_not_shifted(steps, tmp_path):
     """Its box begins between reduced pixels. On this slope, a shift of one of 8 pixels would be 4 levels of 255."""
@@ -122,6 +125,22 @@ def test_a_reduced_crop_is_not_shifted(steps, tmp_path):
 def test_it_is_refused_where_no_jpeg_is_cropped_first(entries, way, code, tmp_path):
     with pytest.raises(Refused, match=code):
         fetched(Files(tmp_path, entries, way), from_bytes.edit(), [[0, 1]])
+
+
+@pytest.mark.parametrize("exact", [True, False])
+def test_a_damaged_jpeg_is_what_pillow_makes_of_it(exact, tmp_path, monkeypatch):
+    """Scripts that set this flag train on such files."""
+    monkeypatch.setattr(ImageFile, "LOAD_TRUNCATED_IMAGES", True)
+    write(tmp_path)
+    file = tmp_path / "cut.jpg"
+    file.write_bytes((tmp_path / "0.jpg").read_bytes()[:-300])
+    crop, center = v1.RandomResizedCrop(20), (v1.Resize(48), v1.CenterCrop(32))
+    for usual, ours in (((crop,), from_bytes.CropFromBytes(crop, exact=exact)),
+                        (center, from_bytes.CenterFromBytes(*center))):  # fmt: skip
+        torch.manual_seed(3)
+        plain = v1.Compose(usual)(Image.open(file).convert("RGB"))
+        torch.manual_seed(3)
+        assert np.array_equal(plain, ours(from_bytes.undecoded(file)))
 
 
 def test_what_is_no_jpeg_goes_the_usual_way(tmp_path):

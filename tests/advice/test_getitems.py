@@ -1,6 +1,7 @@
 """One look for a batch: only where the code of a dataset takes rows, and with batches that are the same."""
 
 import ast
+import pickle
 import subprocess
 from dataclasses import replace
 
@@ -71,6 +72,19 @@ class Noting(TensorDataset):
                 return self.as_subclass(torch.Tensor)[index]
 
         self.tensors = (tensors[0].as_subclass(Noted), *tensors[1:])
+
+
+class Counting(TensorDataset):
+    """Its tensor gives other rows to a list."""
+
+    def __init__(self, *tensors):
+        super().__init__(*tensors)
+
+        class Counted(torch.Tensor):
+            def __getitem__(self, index):
+                return self.as_subclass(torch.Tensor)[index] + isinstance(index, list)
+
+        self.tensors = (tensors[0].as_subclass(Counted),)
 
 
 TENSORS = TensorDataset(torch.arange(40), torch.rand(40, 3))
@@ -176,7 +190,7 @@ def test_another_collate_function_and_other_batches_are_refused():
     with pytest.raises(Refused, match="own-collate"):
         _fetched(TENSORS, [0, 1], collate=list)
     with pytest.raises(Refused, match="samples-differ"):
-        _fetched(TensorDataset(torch.full((40,), torch.nan)), [0, 1])  # what is no number equals nothing
+        _fetched(Counting(torch.zeros(40)), [0, 1])
 
 
 def test_a_loader_without_workers_tries_it_on_its_own_fetcher():
@@ -212,18 +226,49 @@ def _figures(path, text=TEXT, rows=ROWS, **how):
     return replace(found, loader=replace(found.loader, dataset="Table"), settings=settings)
 
 
-def test_the_method_and_the_keyword_are_written_and_give_the_same(tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("call", "after"),
+    [
+        ("DataLoader(Table(), batch_size=8)",
+         "DataLoader(InOneLook(Table()), batch_size=8, collate_fn=torch.utils.data.default_convert)"),
+        ("DataLoader(batch_size=8, dataset=(Table()))",
+         "DataLoader(batch_size=8, dataset=(InOneLook(Table())), collate_fn=torch.utils.data.default_convert)"),
+        ("DataLoader(batch_size=8, dataset=Table())",
+         "DataLoader(batch_size=8, dataset=InOneLook(Table()), collate_fn=torch.utils.data.default_convert)"),
+    ],
+)  # fmt: skip
+def test_what_is_written_gives_the_same_and_other_loaders_stay(call, after, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    figures = _figures(tmp_path / "train.py")
+    text = f"{TEXT.replace('DataLoader(Table(), batch_size=8)', call)}validation = DataLoader(Table(), batch_size=5)\n"
+    figures = _figures(tmp_path / "train.py", text)
     change = getitems.propose(figures, [])
+    assert written(figures.made, change).snippet.after == (f"loader = {after}",)
     (tmp_path / "fix.diff").write_text(written(figures.made, change).diff)
     subprocess.run(["git", "init", "-q"], check=True)
     subprocess.run(["git", "apply", "fix.diff"], check=True)
-    after = (tmp_path / "train.py").read_text()
-    assert "\n    def __getitems__(self, indices):\n        return self[indices]\n\n    def __getitem__" in after
     before, then = {}, {}
-    exec(compile(TEXT, "before", "exec"), before)
-    exec(compile(after, "after", "exec"), then)
-    assert all(map(_same, before["loader"], then["loader"])) and change.how == getitems.HOW[:1]
-    elsewhere = getitems.propose(replace(figures, loader=replace(figures.loader, dataset="TensorDataset")), [])
-    assert elsewhere.rewrites == () and elsewhere.how == getitems.HOW
+    exec(compile(text, "before", "exec"), before)
+    exec(compile((tmp_path / "train.py").read_text(), "after", "exec"), then)
+    for name in ("loader", "validation"):
+        assert all(map(_same, before[name], then[name])) and len(before[name]) == len(then[name])
+
+
+def test_where_the_call_is_not_known_it_is_told(tmp_path):
+    figures = _figures(tmp_path / "train.py", TEXT.replace("batch_size=8", "**more"))
+    change = getitems.propose(figures, [])
+    assert change.rewrites == () and change.how == getitems.HOW
+
+
+@pytest.mark.parametrize("dataset", [TENSORS, Subset(Table(), [5, 3, 1, 0])])
+def test_the_written_class_takes_any_indices_and_goes_to_other_processes(dataset):
+    found = pickle.loads(pickle.dumps(getitems.InOneLook(dataset)))
+    inner = vars(found)["one_look_into"]
+    assert len(found) == len(dataset) and type(inner) is type(dataset)
+    for indices in ([3, 1], (3, 1), np.array([3, 1])):  # as samplers of batches give them
+        assert _same(torch.utils.data.default_convert(found.__getitems__(indices)), _collated(dataset, [3, 1]))
+    found.epoch = 3
+    assert inner.epoch == found.epoch == 3 and getattr(found, "dataset", None) is getattr(inner, "dataset", None)
+
+
+def _collated(dataset, indices):
+    return default_collate([dataset[one] for one in indices])

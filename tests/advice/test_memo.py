@@ -27,6 +27,12 @@ def test_values_are_compared_by_all_that_they_hold(value, other):
     assert same(value, copied(value)) and not same(value, other)
 
 
+@pytest.mark.parametrize("value", [torch.tensor([1.0, torch.nan]), np.array([np.nan, 1j]), float("nan")], ids=str)
+def test_what_is_no_number_in_both_is_equal(value):
+    """As in maps of depth with holes."""
+    assert same([value], [copied(value)]) and not same(value, 3.0 if isinstance(value, float) else value * 2)
+
+
 @pytest.mark.parametrize("value", [torch.ones(3), np.ones(3), {"x": [np.ones(2)]}, (torch.ones(2), 1)])
 def test_a_copy_shares_nothing(value):
     found = copied(value)

@@ -84,6 +84,7 @@ def test_the_first_workers_of_short_passes_live_on(passes, batches, live_on):
     figures = seen(0.5, batches=batches, loader=replace(LOADER, passes=passes), num_workers=0)
     change = num_workers.propose(figures, [])
     assert (change.settings.get("persistent_workers", False), change.by_passes) == (live_on, live_on)
+    assert (change.how == persistent_workers.KEEPS) is live_on
     present = num_workers.propose(replace(figures, settings={**figures.settings, "num_workers": 2}), [])
     assert present.settings == {"num_workers": 4}
 
@@ -119,6 +120,7 @@ def test_workers_that_hardly_compute_have_no_threads_that_compete():
 def test_start_up_counts_only_if_it_is_a_share_of_the_pass():
     short, long = seen(batches=20, loader=SLOW_START), seen(batches=2000, loader=SLOW_START)
     assert persistent_workers.propose(short, []).predicted == pytest.approx(2.0)
+    assert persistent_workers.propose(short, []).how == persistent_workers.KEEPS
     assert persistent_workers.propose(long, []) is None
     assert (
         persistent_workers.propose(replace(short, settings={**short.settings, "persistent_workers": True}), []) is None

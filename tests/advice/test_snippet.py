@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 from made_up_trials import seen
+from torch.utils.data import DataLoader
 
 from pipebench.advise.snippet import written
 from pipebench.remedies import draft, lookup
@@ -244,3 +245,12 @@ def test_a_loader_without_workers_has_no_settings_of_workers(tmp_path):
     found = written(_found(tmp_path / "train.py", text), Change("num_workers", {"num_workers": 0}))
     kept = "DataLoader(data, num_workers=0, prefetch_factor=None, multiprocessing_context=None, shuffle=True)"
     assert found.snippet.after == (kept,)
+
+
+def test_what_a_dictionary_may_say_of_workers_goes_too(tmp_path):
+    text = "DataLoader(data, num_workers=2, **more)\n"
+    found = written(_found(tmp_path / "train.py", text), Change("num_workers", {"num_workers": 0}))
+    made = eval(found.snippet.after[0], {
+        "DataLoader": DataLoader, "data": [1], "more": {"prefetch_factor": 2, "multiprocessing_context": "fork"}
+    })  # fmt: skip
+    assert made.num_workers == 0 and list(made) == [1]

@@ -18,7 +18,7 @@ from pipebench.remedies import bytes_across, draft, lookup
 from pipebench.results.watched import StageResult
 from pipebench.watch.record.trial_lines import LoaderMade
 from pipebench.watch.trial.compared import Comparing, compare_first, difference
-from pipebench.watch.trial.edits import Refused, Sent
+from pipebench.watch.trial.edits import Difference, Refused, Sent
 
 MEAN, STD = [0.485, 0.456, 0.406], [0.229, 0.224, 0.225]
 V1 = v1.ToTensor(), v1.Normalize(MEAN, STD)
@@ -101,11 +101,18 @@ def test_a_table_gives_the_same_samples_bit_for_bit(entries, mode):
 
 def test_a_table_is_refused_where_there_is_no_byte():
     for entries, code in (
-        ((v1.Lambda(lambda image: image.convert("F")), v1.ToTensor(), v1.Normalize(0.5, 0.5)), AssertionError),
-        ((v1.ToTensor(), v1.RandomErasing(), V1[1]), Refused),
+        ((v1.Lambda(lambda image: image.convert("F")), v1.ToTensor(), v1.Normalize(0.5, 0.5)), "not-bytes"),
+        ((v1.ToTensor(), v1.RandomErasing(), V1[1]), "no-such-transforms"),
     ):
-        with pytest.raises(code):
+        with pytest.raises(Refused, match=code):
             fetched(Photos([(16, 12)] * 4, entries), lookup.edit(), [[0, 1]])
+
+
+def test_an_image_without_bytes_among_others_goes_the_usual_way():
+    table = lookup.ByTable(v1.ToTensor(), v1.Normalize(0.5, 0.5))
+    for mode in ("L", "1", "F"):
+        image = Image.new(mode, (3, 2), 1)
+        assert torch.equal(table(image), v1.Compose(table.steps)(image))
 
 
 def test_only_a_quarter_of_the_bytes_crosses():
@@ -182,6 +189,54 @@ def test_differences_are_of_values_and_form():
         assert difference([one], [other]).largest == float("inf")
 
 
+def test_what_is_no_number_is_compared_too_and_hides_nothing():
+    holes, finite = torch.tensor([torch.nan, 1.0, torch.inf]), torch.tensor([0.0, 1.0, 3.0])
+    assert difference([holes], [holes.clone()]) == Difference(0.0, 0.0, 0.0, 3)
+    for other in (finite, holes + 1, torch.tensor([torch.nan, 1.0, -torch.inf])):
+        assert difference([holes], [other]).largest > 0 and not Comparing(0.0).allows(difference([holes], [other]))
+    assert difference([holes], [finite]).largest == float("inf")
+
+
+def test_arrays_and_images_are_compared_however_they_lie_in_memory():
+    """Custom collate functions take what torch does not: reversed channels, other byte orders, texts, locked memory."""
+    image = Image.new("RGB", (4, 3), (9, 8, 7))
+    image.putpixel((0, 0), (8, 8, 8))
+    for one in (np.arange(6)[::-1], np.arange(6.0).astype(">f4"), np.array(["a", "b"]), np.asarray(image)[..., ::-1]):
+        assert difference([one], [one.copy()]).largest == 0.0
+        assert difference([one], [one[::-1].copy()]).largest > 0
+    assert difference([image], [image.point(lambda value: value + 2)]).largest == 2.0
+
+
+def test_no_reduced_decode_is_told_where_labels_follow_the_size(tmp_path):
+    class Boxed(Files):
+        def __getitem__(self, index):
+            image = self.image(index)
+            return self.transform(image), image.size
+
+    dataset = Boxed([(120, 80)] * 2, (v1.Resize(16), v1.ToTensor()), folder=tmp_path)
+    with pytest.raises(Refused, match="samples-differ"):
+        fetched(dataset, draft.edit(), [[0, 1]])
+
+
+def test_no_reduced_decode_is_tried_where_a_crop_by_labels_comes_first(tmp_path):
+    class Cut(Files):
+        def __getitem__(self, index):
+            return self.transform(self.image(index).crop((60, 40, 120, 80))), index
+
+    with pytest.raises(Refused, match="samples-differ"):
+        fetched(Cut([(120, 80)] * 2, (v1.Resize(16), v1.ToTensor()), folder=tmp_path), draft.edit(), [[0, 1]])
+
+
+def test_indices_of_a_batch_may_be_an_array():
+    """As a sampler of batches gives them that slices a permutation of NumPy."""
+    from small_worker import fetcher
+
+    found = fetcher([torch.zeros(2), torch.ones(2), torch.zeros(2)])
+    found.auto_collation = True
+    compare_first(found, lambda: None, Comparing(0.0))
+    assert found.fetch(np.array([2, 1])).notes == [Difference(0.0, 0.0, 1.0, 4)]
+
+
 def test_comparing_leaves_the_random_numbers_as_they_were():
     class Random:
         def __getitem__(self, index):
@@ -226,3 +281,12 @@ def test_they_are_offered_where_their_stages_are_large(tmp_path):
     assert change.at.line == 3 and change.discards and change.predicted == pytest.approx(2.5)
     assert draft.propose(_seen(*rows, made=made), []) is None
     assert draft.propose(_seen(rows[0], discards=True), []) is None
+
+
+def test_what_is_written_of_bytes_names_the_steps_that_were_tried():
+    """A conversion multiplies by 1/255, which differs from a division by 255 in the last bit of some values."""
+    old = ("ToTensor", "transform", 0.1), ("Normalize", "transform", 0.1)
+    new = ("ToImage", "transform", 0.1), ("ToDtype", "transform", 0.1), ("Normalize", "transform", 0.1)
+    assert bytes_across.propose(_seen(*old), []).how == bytes_across.HOW
+    first, second = bytes_across.propose(_seen(*new), []).how
+    assert "ToDtype" in first and "normalize(convert(x))" in second and "255" not in first + second

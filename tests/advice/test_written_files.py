@@ -8,7 +8,7 @@ import pytest
 from made_up_trials import seen
 
 from pipebench.advise.snippet import written
-from pipebench.remedies import decoders, getitems, lookup, opening
+from pipebench.remedies import decoders, lookup, opening
 from pipebench.remedies.source import Source
 from pipebench.results.advice import Change, Rewrite
 from pipebench.results.watched import StageResult
@@ -42,27 +42,13 @@ def _applied(made, change):
     return after.decode()
 
 
-@pytest.mark.parametrize("blank", ["\t", "  ", "    "])
-def test_a_method_has_the_indent_of_its_class(tmp_path, monkeypatch, blank):
-    monkeypatch.setattr(getitems, "_only_takes", lambda figures: True)
-    text = (
-        "import torch\nfrom torch.utils.data import DataLoader\n\n\nclass Rows:\n"
-        f"{blank}def __init__(self, x):\n{blank * 2}self.x = x\n\n"
-        f"{blank}def __getitem__(self, i):\n{blank * 2}return self.x[i]\n\n\nloader = DataLoader(Rows(1), 4)\n"
-    )
-    made = _made(tmp_path / "train.py", text)
-    figures = replace(seen(0.6, batch_size=4), made=made)
-    change = getitems.propose(replace(figures, loader=replace(figures.loader, dataset="Rows")), [])
-    after = _applied(made, change)
-    assert f"\n\n{blank}def __getitems__(self, indices):\n{blank}" in after and f"\n\n{blank}def __getitem__(" in after
-
-
 @pytest.mark.parametrize(
     ("opened", "after"),
     [
         ("(Image.open(p) if a else Image.open(a)).convert('RGB')", "read((Image.open(p) if a else Image.open(a)))"),
         ("((Image.open(p)  # )\n  )  # (\n  ) . convert('RGB')", "read(((Image.open(p)  # )\n  )  # (\n  ))"),
         ("f(Image.open(p).convert('RGB'))", "f(read(Image.open(p)))"),
+        ("Image.open(p).convert(mode='RGB')", "read(Image.open(p))"),
     ],
 )
 def test_what_stands_around_an_image_stays(tmp_path, opened, after):

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 from made_up_trials import seen
 
-from pipebench.render import layout, text
+from pipebench.render import advice_lines, layout, screen, text
 from pipebench.render.advice import parts
 from pipebench.results import report, verdicts
 from pipebench.results.advice import ANEW, Advice, Cache, Change, Difference, Finding, Place, Snippet
@@ -310,3 +310,21 @@ def test_what_only_a_changed_script_gains_is_a_limit_and_a_guess():
     assert "Handing over tensors could make the training loop up to 1.60× as fast (predicted)." in shown
     assert "its own values again, which took 50 % of the time" in shown and "predicted; at most 1.60×" in shown
     assert replace(found, given_back=0.05).up_to is None and replace(found, outcome="gain").up_to is None
+
+
+def test_no_code_without_blanks_loses_its_middle():
+    code = "dl=DataLoader(ds,batch_size=8,num_workers=8,shuffle=True,generator=torch.Generator().manual_seed(3))"
+    snippet = Snippet("train.py", 3, (code.replace("workers=8", "workers=2"),), (code,))
+    _, *lines = advice_lines.written(snippet)
+    assert max(map(len, lines)) <= 80 and "".join(one[4:] for one in lines) == code
+
+
+def test_what_the_user_writes_is_never_cut_for_what_was_watched():
+    lines = tuple(f"    line {number}," for number in range(3))
+    after = ("loader = DataLoader(", *lines[:1], "    num_workers=8)")
+    how = tuple(f"Write this, too: step {number} of the change." for number in range(11))
+    chosen = replace(FINDINGS[0], change=replace(FINDINGS[0].change, how=how), outcome="gain")
+    found = replace(ADVICE, findings=(chosen, *FINDINGS[1:]), best=0, snippet=Snippet("train.py", 3, lines, after))
+    given = parts(found, seen(0.7).watched)
+    text = layout.text(screen.fitted(given, 80, screen.MORE), width=80)
+    assert len(text.splitlines()) <= 30 and "num_workers=8)" in text and how[-1] in text

@@ -134,3 +134,12 @@ def test_a_task_that_was_skipped_is_a_line_and_no_table():
         shown = text.table(replace(LAB, measurements=(*LAB.measurements, skipped)), width=80, full=full)
         lines = [line for line in shown.splitlines() if "transfer" in line]
         assert lines == ["transfer/batch: needs a CUDA device"]
+
+
+def test_what_is_spared_late_goes_after_rows_and_before_the_middle():
+    table = Table("t", ("a",), tuple((f"row {number}",) for number in range(8)), frozenset(), ("a note",))
+    causes = Spare(tuple(f"cause {number}" for number in range(6)), screen.LATE)
+    little, much = ([causes, table, *(f"code {number}" for number in range(most))] for most in (14, 20))
+    short, shorter = (layout.text(screen.fitted(one, 80, "more"), width=80) for one in (little, much))
+    assert "cause 5" in short and "row 7" not in short and "code 13" in short
+    assert "cause" not in shorter and "code 10" in shorter and "…" not in shorter

@@ -101,6 +101,7 @@ class TrialRepeats:
     same: bool
     sample_bytes: float
     once: bool = False
+    changed: bool = False
 
 
 @dataclass

@@ -6,6 +6,7 @@ import contextlib
 import copy
 import os
 import sys
+import threading
 import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -25,13 +26,20 @@ class CannotTry(Exception):
 class Arm:
     """One loader's iterator in a trial. `plain` is torch's own `next`.
 
-    The script's own iterator is not `held`: its workers end when the script leaves its loop, as in a plain run. `edits`
-    are what its workers do otherwise, or its own fetcher without workers; `notes` is what they have told since somebody
+    What the script itself iterates is not `held`: its workers end when the script leaves its loop, as in a plain run.
+    If one of `ours` loses a worker, that is an error of the trial, not of whatever the script does then. `edits` are
+    what its workers do otherwise, or its own fetcher without workers; `notes` is what they have told since somebody
     last looked.
     """
 
     def __init__(
-        self, iterator: Any, hand: Hand, plain: Callable[[Any], Any], held: bool = True, edits: Sequence[Edit] = ()
+        self,
+        iterator: Any,
+        hand: Hand,
+        plain: Callable[[Any], Any],
+        held: bool = True,
+        edits: Sequence[Edit] = (),
+        ours: bool = True,
     ) -> None:
         self._iterator: Callable[[], Any] = (lambda: iterator) if held else weakref.ref(iterator)
         self.hand, self.plain, self.edits = hand, plain, edits
@@ -42,6 +50,9 @@ class Arm:
         if edits and not self.workers:
             iterator._dataset_fetcher = edited(iterator._dataset_fetcher, edits, self._patches)
         hand.owner = weakref.ref(iterator)
+        self._spares = ours and self.workers > 0 and hasattr(iterator, "_worker_pids_set")
+        if self._spares:
+            _spare(iterator)
 
     @property
     def iterator(self) -> Any:
@@ -61,11 +72,20 @@ class Arm:
 
     def draw(self) -> Any:
         """The next batch. Raises StopIteration at the end of the sampler, or what the loader raises."""
-        found = self.plain(self.iterator)
+        found = self._drawn(self.iterator)
         if self.edits:
             found = unpacked(found, self.edits, self.notes.append)
         self.hand.came(self.iterator._task_info if self.workers else ())
         return found
+
+    def _drawn(self, iterator: Any) -> Any:
+        if not self._spares:
+            return self.plain(iterator)
+        try:
+            _heed(iterator)
+            return self.plain(iterator)
+        finally:
+            _spare(iterator)
 
     def ready(self) -> int:
         """How many finished batches wait to be taken."""
@@ -154,7 +174,7 @@ def joined(iterator: Any, plain: Callable[[Any], Any]) -> Arm:
     if not isinstance(hand, Hand):
         hand = iterator._sampler_iter = Hand(Deal(hand))
     hand.open = True
-    return Arm(iterator, hand, plain, held=False)
+    return Arm(iterator, hand, plain, held=False, ours=False)
 
 
 def is_ours(loader: Any) -> bool:
@@ -164,3 +184,29 @@ def is_ours(loader: Any) -> bool:
 
 def _nothing() -> None:
     pass
+
+
+def _heed(iterator: Any) -> None:
+    """From here on, torch raises an error in the main thread as soon as a worker of `iterator` is killed.
+
+    Raises RuntimeError if one was killed before.
+    """
+    if iterator._shutdown:
+        return
+    if threading.current_thread() is threading.main_thread() and not iterator._worker_pids_set:
+        _signals()._set_worker_pids(id(iterator), tuple(one.pid for one in iterator._workers))
+        iterator._worker_pids_set = True
+    lost = next((one for one in iterator._workers if one.exitcode), None)
+    if lost is not None:
+        raise RuntimeError(f"worker {lost.pid} was lost, exit code {lost.exitcode}")
+
+
+def _spare(iterator: Any) -> None:
+    """From here on, torch raises no such error, which could come at any line of the script."""
+    if iterator._worker_pids_set:
+        _signals()._remove_worker_pids(id(iterator))
+        iterator._worker_pids_set = False
+
+
+def _signals() -> Any:
+    return sys.modules["torch.utils.data._utils.signal_handling"]

@@ -13,11 +13,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from pipebench.watch.record.from_handlers import forgiving
 from pipebench.watch.trial.edits import Difference, Refused, Sent
+from pipebench.watch.trial.memo import same
 from pipebench.watch.worker.fetching import held_weakly
 
 SAMPLES = 4  # of the first batch of each worker
+_MODES = ("L", "RGB", "RGBA")  # of Pillow: their bytes are their values
 Path = tuple[Any, ...]
 
 
@@ -25,8 +26,8 @@ Path = tuple[Any, ...]
 class Comparing:
     """How to compare. `tolerance` is the largest difference of a value that is allowed (None: any is, and it is told).
 
-    `back` makes of a changed sample what it stands for. `mean_share` is the largest mean difference that is allowed, as
-    a share of the range of the values.
+    The form must be the same, and so must what is no array of numbers. `back` makes of a changed sample what it stands
+    for. `mean_share` is the largest mean difference that is allowed, as a share of the range of the values.
     """
 
     tolerance: float | None
@@ -34,9 +35,9 @@ class Comparing:
     mean_share: float | None = None
 
     def allows(self, found: Difference) -> bool:
-        if self.tolerance is not None and found.largest > self.tolerance:
+        if math.isinf(found.largest) or (self.tolerance is not None and found.largest > self.tolerance):
             return False
-        return self.mean_share is None or (math.isfinite(found.largest) and found.mean <= self.mean_share * found.span)
+        return self.mean_share is None or found.mean <= self.mean_share * found.span
 
 
 def compare_first(fetcher: Any, change: Callable[[], object], how: Comparing, more: Callable[[], Any] = list) -> None:
@@ -52,7 +53,7 @@ def compare_first(fetcher: Any, change: Callable[[], object], how: Comparing, mo
         if not left:
             return plain(index)
         left.clear()
-        indices = list(index)[:SAMPLES] if isinstance(index, (list, tuple)) else [index]
+        indices = indices_of(fetcher, index)[:SAMPLES]
         before = [_sample(fetcher.dataset, one) for one in indices]
         again = [_sample(fetcher.dataset, one) for one in indices]
         if difference(before, again).largest != 0.0:
@@ -64,6 +65,12 @@ def compare_first(fetcher: Any, change: Callable[[], object], how: Comparing, mo
         return Sent(plain(index), [found, *more()])
 
     fetcher.fetch = fetch
+
+
+def indices_of(fetcher: Any, index: Any) -> list[Any]:
+    """The indices of the samples that a fetch makes. A sampler of batches may give an array of them."""
+    several = getattr(fetcher, "auto_collation", isinstance(index, (list, tuple)))
+    return list(index) if several else [index]
 
 
 def _sample(dataset: Any, index: Any) -> Any:
@@ -95,15 +102,24 @@ def difference(before: Any, after: Any) -> Difference:
     for path, one in pairs[0].items():
         values, others = _numbers(one), _numbers(pairs[1][path])
         if values is None or others is None:
-            far = values is not others or not _equal(one, pairs[1][path])
+            far = values is not others or not same(one, pairs[1][path])
             largest = float("inf") if far else largest
         elif values.shape != others.shape or values.dtype != others.dtype:
             largest = float("inf")
         elif values.numel():
-            apart = (values.double() - others.double()).abs()
+            first, second = values.double(), others.double()
+            apart = _apart(first, second)
             largest, total = max(largest, float(apart.max())), total + float(apart.sum())
-            low, high, count = min(low, float(values.min())), max(high, float(values.max())), count + values.numel()
-    return Difference(largest, total / max(1, count), high - low if count else 0.0, count)
+            count, known = count + values.numel(), first[first.isfinite()]
+            if known.numel():
+                low, high = min(low, float(known.min())), max(high, float(known.max()))
+    return Difference(largest, total / max(1, count), max(0.0, high - low), count)
+
+
+def _apart(one: Any, other: Any) -> Any:
+    """How far two tensors are apart at each place: not at all where neither is a number, infinitely where one is."""
+    apart = (one - other).abs().nan_to_num(nan=math.inf, posinf=math.inf)
+    return apart.masked_fill((one == other) | (one.isnan() & other.isnan()), 0.0)
 
 
 def leaves(found: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
@@ -119,18 +135,15 @@ def leaves(found: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
 
 
 def _numbers(found: Any) -> Any:
-    """A tensor or an array as a tensor of numbers; None for anything else."""
+    """A tensor, an array or an image of Pillow as a tensor of numbers; None for anything else."""
     torch: Any = sys.modules["torch"]
     numpy: Any = sys.modules.get("numpy")
+    if numpy is not None and hasattr(found, "getbands") and found.mode in _MODES:
+        found = numpy.asarray(found)
     if numpy is not None and isinstance(found, numpy.ndarray):
-        found = torch.as_tensor(found) if found.dtype.kind in "biuf" else None
+        native = found.dtype.newbyteorder("=")  # torch takes no other, no negative stride, and warns of what is locked
+        found = torch.as_tensor(found.astype(native, order="C")) if found.dtype.kind in "biuf" else None
     return found if isinstance(found, torch.Tensor) and not found.is_complex() else None
-
-
-def _equal(one: Any, other: Any) -> bool:
-    with forgiving():
-        return bool(one == other)
-    return False
 
 
 def nbytes(found: Any) -> int:

@@ -39,11 +39,13 @@ class Repeats:
     """Whether the dataset gives the `same` sample twice for one index, bit for bit, and the mean size of a sample.
 
     `once`: samples that are far apart have it in common, so it is made once for all of them.
+    `changed`: somebody changes in place what was made, so what is kept must be copied for each sample.
     """
 
     same: bool
     sample_bytes: float
     once: bool = False
+    changed: bool = False
 
 
 @dataclass(frozen=True)

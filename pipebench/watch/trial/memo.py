@@ -29,10 +29,15 @@ class Kept:
         """The result as it was when it was made. It must not be changed."""
         return self._pristine
 
+    @property
+    def changed(self) -> bool:
+        """Whether somebody has changed the result that was given."""
+        return not same(self.given, self._pristine)
+
     def serve(self) -> Any:
         self._served += 1
         if not self._changed and not self._served & (self._served - 1):
-            self._changed = not same(self.given, self._pristine)
+            self._changed = self.changed
             if self._changed and not self.copies:
                 raise Refused("changed-in-place")
         return copied(self._pristine) if self._changed else self.given
@@ -93,14 +98,22 @@ def same(one: Any, other: Any) -> bool:
 
 
 def _equal(one: Any, other: Any) -> bool:
+    """Whether two values are equal. What is no number in both is, too."""
     torch, numpy = sys.modules.get("torch"), sys.modules.get("numpy")
     if torch is not None and isinstance(one, torch.Tensor):
-        return one.dtype == other.dtype and bool(torch.equal(one, other))
+        return one.dtype == other.dtype and (bool(torch.equal(one, other)) or _equal_but_nan(one, other))
     if numpy is not None and isinstance(one, numpy.ndarray):
-        return one.dtype == other.dtype and bool(numpy.array_equal(one, other))
+        nan = one.dtype.kind in "fc"
+        return one.dtype == other.dtype and bool(numpy.array_equal(one, other, equal_nan=nan))
     with forgiving():
-        return bool(one == other)
+        return bool(one == other or (isinstance(one, float) and one != one and other != other))
     return False
+
+
+def _equal_but_nan(one: Any, other: Any) -> bool:
+    if one.shape != other.shape or not one.is_floating_point():
+        return False
+    return bool(((one == other) | (one.isnan() & other.isnan())).all())
 
 
 def _is_image(found: Any) -> bool:

@@ -129,7 +129,9 @@ class Passes:
         this.counts, this.failed = False, True
         this.arm.end()
         self._kept = None
-        this.arm = arms.opened(arms.changed(this.loader, {}, False, self.trial.turn), this.deal, plain_iter, plain)
+        instead = arms.changed(this.loader, {}, False, self.trial.turn)
+        vars(instead)["timeout"] = this.loader.timeout  # nothing stands behind it: the script's own patience
+        this.arm = arms.opened(instead, this.deal, plain_iter, plain)
         this.arm.begin()
         return this.arm.draw()
 

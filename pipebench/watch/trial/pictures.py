@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sized
 from typing import Any
 
 from pipebench.watch.record.patches import Patches, unseen
@@ -41,7 +41,7 @@ def counting(step: Any, made: list[int], wanted: Callable[[Any], bool]) -> Calla
     return _Counting(step, made, wanted)
 
 
-def checked(made: list[int], reason: str) -> list[Any]:
+def checked(made: Sized, reason: str) -> list[Any]:
     """Raises `Refused` for this reason if the change has done nothing: `made` is empty."""
     if not made:
         raise Refused(reason)
