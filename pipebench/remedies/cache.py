@@ -61,9 +61,8 @@ def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
     most = max(left, key=lambda one: (_whole(one), one.name), default=None)
     if most is None:
         return None
-    share = _whole(most) * (
-        1.0 if seen.workers else seen.wait_share
-    )  # without workers, the loop waits while it is made
+    # Without workers, the loop waits while a sample is made.
+    share = _whole(most) * (1.0 if seen.workers else seen.wait_share)
     of_folder = seen.loader.dataset in _FOLDERS and most.name in _OF_FOLDERS
     return Change(
         "cache", {}, "memory or disk", predicted=were_free(share), title=f"a cache of {most.name}",

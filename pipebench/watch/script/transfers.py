@@ -58,24 +58,61 @@ class _OnTensors:
 def watch_compiling(patches: Any, module: Any) -> None:
     """Takes ours away while `torch.compile` traces: it looks for torch's own methods in the classes themselves."""
     handler: Any = module.callback_handler
+    if hasattr(handler, "install_callbacks"):
+        _around_compiling(patches, handler)
+    else:
+        _before_and_after_compiling(patches, handler)
+
+
+def _around_compiling(patches: Any, handler: Any) -> None:
     plain = handler.install_callbacks
 
     @contextlib.contextmanager
     @unseen
     def install_callbacks(*args: Any, **kwargs: Any) -> Iterator[None]:
-        tensor: Any = sys.modules["torch"].Tensor
         with plain(*args, **kwargs):
-            ours = {name: one for name in _NAMES if isinstance(one := vars(tensor).get(name), _OnTensors)}
-            for name in ours:
-                delattr(tensor, name)
+            ours = _taken_away()
             try:
                 yield
             finally:
-                for name, one in ours.items():
-                    if one.loop.recording.on and name not in vars(tensor):
-                        setattr(tensor, name, one)
+                _put_back(ours)
 
     patches.replace(handler, "install_callbacks", install_callbacks)
+
+
+def _before_and_after_compiling(patches: Any, handler: Any) -> None:
+    """As torch 2.4 has it."""
+    start, end = handler.run_start_callbacks, handler.run_end_callbacks
+    away: list[dict[str, _OnTensors]] = []
+
+    @unseen
+    def run_start_callbacks(*args: Any, **kwargs: Any) -> Any:
+        away.append(_taken_away())
+        return start(*args, **kwargs)
+
+    @unseen
+    def run_end_callbacks(*args: Any, **kwargs: Any) -> Any:
+        _put_back(away.pop() if away else {})
+        return end(*args, **kwargs)
+
+    patches.replace(handler, "run_start_callbacks", run_start_callbacks)
+    patches.replace(handler, "run_end_callbacks", run_end_callbacks)
+
+
+def _taken_away() -> dict[str, _OnTensors]:
+    """Takes ours out of the class of tensors."""
+    tensor: Any = sys.modules["torch"].Tensor
+    ours = {name: one for name in _NAMES if isinstance(one := vars(tensor).get(name), _OnTensors)}
+    for name in ours:
+        delattr(tensor, name)
+    return ours
+
+
+def _put_back(ours: dict[str, _OnTensors]) -> None:
+    tensor: Any = sys.modules["torch"].Tensor
+    for name, one in ours.items():
+        if one.loop.recording.on and name not in vars(tensor):
+            setattr(tensor, name, one)
 
 
 def leave_out(module: Any) -> None:
