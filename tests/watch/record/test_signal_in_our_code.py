@@ -78,7 +78,7 @@ class _Meets:
 _ASKED: dict[str, Callable[[Path], object]] = {
     "the index of a sample": lambda folder: PresentSample(str(folder / "one.spans")).note(_Meets()),
     "an attribute of a loader": lambda folder: made.read(_Meets(), "dataset"),
-    "a sample of an edited loader": lambda folder: compared._equal(_Meets(), 1),
+    "a sample of an edited loader": lambda folder: compared.difference(_Meets(), _Meets()),
     "a sample that is kept": lambda folder: memo._equal(_Meets(), 1),
     "what an exception says": lambda folder: told(ValueError(_Meets())),
 }

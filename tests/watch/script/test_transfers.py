@@ -190,7 +190,10 @@ def test_compiled_code_is_the_same_and_is_compiled_once(kind):
         found = [run(torch.ones(2).as_subclass(kind)) for _ in range(3)]
         return [[type(one) for one in found], [one.tolist() for one in found], list(compiled)]
 
-    alone = results()
+    try:
+        alone = results()
+    except torch._dynamo.exc.Unsupported:
+        pytest.skip("this torch compiles no such class, also plainly")
     assert len(alone[-1]) == 1
     assert _watched(results) == alone
 
@@ -219,5 +222,7 @@ def test_another_tensor_as_target_is_not_printed(monkeypatch):
 @pytest.mark.usefixtures("real_starts")
 def test_a_compiler_that_is_first_needed_in_a_loop_finds_torch_s_own_methods(tmp_path):
     alone, with_us = plain([script("compiling")]), watched([script("compiling")], tmp_path)
+    if "torch._dynamo.exc.Unsupported" in alone.err:
+        pytest.skip("this torch compiles no such class, also plainly")
     assert alone.out.splitlines()[0] == "False" and len(alone.out.splitlines()) == 1 + 2 * 3
     assert (with_us.status, with_us.out) == (alone.status, alone.out) and not with_us.watch["notes"]

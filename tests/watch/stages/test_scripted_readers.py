@@ -21,7 +21,9 @@ def _read(path: str) -> torch.Tensor:
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @pytest.mark.parametrize("name", NAMES)
 def test_a_watched_reader_can_be_scripted(name: str) -> None:
-    plain = getattr(io, name)
+    plain = getattr(io, name, None)
+    if plain is None:
+        pytest.skip("this torchvision has no such reader")
     with watching():
         found: Any = getattr(io, name)
         assert found is not plain or name == "read_image"
