@@ -57,6 +57,7 @@ KINDS: dict[str, dict[str, Kind]] = {
         "title": "ours",
         "basis": "ours",
         "if_once": "ours",
+        "if_changed": "line",
     },
     "advice.Place": {"file": "file"},
     "advice.Rewrite": {"file": "file", "new": "line"},
