@@ -19,7 +19,7 @@ from pipebench.watch.record.last_sample import PresentSample
 from pipebench.watch.record.lines import Fault
 from pipebench.watch.record.recording import Recording, Settings, told
 from pipebench.watch.script import made
-from pipebench.watch.trial import compared, memo
+from pipebench.watch.trial import memo
 
 
 def _worker_was_killed() -> None:
@@ -78,8 +78,7 @@ class _Meets:
 _ASKED: dict[str, Callable[[Path], object]] = {
     "the index of a sample": lambda folder: PresentSample(str(folder / "one.spans")).note(_Meets()),
     "an attribute of a loader": lambda folder: made.read(_Meets(), "dataset"),
-    "a sample of an edited loader": lambda folder: compared.difference(_Meets(), _Meets()),
-    "a sample that is kept": lambda folder: memo._equal(_Meets(), 1),
+    "a sample that is kept or compared": lambda folder: memo._equal(_Meets(), 1),
     "what an exception says": lambda folder: told(ValueError(_Meets())),
 }
 
