@@ -17,7 +17,7 @@ def _killed(worker):
 
 
 def test_a_worker_that_is_killed_is_an_error_of_the_next_batch_only():
-    loader = DataLoader(range(64), batch_size=2, num_workers=1)
+    loader = DataLoader(range(64), batch_size=2, num_workers=1, multiprocessing_context="fork")
     deal = Deal(iter(loader._index_sampler))
     arm = arms.opened(arms.changed(loader, {}, False, 0), deal, DataLoader.__iter__, _BaseDataLoaderIter.__next__)
     arm.begin()
@@ -30,7 +30,7 @@ def test_a_worker_that_is_killed_is_an_error_of_the_next_batch_only():
 
 
 def test_a_worker_of_the_scripts_own_is_what_it_was():
-    loader = DataLoader(range(64), batch_size=2, num_workers=1)
+    loader = DataLoader(range(64), batch_size=2, num_workers=1, multiprocessing_context="fork")
     iterator = iter(loader)
     arm = arms.joined(iterator, _BaseDataLoaderIter.__next__)
     assert arm.draw().tolist() == [0, 1]

@@ -193,7 +193,7 @@ def _say(error: Exception) -> None:
 
 def _started_by_multiprocessing(name: str) -> bool:
     """Whether this module of multiprocessing has started this process. What it will run is then not known yet."""
-    return any(one.startswith(f"from multiprocessing.{name} ") for one in sys.orig_argv)
+    return any(f"from multiprocessing.{name} import" in one for one in sys.orig_argv)  # 3.14 imports sys before
 
 
 def _when_spawned(start: Start) -> None:
