@@ -54,7 +54,7 @@ def run(rest: list[str]) -> None:
     module = types.ModuleType("__main__")
     module.__dict__.update(__builtins__=sys.modules["builtins"])
     if sys.version_info < (3, 14):  # later ones make it when somebody asks
-        module.__dict__["__annotations__"] = {}
+        module.__dict__.update(__annotations__={})
     sys.modules["__main__"] = module
     if "__mp_main__" in sys.modules:  # pipebench imports multiprocessing, which has set it to this file
         sys.modules["__mp_main__"] = module
