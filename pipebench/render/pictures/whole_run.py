@@ -108,7 +108,7 @@ def _draw(sheet: Sheet, account: Account, parts: list[_Part]) -> float:
         y = _row(sheet, one, axis.at(begin), axis.at(begin + one.s), y)
         begin += one.s
     if any(one.saved_s for one in parts):
-        y = note(sheet, "Pale: the most that a change could save (predicted, not tried).", y + 2)
+        y = note(sheet, "Pale: about what a change could save (predicted, not tried).", y + 2)
     return y
 
 
