@@ -24,7 +24,7 @@ class AccountRow:
     "validation" is all time in the loops of one loader that did not train, in a run that trains. `inside` divides it
     into the same rows. "outside-loops" is between loops: checkpoints, work without a loader.
 
-    `recoverable_s` is the most that a change could save of `s`, and `reason` is the code of the change:
+    `recoverable_s` is about what a change could save of `s`, and `reason` is the code of the change:
     "persistent-workers", "faster-loading", "more-overlap", "sampler-ahead", "smaller-hand-off", "pinning",
     "overlap-copies", "off-the-path". None: nothing is known to save. Every such figure is a prediction that nobody has
     tried. `on_device` says that the row rests on CUDA figures.
@@ -43,7 +43,7 @@ class AccountRow:
 class Cause:
     """Something that took time of the run, with its evidence.
 
-    `s` is the time that it took, and `recoverable_s` the most that a change could save of it (None: not known). `code`
+    `s` is the time that it took, and `recoverable_s` about what a change could save of it (None: not known). `code`
     is one of those in `watch.read.causes`, or "sync-points", which only `advise` finds; `values` are the figures behind
     it, in base units. `unsure` is true if the figures support another cause of the same time as well: then all of them
     are given. `on_device` says that the figures are of CUDA.
