@@ -108,7 +108,8 @@ def _line(planted: Planted, folder: Path, asked: argparse.Namespace) -> dict[str
             plain[name].append(_fresh_seconds(file, words, more) if fresh else _seconds(file, words, planted.whole))
         if 2 * time.monotonic() - round_began - began > asked.within:
             break
-    promised = (chosen.run or chosen.gain or chosen.predicted) if chosen else None
+    told = chosen is not None and chosen.if_taken is None  # else only a limit
+    promised = (chosen.run or chosen.gain or chosen.predicted) if chosen and told else None
     return {
         "at": at, "load": load, "budget_s": asked.budget, "name": planted.name, "cause": planted.cause,
         "remedies": planted.remedies, "codes": planted.codes, "said": verdict(found),

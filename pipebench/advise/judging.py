@@ -201,7 +201,7 @@ def foretold(findings: Sequence[Finding], computing: bool = False) -> int | None
             for place, one in worth
             if one.gain is None and one.predicted is not None and _promises(one, one.predicted)
         ]
-    anew += [(one.up_to or 0.0, place) for place, one in worth if one.change.asked_for and one.up_to]
+    anew += [(one.if_taken or 0.0, place) for place, one in worth if one.change.asked_for and one.if_taken]
     speedup, place = max([*likely, *anew], key=lambda one: (one[0], -one[1]), default=(0.0, 0))
     return place if speedup >= _TELLING else None
 

@@ -113,8 +113,10 @@ def verdict(advice: Advice) -> str:
 
 def _of_change(found: Finding) -> str:
     what = _sentence_case(named(found.change))
-    if found.up_to is not None:
-        return f"{what} could make the training loop up to {found.up_to:.2f}× as fast (predicted). {_given_back(found)}"
+    if found.if_taken is not None:
+        return (
+            f"{what} could make the training loop about {found.if_taken:.2f}× as fast (predicted). {_given_back(found)}"
+        )
     if found.gain is not None and found.outcome != "gain":
         pairs = f"each of {len(found.ratios)} pairs was, by {min(found.ratios):.2f}× to {max(found.ratios):.2f}×"
         return f"{what} probably makes the training loop faster: {pairs}. That is too little to be sure."
@@ -234,7 +236,7 @@ def _notes(advice: Advice, rows: Sequence[object], full: bool) -> Iterator[str]:
     left = sorted((one for one in findings if one.gain is None), key=lambda one: not one.change.basis)
     untried = [f"{named(one.change)}: {_untried(one)}" for one in left]
     yield from untried if full else untried[:_MOST_NOTES]
-    given = [one for one in advice.findings if one.up_to is not None and one is not advice.followed]
+    given = [one for one in advice.findings if one.if_taken is not None and one is not advice.followed]
     yield from (f"{named(one.change)}: {_given_back(one)}" for one in given)
     yield from (_differs(one) for one in advice.findings if one.difference is not None and one.difference.largest)
     equal = advice.chosen.difference if advice.chosen is not None else None
@@ -276,8 +278,8 @@ def _gain(found: Finding) -> str:
     if found.gain is None:
         promise = found.change.predicted
         return f"not tried; at most {promise:.2f}×" if promise else "not tried"
-    if found.up_to is not None:
-        return f"predicted; at most {found.up_to:.2f}×{by}"
+    if found.if_taken is not None:
+        return f"predicted; about {found.if_taken:.2f}×{by}"
     if found.outcome == "gain":
         return ("≤ " if found.change.knock_out else "") + spoken(found.gain) + by
     if found.outcome == "unclear" and len(found.ratios) < LEAST_PAIRS:

@@ -168,8 +168,8 @@ class Finding:
     given_back: float = 0.0
 
     @property
-    def up_to(self) -> float | None:
-        """The most that it can bring to a script that takes what it gets. None: the gain says enough."""
+    def if_taken(self) -> float | None:
+        """About what it brings to a script that takes what it gets. None: the gain says enough."""
         if self.gain is None or self.outcome == "gain" or self.given_back < _GIVEN_BACK:
             return None
         return self.gain.speedup / (1 - min(self.given_back, _MOST_GIVEN_BACK))
