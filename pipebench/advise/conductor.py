@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Literal, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 from pipebench.advise import judging, sync_cause, whole_run
 from pipebench.advise.trial import Trial, has_room, in_batches, needed_s, not_now, period, window_s
@@ -54,6 +54,14 @@ class Run(Protocol):
 
     def foretelling(self, seen: Seen) -> Foretell:
         """What the simulation says of changes of this loader."""
+
+
+class _Way(NamedTuple):
+    """How a change is tried, the seconds that this takes at least (None: not known), and why not now ("": now)."""
+
+    by: Literal["windows", "passes"]
+    needed_s: float | None
+    reason: str
 
 
 class Conductor:
@@ -256,7 +264,7 @@ class Conductor:
             found = max(
                 proposed, key=lambda one: (self._limit(seen, one) / self._gained(one), one.asked_for), default=None
             )
-            if found is None or not found.rough or self._reason(seen, found):
+            if found is None or not found.rough or self._way(seen, found).reason:
                 return found
             self._measured.add(found.remedy)
 
@@ -287,9 +295,7 @@ class Conductor:
     def _try(self, change: Change, again: int | None = None) -> bool:
         """Tries one change, if there is time. `again` is its finding so far. False: the script has ended."""
         assert self.seen is not None
-        by = self._by(self.seen, change)
-        needed = needed_s(self.seen, by == "passes", self.budget_s)
-        reason = self._reason(self.seen, change)
+        by, needed, reason = self._way(self.seen, change)
         if reason:
             self._keep(Finding(change, "not-tried", by=by, reason=reason), again)
             return True
@@ -311,13 +317,10 @@ class Conductor:
         self._keep(self._finding(change, by, goes_on), again)
         return goes_on
 
-    def _by(self, seen: Seen, change: Change) -> Literal["windows", "passes"]:
-        return "passes" if change.by_passes or not has_room(seen, change, self.budget_s) else "windows"
-
-    def _reason(self, seen: Seen, change: Change) -> str:
-        """Why a change cannot be tried now ("": it can)."""
-        by_passes = self._by(seen, change) == "passes"
-        return not_now(change, by_passes, needed_s(seen, by_passes, self.budget_s), self.left_s)
+    def _way(self, seen: Seen, change: Change) -> _Way:
+        by_passes = change.by_passes or not has_room(seen, change, self.budget_s)
+        needed = needed_s(seen, by_passes, self.budget_s)
+        return _Way("passes" if by_passes else "windows", needed, not_now(change, by_passes, needed, self.left_s))
 
     def _keep(self, found: Finding, again: int | None) -> None:
         if again is None:

@@ -176,8 +176,7 @@ def best(findings: Sequence[Finding]) -> int | None:
 
 
 def _price(found: Finding) -> tuple[bool, bool, int]:
-    once = found.cache is not None and found.cache.once
-    return found.change.remedy == TOGETHER, "cache" in found.change.edits and not once, _workers(found)
+    return found.change.remedy == TOGETHER, found.fills, _workers(found)
 
 
 def foretold(findings: Sequence[Finding], computing: bool = False) -> int | None:

@@ -84,14 +84,14 @@ def _may_hold(outer: StageResult, inner: StageResult) -> bool:
 
 @dataclass
 class _State:
-    """What is known of the function in one worker: its first results by the kinds of arguments, and their sizes.
+    """What is known of the function in one worker: its first results, and their sizes.
 
-    `asked` are the arguments of the latest calls, and `known` is what earlier ones gave. `once`: one result serves all
-    samples. It is `active` while a batch of the changed loader is made: without workers, the others are made here, too.
+    `kept` has them by the kinds of their arguments, with these. `asked` are the arguments of the latest calls. `once`:
+    one result serves all samples. It is `active` while a batch of the changed loader is made: without workers, the
+    others are made here, too.
     """
 
-    kept: dict[Any, list[Kept]] = field(default_factory=dict)
-    known: list[tuple[Any, Kept]] = field(default_factory=list)
+    kept: dict[Any, list[tuple[Any, Kept]]] = field(default_factory=dict)
     sizes: list[int] = field(default_factory=list)
     asked: list[Any] = field(default_factory=list)
     problem: str = ""
@@ -113,24 +113,22 @@ class _State:
         if kinds in self.kept and self.full:
             found = self.kept[kinds]
             found.append(found.pop(0))
-            return found[-1].serve()
+            return found[-1][1].serve()
         before = random_state()
         result = plain(*args, **kwargs)
         if not all(map(_is_key, arguments)):
             self.problem = self.problem or "no-keys"
         elif not same(before, random_state()):
             self.problem = self.problem or "draws-numbers"
-        elif not self.problem and not self._repeats(arguments, result, lambda: plain(*args, **kwargs)):
+        elif not self.problem and not self._repeats(kinds, arguments, result, lambda: plain(*args, **kwargs)):
             self.problem = "differs-each-time"
         self.sizes.append(sum(nbytes(one) for _, one in leaves(result)))
-        kept = Kept(result)
-        self.kept.setdefault(kinds, []).append(kept)
-        self.known.append((arguments, kept))
+        self.kept.setdefault(kinds, []).append((arguments, Kept(result)))
         return result
 
-    def _repeats(self, arguments: Any, result: Any, again: Callable[[], Any]) -> bool:
+    def _repeats(self, kinds: Any, arguments: Any, result: Any, again: Callable[[], Any]) -> bool:
         """Whether it gives the same if it is called again, and gave the same before for these arguments."""
-        earlier = [one.first for asked, one in self.known if same(asked, arguments)]
+        earlier = [one.first for asked, one in self.kept.get(kinds, ()) if same(asked, arguments)]
         return all(same(result, one) for one in (again(), *earlier))
 
     def ask_again(self, dataset: Any, indices: Any) -> None:
@@ -209,7 +207,7 @@ class _Cache(Edit):
                 return batch
             state.told = True
             state.asked.clear()
-            changed = any(one.changed for _, one in state.known)
+            changed = any(one.changed for each in state.kept.values() for _, one in each)
             return Sent(batch, [Repeats(True, sum(state.sizes) / len(state.sizes), state.once, changed)])
 
         fetcher.fetch = fetch

@@ -96,21 +96,24 @@ def speedups(
 
     ways: dict[str, Callable[[Any], Any]] = {"": lambda image: image.convert("RGB"), **decoders}
     readings: dict[str, list[float]] = {name: [] for name in ways}
-    begun = now()
-    for done in range(ROUNDS + 1):  # the first one is not counted: libraries are imported in it
-        if done == 1:
-            begun = now()
-        if done > LEAST_ROUNDS and now() - begun > SECONDS:
-            break
-        for name in [one for one in ways if one in readings]:
+
+    def one_round(images: Sequence[bytes]) -> None:
+        for name in list(readings):
             begin = now()
             try:
-                for one in encoded if done else encoded[:1]:
+                for one in images:
                     ways[name](Image.open(io.BytesIO(one)))
             except Exception:  # whatever another library raises
                 del readings[name]
                 continue
             readings[name].append(now() - begin)
+
+    one_round(encoded[:1])  # it is not counted: libraries are imported in it
+    begun = now()
+    for done in range(ROUNDS):
+        if done >= LEAST_ROUNDS and now() - begun > SECONDS:
+            break
+        one_round(encoded)
     pillow = readings.pop("", [])
     ratios = {
         name: [one / other for one, other in zip(pillow[1:], its[1:], strict=True)] for name, its in readings.items()

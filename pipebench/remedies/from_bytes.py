@@ -52,11 +52,12 @@ def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
         return None
     if tried and tried[-1].gain is None and tried[-1].reason != _DIFFER:
         return None
-    kinds = [exact for exact in (False, True) if (seen.discards if not exact else name == _CROP)]
+    ways = [False] * seen.discards + [True] * (name == _CROP)  # whether each is exact, in their order
     done = [one for one in tried if not one.change.of_script]
-    if len(done) >= len(kinds):
-        return _packed(seen, decode) if len(tried) == len(done) and any(map(_gained, done)) else None
-    exact = kinds[len(done)]
+    if len(done) >= len(ways):
+        gained = any(one.outcome == "gain" for one in done)
+        return _packed(seen, decode) if gained and len(tried) == len(done) else None
+    exact = ways[len(done)]
     share = decode + sum(share_of(seen, "transform", one) for one in (_CROP, _RESIZE, _CENTER))
     written = _rewrites(seen, name, exact)
     how = tuple(one.format(", exact=True" if exact else "") for one in HOW) if name == _CROP else HOW_CENTER
@@ -68,10 +69,6 @@ def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
         edits={"from_bytes": {} if exact else {"exact": False}}, how=how, at=call_of(seen, name), discards=not exact,
         rewrites=written, group="decode",
     )  # fmt: skip
-
-
-def _gained(found: Finding) -> bool:
-    return found.outcome == "gain"
 
 
 def _packed(seen: Seen, decode: float) -> Change | None:

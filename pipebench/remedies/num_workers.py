@@ -16,7 +16,7 @@ from dataclasses import replace
 
 from pipebench.predict.more_workers import NEARLY, ladder, most_workers
 from pipebench.remedies.persistent_workers import KEEPS
-from pipebench.remedies.seen import TRY_FROM, WORTH, Seen, without
+from pipebench.remedies.seen import PREFETCH_FACTOR, TRY_FROM, WORTH, Seen, without
 from pipebench.results.advice import Change, Finding, Value
 
 PLACE = 2
@@ -24,7 +24,6 @@ OWN_PROCESS = "own-process"
 _CLEARLY = 1.2  # times the speed-up of the lowest rung: then that one is passed over
 _KEPT = 0.8  # of what the simulation said: a rung that brings less disappoints
 _MEMORY_SHARE = 0.5  # of free memory
-_PREFETCH_FACTOR = 2  # of torch
 _SHORT_PASS_S = 5.0  # the start of workers takes some tenths of a second, or some seconds
 
 
@@ -55,7 +54,7 @@ def _none(seen: Seen, counts: dict[int, Finding]) -> Change | None:
     if told is None or told.speedup < TRY_FROM:
         return None
     settings |= {"persistent_workers": False} if seen.settings.get("persistent_workers") else {}
-    settings |= {"prefetch_factor": None} if seen.prefetch_factor != _PREFETCH_FACTOR else {}
+    settings |= {"prefetch_factor": None} if seen.prefetch_factor != PREFETCH_FACTOR else {}
     settings |= {"timeout": 0} if seen.number("timeout") else {}
     return Change(
         "num_workers", settings, seen.processes(-seen.workers), predicted=told.speedup, untried=OWN_PROCESS

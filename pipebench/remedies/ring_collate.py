@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from pipebench.remedies.seen import Seen, share_of
+from pipebench.remedies.seen import PREFETCH_FACTOR, Seen, share_of
 from pipebench.remedies.source import with_collate
 from pipebench.results.advice import Change, Finding
 from pipebench.watch.record.patches import Patches
@@ -21,7 +21,6 @@ TITLE = "collate into a ring"
 COST = "shared memory is kept"
 LEAST_SHARE = 0.1  # of the time of the workers
 HOW = "DataLoader(..., collate_fn=pipebench.RingCollate({}))"
-_USUAL = 2  # batches that torch makes ahead by default, as RingCollate does
 
 
 def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
@@ -29,7 +28,7 @@ def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
     if tried or not seen.workers or not seen.waits or share < LEAST_SHARE or not _large(seen):
         return None
     ahead = seen.prefetch_factor
-    written = "" if ahead == _USUAL else str(ahead)
+    written = "" if ahead == PREFETCH_FACTOR else str(ahead)  # RingCollate assumes what torch does
     rewrites = with_collate(seen, f"pipebench.RingCollate({written})", "pipebench")
     return Change(
         "ring_collate", {}, COST, predicted=min(seen.most, 1 / max(0.01, 1 - share)), title=TITLE,

@@ -18,6 +18,7 @@ _TELLING = 10.0  # a limit above this says nothing about what a change will brin
 # Parts of a wait that workers do not change. Receiving is none: on a busy machine it holds waits for a worker, too.
 _OF_THE_SCRIPT = ("sampler", "send-indices")
 _BLOCKED = 0.5  # of the time of a sample on a core, at most
+PREFETCH_FACTOR = 2  # of torch, if nothing is said
 WORTH = 1.03  # a speed-up that is worth an edit
 TRY_FROM = 1.08  # a limit that is worth a trial: runs differ so much that an interval shows hardly less
 
@@ -176,7 +177,7 @@ class Seen:
 
     @property
     def prefetch_factor(self) -> int:
-        return self.number("prefetch_factor") or 2
+        return self.number("prefetch_factor") or PREFETCH_FACTOR
 
     def processes(self, more: int) -> str:
         """What so many more worker processes cost, in words."""

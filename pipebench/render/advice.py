@@ -121,7 +121,7 @@ def _of_change(found: Finding) -> str:
         pairs = f"each of {len(found.ratios)} pairs was, by {min(found.ratios):.2f}× to {max(found.ratios):.2f}×"
         return f"{what} probably makes the training loop faster: {pairs}. That is too little to be sure."
     if found.gain is not None:
-        full = ", once it is full" if found.cache is not None and _is_cache(found) and not found.cache.once else ""
+        full = ", once it is full" if found.fills and found.cache is not None else ""
         told = f"{what} makes the training loop {spoken(found.gain)} as fast{full}. It was tried on this run."
         return f"{told}{_of_run(found)}"
     why = _NOT_TRIED.get(found.reason, "the trial was too short")
@@ -130,10 +130,6 @@ def _of_change(found: Finding) -> str:
         return f"{what} could make the loops about {most:.2f}× as fast (predicted). This was not tried: {why}."
     told = f"predicted to make the training loop {spoken(found.predicted)} as fast"
     return f"{what} is {told}. This was not tried: {why}."
-
-
-def _is_cache(found: Finding) -> bool:
-    return "cache" in found.change.edits
 
 
 def _given_back(found: Finding) -> str:

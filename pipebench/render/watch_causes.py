@@ -13,7 +13,7 @@ from pipebench.units import counted, percent, seconds, size
 _SMALLEST = 0.01  # of a cause; smaller parts of it are not told
 
 
-def _at_most(one: Cause, change: str) -> str:
+def _saving(one: Cause, change: str) -> str:
     if not one.recoverable_s:
         return ""
     return f" {change} could save about {seconds(one.recoverable_s)} (predicted, not tried)."
@@ -27,8 +27,8 @@ def _start_up(one: Cause, values: Any, part: str) -> str:
     began = f"Starting {how}, {its} first batches and {its} end took {part}: {passes} over loader {one.loader}{inside}."
     if values.get("again"):
         anew = f" The loader was made anew {counted(values['again'], 'time')}."
-        return began + anew + _at_most(one, "Making it once, with persistent_workers=True,")
-    return began + _at_most(one, setting("persistent_workers=True", values.get("made_by", "")))
+        return began + anew + _saving(one, "Making it once, with persistent_workers=True,")
+    return began + _saving(one, setting("persistent_workers=True", values.get("made_by", "")))
 
 
 def _validation(one: Cause, values: Any, part: str) -> str:
@@ -40,7 +40,7 @@ def _validation(one: Cause, values: Any, part: str) -> str:
 
 def _sampler(one: Cause, values: Any, part: str) -> str:
     per = f"{seconds(values['s_per_batch'])} a batch"
-    return f"The sampler of loader {one.loader} took {part}, {per}, in the script's own process." + _at_most(
+    return f"The sampler of loader {one.loader} took {part}, {per}, in the script's own process." + _saving(
         one, "Indices made ahead of time"
     )
 
@@ -49,7 +49,7 @@ def _hand_off(one: Cause, values: Any, part: str) -> str:
     arrays = values["array_bytes_per_batch"]
     what = f"{size(arrays)} of NumPy arrays" if arrays else f"{size(values['pipe_bytes_per_batch'])} through the pipe"
     change = "Tensors in place of arrays" if arrays else "A cheaper hand-off"
-    return f"Receiving and unpickling batches took {part}; a batch brings {what}." + _at_most(one, change)
+    return f"Receiving and unpickling batches took {part}; a batch brings {what}." + _saving(one, change)
 
 
 def _stage_named(values: Any) -> str:
@@ -64,11 +64,11 @@ def _no_workers(one: Cause, values: Any, part: str) -> str:
     if "by_thread" in values:
         return (
             f"Waiting for batches took {part}: loader {one.loader} has no workers, and one thread beside the loop "
-            f"makes them{_stage_named(values)}." + _at_most(one, f"{workers}=2 or more") + in_loop.shared(values)
+            f"makes them{_stage_named(values)}." + _saving(one, f"{workers}=2 or more") + in_loop.shared(values)
         )
     return (
         f"Loader {one.loader} has no workers: making batches inside the loop took {part}{_stage_named(values)}."
-        + _at_most(one, f"{workers}=1 or more")
+        + _saving(one, f"{workers}=1 or more")
         + in_loop.shared(values)
     )
 
@@ -94,7 +94,7 @@ def _blocked(one: Cause, values: Any, part: str) -> str:
     return (
         f"{_waits(one, part)}. {what}: {_busy(values)}, of that "
         f"{percent(values['cpu_share'])} on a core{idle}{_stage_named(values)}."
-        + (in_loop.shared(values) or _at_most(one, "More workers than cores"))
+        + (in_loop.shared(values) or _saving(one, "More workers than cores"))
     )
 
 
@@ -103,7 +103,7 @@ def _storage(one: Cause, values: Any, part: str) -> str:
     return (
         f"{_waits(one, part)}. They wait for storage{rate}: {_busy(values)}, of that "
         f"{percent(values['cpu_share'])} on a core{_stage_named(values)}."
-        + (in_loop.shared(values) or _at_most(one, "More workers than cores, or data in memory,"))
+        + (in_loop.shared(values) or _saving(one, "More workers than cores, or data in memory,"))
     )
 
 
@@ -122,24 +122,24 @@ def _sync_points(one: Cause, values: Any, part: str) -> str:
     took = f" They took {part}." if one.s else ""
     return (
         f"The loop {would} the host wait for the device {values['per_step']:g} times an iteration: "
-        f"{values['operations']} in {values['places']}.{took}" + _at_most(one, "Fewer of them")
+        f"{values['operations']} in {values['places']}.{took}" + _saving(one, "Fewer of them")
     )
 
 
 def _stage(one: Cause, values: Any, part: str) -> str:
     """The stage is named by the sentence on the iteration, which follows."""
-    return f"{_waits(one, part)}." + _at_most(one, "Faster loading")
+    return f"{_waits(one, part)}." + _saving(one, "Faster loading")
 
 
 def _pickling(one: Cause, values: Any, part: str) -> str:
     times = f"they make a batch in {seconds(values['make_s'])} and pickle it for {seconds(values['pickle_s'])}"
-    return f"{_waits(one, part)}: {times}." + _at_most(one, "A cheaper hand-off")
+    return f"{_waits(one, part)}: {times}." + _saving(one, "A cheaper hand-off")
 
 
 def _threads(one: Cause, values: Any, part: str) -> str:
     return (
         f"{_waits(one, part)}: {counted(values['workers'], 'worker')} of {values['threads']} threads each compete for "
-        f"{values['usable_cores']:g} cores." + _at_most(one, "One thread in each worker")
+        f"{values['usable_cores']:g} cores." + _saving(one, "One thread in each worker")
     )
 
 
@@ -153,14 +153,14 @@ def _cores(one: Cause, values: Any, part: str) -> str:
 def _compete(one: Cause, values: Any, part: str) -> str:
     return (
         f"The loop itself waited for a core: {part}. {counted(values['workers'], 'worker')} use "
-        f"{values['cores_used']:.1f} of {values['usable_cores']:g} cores." + _at_most(one, "Fewer workers")
+        f"{values['cores_used']:.1f} of {values['usable_cores']:g} cores." + _saving(one, "Fewer workers")
     )
 
 
 def _head_of_line(one: Cause, values: Any, part: str) -> str:
     return (
         f"Slow batches held up later ones that were ready: {part}, in {percent(values['share'])} of the waits."
-        + _at_most(one, "in_order=False")
+        + _saving(one, "in_order=False")
     )
 
 
@@ -170,7 +170,7 @@ def _periodic(one: Cause, values: Any, part: str) -> str:
         workers, why = ", the number of workers", ": one worker's batches cost more, or all workers finish together"
     return (
         f"The loop stalls at every {_nth(values['period'])} batch{workers}: {part}. The workers "
-        f"are busy only {percent(values['busy'])} of the time{why}." + _at_most(one, "A larger prefetch_factor")
+        f"are busy only {percent(values['busy'])} of the time{why}." + _saving(one, "A larger prefetch_factor")
     )
 
 
@@ -179,7 +179,7 @@ def _uneven_workers(one: Cause, values: Any, part: str) -> str:
     return (
         f"{_waits(one, part)}. Worker {values['worker']} has most of the work: it is busy "
         f"{percent(values['most_busy'])} of the time, and the {rest} {percent(values['others_busy'])}."
-        + _at_most(one, "Work that is spread evenly (shuffled, or split evenly)")
+        + _saving(one, "Work that is spread evenly (shuffled, or split evenly)")
     )
 
 
@@ -200,11 +200,11 @@ SENTENCES: dict[str, Callable[[Cause, Any, str], str]] = {
     "hand-off": _hand_off,
     "pin": lambda one, values, part: f"Copying batches into pinned memory took {part}.",
     "host-to-device": lambda one, values, part: (
-        f"Copies from the host to the device took {part}." + _at_most(one, "Pinned batches and non_blocking=True")
+        f"Copies from the host to the device took {part}." + _saving(one, "Pinned batches and non_blocking=True")
     ),
     "callbacks": lambda one, values, part: (
         in_loop.callbacks(values, part)
-        + _at_most(one, "Doing it less often, or in another thread,")
+        + _saving(one, "Doing it less often, or in another thread,")
     ),
     "no-workers": _no_workers,
     "workers-blocked": _blocked,
@@ -221,7 +221,7 @@ SENTENCES: dict[str, Callable[[Cause, Any, str], str]] = {
     "uneven-workers": _uneven_workers,
     "waiting": lambda one, values, part: (
         f"{_waits(one, part)}, though they are busy only {percent(values['busy'])} of the time."
-        + _at_most(one, "Faster loading")
+        + _saving(one, "Faster loading")
     ),
     "training": _training,
     "outside-loops": lambda one, values, part: f"Between the loops (checkpoints, other work) it took {part}.",

@@ -168,6 +168,11 @@ class Finding:
     given_back: float = 0.0
 
     @property
+    def fills(self) -> bool:
+        """Whether it keeps results of many samples, so that it gains when they are there."""
+        return "cache" in self.change.edits and not (self.cache is not None and self.cache.once)
+
+    @property
     def if_taken(self) -> float | None:
         """About what it brings to a script that takes what it gets. None: the gain says enough."""
         if self.gain is None or self.outcome == "gain" or self.given_back < _GIVEN_BACK:

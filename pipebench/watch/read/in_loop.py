@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -82,10 +83,14 @@ def _summed(lines: Iterable[LoopLooks]) -> list[PlaceLooks]:
 
 def _with_neighbours(places: Sequence[PlaceLooks]) -> Iterable[PlaceLooks]:
     """The same rows. Where no looks followed each other in one, those in all that its first function calls count."""
-    for one in places:
-        near = [other for other in places if (other.functions[:1] or other.line) == (one.functions[:1] or one.line)]
-        ns, cpu_ns = (sum(getattr(other, name) for other in near) for name in ("ns", "cpu_ns"))
-        yield one if one.ns else one._replace(ns=ns, cpu_ns=cpu_ns)
+    near = [one.functions[0] if one.functions else one.line for one in places]
+    ns: Counter[str | int] = Counter()
+    cpu_ns: Counter[str | int] = Counter()
+    for key, one in zip(near, places, strict=True):
+        ns[key] += one.ns
+        cpu_ns[key] += one.cpu_ns
+    for key, one in zip(near, places, strict=True):
+        yield one if one.ns else one._replace(ns=ns[key], cpu_ns=cpu_ns[key])
 
 
 _SUMS = ("looks", "turns", "ns", "cpu_ns")

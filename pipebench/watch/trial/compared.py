@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pipebench.watch.trial.edits import Difference, Refused, Sent
-from pipebench.watch.trial.memo import same
+from pipebench.watch.trial.memo import alike, same
 from pipebench.watch.worker.fetching import held_weakly
 
 SAMPLES = 4  # of the first batch of each worker
@@ -119,7 +119,7 @@ def difference(before: Any, after: Any) -> Difference:
 def _apart(one: Any, other: Any) -> Any:
     """How far two tensors are apart at each place: not at all where neither is a number, infinitely where one is."""
     apart = (one - other).abs().nan_to_num(nan=math.inf, posinf=math.inf)
-    return apart.masked_fill((one == other) | (one.isnan() & other.isnan()), 0.0)
+    return apart.masked_fill(alike(one, other), 0.0)
 
 
 def leaves(found: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:

@@ -113,7 +113,12 @@ def _equal(one: Any, other: Any) -> bool:
 def _equal_but_nan(one: Any, other: Any) -> bool:
     if one.shape != other.shape or not one.is_floating_point():
         return False
-    return bool(((one == other) | (one.isnan() & other.isnan())).all())
+    return bool(alike(one, other).all())
+
+
+def alike(one: Any, other: Any) -> Any:
+    """At which places two tensors of floats are equal. What is no number in both is, too."""
+    return (one == other) | (one.isnan() & other.isnan())
 
 
 def _is_image(found: Any) -> bool:

@@ -13,7 +13,6 @@ from typing import Any, Protocol
 
 from pipebench.watch.record.orders import Order
 from pipebench.watch.record.recording import Recording
-from pipebench.watch.record.trial_lines import TrialWindow
 from pipebench.watch.trial import arms, edits
 from pipebench.watch.trial.arms import Arm
 from pipebench.watch.trial.dealing import Deal, DealtSampler, Hand
@@ -32,7 +31,7 @@ class _Owner(Protocol):
 
     def refused(self, error: BaseException) -> None: ...
     def told(self, arm: Arm) -> None: ...
-    def given_back_s(self, batches: int) -> float: ...
+    def window(self, order: int, seconds: float, taken: int) -> None: ...
 
 
 class _Pass:
@@ -147,12 +146,7 @@ class Passes:
                 this.arm.end()
             return
         if this.counts and this.taken:
-            turn = self.trial.turn
-            given_back_s = self.trial.given_back_s(this.taken) if turn % 2 else 0.0
-            self.trial.recording.write(TrialWindow(
-                this.order.number, turn // 2, bool(turn % 2), seconds, this.taken, given_back_s=given_back_s
-            ))  # fmt: skip
-            self.trial.turn += 1
+            self.trial.window(this.order.number, seconds, this.taken)
 
     def order_over(self) -> None:
         """Ends the persistent workers of a changed loader. One that the script iterates now ends with its pass."""

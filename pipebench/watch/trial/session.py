@@ -246,12 +246,7 @@ class Trial:
         if this.resting is not None and this.resting.compute:
             self._failed(this, arms.CannotTry("workers-compute"))
         elif self.order is not None:
-            changed = bool(self.turn % 2)
-            given_back_s = self.given_back_s(found.taken) if changed else 0.0
-            self.recording.write(TrialWindow(
-                self.order.number, self.turn // 2, changed, found.seconds, found.taken, found.drained, given_back_s
-            ))  # fmt: skip
-            self.turn += 1
+            self.window(self.order.number, found.seconds, found.taken, found.drained)
 
     def _failed(self, this: _Pass, error: BaseException) -> None:
         """The changed loader has failed: the script's own makes the batches that are missing, and the order is over."""
@@ -268,9 +263,12 @@ class Trial:
             else:
                 self.guarded(self._tell, found)
 
-    def given_back_s(self, batches: int) -> float:
-        """About how long it took to make the script's own values again out of so many batches."""
-        return batches * fmean(self._given_back) if self._given_back else 0.0
+    def window(self, order: int, seconds: float, taken: int, drained: int = 0) -> None:
+        """Writes what a window of an order, or a pass, found. The next one is of the other loader."""
+        changed = bool(self.turn % 2)
+        given_back_s = taken * fmean(self._given_back) if changed and self._given_back else 0.0
+        self.recording.write(TrialWindow(order, self.turn // 2, changed, seconds, taken, drained, given_back_s))
+        self.turn += 1
 
     def _tell(self, found: Difference | Repeats) -> None:
         kind = TrialDifference if isinstance(found, Difference) else TrialRepeats
