@@ -11,7 +11,7 @@ from pipebench.watch.record.exclusive_time import local, stages, timed
 from pipebench.watch.record.patches import Patches, behind, is_wrapper, unseen
 
 _OF_A_CACHE = ("cache_info", "cache_clear", "cache_parameters")  # `functools.lru_cache`
-_GENERATOR = 0x20  # `inspect.CO_GENERATOR`, without the import
+_GENERATOR, _COROUTINE, _ASYNC_GENERATOR = 0x20, 0x80, 0x200  # `inspect.CO_GENERATOR` and others, without the import
 
 
 class Spans(Protocol):
@@ -60,20 +60,51 @@ class span:
             self._beyond.end()
 
     def __call__(self, function: Any) -> Any:
-        step = self(_step) if _is_generator(function) else None
+        if _kind(function):
+            return _by_steps(function, self(_step))
 
         @functools.wraps(function)
         def labelled(*args: Any, **kwargs: Any) -> Any:
-            if step is not None:
-                return _stepped(function(*args, **kwargs), step)
             with span(self._name):
                 return function(*args, **kwargs)
 
         return labelled
 
 
-def _is_generator(function: Any) -> bool:
-    return bool(getattr(getattr(function, "__code__", None), "co_flags", 0) & _GENERATOR)
+def _kind(function: Any) -> int:
+    """Whether a call of the function only begins its work: the flag of what it makes, or 0."""
+    flags: int = getattr(getattr(function, "__code__", None), "co_flags", 0)
+    return flags & (_GENERATOR | _COROUTINE | _ASYNC_GENERATOR)
+
+
+def _by_steps(function: Any, step: Any) -> Any:
+    """Wraps a function of which each `step` is timed: up to a `yield`, or to an `await` that lets others run.
+
+    An asynchronous generator stays as it is: it has no row.
+    """
+    kind = _kind(function)
+    if kind == _ASYNC_GENERATOR:
+        return function
+
+    @unseen
+    @functools.wraps(function)
+    def stepped(*args: Any, **kwargs: Any) -> Any:
+        return _stepped(function(*args, **kwargs), step)
+
+    @unseen
+    @functools.wraps(function)
+    async def awaited(*args: Any, **kwargs: Any) -> Any:
+        return await _Awaited(function(*args, **kwargs).__await__(), step)
+
+    return stepped if kind == _GENERATOR else awaited
+
+
+class _Awaited:
+    def __init__(self, plain: Any, step: Any) -> None:
+        self._plain, self._step = plain, step
+
+    def __await__(self) -> Any:
+        return _stepped(self._plain, self._step)
 
 
 @unseen
@@ -152,16 +183,7 @@ def _anywhere(function: Any, name: str) -> Any:
 
 def _row_of(function: Any, name: str) -> Any:
     """The wrapper of a function. A call of a generator function only begins: there, each step is timed."""
-    if not _is_generator(function):
-        return _anywhere(function, name)
-    step = _anywhere(_step, name)
-
-    @unseen
-    @functools.wraps(function)
-    def watched(*args: Any, **kwargs: Any) -> Any:
-        return _stepped(function(*args, **kwargs), step)
-
-    return watched
+    return _by_steps(function, _anywhere(_step, name)) if _kind(function) else _anywhere(function, name)
 
 
 def modules_of(functions: tuple[str, ...]) -> set[str]:
@@ -202,6 +224,8 @@ def watch_functions(patches: Patches, functions: tuple[str, ...]) -> None:
         owner, name, plain = _found(text)
         if _is_function(plain) and not is_wrapper(plain):
             wrapped = _timed_as_held(owner, name, plain, name_of_span(text))
+            if wrapped is plain:
+                continue
             patches.replace(owner, name, wrapped)
             for space in behind([plain]):
                 if space.get(name) is plain:

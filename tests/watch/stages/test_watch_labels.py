@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import functools
+import inspect
 import sys
-from collections.abc import Generator
+from collections.abc import AsyncGenerator, Generator
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -160,4 +162,54 @@ def test_of_a_generator_each_step_is_timed_and_nothing_between(named: bool, monk
     next(made)
     made.close()
     assert left == [3, 5]
+    patches.undo()
+
+
+@pytest.mark.parametrize("named", [True, False], ids=["--span", "pipebench.span"])
+def test_of_a_coroutine_its_own_work_is_timed_and_no_wait(named: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A call of it only begins, so its row had almost no time."""
+    opened = Opened()
+
+    async def fetch(number: int) -> int:
+        assert opened.depth == 1
+        try:
+            await asyncio.sleep(0)
+            await others.wait()
+        except asyncio.CancelledError:
+            return -number
+        assert opened.depth == 1
+        return number
+
+    async def other() -> None:
+        assert opened.depth == 0
+        others.set()
+
+    async def all_of_them() -> list[int]:
+        return await asyncio.gather(module.fetch(1), module.fetch(2), other())
+
+    async def cancelled() -> int:
+        task = asyncio.create_task(module.fetch(3))
+        await asyncio.sleep(0)
+        task.cancel()
+        return await task
+
+    patches, module = Patches(), SimpleNamespace(fetch=fetch if named else labels.span("fetch")(fetch))
+    monkeypatch.setitem(sys.modules, "remote", module)  # type: ignore[misc]  # a module
+    monkeypatch.setattr(labels.beyond_fetch, "to", opened)
+    labels.watch_functions(patches, ("remote:fetch",) if named else ())
+    assert inspect.iscoroutinefunction(module.fetch)
+    others = asyncio.Event()
+    assert asyncio.run(all_of_them()) == [1, 2, None] and (opened.begun, opened.depth) == (4, 0)
+    assert asyncio.run(cancelled()) == -3 and (opened.begun, opened.depth) == (6, 0)
+    patches.undo()
+
+
+def test_an_asynchronous_generator_stays_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def rows() -> AsyncGenerator[int, None]:
+        yield 1
+
+    patches, module = Patches(), SimpleNamespace(rows=rows)
+    monkeypatch.setitem(sys.modules, "streamed", module)  # type: ignore[misc]  # a module
+    labels.watch_functions(patches, ("streamed:rows",))
+    assert module.rows is rows and labels.span("rows")(rows) is rows
     patches.undo()
