@@ -19,6 +19,7 @@ from pipebench.host.machine import calibration_file, usable_cores
 from pipebench.host.redaction import command_line, inert
 from pipebench.host.scratch import Scratch
 from pipebench.host.screen import colours, columns, encoding
+from pipebench.host.slurm import attempt
 from pipebench.render.signs import missing
 from pipebench.render.watched import whole
 from pipebench.results.programs import WatchedCommand
@@ -188,7 +189,7 @@ def observe_command(
             stood = [*standstill_notes(ended.stood, ended.lived), *stopped_programs(records, ended.pid)]
             notes = [*_traced(shown, options.export_trace, say), *_faults(programs), *stood]
             steps = timeline(shown, main.loaders_in_loop)
-            command = dataclasses.replace(command, attempt=_attempt())
+            command = dataclasses.replace(command, attempt=attempt(os.environ))
             report(dataclasses.replace(main, notes=(*main.notes, *notes), timeline=steps), command)
 
         return supervisor.run_command(
@@ -252,12 +253,6 @@ def _check_kept(records: Path) -> None:
 def out_file(folder: Path) -> Path:
     """A file for a report in a folder that many machines share: no other process has the same, and none is locked."""
     return folder / f"{platform.node()}-{secrets.token_hex(8)}.json"
-
-
-def _attempt() -> int:
-    """How often Slurm has put this job into its queue again."""
-    count = os.environ.get("SLURM_RESTART_COUNT", "")
-    return int(count) if count.isdigit() else 0
 
 
 def _settings(options: WatchOptions, folder: Path) -> Settings:

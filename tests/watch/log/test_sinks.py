@@ -17,6 +17,7 @@ from click.testing import CliRunner
 
 from pipebench.cli import cli
 from pipebench.errors import PipebenchError, UsageError
+from pipebench.host.slurm import own_place
 from pipebench.watch.log import writers
 from pipebench.watch.log.live import Live
 from pipebench.watch.log.sinks import Destination, Point, destinations, kinds, opened
@@ -246,3 +247,28 @@ def test_points_are_written_while_the_run_goes_on(tmp_path: Path, monkeypatch: p
     with log(f"jsonl:{tmp_path / 'a'}") as found, found.following(lambda: [tmp_path]):
         while not (tmp_path / "a").read_text():
             time.sleep(0.001)
+
+
+@pytest.mark.parametrize(
+    ("names", "place"),
+    [
+        ({}, "runs/a.csv"),
+        ({"SLURM_PROCID": "0", "SLURM_NTASKS": "8", "SLURM_RESTART_COUNT": "0"}, "runs/a.csv"),  # below sbatch
+        ({"SLURM_PROCID": "0", "SLURM_STEP_NUM_TASKS": "1"}, "runs/a.csv"),
+        ({"SLURM_PROCID": "3", "SLURM_STEP_NUM_TASKS": "8"}, "runs/a.task3.csv"),
+        ({"SLURM_RESTART_COUNT": "2"}, "runs/a.attempt2.csv"),
+        ({"SLURM_PROCID": "0", "SLURM_STEP_NUM_TASKS": "2", "SLURM_RESTART_COUNT": "1"}, "runs/a.task0.attempt1.csv"),
+        ({"SLURM_PROCID": "", "SLURM_STEP_NUM_TASKS": "many", "SLURM_RESTART_COUNT": "-1"}, "runs/a.csv"),
+    ],
+)
+def test_each_task_of_slurm_and_each_attempt_has_a_place_of_its_own(
+    names: dict[str, str], place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second task of a job, and a job that was queued again, ended with "there exists"."""
+    for name in ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_RESTART_COUNT"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in names.items():
+        monkeypatch.setenv(name, value)
+    assert destinations(["csv:runs/a.csv"]) == [Destination("csv", place)]
+    assert destinations(["tensorboard:logs", "wandb"])[1:] == [Destination("wandb", "")]
+    assert own_place("logs", {"SLURM_PROCID": "1", "SLURM_STEP_NUM_TASKS": "2"}) == "logs.task1"
