@@ -16,7 +16,7 @@ ROOT = Path(pipebench.__file__).parent
 LOADERS = " ".join(sorted(one.stem for one in (ROOT / "loaders/kinds").glob("*.py") if one.stem != "__init__"))
 HOUSE = {
     "": "errors units stats ring",
-    "host": "clock gaps heap children known_bad screen interrupts private redaction cgroups identity machine limits "
+    "host": "clock slurm gaps heap children known_bad screen interrupts private redaction cgroups identity machine limits "
     "named page_cache process_tree scratch whole_files",
     "native": "building passing region resized transforms multi_picture packing",
     "task": "",

@@ -53,12 +53,24 @@ def gain(found: Sequence[float]) -> Speedup | None:
     return Speedup(interval.median, interval.low, interval.high, interval.confidence)
 
 
-def promised(found: Speedup) -> Speedup:
-    """The same speed-up with an interval for another run: what differs between runs adds to it (in quadrature)."""
+def promised(found: Speedup, varies: float = 0.0) -> Speedup:
+    """The same speed-up with an interval for another run: what differs between runs adds to it (in quadrature).
+
+    A gain that `varies` more than others takes away a loss that differs from run to run. It can be small, and no less.
+    """
     size = min(1.0, abs(math.log(found.speedup)) / math.log(_LARGE))
-    more = NORMAL * (BETWEEN_RUNS + size * (_OF_LARGE_GAINS - BETWEEN_RUNS))
-    low, high = (math.hypot(math.log(found.speedup / end), more) for end in (found.low, found.high))
-    return Speedup(found.speedup, found.speedup * math.exp(-low), found.speedup * math.exp(high), found.confidence)
+    usual = BETWEEN_RUNS + size * (_OF_LARGE_GAINS - BETWEEN_RUNS)
+    low, high = _wider(found, usual)
+    if varies > usual:
+        least = min(low, 1.0)
+        low, high = _wider(found, varies)
+        low = max(low, least)
+    return Speedup(found.speedup, low, high, found.confidence)
+
+
+def _wider(found: Speedup, deviation: float) -> tuple[float, float]:
+    low, high = (math.hypot(math.log(found.speedup / end), NORMAL * deviation) for end in (found.low, found.high))
+    return found.speedup * math.exp(-low), found.speedup * math.exp(high)
 
 
 def enough(found: Sequence[float], most: int = MOST_PAIRS) -> bool:
@@ -112,7 +124,9 @@ def _has_room(found: Finding) -> bool:
 
 
 def _is_rough(found: Finding) -> bool:
-    return found.gain is not None and found.gain.high > _ROUGH * found.gain.low and _has_room(found)
+    told = gain(found.ratios)
+    usual = promised(told) if told is not None else None
+    return usual is not None and usual.high > _ROUGH * usual.low and _has_room(found)
 
 
 def advisable(findings: Sequence[Finding]) -> list[Finding]:
@@ -144,6 +158,7 @@ def together(findings: Sequence[Finding]) -> Change | None:
         how=tuple(line for one in best for line in one.change.how),
         at=next((one.change.at for one in best if one.change.at), None),
         discards=any(one.change.discards for one in best),
+        varies=max(one.change.varies for one in best),
         rewrites=tuple(rewrite for one in best for rewrite in one.change.rewrites),
         partly=any(one.change.one_thread or (one.change.edits and not one.change.rewrites) for one in best),
     )

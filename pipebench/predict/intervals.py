@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from statistics import fmean, stdev
 
@@ -43,7 +43,24 @@ def around(values: Sequence[float], model_error: float) -> Figure:
 
 
 def _rates(ways: Sequence[LoopCosts], setting: Setting) -> list[float]:
-    return [simulate(one, setting).batches_per_s for one in ways]
+    return [simulate(each, setting).batches_per_s for one in ways for each in _in_one_process(one, setting)]
+
+
+def _in_one_process(costs: LoopCosts, setting: Setting) -> Iterator[LoopCosts]:
+    """The costs; then, for a loader that is to do without its workers, the least that they can be there.
+
+    A worker's thread waits for the interpreter's lock while its feeder thread pickles, which looks blocked. And what
+    the loop has received it must give back, tensor by tensor, in a later step: the records do not tell how long.
+    """
+    yield costs
+    if costs.workers and not setting.workers:
+        given_back_s = min(costs.receive_s, costs.step_cpu_s / 2)
+        yield replace(
+            costs,
+            blocked_s=tuple(max(0.0, one - costs.feeder_cpu_s) for one in costs.blocked_s),
+            step_s=tuple(max(one / 2, one - given_back_s) for one in costs.step_s),
+            step_cpu_s=costs.step_cpu_s - given_back_s,
+        )
 
 
 def _middle(rates: Sequence[float]) -> float:

@@ -4,14 +4,17 @@ A function counts with all that it calls: a loader function mostly calls a decod
 full: what the function gave first is served again, so the weights of the trial are worth nothing. Before that, its
 first calls are made twice. They must give the same bit for bit, and draw no random numbers. Some samples are made
 twice, too: then the function must get the same arguments again, or indices of the dataset. If samples that are far
-apart have all arguments in common, one result serves all samples.
+apart have all arguments in common, one result serves all samples. A function that also sets what other code reads later
+has no cache: of a result that is served again, that would be missing.
 """
 
 from __future__ import annotations
 
+import dis
 import functools
 import operator
-from collections.abc import Callable, Sequence
+import types
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import Any
@@ -45,6 +48,8 @@ _LEAST, _MOST_BYTES = 2, 64_000_000  # fewer of them, if their results are large
 _APART = 4  # of the dataset: samples that are so far apart, or more, tell of all samples
 _NAMES = (float, str, bytes, PurePath, tuple, type(None))
 _KEYS = (int, *_NAMES)
+_SETTERS = ("STORE_ATTR", "STORE_GLOBAL", "DELETE_ATTR", "DELETE_GLOBAL")
+_BEFORE = ("__init__", "__getstate__", "__setstate__", "__reduce__", "__del__", "__len__", "__repr__")
 
 
 def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
@@ -188,9 +193,12 @@ class _Cache(Edit):
     def in_worker(self, fetcher: Any, patches: Patches) -> None:
         state = self._state = self._state or _State()
         held = held_weakly(fetcher)
-        serving = functools.partial(_served, state=state)
+        plain_ones: list[types.FunctionType] = []
+        serving = functools.partial(_served, state=state, plain_ones=plain_ones)
         if not finding_transforms.replace_called(fetcher.dataset, patches, self.name, serving):
             raise Refused("no-such-stage")
+        if any(_read_later(one, fetcher) for one in plain_ones):
+            raise Refused("sets-state")
 
         def fetch(index: Any) -> Any:
             fetcher, plain = held()
@@ -216,7 +224,15 @@ class _Cache(Edit):
 edit = _Cache
 
 
-def _served(plain: Callable[..., Any], of_object: bool, state: _State) -> Callable[..., Any]:
+def _served(
+    plain: Callable[..., Any], of_object: bool, state: _State, plain_ones: list[types.FunctionType]
+) -> Callable[..., Any]:
+    own: Any = plain
+    while hasattr(own, "__wrapped__"):
+        own = own.__wrapped__
+    if isinstance(own, types.FunctionType):
+        plain_ones.append(own)
+
     @unseen
     @functools.wraps(plain)
     def served(*args: Any, **kwargs: Any) -> Any:
@@ -224,3 +240,43 @@ def _served(plain: Callable[..., Any], of_object: bool, state: _State) -> Callab
         return state.serve(plain, arguments, args, kwargs)
 
     return served
+
+
+def _read_later(function: types.FunctionType, fetcher: Any) -> set[str]:
+    """Attributes and globals that the function sets, and that other code of the dataset reads and does not set.
+
+    What sets it itself before it reads it, such as a file that is opened when it is first needed, does without.
+    """
+    found = _sets(function.__code__)
+    if not found:
+        return found
+    own = function.__code__
+    others = [one for one in _beside(fetcher, function) if one is not own]
+    others = [one for one in others if one.co_name not in own.co_names or _is_named(one, others)]
+    return {name for name in found if any(name in one.co_names and name not in _sets(one) for one in others)}
+
+
+def _is_named(code: types.CodeType, others: Sequence[types.CodeType]) -> bool:
+    """Whether other code than the function calls this, too."""
+    return any(code.co_name in one.co_names for one in others if one is not code)
+
+
+def _sets(code: types.CodeType) -> set[str]:
+    return {str(one.argval) for one in dis.get_instructions(code) if one.opname in _SETTERS}
+
+
+def _beside(fetcher: Any, function: types.FunctionType) -> Iterator[types.CodeType]:
+    """The code that runs in a worker after the function: methods of the datasets, functions of its module, collate."""
+    held = [*vars(fetcher.collate_fn).values()] if hasattr(fetcher.collate_fn, "__dict__") else []
+    found = [fetcher.collate_fn, *held, *function.__globals__.values()]
+    dataset = fetcher.dataset
+    while dataset is not None:
+        for kind in type(dataset).__mro__:
+            found += [one for name, one in vars(kind).items() if name not in _BEFORE]
+        dataset = getattr(dataset, "dataset", None)
+    for one in found:
+        one = getattr(one, "__func__", one)
+        while hasattr(one, "__wrapped__"):
+            one = one.__wrapped__
+        if isinstance(one, types.FunctionType):
+            yield one.__code__

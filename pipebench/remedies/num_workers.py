@@ -121,7 +121,10 @@ def _most(seen: Seen) -> float:
     most = most_workers(seen.cores)
     if seen.worker_bytes and seen.free_bytes is not None:
         most = min(most, seen.workers + _MEMORY_SHARE * seen.free_bytes / seen.worker_bytes)
-    while most > seen.workers and not seen.has_shared_memory(int(most), seen.prefetch_factor):
+    while most > seen.workers and not (
+        seen.has_shared_memory(int(most), seen.prefetch_factor)
+        and seen.has_descriptors(int(most), seen.prefetch_factor)
+    ):
         most -= 1
     return most
 

@@ -14,6 +14,9 @@ PLACE = 1
 _COMPETE = 0.5  # of the cores: workers that use less do not compete for them
 _WORKED = 0.05  # of the cores that a worker uses: threads that use less did hardly any work
 _OWN_THREADS = 2  # of a worker: its main thread and the feeder thread of its queue
+# What workers lose to their threads differs so much between processes of one script: the logarithm of an iteration of
+# seven runs of tests/advice/scripts/threads.py, 10 to 83 ms (docs/figures/advice.md).
+_VARIES = 0.65
 _SET_BY_TORCH = ("torch", "OpenMP")
 
 
@@ -22,7 +25,7 @@ def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
     if tried or not seen.workers or not pools or seen.cores <= 1 or not _threads(seen):
         return None
     asked = seen.has_cause("threads-over-cores")
-    return Change("one_thread", {}, "none", one_thread=True, pools=pools, asked_for=asked)
+    return Change("one_thread", {}, "none", one_thread=True, pools=pools, asked_for=asked, varies=_VARIES)
 
 
 def _pools(seen: Seen) -> list[str]:

@@ -18,6 +18,7 @@ _TELLING = 10.0  # a limit above this says nothing about what a change will brin
 # Parts of a wait that workers do not change. Receiving is none: on a busy machine it holds waits for a worker, too.
 _OF_THE_SCRIPT = ("sampler", "send-indices")
 _BLOCKED = 0.5  # of the time of a sample on a core, at most
+_SPARE_DESCRIPTORS = 64  # for files that the script opens
 PREFETCH_FACTOR = 2  # of torch, if nothing is said
 WORTH = 1.03  # a speed-up that is worth an edit
 TRY_FROM = 1.08  # a limit that is worth a trial: runs differ so much that an interval shows hardly less
@@ -174,6 +175,19 @@ class Seen:
             return True
         needed = self.ranks * workers * (prefetch_factor + 1) * each
         return needed < host.shared_memory_size_bytes - (host.shared_memory_bytes or 0)
+
+    def has_descriptors(self, workers: int, prefetch_factor: int) -> bool:
+        """Whether the script may open as many files as the tensors need that so many workers make ahead.
+
+        With torch's strategy "file_descriptor", a tensor in shared memory holds one until nobody has it any more. While
+        a change is tried, both loaders have batches. Where nothing is known, they fit.
+        """
+        host, found = self.watched.host, self.watched.hand_off
+        each = found.tensors_per_batch if found is not None else None
+        if each is None or host is None or host.descriptor_limit is None or host.sharing_strategy != "file_descriptor":
+            return True
+        needed = workers * (prefetch_factor + 1) * each
+        return needed < host.descriptor_limit - (host.script_descriptors or 0) - _SPARE_DESCRIPTORS
 
     @property
     def prefetch_factor(self) -> int:

@@ -59,6 +59,7 @@ _NOT_TRIED = {
     "no-keys": "its arguments are no numbers or names, which would tell a cache what to give",
     "no-rows": "its dataset does more than to take rows of arrays or tensors",
     "has-getitems": "its dataset gives whole batches already",
+    "sets-state": "it also sets what other code reads later, which a cache would not do",
     "other-keys": "its arguments differ when a sample is made again, so a cache would not have them",
     "draws-numbers": "it draws random numbers",
     "differs-each-time": "it gives something else when it is called again, or what cannot be compared",

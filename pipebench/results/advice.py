@@ -72,7 +72,8 @@ class Change:
     not all of it: the rest is written by hand. `if_once` is what it is called, and what the user writes, if one result
     serves all samples: only a trial shows that; `if_changed` is what he writes besides, if somebody changes a result in
     place. `untried` is why it cannot be tried at all ("": it can).
-    `rough`: before it is tried, the remedy measures on the user's files whether it is worth that.
+    `rough`: before it is tried, the remedy measures on the user's files whether it is worth that. `varies` is how far
+    its gain differs between runs, where that is more than usual: the standard deviation of the gain's logarithm.
     """
 
     remedy: str
@@ -99,6 +100,7 @@ class Change:
     if_changed: tuple[str, ...] = ()
     untried: str = ""
     rough: bool = False
+    varies: float = 0.0
 
 
 @dataclass(frozen=True)

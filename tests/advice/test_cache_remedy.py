@@ -169,6 +169,49 @@ def test_what_no_cache_could_give_is_refused(name, problem):
         _fetched(Calls(), name, [0, 1])
 
 
+class Opening(Calls):
+    """Its function opens a file, and keeps the size of what it read for the one that crops it."""
+
+    file = None
+
+    def read(self, number):
+        if self.file is None:
+            self.file = open
+        self.size = number
+        return np.full(4, number)
+
+    def opened(self, number):
+        if self.file is None:
+            self.file = open
+        self.latest = number
+        return self.clean(number)
+
+    def last(self):
+        if self.file is None:
+            self.file = open
+        return self.size
+
+    def scan(self, number):
+        self.slices = number
+        return self.volume()
+
+    def volume(self):
+        return np.full(4, self.slices)
+
+    def __getitem__(self, index):
+        return self.read(index), self.last(), self.opened(index), self.scan(index)
+
+
+def test_what_also_sets_what_others_read_is_refused(few):
+    """Of a result that is served again, the size would be that of an earlier sample."""
+    with pytest.raises(Refused, match="sets-state"):
+        _fetched(Opening(), "Opening.read", [0, 1])
+    assert (
+        len(_fetched(Opening(), "Opening.opened", [0, 1])) == 1
+    )  # nobody reads `latest`, and each opens the file itself
+    assert len(_fetched(Opening(), "Opening.scan", [0, 1])) == 1  # what reads it is called by the function alone
+
+
 @pytest.mark.parametrize(
     ("argument", "key"),
     [

@@ -252,3 +252,24 @@ def test_what_a_cause_asks_for_and_only_a_changed_script_shows_is_a_guess():
     assert foretold([found]) == 0
     assert foretold([replace(found, given_back=0.1)]) is None  # it would still be slower
     assert foretold([replace(found, change=replace(change, asked_for=False))]) is None
+
+
+def test_a_gain_that_differs_more_between_runs_is_promised_so():
+    """It takes a loss away: the loss may be smaller in another run, but the change does not make that run slower."""
+    found = Speedup(3.0, 2.7, 3.3, 0.95)
+    usual, wide = promised(found), promised(found, 0.65)
+    assert usual.low < wide.speedup == 3.0 and wide.high > 3.0 * math.exp(1.96 * 0.65) > 3 * usual.low
+    assert wide.low == 1.0 < usual.low
+    assert promised(found, 0.01) == usual  # no less than what differs between any two runs
+    little = Speedup(1.02, 0.8, 1.3, 0.95)
+    assert promised(little, 0.65).low == promised(little).low < 1.0
+
+
+def test_a_change_that_differs_between_runs_still_counts_as_known():
+    sharp = (3.0, 3.02, 2.98)
+    change = Change("one_thread", {}, varies=0.65)
+    found = Finding(change, "gain", promised(gain(sharp), change.varies), sharp)
+    assert (
+        unclear([found]) is None
+        and together([found, replace(found, change=Change("prefetch_factor", {"prefetch_factor": 8}))]).varies == 0.65
+    )

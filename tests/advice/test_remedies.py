@@ -212,6 +212,26 @@ def test_what_shared_memory_cannot_hold_is_not_tried(megabytes, workers, ahead):
         assert _settings(remedy.propose(figures, [])) == (None if wanted is None else {name: wanted})
 
 
+@pytest.mark.parametrize(
+    ("limit", "strategy", "workers", "ahead"),
+    [
+        (4096, "file_descriptor", 4, 8),
+        (2048, "file_descriptor", 4, None),
+        (1024, "file_descriptor", None, None),
+        (1024, "file_system", 4, 8),
+        (None, "file_descriptor", 4, 8),
+    ],
+)
+def test_tensors_for_which_no_files_could_be_opened_are_not_asked_for(limit, strategy, workers, ahead):
+    """A batch has 140 tensors: "too many open files" would end the training."""
+    used = replace(host(), descriptor_limit=limit, script_descriptors=100, sharing_strategy=strategy)
+    handed = HandOff(0.001, 0.001, 500.0, 100, tensors_per_batch=140.0)
+    figures = seen(0.5, used=used)
+    figures = replace(figures, watched=replace(figures.watched, hand_off=handed))
+    for remedy, name, wanted in ((num_workers, "num_workers", workers), (prefetch_factor, "prefetch_factor", ahead)):
+        assert _settings(remedy.propose(figures, [])) == (None if wanted is None else {name: wanted})
+
+
 def test_too_many_workers_that_wait_are_halved():
     figures = _with_cause(seen(0.7, num_workers=12), BLOCKED, {})
     assert _settings(num_workers.propose(figures, [])) == {"num_workers": 6}
