@@ -16,8 +16,8 @@ ROOT = Path(pipebench.__file__).parent
 LOADERS = " ".join(sorted(one.stem for one in (ROOT / "loaders/kinds").glob("*.py") if one.stem != "__init__"))
 HOUSE = {
     "": "errors units stats ring",
-    "host": "clock slurm gaps heap children known_bad screen interrupts private redaction cgroups identity machine limits "
-    "named page_cache process_tree scratch whole_files",
+    "host": "clock slurm gaps heap children known_bad screen interrupts private redaction cgroups identity machine "
+    "limits named page_cache process_tree scratch whole_files",
     "native": "building passing region resized transforms multi_picture packing",
     "task": "",
     "results": "sync_points measurement usual_pipeline loading consumers windows drilled account costs hand_off "
@@ -35,17 +35,17 @@ HOUSE = {
     "syncpoints": "placement book reviewed_operators modes session examine",
     "predict": "cores loader load bounds asked intervals one_machine planning passports untried more_workers",
     "watch.record": "options orders spent kernel_counts from_handlers bound_lines trial_lines program_lines "
-    "worker_lines lines patches exclusive_time record_file last_sample recording sampling thread_pools memory",
+    "worker_lines lines patches own_code exclusive_time record_file last_sample recording sampling thread_pools memory",
     "watch.stages": "labels transforms hidden_errors webdataset in_place called iterables library_calls "
     "finding_transforms",
     "watch.worker": "pickling stack_place contents batch_sums standins fetching",
-    "watch.script": "made lost_workers wait_parts arrivals device_idle main_thread own_steps phases ranks loop_looks "
-    "loop_spans without_loader optimisers relays spawned_workers transfers iterators webdataset_loader",
+    "watch.script": "made dividing described lost_workers wait_parts arrivals device_idle main_thread own_steps "
+    "phases ranks loop_looks loop_spans without_loader optimisers relays spawned_workers transfers iterators "
+    "webdataset_loader",
     "watch.bound": "batches schedule alternation agreement live_batches session",
     "watch.trial": "resting dealing in_step edits examining memo compared chains indexing pictures arms "
     "stretches passes session patching",
-    "watch.launch": "watched_script standstill over_time footprint exits own_code stacks supervisor bootstrap program "
-    "programs",
+    "watch.launch": "watched_script standstill over_time footprint exits stacks supervisor bootstrap program programs",
     "watch.launch.hook": "pipebench_hook sitecustomize",
     "watch.read": "decoding gather described like_a_device in_loop collectives account bound bound_of_ranks drilled "
     "hand_off costs over_time host_use moves verdict waiting stalls series of_causes causes notes summary rank_pace "

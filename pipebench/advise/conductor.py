@@ -14,9 +14,9 @@ from pipebench.remedies import Propose
 from pipebench.remedies.seen import Seen
 from pipebench.results.advice import Advice, Cache, Change, Ended, Finding
 from pipebench.results.watched import LoaderResult, WatchResult
-from pipebench.watch.launch.own_code import owner
 from pipebench.watch.record.lines import Line, LoopSums, Moment
 from pipebench.watch.record.orders import Order
+from pipebench.watch.record.own_code import owner
 from pipebench.watch.record.trial_lines import LoaderMade, TrialLine
 
 LOOK_S = 6.0  # the shortest time to watch before anything is tried

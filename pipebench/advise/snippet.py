@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from pipebench.remedies.source import Source
 from pipebench.results.advice import Change, NoText, Rewrite, Snippet, Value
-from pipebench.watch.launch.own_code import owner
+from pipebench.watch.record.own_code import owner
 from pipebench.watch.record.trial_lines import LoaderMade
 
 _NO_NEWLINE = "\\ No newline at end of file"

@@ -15,7 +15,7 @@ from typing import Any
 
 from pipebench.remedies.seen import WORTH, Seen, hand_off_share
 from pipebench.results.advice import Change, Finding, Place
-from pipebench.watch.launch.own_code import owner
+from pipebench.watch.record.own_code import owner
 from pipebench.watch.record.patches import Patches
 from pipebench.watch.trial.edits import Edit, Refused
 

@@ -21,6 +21,11 @@ from pipebench.results.advice import Change, Finding, Value
 
 PLACE = 2
 OWN_PROCESS = "own-process"
+DIVIDE = (
+    "First let each worker give its own part of the samples, as by",
+    "samples[info.id :: info.num_workers] with info = torch.utils.data.get_worker_info().",
+    "As it is, each worker would give all samples.",
+)
 _CLEARLY = 1.2  # times the speed-up of the lowest rung: then that one is passed over
 _KEPT = 0.8  # of what the simulation said: a rung that brings less disappoints
 _MEMORY_SHARE = 0.5  # of free memory
@@ -155,5 +160,8 @@ def _change(seen: Seen, workers: int) -> Change:
     if live_on:
         settings["persistent_workers"] = True
     predicted = seen.promise if more > 0 else None
-    how = KEEPS if live_on else ()
-    return Change("num_workers", settings, seen.processes(more), by_passes=live_on, predicted=predicted, how=how)
+    divide = more > 0 and seen.loader.undivided
+    how = (*(DIVIDE if divide else ()), *(KEEPS if live_on else ()))
+    return Change(
+        "num_workers", settings, seen.processes(more), by_passes=live_on, predicted=predicted, how=how, partly=divide
+    )

@@ -10,7 +10,7 @@ from pipebench.results.advice import Change, Value
 from pipebench.results.watched import LoaderResult, WatchResult
 from pipebench.stats import Speedup
 from pipebench.units import size
-from pipebench.watch.launch.own_code import owner
+from pipebench.watch.record.own_code import owner
 from pipebench.watch.record.trial_lines import LoaderMade
 
 _ENDS = ("start-up", "end-of-pass")

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from pipebench.remedies.seen import Seen
 from pipebench.results.advice import Place, Rewrite
-from pipebench.watch.launch.own_code import owner
+from pipebench.watch.record.own_code import owner
 from pipebench.watch.record.trial_lines import LoaderMade
 
 _LOADER = "DataLoader"

@@ -118,6 +118,10 @@ def _from(values: Values) -> str:
 
 
 _SENTENCES: dict[str, Callable[[Values], str]] = {
+    "undivided": lambda found: (
+        f"Each of the {found['workers']} workers of loader {found['loader']} gives all samples, unless something "
+        f"divides them: nothing in the code of {found['dataset']} asks for the worker (get_worker_info)."
+    ),
     "workers-not-watched": _not_watched,
     "failed-batches": lambda found: f"In loader {found['loader']}, {_batches(found)} failed with an exception.",
     "hidden-errors": lambda found: (

@@ -172,6 +172,12 @@ _OF_RUN: dict[str, Callable[[NextMove], str]] = {
 }
 
 
+DIVIDE = (
+    " First let each worker give its own part: nothing in the dataset's code asks for the worker (get_worker_info), so "
+    "each would give all samples."
+)
+
+
 def next_move(move: NextMove | None) -> str | None:
     """The change that the figures support; None if they support no change."""
     if move is None:
@@ -182,7 +188,7 @@ def next_move(move: NextMove | None) -> str | None:
     if move.action in _OF_RUN:
         return f"Next: {_OF_RUN[move.action](move)}."
     if move.action in _OF_WORKERS:
-        return f"Next: {_OF_WORKERS[move.action](move)}"
+        return f"Next: {_OF_WORKERS[move.action](move)}{DIVIDE if move.undivided else ''}"
     if move.action == "make-hand-off-cheaper":
         return _cheaper_hand_off(move)
     return (

@@ -26,7 +26,7 @@ class NextMove:
 
     `to_workers` is the number of workers, above the present one, that would bring most, and `predicted` the speed-up of
     the loop with it, by a simulation of this run (None: too little was recorded). `alone` is the same without the other
-    processes, where they use many cores.
+    processes, where they use many cores. `undivided`: each worker would give all samples of the loader's dataset.
     """
 
     action: Literal[
@@ -59,3 +59,4 @@ class NextMove:
     sibling_cores: float = 0.0
     wanted_cores: float = 0.0
     alone: Speedup | None = None
+    undivided: bool = False

@@ -126,7 +126,7 @@ class LoaderResult:
     Number 0 is no loader: it is a loop that trains without one. `file` and `line` say where the loader was made ("":
     not seen), `made_by` which library made it from settings of its own ("": none), and `again` how often it was made
     anew at the same place. `beside`: only threads other than the main one iterate it, and do not train. `content`: what
-    its batches hold.
+    its batches hold. `undivided`: nothing in the code of an iterable dataset asks which worker it is in.
 
     `training` says that a backward pass or an optimiser's step ran inside its iterations. `startup_s` is the time in
     the first pass from the start of the iterator's construction to the first batch. `later_startup_s` is the mean of
@@ -170,6 +170,7 @@ class LoaderResult:
     again: int = 0
     beside: bool = False
     content: BatchContent | None = None
+    undivided: bool = False
 
 
 @dataclass(frozen=True)

@@ -201,6 +201,15 @@ def test_rungs_that_could_not_be_tried_leave_the_lower_ones_open():
     assert _settings(num_workers.propose(_with_cause(seen(0.7), BLOCKED), left)) == {"num_workers": 4}
 
 
+def test_more_workers_of_a_stream_that_is_not_divided_are_only_a_part_of_the_change():
+    """Each of them would give all samples, so the line alone is no advice."""
+    figures = seen(0.7, loader=replace(LOADER, undivided=True))
+    change = num_workers.propose(_with_cause(figures, BLOCKED), [])
+    assert change.partly and change.how == num_workers.DIVIDE and not num_workers.propose(seen(0.7), []).partly
+    fewer = num_workers.propose(_with_cause(seen(0.7, num_workers=12, loader=figures.loader), BLOCKED, {}), [])
+    assert _settings(fewer) == {"num_workers": 6} and not fewer.partly and fewer.how == ()
+
+
 @pytest.mark.parametrize(("megabytes", "workers", "ahead"), [(4000, 4, 8), (400, 4, None), (200, None, None)])
 def test_what_shared_memory_cannot_hold_is_not_tried(megabytes, workers, ahead):
     """A batch takes 25 MB. Four workers make 12 ahead; two with a prefetch factor of 8 make 18."""

@@ -20,9 +20,9 @@ from time import perf_counter_ns, thread_time
 from typing import NamedTuple, Protocol
 
 from pipebench.watch.launch.footprint import again_and_again
-from pipebench.watch.launch.own_code import Function, Place, own_place
 from pipebench.watch.record.lines import StackPlace
 from pipebench.watch.record.memory import Memory
+from pipebench.watch.record.own_code import Function, Place, own_place
 from pipebench.watch.record.recording import told
 from pipebench.watch.worker.stack_place import FOLDER
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from pipebench.results.batches import BatchContent, SlowSample
-from pipebench.watch.launch.own_code import owner
 from pipebench.watch.read.gather import Run
 from pipebench.watch.record.lines import CodePlace, Content, PassBegun
+from pipebench.watch.record.own_code import owner
 
 _NS = 1e-9
 _SLOWEST = 10

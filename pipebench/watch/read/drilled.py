@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterable, Sequence
 from pipebench.results.drilled import DrilledLine, DrilledRow
 from pipebench.results.watched import Note, StageResult
 from pipebench.stats import NORMAL
-from pipebench.watch.launch.own_code import Place, plain_name
 from pipebench.watch.launch.stacks import Look, Looks
 from pipebench.watch.read.gather import Run
+from pipebench.watch.record.own_code import Place, plain_name
 from pipebench.watch.worker.stack_place import UNNAMED_SHARE, drilled
 
 _FEWEST = 20  # with fewer looks, every interval is wider than 20 %

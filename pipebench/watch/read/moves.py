@@ -287,7 +287,7 @@ def in_its_words(move: NextMove | None, result: WatchResult) -> NextMove | None:
         return None
     main = result.loaders_in_loop[0] if move.loader is None and result.loaders_in_loop else move.loader
     own = next((one for one in result.loaders if one.loader == main), None)
-    return move if own is None else replace(move, made_by=own.made_by, again=own.again)
+    return move if own is None else replace(move, made_by=own.made_by, again=own.again, undivided=own.undivided)
 
 
 def _could_save(one: Cause) -> float:

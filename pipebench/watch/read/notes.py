@@ -18,6 +18,8 @@ _NS = 1e-9
 
 def loader_notes(run: Run, loaders: tuple[LoaderResult, ...]) -> Iterator[Note]:
     for one in loaders:
+        if one.undivided and one.workers > 1:
+            yield Note("undivided", {"loader": one.loader, "dataset": one.dataset, "workers": one.workers})
         if not one.watched:
             how = one.start_method
             yield Note("workers-not-watched", {"loader": one.loader, "workers": one.workers, "start_method": how})

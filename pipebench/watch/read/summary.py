@@ -285,6 +285,7 @@ def _loader(run: Run, described: LoaderFound) -> LoaderResult:
         again=again(run, number),
         beside=bool(turns) and all(one.beside and not one.trained for one in turns),
         content=content(one.content for one in sums),
+        undivided=described.undivided,
     )
 
 

@@ -219,8 +219,8 @@ class BatchInFull:
 class LoaderFound:
     """A loader. Written when it is first iterated; loaders are numbered in that order, from 1.
 
-    `persistent` says that its workers live from one pass to the next. `made` has the file and line of each call that
-    led to its constructor, the nearest first (empty: not seen).
+    `persistent`: workers live from pass to pass. `made` has the file and line of each call that led to its constructor,
+    the nearest first (empty: not seen). `undivided`: each worker gives all samples, see `script/dividing.py`.
     """
 
     loader: int
@@ -231,6 +231,7 @@ class LoaderFound:
     prefetch_factor: int | None
     persistent: bool = False
     made: list[CodePlace] = field(default_factory=list)
+    undivided: bool = False
 
 
 @dataclass
@@ -318,8 +319,7 @@ class LoadersTogether:
 class LibraryThreads:
     """The thread pools of a process's libraries. Written when the process ends.
 
-    `native_threads` is how many native threads did more than idle (None: unknown). `sharing` is torch's sharing
-    strategy (None: `torch.multiprocessing` is not loaded).
+    `native_threads` did more than idle (None: unknown). `sharing` is torch's strategy (None: nothing was shared).
     """
 
     pools: list[Pool] = field(default_factory=list)
@@ -370,7 +370,7 @@ class Moment:
 
 @dataclass
 class SpanNotFound:
-    """A `--span` that named no function when the script ended. `lacks` says what there was not."""
+    """A `--span` that named no function when the script ended, and what there was not."""
 
     text: str
     lacks: Literal["module", "function"]

@@ -12,10 +12,10 @@ from types import ModuleType
 from typing import Any, Literal, Protocol
 
 from pipebench.watch.record.exclusive_time import local
-from pipebench.watch.record.lines import CodePlace, LoaderFound, PassBegun
+from pipebench.watch.record.lines import PassBegun
 from pipebench.watch.record.patches import unseen
 from pipebench.watch.record.recording import Recording
-from pipebench.watch.script import arrivals, spawned_workers, wait_parts
+from pipebench.watch.script import arrivals, described, spawned_workers, wait_parts
 from pipebench.watch.script.lost_workers import LostWorkers
 from pipebench.watch.script.made import Makers, read, watch_makers, weakly
 from pipebench.watch.script.phases import LoopPhases
@@ -23,11 +23,10 @@ from pipebench.watch.script.relays import Relays
 from pipebench.watch.script.spawned_workers import WatchedInit
 from pipebench.watch.script.transfers import watch_transfers
 from pipebench.watch.stages import finding_transforms, labels
-from pipebench.watch.worker import fetching, stack_place, standins
+from pipebench.watch.worker import fetching, stack_place
 from pipebench.watch.worker.batch_sums import Sums, WorkerPlace, collections
 from pipebench.watch.worker.fetching import WatchedWorker
 
-_CALLS = 40  # of those that led to a loader
 _FEW_WORKERS = 2  # of more, each would take as long to find where stacks lie as the script does once
 DATALOADER = "torch.utils.data.dataloader"
 _NEEDED = (
@@ -77,7 +76,7 @@ class Loaders:
             if found is None:
                 found = len(self.passes) + 1
                 self.passes[found], self.again[found] = -1, 0
-                self.recording.write(_described(loader, found, self.makers))
+                self.recording.write(described.described(loader, found, self.makers))
             else:
                 self.again[found] += 1
             self.numbers[loader] = found
@@ -98,7 +97,7 @@ class Loaders:
         self.guarded(self.loop.loader_opens)
         self.recording.guarded("watching functions", self._watch_functions)
         began = perf_counter_ns()
-        start_method = _start_method(loader)
+        start_method = described.start_method(loader)
         if start_method == "fork" and (self.passes[number] >= 0 or read(loader, "num_workers", 0) > _FEW_WORKERS):
             self.recording.guarded("finding where stacks lie", stack_place.learn)
         self.constructing.append((number, start_method))
@@ -192,31 +191,6 @@ class Loaders:
 def _worker_info() -> Any:
     module: Any = sys.modules.get("torch.utils.data._utils.worker")
     return module._worker_info if module else None
-
-
-def _start_method(loader: Any) -> str:
-    if not read(loader, "num_workers"):
-        return "none"
-    context = read(loader, "multiprocessing_context") or sys.modules["torch.multiprocessing"]
-    return str(context.get_start_method())
-
-
-def _described(loader: Any, number: int, makers: Makers) -> LoaderFound:
-    workers = _size(read(loader, "num_workers")) or 0
-    return LoaderFound(
-        number,
-        dataset=type(standins.behind(read(loader, "dataset"))).__name__,
-        workers=workers,
-        batch_size=_size(read(loader, "batch_size", read(standins.maker(loader), "bs"))),
-        start_method=_start_method(loader),
-        prefetch_factor=_size(read(loader, "prefetch_factor")) if workers else None,
-        persistent=bool(read(loader, "persistent_workers")),
-        made=[CodePlace(*one) for one in makers.calls(loader)[:_CALLS]],
-    )
-
-
-def _size(found: Any) -> int | None:
-    return int(found) if hasattr(found, "__index__") else None  # it may be a number of NumPy
 
 
 def _watch_iterators(loaders: Loaders, alone: Any, with_workers: Any) -> None:

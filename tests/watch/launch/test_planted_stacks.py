@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from pipebench.watch.launch.own_code import Function
 from pipebench.watch.launch.stacks import Stack
 from pipebench.watch.record.lines import StackPlace
+from pipebench.watch.record.own_code import Function
 
 CODE_TYPE, THREAD, FIRST_FRAME, FIRST_CODE = 0x5000, 0x10000, 0x20000, 0x40000
 INSTRUCTIONS_AT, LINES_AT, FIRST_LINE_AT, FILE_AT, NAME_AT = 200, 136, 68, 112, 128

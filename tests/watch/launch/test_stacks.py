@@ -14,9 +14,9 @@ import pytest
 from watching import PATIENCE_S
 
 from pipebench.watch.launch import stacks
-from pipebench.watch.launch.own_code import OURS, Function, Place, own_place, owner, plain_name
 from pipebench.watch.launch.stacks import Fetching, StackReader
 from pipebench.watch.record.lines import StackPlace
+from pipebench.watch.record.own_code import OURS, Function, Place, own_place, owner, plain_name
 from pipebench.watch.record.patches import HIDDEN
 from pipebench.watch.record.record_file import encoded
 

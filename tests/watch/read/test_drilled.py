@@ -11,13 +11,13 @@ import pytest
 from pipebench.render import layout
 from pipebench.render.watch_drilled import drilled
 from pipebench.results.watched import StageResult
-from pipebench.watch.launch.own_code import OURS, Place
 from pipebench.watch.launch.stacks import Fetching, Look, Looks
 from pipebench.watch.read.decoding import read
 from pipebench.watch.read.drilled import BIAS, drilled_rows, interval
 from pipebench.watch.read.gather import Process, Run, ShownTime
 from pipebench.watch.record.exclusive_time import REST, StageTimer, stages
 from pipebench.watch.record.lines import Fault, NewStage, ProcessStarted, StageName
+from pipebench.watch.record.own_code import OURS, Place
 from pipebench.watch.record.recording import Recording, Settings
 from pipebench.watch.worker import stack_place
 from pipebench.watch.worker.stack_place import Teller

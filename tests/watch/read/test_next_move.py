@@ -21,7 +21,7 @@ from pipebench.results.watched import (
     WatchResult,
 )
 from pipebench.watch.read.host_use import script_cores
-from pipebench.watch.read.moves import among_ranks, move_of_run
+from pipebench.watch.read.moves import among_ranks, in_its_words, move_of_run
 from pipebench.watch.read.verdict import diagnose
 from pipebench.watch.record.lines import LoopSums
 
@@ -43,6 +43,16 @@ def test_workers_that_sleep_leave_room_for_more_where_the_loop_uses_its_measured
     assert next_move(move) == (
         "Next: raise num_workers above 2. The workers are always busy. Of 2 usable cores, the workers use 0.0 and the "
         "script's own process 0.5."
+    )
+
+
+def test_more_workers_of_a_stream_that_asks_for_none_come_with_how_to_divide_it() -> None:
+    """Eight workers would each give all samples: eight times the work, and the same samples."""
+    alike = loader(script_cores=0.5, undivided=True)
+    run = result(alike, workers=SLEEPING)
+    move = in_its_words(_diagnosed(run)[1], replace(run, loaders=(alike,)))
+    assert (
+        move is not None and move.undivided and "(get_worker_info), so each would give all" in (next_move(move) or "")
     )
 
 

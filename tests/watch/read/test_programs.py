@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from pipebench.render.watch_notes import sentence
 from pipebench.results.watched import Verdict, WatchResult
 from pipebench.watch.launch.exits import Exit
 from pipebench.watch.launch.footprint import Footprint
@@ -198,3 +199,15 @@ def test_a_function_of_span_that_has_a_row_anyway_is_not_said_to_have_not_run() 
     functions = ("cv2:imread", "cv2:resize", "cv2:flip")
     result = _result(_found(1), PassBegun(1, 0, 0), _turns(1, 5), worker=(*stages, sums), functions=functions)
     assert [one.values["span"] for one in result.notes if one.code == "span-not-run"] == ["cv2:flip"]
+
+
+def test_each_worker_gives_all_samples_of_a_stream_that_asks_for_none() -> None:
+    """A pass over 4 workers has each sample 4 times: said first, and not of one worker or none."""
+    found = _result(_found(1, "Clips", workers=4, undivided=True), PassBegun(1, 0, 0), _turns(1, 5)).notes[0]
+    assert sentence(found) == (
+        "Each of the 4 workers of loader 1 gives all samples, unless something divides them: nothing in the code of "
+        "Clips asks for the worker (get_worker_info)."
+    )
+    for workers in (0, 1):
+        one = _result(_found(1, "Clips", workers=workers, undivided=True), PassBegun(1, 0, 0), _turns(1, 5))
+        assert "undivided" not in {note.code for note in one.notes}

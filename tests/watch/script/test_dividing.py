@@ -1,0 +1,147 @@
+"""Whether an iterable dataset divides its samples among the workers: told by its code, and by what it holds."""
+
+from __future__ import annotations
+
+import functools
+import multiprocessing
+import os
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import torch.utils.data as torch_data
+import webdataset
+from torch.utils.data import ChainDataset, Dataset, IterableDataset, get_worker_info
+
+from pipebench.watch.script.dividing import undivided
+
+
+class Files(IterableDataset[Any]):
+    def __init__(self) -> None:
+        self.files = ["1", "2", "3"]
+
+    def __iter__(self) -> Iterator[Any]:
+        for name in self.files:
+            yield self.load(name)
+
+    def load(self, name: str) -> Any:
+        return np.array([int(name)])
+
+
+class Shuffled(Files):
+    def __iter__(self) -> Iterator[Any]:
+        order = list(range(3))
+        random.Random(3).shuffle(order)
+        return (torch.tensor(one) for one in order)
+
+
+class Divided(Files):
+    def __iter__(self) -> Iterator[Any]:
+        info: Any = get_worker_info()
+        yield from self.files[info.id :: info.num_workers]
+
+
+def _part() -> slice:
+    info: Any = torch_data.get_worker_info()
+    return slice(info.id, None, info.num_workers)
+
+
+class ByFunction(Files):
+    def __iter__(self) -> Iterator[Any]:
+        yield from self.files[_part()]
+
+
+class ByProperty(Files):
+    @property
+    def mine(self) -> Any:
+        return self.files[_part()]
+
+    def __iter__(self) -> Iterator[Any]:
+        yield from self.mine
+
+
+class ByVariable(Files):
+    def __iter__(self) -> Iterator[Any]:
+        yield self.files[int(os.environ["MY_WORKER"])]
+
+
+class Drawn(Files):
+    """Each worker draws other samples: there is nothing to divide."""
+
+    def __iter__(self) -> Iterator[Any]:
+        chance = np.random.default_rng(torch.initial_seed())
+        while True:
+            yield self.load(self.files[chance.integers(3)])
+
+
+class Around(IterableDataset[Any]):
+    def __init__(self, inner: Any) -> None:
+        self.inner = inner
+
+    def __iter__(self) -> Iterator[Any]:
+        yield from self.inner
+
+
+class Rows(Dataset[Any]):
+    def __getitem__(self, index: int) -> int:
+        return index
+
+
+class Refuses(Files):
+    @property
+    def __dict__(self) -> Any:  # type: ignore[override]
+        raise RuntimeError("no look inside")
+
+
+def _set_seed(worker: int) -> None:
+    np.random.seed(torch.initial_seed() % 2**32)
+
+
+def _split(worker: int) -> None:
+    info: Any = torch_data.get_worker_info()
+    info.dataset.files = info.dataset.files[worker::2]
+
+
+def _wds() -> Any:
+    return webdataset.WebDataset(["a.tar"], shardshuffle=False)
+
+
+@pytest.mark.parametrize(
+    ("dataset", "init", "alike"),
+    [
+        (Files(), None, True),
+        (Files(), _set_seed, True),
+        (Shuffled(), None, True),
+        (Around(Files()), None, True),
+        (Around([1, 2]), None, True),
+        (ChainDataset([Files(), Shuffled()]), None, True),
+        (Files(), _split, False),
+        (Files(), functools.partial(_set_seed), False),  # nobody knows what it does
+        (Divided(), None, False),
+        (ByFunction(), None, False),
+        (ByProperty(), None, False),
+        (ByVariable(), None, False),
+        (Drawn(), None, False),
+        (Around(Divided()), None, False),
+        (Around(multiprocessing.Queue()), None, False),
+        (_wds(), None, False),
+        (Around(_wds()), None, False),
+        (Rows(), None, False),
+        (Refuses(), None, False),
+        (None, None, False),
+    ],
+)
+def test_workers_give_all_samples_where_nothing_asks_for_the_worker(dataset: Any, init: Any, alike: bool) -> None:
+    assert undivided(dataset, init) is alike
+
+
+def test_a_function_that_is_timed_counts_as_it_is_without(monkeypatch: pytest.MonkeyPatch) -> None:
+    @functools.wraps(Divided.__iter__)
+    def timed(self: Any) -> Any:
+        return Divided.__iter__.__wrapped__(self)
+
+    monkeypatch.setattr(Divided, "__iter__", timed)
+    assert undivided(Divided(), None) is False
