@@ -58,7 +58,7 @@ HOUSE = {
     "remedies": "seen source opening files as_tensors bytes_across cache callbacks decoders draft packed_crops "
     "from_bytes getitems in_order knock_out lookup opencv_resize persistent_workers num_workers one_thread pin_memory "
     "prefetch_factor ring_collate sampler_ahead start_method validation",
-    "advise": "judging whole_run sync_cause shared_resource trial conductor snippet tail live_run command",
+    "advise": "judging streams whole_run sync_cause shared_resource trial conductor snippet tail live_run command",
     "before_after": "loaders estimates figures watched differing whole",
     "region": "",
     "batch_into": "",

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Literal, NamedTuple, Protocol
 
-from pipebench.advise import judging, sync_cause, whole_run
+from pipebench.advise import judging, streams, sync_cause, whole_run
 from pipebench.advise.trial import Trial, has_room, in_batches, needed_s, not_now, period, window_s
 from pipebench.predict.untried import Foretell
 from pipebench.remedies import Propose
@@ -88,6 +88,7 @@ class Conductor:
         self._predicted: list[Finding] = []
         self._foretell: Foretell = lambda change: None
         self._foretold: int | None = None
+        self._refusal, self._streamed = "", False
         self._measured: set[str] = set()  # remedies that have measured on the user's files
 
     def advice(self) -> Advice:
@@ -106,7 +107,8 @@ class Conductor:
             0.0 if self.began is None else self.run.now() - self.began,
             self.ended,
             most=self.seen.without_waits if self.seen else None,
-            refusal=made.refusal if made else "",
+            refusal=self._refusal,
+            streamed=self._streamed and not self._refusal,
             discarded=self._discarded,
             foretold=self._foretold,
             ranks=self.seen.ranks if self.seen else 1,
@@ -131,9 +133,11 @@ class Conductor:
             return
         self._foretell = self.run.foretelling(self.seen)
         self.seen = replace(self.seen, foretold=self._foretell)
-        if made.refusal:
+        self._streamed = bool(made.refusal)
+        self._refusal = streams.refused(self.seen, made.refusal)
+        if self._refusal:
             self.ended = "refused"
-            self._only_foretell(self.seen, made.refusal)
+            self._only_foretell(self.seen, self._refusal)
             return
         self._predict(self.seen)
         self._trial.number = 1
@@ -240,7 +244,7 @@ class Conductor:
             yield change
 
     def _together(self) -> Change | None:
-        return judging.together(_apart(judging.advisable(self.findings)))
+        return judging.together(judging.apart(judging.advisable(self.findings)))
 
     def _trial_s(self) -> float:
         """The seconds that a trial has taken so far, on average."""
@@ -289,8 +293,9 @@ class Conductor:
         for name, propose in self.remedies.items():
             known = [one for one in self.findings if one.change.remedy == name]
             change = propose(replace(seen, measures=name in self._measured), known)
-            if change is not None:
-                yield change
+            found = streams.allowed(seen, change) if change is not None and self._streamed else change
+            if found is not None:
+                yield found
 
     def _try(self, change: Change, again: int | None = None) -> bool:
         """Tries one change, if there is time. `again` is its finding so far. False: the script has ended."""
@@ -367,20 +372,6 @@ class Conductor:
             return None
         samples = 1 if told.once else round(seen.batches * seen.samples_per_batch)
         return Cache(told.sample_bytes, samples, seen.free_bytes, told.once)
-
-
-def _apart(findings: Sequence[Finding]) -> list[Finding]:
-    """The findings without those that another one of their group has outdone."""
-
-    def outdone(one: Finding) -> bool:
-        rivals = [other for other in findings if other.change.group == one.change.group != ""]
-        return any(_speedup(other) > _speedup(one) for other in rivals)
-
-    return [one for one in findings if not outdone(one)]
-
-
-def _speedup(found: Finding) -> float:
-    return found.gain.speedup if found.gain is not None and found.outcome == "gain" else 0.0
 
 
 def _main(watched: WatchResult) -> int | None:

@@ -134,6 +134,20 @@ def advisable(findings: Sequence[Finding]) -> list[Finding]:
     return [one if one.advisable else replace(one, outcome="unclear") for one in findings]
 
 
+def apart(findings: Sequence[Finding]) -> list[Finding]:
+    """The findings without those that another one of their group has outdone."""
+
+    def outdone(one: Finding) -> bool:
+        rivals = [other for other in findings if other.change.group == one.change.group != ""]
+        return any(_speedup(other) > _speedup(one) for other in rivals)
+
+    return [one for one in findings if not outdone(one)]
+
+
+def _speedup(found: Finding) -> float:
+    return found.gain.speedup if found.gain is not None and found.outcome == "gain" else 0.0
+
+
 def together(findings: Sequence[Finding]) -> Change | None:
     """The best change of each remedy that gained, in one. None: fewer than two gained, or it was tried."""
     best = [one for one in best_of_each(findings) if one.change.remedy != TOGETHER]

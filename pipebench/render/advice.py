@@ -19,7 +19,10 @@ _MOST_ROWS = 6  # of the short report
 _MOST_STAGES = 3  # of these rows
 _MOST_NOTES = 2  # on what was not tried
 _REFUSALS = {
-    "iterable": "The dataset is iterable: its workers choose the samples, so two loaders cannot share them.",
+    "iterable": "The dataset is iterable: its workers choose the samples, so two loaders cannot share them. With "
+    "--yes-discard-weights, each reads the stream by itself.",
+    "iterable-read-again": "The dataset is iterable and reads from storage: a second loader would find in the page "
+    "cache what the first one has read.",
     "ranks": "This is one of several ranks, which wait for each other in every step, and not all of them can be "
     "reached: put `pipebench advise --` in front of what starts them all, on one machine.",
     "ranks-differ": "The ranks make their loaders in different ways, so they cannot try a change at the same batches.",
@@ -38,6 +41,8 @@ _NOT_TRIED = {
     "short-passes": "a pass is too short for windows",
     "of-script": "`advise` changes no code of yours",
     "iterable": "the dataset is iterable",
+    "iterable-read-again": "it would find the samples in the page cache",
+    "iterable-undivided": "each worker would give all samples",
     "ranks": "the ranks wait for each other",
     "ranks-differ": "the ranks have different loaders",
     "ranks-apart": "the ranks are many batches apart",
@@ -332,6 +337,8 @@ def _closing(advice: Advice, goes_on: bool) -> Iterator[str]:
         yield _ENDED[advice.ended]
     if advice.ended == "refused":
         yield _REFUSALS.get(advice.refusal, "No loader whose loop trains was seen, or it was made before the watching.")
+    if advice.streamed and advice.discarded:
+        yield "The dataset is iterable: each loader read the stream by itself, so samples came more than once."
     reordered = any(one.change.settings.get("in_order") is False and one.ratios for one in advice.findings)
     kept = "same samples, some batches in another order" if reordered else "same samples, same order"
     goes = " The script goes on." if goes_on else ""

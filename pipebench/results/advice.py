@@ -219,7 +219,7 @@ class Advice:
     no batch at all: no loader can bring more, as long as workers take no core from the training (None: not known, or so
     high that it says nothing). `discarded` says that something was tried that spoils the weights. `foretold` is the
     index of the finding to follow where nothing was shown to gain: the simulation speaks for it, or each pair of a
-    trial that was too short.
+    trial that was too short. `streamed`: the dataset is iterable, and each loader read the stream by itself.
     `ranks` is how many ranks of one training tried each change at the same batches; the gain is that of the job.
     `cut_short` are the programs that failed or were killed while changes were tried, without figures: of a script, it.
     `made_by` is the library that makes the loader ("": the user's own code does). `unwritten` says why there is no
@@ -244,6 +244,7 @@ class Advice:
     made_by: str = ""
     unwritten: NoText = ""
     patch: Patch | None = None
+    streamed: bool = False
 
     @property
     def chosen(self) -> Finding | None:

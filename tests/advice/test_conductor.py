@@ -8,16 +8,21 @@ import pytest
 from made_up_trials import LOADER, SETTINGS, host, seen, watched, worker
 
 from pipebench.advise import judging
-from pipebench.advise.conductor import LOOK_S, Conductor, _apart, _main
+from pipebench.advise.conductor import LOOK_S, Conductor, _main
 from pipebench.advise.judging import MOST_PAIRS
 from pipebench.remedies import num_workers, remedies
 from pipebench.results.account import Account, AccountRow, Cause
 from pipebench.results.advice import Change, Finding
+from pipebench.results.watched import StageResult
 from pipebench.stats import Speedup
 from pipebench.watch.record.lines import LoopSums, Moment
 from pipebench.watch.record.trial_lines import LoaderMade, TrialFailed, TrialWindow
 
 MADE = LoaderMade(1, "train.py", 3, 3, 0, 40, "main", 1000, SETTINGS)
+
+
+def _caused(shown, cause):
+    return replace(shown, watched=replace(shown.watched, account=Account(10.0, (), causes=(Cause(cause, 3.0),))))
 
 
 @dataclass
@@ -236,8 +241,7 @@ def test_what_the_simulation_expects_little_of_is_tried_later():
 @pytest.mark.parametrize(("cause", "gain", "tried"), [("periodic-stalls", 1.5, [8, 32]), ("periodic-stalls", 1.0, [8]),
                                                       ("storage", 1.5, [8])])  # fmt: skip
 def test_where_batches_come_in_bursts_a_second_rung_of_batches_ahead_is_tried(cause, gain, tried):
-    shown = seen(0.6)
-    shown = replace(shown, watched=replace(shown.watched, account=Account(10.0, (), causes=(Cause(cause, 3.0),))))
+    shown = _caused(seen(0.6), cause)
     run = Planted(lambda order: gain if "prefetch_factor" in order.settings else 1.0, shown)
     _advice(run, 10_000)
     orders = [one.settings for one in run.orders if one.settings and list(one.settings) == ["prefetch_factor"]]
@@ -360,9 +364,48 @@ def test_more_workers_than_memory_allows_are_not_tried():
     assert not any("num_workers" in (order.settings or {}) for order in run.orders)
 
 
+STREAM = replace(MADE, refusal="iterable")
+
+
 def test_an_iterable_dataset_is_refused():
-    advice = _advice(Planted(lambda order: 1.0, seen(0.7), made=replace(MADE, refusal="iterable")))
-    assert advice.ended == "refused" and advice.refusal == "iterable"
+    advice = _advice(Planted(lambda order: 1.0, seen(0.7), made=STREAM))
+    assert advice.ended == "refused" and advice.refusal == "iterable" and not advice.streamed
+
+
+def test_an_iterable_dataset_is_tried_where_weights_may_be_spoiled_but_for_its_stages():
+    shown = replace(seen(0.7), discards=True)
+    stage = StageResult("Photos.load", "function", 1, 100, 0.01, 0.7)
+    shown = replace(shown, watched=replace(shown.watched, stages=(stage,)))
+    for made in (MADE, STREAM):
+        run = Planted(lambda order: 2.0 if order.settings == {"prefetch_factor": 8} else 1.0, shown, made=made)
+        advice = _advice(run, 10_000)
+        tried = [one for one in run.orders if one.settings is not None]
+        assert tried and any(one.edits for one in tried) is (made is MADE)
+        assert advice.chosen.change.settings == {"prefetch_factor": 8} and advice.ended == "done"
+        assert advice.streamed is (made is STREAM) and advice.discarded and advice.refusal == ""
+    assert all(one.discards for one in tried)
+
+
+@pytest.mark.parametrize(
+    ("shown", "refusal"),
+    [
+        (_caused(replace(seen(0.7), discards=True), "storage"), "iterable-read-again"),
+        (replace(seen(0.7), discards=True, ranks=2), "iterable"),
+    ],
+)
+def test_a_stream_is_not_tried_where_a_second_reading_is_no_reading_or_ranks_are_in_step(shown, refusal):
+    run = Planted(lambda order: 2.0, shown, made=STREAM)
+    assert _advice(run).refusal == refusal and [one.settings for one in run.orders] == [None]
+
+
+def test_more_workers_of_a_stream_that_is_not_divided_are_not_tried():
+    """Each would give all samples: twice the batches, of the same samples."""
+    shown = replace(seen(0.7, loader=replace(LOADER, undivided=True)), discards=True)
+    run = Planted(lambda order: 2.0, shown, made=STREAM)
+    advice = _advice(run, 10_000)
+    assert not any("num_workers" in one.settings for one in run.orders if one.settings)
+    reasons = {one.reason for one in advice.findings if "num_workers" in one.change.settings}
+    assert reasons == {"iterable-undivided"}
 
 
 def test_the_order_of_batches_changes_only_with_leave():
@@ -387,5 +430,5 @@ def test_changes_that_do_the_same_work_are_not_made_together():
         return Finding(change, "gain", Speedup(speedup, 0.95 * speedup, 1.05 * speedup, 0.95))
 
     found = [gained("decoder", 1.3, group="decode"), gained("crop", 1.6, group="decode"), gained("table", 1.2)]
-    assert set(judging.together(_apart(found)).edits) == {"crop", "table"}
-    assert judging.together(_apart(found[:2])) is None
+    assert set(judging.together(judging.apart(found)).edits) == {"crop", "table"}
+    assert judging.together(judging.apart(found[:2])) is None

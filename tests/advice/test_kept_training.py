@@ -69,3 +69,40 @@ def test_arrays_that_cross_as_tensors_reach_the_script_as_they_were(persistent, 
     made = next(one for one in lines if isinstance(one, LoaderMade))
     assert made.collate == ("collate", script, made.collate.line)
     assert Path(script).read_text().splitlines()[made.collate.line - 1].startswith("def collate(")
+
+
+def _of_stream(text):
+    """The batches of each pass, as the first number of each."""
+    passes = text.split("end of a pass\n")[:-1]
+    return [[int(line.split(",")[0][1:]) for line in one.splitlines()] for one in passes]
+
+
+@pytest.mark.parametrize(
+    ("settings", "persistent", "by"),
+    [
+        ({"prefetch_factor": 4}, "0", "windows"),
+        ({"num_workers": 3}, "0", "windows"),
+        pytest.param({"num_workers": 1}, "1", "windows", marks=pytest.mark.slow),
+        pytest.param({"persistent_workers": True}, "0", "passes", marks=pytest.mark.slow),
+    ],
+)
+def test_of_a_stream_the_script_gets_all_of_its_own_batches_and_others_between(settings, persistent, by, tmp_path):
+    """The changed loader reads the stream by itself. Of three workers it is short, and the script's own goes on."""
+    script = str(SCRIPTS / "streaming.py")
+    arguments = (str(tmp_path / "records" / "order.later"), "2", persistent, "5")
+    (plain, *_) = _of_stream(_run([script], tmp_path / "plain", *arguments))
+    folder = tmp_path / "records"
+    folder.mkdir()
+    give(str(folder), Order(1, 1, settings, by=by, window_s=0.02, discards=True))
+    (folder / "order").rename(folder / "order.later")
+    tried = _of_stream(
+        _run([BOOTSTRAP, Settings(str(folder), trial=True).encoded(), script], tmp_path / "tried", *arguments)
+    )
+    for one in tried:
+        rest = iter(one)
+        assert all(batch in rest for batch in plain)  # in their order
+    assert any(len(one) > len(plain) for one in tried) is (by == "windows")
+    lines = [line for process in gather(folder) for line in process.lines]
+    assert not [one for one in lines if isinstance(one, TrialFailed | Fault)]
+    assert {one.changed for one in lines if isinstance(one, TrialWindow)} == {False, True}
+    assert next(one for one in lines if isinstance(one, LoaderMade)).refusal == "iterable"

@@ -177,6 +177,11 @@ def joined(iterator: Any, plain: Callable[[Any], Any]) -> Arm:
     return Arm(iterator, hand, plain, held=False, ours=False)
 
 
+def is_stream(loader: Any) -> bool:
+    """Whether its workers choose the samples, so that each copy of the loader has a stream of its own."""
+    return isinstance(loader.dataset, sys.modules["torch.utils.data"].IterableDataset)
+
+
 def is_ours(loader: Any) -> bool:
     """Whether `changed` made this loader."""
     return vars(loader).get("check_worker_number_rationality") is _nothing

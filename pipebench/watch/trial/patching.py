@@ -103,8 +103,7 @@ def _function_place(function: Any) -> FunctionPlace | None:
 
 def _refusal(loader: Any, whole_command: bool) -> str:
     """Why this loader cannot be tried; "" if it can. Ranks can if all of them belong to the `whole_command`."""
-    data: Any = sys.modules["torch.utils.data"]
-    if isinstance(loader.dataset, data.IterableDataset):
+    if arms.is_stream(loader):
         return "iterable"
     found = present()
     if found is None:

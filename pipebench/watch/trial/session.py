@@ -179,7 +179,10 @@ class Trial:
                 self.told(stretch.loader)
                 return batch
             except StopIteration:
-                return self._last(this)
+                if stretch.loader is this.own or not arms.is_stream(this.loader):
+                    return self._last(this)
+                this.end()  # the stream of the changed loader is over: the script's own goes on, without windows
+                this.stretch = Stretch(this.own, self.clock, None)
             except Exception as error:
                 if stretch.loader is this.own:
                     raise
