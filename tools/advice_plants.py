@@ -54,12 +54,12 @@ class Planted:
 
 def _planted(name: str, cause: str, present: str, best: str, tried: str, *, remedy: str = "", code: str = "nothing",
              variables: str = "", any_order: bool = False, by_hand: str = "",
-             folder: str = "scripts") -> Planted:  # fmt: skip
+             folder: str = "scripts", discards: bool = False) -> Planted:  # fmt: skip
     more = dict(one.split("=") for one in variables.split())
     words = tuple(tried.replace("*", _FOR_EVER).split())
     return Planted(
         name, cause, tuple(present.split()), tuple(best.split()), words, tuple(remedy.split()), tuple(code.split()),
-        more, any_order, by_hand, folder,
+        more, any_order, by_hand, folder, discards=discards,
     )  # fmt: skip
 
 
@@ -110,13 +110,13 @@ def _of(folder: str) -> Callable[..., Planted]:
 _independent, _second, _third = map(_of, ("independent", "second", "third"))
 INDEPENDENT = (
     _independent("one", "samples wait for a network, one worker", "--num-workers 8",
-                 remedy="num_workers together", code="workers-blocked"),
+                 remedy="num_workers together", code="workers-blocked", discards=True),
     _independent("two", "workers open an archive anew in each pass", "--epochs 20 --persistent", present="--epochs 20",
                  remedy="persistent_workers together", code="start-up"),
     _independent("three", "a slow sample holds up the order", "--any-order",
                  remedy="in_order prefetch_factor together", code="head-of-line", any_order=True, by_hand="in_order"),
     _independent("four", "a shard of many batches takes long to open", "--prefetch-factor 32",
-                 "--steps 1000000000", remedy="prefetch_factor together", code="periodic-stalls"),
+                 "--steps 1000000000", remedy="prefetch_factor together", code="periodic-stalls", discards=True),
     _independent("five", "38 MB of NumPy arrays are handed over", "--fixed",
                  remedy="as_tensors together", code="hand-off pickling", by_hand="as_tensors"),
     _independent("six", "a checkpoint every 5 steps, and no workers", "--save-every 500",

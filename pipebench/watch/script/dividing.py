@@ -6,14 +6,16 @@ samples: https://docs.pytorch.org/docs/stable/data.html#torch.utils.data.Iterabl
 
 from __future__ import annotations
 
+import functools
+import itertools
 import sys
 import types
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from pipebench.watch.record.own_code import owner
 
-_DEEPEST = 4
+_DEEPEST, _MOST, _FEW = 6, 2_000, 16
 _ASKS = ("worker", "getpid", "current_process", "_identity")
 # A stream of samples that are drawn has nothing to divide: torch gives each worker another seed.
 _DRAWS = ("rand", "randn", "randint", "choice", "choices", "integers", "uniform", "normal", "sample")
@@ -24,6 +26,7 @@ _NO_STREAMS = (
     "pyarrow", "h5py", "zarr", "lmdb", "soundfile", "librosa", "av", "tokenizers", "transformers", "tqdm", "yaml",
     "requests", "simplejpeg", "turbojpeg", "msgpack", "orjson",
 )  # fmt: skip
+_SHARED = ("multiprocessing", "queue", "socket")  # of the standard library: what one takes, no other gets
 
 
 def undivided(dataset: Any, worker_init_fn: Any) -> bool:
@@ -31,21 +34,20 @@ def undivided(dataset: Any, worker_init_fn: Any) -> bool:
 
     False also where something else may divide them: a library, `worker_init_fn`, or what the dataset holds.
     """
-    streams: Any = getattr(sys.modules.get("torch.utils.data"), "IterableDataset", None)
-    if streams is None or not isinstance(dataset, streams) or _init_may_divide(worker_init_fn):
+    data: Any = sys.modules.get("torch.utils.data")
+    if data is None or not issubclass(type(dataset), data.IterableDataset) or _init_may_divide(worker_init_fn):
         return False
     try:
-        return not any(_may_divide(one) for one in _reached(dataset, 0, set()))
-    except Exception:  # whatever a class of the user's does when it is asked: then nothing is said
+        return not any(_may_divide(one) for one in _Reached(data.Dataset).by(dataset))
+    except Exception:  # a dictionary that another thread changes, say: then nothing is said
         return False
 
 
 def _init_may_divide(init: Any) -> bool:
     """One that only sets seeds does not ask for the dataset."""
-    code = getattr(init, "__code__", None)
-    if init is None or code is None:
+    if not isinstance(init, types.FunctionType):
         return init is not None
-    return any(part in name for name in code.co_names for part in _BY_INIT)
+    return any(part in name for name in init.__code__.co_names for part in _BY_INIT)
 
 
 def _may_divide(found: Any) -> bool:
@@ -55,30 +57,83 @@ def _may_divide(found: Any) -> bool:
     return any(part in name.lower() for name in names for part in _ASKS) or any(name in _DRAWS for name in names)
 
 
-def _reached(one: Any, depth: int, seen: set[int]) -> Iterator[Any]:
-    """The code of the user's own that may run in `one`, and objects of libraries that may divide samples."""
-    if id(one) in seen or depth > _DEEPEST:
-        return
-    seen.add(id(one))
-    if hasattr(one, "__wrapped__"):
-        yield from _reached(one.__wrapped__, depth, seen)
-    if isinstance(one, types.FunctionType):
-        yield from _of_function(one, depth, seen)
-    elif isinstance(one, types.ModuleType):
-        if _is_stranger(one.__name__, getattr(one, "__file__", None)):
+class _Reached:
+    """What the stream of a dataset may run or take from: pieces of code, and objects that may divide samples.
+
+    Nothing of the user's runs for it: attributes are read from dictionaries. What lies too deep may divide.
+    """
+
+    def __init__(self, datasets: type) -> None:
+        self.datasets = datasets
+        self.seen: set[int] = set()
+
+    def by(self, one: Any, depth: int = 0) -> Iterator[Any]:
+        if id(one) in self.seen:
+            return
+        self.seen.add(id(one))
+        if depth > _DEEPEST or len(self.seen) > _MOST:
             yield one
-    else:
-        yield from _of_object(one, depth, seen)
+        elif isinstance(one, types.FunctionType):
+            yield from self._function(one, depth)
+        elif isinstance(one, types.ModuleType):
+            if _is_stranger(one.__name__, vars(one).get("__file__")):
+                yield one
+        else:
+            yield from self._object(one, depth)
+
+    def _function(self, one: types.FunctionType, depth: int) -> Iterator[Any]:
+        if "__wrapped__" in vars(one):
+            yield from self.by(vars(one)["__wrapped__"], depth)
+        if owner(one.__code__.co_filename):
+            return
+        yield from self._all((cell.cell_contents for cell in one.__closure__ or () if _is_full(cell)), depth)
+        for code in _with_inner(one.__code__):
+            yield code
+            yield from self._all((one.__globals__[name] for name in code.co_names if name in one.__globals__), depth)
+
+    def _object(self, one: Any, depth: int) -> Iterator[Any]:
+        if type(one) in (list, tuple, dict, set):
+            yield from self._all(itertools.islice(one.values() if type(one) is dict else one, _FEW), depth)
+        elif isinstance(one, types.MethodType | staticmethod | classmethod):
+            yield from self.by(one.__func__, depth)
+        elif isinstance(one, functools.partial):
+            yield from self._all((one.func, *one.args, *one.keywords.values()), depth)
+        elif isinstance(one, property):
+            yield from self._all((one.fget,), depth)
+        else:
+            yield from self._of_class(one, one if isinstance(one, type) else type(one), depth)
+
+    def _of_class(self, one: Any, kind: type, depth: int) -> Iterator[Any]:
+        file = vars(sys.modules[kind.__module__]).get("__file__") if kind.__module__ in sys.modules else None
+        own = kind.__module__ == "__main__" or (file is not None and not owner(file))
+        if not own and _is_stranger(kind.__module__, file):
+            yield one
+        if own:
+            for base in kind.__mro__:
+                yield from self._all(vars(base).values(), depth)
+        if one is not kind and (own or issubclass(kind, self.datasets)):
+            held = _held(one)
+            yield from (one,) if held is None else self._all(held.values(), depth)
+
+    def _all(self, ones: Iterable[Any], depth: int) -> Iterator[Any]:
+        for one in ones:
+            if not isinstance(one, str | int | float | bytes | None):
+                yield from self.by(one, depth + 1)
 
 
-def _of_function(one: types.FunctionType, depth: int, seen: set[int]) -> Iterator[Any]:
-    if owner(one.__code__.co_filename):
-        return
-    for code in _with_inner(one.__code__):
-        yield code
-        for name in code.co_names:
-            if name in one.__globals__:
-                yield from _reached(one.__globals__[name], depth + 1, seen)
+def _held(one: Any) -> dict[str, Any] | None:
+    """The attributes of an object; None: it has slots, or a `__dict__` of its own."""
+    places = [vars(base).get("__dict__") for base in type(one).__mro__]
+    plain = any(isinstance(place, types.GetSetDescriptorType) for place in places)
+    strange = any(isinstance(place, property) for place in places)
+    return one.__dict__ if plain and not strange else None
+
+
+def _is_full(cell: types.CellType) -> bool:
+    try:
+        return cell.cell_contents is not None
+    except ValueError:
+        return False
 
 
 def _with_inner(code: types.CodeType) -> Iterator[types.CodeType]:
@@ -89,27 +144,9 @@ def _with_inner(code: types.CodeType) -> Iterator[types.CodeType]:
             yield from _with_inner(one)
 
 
-def _of_object(one: Any, depth: int, seen: set[int]) -> Iterator[Any]:
-    kind = one if isinstance(one, type) else type(one)
-    module = sys.modules.get(kind.__module__)
-    file = getattr(module, "__file__", None)
-    if kind.__module__ != "__main__" and (file is None or owner(file)):
-        if _is_stranger(kind.__module__, file):
-            yield one
-        return
-    for base in kind.__mro__:
-        for held in vars(base).values():
-            held = getattr(held, "fget", None) or getattr(held, "__func__", held)
-            if isinstance(held, types.FunctionType):
-                yield from _reached(held, depth, seen)
-    if not isinstance(one, type):
-        for held in getattr(one, "__dict__", {}).values():
-            yield from _reached(held, depth + 1, seen)
-
-
 def _is_stranger(module: str, file: str | None) -> bool:
     """Whether this is of a library whose objects may divide samples; queues and pipes of processes do, too."""
     top = module.split(".")[0]
-    if top in ("multiprocessing", "queue", "socket"):
+    if top in _SHARED:
         return True
     return file is not None and bool(owner(file)) and top not in _NO_STREAMS and top not in sys.stdlib_module_names

@@ -85,6 +85,21 @@ class Around(IterableDataset[Any]):
         yield from self.inner
 
 
+class Slots:
+    __slots__ = ("inner",)
+
+
+def _load(name: Any) -> Any:
+    return name
+
+
+class Lazy:
+    """As a proxy that opens a connection as soon as it is asked for anything."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise AssertionError(f"asked for {name}")
+
+
 class Rows(Dataset[Any]):
     def __getitem__(self, index: int) -> int:
         return index
@@ -117,7 +132,16 @@ def _wds() -> Any:
         (Shuffled(), None, True),
         (Around(Files()), None, True),
         (Around([1, 2]), None, True),
+        (Around(Lazy()), None, True),
         (ChainDataset([Files(), Shuffled()]), None, True),
+        (Around(functools.partial(_load, "1")), None, True),
+        (ChainDataset([Files(), Divided()]), None, False),
+        (Around({"first": Divided()}), None, False),
+        (Around(functools.partial(_load, _part)), None, False),
+        (Around(lambda: _part()), None, False),
+        (Around(Divided().__iter__), None, False),
+        (Around([[[[[[[Files()]]]]]]]), None, False),  # too deep to be sure
+        (Around(Slots()), None, False),
         (Files(), _split, False),
         (Files(), functools.partial(_set_seed), False),  # nobody knows what it does
         (Divided(), None, False),
