@@ -109,7 +109,7 @@ def _of(folder: str) -> Callable[..., Planted]:
 # What is right is what the author of the scripts wrote (README.md of the folder).
 _independent, _second, _third = map(_of, ("independent", "second", "third"))
 INDEPENDENT = (
-    _independent("one", "samples wait for a network, one worker", "--num-workers 8",
+    _independent("one", "samples wait for a network, one worker", "--num-workers 8 --epochs 10", present="--epochs 10",
                  remedy="num_workers together", code="workers-blocked", discards=True),
     _independent("two", "workers open an archive anew in each pass", "--epochs 20 --persistent", present="--epochs 20",
                  remedy="persistent_workers together", code="start-up"),

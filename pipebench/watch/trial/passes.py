@@ -146,7 +146,8 @@ class Passes:
                 this.arm.end()
             return
         if this.counts and this.taken:
-            self.trial.window(this.order.number, seconds, this.taken)
+            # Of a stream, each worker's last batch is a part: more workers make more batches of the same samples.
+            self.trial.window(this.order.number, seconds, 1 if arms.is_stream(this.loader) else this.taken)
 
     def order_over(self) -> None:
         """Ends the persistent workers of a changed loader. One that the script iterates now ends with its pass."""
