@@ -25,7 +25,7 @@ def _start_up(one: Cause, values: Any, part: str) -> str:
     inside = " (in validation)" if values["in_validation"] else ""
     its = "its" if values["workers"] == 1 else "their"
     began = f"Starting {how}, {its} first batches and {its} end took {part}: {passes} over loader {one.loader}{inside}."
-    if values.get("again"):
+    if values.get("again") and not values.get("made_by"):
         anew = f" The loader was made anew {counted(values['again'], 'time')}."
         return began + anew + _saving(one, "Making it once, with persistent_workers=True,")
     return began + _saving(one, setting("persistent_workers=True", values.get("made_by", "")))
@@ -46,9 +46,10 @@ def _sampler(one: Cause, values: Any, part: str) -> str:
 
 
 def _hand_off(one: Cause, values: Any, part: str) -> str:
-    arrays = values["array_bytes_per_batch"]
-    what = f"{size(arrays)} of NumPy arrays" if arrays else f"{size(values['pipe_bytes_per_batch'])} through the pipe"
-    change = "Tensors in place of arrays" if arrays else "A cheaper hand-off"
+    arrays, piped = values["array_bytes_per_batch"], values["pipe_bytes_per_batch"]
+    mostly = arrays > piped / 2
+    what = f"{size(arrays)} of NumPy arrays" if mostly else f"{size(piped)} through the pipe"
+    change = "Tensors in place of arrays" if mostly else "A cheaper hand-off"
     return f"Receiving and unpickling batches took {part}; a batch brings {what}." + _saving(one, change)
 
 
@@ -94,8 +95,12 @@ def _blocked(one: Cause, values: Any, part: str) -> str:
     return (
         f"{_waits(one, part)}. {what}: {_busy(values)}, of that "
         f"{percent(values['cpu_share'])} on a core{idle}{_stage_named(values)}."
-        + (in_loop.shared(values) or _saving(one, "More workers than cores"))
+        + (in_loop.shared(values) or _saving(one, _more_workers(values)))
     )
+
+
+def _more_workers(values: Any) -> str:
+    return "More workers" if values["workers"] < values.get("usable_cores", 0) else "More workers than cores"
 
 
 def _storage(one: Cause, values: Any, part: str) -> str:
@@ -103,7 +108,7 @@ def _storage(one: Cause, values: Any, part: str) -> str:
     return (
         f"{_waits(one, part)}. They wait for storage{rate}: {_busy(values)}, of that "
         f"{percent(values['cpu_share'])} on a core{_stage_named(values)}."
-        + (in_loop.shared(values) or _saving(one, "More workers than cores, or data in memory,"))
+        + (in_loop.shared(values) or _saving(one, f"{_more_workers(values)}, or data in memory,"))
     )
 
 

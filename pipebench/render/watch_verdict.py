@@ -148,8 +148,9 @@ def _inside(found: Verdict) -> str:
 
 _OF_RUN: dict[str, Callable[[NextMove], str]] = {
     "keep-workers": lambda move: (
-        f"{'make loader' if move.again else 'set ' + setting('persistent_workers=True', move.made_by) + ' for loader'} "
-        f"{move.loader}{' once, before the epochs, with persistent_workers=True' if move.again else ''}"
+        f"make loader {move.loader} once, before the epochs, with persistent_workers=True"
+        if move.again and not move.made_by
+        else f"set {setting('persistent_workers=True', move.made_by)} for loader {move.loader}"
     ),
     "load-validation-faster": lambda move: (
         f"load the batches of validation (loader {move.loader}) faster, "

@@ -115,11 +115,12 @@ def test_advice_is_in_the_words_of_the_library_that_made_the_loader(library: str
     assert found is not None and found.startswith(expected)
 
 
-def test_workers_of_a_loader_that_is_made_anew_cannot_persist() -> None:
+def test_workers_of_a_loader_that_the_script_makes_anew_cannot_persist() -> None:
+    """A library keeps its loader itself where its setting asks for that, as the Trainer does for evaluation."""
     move = NextMove("keep-workers", 8, loader=1, made_by="transformers")
     named = "Next: set dataloader_persistent_workers=True in TrainingArguments for loader 1."
-    assert next_move(move) == named
-    assert next_move(replace(move, again=3)) == (
+    assert next_move(move) == next_move(replace(move, again=3)) == named
+    assert next_move(replace(move, again=3, made_by="")) == (
         "Next: make loader 1 once, before the epochs, with persistent_workers=True."
     )
     assert setting("pin_memory", "transformers") == "pin_memory"

@@ -179,7 +179,7 @@ def joined(iterator: Any, plain: Callable[[Any], Any]) -> Arm:
 
 def is_stream(loader: Any) -> bool:
     """Whether its workers choose the samples, so that each copy of the loader has a stream of its own."""
-    return isinstance(loader.dataset, sys.modules["torch.utils.data"].IterableDataset)
+    return isinstance(getattr(loader, "dataset", None), sys.modules["torch.utils.data"].IterableDataset)
 
 
 def is_ours(loader: Any) -> bool:
