@@ -244,7 +244,12 @@ class Conductor:
             yield change
 
     def _together(self) -> Change | None:
-        return judging.together(judging.apart(judging.advisable(self.findings)))
+        """The best of all in one. None: fewer than two gained, or shared memory does not hold what they make ahead."""
+        found = judging.together(judging.apart(judging.advisable(self.findings)))
+        if found is None or self.seen is None:
+            return found
+        workers, ahead = (found.settings.get(name) or now for name, now in self.seen.ahead.items())
+        return found if self.seen.has_room(int(workers), int(ahead)) else None
 
     def _trial_s(self) -> float:
         """The seconds that a trial has taken so far, on average."""

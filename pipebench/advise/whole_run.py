@@ -16,7 +16,7 @@ def share(seen: Seen, by: Literal["windows", "passes"]) -> float | None:
     Windows measure the settled iterations; whole passes hold the start and the end of workers, too. What is done once
     in a run (imports, the first import of a library) is not in it.
     """
-    iterations = _iterations(seen)
+    iterations = seen.turns
     if iterations is None or not seen.iteration_s:
         return None
     settled_s = iterations * seen.iteration_s
@@ -36,16 +36,6 @@ def of_run(gain: Speedup, measured: float | None) -> Speedup | None:
 def amdahl(speedup: float, share: float) -> float:
     """How many times as fast the whole is, of which this share becomes faster by `speedup`."""
     return 1.0 / (1.0 - share + share / speedup)
-
-
-def _iterations(seen: Seen) -> float | None:
-    """The iterations of a pass. A loop that leaves its passes early makes fewer than the loader has batches."""
-    if seen.loader.passes < 2:
-        return seen.batches
-    most = seen.loader.iterations / (seen.loader.passes - 1)
-    if seen.batches is not None and seen.batches <= most:
-        return seen.batches
-    return seen.loader.iterations / (seen.loader.passes - 0.5)  # the last pass is half done, on average
 
 
 def _beside_s(seen: Seen) -> float:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pipebench.results.report import Report
 
 _KNOBS = {"num_workers", "prefetch_factor"}
-_SIMULATED = {*_KNOBS, "persistent_workers"}
+_SIMULATED = {*_KNOBS, "persistent_workers", "timeout"}
 _HARDLY = 0.05
 
 

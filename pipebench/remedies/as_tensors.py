@@ -27,6 +27,7 @@ HOW = (
 )
 _VARIES = 0.15  # between runs: eight plain gains beside what was promised (docs/figures/advice.md)
 LEAST_BYTES = 100_000  # through the pipe, of a batch
+LEAST_ARRAY = 65_536  # bytes: a tensor holds a file descriptor until nobody has it any more
 LEAST_NUMBERS = 64  # of a list that becomes a tensor
 _DEEPEST = 8  # lists in lists; one that holds itself has no end
 _ATOMS = (int, float, str, bytes, bool, type(None))
@@ -36,7 +37,9 @@ def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
     found = seen.watched.hand_off
     if tried or not seen.workers or found is None or found.pipe_bytes_per_batch < LEAST_BYTES:
         return None
-    room = seen.has_shared_memory(seen.workers, seen.prefetch_factor, found.pipe_bytes_per_batch)
+    ahead = seen.workers, seen.prefetch_factor
+    room = seen.has_shared_memory(*ahead, found.pipe_bytes_per_batch)
+    room = room and seen.has_descriptors(*ahead, found.pipe_bytes_per_batch / LEAST_ARRAY)
     if hand_off_share(seen) < WORTH - 1 or not room:
         return None
     collate = seen.made.collate if seen.made else None
@@ -123,7 +126,7 @@ def _inside(found: Any, seen: dict[int, Any], change: Callable[[Any], Any]) -> A
 def _packed(found: Any) -> Packed | None:
     numpy: Any = sys.modules["numpy"]
     if type(found) is numpy.ndarray:
-        return _tensor(found, "array")
+        return _tensor(found, "array") if found.nbytes >= LEAST_ARRAY else None
     if type(found) is not list or not found:
         return None
     if (numbers := _numbers(found)) is not None:

@@ -6,6 +6,7 @@ bit for bit: the same operations run on the whole batch. That is checked before,
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -65,6 +66,9 @@ class _BytesAcross(Edit):
         self._rest: _Rest | None = None
 
     def in_worker(self, fetcher: Any, patches: Patches) -> None:
+        data: Any = sys.modules["torch.utils.data"]
+        if fetcher.collate_fn is not data.default_collate:
+            raise Refused("own-collate")  # it may write values, as for padding, which would be normalised, too
         chain = chains.only_chain(fetcher.dataset)
         if not chain.last:
             raise Refused("no-such-transforms")

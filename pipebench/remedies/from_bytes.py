@@ -108,7 +108,7 @@ def _works() -> bool:
 
 def _rewrites(seen: Seen, name: str, exact: bool) -> tuple[Rewrite, ...]:
     """The crop within our class, and images that are opened without a decode; nothing if a place is not known."""
-    found, opened = steps_of(seen, name, place_of), opening.rewrites(seen, undecoded)
+    found, opened = steps_of(seen, name, place_of), opening.rewrites(seen, undecoded, later=True)
     if found is None or opened is None:
         return ()
     source, steps = found

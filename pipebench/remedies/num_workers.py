@@ -1,8 +1,8 @@
 """More or fewer workers. A ladder: twice as many as long as it helps, up to and past the usable cores.
 
 Workers that wait for storage or a network need no core, so cores are no limit. Workers that compute take cores from
-each other and from the training, so half as many can be better than twice as many. The first workers of a loader with
-short passes live on after a pass, because their start would take much of the next one.
+each other and from the training, so half as many can be better than twice as many. First workers of a loader live on
+after a pass, because their start would take a part of the next one, unless passes are long.
 
 No workers at all are only predicted: the dataset would run in the script's own process. What it opens there, workers
 that are forked later would share.
@@ -16,7 +16,7 @@ from dataclasses import replace
 
 from pipebench.predict.more_workers import NEARLY, ladder, most_workers
 from pipebench.remedies.persistent_workers import KEEPS
-from pipebench.remedies.seen import PREFETCH_FACTOR, TRY_FROM, WORTH, Seen, without
+from pipebench.remedies.seen import FREE, PREFETCH_FACTOR, TRY_FROM, WORTH, Seen, without
 from pipebench.results.advice import Change, Finding, Value
 
 PLACE = 2
@@ -28,8 +28,7 @@ DIVIDE = (
 )
 _CLEARLY = 1.2  # times the speed-up of the lowest rung: then that one is passed over
 _KEPT = 0.8  # of what the simulation said: a rung that brings less disappoints
-_MEMORY_SHARE = 0.5  # of free memory
-_SHORT_PASS_S = 5.0  # the start of workers takes some tenths of a second, or some seconds
+_SHORT_PASS_S, _LONG_PASS_S = 5.0, 60.0  # the start of workers takes some tenths of a second, or some seconds
 
 
 def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
@@ -125,11 +124,8 @@ def _gain(found: Finding) -> float:
 def _most(seen: Seen) -> float:
     most = most_workers(seen.cores)
     if seen.worker_bytes and seen.free_bytes is not None:
-        most = min(most, seen.workers + _MEMORY_SHARE * seen.free_bytes / seen.worker_bytes)
-    while most > seen.workers and not (
-        seen.has_shared_memory(int(most), seen.prefetch_factor)
-        and seen.has_descriptors(int(most), seen.prefetch_factor)
-    ):
+        most = min(most, seen.workers + FREE * seen.free_bytes / seen.worker_bytes)
+    while most > seen.workers and not seen.has_room(int(most), seen.prefetch_factor):
         most -= 1
     return most
 
@@ -156,12 +152,19 @@ def _down(seen: Seen, counts: dict[int, Finding]) -> int | None:
 def _change(seen: Seen, workers: int) -> Change:
     more = workers - seen.workers
     settings: dict[str, Value] = {"num_workers": workers}
-    live_on = not seen.workers and seen.loader.passes > 1 and (seen.pass_s or math.inf) < _SHORT_PASS_S
+    pass_s = seen.pass_s or math.inf
+    live_on = not seen.workers and seen.loader.passes > 1 and pass_s < _LONG_PASS_S
     if live_on:
         settings["persistent_workers"] = True
     predicted = seen.promise if more > 0 else None
     divide = more > 0 and seen.loader.undivided
     how = (*(DIVIDE if divide else ()), *(KEEPS if live_on else ()))
     return Change(
-        "num_workers", settings, seen.processes(more), by_passes=live_on, predicted=predicted, how=how, partly=divide
+        "num_workers",
+        settings,
+        seen.processes(more),
+        by_passes=live_on and pass_s < _SHORT_PASS_S,
+        predicted=predicted,
+        how=how,
+        partly=divide,
     )

@@ -13,16 +13,18 @@ _FOLDER = "ImageFolder"
 _BEFORE_LOADER = 3  # positional parameters of an ImageFolder before `loader`
 
 
-def rewrites(seen: Seen, convert: Callable[..., object]) -> tuple[Rewrite, ...] | None:
+def rewrites(seen: Seen, convert: Callable[..., object], later: bool = False) -> tuple[Rewrite, ...] | None:
     """Writes `convert(image)` for each `image.convert("RGB")`, and `loader=convert` into each ImageFolder.
 
-    `convert` is a function of ours of an image or a path. Its text is written, too. None: the loader's files open no
-    image.
+    `convert` is a function of ours of an image or a path. Its text is written, too. `later` says that the image is only
+    decoded after that, by a transform. None: the loader's files open no image, or one that must be decoded there.
     """
     found: list[Rewrite] = []
     opens = False
     for source in sources(seen):
         converted, folders = _converted(source), _folders(source)
+        if later and any(source.handles_errors(one) or source.keeps(one) for one in converted):
+            return None
         opens |= bool(converted or folders) or any(_opens(one) for one in source.nodes(ast.Call))
         for call in converted:
             found += _exchanged(source, call, convert.__name__)
@@ -64,6 +66,7 @@ def _folders(source: Source) -> list[ast.Call]:
         for one in source.nodes(ast.Call)
         if isinstance(one, ast.Call)
         and called(one) == _FOLDER
+        and source.is_of(one.func, "torchvision")
         and 0 < len(one.args) <= _BEFORE_LOADER
         and not any(given.arg in ("loader", None) for given in one.keywords)
         and not any(isinstance(given, ast.Starred) for given in one.args)

@@ -18,6 +18,7 @@ _TELLING = 10.0  # a limit above this says nothing about what a change will brin
 # Parts of a wait that workers do not change. Receiving is none: on a busy machine it holds waits for a worker, too.
 _OF_THE_SCRIPT = ("sampler", "send-indices")
 _BLOCKED = 0.5  # of the time of a sample on a core, at most
+FREE = 0.5  # of free memory: what changes may take of it
 _SPARE_DESCRIPTORS = 64  # for files that the script opens
 PREFETCH_FACTOR = 2  # of torch, if nothing is said
 WORTH = 1.03  # a speed-up that is worth an edit
@@ -141,8 +142,11 @@ class Seen:
 
     @property
     def turns(self) -> float | None:
-        """The iterations of a pass: as many as the loader says, else as were seen (None: not known)."""
-        if self.batches is not None or self.loader.passes < 2:
+        """The iterations of a pass (None: not known). A loop that leaves it early makes fewer than its loader has."""
+        if self.loader.passes < 2:
+            return self.batches
+        most = self.loader.iterations / (self.loader.passes - 1)
+        if self.batches is not None and self.batches <= most:
             return self.batches
         return self.loader.iterations / (self.loader.passes - 0.5)  # the last pass is half done, on average
 
@@ -176,18 +180,35 @@ class Seen:
         needed = self.ranks * workers * (prefetch_factor + 1) * each
         return needed < host.shared_memory_size_bytes - (host.shared_memory_bytes or 0)
 
-    def has_descriptors(self, workers: int, prefetch_factor: int) -> bool:
+    def has_room(self, workers: int, prefetch_factor: int) -> bool:
+        """Whether shared memory and file descriptors hold what so many workers make ahead."""
+        return self.has_shared_memory(workers, prefetch_factor) and self.has_descriptors(workers, prefetch_factor)
+
+    def has_memory(self, batches: int) -> bool:
+        """Whether so many batches more fit a part of free memory, wherever they lie. If that is unknown, they do."""
+        found = self.watched.hand_off
+        if found is None or self.free_bytes is None:
+            return True
+        return batches * (found.pipe_bytes_per_batch + (found.shared_bytes_per_batch or 0.0)) <= FREE * self.free_bytes
+
+    def has_descriptors(self, workers: int, prefetch_factor: int, tensors: float | None = None) -> bool:
         """Whether the script may open as many files as the tensors need that so many workers make ahead.
 
-        With torch's strategy "file_descriptor", a tensor in shared memory holds one until nobody has it any more. While
-        a change is tried, both loaders have batches. Where nothing is known, they fit.
+        A batch has so many `tensors` (None: as many as it has now). With torch's strategy "file_descriptor", a tensor in
+        shared memory holds one until nobody has it any more. While a change is tried, both loaders have batches. Where
+        nothing is known, they fit.
         """
         host, found = self.watched.host, self.watched.hand_off
-        each = found.tensors_per_batch if found is not None else None
+        each = tensors if tensors is not None else found.tensors_per_batch if found is not None else None
         if each is None or host is None or host.descriptor_limit is None or host.sharing_strategy != "file_descriptor":
             return True
         needed = workers * (prefetch_factor + 1) * each
         return needed < host.descriptor_limit - (host.script_descriptors or 0) - _SPARE_DESCRIPTORS
+
+    @property
+    def ahead(self) -> dict[str, int]:
+        """The settings that say how many batches are made ahead."""
+        return {"num_workers": self.workers, "prefetch_factor": self.prefetch_factor}
 
     @property
     def prefetch_factor(self) -> int:

@@ -18,6 +18,7 @@ from pipebench.watch.record.trial_lines import LoaderMade
 
 _LOADER = "DataLoader"
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+_LOOPS = (ast.For, ast.AsyncFor, ast.While)
 _CLOSED = re.compile(rb"(?:(?:\s|\\|#[^\r\n]*[\r\n])*\))*")  # closing parentheses, with comments before them
 _BEFORE_COLLATE = 6  # positional parameters of a DataLoader before `collate_fn`
 
@@ -62,13 +63,17 @@ class Source:
     def repeats(self, call: ast.Call, below: Sequence[ast.AST] = ()) -> bool:
         """Whether the file may come to this call in several ways, each for another loader.
 
-        It stands in a comprehension; or the file calls the function around it, or the class if that is `__init__`, in
-        several places, or in one that repeats. `below` are the functions that are known to lead here.
+        It stands in a comprehension, or in a loop that keeps each loader; or the file calls the function around it, or
+        the class if that is `__init__`, in several places, or in one that repeats. `below` are the functions that are
+        known to lead here.
         """
         around = _around(self.tree, call)
         if any(isinstance(one, ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp) for one in around):
             return True
         functions = [place for place, one in enumerate(around) if isinstance(one, _FUNCTIONS)]
+        inner = around[functions[-1] :] if functions else around
+        if _is_repeated(inner) and not _names(inner[-2]):
+            return True
         if not functions:
             return False
         named: ast.AST = around[functions[-1]]
@@ -79,6 +84,32 @@ class Source:
         below = [*below, named]
         outside = [one for one in calls if not any(known in below for known in _around(self.tree, one))]
         return len(outside) > 1 or any(self.repeats(one, below) for one in outside)
+
+    def handles_errors(self, call: ast.Call) -> bool:
+        """Whether an error of this call is handled, here or where the file calls the function around it."""
+        around = _around(self.tree, call)
+        functions = [place for place, one in enumerate(around) if isinstance(one, _FUNCTIONS)]
+        name = getattr(around[functions[-1]], "name", "") if functions else ""
+        calls = [one for one in self.nodes(ast.Call) if isinstance(one, ast.Call) and name and called(one) == name]
+        return any(_is_tried(_around(self.tree, one)) for one in (call, *calls))
+
+    def keeps(self, call: ast.Call) -> bool:
+        """Whether the value of this call is kept in a container or an object."""
+        statement = next(one for one in reversed(_around(self.tree, call)) if isinstance(one, ast.stmt))
+        targets = statement.targets if isinstance(statement, ast.Assign) else []
+        return any(isinstance(one, ast.Subscript | ast.Attribute) for one in targets)
+
+    def is_of(self, function: ast.expr, package: str) -> bool:
+        """Whether the file imports this name, or the module that it is an attribute of, from `package`."""
+        first = ast.unparse(function).split(".")[0]
+        for one in ast.walk(self.tree):
+            if isinstance(one, ast.ImportFrom | ast.Import):
+                for name in one.names:
+                    origin = "" if getattr(one, "level", 0) else getattr(one, "module", name.name)
+                    known = name.asname or name.name.split(".")[0]
+                    if known == first and (origin or "").split(".")[0] == package:
+                        return True
+        return False
 
     def _makes_loader(self, function: ast.expr) -> bool:
         """Whether this is DataLoader, or a name that the file gives to it or to a class or a partial call of it."""
@@ -149,6 +180,22 @@ def _around(node: ast.AST, wanted: ast.AST) -> list[ast.AST]:
         if found := _around(one, wanted):
             return [node, *found]
     return []
+
+
+def _is_tried(around: Sequence[ast.AST]) -> bool:
+    """Whether the last of these stands in the body of a `try`, which handles its errors."""
+    pairs = itertools.pairwise(around)
+    return any(isinstance(one, ast.Try) and bool(one.handlers) and inner in one.body for one, inner in pairs)
+
+
+def _is_repeated(around: Sequence[ast.AST]) -> bool:
+    """Whether the last of these stands in the body of a loop."""
+    return any(isinstance(one, _LOOPS) and inner in one.body for one, inner in itertools.pairwise(around))
+
+
+def _names(statement: ast.AST) -> bool:
+    """Whether this gives its value a plain name."""
+    return isinstance(statement, ast.Assign) and all(isinstance(one, ast.Name) for one in statement.targets)
 
 
 def _plain(what: Callable[..., object]) -> str:

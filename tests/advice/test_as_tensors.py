@@ -24,6 +24,19 @@ ARRAY = np.arange(12, dtype=np.float32).reshape(3, 4)
 MADE = LoaderMade(1, "train.py", 3, 3, 0, 40, "main", 100, collate=FunctionPlace("collate", "train.py", 7))
 
 
+@pytest.fixture(autouse=True)
+def small_arrays_count(monkeypatch):
+    monkeypatch.setattr(as_tensors, "LEAST_ARRAY", -1)
+
+
+def test_small_arrays_stay_arrays(monkeypatch):
+    """Each tensor holds a file descriptor as long as somebody has it: a loop that kept its labels had thousands."""
+    monkeypatch.undo()
+    small, large = np.zeros(100), np.zeros(as_tensors.LEAST_ARRAY, dtype=np.uint8)
+    found = as_tensors.as_tensors({"labels": small, "images": large})
+    assert found["labels"] is small and type(found["images"]) is as_tensors.Packed
+
+
 def _crossed(batch):
     """A batch at the script's end of the pipe, after it was packed in a worker."""
     return as_tensors.restored(pickle.loads(pickle.dumps(as_tensors.as_tensors(batch))))

@@ -225,6 +225,17 @@ def test_nothing_is_offered_where_the_piece_in_c_cannot_be_built(tmp_path, monke
     assert from_bytes.propose(_seen(tmp_path / "train.py", TEXT), []) is None
 
 
+def test_nothing_is_written_where_an_error_of_the_decode_is_handled(tmp_path):
+    """It would be raised by the transform then, and end the training."""
+    text = TEXT.replace(
+        'with Image.open(self.paths[index]) as image:\n            return self.steps(image.convert("RGB"))',
+        'try:\n            image = Image.open(self.paths[index]).convert("RGB")\n        except OSError:\n'
+        "            return None\n        return self.steps(image)",
+    )
+    assert text != TEXT and from_bytes.propose(_seen(tmp_path / "train.py", TEXT), []).rewrites
+    assert from_bytes.propose(_seen(tmp_path / "train.py", text), []).rewrites == ()
+
+
 @pytest.mark.parametrize(
     ("text", "lines"),
     [

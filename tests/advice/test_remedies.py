@@ -78,12 +78,16 @@ def test_a_copy_of_the_workers_memory_is_the_cost():
     assert num_workers.propose(seen(0.01, num_workers=8), []).cost == "−6 processes"
 
 
-@pytest.mark.parametrize(("passes", "batches", "live_on"), [(3, 20, True), (1, 20, False), (3, 400, False)])
-def test_the_first_workers_of_short_passes_live_on(passes, batches, live_on):
-    """An iteration takes 0.1 s. Of one pass, or of passes of 40 s, the start of workers costs little."""
-    figures = seen(0.5, batches=batches, loader=replace(LOADER, passes=passes), num_workers=0)
+@pytest.mark.parametrize(
+    ("passes", "batches", "live_on", "by_passes"),
+    [(3, 20, True, True), (1, 20, False, False), (3, 400, True, False), (3, 1000, False, False)],
+)
+def test_the_first_workers_of_passes_that_are_not_long_live_on(passes, batches, live_on, by_passes):
+    """An iteration takes 0.1 s. Of one pass, or of passes of 100 s, the start of workers costs little."""
+    loader = replace(LOADER, passes=passes, iterations=passes * batches)
+    figures = seen(0.5, batches=batches, loader=loader, num_workers=0)
     change = num_workers.propose(figures, [])
-    assert (change.settings.get("persistent_workers", False), change.by_passes) == (live_on, live_on)
+    assert (change.settings.get("persistent_workers", False), change.by_passes) == (live_on, by_passes)
     assert (change.how == persistent_workers.KEEPS) is live_on
     present = num_workers.propose(replace(figures, settings={**figures.settings, "num_workers": 2}), [])
     assert present.settings == {"num_workers": 4}
@@ -239,6 +243,21 @@ def test_tensors_for_which_no_files_could_be_opened_are_not_asked_for(limit, str
     figures = replace(figures, watched=replace(figures.watched, hand_off=handed))
     for remedy, name, wanted in ((num_workers, "num_workers", workers), (prefetch_factor, "prefetch_factor", ahead)):
         assert _settings(remedy.propose(figures, [])) == (None if wanted is None else {name: wanted})
+
+
+@pytest.mark.parametrize(("free", "ahead"), [(8e9, 8), (3e9, None), (None, 8)])
+def test_batches_that_memory_does_not_hold_are_not_made_ahead(free, ahead):
+    """200 MB of arrays a batch wait in the queues of the workers, and not in shared memory: 12 more are 2.4 GB."""
+    figures = replace(seen(0.5), free_bytes=free)
+    handed = HandOff(0.001, 0.001, 200e6, 100, shared_bytes_per_batch=0.0)
+    figures = replace(figures, watched=replace(figures.watched, hand_off=handed))
+    assert _settings(prefetch_factor.propose(figures, [])) == (None if ahead is None else {"prefetch_factor": ahead})
+
+
+def test_a_loop_that_leaves_its_passes_early_makes_fewer_iterations_than_its_loader_has():
+    early = replace(LOADER, passes=5, iterations=225)
+    assert seen(0.5, batches=10_000, loader=early).turns == 50 and seen(0.5, batches=45, loader=early).turns == 45
+    assert seen(0.5, batches=10_000, loader=replace(LOADER, passes=1)).turns == 10_000
 
 
 def test_too_many_workers_that_wait_are_halved():
