@@ -194,9 +194,9 @@ class Seen:
     def has_descriptors(self, workers: int, prefetch_factor: int, tensors: float | None = None) -> bool:
         """Whether the script may open as many files as the tensors need that so many workers make ahead.
 
-        A batch has so many `tensors` (None: as many as it has now). With torch's strategy "file_descriptor", a tensor in
-        shared memory holds one until nobody has it any more. While a change is tried, both loaders have batches. Where
-        nothing is known, they fit.
+        A batch has so many `tensors` (None: as many as it has now). With torch's strategy "file_descriptor", a tensor
+        in shared memory holds one until nobody has it any more. While a change is tried, both loaders have batches.
+        Where nothing is known, they fit.
         """
         host, found = self.watched.host, self.watched.hand_off
         each = tensors if tensors is not None else found.tensors_per_batch if found is not None else None
