@@ -44,7 +44,7 @@ HOUSE = {
     "webdataset_loader",
     "watch.bound": "batches schedule alternation agreement live_batches session",
     "watch.trial": "resting dealing in_step edits examining memo compared chains indexing pictures arms "
-    "stretches passes session patching",
+    "stretches open_files passes session patching",
     "watch.launch": "watched_script standstill over_time footprint exits stacks supervisor bootstrap program programs",
     "watch.launch.hook": "pipebench_hook sitecustomize",
     "watch.read": "decoding gather described like_a_device in_loop collectives account bound bound_of_ranks drilled "

@@ -37,6 +37,7 @@ _NOT_TRIED = {
     "pass-length": "a pass has no known length",
     "script-ended": "the script ended first",
     "new-loader-each-pass": "the script makes a new loader for each pass, and workers end with their loader",
+    "shares-files": "the dataset reads a file that the script has open, whose position workers would share",
     "passes-overlap": "the script begins a pass before the last one is over",
     "short-passes": "a pass is too short for windows",
     "of-script": "`advise` changes no code of yours",

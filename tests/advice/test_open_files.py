@@ -1,0 +1,31 @@
+"""Files whose positions forked workers would share: those that stay open and are read by `seek` and `read`."""
+
+import os
+
+from pipebench.watch.trial.open_files import moved, positions
+
+
+def _place(file):
+    kept = os.fstat(file.fileno())
+    return file.fileno(), kept.st_dev, kept.st_ino
+
+
+def test_a_file_that_stays_open_and_is_read_has_moved(tmp_path):
+    path = tmp_path / "records"
+    path.write_bytes(bytes(100_000))
+    with open(path, "rb", buffering=0) as kept, open(path, "rb", buffering=0) as resting, open(path, "ab") as written:
+        kept.seek(10)
+        before = positions()
+        assert before[_place(kept)] == 10 and before[_place(resting)] == 0 and _place(written) not in before
+        os.pread(resting.fileno(), 50, 0)  # without its position
+        written.write(b"more")
+        with open(path, "rb") as other:
+            other.read()
+        assert not moved(before, positions())
+        kept.read(5)
+        assert moved(before, positions())
+    assert not moved(before, positions())
+
+
+def test_a_system_without_such_a_folder_knows_none(tmp_path):
+    assert positions(str(tmp_path / "none")) == {}
