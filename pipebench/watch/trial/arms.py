@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import copy
 import os
 import sys
 import threading
@@ -128,10 +127,12 @@ class OneThread:
 def changed(loader: Any, settings: dict[str, Any], one_thread: bool, turn: int, edits: tuple[Edit, ...] = ()) -> Any:
     """A copy of `loader` with other settings, whose workers have these edits. The loader itself stays as it is.
 
-    The copy draws its workers' seeds from a generator of its own, so the script's random numbers stay the same.
+    The copy has no iterator of the script's, and does nothing at its end: both are the loader's own. It draws its workers' seeds from a generator of its own, so the script's random numbers stay the same.
     """
-    found = copy.copy(loader)
+    iterators = sys.modules["torch.utils.data.dataloader"]._BaseDataLoaderIter
+    found = object.__new__(_without_end(type(loader)))
     names = vars(found)
+    names.update({name: one for name, one in vars(loader).items() if not issubclass(type(one), iterators)})
     names["_iterator"] = None
     names["check_worker_number_rationality"] = _nothing  # it would warn the user of our number of workers
     torch: Any = sys.modules["torch"]
@@ -152,6 +153,11 @@ def changed(loader: Any, settings: dict[str, Any], one_thread: bool, turn: int, 
     if edits:
         names["worker_init_fn"] = EditedWorker(found.worker_init_fn, edits)
     return found
+
+
+def _without_end(kind: Any) -> Any:
+    """The class, or one like it without its `__del__`, which may end what the script still has."""
+    return type(kind)(kind.__name__, (kind,), {"__del__": lambda self: None}) if hasattr(kind, "__del__") else kind
 
 
 def dealt(found: Any, hand: Hand) -> Any:

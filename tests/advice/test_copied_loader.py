@@ -1,0 +1,53 @@
+"""A changed loader is a copy of the script's: it leaves alone what the script's own loader has."""
+
+import gc
+
+from torch.utils.data import DataLoader
+from torch.utils.data.dataloader import _BaseDataLoaderIter
+
+from pipebench.watch.trial import arms
+from pipebench.watch.trial.dealing import Deal
+
+
+class Infinite(DataLoader):
+    """It holds its iterator, and ends it when it ends itself."""
+
+    def __init__(self, *args, **named):
+        super().__init__(*args, **named)
+        self.iterator, self.ended, self.asked = super().__iter__(), [], []
+
+    def __iter__(self):
+        for _ in range(len(self)):
+            yield next(self.iterator)
+
+    def _get_iterator(self):
+        vars(self).setdefault("asked", []).append(type(self).__name__)
+        return super()._get_iterator()
+
+    def __del__(self):
+        self.ended.append("iterator" in vars(self))
+
+
+def _copy(loader, **settings):
+    return arms.changed(loader, settings, False, 0)
+
+
+def test_a_copy_has_no_iterator_of_the_scripts_and_does_nothing_at_its_end():
+    loader = Infinite(range(12), batch_size=4)
+    copy = _copy(loader, num_workers=0)
+    assert isinstance(copy, Infinite) and "iterator" not in vars(copy) and copy._iterator is None
+    del copy
+    gc.collect()
+    assert loader.ended == [] and [one.tolist()[0] for one in loader] == [0, 4, 8]
+    ended = loader.ended
+    del loader
+    gc.collect()
+    assert ended == [True]
+
+
+def test_what_the_class_of_a_loader_changes_holds_for_a_copy_too():
+    loader = Infinite(range(12), batch_size=4)
+    deal = Deal(iter(loader._index_sampler))
+    arm = arms.opened(_copy(loader), deal, DataLoader.__iter__, _BaseDataLoaderIter.__next__)
+    arm.begin()
+    assert [arm.draw().tolist()[0] for _ in range(3)] == [0, 4, 8] and loader.asked == ["Infinite"]
