@@ -2,10 +2,12 @@
 
 import gc
 
+import pytest
+import torch
 from torch.utils.data import DataLoader
 from torch.utils.data.dataloader import _BaseDataLoaderIter
 
-from pipebench.watch.trial import arms
+from pipebench.watch.trial import arms, passes
 from pipebench.watch.trial.dealing import Deal
 
 
@@ -51,3 +53,36 @@ def test_what_the_class_of_a_loader_changes_holds_for_a_copy_too():
     arm = arms.opened(_copy(loader), deal, DataLoader.__iter__, _BaseDataLoaderIter.__next__)
     arm.begin()
     assert [arm.draw().tolist()[0] for _ in range(3)] == [0, 4, 8] and loader.asked == ["Infinite"]
+
+
+class Eager:
+    """A batch sampler that draws its order as soon as it is iterated, not at its first batch."""
+
+    def __iter__(self):
+        return iter(torch.randperm(12).view(3, 4).tolist())
+
+    def __len__(self):
+        return 3
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+@pytest.mark.parametrize("persistent", [False, True])
+def test_a_pass_of_a_changed_loader_begins_the_sampler_and_draws_as_torch_does(workers, persistent):
+    """Of persistent workers, the first pass is torch's own: it starts them."""
+    persistent = persistent and workers > 0
+    how = {
+        "num_workers": workers,
+        "persistent_workers": persistent,
+        "multiprocessing_context": "fork" if workers else None,
+    }
+    found = []
+    for changed in (False, True):
+        torch.manual_seed(7)
+        loader, orders = DataLoader(range(12), batch_sampler=Eager(), **how), []
+        for turn in range(3):
+            if changed and not (persistent and turn == 0):
+                orders.append(list(passes._index_lists(loader)))
+            else:
+                orders.append([one.tolist() for one in loader])
+        found.append((orders, torch.rand(1).item()))
+    assert found[0] == found[1]

@@ -127,7 +127,8 @@ class OneThread:
 def changed(loader: Any, settings: dict[str, Any], one_thread: bool, turn: int, edits: tuple[Edit, ...] = ()) -> Any:
     """A copy of `loader` with other settings, whose workers have these edits. The loader itself stays as it is.
 
-    The copy has no iterator of the script's, and does nothing at its end: both are the loader's own. It draws its workers' seeds from a generator of its own, so the script's random numbers stay the same.
+    The copy has no iterator of the script's, and does nothing at its end: both are the loader's own. It draws its
+    workers' seeds from a generator of its own, so the script's random numbers stay the same.
     """
     iterators = sys.modules["torch.utils.data.dataloader"]._BaseDataLoaderIter
     found = object.__new__(_without_end(type(loader)))
@@ -162,7 +163,8 @@ def _without_end(kind: Any) -> Any:
 
 def dealt(found: Any, hand: Hand) -> Any:
     """Lets the loader `found` take its index lists from `hand`."""
-    vars(found)["batch_sampler" if found.batch_sampler is not None else "sampler"] = DealtSampler(hand)
+    name = "batch_sampler" if found.batch_sampler is not None else "sampler"
+    vars(found)[name] = DealtSampler(hand, found._index_sampler)
     return found
 
 

@@ -70,13 +70,16 @@ class Hand:
 
 
 class DealtSampler:
-    """Stands in for the sampler of a loader: it gives one hand, whatever the number of passes."""
+    """Stands in for the sampler of a loader: it gives one hand in every pass. It is as long as `plain`."""
 
-    def __init__(self, hand: Hand) -> None:
-        self.hand = hand
+    def __init__(self, hand: Hand, plain: Any) -> None:
+        self.hand, self.plain = hand, plain
 
     def __iter__(self) -> Hand:
         return self.hand
+
+    def __len__(self) -> int:
+        return len(self.plain)
 
 
 def _nothing() -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
 from pipebench.watch.record.orders import Order
@@ -91,11 +91,11 @@ class Passes:
             this.counts = found._iterator is not None
         else:
             self._kept = None
-        this.deal = Deal(iter(loader._index_sampler))
+        this.deal = Deal(iter(()))
         sampler: DealtSampler = found._index_sampler
         sampler.hand = Hand(this.deal)
         iterator = plain_iter(found)
-        _draw_as_a_new_iterator(loader)
+        this.deal.stream = _index_lists(loader)
         this.arm = Arm(iterator, sampler.hand, plain, held=False, edits=self._edits)
         this.arm.begin()
         return iterator
@@ -157,10 +157,17 @@ class Passes:
             iterator._shutdown_workers()
 
 
+def _index_lists(loader: Any) -> Iterator[Any]:
+    """The index lists of a pass, begun as torch's own iterator begins them: a sampler may draw random numbers then."""
+    found = iter(loader._index_sampler)
+    if loader.persistent_workers and loader._iterator is not None:
+        return found
+    _draw_as_a_new_iterator(loader)
+    return iter(loader._index_sampler) if loader.num_workers else found  # torch begins twice if it starts workers
+
+
 def _draw_as_a_new_iterator(loader: Any) -> None:
     """Draws the seed that torch's own iterator would draw, so that later random numbers stay the script's."""
-    if loader.persistent_workers and loader._iterator is not None:
-        return
     torch: Any = sys.modules["torch"]
     torch.empty((), dtype=torch.int64).random_(generator=loader.generator)
 
