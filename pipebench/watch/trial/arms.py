@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from pipebench.watch.record import thread_pools
+from pipebench.watch.record.from_handlers import from_a_handler
 from pipebench.watch.record.patches import Patches
 from pipebench.watch.trial.dealing import Deal, DealtSampler, Hand
 from pipebench.watch.trial.edits import Edit, EditedWorker, Refused, edited, unpacked
@@ -193,6 +194,14 @@ def is_stream(loader: Any) -> bool:
 def is_ours(loader: Any) -> bool:
     """Whether `changed` made this loader."""
     return vars(loader).get("check_worker_number_rationality") is _nothing
+
+
+def from_the_script(error: BaseException) -> bool:
+    """Whether a signal handler of the script raised the exception. What torch's own tells of a lost worker is none."""
+    place = error.__traceback__
+    while place is not None and place.tb_next is not None:
+        place = place.tb_next
+    return place is not None and place.tb_frame.f_code.co_filename != _signals().__file__ and from_a_handler(error)
 
 
 def _nothing() -> None:

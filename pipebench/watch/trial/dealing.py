@@ -11,6 +11,8 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from pipebench.watch.record.from_handlers import from_a_handler
+
 
 class Deal:
     """The index lists of one pass that no loader has yet. What is taken back is dealt again first."""
@@ -31,7 +33,8 @@ class Deal:
         except StopIteration:
             raise
         except Exception as error:  # whichever loader asked first, the script must get it
-            self._error = error
+            if not from_a_handler(error):
+                self._error = error
             raise
 
 

@@ -66,6 +66,8 @@ class Passes:
             except Exception as error:
                 self.trial.refused(error)
                 this.arm, this.counts = None, False
+                if arms.from_the_script(error):
+                    raise
         if iterator is None:
             iterator = plain_iter(loader)
         self._open[iterator] = this
@@ -115,14 +117,17 @@ class Passes:
         except Exception as error:
             if this.arm is None or this.failed:
                 raise
-            batch = self._fallen_back(this, error, plain_iter, plain)
+            self._fall_back(this, error, plain_iter, plain)
+            if arms.from_the_script(error):
+                raise
+            batch = this.arm.draw()
         if this.arm is not None:
             self.trial.told(this.arm)
         this.taken += 1
         return batch
 
-    def _fallen_back(self, this: _Pass, error: BaseException, plain_iter: Plain, plain: Plain) -> Any:
-        """The rest of the pass, by a loader with the script's own settings."""
+    def _fall_back(self, this: _Pass, error: BaseException, plain_iter: Plain, plain: Plain) -> None:
+        """Lets the rest of the pass come from a loader with the script's own settings."""
         assert this.arm is not None and this.deal is not None
         self.trial.refused(error)
         this.counts, this.failed = False, True
@@ -132,7 +137,6 @@ class Passes:
         vars(instead)["timeout"] = this.loader.timeout  # nothing stands behind it: the script's own patience
         this.arm = arms.opened(instead, this.deal, plain_iter, plain)
         this.arm.begin()
-        return this.arm.draw()
 
     def _end(self, iterator: Any, this: _Pass) -> None:
         del self._open[iterator]

@@ -166,8 +166,10 @@ class Trial:
         """Ends the changed loader of the current pass. The script's own makes what is missing, if it goes on."""
         this, self._now, self._iterator = self._now, None, _nothing
         if this is not None:
-            self.guarded(this.end)
-            this.own.hand.open = True
+            try:
+                self.guarded(this.end)
+            finally:  # a signal handler of the script may raise
+                this.own.hand.open = True
 
     def _next(self, this: _Pass, plain: Plain, plain_iter: Plain) -> Any:
         while True:
@@ -187,6 +189,8 @@ class Trial:
                 if stretch.loader is this.own:
                     raise
                 self._failed(this, error)
+                if arms.from_the_script(error):
+                    raise
 
     def _ready(self, this: _Pass, plain: Plain, plain_iter: Plain) -> Stretch | None:
         """The stretch from which the next batch comes. None: no batch is left."""
@@ -198,8 +202,8 @@ class Trial:
             self._report(this, found)
             return self._stretch(this, plain, plain_iter)
         except Exception as error:
-            self.fault("trying a loader", error)
             self._failed(this, error)
+            self.fault("trying a loader", error)
             self.off = True  # every batch that was asked for is the script's own again
             return this.stretch
 
@@ -236,6 +240,8 @@ class Trial:
             this.resting = Resting(this.own.iterator, self.clock.now)
             return self._timed(this.other, order, fresh)
         except Exception as error:
+            if arms.from_the_script(error):
+                raise
             self._failed(this, error)
             return Stretch(this.own, self.clock, None)
 
@@ -254,8 +260,10 @@ class Trial:
     def _failed(self, this: _Pass, error: BaseException) -> None:
         """The changed loader has failed: the script's own makes the batches that are missing, and the order is over."""
         self.refused(error)
-        self.guarded(this.end)
-        this.stretch = Stretch(this.own, self.clock, None)
+        try:
+            self.guarded(this.end)
+        finally:  # a signal handler of the script may raise
+            this.stretch = Stretch(this.own, self.clock, None)
 
     def told(self, arm: Any) -> None:
         """Writes what the workers of a changed loader have told of their samples. A fault in it costs no batch."""
@@ -324,14 +332,17 @@ class Trial:
             self.recording.write(TrialFailed(order.number, order.problem))
 
     def guarded(self, act: Callable[..., object], *args: Any) -> None:
-        """Runs `act`. A fault in it is one line on standard error, and nothing more is tried."""
+        """Runs `act`. A fault in it is one line on standard error. What the script's signal handlers raise is none."""
         try:
             act(*args)
         except Exception as error:
             self.fault("trying a loader", error)
 
     def fault(self, where: str, error: BaseException) -> None:
-        """Tells of a fault of ours in one line on standard error. The script goes on with its own loader."""
+        """Tells of a fault of ours in one line on standard error. The script goes on with its own loader.
+
+        What a signal handler of the script raised is raised again, see `Recording.fault`.
+        """
         self.recording.fault(where, error)
         sys.stderr.write(f"pipebench: a fault of pipebench while {where} ({told(error)}). The script goes on.\n")
 
