@@ -114,6 +114,7 @@ class Script:
             return found
 
         monkeypatch.setattr(arms, "changed", changed)
+        monkeypatch.setattr(arms, "is_of_torch", lambda iterator: isinstance(iterator, Iterator))
         monkeypatch.setattr(passes, "_draw_as_a_new_iterator", lambda loader: None)
 
     def _fault(self, where, error):

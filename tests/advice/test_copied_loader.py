@@ -1,6 +1,8 @@
 """A changed loader is a copy of the script's: it leaves alone what the script's own loader has."""
 
 import gc
+import types
+import weakref
 
 import pytest
 import torch
@@ -9,6 +11,7 @@ from torch.utils.data.dataloader import _BaseDataLoaderIter
 
 from pipebench.watch.trial import arms, passes
 from pipebench.watch.trial.dealing import Deal
+from pipebench.watch.trial.session import Trial
 
 
 class Infinite(DataLoader):
@@ -86,3 +89,59 @@ def test_a_pass_of_a_changed_loader_begins_the_sampler_and_draws_as_torch_does(w
                 orders.append([one.tolist() for one in loader])
         found.append((orders, torch.rand(1).item()))
     assert found[0] == found[1]
+
+
+def _left_alone(recording_of, loader):
+    """The trial of a script that has taken one batch from `loader`."""
+    trial = Trial(recording_of, lambda loader, number: True, lambda: None)
+    iterator = trial.iterate(loader, DataLoader.__iter__, _BaseDataLoaderIter.__next__)
+    return trial, iterator
+
+
+def _one(trial, iterator):
+    return trial.batch(iterator, _BaseDataLoaderIter.__next__, DataLoader.__iter__).tolist()
+
+
+@pytest.fixture
+def recording(tmp_path):
+    settings = types.SimpleNamespace(folder=str(tmp_path), shared="")
+    return types.SimpleNamespace(settings=settings, write=lambda line: None, fault=None)
+
+
+def test_a_loader_that_holds_its_iterator_ends_with_its_last_name(recording):
+    """Without a look for cycles: then, torch waits in vain for workers whose queues have ended before."""
+    loader = DataLoader(range(8), batch_size=4)
+    trial, loader.iterator = _left_alone(recording, loader)
+    assert _one(trial, loader.iterator) == [0, 1, 2, 3] and trial.loader_of(loader.iterator) is loader
+    ended = weakref.ref(loader.iterator)
+    gc.disable()
+    try:
+        del loader
+        assert ended() is None
+    finally:
+        gc.enable()
+
+
+def test_a_loader_that_only_its_loop_holds_is_known(recording):
+    trial, iterator = _left_alone(recording, DataLoader(range(8), batch_size=4))
+    assert _one(trial, iterator) == [0, 1, 2, 3] and trial.loader_of(iterator) is not None
+
+
+class Around:
+    """An object around torch's iterator, which is not known to torch."""
+
+    __slots__ = ("iterator",)
+
+    def __init__(self, iterator):
+        self.iterator = iterator
+
+
+class Wrapping(DataLoader):
+    def _get_iterator(self):
+        return Around(super()._get_iterator())
+
+
+def test_an_iterator_around_torchs_is_left_alone(recording):
+    trial, around = _left_alone(recording, Wrapping(range(8), batch_size=4))
+    assert isinstance(around, Around) and trial.number_at(around.iterator) is None
+    assert trial.loader_of(around.iterator) is None and _one(trial, around.iterator) == [0, 1, 2, 3]

@@ -131,10 +131,9 @@ def changed(loader: Any, settings: dict[str, Any], one_thread: bool, turn: int, 
     The copy has no iterator of the script's, and does nothing at its end: both are the loader's own. It draws its
     workers' seeds from a generator of its own, so the script's random numbers stay the same.
     """
-    iterators = sys.modules["torch.utils.data.dataloader"]._BaseDataLoaderIter
     found = object.__new__(_without_end(type(loader)))
     names = vars(found)
-    names.update({name: one for name, one in vars(loader).items() if not issubclass(type(one), iterators)})
+    names.update({name: one for name, one in vars(loader).items() if not is_of_torch(one)})
     names["_iterator"] = None
     names["check_worker_number_rationality"] = _nothing  # it would warn the user of our number of workers
     torch: Any = sys.modules["torch"]
@@ -189,6 +188,12 @@ def joined(iterator: Any, plain: Callable[[Any], Any]) -> Arm:
 def is_stream(loader: Any) -> bool:
     """Whether its workers choose the samples, so that each copy of the loader has a stream of its own."""
     return isinstance(getattr(loader, "dataset", None), sys.modules["torch.utils.data"].IterableDataset)
+
+
+def is_of_torch(iterator: Any) -> bool:
+    """Whether this is an iterator of torch's, not an object around one."""
+    kind: type = sys.modules["torch.utils.data.dataloader"]._BaseDataLoaderIter
+    return issubclass(type(iterator), kind)
 
 
 def is_ours(loader: Any) -> bool:

@@ -163,11 +163,13 @@ class Passes:
 
 def _index_lists(loader: Any) -> Iterator[Any]:
     """The index lists of a pass, begun as torch's own iterator begins them: a sampler may draw random numbers then."""
-    found = iter(loader._index_sampler)
+    found: Iterator[Any] = iter(loader._index_sampler)
     if loader.persistent_workers and loader._iterator is not None:
         return found
     _draw_as_a_new_iterator(loader)
-    return iter(loader._index_sampler) if loader.num_workers else found  # torch begins twice if it starts workers
+    if loader.num_workers:  # then torch begins twice
+        found = iter(loader._index_sampler)
+    return found
 
 
 def _draw_as_a_new_iterator(loader: Any) -> None:

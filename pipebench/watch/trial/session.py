@@ -35,6 +35,9 @@ from pipebench.watch.trial.stretches import Clock, Stretch, Timed
 
 Plain = Callable[[Any], Any]
 _KNOWN = 1000
+# A loader that only its loop holds lives as long as its iterator, by this attribute. One that holds its iterator itself
+# needs none: both would end late, when Python looks for cycles, and torch then waits for each worker in vain.
+_HELD = "_held_by_pipebench"
 
 
 def _nothing(*_: object) -> None:
@@ -95,9 +98,11 @@ class Trial:
         """Notes that the script iterates `loader` by `iterator`."""
         if self._now is not None and self._now.loader is loader:
             self.leave_pass()
-        # A loader that only its loop holds must live as long as the loop. One whose workers persist
-        # holds its iterator itself, so it is not held here.
-        self._loaders[iterator] = weakref.ref(loader) if loader.persistent_workers else lambda: loader
+        if not arms.is_of_torch(iterator):
+            return
+        self._loaders[iterator] = weakref.ref(loader)
+        if not loader.persistent_workers:
+            vars(iterator)[_HELD] = loader
 
     def iterate(self, loader: Any, plain_iter: Plain, plain: Plain) -> Any:
         """What the script gets from `iter(loader)`."""
@@ -114,9 +119,11 @@ class Trial:
         """What the script gets from `next(iterator)`."""
         self._obey()
         loader = self.loader_of(iterator)
+        if _HELD in vars(iterator) and any(one is iterator for one in vars(loader).values()):
+            del vars(iterator)[_HELD]
         found = self._examined(iterator, loader, plain, plain_iter)
         if isinstance(self.orders, InStep):
-            self.orders.came(None if loader is None else self.number_of(loader))
+            self.orders.came(self.number_at(iterator))
         return found
 
     def loader_of(self, iterator: Any) -> Any:
@@ -125,7 +132,8 @@ class Trial:
 
     def number_at(self, iterator: Any) -> int | None:
         """The number of the loader that the script iterates by `iterator`; None if it has none."""
-        return self.number_of(self.loader_of(iterator))
+        loader = self.loader_of(iterator)
+        return None if loader is None else self.number_of(loader)
 
     def _examined(self, iterator: Any, loader: Any, plain: Plain, plain_iter: Plain) -> Any:
         if self.examining is None or loader is None or not self.wants(loader):
