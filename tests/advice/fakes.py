@@ -104,7 +104,7 @@ class Script:
         self.trial = Trial(recording, lambda loader, number: True, lambda: None, clock)
         self.opened = []
 
-        def changed(loader, settings, one_thread, turn, edits=()):
+        def changed(loader, settings, one_thread, edits=()):
             found = copy.copy(loader)
             found.__dict__.update({"persistent_workers": False, "_iterator": None, **settings})
             found.timeout = arms.PATIENCE_S

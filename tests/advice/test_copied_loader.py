@@ -34,7 +34,7 @@ class Infinite(DataLoader):
 
 
 def _copy(loader, **settings):
-    return arms.changed(loader, settings, False, 0)
+    return arms.changed(loader, settings, False)
 
 
 def test_a_copy_has_no_iterator_of_the_scripts_and_does_nothing_at_its_end():
@@ -145,3 +145,10 @@ def test_an_iterator_around_torchs_is_left_alone(recording):
     trial, around = _left_alone(recording, Wrapping(range(8), batch_size=4))
     assert isinstance(around, Around) and trial.number_at(around.iterator) is None
     assert trial.loader_of(around.iterator) is None and _one(trial, around.iterator) == [0, 1, 2, 3]
+
+
+def test_each_copy_has_random_numbers_of_its_own():
+    """Else the samples of every pass would be cropped and flipped alike."""
+    loader = DataLoader(range(8), batch_size=4)
+    seeds = {_copy(loader).generator.initial_seed() for _ in range(5)}
+    assert len(seeds) == 5 and torch.initial_seed() not in seeds

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import sys
 import threading
@@ -17,6 +18,8 @@ from pipebench.watch.trial.dealing import Deal, DealtSampler, Hand
 from pipebench.watch.trial.edits import Edit, EditedWorker, Refused, edited, unpacked
 
 PATIENCE_S = 60.0  # a changed loader that gives no batch for so long has failed: a forked worker can be deadlocked
+
+_copies = itertools.count(1)
 
 
 class CannotTry(Exception):
@@ -125,11 +128,12 @@ class OneThread:
             self.init(worker)
 
 
-def changed(loader: Any, settings: dict[str, Any], one_thread: bool, turn: int, edits: tuple[Edit, ...] = ()) -> Any:
+def changed(loader: Any, settings: dict[str, Any], one_thread: bool, edits: tuple[Edit, ...] = ()) -> Any:
     """A copy of `loader` with other settings, whose workers have these edits. The loader itself stays as it is.
 
     The copy has no iterator of the script's, and does nothing at its end: both are the loader's own. It draws its
-    workers' seeds from a generator of its own, so the script's random numbers stay the same.
+    workers' seeds from a generator of its own, so the script's random numbers stay the same. Each copy has
+    another seed.
     """
     found = object.__new__(_without_end(type(loader)))
     names = vars(found)
@@ -137,7 +141,7 @@ def changed(loader: Any, settings: dict[str, Any], one_thread: bool, turn: int, 
     names["_iterator"] = None
     names["check_worker_number_rationality"] = _nothing  # it would warn the user of our number of workers
     torch: Any = sys.modules["torch"]
-    names["generator"] = torch.Generator().manual_seed((torch.initial_seed() + 7919 * (turn + 1)) % 2**63)
+    names["generator"] = torch.Generator().manual_seed((torch.initial_seed() + 7919 * next(_copies)) % 2**63)
     names["persistent_workers"] = False
     names.update({name: value for name, value in settings.items() if name != "multiprocessing_context"})
     if not found.num_workers:

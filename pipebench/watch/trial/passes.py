@@ -84,9 +84,7 @@ class Passes:
         if self._kept is None:
             self._kept_for = weakref.ref(loader)
             self._edits = edits.made(this.order.edits)
-            self._kept = arms.dealt(
-                arms.changed(loader, settings, this.order.one_thread, self.trial.turn, self._edits), _NO_HAND
-            )
+            self._kept = arms.dealt(arms.changed(loader, settings, this.order.one_thread, self._edits), _NO_HAND)
         self.trial.spoiled |= this.order.discards
         found = self._kept
         if settings["persistent_workers"] and found.num_workers:
@@ -133,7 +131,7 @@ class Passes:
         this.counts, this.failed = False, True
         this.arm.end()
         self._kept = None
-        instead = arms.changed(this.loader, {}, False, self.trial.turn)
+        instead = arms.changed(this.loader, {}, False)
         vars(instead)["timeout"] = this.loader.timeout  # nothing stands behind it: the script's own patience
         this.arm = arms.opened(instead, this.deal, plain_iter, plain)
         this.arm.begin()

@@ -242,7 +242,7 @@ class Trial:
             if this.other is None:
                 self.spoiled |= order.discards
                 inside = edits.made(order.edits)
-                found = arms.changed(this.loader, order.settings, order.one_thread, order.number, inside)
+                found = arms.changed(this.loader, order.settings, order.one_thread, inside)
                 this.other = arms.opened(found, this.own.hand.deal, plain_iter, plain, inside)
                 this.number = order.number
             this.resting = Resting(this.own.iterator, self.clock.now)
