@@ -3,6 +3,8 @@
 import copy
 import types
 
+import torch.utils.data  # noqa: F401 - as in a script that has a loader
+
 from pipebench.watch.record.orders import Order, give
 from pipebench.watch.record.trial_lines import TrialFailed, TrialWindow
 from pipebench.watch.trial import arms, passes

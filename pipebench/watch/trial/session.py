@@ -16,7 +16,7 @@ import weakref
 from collections import deque
 from collections.abc import Callable
 from statistics import fmean
-from typing import Any, NoReturn
+from typing import Any
 
 from pipebench.watch.record.lines import Moment
 from pipebench.watch.record.orders import Order, Orders
@@ -29,6 +29,7 @@ from pipebench.watch.trial.dealing import Hand
 from pipebench.watch.trial.edits import Difference, GivenBack, Refused, Repeats
 from pipebench.watch.trial.examining import Examining
 from pipebench.watch.trial.in_step import InStep
+from pipebench.watch.trial.leaving import leave_script
 from pipebench.watch.trial.passes import Passes
 from pipebench.watch.trial.resting import Resting
 from pipebench.watch.trial.stretches import Clock, Stretch, Timed
@@ -354,11 +355,12 @@ class Trial:
         self.recording.fault(where, error)
         sys.stderr.write(f"pipebench: a fault of pipebench while {where} ({told(error)}). The script goes on.\n")
 
-    def _leave(self) -> NoReturn:
+    def _leave(self) -> None:
         """Ends the script. If its weights are worth nothing, nothing of it runs on the way out."""
         self.end()
         if not self.spoiled:
-            raise SystemExit(0)
+            leave_script()
+            return
         for iterator in list(self._loaders):
             if (shutdown := getattr(iterator, "_shutdown_workers", None)) is not None:
                 self.guarded(shutdown)
