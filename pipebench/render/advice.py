@@ -26,6 +26,7 @@ _REFUSALS = {
     "ranks": "This is one of several ranks, which wait for each other in every step, and not all of them can be "
     "reached: put `pipebench advise --` in front of what starts them all, on one machine.",
     "ranks-differ": "The ranks make their loaders in different ways, so they cannot try a change at the same batches.",
+    "own-iterator": "The loader's class puts an iterator of its own around torch's, so its batches cannot be dealt.",
 }
 _ENDED = {
     "script-ended": "The script ended before everything was tried; a longer training leaves time for the rest.",
@@ -46,6 +47,7 @@ _NOT_TRIED = {
     "iterable-undivided": "each worker would give all samples",
     "ranks": "the ranks wait for each other",
     "ranks-differ": "the ranks have different loaders",
+    "own-iterator": "the loader has an iterator of its own",
     "ranks-apart": "the ranks are many batches apart",
     "workers-compute": "the workers compute also while they wait for their turn, so windows cannot tell",
     "own-process": "it would run the dataset in the script's own process, with what that has open",

@@ -3,6 +3,8 @@
 import copy
 import types
 
+import torch.utils.data  # noqa: F401 - as in a script that has a loader
+
 from pipebench.watch.record.orders import Order, give
 from pipebench.watch.record.trial_lines import TrialFailed, TrialWindow
 from pipebench.watch.trial import arms, passes
@@ -104,7 +106,7 @@ class Script:
         self.trial = Trial(recording, lambda loader, number: True, lambda: None, clock)
         self.opened = []
 
-        def changed(loader, settings, one_thread, turn, edits=()):
+        def changed(loader, settings, one_thread, edits=()):
             found = copy.copy(loader)
             found.__dict__.update({"persistent_workers": False, "_iterator": None, **settings})
             found.timeout = arms.PATIENCE_S
@@ -114,6 +116,7 @@ class Script:
             return found
 
         monkeypatch.setattr(arms, "changed", changed)
+        monkeypatch.setattr(arms, "is_of_torch", lambda iterator: isinstance(iterator, Iterator))
         monkeypatch.setattr(passes, "_draw_as_a_new_iterator", lambda loader: None)
 
     def _fault(self, where, error):

@@ -9,6 +9,7 @@ import pytest
 from fakes import Loader, Script, World, plain, plain_iter
 
 from pipebench.advise.judging import ratios
+from pipebench.watch.trial.dealing import Deal, DealtSampler, Hand
 from pipebench.watch.trial.resting import cpu_s
 from pipebench.watch.trial.stretches import Stretch, burst_of
 
@@ -269,3 +270,20 @@ def test_workers_that_compute_while_they_wait_are_told_and_nothing_is_judged(tmp
 
 def test_the_cpu_time_of_a_process_is_read_from_the_kernel():
     assert cpu_s(os.getpid()) == pytest.approx(sum(os.times()[:2]), abs=0.05) and cpu_s(0) == 0.0
+
+
+def test_in_a_pass_of_a_changed_loader_the_iterator_has_the_length_of_the_scripts_own(tmp_path, monkeypatch):
+    world = World()
+    script = Script(tmp_path, monkeypatch, Loader(world, [[one] for one in range(20)]))
+    script.order(1, {"num_workers": 3}, by="passes")
+    lengths = []
+    for _ in range(4):
+        iterator = script.trial.iterate(script.loader, plain_iter, plain)
+        lengths.append(len(iterator._index_sampler))
+        for _ in range(20):
+            script.trial.batch(iterator, plain, plain_iter)
+        with pytest.raises(StopIteration):
+            script.trial.batch(iterator, plain, plain_iter)
+    assert lengths == [20] * 4 and script.makers() == {"own", "changed"}
+    with pytest.raises(TypeError, match="has no len"):
+        len(DealtSampler(Hand(Deal(iter(()))), iter(())))

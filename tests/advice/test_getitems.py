@@ -197,7 +197,7 @@ def test_a_loader_without_workers_tries_it_on_its_own_fetcher():
     data = Noting(torch.arange(40), torch.rand(40, 3))
     loader = DataLoader(data, batch_size=8)
     edits = (getitems.edit(),)
-    found = arms.changed(loader, {}, False, 0, edits)
+    found = arms.changed(loader, {}, False, edits)
     deal = Deal(iter(loader._index_sampler))
     arm = arms.opened(found, deal, DataLoader.__iter__, _BaseDataLoaderIter.__next__, edits)
     arm.begin()
@@ -205,7 +205,7 @@ def test_a_loader_without_workers_tries_it_on_its_own_fetcher():
     assert data.looks[-3:] == [[*range(first, first + 8)] for first in (16, 24, 32)]
     assert all(map(_same, batches, loader))
     with pytest.raises(Refused, match="no-workers"):
-        arms.changed(loader, {}, False, 0, (*edits, arms.Edit()))
+        arms.changed(loader, {}, False, (*edits, arms.Edit()))
 
 
 def test_it_is_offered_where_samples_are_only_taken(tmp_path):

@@ -19,7 +19,7 @@ def _killed(worker):
 def test_a_worker_that_is_killed_is_an_error_of_the_next_batch_only():
     loader = DataLoader(range(64), batch_size=2, num_workers=1, multiprocessing_context="fork")
     deal = Deal(iter(loader._index_sampler))
-    arm = arms.opened(arms.changed(loader, {}, False, 0), deal, DataLoader.__iter__, _BaseDataLoaderIter.__next__)
+    arm = arms.opened(arms.changed(loader, {}, False), deal, DataLoader.__iter__, _BaseDataLoaderIter.__next__)
     arm.begin()
     assert arm.draw().tolist() == [0, 1]
     _killed(arm.iterator._workers[0])

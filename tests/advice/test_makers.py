@@ -113,3 +113,26 @@ def test_a_loader_made_after_the_recording_has_the_number_of_its_kind(monkeypatc
         numbers.append(makers.number_of(made))
     assert numbers == [7, 7]
     assert makers.number_of(_helper(makers, 100)) is None  # made by another call
+
+
+class Wrapping(torch.utils.data.DataLoader):
+    def _get_iterator(self):
+        return map(list, super()._get_iterator())
+
+
+@pytest.mark.parametrize(
+    ("kind", "refusal"), [(Wrapping, "own-iterator"), (torch.utils.data.DataLoader, "")], ids=["own", "torch's"]
+)
+def test_a_loader_with_an_iterator_around_torchs_is_not_tried(tmp_path, kind, refusal):
+    written, numbers = [], {}
+    settings = types.SimpleNamespace(folder=str(tmp_path), shared="")
+    recording = types.SimpleNamespace(settings=settings, write=written.append, fault=None, before_stop=[], on=True)
+    trying = patching.Trying(recording, numbers, lambda: None)
+    trying.watch(torch.utils.data.dataloader)
+    try:
+        loader = kind(range(4))
+        numbers[loader] = 1
+        iter(loader)
+    finally:
+        trying.patches.undo()
+    assert [one.refusal for one in written] == [refusal]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import copy
+import itertools
 import os
 import sys
 import threading
@@ -12,11 +12,14 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from pipebench.watch.record import thread_pools
+from pipebench.watch.record.from_handlers import from_a_handler
 from pipebench.watch.record.patches import Patches
 from pipebench.watch.trial.dealing import Deal, DealtSampler, Hand
 from pipebench.watch.trial.edits import Edit, EditedWorker, Refused, edited, unpacked
 
 PATIENCE_S = 60.0  # a changed loader that gives no batch for so long has failed: a forked worker can be deadlocked
+
+_copies = itertools.count(1)
 
 
 class CannotTry(Exception):
@@ -125,17 +128,20 @@ class OneThread:
             self.init(worker)
 
 
-def changed(loader: Any, settings: dict[str, Any], one_thread: bool, turn: int, edits: tuple[Edit, ...] = ()) -> Any:
+def changed(loader: Any, settings: dict[str, Any], one_thread: bool, edits: tuple[Edit, ...] = ()) -> Any:
     """A copy of `loader` with other settings, whose workers have these edits. The loader itself stays as it is.
 
-    The copy draws its workers' seeds from a generator of its own, so the script's random numbers stay the same.
+    The copy has no iterator of the script's, and does nothing at its end: both are the loader's own. It draws its
+    workers' seeds from a generator of its own, so the script's random numbers stay the same. Each copy has
+    another seed.
     """
-    found = copy.copy(loader)
+    found = object.__new__(_without_end(type(loader)))
     names = vars(found)
+    names.update({name: one for name, one in vars(loader).items() if not is_of_torch(one)})
     names["_iterator"] = None
     names["check_worker_number_rationality"] = _nothing  # it would warn the user of our number of workers
     torch: Any = sys.modules["torch"]
-    names["generator"] = torch.Generator().manual_seed((torch.initial_seed() + 7919 * (turn + 1)) % 2**63)
+    names["generator"] = torch.Generator().manual_seed((torch.initial_seed() + 7919 * next(_copies)) % 2**63)
     names["persistent_workers"] = False
     names.update({name: value for name, value in settings.items() if name != "multiprocessing_context"})
     if not found.num_workers:
@@ -154,9 +160,15 @@ def changed(loader: Any, settings: dict[str, Any], one_thread: bool, turn: int, 
     return found
 
 
+def _without_end(kind: Any) -> Any:
+    """The class, or one like it without its `__del__`, which may end what the script still has."""
+    return type(kind)(kind.__name__, (kind,), {"__del__": lambda self: None}) if hasattr(kind, "__del__") else kind
+
+
 def dealt(found: Any, hand: Hand) -> Any:
     """Lets the loader `found` take its index lists from `hand`."""
-    vars(found)["batch_sampler" if found.batch_sampler is not None else "sampler"] = DealtSampler(hand)
+    name = "batch_sampler" if found.batch_sampler is not None else "sampler"
+    vars(found)[name] = DealtSampler(hand, found._index_sampler)
     return found
 
 
@@ -182,9 +194,23 @@ def is_stream(loader: Any) -> bool:
     return isinstance(getattr(loader, "dataset", None), sys.modules["torch.utils.data"].IterableDataset)
 
 
+def is_of_torch(iterator: Any) -> bool:
+    """Whether this is an iterator of torch's, not an object around one."""
+    kind: type = sys.modules["torch.utils.data.dataloader"]._BaseDataLoaderIter
+    return issubclass(type(iterator), kind)
+
+
 def is_ours(loader: Any) -> bool:
     """Whether `changed` made this loader."""
     return vars(loader).get("check_worker_number_rationality") is _nothing
+
+
+def from_the_script(error: BaseException) -> bool:
+    """Whether a signal handler of the script raised the exception. What torch's own tells of a lost worker is none."""
+    place = error.__traceback__
+    while place is not None and place.tb_next is not None:
+        place = place.tb_next
+    return place is not None and place.tb_frame.f_code.co_filename != _signals().__file__ and from_a_handler(error)
 
 
 def _nothing() -> None:

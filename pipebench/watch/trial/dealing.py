@@ -11,6 +11,8 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from pipebench.watch.record.from_handlers import from_a_handler
+
 
 class Deal:
     """The index lists of one pass that no loader has yet. What is taken back is dealt again first."""
@@ -31,7 +33,8 @@ class Deal:
         except StopIteration:
             raise
         except Exception as error:  # whichever loader asked first, the script must get it
-            self._error = error
+            if not from_a_handler(error):
+                self._error = error
             raise
 
 
@@ -70,13 +73,16 @@ class Hand:
 
 
 class DealtSampler:
-    """Stands in for the sampler of a loader: it gives one hand, whatever the number of passes."""
+    """Stands in for the sampler of a loader: it gives one hand in every pass. It is as long as `plain`."""
 
-    def __init__(self, hand: Hand) -> None:
-        self.hand = hand
+    def __init__(self, hand: Hand, plain: Any) -> None:
+        self.hand, self.plain = hand, plain
 
     def __iter__(self) -> Hand:
         return self.hand
+
+    def __len__(self) -> int:
+        return len(self.plain)
 
 
 def _nothing() -> None:

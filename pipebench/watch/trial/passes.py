@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
 from pipebench.watch.record.orders import Order
@@ -66,6 +66,8 @@ class Passes:
             except Exception as error:
                 self.trial.refused(error)
                 this.arm, this.counts = None, False
+                if arms.from_the_script(error):
+                    raise
         if iterator is None:
             iterator = plain_iter(loader)
         self._open[iterator] = this
@@ -82,20 +84,18 @@ class Passes:
         if self._kept is None:
             self._kept_for = weakref.ref(loader)
             self._edits = edits.made(this.order.edits)
-            self._kept = arms.dealt(
-                arms.changed(loader, settings, this.order.one_thread, self.trial.turn, self._edits), _NO_HAND
-            )
+            self._kept = arms.dealt(arms.changed(loader, settings, this.order.one_thread, self._edits), _NO_HAND)
         self.trial.spoiled |= this.order.discards
         found = self._kept
         if settings["persistent_workers"] and found.num_workers:
             this.counts = found._iterator is not None
         else:
             self._kept = None
-        this.deal = Deal(iter(loader._index_sampler))
+        this.deal = Deal(iter(()))
         sampler: DealtSampler = found._index_sampler
         sampler.hand = Hand(this.deal)
         iterator = plain_iter(found)
-        _draw_as_a_new_iterator(loader)
+        this.deal.stream = _index_lists(loader)
         this.arm = Arm(iterator, sampler.hand, plain, held=False, edits=self._edits)
         this.arm.begin()
         return iterator
@@ -115,24 +115,26 @@ class Passes:
         except Exception as error:
             if this.arm is None or this.failed:
                 raise
-            batch = self._fallen_back(this, error, plain_iter, plain)
+            self._fall_back(this, error, plain_iter, plain)
+            if arms.from_the_script(error):
+                raise
+            batch = this.arm.draw()
         if this.arm is not None:
             self.trial.told(this.arm)
         this.taken += 1
         return batch
 
-    def _fallen_back(self, this: _Pass, error: BaseException, plain_iter: Plain, plain: Plain) -> Any:
-        """The rest of the pass, by a loader with the script's own settings."""
+    def _fall_back(self, this: _Pass, error: BaseException, plain_iter: Plain, plain: Plain) -> None:
+        """Lets the rest of the pass come from a loader with the script's own settings."""
         assert this.arm is not None and this.deal is not None
         self.trial.refused(error)
         this.counts, this.failed = False, True
         this.arm.end()
         self._kept = None
-        instead = arms.changed(this.loader, {}, False, self.trial.turn)
+        instead = arms.changed(this.loader, {}, False)
         vars(instead)["timeout"] = this.loader.timeout  # nothing stands behind it: the script's own patience
         this.arm = arms.opened(instead, this.deal, plain_iter, plain)
         this.arm.begin()
-        return this.arm.draw()
 
     def _end(self, iterator: Any, this: _Pass) -> None:
         del self._open[iterator]
@@ -157,10 +159,19 @@ class Passes:
             iterator._shutdown_workers()
 
 
+def _index_lists(loader: Any) -> Iterator[Any]:
+    """The index lists of a pass, begun as torch's own iterator begins them: a sampler may draw random numbers then."""
+    found: Iterator[Any] = iter(loader._index_sampler)
+    if loader.persistent_workers and loader._iterator is not None:
+        return found
+    _draw_as_a_new_iterator(loader)
+    if loader.num_workers:  # then torch begins twice
+        found = iter(loader._index_sampler)
+    return found
+
+
 def _draw_as_a_new_iterator(loader: Any) -> None:
     """Draws the seed that torch's own iterator would draw, so that later random numbers stay the script's."""
-    if loader.persistent_workers and loader._iterator is not None:
-        return
     torch: Any = sys.modules["torch"]
     torch.empty((), dtype=torch.int64).random_(generator=loader.generator)
 

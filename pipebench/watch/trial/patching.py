@@ -43,8 +43,8 @@ class Makers:
             self._places[loader] = _place(sys._getframe(1))
             self._calls[loader] = calls_to(sys._getframe(1))
 
-    def iterated(self, loader: Any) -> None:
-        """Writes where `loader` was made, once, as soon as it has a number."""
+    def iterated(self, loader: Any, refusal: str = "") -> None:
+        """Writes where `loader` was made, once, as soon as it has a number. `refusal` is why it cannot be tried."""
         number = self.numbers.get(loader)
         if number is None or number in self._written:
             return
@@ -52,7 +52,7 @@ class Makers:
         place = self._places.get(loader, _UNKNOWN)
         settings = {name: _plain(getattr(loader, name)) for name in _SETTINGS if hasattr(loader, name)}
         collate = _function_place(getattr(loader, "collate_fn", None))
-        refusal = _refusal(loader, bool(self.recording.settings.shared))
+        refusal = refusal or _refusal(loader, bool(self.recording.settings.shared))
         self.recording.write(LoaderMade(number, *place, length_of(loader), settings, refusal, collate))
 
     def has_number(self, loader: Any, number: int) -> bool:
@@ -149,7 +149,7 @@ def _watch(trial: Trial, makers: Makers, looker: LoopLooker, module: Any, patche
         if trial.elsewhere or arms.is_ours(self):
             return plain_iter(self)
         found = trial.iterate(self, plain_iter, plain_next)
-        trial.guarded(makers.iterated, self)
+        trial.guarded(makers.iterated, self, "" if arms.is_of_torch(found) else "own-iterator")
         return found
 
     batch = functools.partial(trial.batch, plain=plain_next, plain_iter=plain_iter)

@@ -16,7 +16,7 @@ import weakref
 from collections import deque
 from collections.abc import Callable
 from statistics import fmean
-from typing import Any, NoReturn
+from typing import Any
 
 from pipebench.watch.record.lines import Moment
 from pipebench.watch.record.orders import Order, Orders
@@ -29,12 +29,16 @@ from pipebench.watch.trial.dealing import Hand
 from pipebench.watch.trial.edits import Difference, GivenBack, Refused, Repeats
 from pipebench.watch.trial.examining import Examining
 from pipebench.watch.trial.in_step import InStep
+from pipebench.watch.trial.leaving import leave_script
 from pipebench.watch.trial.passes import Passes
 from pipebench.watch.trial.resting import Resting
 from pipebench.watch.trial.stretches import Clock, Stretch, Timed
 
 Plain = Callable[[Any], Any]
 _KNOWN = 1000
+# A loader that only its loop holds lives as long as its iterator, by this attribute. One that holds its iterator itself
+# needs none: both would end late, when Python looks for cycles, and torch then waits for each worker in vain.
+_HELD = "_held_by_pipebench"
 
 
 def _nothing(*_: object) -> None:
@@ -95,9 +99,11 @@ class Trial:
         """Notes that the script iterates `loader` by `iterator`."""
         if self._now is not None and self._now.loader is loader:
             self.leave_pass()
-        # A loader that only its loop holds must live as long as the loop. One whose workers persist
-        # holds its iterator itself, so it is not held here.
-        self._loaders[iterator] = weakref.ref(loader) if loader.persistent_workers else lambda: loader
+        if not arms.is_of_torch(iterator):
+            return
+        self._loaders[iterator] = weakref.ref(loader)
+        if not loader.persistent_workers:
+            vars(iterator)[_HELD] = loader
 
     def iterate(self, loader: Any, plain_iter: Plain, plain: Plain) -> Any:
         """What the script gets from `iter(loader)`."""
@@ -114,9 +120,11 @@ class Trial:
         """What the script gets from `next(iterator)`."""
         self._obey()
         loader = self.loader_of(iterator)
+        if _HELD in vars(iterator) and any(one is iterator for one in vars(loader).values()):
+            del vars(iterator)[_HELD]
         found = self._examined(iterator, loader, plain, plain_iter)
         if isinstance(self.orders, InStep):
-            self.orders.came(None if loader is None else self.number_of(loader))
+            self.orders.came(self.number_at(iterator))
         return found
 
     def loader_of(self, iterator: Any) -> Any:
@@ -125,7 +133,8 @@ class Trial:
 
     def number_at(self, iterator: Any) -> int | None:
         """The number of the loader that the script iterates by `iterator`; None if it has none."""
-        return self.number_of(self.loader_of(iterator))
+        loader = self.loader_of(iterator)
+        return None if loader is None else self.number_of(loader)
 
     def _examined(self, iterator: Any, loader: Any, plain: Plain, plain_iter: Plain) -> Any:
         if self.examining is None or loader is None or not self.wants(loader):
@@ -166,8 +175,10 @@ class Trial:
         """Ends the changed loader of the current pass. The script's own makes what is missing, if it goes on."""
         this, self._now, self._iterator = self._now, None, _nothing
         if this is not None:
-            self.guarded(this.end)
-            this.own.hand.open = True
+            try:
+                self.guarded(this.end)
+            finally:  # a signal handler of the script may raise
+                this.own.hand.open = True
 
     def _next(self, this: _Pass, plain: Plain, plain_iter: Plain) -> Any:
         while True:
@@ -187,6 +198,8 @@ class Trial:
                 if stretch.loader is this.own:
                     raise
                 self._failed(this, error)
+                if arms.from_the_script(error):
+                    raise
 
     def _ready(self, this: _Pass, plain: Plain, plain_iter: Plain) -> Stretch | None:
         """The stretch from which the next batch comes. None: no batch is left."""
@@ -198,8 +211,8 @@ class Trial:
             self._report(this, found)
             return self._stretch(this, plain, plain_iter)
         except Exception as error:
-            self.fault("trying a loader", error)
             self._failed(this, error)
+            self.fault("trying a loader", error)
             self.off = True  # every batch that was asked for is the script's own again
             return this.stretch
 
@@ -230,12 +243,14 @@ class Trial:
             if this.other is None:
                 self.spoiled |= order.discards
                 inside = edits.made(order.edits)
-                found = arms.changed(this.loader, order.settings, order.one_thread, order.number, inside)
+                found = arms.changed(this.loader, order.settings, order.one_thread, inside)
                 this.other = arms.opened(found, this.own.hand.deal, plain_iter, plain, inside)
                 this.number = order.number
             this.resting = Resting(this.own.iterator, self.clock.now)
             return self._timed(this.other, order, fresh)
         except Exception as error:
+            if arms.from_the_script(error):
+                raise
             self._failed(this, error)
             return Stretch(this.own, self.clock, None)
 
@@ -254,8 +269,10 @@ class Trial:
     def _failed(self, this: _Pass, error: BaseException) -> None:
         """The changed loader has failed: the script's own makes the batches that are missing, and the order is over."""
         self.refused(error)
-        self.guarded(this.end)
-        this.stretch = Stretch(this.own, self.clock, None)
+        try:
+            self.guarded(this.end)
+        finally:  # a signal handler of the script may raise
+            this.stretch = Stretch(this.own, self.clock, None)
 
     def told(self, arm: Any) -> None:
         """Writes what the workers of a changed loader have told of their samples. A fault in it costs no batch."""
@@ -324,22 +341,26 @@ class Trial:
             self.recording.write(TrialFailed(order.number, order.problem))
 
     def guarded(self, act: Callable[..., object], *args: Any) -> None:
-        """Runs `act`. A fault in it is one line on standard error, and nothing more is tried."""
+        """Runs `act`. A fault in it is one line on standard error. What the script's signal handlers raise is none."""
         try:
             act(*args)
         except Exception as error:
             self.fault("trying a loader", error)
 
     def fault(self, where: str, error: BaseException) -> None:
-        """Tells of a fault of ours in one line on standard error. The script goes on with its own loader."""
+        """Tells of a fault of ours in one line on standard error. The script goes on with its own loader.
+
+        What a signal handler of the script raised is raised again, see `Recording.fault`.
+        """
         self.recording.fault(where, error)
         sys.stderr.write(f"pipebench: a fault of pipebench while {where} ({told(error)}). The script goes on.\n")
 
-    def _leave(self) -> NoReturn:
+    def _leave(self) -> None:
         """Ends the script. If its weights are worth nothing, nothing of it runs on the way out."""
         self.end()
         if not self.spoiled:
-            raise SystemExit(0)
+            leave_script()
+            return
         for iterator in list(self._loaders):
             if (shutdown := getattr(iterator, "_shutdown_workers", None)) is not None:
                 self.guarded(shutdown)
