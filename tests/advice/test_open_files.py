@@ -2,7 +2,10 @@
 
 import os
 
-from pipebench.watch.trial.open_files import moved, positions
+import pytest
+
+from pipebench.watch.trial.arms import CannotTry
+from pipebench.watch.trial.open_files import SharedFiles, moved, positions
 
 
 def _place(file):
@@ -29,3 +32,20 @@ def test_a_file_that_stays_open_and_is_read_has_moved(tmp_path):
 
 def test_a_system_without_such_a_folder_knows_none(tmp_path):
     assert positions(str(tmp_path / "none")) == {}
+
+
+@pytest.mark.parametrize(("now", "wanted", "shared"), [(0, 2, True), (1, 4, True), (0, 1, False), (2, 4, False)])
+def test_several_workers_are_not_tried_where_they_would_share_a_position(now, wanted, shared, tmp_path):
+    """One of them reads alone while it has its turn; several workers of the script share it already."""
+    path = tmp_path / "records"
+    path.write_bytes(bytes(100_000))
+    files = SharedFiles()
+    with open(path, "rb", buffering=0) as kept:
+        files.look(now)
+        files.check(wanted)
+        kept.read(5)
+        if shared:
+            with pytest.raises(CannotTry, match="shares-files"):
+                files.check(wanted)
+        else:
+            files.check(wanted)

@@ -9,6 +9,8 @@ import contextlib
 import os
 import stat
 
+from pipebench.watch.trial.arms import CannotTry
+
 Positions = dict[tuple[int, int, int], int]
 """Bytes from the begin, by descriptor, device and inode of each regular file that is open for reading alone."""
 
@@ -30,3 +32,19 @@ def positions(folder: str = "/proc/self/fdinfo") -> Positions:
 def moved(before: Positions, after: Positions) -> bool:
     """Whether a file was read that stayed open. One that was opened and closed in between is another's own."""
     return any(after.get(key, at) != at for key, at in before.items())
+
+
+class SharedFiles:
+    """Notices files that are open in this process and that several workers of a changed loader would read."""
+
+    def __init__(self) -> None:
+        self._before: Positions = {}
+
+    def look(self, workers: int) -> None:
+        """Called before the present loader, with so many workers, makes batches."""
+        self._before = positions() if workers < 2 else {}
+
+    def check(self, wanted: int) -> None:
+        """Raises CannotTry if the present loader has read such a file, and the changed one has several workers."""
+        if wanted >= 2 and self._before and moved(self._before, positions()):
+            raise CannotTry("shares-files")

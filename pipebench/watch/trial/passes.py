@@ -17,6 +17,7 @@ from pipebench.watch.trial import arms, edits
 from pipebench.watch.trial.arms import Arm
 from pipebench.watch.trial.dealing import Deal, DealtSampler, Hand
 from pipebench.watch.trial.edits import Edit
+from pipebench.watch.trial.open_files import SharedFiles
 from pipebench.watch.trial.stretches import Clock
 
 Plain = Callable[[Any], Any]
@@ -28,6 +29,7 @@ class _Owner(Protocol):
     spoiled: bool
     clock: Clock
     recording: Recording
+    files: SharedFiles
 
     def refused(self, error: BaseException) -> None: ...
     def told(self, arm: Arm) -> None: ...
@@ -69,6 +71,7 @@ class Passes:
                 if arms.from_the_script(error):
                     raise
         if iterator is None:
+            self.trial.files.look(loader.num_workers)
             iterator = plain_iter(loader)
         self._open[iterator] = this
         return iterator
@@ -84,7 +87,9 @@ class Passes:
         if self._kept is None:
             self._kept_for = weakref.ref(loader)
             self._edits = edits.made(this.order.edits)
-            self._kept = arms.dealt(arms.changed(loader, settings, this.order.one_thread, self._edits), _NO_HAND)
+            found = arms.changed(loader, settings, this.order.one_thread, self._edits)
+            self.trial.files.check(found.num_workers)
+            self._kept = arms.dealt(found, _NO_HAND)
         self.trial.spoiled |= this.order.discards
         found = self._kept
         if settings["persistent_workers"] and found.num_workers:

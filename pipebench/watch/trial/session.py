@@ -30,6 +30,7 @@ from pipebench.watch.trial.edits import Difference, GivenBack, Refused, Repeats
 from pipebench.watch.trial.examining import Examining
 from pipebench.watch.trial.in_step import InStep
 from pipebench.watch.trial.leaving import leave_script
+from pipebench.watch.trial.open_files import SharedFiles
 from pipebench.watch.trial.passes import Passes
 from pipebench.watch.trial.resting import Resting
 from pipebench.watch.trial.stretches import Clock, Stretch, Timed
@@ -84,6 +85,7 @@ class Trial:
         self.turn = 0
         self.off = False
         self.spoiled = False  # whether the script has trained on values that are not its own
+        self.files = SharedFiles()
         self.passes = Passes(self)
         self.examining: Examining | None = None
         self._loaders: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
@@ -237,6 +239,7 @@ class Trial:
             return Stretch(this.own, self.clock, None)
         if not self.turn % 2:
             this.resting = Resting(this.other.iterator, self.clock.now) if this.other is not None else None
+            self.files.look(this.own.workers)
             return self._timed(this.own, order)
         fresh = this.other is None
         try:
@@ -244,6 +247,7 @@ class Trial:
                 self.spoiled |= order.discards
                 inside = edits.made(order.edits)
                 found = arms.changed(this.loader, order.settings, order.one_thread, inside)
+                self.files.check(found.num_workers)
                 this.other = arms.opened(found, this.own.hand.deal, plain_iter, plain, inside)
                 this.number = order.number
             this.resting = Resting(this.own.iterator, self.clock.now)
