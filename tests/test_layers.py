@@ -48,7 +48,7 @@ HOUSE = {
     "watch.launch": "watched_script standstill over_time footprint exits stacks supervisor bootstrap program programs",
     "watch.launch.hook": "pipebench_hook sitecustomize",
     "watch.read": "decoding gather described like_a_device in_loop collectives account bound bound_of_ranks drilled "
-    "hand_off costs over_time host_use moves verdict waiting stalls series of_causes causes notes summary rank_pace "
+    "hand_off costs over_time loop_clock host_use moves verdict waiting stalls series of_causes causes notes summary rank_pace "
     "ranks programs "
     "merged",
     "watch.log.sinks": "csv jsonl tensorboard wandb",

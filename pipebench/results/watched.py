@@ -75,7 +75,8 @@ class WaitPart:
 class WorkerResult:
     """The N-th worker of a loader: one process, or one for each pass.
 
-    `busy_share` is the share of its time, from its first batch to its last, in which it made batches. Near 1, the loop
+    `busy_share` is the time in which it made batches, as a share of the time that the loops over its loader took while
+    it lived (without records of them: from its first batch to its last), and at most 1. Near 1, the loop
     could use batches faster than this worker makes them. If `cpu_s` is far below `busy_s`, the worker was blocked, or
     other processes used its core. `ended` is false if it was killed or left without a last record.
 

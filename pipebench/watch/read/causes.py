@@ -180,14 +180,14 @@ def _stage_values(seen: Seen, one: LoaderResult) -> dict[str, str | int | float]
 def waiting(seen: Seen) -> Iterable[Cause]:
     """Why no batch was there: the workers never rest, or they rest and the loop waits all the same."""
     for one in seen.in_loop:
-        workers = [worker for worker in seen.workers(one) if worker.busy_s]
+        workers = seen.workers(one)  # also those that have no data
         waited = seen.s("wait-for-worker", loader=one.loader)
         saved = seen.saved("wait-for-worker", loader=one.loader)
         busy = sum(worker.busy_share for worker in workers) / max(1, len(workers))
         values: dict[str, str | int | float] = {"workers": one.workers, "busy": busy}
         if busy >= _BUSY and (late := _late(seen, one)):
             waited, saved, values["late_s"] = waited + late, (saved or 0.0) + late, late
-        if not workers or not waited:
+        if not waited or not any(worker.busy_s for worker in workers):
             continue
         whole = Cause("", waited, saved, one.loader, values)
         if (slow := slow_hand_off(seen.result, one)) is not None:

@@ -88,7 +88,7 @@ def summarise(
     main = next((one for one in loaders if one.loader in in_loop), None)
     spans = _spans(run, in_loop, loop)
     numbers = [one.loader for one in loaders]
-    used, made = host(run, numbers, footprint), tuple(workers(run, numbers, footprint))
+    used, made = host(run, numbers, footprint), tuple(workers(run, numbers, footprint, in_loop))
     nothing, lines = nothing_watched(processes), [one for process in run.of_script() for one in process.lines]
     result = WatchResult(
         verdict=nothing,

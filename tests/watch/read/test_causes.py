@@ -164,7 +164,7 @@ def test_workers_whose_feeder_threads_pickle_longer_than_they_make() -> None:
     found = [one for one in run.account().causes if one.code != "training"]
     assert [one.code for one in found] == ["pickling"]
     assert found[0].values["pickle_s"] == pytest.approx(0.9 / 51) and found[0].values["make_s"] == pytest.approx(
-        0.2 / 51
+        0.4 / 51
     )
 
 

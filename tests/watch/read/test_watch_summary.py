@@ -74,7 +74,7 @@ worker   batches    busy   busy ms   CPU ms   GC ms (runs)
 ──────────────────────────────────────────────────────────
      0         1   100 %      16.0     16.0       1.00 (1)
      1         1   100 %      17.0     17.0       1.00 (1)
-  busy: making batches, from its first batch to its last. CPU: of that, on a core. all CPU: of the whole
+  busy: making batches, while the loop over its loader runs. CPU: of that, on a core. all CPU: of the whole
   process, with start-up and all threads. RAM: shared pages are divided among their processes.
 
 Hand-off from workers to the script
