@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Collection, Iterable, Sequence
 from statistics import fmean
 from typing import Any
@@ -13,6 +12,7 @@ from pipebench.watch.launch.over_time import OverTime
 from pipebench.watch.read.gather import Process, Run
 from pipebench.watch.read.loop_clock import LoopClock
 from pipebench.watch.read.over_time import growth_bytes_per_s, storage_bytes_per_s
+from pipebench.watch.read.script_cpu import stretches
 from pipebench.watch.record.lines import FetchSums, LoopSums
 
 _NS = 1e-9
@@ -91,12 +91,9 @@ def _worker_cores(clock: LoopClock, lives: Sequence[tuple[Sequence[FetchSums], i
 
 def script_cores(turns: Sequence[LoopSums]) -> float | None:
     """The cores that the script's own process keeps busy with all its threads, after the first line of each pass."""
-    cpu = wall = 0
-    for before, line in itertools.pairwise(turns):
-        if before.number_of_pass == line.number_of_pass and before.process_cpu_ns:
-            cpu += line.process_cpu_ns - before.process_cpu_ns
-            wall += sum(line.phases_ns)
-    return cpu / wall if wall else None
+    found = stretches(turns)
+    wall = sum(one.wall_ns for one in found)
+    return sum(one.cpu_ns for one in found) / wall if wall else None
 
 
 def _highest(values: Iterable[int | None]) -> int | None:

@@ -84,7 +84,8 @@ def summarise(
     turns = [one for loader in in_loop for one in run.turns(loader)]
     iterations = _together(run, {loader: run.turns(loader) for loader in in_loop})
     loop = _loop(run, in_loop)
-    lengths, waits = added(one.lengths for one in turns), added(one.waits for one in turns)
+    whole = turns if not any(map(_in_step, run.of_script())) else []  # in step, each loader has a part of an iteration
+    lengths, waits = added(one.lengths for one in whole), added(one.waits for one in whole)
     main = next((one for one in loaders if one.loader in in_loop), None)
     spans = _spans(run, in_loop, loop)
     numbers = [one.loader for one in loaders]
@@ -137,12 +138,12 @@ def summarise(
     verdict, next_move = diagnose(result, _by_threads(run))
     if described and not loaders:
         verdict = Verdict("no-such-loader", loader=options.loader, loaders=len(set(described) - {NO_LOADER}))
-    whole = result.account
-    if whole is not None:
-        whole = dataclasses.replace(whole, causes=causes(run, result, whole))
-        next_move = move_of_run(next_move, whole.causes, usable_cores) if verdict.limit in _JUDGED else None
+    where = result.account
+    if where is not None:
+        where = dataclasses.replace(where, causes=causes(run, result, where))
+        next_move = move_of_run(next_move, where.causes, usable_cores) if verdict.limit in _JUDGED else None
     next_move = in_its_words(next_move, result)
-    return dataclasses.replace(result, verdict=verdict, next_move=next_move, account=whole)
+    return dataclasses.replace(result, verdict=verdict, next_move=next_move, account=where)
 
 
 def _by_threads(run: Run) -> frozenset[int]:

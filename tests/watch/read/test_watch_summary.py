@@ -289,11 +289,14 @@ def test_nothing_to_watch() -> None:
 
 def test_loaders_in_step_share_their_iterations() -> None:
     script: list[Line] = [_loader(1, workers=0), _loader(2, workers=0)]
+    parts = {"lengths": {10: 1}, "waits": {10: 1}}
     for number in range(4):
-        script.append(_turn(number, number * MS, [MS, 0, 0, 0, 0, 0], trained=0))
-        script.append(_turn(number, number * MS, [2 * MS, 0, MS, 0, 0, 0], loader=2))
+        script.append(_turn(number, number * MS, [MS, 0, 0, 0, 0, 0], trained=0, **parts))
+        script.append(_turn(number, number * MS, [2 * MS, 0, MS, 0, 0, 0], loader=2, **parts))
+    assert _summary([_script(*script)]).iteration_p50_s
     result = _summary([_script(*script, LoadersTogether(1, 2))])
     assert result.loaders_in_loop == (1, 2) and result.iterations == 4
+    assert result.iteration_p50_s is None and result.wait_p99_s is None  # nothing says which parts belong together
     assert result.loop[0].s_per_iteration == pytest.approx(0.003)
 
 
